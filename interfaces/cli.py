@@ -1,0 +1,50 @@
+"""The command line, `rag-wrapper`. A command's module is imported when the command is used, so that help is quick."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import click
+
+from schemas.errors import RagError
+
+COMMANDS = {  # name → (module:attribute, line in the list of commands)
+    "serve": ("interfaces.serve_command:serve", "Run the service."),
+    "load": ("interfaces.load_command:load", "Load Markdown, text and JSONL files into a collection."),
+}
+
+
+class Refused(click.ClickException):
+    """One sentence on stderr; like a usage error, nothing was done."""
+
+    exit_code = 2
+
+
+class LazyGroup(click.Group):
+    """Knows its commands by name and imports the one that is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, attribute = COMMANDS[cmd_name][0].partition(":")
+        command: click.Command = getattr(import_module(module), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except RagError as error:
+            raise Refused(error.message) from error
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="rag-wrapper", prog_name="rag-wrapper")
+def main() -> None:
+    """A self-hosted RAG backend: documents with embeddings, metadata queries and vector queries."""

@@ -1,0 +1,171 @@
+"""`rag-wrapper load`: bring a collection up to date with files, through the running service."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import click
+import structlog
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from providers.chromadb_wrapper import ChromaWrapperProvider
+from providers.embeddings.connect import connect
+from retrieval.chunking import DEFAULT_MAX_TOKENS
+from retrieval.loading import LoadProgress, LoadReport
+from retrieval.loading import load as load_files
+
+_SHOWN_ERRORS = 50
+_EVERY_INTERFACE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # where a service listens is not where it is called
+
+
+def service_url(environ: Mapping[str, str]) -> str:
+    """Where a service with these settings is reached from this machine."""
+    host = environ.get("RAG_HOST") or "127.0.0.1"
+    host = _EVERY_INTERFACE.get(host, host)
+    return f"http://{f'[{host}]' if ':' in host else host}:{environ.get('RAG_PORT') or '5006'}"
+
+
+@click.command()
+@click.argument("path", type=click.Path(exists=True, path_type=Path))
+@click.option("--collection", required=True, metavar="NAME", help="Collection to fill; created when missing.")
+@click.option(
+    "--connection",
+    type=click.Choice(["default"]),
+    default="default",
+    show_default=True,
+    help="Embedding connection: default is the one that the options and variables below describe.",
+)
+@click.option(
+    "--embedding-provider",
+    envvar="RAG_EMBEDDING_PROVIDER",
+    default="minilm",
+    metavar="NAME",
+    help="minilm (on this machine), openai (and all that speak its protocol) or ollama.",
+    show_default=True,
+    show_envvar=True,
+)
+@click.option("--embedding-url", envvar="RAG_EMBEDDING_URL", metavar="URL", show_envvar=True, help="Its address.")
+@click.option("--embedding-model", envvar="RAG_EMBEDDING_MODEL", metavar="NAME", show_envvar=True, help="Its model.")
+@click.option(
+    "--url",
+    default=lambda: service_url(os.environ),
+    metavar="URL",
+    show_default="http://$RAG_HOST:$RAG_PORT, else http://127.0.0.1:5006",
+    help="The service.",
+)
+@click.option(
+    "--source-prefix",
+    default="",
+    metavar="TEXT",
+    help="Put before each source's path, to keep apart folders that have files of the same name.",
+)
+@click.option(
+    "--max-tokens",
+    envvar="RAG_CHUNK_MAX_TOKENS",
+    type=click.IntRange(min=16),
+    default=DEFAULT_MAX_TOKENS,
+    show_default=True,
+    show_envvar=True,
+    help="Longest chunk.",
+)
+@click.pass_context
+def load(
+    ctx: click.Context,
+    path: Path,
+    collection: str,
+    connection: str,
+    embedding_provider: str,
+    embedding_url: str | None,
+    embedding_model: str | None,
+    url: str,
+    source_prefix: str,
+    max_tokens: int,
+) -> None:
+    """Load PATH, a file or a folder, into a collection of the running service.
+
+    Markdown is split by heading, text by paragraph; a JSONL line {id, title, text, metadata, embedding} is one
+    document, and a folder with corpus.jsonl is read as BEIR's. Loading again embeds and stores only what changed.
+
+    The key of an embedding service is read from RAG_EMBEDDING_API_KEY.
+
+    Exit code: 0 all is loaded, 1 some inputs could not be, 2 nothing could be done or the service failed.
+    """
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),  # stdout is for the summary
+    )
+    api_key = os.environ.get("RAG_EMBEDDING_API_KEY")
+    with (
+        closing(ChromaWrapperProvider(url)) as store,
+        connect(embedding_provider, url=embedding_url, model=embedding_model, api_key=api_key) as embed,
+        _progress_bar() as bar,
+    ):
+        report = load_files(
+            path,
+            store=store,
+            collection=collection,
+            embed=embed,
+            on_progress=bar,
+            source_prefix=source_prefix,
+            max_tokens=max_tokens,
+        )
+    for error in report.errors[:_SHOWN_ERRORS]:
+        click.echo(str(error), err=True)
+    if len(report.errors) > _SHOWN_ERRORS:
+        click.echo(f"… and {len(report.errors) - _SHOWN_ERRORS} more", err=True)
+    click.echo(summary(collection, report))
+    ctx.exit(1 if report.errors else 0)
+
+
+def summary(collection: str, report: LoadReport) -> str:
+    """The load in one line: what is there, what was done to get there, what is missing."""
+    extent = f"{_many(report.chunks, 'chunk')} from {_many(report.sources, 'file')}"
+    deeds = [
+        f"{count} {word}"
+        for word in ("created", "updated", "unchanged", "deleted", "skipped")
+        if (count := getattr(report, word))
+    ]
+    if report.errors:
+        deeds.append(_many(len(report.errors), "error"))
+    if not report.indexed:
+        deeds.append("the index is still catching up")
+    if not report.changed and not report.errors:
+        return f"nothing changed: {extent} {'is' if report.chunks == 1 else 'are'} already there"
+    return f"{collection}: {extent}: {', '.join(deeds) or 'nothing to store'}"
+
+
+def _many(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+class _Bar:
+    """The progress of a load as a callback."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._task = progress.add_task("", total=None, chunks=0)
+
+    def __call__(self, at: LoadProgress) -> None:
+        done = at.done_bytes if at.total_bytes else 1
+        total = at.total_bytes or 1
+        self._progress.update(self._task, description=at.source, completed=done, total=total, chunks=at.chunks)
+
+
+@contextmanager
+def _progress_bar() -> Iterator[_Bar]:
+    console = Console(stderr=True)
+    columns = (
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f}%"),
+        TextColumn("{task.fields[chunks]} chunks"),
+        TimeRemainingColumn(),
+        TextColumn("{task.description}", markup=False),
+    )
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        yield _Bar(progress)

@@ -1,0 +1,30 @@
+"""`rag-wrapper serve`: gunicorn with the project's own configuration."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from schemas.errors import ConfigurationError
+from schemas.settings import apply_config_file, read_wrapper_settings
+
+
+@click.command()
+@click.option(
+    "--config",
+    "config_file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="YAML file with settings; the environment wins.",
+)
+def serve(config_file: Path | None) -> None:
+    """Run the service until SIGTERM or Ctrl-C. Everything it starts ends with it."""
+    try:
+        if config_file is not None:
+            apply_config_file(config_file)
+        read_wrapper_settings()
+    except ConfigurationError as error:
+        raise click.ClickException(error.message) from None
+    os.execv(sys.executable, [sys.executable, "-m", "gunicorn", "-c", "python:wrapper.gunicorn_config"])

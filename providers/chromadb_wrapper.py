@@ -1,0 +1,162 @@
+"""The storage proxy over REST: a client of the service that `wrapper/` is, here or on another machine.
+
+Answers are the bodies of the wire, as dictionaries. Failures are `schemas.errors`: what the service refused keeps its
+sentence, code and details; a service that cannot be reached is UnavailableError.
+"""
+
+from __future__ import annotations
+
+import base64
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+import orjson
+
+from providers.rest import Body, RestConnection
+from schemas.errors import CollectionNotFoundError, ConflictError
+from schemas.records import Metadata
+
+_PAGE_LIMIT = 1000  # the service gives no more at once
+
+
+class ChromaWrapperProvider:
+    """A connection to the service at `base_url`; usable by several threads. Added documents carry an idempotency key,
+    so that what is sent again after a lost answer changes nothing."""
+
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        timeout_seconds: float = 120.0,
+        attempts: int = 4,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._service = RestConnection(base_url, timeout_seconds=timeout_seconds, attempts=attempts, sleep=sleep)
+
+    def close(self) -> None:
+        self._service.close()
+
+    def health(self) -> Body:
+        """The service's own report, `status` healthy, degraded or unhealthy; asked once."""
+        return self._service.report("/health")
+
+    def collection(self, name: str) -> Body:
+        """Name, count, metadata, dimension, metric and revision; CollectionNotFoundError when there is none."""
+        return self._service.call("GET", _collection(name))
+
+    def ensure_collection(self, name: str, metadata: Metadata) -> Body:
+        """The collection of that name, created with `metadata` when there was none."""
+        try:
+            return self.collection(name)
+        except CollectionNotFoundError:
+            pass
+        try:
+            return self._service.call("POST", "/collections", {"name": name, "metadata": metadata})
+        except ConflictError:
+            return self.collection(name)
+
+    def add_documents(
+        self,
+        name: str,
+        documents: Sequence[Body],
+        *,
+        replace_where: Body | None = None,
+        idempotency_key: str | None = None,
+    ) -> Body:
+        """Store documents `{id?, text, metadata?, embedding}` in one transaction, replacing those of the same id; with
+        `replace_where`, what matches it and is not among them is deleted. The answer counts created, updated,
+        unchanged; `indexed` is False while vector queries do not see them yet."""
+        return self._service.call(
+            "POST",
+            _collection(name, "documents"),
+            {"documents": [document | {"embedding": _encoded(document["embedding"])} for document in documents]},
+            params={"replace_where": orjson.dumps(replace_where).decode()} if replace_where else None,
+            headers={"Idempotency-Key": idempotency_key or str(uuid.uuid4())},
+        )
+
+    def delete_documents(self, name: str, *, ids: Sequence[str] | None = None, where: Body | None = None) -> int:
+        """Delete by ids or by filter; how many there were."""
+        answer = self._service.call("DELETE", _collection(name, "documents"), _given(ids=ids, where=where))
+        return int(answer["count"])
+
+    def page(
+        self,
+        name: str,
+        where: Body | None = None,
+        *,
+        ids: Sequence[str] | None = None,
+        order_by: Sequence[str] = (),
+        limit: int = 100,
+        cursor: str | None = None,
+        include: Sequence[str] = (),
+    ) -> Body:
+        """`{documents, count, total, next_cursor}`; total is exact. order_by: fields, `-field` descending."""
+        body = {"order_by": list(order_by), "include": list(include), "limit": limit}
+        body |= _given(where=where, ids=ids, cursor=cursor)
+        return self._service.call("POST", _collection(name, "documents/search"), body)
+
+    def documents(
+        self,
+        name: str,
+        where: Body | None = None,
+        *,
+        ids: Sequence[str] | None = None,
+        order_by: Sequence[str] = (),
+        include: Sequence[str] = (),
+    ) -> Iterator[Body]:
+        """All documents that match, read page by page as they are consumed. At most 1000 `ids`."""
+        cursor = None
+        while True:
+            page = self.page(name, where, ids=ids, order_by=order_by, limit=_PAGE_LIMIT, cursor=cursor, include=include)
+            yield from page["documents"]
+            cursor = page.get("next_cursor")
+            if cursor is None:
+                return
+
+    def query(
+        self,
+        name: str,
+        embedding: Iterable[float],
+        *,
+        top_k: int = 3,
+        where: Body | None = None,
+        gather: Body | None = None,
+    ) -> Body:
+        """The `top_k` nearest documents and the plan that found them; with `gather`, their whole groups."""
+        body = {"query_embedding": _encoded(embedding), "top_k": top_k, **_given(where=where, gather=gather)}
+        return self._service.call("POST", _collection(name, "query"), body)
+
+    def gather(
+        self,
+        name: str,
+        *,
+        by: str,
+        ids: Sequence[str] | None = None,
+        where: Body | None = None,
+        order_by: Sequence[str] = (),
+        limit: int | None = None,
+    ) -> Body:
+        """The whole groups, by the field `by`, of the documents given by ids or by filter."""
+        body = {"by": by, "order_by": list(order_by), **_given(ids=ids, where=where, limit=limit)}
+        return self._service.call("POST", _collection(name, "gather"), body)
+
+    def facets(self, name: str, fields: Sequence[str], where: Body | None = None) -> Body:
+        """`{facets: {field: {values: [{value, count}], distinct, …}}, total}`."""
+        params = _given(fields=",".join(fields), where=orjson.dumps(where).decode() if where else None)
+        return self._service.call("GET", _collection(name, "facets"), params=params)
+
+
+def _encoded(embedding: Iterable[float]) -> str:
+    return base64.b64encode(np.asarray(embedding, dtype="<f4").tobytes()).decode()
+
+
+def _given(**fields: Any) -> Body:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _collection(name: str, part: str = "") -> str:
+    return f"/collections/{quote(name, safe='')}" + (f"/{part}" if part else "")

@@ -1,0 +1,101 @@
+"""The contract of an embedding connection: texts in, vectors out."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from types import TracebackType
+from typing import ClassVar, Self
+
+import numpy as np
+
+from schemas.errors import InvalidInputError, UnavailableError
+from schemas.records import Vector
+
+
+class EmbeddingConnection(ABC):
+    """One model behind one provider. Safe to use from several threads; build it after a fork, not before.
+
+    `provider` is the registered name, `model` the model's name at that provider; vectors of two connections may be
+    compared only when both agree. `max_input_tokens` is where the model cuts a text, None when the provider decides.
+    """
+
+    provider: ClassVar[str]
+    max_input_tokens: int | None = None
+
+    def __init__(self, model: str, *, dimension: int | None = None) -> None:
+        self.model = model
+        self._dimension = dimension
+
+    @property
+    def dimension(self) -> int | None:
+        """Numbers per vector. None until the first `embed`, where only an answer can tell."""
+        return self._dimension
+
+    def embed(self, texts: Sequence[str]) -> Vector:
+        """Turn texts into vectors: float32, shape (len(texts), dimension), row i belongs to texts[i], all finite.
+
+        All texts or none: there is no partial answer. No texts give an empty matrix and ask nobody.
+        InvalidInputError: a text is blank, not a string or not Unicode (`details.index` says which one), or the model
+        refuses it. UnavailableError: no usable answer now. ConfigurationError: no answer until an operator changes
+        something (key, URL, model, missing library); its sentence says what. Errors of a remote service carry
+        `details.error_type`, one of the words of a connection test (timeout, authentication, authorization,
+        not_found, network, rate_limit, invalid_config, unknown).
+        """
+        checked = _checked_texts(texts)
+        if not checked:
+            return np.empty((0, self._dimension or 0), dtype=np.float32)
+        vectors = self._embed(checked)
+        self._check_vectors(vectors, len(checked))
+        return vectors
+
+    @abstractmethod
+    def _embed(self, texts: list[str]) -> Vector:
+        """Embed texts that were checked already; at least one."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Free sockets or memory. May be called twice; a later `embed` opens again what it needs."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _check_vectors(self, vectors: Vector, count: int) -> None:
+        if vectors.ndim != 2 or vectors.shape[0] != count or vectors.shape[1] == 0:
+            raise self._unusable(f"{vectors.shape} numbers for {count} texts")
+        if self._dimension is not None and vectors.shape[1] != self._dimension:
+            raise self._unusable(f"vectors of dimension {vectors.shape[1]} where {self._dimension} is expected")
+        if not np.isfinite(vectors).all():
+            raise self._unusable("numbers that are not finite")
+        self._dimension = int(vectors.shape[1])
+
+    def _unusable(self, what: str) -> UnavailableError:
+        """For answers that arrive but break the protocol or the contract."""
+        return UnavailableError(
+            f"The embedding service '{self.provider}' answered {what}",
+            code="embedding_answer_unusable",
+            provider=self.provider,
+            model=self.model,
+            error_type="unknown",
+        )
+
+
+def _checked_texts(texts: Sequence[str]) -> list[str]:
+    # A str is a Sequence[str] too: embedding its letters one by one would look like success.
+    if isinstance(texts, str):
+        raise InvalidInputError("texts must be a list of strings, not one string", field="texts")
+    for index, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise InvalidInputError(f"texts[{index}] is not a string", field="texts", index=index)
+        if not text.strip():
+            raise InvalidInputError(f"texts[{index}] is blank and has no embedding", field="texts", index=index)
+        try:
+            text.encode()
+        except UnicodeEncodeError as exc:
+            raise InvalidInputError(f"texts[{index}] is not valid Unicode", field="texts", index=index) from exc
+    return list(texts)

@@ -1,0 +1,152 @@
+"""The local embedding model: all-MiniLM-L6-v2 on onnxruntime, in this process, without a network."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import structlog
+
+from providers.embeddings.base import EmbeddingConnection
+from providers.embeddings.minilm_graph import HIDDEN, MAX_TOKENS, build_graph
+from providers.embeddings.minilm_parts import (
+    check_weights,
+    locate_model,
+    missing_libraries,
+    tokenizer_file,
+    weights_file,
+)
+from schemas.errors import ConfigurationError
+from schemas.records import Vector
+
+if TYPE_CHECKING:
+    from onnxruntime import InferenceSession
+    from tokenizers import Tokenizer
+
+log = structlog.get_logger(__name__)
+
+DEFAULT_MODEL = "all-MiniLM-L6-v2"
+# Tokens of one run, padding included: speed per text is flat from here up, memory is not.
+MAX_BATCH_TOKENS = 2048
+# Texts tokenised at a time, so that a long list does not become a long list of tokens.
+MAX_TOKENISED_TEXTS = 1024
+
+
+class MiniLMConnection(EmbeddingConnection):
+    """384 dimensions, unit length, texts cut after 256 tokens ([CLS] and [SEP] included): mean pooling over the mask.
+
+    Constructing it only looks whether everything is there; the first `embed` loads the model (well under a second)
+    and every load checks the weights' sha256. `threads` is what one text may use, None leaves it to onnxruntime (all
+    cores); with several worker processes give each its share. `model_dir` holds `model.safetensors` and
+    `tokenizer.json`, None finds the weights package.
+    """
+
+    provider = "minilm"
+    max_input_tokens = MAX_TOKENS
+
+    def __init__(
+        self, *, model: str = DEFAULT_MODEL, threads: int | None = None, model_dir: Path | None = None
+    ) -> None:
+        super().__init__(model, dimension=HIDDEN)
+        if model != DEFAULT_MODEL:
+            raise ConfigurationError(
+                f"The local embedding provider has one model, '{DEFAULT_MODEL}', not '{model}'",
+                field="model",
+                allowed=[DEFAULT_MODEL],
+                error_type="invalid_config",
+            )
+        self._model_dir = locate_model(model_dir)
+        self._threads = threads
+        self._lock = threading.Lock()
+        self._loaded: _Loaded | None = None
+
+    def count_tokens(self, text: str) -> int:
+        """Tokens of the whole text as the model counts them, [CLS] and [SEP] included, before any cut."""
+        return len(self._load().tokenizer.encode(text).ids)
+
+    def close(self) -> None:
+        with self._lock:
+            self._loaded = None
+
+    def _embed(self, texts: list[str]) -> Vector:
+        loaded = self._load()
+        vectors = np.empty((len(texts), HIDDEN), dtype=np.float32)
+        cut = 0
+        for start in range(0, len(texts), MAX_TOKENISED_TEXTS):
+            encodings = loaded.tokenizer.encode_batch(texts[start : start + MAX_TOKENISED_TEXTS])
+            tokens = [encoding.ids for encoding in encodings]
+            cut += sum(len(ids) > MAX_TOKENS for ids in tokens)
+            tokens = [_cut(ids) for ids in tokens]
+            for batch in batches_by_length([len(ids) for ids in tokens], MAX_BATCH_TOKENS):
+                rows = [start + position for position in batch]
+                vectors[rows] = _run(loaded.session, [tokens[position] for position in batch])
+        if cut:
+            log.warning("texts are cut to the model's limit", texts=cut, max_input_tokens=MAX_TOKENS)
+        return vectors
+
+    def _load(self) -> _Loaded:
+        with self._lock:
+            if self._loaded is None:
+                self._loaded = _load_model(self._model_dir, self._threads)
+            return self._loaded
+
+
+class _Loaded(NamedTuple):
+    tokenizer: Tokenizer
+    session: InferenceSession
+
+
+def _load_model(model_dir: Path, threads: int | None) -> _Loaded:
+    check_weights(weights_file(model_dir))
+    try:
+        import onnxruntime
+        from safetensors.numpy import load_file
+        from tokenizers import Tokenizer
+
+        model, external = build_graph(load_file(weights_file(model_dir)))
+    except ImportError as exc:
+        raise missing_libraries(exc.name or "one cannot be imported") from exc
+    tokenizer = Tokenizer.from_file(str(tokenizer_file(model_dir)))
+    # The file asks for 128 tokens, cut and padded; the model takes 256, and batches are padded here.
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads or 0
+    # Spinning threads win 0.7 ms of a query and burn 20 ms of the cores that the rest of the service needs.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    values = [onnxruntime.OrtValue.ortvalue_from_numpy(array) for array in external.values()]
+    options.add_external_initializers(list(external), values)
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    return _Loaded(tokenizer, session)
+
+
+def batches_by_length(lengths: list[int], max_tokens: int) -> Iterator[list[int]]:
+    """Group positions so that texts of like length share a run and padding costs little.
+
+    Shortest first; a batch holds at most `max_tokens` with its padding, but always at least one text.
+    """
+    batch: list[int] = []
+    for position in sorted(range(len(lengths)), key=lengths.__getitem__):
+        if batch and (len(batch) + 1) * lengths[position] > max_tokens:
+            yield batch
+            batch = []
+        batch.append(position)
+    if batch:
+        yield batch
+
+
+def _cut(ids: list[int]) -> list[int]:
+    return ids if len(ids) <= MAX_TOKENS else [*ids[: MAX_TOKENS - 1], ids[-1]]
+
+
+def _run(session: InferenceSession, tokens: list[list[int]]) -> Vector:
+    input_ids = np.zeros((len(tokens), max(map(len, tokens))), dtype=np.int64)
+    attention_mask = np.zeros_like(input_ids)
+    for row, ids in enumerate(tokens):
+        input_ids[row, : len(ids)] = ids
+        attention_mask[row, : len(ids)] = 1
+    vectors: Vector = session.run(None, {"input_ids": input_ids, "attention_mask": attention_mask})[0]
+    return vectors

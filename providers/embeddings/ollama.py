@@ -1,0 +1,61 @@
+"""Embeddings from an Ollama server, by its own protocol."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from providers.embeddings.remote import RemoteConnection
+from schemas.errors import ConfigurationError
+from schemas.records import Vector
+
+DEFAULT_URL = "http://127.0.0.1:11434"
+DEFAULT_MODEL = "nomic-embed-text"
+
+
+class OllamaConnection(RemoteConnection):
+    """`POST {url}/api/embed`, or `/api/embeddings` one text at a time where the server is too old for the first.
+
+    Vectors have length 1 by either route. Ollama cuts texts that exceed the model's context.
+    """
+
+    provider = "ollama"
+
+    def __init__(self, *, url: str = DEFAULT_URL, model: str = DEFAULT_MODEL, **options: Any) -> None:
+        super().__init__(url=url, model=model, **options)
+        self._has_batch_route = True
+
+    def _ask(self, batch: list[str]) -> list[Vector]:
+        if self._has_batch_route:
+            try:
+                answer = self._post("/api/embed", {"input": batch})
+            except _RouteMissingError:
+                self._has_batch_route = False
+            else:
+                return [self._vector_of(value) for value in self._list_of(answer, "embeddings", len(batch))]
+        return [self._ask_for_one(text) for text in batch]
+
+    def _ask_for_one(self, text: str) -> Vector:
+        answer = self._post("/api/embeddings", {"prompt": text})
+        vector = self._vector_of(answer.get("embedding") if isinstance(answer, dict) else None)
+        # The newer route normalises and this one does not; an upgrade of the server must not change distances.
+        length = float(np.linalg.norm(vector))
+        return vector / np.float32(length) if length > 0 else vector
+
+    def _post(self, route: str, body: dict[str, Any]) -> Any:
+        try:
+            return self._service.post(route, {"model": self.model, **body})
+        except ConfigurationError as error:
+            if error.details.get("error_type") != "not_found":
+                raise
+            # An unknown model is a 404 too, but one that names the model.
+            if "model" in error.details.get("reason", ""):
+                raise ConfigurationError(
+                    f"Ollama has no model '{self.model}'; get it with: ollama pull {self.model}", **error.details
+                ) from error
+            raise _RouteMissingError(error.message, **error.details) from error
+
+
+class _RouteMissingError(ConfigurationError):
+    """The server has no such route."""

@@ -1,0 +1,64 @@
+"""Embeddings from any server that speaks OpenAI's protocol: OpenAI, vLLM, LM Studio, llama.cpp, LocalAI, …"""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import numpy as np
+
+from providers.embeddings.remote import RemoteConnection
+from schemas.errors import InvalidInputError
+from schemas.records import Vector
+
+DEFAULT_URL = "https://api.openai.com/v1"
+DEFAULT_MODEL = "text-embedding-3-small"
+
+
+class OpenAIConnection(RemoteConnection):
+    """`POST {url}/embeddings`.
+
+    `dimension` is None for the model's own, or the shorter length that the model is asked for (`dimensions`).
+    Vectors come as base64 where the server can do it (a quarter of the bytes) and as arrays where it cannot.
+    """
+
+    provider = "openai"
+
+    def __init__(
+        self, *, url: str = DEFAULT_URL, model: str = DEFAULT_MODEL, dimension: int | None = None, **options: Any
+    ) -> None:
+        super().__init__(url=url, model=model, dimension=dimension, **options)
+        self._request: dict[str, Any] = {"model": model, "encoding_format": "base64"}
+        if dimension is not None:
+            self._request["dimensions"] = dimension
+
+    def _ask(self, batch: list[str]) -> list[Vector]:
+        items = self._list_of(self._post(batch), "data", len(batch))
+        if not all(isinstance(item, dict) for item in items):
+            raise self._unusable("without a list of objects under 'data'")
+        # `index` is the protocol; servers that leave it out altogether answer in the order of the question.
+        by_index = {str(item.get("index", position)): item for position, item in enumerate(items)}
+        try:
+            ordered = [by_index[str(position)] for position in range(len(batch))]
+        except KeyError as exc:
+            raise self._unusable("embeddings whose 'index' does not number the texts") from exc
+        return [self._vector_of(item.get("embedding")) for item in ordered]
+
+    def _post(self, batch: list[str]) -> Any:
+        request = self._request
+        try:
+            return self._service.post("/embeddings", {**request, "input": batch})
+        except InvalidInputError as error:
+            # Strict servers refuse the parameter instead of ignoring it; plain arrays are the protocol's default.
+            if "encoding_format" not in request or "encoding_format" not in error.details.get("reason", ""):
+                raise
+            self._request = {name: value for name, value in request.items() if name != "encoding_format"}
+            return self._service.post("/embeddings", {**self._request, "input": batch})
+
+    def _vector_of(self, value: Any) -> Vector:
+        if not isinstance(value, str):
+            return super()._vector_of(value)
+        try:
+            return np.frombuffer(base64.b64decode(value, validate=True), dtype="<f4").astype(np.float32)
+        except ValueError as exc:
+            raise self._unusable("an embedding that is not base64 of float32 numbers") from exc

@@ -1,0 +1,96 @@
+"""What embedding connections over HTTP share: the service, batches, and reading vectors out of JSON."""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from providers.embeddings.base import EmbeddingConnection
+from providers.embeddings.service import EmbeddingService, RetryPolicy
+from schemas.records import Vector
+
+# OpenAI takes 300,000 tokens per request; a token is seldom less than two bytes.
+MAX_BATCH_BYTES = 500_000
+
+
+class RemoteConnection(EmbeddingConnection):
+    """Asks for at most `batch_size` texts (and half a megabyte of text) at a time, one request after the other.
+
+    `timeout_seconds` is for each silence of the server, not for the whole answer. `sleep` and `clock` (seconds since
+    the epoch, for Retry-After dates) serve the retries.
+    """
+
+    def __init__(
+        self,
+        *,
+        url: str,
+        model: str,
+        api_key: str | None = None,
+        dimension: int | None = None,
+        batch_size: int = 64,
+        timeout_seconds: float = 60.0,
+        retry: RetryPolicy | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        super().__init__(model, dimension=dimension)
+        self._batch_size = batch_size
+        self._service = EmbeddingService(
+            self.provider,
+            url,
+            api_key=api_key,
+            timeout_seconds=timeout_seconds,
+            retry=retry,
+            sleep=sleep,
+            clock=clock,
+        )
+
+    def close(self) -> None:
+        self._service.close()
+
+    @abstractmethod
+    def _ask(self, batch: list[str]) -> list[Vector]:
+        """One vector for each text of the batch, in its order."""
+
+    def _embed(self, texts: list[str]) -> Vector:
+        rows: list[Vector] = []
+        for batch in _batches(texts, self._batch_size, MAX_BATCH_BYTES):
+            rows.extend(self._ask(batch))
+        if len({len(row) for row in rows}) != 1:
+            raise self._unusable("vectors of different dimensions")
+        return np.stack(rows)
+
+    def _list_of(self, answer: Any, key: str, count: int) -> list[Any]:
+        values = answer.get(key) if isinstance(answer, dict) else None
+        if not isinstance(values, list):
+            raise self._unusable(f"without a list under '{key}'")
+        if len(values) != count:
+            raise self._unusable(f"{len(values)} embeddings for {count} texts")
+        return values
+
+    def _vector_of(self, value: Any) -> Vector:
+        try:
+            numbers = np.asarray(value if isinstance(value, list) else None)
+        except ValueError as exc:
+            raise self._unusable("an embedding that is not a list of numbers") from exc
+        if numbers.ndim != 1 or numbers.dtype.kind not in "fi":
+            raise self._unusable("an embedding that is not a list of numbers")
+        with np.errstate(over="ignore"):  # what does not fit becomes infinite and is refused with the rest
+            return numbers.astype(np.float32)
+
+
+def _batches(texts: list[str], max_texts: int, max_bytes: int) -> Iterator[list[str]]:
+    batch: list[str] = []
+    batch_bytes = 0
+    for text in texts:
+        text_bytes = len(text.encode())
+        if batch and (len(batch) == max_texts or batch_bytes + text_bytes > max_bytes):
+            yield batch
+            batch, batch_bytes = [], 0
+        batch.append(text)
+        batch_bytes += text_bytes
+    yield batch

@@ -1,0 +1,271 @@
+"""One remote embedding service: JSON over HTTP, retried where a retry can help, failures in our words."""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+from http.cookiejar import DefaultCookiePolicy
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+import orjson
+import requests
+import structlog
+import urllib3
+from requests.adapters import HTTPAdapter
+from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt
+
+from schemas.errors import ConfigurationError, InvalidInputError, RagError, UnavailableError
+
+log = structlog.get_logger(__name__)
+
+ErrorT = TypeVar("ErrorT", bound=RagError)
+
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+# 64 texts of 4,096 numbers are about 6 MB as JSON; what is far beyond that is not an embedding answer.
+MAX_ANSWER_BYTES = 64 * 1024 * 1024
+MAX_REASON_CHARS = 200
+MAX_CONNECTIONS = 32
+# A host that does not even accept is not thinking about the texts.
+CONNECT_TIMEOUT_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """When a service says 429 or 5xx, or the connection breaks. Spec 001 asks for three attempts."""
+
+    attempts: int = 3
+    first_wait_seconds: float = 0.5  # doubles with each attempt, plus up to half of it at random
+    longest_wait_seconds: float = 30.0  # a longer Retry-After is passed on to the caller instead of waited for
+
+
+class EmbeddingService:
+    """POSTs JSON below one base URL.
+
+    The key travels in `Authorization: Bearer` only and appears in no error and no log line. Redirects are not
+    followed: they could carry texts and key to a host nobody configured. Proxies and CA bundles come from the
+    environment as usual, except that a loopback address never goes through a proxy.
+    """
+
+    def __init__(
+        self,
+        provider: str,
+        url: str,
+        *,
+        api_key: str | None = None,
+        timeout_seconds: float = 60.0,
+        retry: RetryPolicy | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._provider = provider
+        self._url = _checked_url(url)
+        self._api_key = _checked_key(api_key)
+        self._timeout_seconds = timeout_seconds
+        self._retry = retry or RetryPolicy()
+        self._sleep = sleep
+        self._clock = clock
+        self._session = requests.Session()
+        self._session.trust_env = urlsplit(self._url).hostname not in LOOPBACK
+        self._session.auth = self._authorize
+        self._session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
+        adapter = HTTPAdapter(pool_maxsize=MAX_CONNECTIONS)
+        self._session.mount("http://", adapter)
+        self._session.mount("https://", adapter)
+
+    def post(self, route: str, body: dict[str, Any]) -> Any:
+        """POST `body` to `url + route` and return the parsed answer.
+
+        UnavailableError: network, timeout, 429, 5xx (after the attempts of the policy; timeouts are not repeated),
+        or an answer that is not JSON. ConfigurationError: 401, 403, 404, redirects, broken TLS. InvalidInputError:
+        400, 413, 422. `details.status` is the upstream status, `details.reason` its own words, where there are any.
+        """
+        retrying = Retrying(
+            stop=stop_after_attempt(self._retry.attempts),
+            wait=self._wait_seconds,
+            retry=retry_if_exception(self._is_worth_another_attempt),
+            sleep=self._sleep,
+            before_sleep=self._log_retry,
+            reraise=True,
+        )
+        return retrying(self._attempt, route, orjson.dumps(body))
+
+    def close(self) -> None:
+        self._session.close()
+
+    def _attempt(self, route: str, payload: bytes) -> Any:
+        try:
+            with self._session.post(
+                self._url + route,
+                data=payload,
+                headers={"Content-Type": "application/json", "Accept": "application/json"},
+                timeout=(min(CONNECT_TIMEOUT_SECONDS, self._timeout_seconds), self._timeout_seconds),
+                allow_redirects=False,
+                stream=True,
+            ) as response:
+                content = self._read(response)
+        except requests.RequestException as exc:
+            raise self._broken_connection(exc) from exc
+        if not HTTPStatus.OK <= response.status_code < HTTPStatus.MULTIPLE_CHOICES:
+            raise self._refusal(response, content)
+        try:
+            return orjson.loads(content)
+        except orjson.JSONDecodeError as exc:
+            raise self._error(UnavailableError, "answered something that is not JSON", "unknown") from exc
+
+    def _read(self, response: requests.Response) -> bytes:
+        content = bytearray()
+        for piece in response.iter_content(64 * 1024):
+            content += piece
+            if len(content) > MAX_ANSWER_BYTES:
+                raise self._error(UnavailableError, f"answered more than {MAX_ANSWER_BYTES} bytes", "unknown")
+        return bytes(content)
+
+    def _authorize(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        # Set even without a key: requests would otherwise look for one in ~/.netrc.
+        if self._api_key is not None:
+            request.headers["Authorization"] = f"Bearer {self._api_key}"
+        return request
+
+    def _broken_connection(self, exc: requests.RequestException) -> RagError:
+        if isinstance(exc, requests.exceptions.SSLError):
+            return self._error(ConfigurationError, "has a TLS certificate that is not trusted", "network")
+        if _is_read_timeout(exc):
+            return self._error(UnavailableError, f"did not answer in {self._timeout_seconds:g} s", "timeout")
+        if isinstance(exc, requests.ConnectTimeout):
+            return self._error(_TransientError, "cannot be reached in time", "timeout")
+        if isinstance(exc, requests.ConnectionError | requests.exceptions.ChunkedEncodingError):
+            return self._error(_TransientError, "cannot be reached or broke the connection off", "network")
+        return self._error(UnavailableError, "sent an answer that cannot be read", "unknown")
+
+    def _refusal(self, response: requests.Response, content: bytes) -> RagError:
+        status = response.status_code
+        if status < HTTPStatus.BAD_REQUEST:
+            what = f"redirects (HTTP {status}), which is not followed: configure the URL it stands at"
+            return self._error(ConfigurationError, what, "invalid_config", status=status)
+        if status == HTTPStatus.UNAUTHORIZED:
+            what = "refuses the API key" if self._api_key else "demands an API key"
+            return self._error(ConfigurationError, f"{what} (HTTP 401)", "authentication", status=status)
+        if status == HTTPStatus.FORBIDDEN:
+            what = "does not allow this API key to embed (HTTP 403)"
+            return self._error(ConfigurationError, what, "authorization", status=status)
+        reason = self._reason(content)
+        said = f": {reason}" if reason else ""
+        if status in (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED):
+            what = f"does not know the route or the model (HTTP {status}){said}"
+            return self._error(ConfigurationError, what, "not_found", status=status, reason=reason)
+        if status in (
+            HTTPStatus.BAD_REQUEST,
+            HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+            HTTPStatus.UNPROCESSABLE_ENTITY,
+        ):
+            what = f"refuses the texts (HTTP {status}){said}"
+            return self._error(InvalidInputError, what, "unknown", status=status, reason=reason)
+        what = f"failed (HTTP {status}){said}"
+        if status == HTTPStatus.TOO_MANY_REQUESTS:
+            error = self._error(_TransientError, what, "rate_limit", status=status, reason=reason)
+        elif status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            error = self._error(_TransientError, what, "unknown", status=status, reason=reason)
+        else:
+            return self._error(UnavailableError, what, "unknown", status=status, reason=reason)
+        error.wait_seconds = _retry_after_seconds(response.headers.get("Retry-After"), self._clock())
+        if error.wait_seconds is not None:
+            error.retry_after_seconds = max(1, math.ceil(error.wait_seconds))
+        return error
+
+    def _error(self, kind: type[ErrorT], what: str, error_type: str, **details: Any) -> ErrorT:
+        sentence = f"The embedding service '{self._provider}' {what}"
+        return kind(sentence, provider=self._provider, error_type=error_type, **details)
+
+    def _reason(self, content: bytes) -> str | None:
+        """The service's own sentence, from the shapes OpenAI, Ollama and FastAPI use; None when there is none."""
+        try:
+            answer = orjson.loads(content)
+        except orjson.JSONDecodeError:
+            return None
+        for key in ("error", "message", "detail"):
+            if isinstance(answer, dict) and key in answer:
+                answer = answer[key]
+        if not isinstance(answer, str):
+            return None
+        if self._api_key:
+            answer = answer.replace(self._api_key, "***")
+        return "".join(c for c in answer if c.isprintable())[:MAX_REASON_CHARS] or None
+
+    def _is_worth_another_attempt(self, error: BaseException) -> bool:
+        if not isinstance(error, _TransientError):
+            return False
+        return error.wait_seconds is None or error.wait_seconds <= self._retry.longest_wait_seconds
+
+    def _wait_seconds(self, state: RetryCallState) -> float:
+        error = _failure_of(state)
+        if isinstance(error, _TransientError) and error.wait_seconds is not None:
+            return error.wait_seconds
+        wait_seconds = self._retry.first_wait_seconds * 2 ** (state.attempt_number - 1)
+        return min(wait_seconds * random.uniform(1.0, 1.5), self._retry.longest_wait_seconds)
+
+    def _log_retry(self, state: RetryCallState) -> None:
+        log.warning("embedding request is repeated", attempt=state.attempt_number, reason=str(_failure_of(state)))
+
+
+class _TransientError(UnavailableError):
+    """A failure that another attempt may cure. `wait_seconds` is what the service asked for, None when it did not."""
+
+    wait_seconds: float | None = None
+
+
+def _failure_of(state: RetryCallState) -> BaseException | None:
+    return state.outcome.exception() if state.outcome else None
+
+
+def _is_read_timeout(exc: requests.RequestException) -> bool:
+    # While a body is read, requests reports the timeout as a ConnectionError around urllib3's.
+    inner = exc.args[0] if exc.args else None
+    return isinstance(exc, requests.ReadTimeout) or isinstance(inner, urllib3.exceptions.ReadTimeoutError)
+
+
+def _retry_after_seconds(header: str | None, now: float) -> float | None:
+    """Seconds to wait by a Retry-After header, which is a number or a date (RFC 9110, 10.2.3); None when unreadable."""
+    if header is None:
+        return None
+    try:
+        seconds = float(header)
+    except ValueError:
+        try:
+            seconds = parsedate_to_datetime(header).timestamp() - now
+        except ValueError:
+            return None
+    return max(0.0, seconds) if math.isfinite(seconds) else None
+
+
+def _checked_url(url: str) -> str:
+    try:
+        parts = urlsplit(url.strip())
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    # The URL is not quoted: it may hold a password.
+    if not usable or parts.username is not None or parts.password is not None or parts.query or parts.fragment:
+        raise ConfigurationError(
+            "The URL of the embedding service must be http(s)://host[:port][/path], without credentials or query",
+            field="url",
+            error_type="invalid_config",
+        )
+    return url.strip().rstrip("/")
+
+
+def _checked_key(api_key: str | None) -> str | None:
+    key = (api_key or "").strip()
+    # The HTTP library would quote a key that it cannot send, so it never gets to see one.
+    if not key.isascii() or any(c.isspace() or not c.isprintable() for c in key):
+        raise ConfigurationError(
+            "The API key of the embedding service holds characters that no key has (line break, space, accent)",
+            field="api_key",
+            error_type="invalid_config",
+        )
+    return key or None

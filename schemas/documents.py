@@ -1,0 +1,127 @@
+"""Documents as they come in: checked one by one, kept column by column.
+
+The wording of the errors is seed 003's ("RAG Wrapper Document Storage with Pre-computed Embeddings").
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from schemas.errors import InvalidInputError
+from schemas.metadata import check_metadata
+from schemas.records import DocumentBatch, Metadata, Vector
+
+NumberTypes = {int, float}
+
+
+def new_id() -> str:
+    return f"doc_{uuid.uuid4()}"
+
+
+def parse_embedding(value: Any, *, field: str = "embedding", index: int | None = None) -> Vector:
+    """A float32 vector (dimension,) from a JSON array of numbers or a base64 string of little-endian float32.
+
+    Raises InvalidInputError for anything else: booleans and numerals in strings, empty vectors, values that are
+    not finite in float32.
+    """
+    if isinstance(value, list):
+        if not value:
+            raise _invalid("embedding must not be empty", field, index)
+        if not set(map(type, value)) <= NumberTypes:
+            position = next(place for place, number in enumerate(value) if type(number) not in NumberTypes)
+            raise _invalid(f"embedding must be an array of numbers; element {position} is not one", field, index)
+        with np.errstate(over="ignore"):
+            vector = np.array(value, dtype=np.float64).astype("<f4")
+    elif isinstance(value, str):
+        try:
+            content = base64.b64decode(value, validate=True)
+        except (binascii.Error, ValueError):
+            raise _invalid("embedding must be an array of numbers or base64 of float32", field, index) from None
+        if not content or len(content) % 4:
+            raise _invalid("embedding in base64 must hold a whole number of float32 values", field, index)
+        vector = np.frombuffer(content, dtype="<f4")
+    else:
+        raise _invalid("embedding must be an array of numbers or base64 of float32", field, index)
+    if not np.isfinite(vector).all():
+        position = int(np.argmin(np.isfinite(vector)))
+        raise _invalid(f"embedding must hold finite float32 numbers; element {position} is not", field, index)
+    return vector
+
+
+def parse_document(source: Any, index: int | None, make_id: Callable[[], str]) -> tuple[str, str, Metadata, Vector]:
+    """(id, text, metadata, embedding) of one document object. Raises InvalidInputError naming field and `index`."""
+    if not isinstance(source, dict):
+        raise InvalidInputError("A document must be an object", code="invalid_document", field="documents", index=index)
+    document_id = source.get("id")
+    if document_id is None:
+        document_id = make_id()
+    elif not isinstance(document_id, str) or not document_id:
+        raise InvalidInputError("id must be a non-empty string", code="invalid_id", field="id", index=index)
+    text = source.get("text")
+    if not isinstance(text, str):
+        reason = "text is required" if text is None else "text must be a string"
+        raise InvalidInputError(reason, code="invalid_text", field="text", index=index)
+    embedding = source.get("embedding")
+    if embedding is None:
+        raise InvalidInputError(
+            "All documents must include pre-computed embeddings",
+            code="embedding_required",
+            field="embedding",
+            index=index,
+        )
+    return (
+        document_id,
+        text,
+        check_metadata(source.get("metadata"), index=index),
+        parse_embedding(embedding, index=index),
+    )
+
+
+def parse_documents(source: Any, make_id: Callable[[], str] = new_id) -> DocumentBatch:
+    """The batch of a request's `documents`. Raises InvalidInputError; nothing of a faulty request is kept."""
+    if source is None or source == []:
+        raise InvalidInputError("Documents array is required", code="documents_required", field="documents")
+    if not isinstance(source, list):
+        raise InvalidInputError("Documents array is required", code="documents_required", field="documents")
+    return to_batch([parse_document(item, index, make_id) for index, item in enumerate(source)])
+
+
+def to_batch(parsed: list[tuple[str, str, Metadata, Vector]]) -> DocumentBatch:
+    """Documents as columns. Raises InvalidInputError for an id given twice and for vectors of different dimensions."""
+    seen: dict[str, int] = {}
+    dimension = len(parsed[0][3])
+    for index, (document_id, _, _, vector) in enumerate(parsed):
+        if document_id in seen:
+            raise InvalidInputError(
+                f"id '{document_id}' is given twice in one request",
+                code="duplicate_id",
+                field="id",
+                index=index,
+                first_index=seen[document_id],
+            )
+        seen[document_id] = index
+        if len(vector) != dimension:
+            raise InvalidInputError(
+                f"Embedding dimension mismatch: document 0 has {dimension}, document {index} has {len(vector)}",
+                code="dimension_mismatch",
+                field="embedding",
+                index=index,
+                expected=dimension,
+                actual=len(vector),
+            )
+    return DocumentBatch(
+        ids=[each[0] for each in parsed],
+        texts=[each[1] for each in parsed],
+        metadatas=[each[2] for each in parsed],
+        embeddings=np.stack([each[3] for each in parsed]).astype("<f4", copy=False),
+    )
+
+
+def _invalid(message: str, field: str, index: int | None) -> InvalidInputError:
+    return InvalidInputError(message, code="invalid_embedding", field=field, index=index)

@@ -1,0 +1,110 @@
+"""The error family. Errors know their sentence and where the fault is, never a transport's number.
+
+Each transport has one table from these classes to its own codes (HTTP: `wrapper/errors.py`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class RagError(Exception):
+    """The root. `message` is one sentence for people, `code` a stable slug for programs,
+    `details` locates the fault (`field`, `index`, `line`, `pointer`, `allowed`, …)."""
+
+    code = "internal_error"
+
+    def __init__(self, message: str, *, code: str | None = None, **details: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code or self.code
+        self.details = {name: value for name, value in details.items() if value is not None}
+
+
+class ConfigurationError(RagError):
+    """A setting is wrong. Stops the start and names the variable."""
+
+    code = "configuration_error"
+
+
+class InvalidInputError(RagError):
+    """The caller's input is wrong; nothing was stored."""
+
+    code = "invalid_input"
+
+
+class InvalidFilterError(InvalidInputError):
+    """A `where` filter is wrong; `details.pointer` is a JSON Pointer into the filter."""
+
+    code = "invalid_where"
+
+
+class UnsupportedMediaError(InvalidInputError):
+    """The body is not of a media type or encoding that the route reads."""
+
+    code = "unsupported_media_type"
+
+
+class PayloadTooLargeError(InvalidInputError):
+    """The body is larger than the operator allows; `details.limit_bytes` says how large it may be."""
+
+    code = "payload_too_large"
+
+
+class NotFoundError(RagError):
+    code = "not_found"
+
+
+class CollectionNotFoundError(NotFoundError):
+    code = "collection_not_found"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"Collection '{name}' not found", collection=name)
+
+
+class DocumentNotFoundError(NotFoundError):
+    code = "document_not_found"
+
+    def __init__(self, collection: str, document_id: str) -> None:
+        super().__init__(
+            f"Document '{document_id}' not found in collection '{collection}'",
+            collection=collection,
+            id=document_id,
+        )
+
+
+class ConflictError(RagError):
+    """The input is well formed but contradicts what is stored."""
+
+    code = "conflict"
+
+
+class PreconditionFailedError(RagError):
+    """`If-Match` names another revision than the collection's; `details.revision` is the current one."""
+
+    code = "precondition_failed"
+
+
+class UnsupportedError(RagError):
+    """A provider was asked for a capability it does not have."""
+
+    code = "unsupported"
+
+
+class UnavailableError(RagError):
+    """Something this service needs does not answer now. The same request may succeed later."""
+
+    code = "unavailable"
+    retry_after_seconds = 2
+
+
+class BusyError(UnavailableError):
+    """Too much is waiting already; nothing of this request was stored."""
+
+    code = "busy"
+
+
+class DiskFloorError(RagError):
+    """Free disk space is below the operator's floor: writes are refused, reads go on."""
+
+    code = "disk_floor_reached"

@@ -1,0 +1,168 @@
+"""The values that travel between the parts: frozen, without wire spelling, without behaviour."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+Metadata = dict[str, Any]
+Vector = NDArray[np.float32]
+
+METRICS = ("cosine", "l2", "ip")
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """A collection as the catalogue knows it.
+
+    `dimension` is None until the first document; `revision` grows with each write; `key` is the catalogue's own
+    number, never reused, which tells a collection from a later one of the same name. `engine_id` is the id of its
+    index in the engine, None while there is none; `index_state` is `ready`, `pending` or `rebuilding`.
+    """
+
+    key: int
+    name: str
+    metadata: Metadata
+    metric: str
+    dimension: int | None
+    revision: int
+    count: int
+    engine_id: str | None = None
+    index_state: str = "pending"
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A stored document. `position` orders documents by first insertion; `embedding` is None unless asked for.
+
+    `metadata_json` is the metadata as it is stored, so that an answer can pass it on without decoding it.
+    """
+
+    id: str
+    text: str
+    metadata_json: str
+    position: int
+    embedding: Vector | None = None
+
+    @property
+    def metadata(self) -> Metadata:
+        return cast(Metadata, orjson.loads(self.metadata_json))
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentBatch:
+    """Documents to store, column by column: n ids, n texts, n metadata objects, a float32 matrix (n, dimension)."""
+
+    ids: list[str]
+    texts: list[str]
+    metadatas: list[Metadata]
+    embeddings: Vector
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def dimension(self) -> int:
+        return int(self.embeddings.shape[1])
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentPatch:
+    """What a PATCH changes: absent parts (None) stay, `metadata` is a JSON Merge Patch (RFC 7396)."""
+
+    text: str | None = None
+    metadata: Metadata | None = None
+    embedding: Vector | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OrderBy:
+    field: str
+    descending: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page of documents. `total` counts all matches in the same snapshot; `next_cursor` is None at the end."""
+
+    documents: list[Document]
+    total: int
+    next_cursor: str | None
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A document near a query vector. `distance` is in the collection's metric, `score` in [0, 1], 1 is nearest."""
+
+    document: Document
+    distance: float
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class GatherSpec:
+    """How hits bring their group: documents sharing `by`, in `order_by`, at most `limit` of each group."""
+
+    by: str
+    order_by: tuple[OrderBy, ...] = ()
+    limit: int = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Documents that share one value of the gathered field. `rank` counts from 1, the best hit's group first;
+    `hits` holds the ids that brought the group here; `total` counts the whole group."""
+
+    key: Any
+    rank: int
+    documents: list[Document]
+    hits: frozenset[str]
+    total: int
+    best_distance: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QueryResult:
+    """Matches nearest first, and how they were found: `plan` is `index`, `index+filter`, `exact` or `scan`."""
+
+    matches: list[Match]
+    collection: Collection
+    plan: str
+    groups: list[Group] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TextMatch:
+    """A document found by its words; `score` is BM25, higher is better."""
+
+    document: Document
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Facet:
+    """The values of one field: at most the asked number, most frequent first; `distinct` counts all of them.
+    `minimum` and `maximum` are given when the field holds numbers, or strings only."""
+
+    values: list[tuple[Any, int]]
+    distinct: int
+    minimum: Any = None
+    maximum: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOutcome:
+    """What a write did. `outbox_id` is the entry that the index still has to apply, None when nothing changed."""
+
+    revision: int
+    outbox_id: int | None
+    ids: list[str] = field(default_factory=list)
+    created: int = 0
+    updated: int = 0
+    unchanged: int = 0
+    deleted: int = 0

@@ -1,0 +1,104 @@
+"""Settings, read from the environment once, at the composition root.
+
+A wrong value stops the start with a sentence that names the variable; all wrong ones are named at once.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from environs import Env, EnvError, validate
+
+from schemas.errors import ConfigurationError
+
+LOG_LEVELS = ("debug", "info", "warning", "error")
+LOG_FORMATS = ("auto", "json", "console")
+
+
+@dataclass(frozen=True)
+class WrapperSettings:
+    """The storage proxy's settings. Each field is `RAG_` and its name in capitals."""
+
+    host: str = "127.0.0.1"
+    port: int = 5006
+    data_dir: Path = Path("data")
+    workers: int = 1
+    threads: int = 16
+    catalog_url: str = ""  # empty: a SQLite file in the data directory
+    chroma_url: str = ""  # empty: an engine of our own, as a child process
+    max_body_mb: int = 100
+    disk_floor_mb: int = 200
+    write_wait_seconds: float = 20.0  # how long a write waits for the index before it answers 202
+    cors_origins: tuple[str, ...] = ()
+    log_level: str = "info"
+    log_format: str = "auto"
+
+
+def read_wrapper_settings() -> WrapperSettings:
+    """The settings of this process's environment. Raises ConfigurationError naming every wrong variable."""
+    env = Env(eager=False, prefix="RAG_")
+    default = WrapperSettings()
+    at_least_one = validate.Range(min=1)
+    values: dict[str, Any] = {
+        "host": env.str("HOST", default.host, validate=validate.Length(min=1)),
+        "port": env.int("PORT", default.port, validate=validate.Range(min=1, max=65535)),
+        "data_dir": env.path("DATA_DIR", default.data_dir),
+        "workers": env.int("WORKERS", default.workers, validate=validate.Range(min=1, max=64)),
+        "threads": env.int("THREADS", default.threads, validate=validate.Range(min=4, max=256)),
+        "catalog_url": env.str("CATALOG_URL", default.catalog_url),
+        "chroma_url": env.str("CHROMA_URL", default.chroma_url),
+        "max_body_mb": env.int("MAX_BODY_MB", default.max_body_mb, validate=at_least_one),
+        "disk_floor_mb": env.int("DISK_FLOOR_MB", default.disk_floor_mb, validate=validate.Range(min=0)),
+        "write_wait_seconds": env.float(
+            "WRITE_WAIT_SECONDS", default.write_wait_seconds, validate=validate.Range(min=0)
+        ),
+        "cors_origins": env.list("CORS_ORIGINS", list(default.cors_origins)),
+        "log_level": env.str("LOG_LEVEL", default.log_level, validate=validate.OneOf(LOG_LEVELS)),
+        "log_format": env.str("LOG_FORMAT", default.log_format, validate=validate.OneOf(LOG_FORMATS)),
+    }
+    try:
+        env.seal()
+    except EnvError as error:
+        raise ConfigurationError(f"Wrong settings: {_sentence(error)}") from None
+    values["cors_origins"] = tuple(values["cors_origins"])
+    values["data_dir"] = values["data_dir"].resolve()
+    settings = WrapperSettings(**values)
+    for variable, url, schemes in (
+        ("RAG_CHROMA_URL", settings.chroma_url, ("http://", "https://")),
+        ("RAG_CATALOG_URL", settings.catalog_url, ("sqlite:///",)),
+    ):
+        if url and not url.startswith(schemes):
+            raise ConfigurationError(f"Wrong settings: {variable} must start with {' or '.join(schemes)}")
+    return settings
+
+
+def apply_config_file(path: Path) -> None:
+    """Take a YAML file's settings into the environment, which wins where it says something already.
+
+    The file maps variables to scalars or lists, with or without the `RAG_` prefix, in any case of letters.
+    """
+    try:
+        content = yaml.safe_load(path.read_text())
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigurationError(f"Cannot read the configuration file {path}: {error}") from None
+    if not isinstance(content, dict):
+        raise ConfigurationError(f"The configuration file {path} must map names to values")
+    for name, value in content.items():
+        variable = str(name).upper()
+        variable = variable if variable.startswith("RAG_") else f"RAG_{variable}"
+        if isinstance(value, list):
+            value = ",".join(str(item) for item in value)
+        if isinstance(value, dict) or value is None:
+            raise ConfigurationError(f"{name} in {path} must be a value or a list of values")
+        os.environ.setdefault(variable, str(value))
+
+
+def _sentence(error: EnvError) -> str:
+    messages = getattr(error, "error_messages", None) or {"": [str(error)]}
+    return "; ".join(
+        f"{variable}: {' '.join(str(reason) for reason in reasons)}" for variable, reasons in messages.items()
+    )

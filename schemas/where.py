@@ -1,0 +1,203 @@
+"""The `where` grammar: parsed and checked once, into a small tree with several readers.
+
+Readers translate the tree to SQL (`wrapper/catalog/filters.py`), evaluate it (the model in the tests) or turn
+it into another dialect. Negative operators become `Not` of the positive one, because `$ne`, `$nin` and
+`$not_contains` also match documents that lack the field (Chroma's meaning); `{}` becomes an empty `And`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from schemas.errors import InvalidFilterError
+
+MAX_DEPTH = 16
+MAX_VALUES = 10_000
+
+Scalar = bool | int | float | str
+
+
+@dataclass(frozen=True, slots=True)
+class Equals:
+    """The field holds exactly this bool, number (1 equals 1.0) or string."""
+
+    field: str
+    value: Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Ordered:
+    """The field holds a value of the operand's type (number, or string by code point) on this side of it."""
+
+    field: str
+    operator: str
+    """One of `$gt`, `$gte`, `$lt`, `$lte`."""
+    value: int | float | str
+
+
+@dataclass(frozen=True, slots=True)
+class In:
+    """The field holds one of the values; none at all match nothing."""
+
+    field: str
+    values: tuple[Scalar, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Contains:
+    """The field holds a list and the value is one of its elements."""
+
+    field: str
+    value: Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Exists:
+    """The document has the field, whatever it holds (null, an object or a list too)."""
+
+    field: str
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """Every part holds. Without parts: no filter."""
+
+    parts: tuple[Where, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    """At least one part holds."""
+
+    parts: tuple[Where, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    part: Where
+
+
+Where = Equals | Ordered | In | Contains | Exists | And | Or | Not
+
+EVERYTHING = And(())
+
+OPERATORS = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin", "$exists", "$contains", "$not_contains", "$not")
+LOGICAL = ("$and", "$or", "$not")
+
+
+def parse_where(source: Any) -> Where:
+    """The tree of a decoded JSON filter; None and `{}` are no filter (`EVERYTHING`).
+
+    Raises InvalidFilterError whose `details.pointer` is a JSON Pointer to the faulty part.
+    """
+    if source is None:
+        return EVERYTHING
+    return _Parser().filter(source, "", 0)
+
+
+class _Parser:
+    def __init__(self) -> None:
+        self._values = 0
+
+    def filter(self, source: Any, pointer: str, depth: int) -> Where:
+        if not isinstance(source, dict):
+            raise _fault(f"a filter must be an object, not {_kind(source)}", pointer)
+        parts: list[Where] = []
+        for key, operand in source.items():
+            here = f"{pointer}/{_escape(key)}"
+            if key.startswith("$"):
+                parts.append(self._logical(key, operand, here, depth + 1))
+            elif isinstance(operand, dict):
+                parts.append(self._operators(key, operand, here, depth + 1))
+            else:
+                parts.append(Equals(key, self._scalar(operand, here)))
+        return parts[0] if len(parts) == 1 else And(tuple(parts))
+
+    def _logical(self, operator: str, operand: Any, pointer: str, depth: int) -> Where:
+        self._check_depth(depth, pointer)
+        if operator == "$not":
+            return Not(self.filter(operand, pointer, depth))
+        if operator not in LOGICAL:
+            raise _fault(f"unknown operator '{operator}'", pointer, allowed=list(LOGICAL))
+        if not isinstance(operand, list) or not operand:
+            raise _fault(f"{operator} needs a list of at least one filter", pointer)
+        self._count(len(operand), pointer)
+        parts = tuple(self.filter(part, f"{pointer}/{index}", depth) for index, part in enumerate(operand))
+        if len(parts) == 1:
+            return parts[0]
+        return And(parts) if operator == "$and" else Or(parts)
+
+    def _operators(self, field: str, operators: dict[str, Any], pointer: str, depth: int) -> Where:
+        self._check_depth(depth, pointer)
+        if not operators:
+            raise _fault("a field needs at least one operator", pointer, allowed=list(OPERATORS))
+        parts = tuple(
+            self._operator(field, name, operand, f"{pointer}/{_escape(name)}", depth)
+            for name, operand in operators.items()
+        )
+        return parts[0] if len(parts) == 1 else And(parts)
+
+    def _operator(self, field: str, name: str, operand: Any, pointer: str, depth: int) -> Where:
+        match name:
+            case "$eq":
+                return Equals(field, self._scalar(operand, pointer))
+            case "$ne":
+                return Not(Equals(field, self._scalar(operand, pointer)))
+            case "$gt" | "$gte" | "$lt" | "$lte":
+                value = self._scalar(operand, pointer)
+                if isinstance(value, bool):
+                    raise _fault(f"{name} compares numbers or strings, not a boolean", pointer)
+                return Ordered(field, name, value)
+            case "$in":
+                return In(field, self._scalars(name, operand, pointer))
+            case "$nin":
+                return Not(In(field, self._scalars(name, operand, pointer)))
+            case "$contains":
+                return Contains(field, self._scalar(operand, pointer))
+            case "$not_contains":
+                return Not(Contains(field, self._scalar(operand, pointer)))
+            case "$exists":
+                if not isinstance(operand, bool):
+                    raise _fault(f"$exists needs true or false, not {_kind(operand)}", pointer)
+                return Exists(field) if operand else Not(Exists(field))
+            case "$not":
+                if not isinstance(operand, dict):
+                    raise _fault(f"$not needs an object with operators, not {_kind(operand)}", pointer)
+                return Not(self._operators(field, operand, pointer, depth + 1))
+        hint = "" if name.startswith("$") else f"; a nested field is written '{field}.{name}'"
+        raise _fault(f"unknown operator '{name}'{hint}", pointer, allowed=list(OPERATORS))
+
+    def _scalars(self, name: str, operand: Any, pointer: str) -> tuple[Scalar, ...]:
+        if not isinstance(operand, list):
+            raise _fault(f"{name} needs a list, not {_kind(operand)}", pointer)
+        return tuple(self._scalar(value, f"{pointer}/{index}") for index, value in enumerate(operand))
+
+    def _scalar(self, operand: Any, pointer: str) -> Scalar:
+        if not isinstance(operand, bool | int | float | str):
+            hint = ' (absence is asked with {"$exists": false})' if operand is None else ""
+            raise _fault(f"the operand must be a string, a number or a boolean, not {_kind(operand)}{hint}", pointer)
+        self._count(1, pointer)
+        return operand
+
+    def _count(self, values: int, pointer: str) -> None:
+        self._values += values
+        if self._values > MAX_VALUES:
+            raise _fault(f"more than {MAX_VALUES} values", pointer, limit=MAX_VALUES)
+
+    def _check_depth(self, depth: int, pointer: str) -> None:
+        if depth > MAX_DEPTH:
+            raise _fault(f"more than {MAX_DEPTH} nested operators", pointer, limit=MAX_DEPTH)
+
+
+def _fault(reason: str, pointer: str, **details: Any) -> InvalidFilterError:
+    return InvalidFilterError(f"Invalid 'where' filter: {reason}", field="where", pointer=pointer, **details)
+
+
+def _escape(key: str) -> str:
+    return key.replace("~", "~0").replace("/", "~1")
+
+
+def _kind(value: Any) -> str:
+    names = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", type(None): "null"}
+    return names.get(type(value), "a number")

@@ -1,0 +1,320 @@
+"""Request bodies and query strings, as marshmallow schemas: shapes in, records out.
+
+null equals absent for the fields of a body; unknown fields are ignored (api: "Rules for all of it").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+import orjson
+from marshmallow import EXCLUDE, Schema, ValidationError, fields, post_load, pre_load, validate
+
+from schemas.documents import parse_embedding
+from schemas.errors import InvalidInputError
+from schemas.metadata import check_metadata, without_reserved
+from schemas.names import check_collection_name
+from schemas.records import METRICS, DocumentPatch, GatherSpec, OrderBy, Vector
+from schemas.where import EVERYTHING, Where, parse_where
+
+MAX_PAGE = 1_000
+DEFAULT_PAGE = 100
+MAX_TOP_K = 1_000
+DEFAULT_TOP_K = 3
+DEFAULT_GROUP = 100
+DEFAULT_FACET_VALUES = 100
+INCLUDES = ("id", "text", "metadata", "embedding", "distance", "score")
+
+
+def load(schema: Schema, source: Any) -> dict[str, Any]:
+    """The checked fields of a decoded body. Raises InvalidInputError that names the first faulty field."""
+    if not isinstance(source, Mapping):
+        raise InvalidInputError("The body must be a JSON object", code="invalid_body")
+    try:
+        return cast(dict[str, Any], schema.load(source))
+    except ValidationError as error:
+        field, reason = _first(error.normalized_messages())
+        raise InvalidInputError(f"{field}: {reason}", code="invalid_field", field=field) from None
+
+
+def _first(messages: Any, path: str = "") -> tuple[str, str]:
+    if isinstance(messages, Mapping):
+        key, inner = next(iter(messages.items()))
+        return _first(inner, f"{path}.{key}" if path else str(key))
+    reason = messages[0] if isinstance(messages, list) else str(messages)
+    return path, str(reason).rstrip(".")
+
+
+class Body(Schema):
+    class Meta:
+        unknown = EXCLUDE
+
+    @pre_load
+    def _null_is_absent(self, source: Mapping[str, Any], **_: Any) -> dict[str, Any]:
+        return {key: value for key, value in source.items() if value is not None}
+
+
+class Embedding(fields.Field[Vector]):
+    """A vector on NumPy, float32 (dimension,)."""
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **_: Any) -> Vector:
+        return parse_embedding(value, field=attr or "embedding")
+
+
+class Filter(fields.Field[Where]):
+    """A `where` tree; its errors carry their own pointer."""
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **_: Any) -> Where:
+        return parse_where(value)
+
+
+class MetadataObject(fields.Field[dict[str, Any]]):
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **_: Any) -> dict[str, Any]:
+        return check_metadata(value, field=attr or "metadata")
+
+
+class Text(fields.Field[str]):
+    """A JSON string, nothing turned into one."""
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **_: Any) -> str:
+        if not isinstance(value, str):
+            raise ValidationError("must be a string")
+        return value
+
+
+class Number(fields.Field[float]):
+    """A JSON number, no boolean and no numeral in a string."""
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **_: Any) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ValidationError("must be a number")
+        return float(value)
+
+
+class Count(fields.Field[int]):
+    """A whole number from `least`, capped or refused above `most`; in a query string also its numeral."""
+
+    def __init__(self, *, least: int, most: int | None = None, capped: bool = False, **options: Any) -> None:
+        super().__init__(**options)
+        self._least, self._most, self._capped = least, most, capped
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **_: Any) -> int:
+        number = _whole(value)
+        if number is None:
+            raise ValidationError("must be a whole number")
+        if number < self._least:
+            raise ValidationError(f"must be at least {self._least}")
+        if self._most is not None and number > self._most:
+            if self._capped:
+                return self._most
+            raise ValidationError(f"must be at most {self._most}")
+        return number
+
+
+class Names(fields.Field[tuple[str, ...]]):
+    """A list of strings, or one string with commas between them."""
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **_: Any) -> tuple[str, ...]:
+        return _names(value)
+
+
+class Ordering(fields.Field[tuple[OrderBy, ...]]):
+    """`field,-field` or the same as a list; a minus sorts downwards."""
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **_: Any) -> tuple[OrderBy, ...]:
+        order = tuple(OrderBy(name.removeprefix("-"), name.startswith("-")) for name in _names(value))
+        if any(not item.field for item in order):
+            raise ValidationError("must name fields")
+        if len(order) > 8:
+            raise ValidationError("must name at most 8 fields")
+        return order
+
+
+class Include(Names):
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **_: Any) -> tuple[str, ...]:
+        names = _names(value)
+        for name in names:
+            if name not in INCLUDES:
+                raise ValidationError(f"must be of {', '.join(INCLUDES)}")
+        return names
+
+
+class Gather(Body):
+    by = Text(required=True, validate=validate.Length(min=1))
+    order_by = Ordering(load_default=())
+    limit = Count(least=1, most=MAX_PAGE, capped=True, load_default=DEFAULT_GROUP)
+
+    @post_load
+    def _to_spec(self, loaded: dict[str, Any], **_: Any) -> GatherSpec:
+        return GatherSpec(**loaded)
+
+
+class NewCollection(Body):
+    name = fields.Raw(load_default=None)
+    embedding_provider = fields.Raw()
+    embedding_model = fields.Raw()
+    metadata = MetadataObject(load_default=dict)
+    metric = fields.String(load_default="cosine", validate=validate.OneOf(METRICS))
+
+    @post_load
+    def _fold(self, loaded: dict[str, Any], **_: Any) -> dict[str, Any]:
+        metadata = without_reserved(loaded["metadata"])
+        for key in ("embedding_provider", "embedding_model"):
+            if key in loaded:
+                metadata[key] = loaded[key]
+        check_metadata(metadata)
+        return {"name": check_collection_name(loaded["name"]), "metadata": metadata, "metric": loaded["metric"]}
+
+
+class NewMetadata(Body):
+    metadata = MetadataObject(required=True, error_messages={"required": "is required"})
+
+
+class Patch(Body):
+    text = Text()
+    metadata = MetadataObject()
+    embedding = Embedding()
+
+    @post_load
+    def _to_patch(self, loaded: dict[str, Any], **_: Any) -> dict[str, DocumentPatch]:
+        if not loaded:
+            raise ValidationError("one of text, metadata, embedding is required", "text")
+        return {"patch": DocumentPatch(**loaded)}
+
+
+class Page(Body):
+    where = Filter(load_default=EVERYTHING)
+    limit = Count(least=1, most=MAX_PAGE, capped=True, load_default=DEFAULT_PAGE)
+    offset = Count(least=0, most=2**53, load_default=0)
+    order_by = Ordering(load_default=())
+    cursor = Text(load_default=None)
+    include = Include(load_default=())
+
+    @post_load
+    def _one_way_of_paging(self, loaded: dict[str, Any], **_: Any) -> dict[str, Any]:
+        if loaded["cursor"] is not None and loaded["offset"]:
+            raise ValidationError("goes without an offset", "cursor")
+        return loaded
+
+
+class Search(Page):
+    ids = fields.Raw(load_default=None)
+
+    @post_load
+    def _check_ids(self, loaded: dict[str, Any], **_: Any) -> dict[str, Any]:
+        if loaded["ids"] is not None:
+            check_ids(loaded["ids"])
+        return loaded
+
+
+class Query(Body):
+    collection = Text()
+    query_embedding = Embedding(required=True, error_messages={"required": "is required: this service does not embed"})
+    query = Text(load_default=None)
+    top_k = Count(least=1, most=MAX_TOP_K, load_default=DEFAULT_TOP_K)
+    where = Filter(load_default=EVERYTHING)
+    max_distance = Number(load_default=None)
+    include = Include(load_default=())
+    gather = fields.Nested(Gather, load_default=None)
+
+
+class GatherRequest(Body):
+    ids = fields.Raw(load_default=None)
+    where = Filter(load_default=None)
+    by = Text(required=True, validate=validate.Length(min=1), error_messages={"required": "is required"})
+    order_by = Ordering(load_default=())
+    limit = Count(least=1, most=MAX_PAGE, capped=True, load_default=DEFAULT_GROUP)
+
+    @post_load
+    def _one_of(self, loaded: dict[str, Any], **_: Any) -> dict[str, Any]:
+        if (loaded["ids"] is None) == (loaded["where"] is None):
+            raise ValidationError("either ids or where is required", "ids")
+        if loaded["ids"] is not None:
+            check_ids(loaded["ids"])
+        return loaded
+
+
+class TextSearch(Body):
+    query = Text(required=True, error_messages={"required": "is required"})
+    where = Filter(load_default=EVERYTHING)
+    top_k = Count(least=1, most=MAX_TOP_K, load_default=DEFAULT_TOP_K)
+
+
+class Facets(Body):
+    fields_ = Names(required=True, data_key="fields", error_messages={"required": "is required"})
+    where = Filter(load_default=EVERYTHING)
+    limit = Count(least=1, most=MAX_PAGE, capped=True, load_default=DEFAULT_FACET_VALUES)
+
+
+class Deletion(Body):
+    ids = fields.Raw(load_default=None)
+    where = Filter(load_default=None)
+
+    @post_load
+    def _one_of(self, loaded: dict[str, Any], **_: Any) -> dict[str, Any]:
+        if (loaded["ids"] is None) == (loaded["where"] is None):
+            raise ValidationError("either ids or where is required", "ids")
+        if loaded["where"] == EVERYTHING:
+            raise ValidationError("an empty filter would delete everything: use DELETE …/documents/all", "where")
+        if loaded["ids"] is not None:
+            check_ids(loaded["ids"])
+        return loaded
+
+
+class _OnlyInclude(Body):
+    include = Include(required=True)
+
+
+def check_ids(ids: Any) -> list[str]:
+    """`ids` itself when it is a list of non-empty strings. Raises InvalidInputError with the position."""
+    if not isinstance(ids, list):
+        raise InvalidInputError("ids must be an array of strings", code="invalid_ids", field="ids")
+    for index, item in enumerate(ids):
+        if not isinstance(item, str) or not item:
+            raise InvalidInputError("ids must be non-empty strings", code="invalid_ids", field="ids", index=index)
+    return ids
+
+
+def where_from_text(source: str | None, field: str = "where") -> Where:
+    """The filter of a query string. Raises InvalidInputError in the words of seed 003 ("Invalid JSON filter")."""
+    if not source:
+        return EVERYTHING
+    try:
+        decoded = orjson.loads(source)
+    except orjson.JSONDecodeError:
+        raise InvalidInputError(
+            f"Invalid '{field}' filter: must be valid JSON", code="invalid_where", field=field
+        ) from None
+    return parse_where(decoded)
+
+
+def include_from_text(source: str | None) -> tuple[str, ...]:
+    """`include` of a query string."""
+    if not source:
+        return ()
+    return cast(tuple[str, ...], load(_OnlyInclude(), {"include": source})["include"])
+
+
+def _whole(value: Any) -> int | None:
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return value
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, str) and len(value) <= 20 and value.lstrip("+-").isascii() and value.lstrip("+-").isdigit():
+        return int(value) if value.lstrip("+-") else None
+    return None
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    if isinstance(value, str):
+        names = [name.strip() for name in value.split(",") if name.strip()]
+    elif isinstance(value, list) and all(isinstance(name, str) and name for name in value):
+        names = value
+    else:
+        raise ValidationError("must be a list of strings, or one with commas between them")
+    if not names:
+        raise ValidationError("must name at least one")
+    return tuple(dict.fromkeys(names))

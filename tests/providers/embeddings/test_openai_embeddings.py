@@ -1,0 +1,120 @@
+import base64
+
+import numpy as np
+import pytest
+
+from schemas.errors import UnavailableError
+
+
+def test_base64_is_asked_for_and_the_order_is_that_of_index(server, openai, stub):
+    texts = ["one", "two", "three"]  # the stub answers last first
+    vectors = openai(model="m").embed(texts)
+    np.testing.assert_array_equal(vectors, [stub.vector(text) for text in texts])
+    assert server.requests[0].body == {"model": "m", "encoding_format": "base64", "input": texts}
+
+
+def test_plain_arrays_are_taken_too(server, openai, stub):
+    server.script = [lambda body: stub.openai(body, plain=True)]
+    np.testing.assert_allclose(openai().embed(["one", "two"]), [stub.vector("one"), stub.vector("two")], rtol=1e-6)
+
+
+def test_a_server_that_refuses_base64_is_asked_without_from_then_on(server, openai, stub):
+    refusal = {"error": {"message": "Unknown parameter: 'encoding_format'."}}
+    server.script = [stub.json(refusal, 400)]
+    connection = openai()
+    np.testing.assert_allclose(connection.embed(["one"]), [stub.vector("one")], rtol=1e-6)
+    connection.embed(["two"])
+    assert ["encoding_format" in request.body for request in server.requests] == [True, False, False]
+
+
+def test_without_index_the_order_of_the_question_holds(server, openai, stub):
+    server.script = [stub.json({"data": [{"embedding": [1, 0]}, {"embedding": [0.5, 2]}]})]
+    np.testing.assert_array_equal(openai().embed(["a", "b"]), [[1, 0], [0.5, 2]])
+
+
+def test_texts_go_in_batches(server, openai, stub):
+    texts = [f"text {number}" for number in range(130)]
+    vectors = openai().embed(texts)
+    assert [len(request.body["input"]) for request in server.requests] == [64, 64, 2]
+    np.testing.assert_array_equal(vectors, [stub.vector(text) for text in texts])
+
+
+def test_large_texts_make_small_batches(server, openai):
+    texts = ["ä" * 150_000, "b" * 300_000, "c" * 100_000, "d" * 600_000, "e"]
+    openai().embed(texts)
+    assert [[text[0] for text in request.body["input"]] for request in server.requests] == [
+        ["ä"],
+        ["b", "c"],
+        ["d"],
+        ["e"],
+    ]
+
+
+def test_a_failing_batch_fails_the_call(server, openai, stub):
+    server.script = [stub.openai, stub.answer(500), stub.answer(500), stub.answer(500)]
+    with pytest.raises(UnavailableError):
+        openai(batch_size=1).embed(["one", "two", "three"])
+    assert len(server.requests) == 4
+
+
+def test_a_wanted_dimension_is_asked_for_and_checked(server, openai, stub):
+    connection = openai(dimension=256)
+    assert connection.dimension == 256
+    with pytest.raises(UnavailableError, match="dimension 8 where 256 is expected"):
+        connection.embed(["one"])
+    assert server.requests[0].body["dimensions"] == 256
+
+
+def test_a_service_that_changes_its_dimension_is_noticed(server, openai, stub):
+    connection = openai()
+    assert connection.dimension is None
+    connection.embed(["one"])
+    assert connection.dimension == stub.dimension
+    server.script = [stub.json({"data": [{"index": 0, "embedding": [1.0, 2.0]}]})]
+    with pytest.raises(UnavailableError, match="dimension 2 where 8"):
+        connection.embed(["two"])
+
+
+def item(embedding, index=0):
+    return {"index": index, "embedding": embedding}
+
+
+def base64_of(values):
+    return base64.b64encode(np.array(values, dtype="<f4").tobytes()).decode()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        [],
+        {},
+        {"data": None},
+        {"data": "vectors"},
+        {"data": []},
+        {"data": [item([1.0, 2.0])]},
+        {"data": [item([1.0]), item([1.0], 1), item([1.0], 2)]},
+        {"data": [item([1.0]), [1.0]]},
+        {"data": [item([1.0]), item([1.0])]},
+        {"data": [item([1.0], 1), item([1.0], 2)]},
+        {"data": [item([1.0]), item([1.0], [1])]},
+        {"data": [item([1.0]), {"index": 1}]},
+        {"data": [item([1.0]), item([1.0, 2.0], 1)]},
+        {"data": [item([]), item([], 1)]},
+        {"data": [item([1.0]), item(["1.0"], 1)]},
+        {"data": [item([1.0]), item([None], 1)]},
+        {"data": [item([1.0]), item([True], 1)]},
+        {"data": [item([1.0]), item([[1.0], [1.0, 2.0]], 1)]},
+        {"data": [item([1.0]), item([10**400], 1)]},
+        {"data": [item([1.0]), item([1e39], 1)]},
+        {"data": [item([1.0]), item("not base64!", 1)]},
+        {"data": [item(base64_of([1.0])), item("AAA=", 1)]},
+        {"data": [item(base64_of([1.0])), item(base64_of([np.nan]), 1)]},
+        {"data": [item(base64_of([1.0])), item(base64_of([np.inf]), 1)]},
+    ],
+)
+def test_a_malformed_answer_is_unusable(server, openai, waits, stub, answer):
+    server.script = [stub.json(answer)]
+    with pytest.raises(UnavailableError):
+        openai().embed(["one", "two"])
+    assert len(server.requests) == 1
+    assert waits == []

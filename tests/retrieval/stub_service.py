@@ -1,0 +1,108 @@
+"""The routes that loading calls, over HTTP, with the plain models of a store and of an embedding behind them."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from base64 import b64decode
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import numpy as np
+
+from schemas.errors import InvalidInputError, NotFoundError, RagError
+from tests.retrieval.letter_embedding import LetterEmbedding
+from tests.retrieval.model_store import ModelStore
+
+PAGE = 3  # small, so that every test reads several pages
+
+
+class StubService:
+    """`answers` come first, each `(status, headers, body)`, None for a cut connection; then the model answers."""
+
+    def __init__(self, store: ModelStore | None = None) -> None:
+        self.store = store or ModelStore()
+        self.answers: list = []
+        self.requests: list[dict] = []
+        self.url = ""
+
+    def answer(self, method, target, headers, body):
+        path, query = unquote(urlsplit(target).path), parse_qs(urlsplit(target).query)
+        self.requests.append(
+            {"method": method, "path": path, "query": query, "headers": headers, "body": body, "target": target}
+        )
+        if self.answers:
+            return self.answers.pop(0)
+        try:
+            return self._route(method, path, query, body)
+        except RagError as error:
+            status = 404 if isinstance(error, NotFoundError) else 400
+            message = {"error": error.message, "message": error.message, "detail": error.message}
+            return status, {}, message | {"code": error.code, "details": error.details}
+
+    def _route(self, method, path, query, body):
+        if path == "/health":
+            return 200, {}, {"status": "healthy"}
+        if path == "/v1/embeddings":  # OpenAI's protocol
+            vectors = LetterEmbedding().embed(body["input"]).tolist()
+            return 200, {}, {"data": [{"index": index, "embedding": vector} for index, vector in enumerate(vectors)]}
+        if (method, path) == ("POST", "/collections"):
+            return 201, {}, self.store.ensure_collection(body["name"], body["metadata"])
+        name, part = re.fullmatch(r"/collections/([^/]+)/?(.*)", path).groups()
+        if (method, part) == ("GET", ""):
+            return 200, {}, self.store.collection(name)
+        if (method, part) == ("POST", "documents"):
+            for document in body["documents"]:
+                document["embedding"] = np.frombuffer(b64decode(document["embedding"]), "<f4")
+            where = json.loads(query["replace_where"][0]) if "replace_where" in query else None
+            return 201, {}, self.store.add_documents(name, body["documents"], replace_where=where)
+        if (method, part) == ("DELETE", "documents"):
+            return 200, {}, {"count": self.store.delete_documents(name, **body)}
+        if (method, part) == ("POST", "documents/search"):
+            selection = {"ids": body.get("ids"), "order_by": body["order_by"], "include": body["include"]}
+            found = list(self.store.documents(name, body.get("where"), **selection))
+            start = int(body.get("cursor", 0))
+            page = found[start : start + min(PAGE, body["limit"])]
+            more = start + len(page) < len(found)
+            cursor = str(start + len(page)) if more else None
+            return 200, {}, {"documents": page, "count": len(page), "total": len(found), "next_cursor": cursor}
+        raise InvalidInputError(f"the stub does not know {method} {path}")
+
+
+@contextmanager
+def running(service: StubService):
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def handle_any(self):
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            answer = service.answer(self.command, self.path, dict(self.headers), json.loads(body) if body else None)
+            if answer is None:
+                self.close_connection = True
+                return
+            status, headers, content = answer
+            content = content if isinstance(content, bytes) else json.dumps(content).encode()
+            self.send_response(status)
+            for key, value in {"Content-Length": str(len(content)), **headers}.items():
+                self.send_header(key, value)
+            self.end_headers()
+            self.wfile.write(content)
+
+        do_GET = do_POST = do_DELETE = handle_any
+
+        def log_message(self, format, *args):
+            """Requests are in `service.requests`."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    service.url = f"http://127.0.0.1:{server.server_port}"
+    try:
+        yield service
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

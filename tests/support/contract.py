@@ -1,0 +1,264 @@
+"""Checks answers against `openapi.yaml`: status, headers and body of each one, errors included.
+
+`CheckedClient` does it for an app in this process, `CheckedSession` for a server over HTTP.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import orjson
+import requests
+import yaml
+from flask.testing import FlaskClient
+from jsonschema import Draft202012Validator, ValidationError
+from jsonschema.exceptions import best_match
+from jsonschema.protocols import Validator
+from jsonschema.validators import extend
+from referencing import Registry
+from referencing.jsonschema import DRAFT202012
+from werkzeug.datastructures import Headers
+from werkzeug.test import TestResponse
+
+OPENAPI = Path(__file__).parents[2] / "openapi.yaml"
+METHODS = frozenset({"GET", "PUT", "POST", "DELETE", "PATCH", "OPTIONS", "HEAD", "TRACE"})
+
+_BASE_URI = "urn:openapi"
+_EXCERPT_CHARACTERS = 400
+
+Pointer = tuple[str, ...]
+
+
+class ContractError(AssertionError):
+    """An answer that the description does not allow."""
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentedAnswer:
+    """One answer of the description, ready to check. A media type without a schema (None) takes any body."""
+
+    headers: dict[str, tuple[bool, Validator]]
+    media: dict[str, Validator | None]
+
+
+class Contract:
+    """An OpenAPI 3.1 document and the answers it allows.
+
+    Beside the standard's keywords, schemas may say `x-equal: [names]`: these properties hold the same value. The root
+    field `x-unrouted-responses` documents the answers to requests that no operation describes.
+    """
+
+    def __init__(self, document: dict[str, Any]) -> None:
+        self.document = document
+        self._operations = {
+            template: {method.upper() for method in item if method.upper() in METHODS}
+            for template, item in document["paths"].items()
+        }
+        self._templates = [
+            (_path_pattern(template), template) for template in sorted(self._operations, key=_literal_first)
+        ]
+        self._registry: Registry[Any] = Registry().with_resource(_BASE_URI, DRAFT202012.create_resource(document))
+        self._answers: dict[Pointer, DocumentedAnswer] = {}
+
+    @staticmethod
+    @cache
+    def load(path: Path = OPENAPI) -> Contract:
+        """The contract of a YAML file, read once per process."""
+        return Contract(yaml.load(path.read_bytes(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
+
+    def described(self) -> set[tuple[str, str]]:
+        """Every operation as (path template, METHOD). HEAD and OPTIONS follow from GET and from the route."""
+        return {(template, method) for template, methods in self._operations.items() for method in methods}
+
+    def match(self, path: str) -> str | None:
+        """The template of an encoded path, None for an unknown route. Literal segments win over parameters."""
+        return next((template for pattern, template in self._templates if pattern.fullmatch(path)), None)
+
+    def validator(self, pointer: Pointer) -> Validator:
+        """A validator for the schema at this place of the document."""
+        return _ContractValidator({"$ref": _uri(pointer)}, registry=self._registry)
+
+    def resolve(self, pointer: Pointer) -> Pointer:
+        """The same place of the document after following every `$ref` on the way."""
+        here: Pointer = ()
+        for key in pointer:
+            here = (*here, key)
+            while isinstance(node := self._node(here), dict) and "$ref" in node:
+                here = self.resolve(tuple(map(_unescape, node["$ref"].removeprefix("#/").split("/"))))
+        return here
+
+    def at(self, pointer: Pointer) -> Any:
+        """What the document holds there, references followed. Raises KeyError where there is nothing."""
+        return self._node(self.resolve(pointer))
+
+    def _node(self, pointer: Pointer) -> Any:
+        node: Any = self.document
+        for key in pointer:
+            node = node[int(key)] if isinstance(node, list) else node[key]
+        return node
+
+    def check_response(
+        self, method: str, path: str, status: int, headers: Mapping[str, str] | Headers, body: bytes
+    ) -> None:
+        """Raise ContractError unless this answer is documented. `path` is percent-encoded and without the query."""
+        try:
+            self._check(method.upper(), path, status, {name.lower(): text for name, text in headers.items()}, body)
+        except ContractError as error:
+            excerpt = body[:_EXCERPT_CHARACTERS].decode(errors="replace")
+            raise ContractError(f"{method} {path} answered {status}: {error}\nbody: {excerpt or '(empty)'}") from None
+
+    def _check(self, method: str, path: str, status: int, headers: dict[str, str], body: bytes) -> None:
+        template = self.match(path)
+        if method == "OPTIONS" and template is not None and method not in self._operations[template]:
+            if status not in (200, 204) or body or "allow" not in headers:
+                raise ContractError("OPTIONS must answer 200 or 204 with Allow and without a body")
+            return
+        answer = self._answer(self._documented("GET" if method == "HEAD" else method, template, status))
+        _check_headers(answer, headers)
+        if method == "HEAD" or not answer.media:
+            if body:
+                raise ContractError("this answer must not have a body")
+            return
+        _check_body(answer, headers.get("content-type", ""), body)
+
+    def _documented(self, method: str, template: str | None, status: int) -> Pointer:
+        code = str(status)
+        if template is not None and method in self._operations[template]:
+            responses: Pointer = ("paths", template, method.lower(), "responses")
+            if code not in self.at(responses):
+                operation = self.at(responses[:-1])["operationId"]
+                raise ContractError(f"{operation} documents {', '.join(sorted(self.at(responses)))} only")
+            return (*responses, code)
+        reason = "the route is not described" if template is None else f"{template} does not describe {method}"
+        expected = "404" if template is None else "405"
+        if code not in (expected, "414"):
+            raise ContractError(f"{reason}, which must answer {expected}")
+        return ("x-unrouted-responses", code)
+
+    def _answer(self, pointer: Pointer) -> DocumentedAnswer:
+        if pointer not in self._answers:
+            place = self.resolve(pointer)
+            response = self.at(place)
+            headers, media = {}, {}
+            for name in response.get("headers", {}):
+                header = self.resolve((*place, "headers", name))
+                headers[name] = (bool(self.at(header).get("required")), self.validator((*header, "schema")))
+            for media_type, described in response.get("content", {}).items():
+                schema = (*place, "content", media_type, "schema")
+                media[media_type] = self.validator(schema) if "schema" in described else None
+            self._answers[pointer] = DocumentedAnswer(headers, media)
+        return self._answers[pointer]
+
+
+class CheckedClient(FlaskClient):
+    """Flask's test client, checking every answer: `app.test_client_class = CheckedClient`."""
+
+    def __init__(self, *args: Any, contract: Contract | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.contract = contract or Contract.load()
+
+    def open(self, *args: Any, **kwargs: Any) -> TestResponse:
+        response = super().open(*args, **kwargs)
+        for answer in (*response.history, response):
+            request = answer.request
+            path = request.environ.get("REQUEST_URI") or quote(request.path)
+            self.contract.check_response(
+                request.method, path.partition("?")[0], answer.status_code, answer.headers, answer.get_data()
+            )
+        return response
+
+
+class CheckedSession(requests.Session):
+    """A `requests` session that checks every answer of a server; the server's routes start at the root of its host."""
+
+    def __init__(self, contract: Contract | None = None) -> None:
+        super().__init__()
+        self.contract = contract or Contract.load()
+
+    def send(self, request: requests.PreparedRequest, **kwargs: Any) -> requests.Response:
+        response = super().send(request, **kwargs)
+        for answer in (*response.history, response):
+            asked = answer.request
+            path = asked.path_url.partition("?")[0]
+            self.contract.check_response(
+                asked.method or "GET", path, answer.status_code, answer.headers, answer.content
+            )
+        return response
+
+
+def _check_headers(answer: DocumentedAnswer, headers: dict[str, str]) -> None:
+    for name, (required, validator) in answer.headers.items():
+        text = headers.get(name.lower())
+        if text is None:
+            if required:
+                raise ContractError(f"header {name} is missing")
+        elif (error := best_match(validator.iter_errors(text))) is not None:
+            raise ContractError(f"header {name}: {error.message}")
+
+
+def _check_body(answer: DocumentedAnswer, content_type: str, body: bytes) -> None:
+    media_type = content_type.partition(";")[0].strip().lower()
+    documented = next((key for key in (media_type, "*/*") if key in answer.media), None)
+    if documented is None:
+        raise ContractError(f"Content-Type is '{content_type}', documented: {', '.join(answer.media)}")
+    validator = answer.media[documented]
+    if validator is None or documented != "application/json":
+        return
+    try:
+        decoded = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise ContractError(f"the body is not JSON: {error}") from None
+    if (fault := best_match(validator.iter_errors(decoded))) is not None:
+        alternatives = "".join(f"; {_shortened(part.message)}" for part in fault.context)
+        raise ContractError(f"{fault.json_path}: {_shortened(fault.message)}{alternatives}")
+
+
+def _shortened(message: str) -> str:
+    """The message without the middle of a long value: what is wrong stands at its end."""
+    if len(message) <= _EXCERPT_CHARACTERS:
+        return message
+    half = _EXCERPT_CHARACTERS // 2
+    return f"{message[:half]} … {message[-half:]}"
+
+
+def _path_pattern(template: str) -> re.Pattern[str]:
+    parts = re.split(r"(\{[^}]+\})", template)
+    return re.compile("".join("[^/]+" if part.startswith("{") else re.escape(part) for part in parts))
+
+
+def _literal_first(template: str) -> list[bool]:
+    return [segment.startswith("{") for segment in template.split("/")]
+
+
+def _uri(pointer: Pointer) -> str:
+    steps = (quote(key.replace("~", "~0").replace("/", "~1")) for key in pointer)
+    return f"{_BASE_URI}#/{'/'.join(steps)}"
+
+
+def _unescape(step: str) -> str:
+    return step.replace("~1", "/").replace("~0", "~")
+
+
+def _equal(validator: Validator, names: list[str], instance: Any, schema: Any) -> Iterator[ValidationError]:
+    if isinstance(instance, dict) and any(instance.get(name) != instance.get(names[0]) for name in names):
+        yield ValidationError(f"{', '.join(names)} must be the same")
+
+
+def _items(validator: Validator, items: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    # Embeddings are long; validating their numbers one by one would take most of a test suite's time.
+    if (
+        items == {"type": "number"}
+        and isinstance(instance, list)
+        and all(type(item) in (int, float) for item in instance)
+    ):
+        return
+    yield from Draft202012Validator.VALIDATORS["items"](validator, items, instance, schema)
+
+
+_ContractValidator = extend(Draft202012Validator, {"items": _items, "x-equal": _equal})

@@ -1,0 +1,126 @@
+"""Metadata through a real Chroma server: exactly what was given, and replaced, never merged."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from wrapper.engine.encoding import JSON_KEY
+
+NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+SCALARS = st.none() | st.booleans() | NUMBERS | st.text()
+HOMOGENEOUS = st.one_of(
+    st.lists(kind, min_size=1) for kind in (st.booleans(), st.integers(), NUMBERS, st.text(), st.floats(-1e6, 1e6))
+)
+VALUES = (
+    SCALARS | HOMOGENEOUS | st.recursive(SCALARS, lambda v: st.lists(v) | st.dictionaries(st.text(), v), max_leaves=5)
+)
+OBJECTS = st.dictionaries(
+    st.text() | st.sampled_from(["", "#a", "$a", "chroma:x", "hnsw:M", JSON_KEY]), VALUES, max_size=6
+)
+AGAINST_A_SERVER = settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+VECTOR = np.array([[1.0, 2.0, 3.0]], dtype=np.float32)
+
+
+@pytest.fixture(scope="module")
+def engine_id(client):
+    return client.create_collection("documents", metric="cosine")
+
+
+@pytest.fixture(scope="module")
+def store(client, engine_id):
+    """Store one document as the indexer does: `previous` is the metadata of the version it replaces."""
+
+    def store(document_id, metadata, *, previous=None, text="text"):
+        stale_keys = None if previous is None else [previous.keys()]
+        client.upsert(engine_id, [document_id], VECTOR, [text], [metadata], stale_keys=stale_keys)
+        records = client.get(engine_id, ids=[document_id])
+        return records.metadatas[0], records.texts[0]
+
+    return store
+
+
+def exactly(value):
+    return json.dumps(value, sort_keys=True)
+
+
+@AGAINST_A_SERVER
+@given(batch=st.lists(OBJECTS, min_size=1, max_size=25))
+def test_documents_come_back_as_they_were_given(client, engine_id, batch):
+    ids = [f"document-{number}" for number in range(len(batch))]
+    client.delete(engine_id, ids)
+    client.upsert(engine_id, ids, np.repeat(VECTOR, len(ids), axis=0), ids, batch)
+    records = client.get(engine_id, ids=ids)
+    found = dict(zip(records.ids, records.metadatas, strict=True))
+    assert [exactly(found[name]) for name in ids] == [exactly(metadata) for metadata in batch]
+
+
+@AGAINST_A_SERVER
+@given(versions=st.lists(OBJECTS, min_size=2, max_size=4))
+def test_each_version_replaces_the_one_before(client, engine_id, store, versions):
+    client.delete(engine_id, ["versions"])
+    previous = {}
+    for number, metadata in enumerate(versions):
+        found, text = store("versions", metadata, previous=previous, text=f"version {number}")
+        assert exactly(found) == exactly(metadata)
+        assert text == f"version {number}"
+        previous = metadata
+
+
+@AGAINST_A_SERVER
+@given(metadata=OBJECTS, replacement=OBJECTS)
+def test_collections_come_back_as_they_were_given(client, metadata, replacement):
+    client.delete_collection("with-metadata")
+    engine_id = client.create_collection("with-metadata", metric="l2", metadata=metadata)
+    assert exactly(client.get_collection("with-metadata").metadata) == exactly(metadata)
+    client.set_collection_metadata(engine_id, replacement)
+    assert exactly(client.get_collection("with-metadata").metadata) == exactly(replacement)
+
+
+TYPES = ["text", 3, 1.5, True, ["a", "b"], [1, 2], [1.5, 2.5], [True], None, {"nested": 1}, [], "text", 7]
+
+
+def test_a_key_that_changes_its_type_holds_the_new_value_only(store):
+    previous = {}
+    for value in TYPES:
+        metadata = {"changing": value, "steady": 1}
+        assert exactly(store("types", metadata, previous=previous)[0]) == exactly(metadata)
+        previous = metadata
+
+
+def test_metadata_becomes_empty_and_comes_again(store):
+    assert store("emptied", {"a": 1, "b": [1, "x"]})[0] == {"a": 1, "b": [1, "x"]}
+    assert store("emptied", {}, previous={"a": 1, "b": [1, "x"]})[0] == {}
+    assert store("emptied", {"c": 2}, previous={})[0] == {"c": 2}
+
+
+def test_a_document_never_had_metadata(store):
+    assert store("without", {})[0] == {}
+    assert store("without", {}, previous={})[0] == {}
+
+
+def test_without_stale_keys_chroma_merges(store):
+    store("merged", {"a": 1})
+    assert store("merged", {"b": 2})[0] == {"a": 1, "b": 2}
+
+
+def test_nulls_of_a_document_that_is_not_there_store_nothing(store):
+    assert store("fresh", {"b": 2}, previous={"a": 1})[0] == {"b": 2}
+
+
+def test_a_collections_own_engine_keys_stay_in_the_engine(client):
+    engine_id = client.create_collection("adopted", metric="cosine")
+    client.set_collection_metadata(engine_id, {"hnsw:space": "cosine", "title": "Adopted"})
+    raw = client._transport.call("GET", f"{_collections()}/adopted", timeout_seconds=10)
+    assert raw["metadata"]["hnsw:space"] == "cosine"
+    assert client.get_collection("adopted").metadata == {"hnsw:space": "cosine", "title": "Adopted"}
+
+
+def _collections():
+    from wrapper.engine.client import COLLECTIONS
+
+    return COLLECTIONS

@@ -1,0 +1,214 @@
+"""The engine's process survives, or ends, what happens to it and around it."""
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from wrapper.engine.chroma_child import ChromaChild, end_orphan
+from wrapper.engine.client import EngineClient
+from wrapper.engine.errors import EngineUnavailableError
+from wrapper.engine.keeper_process import start_keeper
+from wrapper.engine.state import EngineStateReader, read_state, request_restart
+
+
+class Kept:
+    """A keeper over a directory, and its engine's state."""
+
+    def __init__(self, data_dir, eventually):
+        self.eventually = eventually
+        self.keeper = start_keeper(data_dir)
+        self.reader = EngineStateReader(data_dir)
+        self.client = EngineClient(self.reader.url)
+
+    @property
+    def state(self):
+        return self.reader.read()
+
+    def ready(self, *, other_than=None):
+        return self.eventually(lambda: self.state.ready and self.state.pid != other_than and self.state)
+
+
+@pytest.fixture
+def kept(tmp_path, eventually):
+    kept = Kept(tmp_path, eventually)
+    kept.ready()
+    yield kept
+    kept.keeper.stop()
+    assert not _alive(kept.keeper.pid)
+
+
+def test_it_starts_and_stops_the_engine(tmp_path, eventually):
+    kept = Kept(tmp_path, eventually)
+    state = kept.ready()
+    kept.client.heartbeat()
+    assert state.restarts == 0
+    assert state.keeper_pid == kept.keeper.pid
+    assert kept.keeper.is_alive
+    assert kept.keeper.stop() == 0
+    assert kept.state.state == "stopped"
+    assert not _alive(state.pid)
+    assert not kept.keeper.is_alive
+    with pytest.raises(EngineUnavailableError):
+        kept.client.heartbeat()
+
+
+def test_a_killed_engine_is_back_and_the_same_client_finds_it(kept):
+    engine_id = kept.client.create_collection("kept", metric="cosine")
+    first = kept.state
+    os.kill(first.pid, signal.SIGKILL)
+    second = kept.ready(other_than=first.pid)
+    assert second.restarts == 1
+    assert second.url != first.url
+    assert kept.client.get_collection("kept").id == engine_id
+
+
+def test_a_hung_engine_is_reported_killed_and_replaced(kept):
+    hung = kept.state.pid
+    os.kill(hung, signal.SIGSTOP)
+    kept.eventually(lambda: kept.state.state == "unresponsive")
+    assert kept.state.pid == hung
+    kept.ready(other_than=hung)
+    assert not _alive(hung)
+
+
+def test_an_engine_that_was_only_slow_is_ready_again(kept):
+    state = kept.state
+    os.kill(state.pid, signal.SIGSTOP)
+    kept.eventually(lambda: kept.state.state == "unresponsive")
+    os.kill(state.pid, signal.SIGCONT)
+    kept.ready()
+    assert kept.state.pid == state.pid
+
+
+def test_a_restart_can_be_asked_for(kept, tmp_path):
+    first = kept.state.pid
+    assert request_restart(tmp_path)
+    kept.ready(other_than=first)
+    assert not _alive(first)
+
+
+def test_nobody_is_asked_for_a_restart_where_no_keeper_is(tmp_path, eventually):
+    assert not request_restart(tmp_path)
+    kept = Kept(tmp_path, eventually)
+    kept.ready()
+    kept.keeper.stop()
+    assert not request_restart(tmp_path)
+
+
+def test_the_engine_ends_with_a_killed_keeper(tmp_path, eventually):
+    kept = Kept(tmp_path, eventually)
+    engine = kept.ready().pid
+    os.kill(kept.keeper.pid, signal.SIGKILL)
+    eventually(lambda: not _alive(engine))
+    kept.keeper.stop()
+
+
+def test_the_keeper_ends_when_its_lifeline_does(tmp_path, eventually):
+    kept = Kept(tmp_path, eventually)
+    engine = kept.ready().pid
+    os.close(kept.keeper.lifeline)
+    kept.keeper.lifeline = None
+    assert kept.keeper.process.wait(30) == 0
+    assert not _alive(engine)
+    assert kept.state.state == "stopped"
+
+
+SERVICE = """
+import os, signal, sys
+from pathlib import Path
+from wrapper.engine.keeper_process import start_keeper
+keeper = start_keeper(Path(sys.argv[1]))
+if os.fork() == 0:
+    print(keeper.pid, os.getpid(), flush=True)
+    signal.pause()
+signal.pause()
+"""
+
+
+def test_the_keeper_outlives_the_service_as_long_as_a_worker_lives(tmp_path, eventually):
+    with subprocess.Popen(
+        [sys.executable, "-c", SERVICE, str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as service:
+        line = service.stdout.readline()
+        while not line.split()[0:1] or not line.split()[0].isdigit():
+            line = service.stdout.readline()
+        keeper, worker = map(int, line.split())
+        eventually(lambda: read_state(tmp_path).ready)
+        service.kill()
+        service.wait()
+        assert _alive(keeper)
+        os.kill(worker, signal.SIGKILL)
+        eventually(lambda: not _alive(keeper))
+    assert read_state(tmp_path).state == "stopped"
+
+
+def test_an_engine_left_by_an_earlier_keeper_is_ended_first(tmp_path, eventually):
+    orphan = ChromaChild(tmp_path, python=sys.executable)
+    eventually(lambda: (tmp_path / "engine.lock").exists() and (tmp_path / "engine.lock").read_text())
+    kept = Kept(tmp_path, eventually)
+    state = kept.ready()
+    assert orphan.exit_code() is not None
+    assert state.pid != orphan.pid
+    assert f"ended engine {orphan.pid}" in (tmp_path / "engine.log").read_text()
+    kept.keeper.stop()
+
+
+def test_two_engines_on_one_directory_are_impossible(tmp_path, kept):
+    second = ChromaChild(tmp_path, python=sys.executable)
+    assert kept.eventually(second.exit_code) == 71
+
+
+def test_a_directory_in_use_by_a_process_that_is_not_an_engine_is_left_alone(tmp_path):
+    with (tmp_path / "engine.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        lock.write(str(os.getpid()))
+        lock.flush()
+        with pytest.raises(TimeoutError, match="another engine is using"):
+            end_orphan(tmp_path, grace_seconds=0.0, clock=time.monotonic)
+
+
+def test_a_second_keeper_waits_for_the_first_to_go(tmp_path, eventually):
+    first = Kept(tmp_path, eventually)
+    engine = first.ready().pid
+    second = Kept(tmp_path, eventually)
+    first.keeper.stop()
+    state = second.ready(other_than=engine)
+    assert state.keeper_pid == second.keeper.pid
+    second.keeper.stop()
+
+
+def test_an_engine_that_cannot_start_does_not_stop_the_keeper(tmp_path, eventually):
+    (tmp_path / "chroma").write_text("a file where the directory should be")
+    kept = Kept(tmp_path, eventually)
+    eventually(lambda: kept.state.restarts >= 1)
+    assert kept.keeper.stop() == 0
+    assert kept.state.state == "stopped"
+
+
+def test_the_log_is_bounded(tmp_path, eventually):
+    (tmp_path / "engine.log").write_bytes(b"x" * (10 * 1024 * 1024 + 1))
+    kept = Kept(tmp_path, eventually)
+    kept.ready()
+    kept.keeper.stop()
+    assert (tmp_path / "engine.log").stat().st_size < 100_000
+    assert (tmp_path / "engine.log.1").exists()
+
+
+def test_the_keeper_is_small(kept):
+    status = Path(f"/proc/{kept.keeper.pid}/status").read_text()
+    resident_kb = int(status.split("VmRSS:")[1].split()[0])
+    assert resident_kb < 25_000
+
+
+def _alive(pid):
+    """Running or stopped; a zombie whose parent has not looked yet is gone."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    return False

@@ -1,0 +1,30 @@
+from dataclasses import replace
+
+from wrapper.engine.state import EngineState, EngineStateReader, read_state, write_state
+
+READY = EngineState(state="ready", url="http://127.0.0.1:4711", pid=12, pid_started=99, keeper_pid=11, restarts=2)
+
+
+def test_what_is_written_is_read(tmp_path):
+    write_state(tmp_path, READY)
+    assert read_state(tmp_path) == READY
+    assert READY.ready
+
+
+def test_without_a_file_the_engine_is_stopped(tmp_path):
+    assert read_state(tmp_path) == EngineState(state="stopped", url="", pid=None)
+    assert EngineStateReader(tmp_path).url() == ""
+
+
+def test_a_reader_sees_each_change(tmp_path):
+    reader = EngineStateReader(tmp_path)
+    write_state(tmp_path, READY)
+    assert reader.read() == READY
+    assert reader.read() is reader.read()
+    write_state(tmp_path, replace(READY, state="unresponsive"))
+    assert reader.read().state == "unresponsive"
+
+
+def test_a_file_of_another_version_counts_as_stopped(tmp_path):
+    (tmp_path / "engine.json").write_text('{"state": "ready", "flavour": "new"}')
+    assert read_state(tmp_path) == EngineState()

@@ -1,0 +1,20 @@
+"""The storage proxy: documents with pre-computed embeddings in, metadata and vector queries out.
+
+Deployable alone: `gunicorn 'wrapper:create_app()'`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from flask import Flask
+
+    from schemas.settings import WrapperSettings
+
+
+def create_app(settings: WrapperSettings | None = None) -> Flask:
+    """The WSGI application; see `wrapper.app`. Imported late: the engine's keeper must stay small."""
+    from wrapper import app
+
+    return app.create_app(settings)

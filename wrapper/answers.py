@@ -1,0 +1,140 @@
+"""Records to the shapes of the wire. Stored metadata passes through as the JSON it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+
+from schemas.records import Collection, Document, Facet, Group, Match, Page, TextMatch, WriteOutcome
+
+Answer = dict[str, Any]
+
+
+def etag(collection: Collection) -> str:
+    """What `ETag` and `If-Match` call this state of this collection; a later one of the same name differs."""
+    return f"{collection.key}.{collection.revision}"
+
+
+def collection(found: Collection) -> Answer:
+    return {
+        "name": found.name,
+        "count": found.count,
+        "metadata": found.metadata,
+        "dimension": found.dimension,
+        "metric": found.metric,
+        "revision": found.revision,
+    }
+
+
+def created(made: Collection) -> Answer:
+    return {
+        "status": "created",
+        "name": made.name,
+        "metadata": made.metadata,
+        "dimension": None,
+        "metric": made.metric,
+        "revision": made.revision,
+    }
+
+
+def metadata_updated(changed: Collection, *, merge: bool) -> Answer:
+    return {
+        "status": "updated",
+        "name": changed.name,
+        "metadata": changed.metadata,
+        "merge": merge,
+        "revision": changed.revision,
+    }
+
+
+def added(name: str, outcome: WriteOutcome, *, with_deleted: bool) -> Answer:
+    answer: Answer = {
+        "status": "added",
+        "collection": name,
+        "count": len(outcome.ids),
+        "ids": outcome.ids,
+        "created": outcome.created,
+        "updated": outcome.updated,
+        "unchanged": outcome.unchanged,
+    }
+    if with_deleted:
+        answer["deleted"] = outcome.deleted
+    return {**answer, "revision": outcome.revision}
+
+
+def document(found: Document) -> Answer:
+    answer: Answer = {"id": found.id, "text": found.text, "metadata": orjson.Fragment(found.metadata_json)}
+    if found.embedding is not None:
+        answer["embedding"] = found.embedding
+    return answer
+
+
+def page(found: Page) -> Answer:
+    return {
+        "documents": [document(each) for each in found.documents],
+        "count": len(found.documents),
+        "total": found.total,
+        "next_cursor": found.next_cursor,
+        "revision": found.revision,
+    }
+
+
+def listing(documents: Sequence[Document], revision: int) -> Answer:
+    """Documents asked for by their ids: one page that is also all."""
+    return {
+        "documents": [document(each) for each in documents],
+        "count": len(documents),
+        "total": len(documents),
+        "next_cursor": None,
+        "revision": revision,
+    }
+
+
+def match(found: Match) -> Answer:
+    answer = document(found.document)
+    return {
+        "id": answer.pop("id"),
+        "text": answer.pop("text"),
+        "distance": found.distance,
+        "score": found.score,
+        **answer,
+    }
+
+
+def group(found: Group, distances: dict[str, float]) -> Answer:
+    answer: Answer = {"key": found.key, "rank": found.rank}
+    if found.best_distance is not None:
+        answer["best_distance"] = found.best_distance
+    answer["documents"] = [
+        {
+            **document(each),
+            "hit": each.id in found.hits,
+            **({"distance": distances[each.id]} if each.id in distances else {}),
+        }
+        for each in found.documents
+    ]
+    answer["total"] = found.total
+    answer["complete"] = len(found.documents) == found.total
+    return answer
+
+
+def text_match(found: TextMatch) -> Answer:
+    answer = document(found.document)
+    return {"id": answer["id"], "text": answer["text"], "score": found.score, "metadata": answer["metadata"]}
+
+
+def facet(found: Facet) -> Answer:
+    answer: Answer = {
+        "values": [{"value": value, "count": count} for value, count in found.values],
+        "distinct": found.distinct,
+    }
+    if found.minimum is not None:
+        answer |= {"min": found.minimum, "max": found.maximum}
+    return answer
+
+
+def spelt(value: Any) -> str:
+    """A scalar as a string: strings as they are, numbers and booleans as JSON."""
+    return value if isinstance(value, str) else orjson.dumps(value).decode()

@@ -1,0 +1,86 @@
+"""The Flask application of the storage proxy."""
+
+from __future__ import annotations
+
+import time
+import uuid
+
+import structlog
+from flask import Flask, Response, g, request
+from flask_cors import CORS
+from werkzeug.routing import PathConverter
+
+from schemas.settings import WrapperSettings, read_wrapper_settings
+from wrapper import errors, logs, metrics
+from wrapper.bodies import OrjsonProvider, check_request_line, discard_body
+from wrapper.routes import collections, documents, retrieval, service
+from wrapper.service import open_service
+
+log = structlog.get_logger("wrapper.requests")
+
+QUIET = frozenset({"service.health", "service.live", "service.ready", "service.show_metrics", "service.docs_asset"})
+
+
+class DocumentId(PathConverter):
+    """Any id, slashes too, except the words that are routes of their own."""
+
+    regex = r"(?!(?:count|search|all)$).+"
+    part_isolating = False
+
+
+def create_app(settings: WrapperSettings | None = None) -> Flask:
+    """The storage proxy as a WSGI application, with its catalogue open and its engine started.
+
+    Raises ConfigurationError when a setting is wrong or another service owns the data directory.
+    """
+    settings = settings or read_wrapper_settings()
+    logs.configure(settings.log_level, settings.log_format)
+    app = Flask("wrapper", static_folder=None)
+    app.json = OrjsonProvider(app)
+    app.config["MAX_BODY_BYTES"] = settings.max_body_mb << 20
+    app.url_map.merge_slashes = False
+    app.url_map.strict_slashes = True
+    app.url_map.converters["document_id"] = DocumentId
+    app.extensions["rag.service"] = open_service(settings)
+    for module in (collections, documents, retrieval, service):
+        app.register_blueprint(module.blueprint)
+    errors.init_app(app)
+    app.before_request(_begin)
+    app.after_request(_end)
+    if settings.cors_origins:
+        CORS(app, origins=list(settings.cors_origins), expose_headers=["ETag", "Retry-After", "X-Request-ID"])
+    return app
+
+
+def _begin() -> None:
+    g.began = time.perf_counter()
+    check_request_line()
+
+
+def _end(response: Response) -> Response:
+    discard_body()
+    seconds = time.perf_counter() - g.began
+    route = request.url_rule.rule if request.url_rule else "unknown"
+    metrics.REQUEST_SECONDS.labels(request.method, route, response.status_code).observe(seconds)
+    plan = g.get("plan")
+    if plan is not None:
+        metrics.QUERY_PLANS.labels(plan).inc()
+    request_id = _request_id()
+    response.headers["X-Request-ID"] = request_id
+    if request.endpoint not in QUIET:
+        known = {"plan": plan} if plan is not None else {}
+        log.info(
+            "request",
+            method=request.method,
+            path=request.path,
+            status=response.status_code,
+            latency_ms=round(seconds * 1e3, 2),
+            request_id=request_id,
+            **known,
+        )
+    return response
+
+
+def _request_id() -> str:
+    given = request.headers.get("X-Request-ID", "")
+    return given if given.isascii() and given.isprintable() and 1 <= len(given) <= 128 else uuid.uuid4().hex

@@ -1,0 +1,140 @@
+"""Bodies in and out: JSON on orjson, gzip, streams of lines, all within bounds.
+
+A body is read to its end before it is refused, so that the next request on the connection starts where it should.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+from flask import Response, current_app, request
+from flask.json.provider import JSONProvider
+
+from schemas.errors import InvalidInputError, PayloadTooLargeError, UnsupportedMediaError
+
+READ_BYTES = 1 << 16
+MAX_REQUEST_LINE_BYTES = 32 * 1024
+JSON = "application/json"
+NDJSON = "application/x-ndjson"
+
+
+class LongRequestLineError(InvalidInputError):
+    """The request line is longer than `MAX_REQUEST_LINE_BYTES`."""
+
+    code = "request_line_too_long"
+
+
+class OrjsonProvider(JSONProvider):
+    """Flask's JSON on orjson: NaN and Infinity are refused, NumPy arrays are written as they are."""
+
+    def dumps(self, obj: Any, **_: Any) -> str:
+        return encode(obj).decode()
+
+    def loads(self, s: str | bytes, **_: Any) -> Any:
+        return orjson.loads(s)
+
+
+def encode(value: Any) -> bytes:
+    return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
+
+
+def json_response(value: Any, status: int = 200, etag: str | None = None) -> Response:
+    response = Response(encode(value), status, mimetype=JSON)
+    if etag is not None:
+        response.headers["ETag"] = f'"{etag}"'
+    return response
+
+
+def check_request_line() -> None:
+    """Raises LongRequestLineError, naming the route that takes the same in a body."""
+    line = request.environ.get("RAW_URI") or request.full_path
+    if len(line) > MAX_REQUEST_LINE_BYTES:
+        raise LongRequestLineError(
+            "The request line is too long: POST the same filter to /collections/{name}/documents/search",
+            limit_bytes=MAX_REQUEST_LINE_BYTES,
+        )
+
+
+def decode_json(body: bytes) -> Any:
+    """The value of the request's body. Raises UnsupportedMediaError, or InvalidInputError with the position."""
+    if not body and request.mimetype in ("", JSON):
+        return {}
+    if request.mimetype != JSON and not request.mimetype.endswith("+json"):
+        raise UnsupportedMediaError("The body must be application/json", allowed=[JSON])
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise InvalidInputError(
+            f"The body is not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}",
+            code="invalid_json",
+            line=error.lineno,
+            column=error.colno,
+        ) from None
+
+
+def read_body() -> bytes:
+    """The whole body, unpacked, within the limit."""
+    limit = int(current_app.config["MAX_BODY_BYTES"])
+    content = bytearray()
+    for chunk in body_chunks():
+        content += chunk
+        if len(content) > limit:
+            raise PayloadTooLargeError(f"The body is larger than {limit >> 20} MB", limit_bytes=limit)
+    return bytes(content)
+
+
+def body_chunks() -> Iterator[bytes]:
+    """The body in pieces, unpacked when it is gzip. Raises UnsupportedMediaError, InvalidInputError."""
+    encoding = request.headers.get("Content-Encoding", "identity").strip().lower()
+    if encoding not in ("identity", "", "gzip"):
+        raise UnsupportedMediaError(f"Content-Encoding '{encoding}' is not supported", allowed=["gzip", "identity"])
+    chunks = iter(lambda: request.stream.read(READ_BYTES), b"")
+    return _unpacked(chunks) if encoding == "gzip" else chunks
+
+
+def body_lines() -> Iterator[bytes]:
+    """The lines of a body in order, blank ones too, without their ends; one line is at most a body's limit long."""
+    limit = int(current_app.config["MAX_BODY_BYTES"])
+    rest = b""
+    for chunk in body_chunks():
+        *lines, rest = (rest + chunk).split(b"\n")
+        yield from lines
+        if len(rest) > limit:
+            raise PayloadTooLargeError(f"A line is longer than {limit >> 20} MB", limit_bytes=limit)
+    if rest:
+        yield rest
+
+
+def discard_body() -> None:
+    """Read what nobody has read: otherwise it would be taken for the next request."""
+    while request.stream.read(READ_BYTES):
+        pass
+
+
+def request_digest(body: bytes) -> str:
+    """Tells one request from another, for idempotency keys."""
+    digest = hashlib.sha256(f"{request.method} {request.full_path}\n".encode())
+    digest.update(body)
+    return digest.hexdigest()
+
+
+def _unpacked(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    unpacker = zlib.decompressobj(zlib.MAX_WBITS | 16)
+    try:
+        for chunk in chunks:
+            packed = chunk
+            while packed:
+                yield unpacker.decompress(packed, READ_BYTES)
+                packed = unpacker.unconsumed_tail
+                if unpacker.eof and unpacker.unused_data:
+                    packed = unpacker.unused_data
+                    unpacker = zlib.decompressobj(zlib.MAX_WBITS | 16)
+        yield unpacker.flush()
+    except zlib.error:
+        raise InvalidInputError("The body is not valid gzip", code="invalid_gzip") from None
+    if not unpacker.eof:
+        raise InvalidInputError("The gzip body ends too early", code="invalid_gzip")

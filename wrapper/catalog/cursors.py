@@ -1,0 +1,49 @@
+"""Cursors: opaque to callers, a place in an order rather than a number, so that deletions skip nothing."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from dataclasses import dataclass
+
+import orjson
+
+from schemas.errors import InvalidInputError
+from schemas.records import OrderBy
+from schemas.where import Where
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """The last document of a page: its position and, per field of the order, its sortable value (None: missing)."""
+
+    position: int
+    keys: tuple[bytes | None, ...] = ()
+
+
+def encode_cursor(cursor: Cursor, where: Where, order_by: tuple[OrderBy, ...]) -> str:
+    keys = [None if key is None else base64.b64encode(key).decode() for key in cursor.keys]
+    content = orjson.dumps([_fingerprint(where, order_by), cursor.position, keys])
+    return base64.urlsafe_b64encode(content).decode().rstrip("=")
+
+
+def decode_cursor(source: str, where: Where, order_by: tuple[OrderBy, ...]) -> Cursor:
+    """Raises InvalidInputError when the text is no cursor, or one of another filter or order."""
+    try:
+        padded = source.encode("ascii") + b"=" * (-len(source) % 4)
+        fingerprint, position, keys = orjson.loads(base64.urlsafe_b64decode(padded))
+        cursor = Cursor(
+            int(position), tuple(None if key is None else base64.b64decode(key, validate=True) for key in keys)
+        )
+    except (ValueError, TypeError, binascii.Error):
+        raise InvalidInputError("Invalid cursor", code="invalid_cursor", field="cursor") from None
+    if fingerprint != _fingerprint(where, order_by) or len(cursor.keys) != len(order_by):
+        raise InvalidInputError(
+            "The cursor belongs to another 'where' or 'order_by'", code="invalid_cursor", field="cursor"
+        )
+    return cursor
+
+
+def _fingerprint(where: Where, order_by: tuple[OrderBy, ...]) -> str:
+    return hashlib.blake2b(repr((where, order_by)).encode(), digest_size=6).hexdigest()

@@ -1,0 +1,140 @@
+"""`where` to SQL: one tree, two shapes.
+
+`predicate` asks one given document (a point lookup by its position), `positions` lists the matches of a
+collection. A conjunction is driven from its most selective positive part, counted up to a bound because a count
+is cheap and a wrong driver is not; the other parts become predicates on what the driver yields.
+"""
+
+from __future__ import annotations
+
+from schemas.where import EVERYTHING, And, Contains, Equals, Exists, In, Not, Or, Ordered, Where
+from wrapper.catalog.transaction import Sql, Transaction
+from wrapper.catalog.values import ELEMENT_BIT, encode_element, encode_value
+
+DRIVER_COUNT_BOUND = 2_000
+
+Leaf = Equals | Ordered | In | Contains | Exists
+
+
+def predicate(where: Where, position: str) -> Sql:
+    """A condition that holds for documents that match; `position` is the SQL name of the document's position."""
+    match where:
+        case And(parts):
+            return _joined(" AND ", [predicate(part, position) for part in parts], empty="1")
+        case Or(parts):
+            return _joined(" OR ", [predicate(part, position) for part in parts], empty="0")
+        case Not(part):
+            inner = predicate(part, position)
+            return Sql(f"NOT {inner.text}", inner.parameters)
+        case _:
+            holds = _holds(where)
+            return Sql(
+                f"EXISTS (SELECT 1 FROM document_fields x WHERE x.position = {position} AND x.path = ? "
+                f"AND {holds.text})",
+                (where.field, *holds.parameters),
+            )
+
+
+def positions(transaction: Transaction, collection_key: int, where: Where) -> Sql:
+    """A condition-ready `SELECT m.position FROM … m WHERE …` of all matches, each once, in no particular order."""
+    match where:
+        case Or(parts) if all(_positive(part) for part in parts):
+            branches = [positions(transaction, collection_key, part) for part in parts]
+            union = " UNION ".join(branch.text for branch in branches)
+            parameters = tuple(value for branch in branches for value in branch.parameters)
+            return Sql(f"SELECT m.position FROM ({union}) m WHERE 1", parameters)
+        case And(parts) if any(_positive(part) for part in parts):
+            driver = _most_selective(transaction, collection_key, [part for part in parts if _positive(part)])
+            rest = predicate(And(tuple(part for part in parts if part is not driver)), "m.position")
+            driven = positions(transaction, collection_key, driver)
+            return Sql(f"{driven.text} AND {rest.text}", driven.parameters + rest.parameters)
+        case And() | Or() | Not():
+            return in_order(collection_key, where)
+        case _:
+            holds = _holds(where)
+            return Sql(
+                "SELECT m.position FROM document_fields m WHERE m.collection_key = ? AND m.path = ? "
+                f"AND {holds.text.replace('x.', 'm.')}",
+                (collection_key, where.field, *holds.parameters),
+            )
+
+
+def in_order(collection_key: int, where: Where) -> Sql:
+    """The same list read along the order of insertion: for filters so broad that few documents are passed over."""
+    scan = Sql("SELECT m.position FROM documents m WHERE m.collection_key = ?", (collection_key,))
+    if where == EVERYTHING:
+        return scan
+    condition = predicate(where, "m.position")
+    return Sql(f"{scan.text} AND {condition.text}", scan.parameters + condition.parameters)
+
+
+def count(transaction: Transaction, collection_key: int, where: Where, documents_in_collection: int) -> int:
+    """How many documents match, exactly."""
+    if where == EVERYTHING:
+        return documents_in_collection
+    if isinstance(where, Not):
+        return documents_in_collection - count(transaction, collection_key, where.part, documents_in_collection)
+    matching = positions(transaction, collection_key, where)
+    counting = matching.text.replace("SELECT m.position", "SELECT count(*)", 1)
+    return int(transaction.value(counting, matching.parameters))
+
+
+def _most_selective(transaction: Transaction, collection_key: int, parts: list[Where]) -> Where:
+    best = parts[0]
+    if len(parts) == 1:
+        return best
+    fewest = DRIVER_COUNT_BOUND
+    for part in parts:
+        matching = positions(transaction, collection_key, part)
+        matches = int(
+            transaction.value(f"SELECT count(*) FROM ({matching.text} LIMIT ?)", (*matching.parameters, fewest))
+        )
+        if matches < fewest:
+            best, fewest = part, matches
+        if fewest == 0:
+            break
+    return best
+
+
+def _positive(where: Where) -> bool:
+    match where:
+        case And(parts):
+            return any(_positive(part) for part in parts)
+        case Or(parts):
+            return all(_positive(part) for part in parts)
+        case Not():
+            return False
+        case _:
+            return True
+
+
+def _joined(operator: str, parts: list[Sql], *, empty: str) -> Sql:
+    if not parts:
+        return Sql(empty)
+    parameters = tuple(value for part in parts for value in part.parameters)
+    return Sql(f"({operator.join(part.text for part in parts)})", parameters)
+
+
+def _holds(leaf: Leaf) -> Sql:
+    match leaf:
+        case Equals():
+            return Sql("x.value = ?", (encode_value(leaf.value),))
+        case In():
+            marks = ", ".join("?" * len(leaf.values))
+            return Sql(f"x.value IN ({marks})", tuple(encode_value(value) for value in leaf.values))
+        case Contains():
+            return Sql("x.value = ?", (encode_element(leaf.value),))
+        case Exists():
+            return Sql("x.value < ?", (bytes((ELEMENT_BIT,)),))
+        case Ordered():
+            operand = encode_value(leaf.value)
+            kind, after = operand[:1], bytes((operand[0] + 1,))
+            match leaf.operator:
+                case "$gt":
+                    return Sql("x.value > ? AND x.value < ?", (operand, after))
+                case "$gte":
+                    return Sql("x.value >= ? AND x.value < ?", (operand, after))
+                case "$lt":
+                    return Sql("x.value < ? AND x.value >= ?", (operand, kind))
+                case _:
+                    return Sql("x.value <= ? AND x.value >= ?", (operand, kind))

@@ -1,0 +1,148 @@
+"""Reads that group documents by a field: gather, facets, distinct values; and the text search."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from schemas.records import Collection, Document, Facet, GatherSpec, Group, TextMatch
+from schemas.where import EVERYTHING, Where
+from wrapper.catalog import text_index
+from wrapper.catalog.filters import positions, predicate
+from wrapper.catalog.reads import AFTER_SCALARS, LOWEST_SCALAR, sort_keys
+from wrapper.catalog.rows import DOCUMENT, to_document
+from wrapper.catalog.transaction import Sql, Transaction, one_of
+from wrapper.catalog.values import ELEMENT_BIT, NUMBER, STRING, decode_value
+from wrapper.catalog.words import match_expression
+
+_SCALARS_AND_ELEMENTS = "((f.value >= ? AND f.value < ?) OR (f.value >= ? AND f.value < ?))"
+_SCALAR_AND_ELEMENT_BOUNDS = (
+    LOWEST_SCALAR,
+    AFTER_SCALARS,
+    bytes((LOWEST_SCALAR[0] | ELEMENT_BIT,)),
+    bytes((AFTER_SCALARS[0] | ELEMENT_BIT,)),
+)
+
+
+def gather(
+    transaction: Transaction,
+    collection: Collection,
+    hits: Sequence[Document],
+    spec: GatherSpec,
+    distances: dict[str, float] | None = None,
+) -> list[Group]:
+    """The whole group of every hit, each group once, in the order of its best hit (`hits` come best first).
+
+    A hit without the field is a group of its own, with key None. One statement reads all groups.
+    """
+    distances = distances or {}
+    places = one_of("f.position", [hit.position for hit in hits])
+    mine = transaction.rows(
+        f"SELECT f.position, f.value FROM document_fields f WHERE {places.text} AND f.path = ? "
+        "AND f.value >= ? AND f.value < ?",
+        (*places.parameters, spec.by, LOWEST_SCALAR, AFTER_SCALARS),
+    )
+    key_of: dict[int, bytes] = dict(mine)
+    members = _members(transaction, collection, sorted(set(key_of.values())), spec)
+    grouped: dict[bytes | str, list[Document]] = {}
+    for hit in hits:
+        grouped.setdefault(key_of.get(hit.position, hit.id), []).append(hit)
+    groups: list[Group] = []
+    for rank, (key, its_hits) in enumerate(grouped.items(), start=1):
+        found, total = members[key] if isinstance(key, bytes) else ([its_hits[0]], 1)
+        groups.append(
+            Group(
+                key=decode_value(key) if isinstance(key, bytes) else None,
+                rank=rank,
+                documents=found,
+                hits=frozenset(hit.id for hit in its_hits),
+                total=total,
+                best_distance=min((distances[hit.id] for hit in its_hits if hit.id in distances), default=None),
+            )
+        )
+    return groups
+
+
+def facets(
+    transaction: Transaction, collection: Collection, where: Where, fields: Sequence[str], *, limit: int
+) -> dict[str, Facet]:
+    """Per field the values among the matches, most frequent first, at most `limit` of them; lists by element."""
+    if where == EVERYTHING:
+        among = Sql("f.collection_key = ?", (collection.key,))
+    else:
+        matching = positions(transaction, collection.key, where)
+        among = Sql(f"f.position IN ({matching.text})", matching.parameters)
+    return {field: _facet(transaction, among, field, limit) for field in fields}
+
+
+def distinct_values(transaction: Transaction, collection: Collection, field: str) -> list[Any]:
+    """The distinct scalars of a field, of list elements too, in typed order."""
+    rows = transaction.rows(
+        "SELECT DISTINCT f.value FROM document_fields f WHERE f.collection_key = ? AND f.path = ? "
+        f"AND {_SCALARS_AND_ELEMENTS} ORDER BY f.value",
+        (collection.key, field, *_SCALAR_AND_ELEMENT_BOUNDS),
+    )
+    return [decode_value(value) for (value,) in rows]
+
+
+def text_search(
+    transaction: Transaction, collection: Collection, query: str, where: Where, *, limit: int
+) -> tuple[list[TextMatch], int]:
+    """(the best `limit` matches by BM25, how many documents match): any word of the query may match."""
+    expression = match_expression(query)
+    if expression is None:
+        return [], 0
+    found = text_index.search(collection.key, expression)
+    matching = predicate(where, "w.position")
+    total = transaction.value(
+        f"SELECT count(*) FROM ({found.text}) w WHERE {matching.text}", found.parameters + matching.parameters
+    )
+    rows = transaction.rows(
+        f"SELECT {DOCUMENT}, best.score FROM (SELECT w.position, w.score FROM ({found.text}) w WHERE {matching.text} "
+        "ORDER BY w.score DESC, w.position LIMIT ?) best JOIN documents d ON d.position = best.position "
+        "ORDER BY best.score DESC, d.position",
+        (*found.parameters, *matching.parameters, limit),
+    )
+    return [TextMatch(to_document(row), float(row[4])) for row in rows], int(total)
+
+
+def _members(
+    transaction: Transaction, collection: Collection, keys: list[bytes], spec: GatherSpec
+) -> dict[bytes, tuple[list[Document], int]]:
+    marks = ", ".join("?" * len(keys))
+    joins, terms, _ = sort_keys(spec.order_by, "f.position")
+    rows = transaction.rows(
+        f"SELECT {DOCUMENT}, g.value, g.total FROM ("
+        f"SELECT f.position, f.value, row_number() OVER (PARTITION BY f.value ORDER BY {terms} f.position) AS place, "
+        f"count(*) OVER (PARTITION BY f.value) AS total FROM document_fields f {joins.text} "
+        f"WHERE f.collection_key = ? AND f.path = ? AND f.value IN ({marks})"
+        ") g JOIN documents d ON d.position = g.position WHERE g.place <= ? ORDER BY g.value, g.place",
+        (*joins.parameters, collection.key, spec.by, *keys, spec.limit),
+    )
+    groups: dict[bytes, tuple[list[Document], int]] = {}
+    for row in rows:
+        groups.setdefault(row[4], ([], row[5]))[0].append(to_document(row))
+    return groups
+
+
+def _facet(transaction: Transaction, among: Sql, field: str, limit: int) -> Facet:
+    counted = (
+        f"SELECT f.value AS value, count(*) AS documents FROM document_fields f WHERE {among.text} AND f.path = ? "
+        f"AND {_SCALARS_AND_ELEMENTS} GROUP BY f.value"
+    )
+    rows = transaction.rows(
+        f"WITH counted AS MATERIALIZED ({counted}) SELECT value, documents, (SELECT count(*) FROM counted), "
+        "(SELECT min(value) FROM counted), (SELECT max(value) FROM counted) "
+        "FROM counted ORDER BY documents DESC, value LIMIT ?",
+        (*among.parameters, field, *_SCALAR_AND_ELEMENT_BOUNDS, limit),
+    )
+    if not rows:
+        return Facet(values=[], distinct=0)
+    _, _, distinct, lowest, highest = rows[0]
+    one_type = lowest[:1] == highest[:1] and (lowest[0] & ~ELEMENT_BIT) in (NUMBER[0], STRING[0])
+    return Facet(
+        values=[(decode_value(row[0]), row[1]) for row in rows],
+        distinct=distinct,
+        minimum=decode_value(lowest) if one_type else None,
+        maximum=decode_value(highest) if one_type else None,
+    )

@@ -1,0 +1,37 @@
+"""The catalogue's schema, in numbered steps that run once, each in the transaction that records it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlalchemy import Connection, text
+
+from schemas.errors import ConfigurationError
+from wrapper.catalog import tables
+
+
+def _first_tables(connection: Connection) -> None:
+    tables.metadata.create_all(connection)
+    connection.execute(
+        tables.counters.insert(), [{"name": name, "value": 0} for name in ("collection", "document", "outbox")]
+    )
+
+
+STEPS: list[Callable[[Connection], None]] = [_first_tables]
+
+
+def migrate(connection: Connection) -> None:
+    """Bring the database to the newest version, inside the caller's write transaction.
+
+    Raises ConfigurationError when a newer release has written it already.
+    """
+    connection.execute(text("CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL)"))
+    version = connection.execute(text("SELECT max(version) FROM schema_version")).scalar() or 0
+    if version > len(STEPS):
+        raise ConfigurationError(
+            f"The catalogue has schema version {version}, this release knows {len(STEPS)}: use the newer release",
+            version=version,
+        )
+    for number, step in enumerate(STEPS[version:], start=version + 1):
+        step(connection)
+        connection.execute(text("INSERT INTO schema_version VALUES (:version)"), {"version": number})

@@ -1,0 +1,84 @@
+"""The outbox: what the engine has still to be told, written in the transaction that made it true.
+
+An entry names what changed, not the new state: whoever applies it reads the current state and makes the engine
+equal to it. Applying an entry twice, or after a later one, therefore does no harm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from wrapper.catalog.rows import draw
+from wrapper.catalog.transaction import Transaction, one_of
+
+CREATE, METADATA, DROP, EMPTY, DOCUMENTS = "create", "metadata", "drop", "empty", "documents"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One write. For `documents`: `upsert` is [(id, metadata keys of the version before)], `delete` is [id]."""
+
+    id: int
+    collection_key: int
+    kind: str
+    payload: dict[str, Any]
+
+
+def append(transaction: Transaction, collection_key: int, kind: str, payload: dict[str, Any]) -> int:
+    """Add an entry; returns its id. Ids grow and are never reused."""
+    entry = draw(transaction, "outbox")
+    transaction.run(
+        "INSERT INTO outbox (id, collection_key, kind, payload) VALUES (?, ?, ?, ?)",
+        (entry, collection_key, kind, orjson.dumps(payload)),
+    )
+    return entry
+
+
+def oldest(transaction: Transaction, *, limit: int, passing_over: Sequence[int] = ()) -> list[Entry]:
+    """The oldest entries, in order, without those of the collections to pass over."""
+    blocked = one_of("collection_key", list(passing_over))
+    rows = transaction.rows(
+        f"SELECT id, collection_key, kind, payload FROM outbox WHERE NOT {blocked.text} ORDER BY id LIMIT ?",
+        (*blocked.parameters, limit),
+    )
+    return [_entry(row) for row in rows]
+
+
+def of_collection(transaction: Transaction, collection_key: int, *, limit: int) -> list[Entry]:
+    """The oldest entries of one collection, in order."""
+    rows = transaction.rows(
+        "SELECT id, collection_key, kind, payload FROM outbox WHERE collection_key = ? ORDER BY id LIMIT ?",
+        (collection_key, limit),
+    )
+    return [_entry(row) for row in rows]
+
+
+def last_reset(transaction: Transaction, collection_key: int) -> int | None:
+    """The newest waiting entry that empties or drops the collection: what comes before it is moot."""
+    row = transaction.row(
+        "SELECT max(id) FROM outbox WHERE collection_key = ? AND kind IN (?, ?)", (collection_key, EMPTY, DROP)
+    )
+    return row[0] if row else None
+
+
+def lag(transaction: Transaction) -> int:
+    """How many entries wait."""
+    return int(transaction.value("SELECT count(*) FROM outbox"))
+
+
+def still_waiting(transaction: Transaction, entries: list[int]) -> set[int]:
+    waiting = one_of("id", entries)
+    return {row[0] for row in transaction.rows(f"SELECT id FROM outbox WHERE {waiting.text}", waiting.parameters)}
+
+
+def remove(transaction: Transaction, entries: list[int]) -> None:
+    doomed = one_of("id", entries)
+    transaction.run(f"DELETE FROM outbox WHERE {doomed.text}", doomed.parameters)
+
+
+def _entry(row: tuple[Any, ...]) -> Entry:
+    return Entry(row[0], row[1], row[2], orjson.loads(row[3]))

@@ -1,0 +1,277 @@
+"""Reads of documents inside the caller's snapshot: pages, single documents, counts, vectors.
+
+Which way a page is read depends on how many documents match, which is counted first: few matches are collected
+and sorted, many are met soon enough when walking an index in the wanted order. The answer is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from schemas.records import Collection, Document, OrderBy, Page, Vector
+from schemas.where import EVERYTHING, Where
+from wrapper.catalog.cursors import Cursor, decode_cursor, encode_cursor
+from wrapper.catalog.filters import count, in_order, positions, predicate
+from wrapper.catalog.rows import (
+    DOCUMENT,
+    DOCUMENT_AND_VECTOR,
+    DOCUMENTS_WITH_VECTORS,
+    to_document,
+    to_document_and_vector,
+    to_matrix,
+)
+from wrapper.catalog.transaction import Sql, Transaction, one_of
+from wrapper.catalog.values import BOOLEAN, STRING
+
+SORT_AT_MOST = 5_000
+LOWEST_SCALAR, AFTER_SCALARS = BOOLEAN, bytes((STRING[0] + 1,))
+
+
+def page(
+    transaction: Transaction,
+    collection: Collection,
+    where: Where,
+    *,
+    limit: int,
+    offset: int = 0,
+    order_by: tuple[OrderBy, ...] = (),
+    cursor: str | None = None,
+    with_embeddings: bool = False,
+) -> Page:
+    """One page in a defined order: by the fields (typed, missing last in both directions), then by insertion."""
+    after = decode_cursor(cursor, where, order_by) if cursor is not None else None
+    total = count(transaction, collection.key, where, collection.count)
+    wanted = limit + 1
+    if total == 0:
+        found: list[Cursor] = []
+    elif not order_by:
+        found = _by_insertion(transaction, collection, where, total, wanted, offset, after)
+    elif len(order_by) > 1 or total <= SORT_AT_MOST:
+        found = _sorted(transaction, collection, where, wanted, offset, order_by, after)
+    else:
+        found = _walked(transaction, collection, where, wanted, offset, order_by[0], after)
+    shown = found[:limit]
+    following = encode_cursor(shown[-1], where, order_by) if len(found) > limit else None
+    rows = by_positions(transaction, [place.position for place in shown], with_embeddings=with_embeddings)
+    return Page(
+        documents=[rows[place.position] for place in shown],
+        total=total,
+        next_cursor=following,
+        revision=collection.revision,
+    )
+
+
+def by_positions(
+    transaction: Transaction, wanted: Sequence[int], *, with_embeddings: bool = False
+) -> dict[int, Document]:
+    """Documents by position."""
+    if not wanted:
+        return {}
+    found = _fetch(transaction, one_of("d.position", wanted), with_embeddings)
+    return {document.position: document for document in found}
+
+
+def by_ids(
+    transaction: Transaction,
+    collection: Collection,
+    ids: Sequence[str],
+    *,
+    where: Where = EVERYTHING,
+    with_embeddings: bool = False,
+) -> dict[str, Document]:
+    """Those of the documents that exist and match, by id."""
+    wanted = one_of("d.id", ids)
+    matching = predicate(where, "d.position")
+    condition = Sql(
+        f"d.collection_key = ? AND {wanted.text} AND {matching.text}",
+        (collection.key, *wanted.parameters, *matching.parameters),
+    )
+    return {document.id: document for document in _fetch(transaction, condition, with_embeddings)}
+
+
+def in_insertion_order(transaction: Transaction, collection: Collection, *, after: int, limit: int) -> list[Document]:
+    """The next documents of a collection with their embeddings, after a position."""
+    condition = Sql(
+        "d.collection_key = ? AND d.position > ? ORDER BY d.position LIMIT ?", (collection.key, after, limit)
+    )
+    return _fetch(transaction, condition, with_embeddings=True)
+
+
+def sample(transaction: Transaction, collection: Collection, number: int) -> list[Document]:
+    """The newest document and others spread over the collection, with their embeddings."""
+    ends = transaction.row(
+        "SELECT min(position), max(position) FROM documents WHERE collection_key = ?", (collection.key,)
+    )
+    if ends is None or ends[0] is None:
+        return []
+    first, last = ends
+    steps = [last - (last - first) * step // max(1, number - 1) - 1 for step in range(number)]
+    found = {
+        document.id: document
+        for step in steps
+        for document in in_insertion_order(transaction, collection, after=step, limit=1)
+    }
+    return list(found.values())
+
+
+def vectors(
+    transaction: Transaction, collection: Collection, where: Where, *, block: int
+) -> Iterator[tuple[list[int], Vector]]:
+    """(positions, float32 matrix) of all matches, at most `block` at a time: memory stays bounded."""
+    if collection.dimension is None:
+        return
+    matching = positions(transaction, collection.key, where)
+    statement = f"SELECT e.position, e.vector FROM embeddings e WHERE e.position IN ({matching.text})"
+    for rows in transaction.blocks(statement, matching.parameters, block):
+        yield [row[0] for row in rows], to_matrix([row[1] for row in rows], collection.dimension)
+
+
+def vectors_of(
+    transaction: Transaction, collection: Collection, ids: Sequence[str], *, where: Where = EVERYTHING
+) -> tuple[list[int], Vector]:
+    """(positions, float32 matrix) of those of the documents that exist and match."""
+    wanted, matching = one_of("d.id", ids), predicate(where, "d.position")
+    rows = transaction.rows(
+        f"SELECT d.position, e.vector FROM {DOCUMENTS_WITH_VECTORS} "
+        f"WHERE d.collection_key = ? AND {wanted.text} AND {matching.text}",
+        (collection.key, *wanted.parameters, *matching.parameters),
+    )
+    return [row[0] for row in rows], to_matrix([row[1] for row in rows], collection.dimension or 0)
+
+
+def vectors_at(transaction: Transaction, collection: Collection, places: Sequence[int]) -> tuple[list[int], Vector]:
+    """(positions, float32 matrix) of the documents at these positions."""
+    wanted = one_of("e.position", places)
+    rows = transaction.rows(f"SELECT e.position, e.vector FROM embeddings e WHERE {wanted.text}", wanted.parameters)
+    return [row[0] for row in rows], to_matrix([row[1] for row in rows], collection.dimension or 0)
+
+
+def _by_insertion(
+    transaction: Transaction,
+    collection: Collection,
+    where: Where,
+    total: int,
+    wanted: int,
+    offset: int,
+    after: Cursor | None,
+) -> list[Cursor]:
+    # Walking meets a match every count/total documents; collecting sorts `total` of them.
+    walked = (offset + wanted) * collection.count // total
+    if where == EVERYTHING or walked < total:
+        matching = in_order(collection.key, where)
+    else:
+        matching = positions(transaction, collection.key, where)
+    rows = transaction.rows(
+        f"{matching.text} AND m.position > ? ORDER BY m.position LIMIT ? OFFSET ?",
+        (*matching.parameters, after.position if after else 0, wanted, offset),
+    )
+    return [Cursor(row[0]) for row in rows]
+
+
+def sort_keys(order_by: Sequence[OrderBy], position: str) -> tuple[Sql, str, list[str]]:
+    """(joins, ORDER BY terms, names of the keys) that sort documents, named by their position, by fields."""
+    joins, terms, names, parameters = [], [], [], []
+    for number, order in enumerate(order_by):
+        alias = f"k{number}"
+        joins.append(
+            f"LEFT JOIN document_fields {alias} ON {alias}.position = {position} AND {alias}.path = ? "
+            f"AND {alias}.value >= ? AND {alias}.value < ?"
+        )
+        parameters += [order.field, LOWEST_SCALAR, AFTER_SCALARS]
+        terms.append(f"{alias}.value IS NULL, {alias}.value{' DESC' if order.descending else ''}, ")
+        names.append(f"{alias}.value")
+    return Sql(" ".join(joins), tuple(parameters)), "".join(terms), names
+
+
+def _sorted(
+    transaction: Transaction,
+    collection: Collection,
+    where: Where,
+    wanted: int,
+    offset: int,
+    order_by: tuple[OrderBy, ...],
+    after: Cursor | None,
+) -> list[Cursor]:
+    matching = positions(transaction, collection.key, where)
+    joins, terms, names = sort_keys(order_by, "p.position")
+    past = _past(names, "p.position", order_by, after)
+    rows = transaction.rows(
+        f"SELECT p.position, {', '.join(names)} FROM ({matching.text}) p {joins.text} WHERE {past.text} "
+        f"ORDER BY {terms} p.position LIMIT ? OFFSET ?",
+        (*matching.parameters, *joins.parameters, *past.parameters, wanted, offset),
+    )
+    return [Cursor(row[0], row[1:]) for row in rows]
+
+
+def _walked(
+    transaction: Transaction,
+    collection: Collection,
+    where: Where,
+    wanted: int,
+    offset: int,
+    order: OrderBy,
+    after: Cursor | None,
+) -> list[Cursor]:
+    """Along the index of the field's values, then along the documents that lack the field."""
+    found: list[Cursor] = []
+    to_skip = offset
+    if after is None or after.keys[0] is not None:
+        matching = predicate(where, "m.position")
+        past = _past(["m.value"], "m.position", (order,), after)
+        with_field = Sql(
+            "FROM document_fields m WHERE m.collection_key = ? AND m.path = ? AND m.value >= ? AND m.value < ? "
+            f"AND {matching.text} AND {past.text}",
+            (collection.key, order.field, LOWEST_SCALAR, AFTER_SCALARS, *matching.parameters, *past.parameters),
+        )
+        direction = "DESC" if order.descending else "ASC"
+        rows = transaction.rows(
+            f"SELECT m.position, m.value {with_field.text} ORDER BY m.value {direction}, m.position LIMIT ? OFFSET ?",
+            (*with_field.parameters, wanted, offset),
+        )
+        found = [Cursor(row[0], (row[1],)) for row in rows]
+        if len(found) == wanted:
+            return found
+        passed = transaction.value(f"SELECT count(*) {with_field.text}", with_field.parameters) if offset else 0
+        to_skip = max(0, offset - passed)
+    missing = in_order(collection.key, where)
+    rows = transaction.rows(
+        f"{missing.text} AND m.position > ? AND NOT EXISTS (SELECT 1 FROM document_fields k WHERE "
+        "k.position = m.position AND k.path = ? AND k.value >= ? AND k.value < ?) "
+        "ORDER BY m.position LIMIT ? OFFSET ?",
+        (
+            *missing.parameters,
+            after.position if after is not None and after.keys[0] is None else 0,
+            order.field,
+            LOWEST_SCALAR,
+            AFTER_SCALARS,
+            wanted - len(found),
+            to_skip,
+        ),
+    )
+    return found + [Cursor(row[0], (None,)) for row in rows]
+
+
+def _past(names: Sequence[str], position: str, order_by: tuple[OrderBy, ...], after: Cursor | None) -> Sql:
+    """Rows after the cursor in (keys, position) order, where a missing key is last."""
+    if after is None:
+        return Sql("1")
+    branches: list[str] = []
+    parameters: list[object] = []
+    equal = ""
+    equal_parameters: list[object] = []
+    for name, order, last in zip(names, order_by, after.keys, strict=True):
+        if last is not None:
+            beyond = "<" if order.descending else ">"
+            branches.append(f"({equal}({name} {beyond} ? OR {name} IS NULL))")
+            parameters += [*equal_parameters, last]
+        equal += f"{name} IS ? AND "
+        equal_parameters.append(last)
+    branches.append(f"({equal}{position} > ?)")
+    parameters += [*equal_parameters, after.position]
+    return Sql(f"({' OR '.join(branches)})", tuple(parameters))
+
+
+def _fetch(transaction: Transaction, condition: Sql, with_embeddings: bool) -> list[Document]:
+    columns, source = (DOCUMENT_AND_VECTOR, DOCUMENTS_WITH_VECTORS) if with_embeddings else (DOCUMENT, "documents d")
+    rows = transaction.rows(f"SELECT {columns} FROM {source} WHERE {condition.text}", condition.parameters)
+    return [to_document_and_vector(row) if with_embeddings else to_document(row) for row in rows]

@@ -1,0 +1,65 @@
+"""Rows to records and back: the one place that knows how a document and a collection are spelt in SQL."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import orjson
+
+from schemas.errors import CollectionNotFoundError
+from schemas.records import Collection, Document, Vector
+from wrapper.catalog.transaction import Row, Transaction
+
+COLLECTION = "key, name, metadata, metric, dimension, revision, count, engine_id, index_state"
+DOCUMENT = "d.position, d.id, d.text, d.metadata"
+DOCUMENT_AND_VECTOR = f"{DOCUMENT}, e.vector"
+DOCUMENTS_WITH_VECTORS = "documents d JOIN embeddings e ON e.position = d.position"
+
+
+def find_collection(transaction: Transaction, name: str) -> Collection:
+    """The collection of that name. Raises CollectionNotFoundError."""
+    row = transaction.row(f"SELECT {COLLECTION} FROM collections WHERE name = ?", (name,))
+    if row is None:
+        raise CollectionNotFoundError(name)
+    return to_collection(row)
+
+
+def collection_by_key(transaction: Transaction, key: int) -> Collection | None:
+    row = transaction.row(f"SELECT {COLLECTION} FROM collections WHERE key = ?", (key,))
+    return None if row is None else to_collection(row)
+
+
+def all_collections(transaction: Transaction) -> list[Collection]:
+    """By name."""
+    return [to_collection(row) for row in transaction.rows(f"SELECT {COLLECTION} FROM collections ORDER BY name")]
+
+
+def to_collection(row: Row) -> Collection:
+    key, name, metadata, *rest = row
+    return Collection(key, name, orjson.loads(metadata), *rest)
+
+
+def to_document(row: Row) -> Document:
+    """A document from the `DOCUMENT` columns."""
+    return Document(row[1], row[2], row[3], row[0])
+
+
+def to_document_and_vector(row: Row) -> Document:
+    """A document with its embedding from the `DOCUMENT_AND_VECTOR` columns."""
+    return Document(row[1], row[2], row[3], row[0], np.frombuffer(row[4], dtype="<f4"))
+
+
+def to_matrix(blobs: list[bytes], dimension: int) -> Vector:
+    """Stored vectors as one float32 matrix (n, dimension)."""
+    return np.frombuffer(b"".join(blobs), dtype="<f4").reshape(len(blobs), dimension)
+
+
+def dump_json(value: Any) -> str:
+    return orjson.dumps(value).decode()
+
+
+def draw(transaction: Transaction, counter: str, numbers: int = 1) -> int:
+    """Reserve `numbers` of a counter inside the write transaction; returns the first."""
+    last = transaction.value("UPDATE counters SET value = value + ? WHERE name = ? RETURNING value", (numbers, counter))
+    return int(last) - numbers + 1

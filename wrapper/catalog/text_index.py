@@ -1,0 +1,47 @@
+"""The word index of each collection: one contentless FTS5 table, so that texts are not stored twice, word statistics
+are the collection's own, and dropping a collection is cheap."""
+
+from __future__ import annotations
+
+from wrapper.catalog.transaction import Sql, Transaction
+from wrapper.catalog.words import identifier_words
+
+WordRow = tuple[int, str]
+"""A document's position and text."""
+
+
+def create(transaction: Transaction, collection_key: int) -> None:
+    transaction.run(
+        f"CREATE VIRTUAL TABLE {_table(collection_key)} USING fts5"
+        "(text, identifiers, content='', tokenize=\"porter unicode61 remove_diacritics 2\")"
+    )
+
+
+def drop(transaction: Transaction, collection_key: int) -> None:
+    transaction.run(f"DROP TABLE IF EXISTS {_table(collection_key)}")
+
+
+def add(transaction: Transaction, collection_key: int, rows: list[WordRow]) -> None:
+    transaction.run_many(
+        f"INSERT INTO {_table(collection_key)} (rowid, text, identifiers) VALUES (?, ?, ?)",
+        [(position, text, identifier_words(text)) for position, text in rows],
+    )
+
+
+def remove(transaction: Transaction, collection_key: int, rows: list[WordRow]) -> None:
+    """Take documents out again; a contentless index must be told what it had been given."""
+    table = _table(collection_key)
+    transaction.run_many(
+        f"INSERT INTO {table} ({table}, rowid, text, identifiers) VALUES ('delete', ?, ?, ?)",
+        [(position, text, identifier_words(text)) for position, text in rows],
+    )
+
+
+def search(collection_key: int, expression: str) -> Sql:
+    """`SELECT position, score` of the documents that match an FTS5 expression. BM25, higher is better."""
+    table = _table(collection_key)
+    return Sql(f"SELECT rowid AS position, -bm25({table}) AS score FROM {table} WHERE {table} MATCH ?", (expression,))
+
+
+def _table(collection_key: int) -> str:
+    return f"words_{int(collection_key)}"

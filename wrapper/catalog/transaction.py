@@ -1,0 +1,65 @@
+"""How statements reach the database: SQL text through the driver's cursor, inside one transaction.
+
+Tables, migrations, connections and transactions are SQLAlchemy's. The statements are text because they depend on
+the shape of a filter: building and caching expression trees cost 2.7 ms of processor time for reading a section
+that SQLite itself answers in 0.03 ms (`docs/performance.md`). Only fixed fragments are ever put together;
+everything a caller says travels as a parameter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import orjson
+from sqlalchemy import Connection
+
+Row = tuple[Any, ...]
+
+
+class Sql(NamedTuple):
+    """A piece of SQL and the parameters for its question marks, in order."""
+
+    text: str
+    parameters: tuple[Any, ...] = ()
+
+
+class Transaction:
+    """One transaction of one thread."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._cursor: Any = connection.connection.cursor()
+
+    def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
+        found: list[Row] = self._cursor.execute(sql, parameters).fetchall()
+        return found
+
+    def row(self, sql: str, parameters: Sequence[Any] = ()) -> Row | None:
+        found: Row | None = self._cursor.execute(sql, parameters).fetchone()
+        return found
+
+    def value(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
+        """The first column of the first row. The statement must give one."""
+        return self._cursor.execute(sql, parameters).fetchone()[0]
+
+    def blocks(self, sql: str, parameters: Sequence[Any], rows_at_once: int) -> Iterator[list[Row]]:
+        """All rows, at most `rows_at_once` in memory."""
+        cursor = self._cursor.connection.cursor()
+        try:
+            cursor.execute(sql, parameters)
+            while rows := cursor.fetchmany(rows_at_once):
+                yield rows
+        finally:
+            cursor.close()
+
+    def run(self, sql: str, parameters: Sequence[Any] = ()) -> None:
+        self._cursor.execute(sql, parameters)
+
+    def run_many(self, sql: str, parameters: Sequence[Sequence[Any]]) -> None:
+        if parameters:
+            self._cursor.executemany(sql, parameters)
+
+
+def one_of(column: str, values: Sequence[int | str]) -> Sql:
+    """`column IN values` with a single parameter, however many there are."""
+    return Sql(f"{column} IN (SELECT value FROM json_each(?))", (orjson.dumps(values).decode(),))

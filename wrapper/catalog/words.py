@@ -1,0 +1,71 @@
+"""Words for the text index: identifiers split into their parts, and queries for which no text is a syntax error.
+
+The index itself splits at everything that is neither letter nor digit, so `std::env` and `snake_case` are found
+in parts and, as phrases, whole; `getUserName` is one word to it. The shadow column adds what is missing: the
+parts of camel-case words, and the joined form of words with underscores.
+"""
+
+from __future__ import annotations
+
+import re
+
+MAX_QUERY_TERMS = 256
+
+_COMPOUND = re.compile(r"[^\W_]+(?:(?:_+|::|->|[.\-/:])[^\W_]+)*")
+_SIMPLE = re.compile(r"[^\W_]+")
+_WORD = re.compile(r"\w+")
+# A capital after a small letter or digit, the last of several capitals before a small letter, an inner underscore;
+# written to begin with one set of characters because the search then skips ordinary prose fast.
+_SEAM = re.compile(r"[A-Z_](?:(?<=[a-z\d][A-Z])|(?<=[A-Z]{2})(?=[a-z])|(?<=[^\W_]_)(?=[^\W_]))")
+_HUMP = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_A-Za-z]+")
+
+
+def identifier_words(text: str) -> str:
+    """What the shadow column holds for a text: parts of camel-case words and joined underscore words, in order."""
+    shadow: list[str] = []
+    seen_to = 0
+    while seam := _SEAM.search(text, seen_to):
+        start = seam.start()
+        while start > seen_to and (text[start - 1].isalnum() or text[start - 1] == "_"):
+            start -= 1
+        word = _WORD.match(text, start)
+        assert word is not None
+        simple = _SIMPLE.findall(word.group())
+        for part in simple:
+            humps = _humps(part)
+            if len(humps) > 1:
+                shadow.extend(humps)
+        if len(simple) > 1:
+            shadow.append("".join(simple))
+        seen_to = word.end()
+    return " ".join(shadow)
+
+
+def match_expression(query: str) -> str | None:
+    """The FTS5 expression for any text of a user: all its words, any of which may match; None when it has none.
+
+    A compound (`std::env`, `snake_case`, `a.b`) is asked as a phrase and in its parts, a camel-case word whole and
+    in its parts, so that a whole match outranks a partial one. Words past `MAX_QUERY_TERMS` are left out.
+    """
+    terms: dict[str, None] = {}
+    for compound in _COMPOUND.findall(query):
+        simple = _SIMPLE.findall(compound)
+        if len(simple) > 1:
+            terms[_quoted(" ".join(simple))] = None
+            terms[_quoted("".join(simple))] = None
+        for word in simple:
+            terms[_quoted(word)] = None
+            humps = _humps(word)
+            if len(humps) > 1:
+                terms.update((_quoted(hump), None) for hump in humps)
+        if len(terms) >= MAX_QUERY_TERMS:
+            break
+    return " OR ".join(list(terms)[:MAX_QUERY_TERMS]) or None
+
+
+def _humps(word: str) -> list[str]:
+    return _HUMP.findall(word) if _SEAM.search(word) else [word]
+
+
+def _quoted(term: str) -> str:
+    return '"' + term.lower().replace('"', '""') + '"'

@@ -1,0 +1,294 @@
+"""Writes, each inside the caller's transaction: rows, fields, words, vectors, revision and outbox entry together.
+
+Nothing here commits. A function either completes or raises, and then the caller's rollback leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import orjson
+
+from schemas.errors import ConflictError, DocumentNotFoundError, InvalidInputError
+from schemas.metadata import merge_patch
+from schemas.records import Collection, Document, DocumentBatch, DocumentPatch, Metadata, WriteOutcome
+from schemas.where import Where
+from wrapper.catalog import outbox, text_index
+from wrapper.catalog.filters import positions
+from wrapper.catalog.rows import (
+    DOCUMENT,
+    DOCUMENT_AND_VECTOR,
+    DOCUMENTS_WITH_VECTORS,
+    draw,
+    dump_json,
+    find_collection,
+    to_document,
+    to_document_and_vector,
+)
+from wrapper.catalog.transaction import Transaction, one_of
+from wrapper.catalog.values import flatten
+
+ON_CONFLICT = ("replace", "skip", "error")
+
+
+def create_collection(
+    transaction: Transaction, name: str, metadata: Metadata, metric: str
+) -> tuple[Collection, WriteOutcome]:
+    """A new, empty collection. Raises ConflictError when the name is taken."""
+    if transaction.row("SELECT 1 FROM collections WHERE name = ?", (name,)):
+        raise ConflictError(f"Collection '{name}' already exists", code="collection_exists", field="name")
+    key = draw(transaction, "collection")
+    transaction.run(
+        "INSERT INTO collections (key, name, metadata, metric, revision, count, index_state) "
+        "VALUES (?, ?, ?, ?, 1, 0, 'pending')",
+        (key, name, dump_json(metadata), metric),
+    )
+    text_index.create(transaction, key)
+    entry = outbox.append(transaction, key, outbox.CREATE, {"name": name})
+    return find_collection(transaction, name), WriteOutcome(revision=1, outbox_id=entry)
+
+
+def change_collection_metadata(
+    transaction: Transaction, name: str, change: Callable[[Metadata], Metadata]
+) -> tuple[Collection, WriteOutcome]:
+    """Metadata after `change`, which sees the metadata of this very transaction (parallel merges lose nothing)."""
+    collection = find_collection(transaction, name)
+    revision = collection.revision + 1
+    transaction.run(
+        "UPDATE collections SET metadata = ?, revision = ? WHERE key = ?",
+        (dump_json(change(collection.metadata)), revision, collection.key),
+    )
+    entry = outbox.append(transaction, collection.key, outbox.METADATA, {"name": name})
+    return find_collection(transaction, name), WriteOutcome(revision=revision, outbox_id=entry)
+
+
+def delete_collection(transaction: Transaction, name: str) -> WriteOutcome:
+    collection = find_collection(transaction, name)
+    _clear(transaction, collection)
+    transaction.run("DELETE FROM collections WHERE key = ?", (collection.key,))
+    entry = outbox.append(transaction, collection.key, outbox.DROP, {"name": name, "engine_id": collection.engine_id})
+    return WriteOutcome(revision=collection.revision + 1, outbox_id=entry, deleted=collection.count)
+
+
+def empty_collection(transaction: Transaction, name: str) -> WriteOutcome:
+    """All documents go, the metadata stays, the dimension is forgotten."""
+    collection = find_collection(transaction, name)
+    _clear(transaction, collection)
+    text_index.create(transaction, collection.key)
+    revision = collection.revision + 1
+    transaction.run(
+        "UPDATE collections SET count = 0, dimension = NULL, revision = ? WHERE key = ?", (revision, collection.key)
+    )
+    entry = outbox.append(transaction, collection.key, outbox.EMPTY, {"name": name})
+    return WriteOutcome(revision=revision, outbox_id=entry, deleted=collection.count)
+
+
+def add_documents(
+    transaction: Transaction,
+    name: str,
+    batch: DocumentBatch,
+    *,
+    on_conflict: str = "replace",
+    replace_where: Where | None = None,
+) -> WriteOutcome:
+    """Store a batch. An id that exists is replaced whole, skipped, or refused (ConflictError), as `on_conflict` says.
+
+    With `replace_where`, documents that match it and are not in the batch are deleted. What is already stored in
+    exactly this form counts as unchanged; when all of it is, the revision stays. Raises InvalidInputError when the
+    dimension is not the collection's.
+    """
+    collection = find_collection(transaction, name)
+    check_dimension(collection, batch.dimension, index=0)
+    stored = _stored(transaction, collection.key, batch.ids)
+    new: list[int] = []
+    changed: list[int] = []
+    for index, document_id in enumerate(batch.ids):
+        before = stored.get(document_id)
+        if before is None:
+            new.append(index)
+        elif on_conflict == "error":
+            raise ConflictError(
+                f"Document '{document_id}' already exists", code="document_exists", index=index, id=document_id
+            )
+        elif on_conflict == "replace" and not _same(before, batch, index):
+            changed.append(index)
+    surplus: list[Document] = []
+    if replace_where is not None:
+        kept = set(batch.ids)
+        surplus = [found for found in _matching(transaction, collection.key, replace_where) if found.id not in kept]
+
+    _remove(transaction, collection.key, [*surplus, *(stored[batch.ids[index]] for index in changed)])
+    first = draw(transaction, "document", len(new)) if new else 0
+    placed = [(first + offset, index) for offset, index in enumerate(new)]
+    placed += [(stored[batch.ids[index]].position, index) for index in changed]
+    _insert(transaction, collection.key, placed, batch)
+
+    outcome = WriteOutcome(
+        revision=collection.revision,
+        outbox_id=None,
+        ids=batch.ids,
+        created=len(new),
+        updated=len(changed),
+        unchanged=len(batch) - len(new) - len(changed),
+        deleted=len(surplus),
+    )
+    upserts: list[tuple[str, list[str]]] = [(batch.ids[index], []) for index in new]
+    upserts += [(batch.ids[index], list(stored[batch.ids[index]].metadata)) for index in changed]
+    return _finish(transaction, collection, outcome, upserts, surplus, dimension=batch.dimension)
+
+
+def patch_document(
+    transaction: Transaction, name: str, document_id: str, patch: DocumentPatch
+) -> tuple[Document, WriteOutcome]:
+    """Change parts of one document; the rest stays. Raises DocumentNotFoundError."""
+    collection = find_collection(transaction, name)
+    stored = _stored(transaction, collection.key, [document_id])
+    if document_id not in stored:
+        raise DocumentNotFoundError(name, document_id)
+    before = stored[document_id]
+    vector = before.embedding if patch.embedding is None else patch.embedding
+    assert vector is not None
+    check_dimension(collection, len(vector))
+    batch = DocumentBatch(
+        ids=[document_id],
+        texts=[before.text if patch.text is None else patch.text],
+        metadatas=[before.metadata if patch.metadata is None else merge_patch(before.metadata, patch.metadata)],
+        embeddings=np.asarray([vector], dtype="<f4"),
+    )
+    outcome = add_documents(transaction, name, batch)
+    return _stored(transaction, collection.key, [document_id])[document_id], outcome
+
+
+def delete_documents(
+    transaction: Transaction, name: str, *, ids: Sequence[str] | None = None, where: Where | None = None
+) -> WriteOutcome:
+    """Delete by ids or by filter; ids that do not exist are passed over and not counted."""
+    collection = find_collection(transaction, name)
+    if where is not None:
+        doomed = _matching(transaction, collection.key, where)
+    else:
+        doomed = list(_stored(transaction, collection.key, list(ids or ()), vectors=False).values())
+    _remove(transaction, collection.key, doomed)
+    outcome = WriteOutcome(revision=collection.revision, outbox_id=None, deleted=len(doomed))
+    return _finish(transaction, collection, outcome, [], doomed, dimension=collection.dimension)
+
+
+def check_dimension(collection: Collection, dimension: int, *, index: int | None = None) -> None:
+    """Raises InvalidInputError with both numbers when vectors of this dimension do not belong to the collection."""
+    if collection.dimension is not None and dimension != collection.dimension:
+        raise InvalidInputError(
+            f"Embedding dimension mismatch: collection '{collection.name}' has {collection.dimension}, got {dimension}",
+            code="dimension_mismatch",
+            field="embedding",
+            index=index,
+            expected=collection.dimension,
+            actual=dimension,
+        )
+
+
+def _finish(
+    transaction: Transaction,
+    collection: Collection,
+    outcome: WriteOutcome,
+    upserts: list[tuple[str, list[str]]],
+    deleted: list[Document],
+    *,
+    dimension: int | None,
+) -> WriteOutcome:
+    if not upserts and not deleted:
+        return outcome
+    revision = collection.revision + 1
+    transaction.run(
+        "UPDATE collections SET revision = ?, count = count + ?, dimension = ? WHERE key = ?",
+        (revision, outcome.created - outcome.deleted, dimension, collection.key),
+    )
+    entry = outbox.append(
+        transaction,
+        collection.key,
+        outbox.DOCUMENTS,
+        {"upsert": upserts, "delete": [document.id for document in deleted]},
+    )
+    return WriteOutcome(
+        revision=revision,
+        outbox_id=entry,
+        ids=outcome.ids,
+        created=outcome.created,
+        updated=outcome.updated,
+        unchanged=outcome.unchanged,
+        deleted=outcome.deleted,
+    )
+
+
+def _stored(
+    transaction: Transaction, collection_key: int, ids: list[str], *, vectors: bool = True
+) -> dict[str, Document]:
+    wanted = one_of("d.id", ids)
+    columns, source = (DOCUMENT_AND_VECTOR, DOCUMENTS_WITH_VECTORS) if vectors else (DOCUMENT, "documents d")
+    rows = transaction.rows(
+        f"SELECT {columns} FROM {source} WHERE d.collection_key = ? AND {wanted.text}",
+        (collection_key, *wanted.parameters),
+    )
+    found = map(to_document_and_vector if vectors else to_document, rows)
+    return {document.id: document for document in found}
+
+
+def _matching(transaction: Transaction, collection_key: int, where: Where) -> list[Document]:
+    matching = positions(transaction, collection_key, where)
+    rows = transaction.rows(
+        f"SELECT {DOCUMENT} FROM documents d WHERE d.position IN ({matching.text})", matching.parameters
+    )
+    return [to_document(row) for row in rows]
+
+
+def _same(before: Document, batch: DocumentBatch, index: int) -> bool:
+    return (
+        before.text == batch.texts[index]
+        and before.embedding is not None
+        and before.embedding.tobytes() == batch.embeddings[index].tobytes()
+        and _canonical(before.metadata) == _canonical(batch.metadatas[index])
+    )
+
+
+def _canonical(metadata: Metadata) -> bytes:
+    return orjson.dumps(metadata, option=orjson.OPT_SORT_KEYS)
+
+
+def _insert(transaction: Transaction, collection_key: int, placed: list[tuple[int, int]], batch: DocumentBatch) -> None:
+    vectors = np.ascontiguousarray(batch.embeddings, dtype="<f4")
+    transaction.run_many(
+        "INSERT INTO documents (position, collection_key, id, text, metadata) VALUES (?, ?, ?, ?, ?)",
+        [
+            (position, collection_key, batch.ids[index], batch.texts[index], dump_json(batch.metadatas[index]))
+            for position, index in placed
+        ],
+    )
+    transaction.run_many(
+        "INSERT INTO embeddings (position, vector) VALUES (?, ?)",
+        [(position, vectors[index].tobytes()) for position, index in placed],
+    )
+    transaction.run_many(
+        "INSERT INTO document_fields (position, path, value, collection_key) VALUES (?, ?, ?, ?)",
+        [
+            (position, path, value, collection_key)
+            for position, index in placed
+            for path, values in flatten(batch.metadatas[index]).items()
+            for value in values
+        ],
+    )
+    text_index.add(transaction, collection_key, [(position, batch.texts[index]) for position, index in placed])
+
+
+def _remove(transaction: Transaction, collection_key: int, doomed: list[Document]) -> None:
+    text_index.remove(transaction, collection_key, [(document.position, document.text) for document in doomed])
+    places = [(document.position,) for document in doomed]
+    for table in ("documents", "embeddings", "document_fields"):
+        transaction.run_many(f"DELETE FROM {table} WHERE position = ?", places)
+
+
+def _clear(transaction: Transaction, collection: Collection) -> None:
+    mine = "SELECT position FROM documents WHERE collection_key = ?"
+    for table in ("embeddings", "document_fields"):
+        transaction.run(f"DELETE FROM {table} WHERE position IN ({mine})", (collection.key,))
+    transaction.run("DELETE FROM documents WHERE collection_key = ?", (collection.key,))
+    text_index.drop(transaction, collection.key)

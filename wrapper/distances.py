@@ -1,0 +1,53 @@
+"""Exact distances, in the one definition that every plan of a vector query shares.
+
+cosine: 1 - cos, 1.0 when either vector is zero; l2: the squared Euclidean distance; ip: 1 - dot product. These are
+the engine's own definitions. Ranking runs in float32; what is answered is computed once more in float64, so that a
+document's distance does not depend on the plan that found it.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.records import Vector
+
+
+def rough_distances(query: Vector, vectors: Vector, metric: str) -> NDArray[np.float32]:
+    """float32 distances (n,) of n vectors (n, dimension), for ranking."""
+    return _distances(query, vectors, metric).astype(np.float32, copy=False)
+
+
+def exact_distances(query: Vector, vectors: Vector, metric: str) -> NDArray[np.float64]:
+    """float64 distances (n,), for answers."""
+    return _distances(query.astype(np.float64), vectors.astype(np.float64), metric).astype(np.float64, copy=False)
+
+
+def score(distance: float, metric: str) -> float:
+    """Nearness in [0, 1], higher is nearer. cosine: 1 - d/2; l2: 1/(1 + d); ip: the logistic function of 1 - d."""
+    if metric == "cosine":
+        return min(1.0, max(0.0, 1.0 - distance / 2.0))
+    if metric == "l2":
+        return 1.0 / (1.0 + max(0.0, distance))
+    product = 1.0 - distance
+    if product >= 0:
+        return 1.0 / (1.0 + math.exp(-min(product, 700.0)))
+    grown = math.exp(max(product, -700.0))
+    return grown / (1.0 + grown)
+
+
+def _distances(query: NDArray[np.floating], vectors: NDArray[np.floating], metric: str) -> NDArray[np.floating]:
+    # Components near the float32 limit overflow when multiplied: the distance is then infinite, which ranks last.
+    with np.errstate(over="ignore", invalid="ignore"):
+        if metric == "l2":
+            difference = vectors - query
+            result = np.einsum("ij,ij->i", difference, difference)
+        elif metric == "ip":
+            result = 1.0 - vectors @ query
+        else:
+            norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors)) * np.sqrt(query @ query)
+            products = vectors @ query
+            result = 1.0 - np.divide(products, norms, out=np.zeros_like(products), where=norms > 0)
+    return np.nan_to_num(result, nan=np.inf, posinf=np.inf, neginf=-np.inf)

@@ -1,0 +1,280 @@
+"""The engine as the indexer, the planner and the doctor see it: collections of records, found by vector.
+
+It speaks Chroma's HTTP API itself: chromadb's own client costs several times the time per call and half a second of
+import. It works against the supervised child and any other Chroma server of 1.x.
+"""
+
+from __future__ import annotations
+
+import time
+from base64 import b64encode
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+from urllib.parse import quote
+
+import numpy as np
+
+from schemas.errors import InvalidInputError
+from schemas.records import Metadata, Vector
+from wrapper.engine.encoding import (
+    decode_metadata,
+    encode_collection_metadata,
+    encode_metadata,
+    removable,
+    reserved_metadata,
+)
+from wrapper.engine.errors import EngineCollectionMissingError
+from wrapper.engine.transport import Transport, encode_body
+
+COLLECTIONS = "/api/v2/tenants/default_tenant/databases/default_database/collections"
+# Measured: docs/engine.md, "Index parameters".
+HNSW = {"max_neighbors": 16, "ef_construction": 100, "ef_search": 100, "sync_threshold": 1000}
+MAX_BODY_BYTES = 32 * 1024 * 1024  # a stock Chroma server takes 40 MB
+IDS_PER_CALL = 5000  # Chroma fails beyond 32,766 SQL variables
+RECORDS_PER_CALL = 1000
+NO_METADATA = "rag:none"
+
+Part = Literal["documents", "metadatas", "embeddings"]
+
+
+@dataclass(frozen=True, slots=True)
+class EngineCollection:
+    """A collection in the engine. `metadata` as the client gave it; `dimension` is None before the first record."""
+
+    id: str
+    name: str
+    metadata: Metadata
+    dimension: int | None
+    metric: str
+
+
+@dataclass(frozen=True, slots=True)
+class EngineRecords:
+    """Records column by column, in order of first insertion; a part that was not asked for is None. A text is None
+    when another client stored a record without a document; `embeddings` is float32 (n, dimension)."""
+
+    ids: list[str]
+    texts: list[str | None] | None = None
+    metadatas: list[Metadata] | None = None
+    embeddings: Vector | None = None
+
+
+class EngineClient:
+    """One engine, from any number of threads. `address()` is asked before each request, so a restarted engine on
+    another port is found. Metadata goes in and comes out as clients gave it; the encoding is this class's own.
+
+    Every method takes `timeout_seconds` per request and raises EngineUnavailableError when there is no answer,
+    EngineBrokenError for an internal error, EngineRefusedError when Chroma calls the request wrong; those that take an
+    `engine_id` raise EngineCollectionMissingError when it is gone. All of them may be repeated safely.
+    """
+
+    def __init__(
+        self,
+        address: Callable[[], str],
+        *,
+        pool_size: int = 32,
+        hnsw: Mapping[str, int] = HNSW,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._transport = Transport(address, pool_size=pool_size, sleep=sleep)
+        self._hnsw = dict(hnsw)
+        self._limits: tuple[str, dict[str, Any]] | None = None
+
+    def heartbeat(self, timeout_seconds: float = 2.0) -> None:
+        """Return when the engine answers, raise EngineUnavailableError when not."""
+        self._transport.call("GET", "/api/v2/heartbeat", timeout_seconds=timeout_seconds)
+
+    def list_collections(self, *, timeout_seconds: float = 30.0) -> list[EngineCollection]:
+        found = self._transport.call("GET", COLLECTIONS, timeout_seconds=timeout_seconds)
+        return [_collection(item) for item in found]
+
+    def get_collection(self, name: str, *, timeout_seconds: float = 10.0) -> EngineCollection | None:
+        try:
+            return _collection(self._transport.call("GET", _named(name), timeout_seconds=timeout_seconds))
+        except EngineCollectionMissingError:
+            return None
+
+    def create_collection(
+        self, name: str, *, metric: str, metadata: Metadata | None = None, timeout_seconds: float = 10.0
+    ) -> str:
+        """The new collection's engine id. `metric` is `cosine`, `l2` or `ip`; an existing name is an
+        EngineConflictError."""
+        body: dict[str, Any] = {"name": name, "configuration": {"hnsw": {"space": metric, **self._hnsw}}}
+        encoded = encode_collection_metadata(metadata or {})
+        if encoded:
+            body["metadata"] = encoded
+        created = self._transport.call("POST", COLLECTIONS, body, timeout_seconds=timeout_seconds, repeatable=False)
+        return str(created["id"])
+
+    def delete_collection(self, name: str, *, timeout_seconds: float = 60.0) -> bool:
+        """Whether there was one."""
+        try:
+            self._transport.call("DELETE", _named(name), timeout_seconds=timeout_seconds)
+        except EngineCollectionMissingError:
+            return False
+        return True
+
+    def rename_collection(self, engine_id: str, new_name: str, *, timeout_seconds: float = 10.0) -> None:
+        """A name that is taken is an EngineConflictError."""
+        self._transport.call("PUT", _named(engine_id), {"new_name": new_name}, timeout_seconds=timeout_seconds)
+
+    def set_collection_metadata(self, engine_id: str, metadata: Metadata, *, timeout_seconds: float = 10.0) -> None:
+        """Replaces all of it; the engine's own keys (`hnsw:*`), which older collections are configured by, are kept
+        when `metadata` has them. Chroma refuses an empty object, but nothing is left of one that holds only nulls."""
+        encoded = {**reserved_metadata(metadata), **(encode_collection_metadata(metadata) or {NO_METADATA: None})}
+        self._transport.call("PUT", _named(engine_id), {"new_metadata": encoded}, timeout_seconds=timeout_seconds)
+
+    def upsert(
+        self,
+        engine_id: str,
+        ids: Sequence[str],
+        embeddings: Vector,
+        texts: Sequence[str],
+        metadatas: Sequence[Metadata],
+        *,
+        stale_keys: Sequence[Collection[str]] | None = None,
+        timeout_seconds: float = 60.0,
+    ) -> None:
+        """Store records, replacing those of the same id. `ids` are unique; embeddings are float32 (n, dimension).
+
+        Chroma's upsert merges metadata, so `stale_keys` gives for each record the metadata keys that its earlier
+        versions had (empty for a new one; those still in use may be among them). Large batches go in several calls:
+        when one fails, those before it are stored. Raises InvalidInputError for repeated ids and for embeddings that
+        are not finite.
+        """
+        if len(set(ids)) != len(ids):
+            raise InvalidInputError("ids must be unique within one call", field="ids")
+        _check_finite(embeddings)
+        held = [encode_metadata(metadata) for metadata in metadatas]
+        if stale_keys is not None:
+            held = [_with_nulls(encoded, keys) for encoded, keys in zip(held, stale_keys, strict=True)]
+        vectors = self._vectors(embeddings, timeout_seconds)
+        step = self._limit("max_batch_size", IDS_PER_CALL, timeout_seconds)
+        for start in range(0, len(ids), step):
+            part = slice(start, start + step)
+            self._upsert(engine_id, list(ids[part]), vectors[part], list(texts[part]), held[part], timeout_seconds)
+
+    def _upsert(
+        self,
+        engine_id: str,
+        ids: list[str],
+        vectors: list[Any],
+        texts: list[str],
+        metadatas: list[Metadata | None],
+        timeout_seconds: float,
+    ) -> None:
+        body = encode_body({"ids": ids, "embeddings": vectors, "documents": texts, "metadatas": metadatas})
+        if len(ids) > 1 and body is not None and len(body) > MAX_BODY_BYTES:
+            half = len(ids) // 2
+            for part in (slice(0, half), slice(half, None)):
+                self._upsert(engine_id, ids[part], vectors[part], texts[part], metadatas[part], timeout_seconds)
+            return
+        self._transport.send("POST", f"{_named(engine_id)}/upsert", body, timeout_seconds=timeout_seconds)
+
+    def delete(self, engine_id: str, ids: Sequence[str], *, timeout_seconds: float = 60.0) -> None:
+        """Delete records; unknown ids are no error."""
+        for start in range(0, len(ids), IDS_PER_CALL):
+            body = {"ids": list(ids[start : start + IDS_PER_CALL])}
+            self._transport.call("POST", f"{_named(engine_id)}/delete", body, timeout_seconds=timeout_seconds)
+
+    def count(self, engine_id: str, *, timeout_seconds: float = 10.0) -> int:
+        return int(self._transport.call("GET", f"{_named(engine_id)}/count", timeout_seconds=timeout_seconds))
+
+    def query(self, engine_id: str, embedding: Vector, n_results: int, *, timeout_seconds: float = 10.0) -> list[str]:
+        """At most `n_results` ids, nearest first. Raises InvalidInputError when the embedding is not finite."""
+        _check_finite(embedding)
+        vector = np.ascontiguousarray(embedding, dtype=np.float32)
+        body = {"query_embeddings": [vector], "n_results": n_results, "include": []}
+        answer = self._transport.call("POST", f"{_named(engine_id)}/query", body, timeout_seconds=timeout_seconds)
+        found: list[str] = answer["ids"][0]
+        return found
+
+    def get(
+        self,
+        engine_id: str,
+        *,
+        ids: Sequence[str] | None = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        include: Sequence[Part] = ("documents", "metadatas"),
+        timeout_seconds: float = 60.0,
+    ) -> EngineRecords:
+        """Records by id (unknown ones are left out), or a page, or all; without `ids` exact on a quiet collection.
+
+        The order is that of first insertion, whatever the order of `ids` (within each thousand of them).
+        """
+        path = f"{_named(engine_id)}/get"
+        pages: list[dict[str, Any]] = []
+        for selection in _pages(ids, limit, offset):
+            page = self._transport.call(
+                "POST", path, {**selection, "include": list(include)}, timeout_seconds=timeout_seconds
+            )
+            pages.append(page)
+            if ids is None and len(page["ids"]) < selection["limit"]:
+                break
+        return _records(pages, include)
+
+    def _vectors(self, embeddings: Vector, timeout_seconds: float) -> list[Any]:
+        matrix = np.ascontiguousarray(embeddings, dtype="<f4")
+        if self._limit("supports_base64_encoding", False, timeout_seconds):
+            return [b64encode(row).decode("ascii") for row in matrix]
+        return list(matrix)
+
+    def _limit(self, name: str, default: Any, timeout_seconds: float) -> Any:
+        address = self._transport.address()
+        limits = self._limits
+        if limits is None or limits[0] != address:
+            answer = self._transport.call("GET", "/api/v2/pre-flight-checks", timeout_seconds=timeout_seconds)
+            limits = self._limits = (address, answer)
+        return limits[1].get(name, default)
+
+
+def _named(name_or_id: str) -> str:
+    return f"{COLLECTIONS}/{quote(name_or_id, safe='')}"
+
+
+def _collection(item: dict[str, Any]) -> EngineCollection:
+    configuration = item.get("configuration_json") or {}
+    index = configuration.get("hnsw") or configuration.get("spann") or {}
+    metadata = decode_metadata(item.get("metadata"))
+    return EngineCollection(item["id"], item["name"], metadata, item.get("dimension"), index.get("space") or "l2")
+
+
+def _check_finite(embeddings: Vector) -> None:
+    if not np.isfinite(embeddings).all():
+        raise InvalidInputError("embeddings must be finite numbers", field="embedding")
+
+
+def _with_nulls(encoded: Metadata | None, stale_keys: Collection[str]) -> Metadata | None:
+    stale = dict.fromkeys(removable(stale_keys))
+    return {**stale, **(encoded or {})} or None
+
+
+def _pages(ids: Sequence[str] | None, limit: int | None, offset: int | None) -> Iterator[dict[str, Any]]:
+    if ids is not None:
+        for start in range(0, len(ids), RECORDS_PER_CALL):
+            yield {"ids": list(ids[start : start + RECORDS_PER_CALL])}
+        return
+    first = offset or 0
+    last = None if limit is None else first + limit
+    while last is None or first < last:
+        size = RECORDS_PER_CALL if last is None else min(RECORDS_PER_CALL, last - first)
+        yield {"limit": size, "offset": first}
+        first += size
+
+
+def _records(pages: list[dict[str, Any]], include: Sequence[Part]) -> EngineRecords:
+    def column(name: str) -> list[Any]:
+        return [value for page in pages for value in page[name]]
+
+    embeddings = None
+    if "embeddings" in include:
+        rows = column("embeddings")
+        embeddings = np.array(rows, dtype=np.float32) if rows else np.empty((0, 0), dtype=np.float32)
+    return EngineRecords(
+        ids=column("ids"),
+        texts=column("documents") if "documents" in include else None,
+        metadatas=[decode_metadata(item) for item in column("metadatas")] if "metadatas" in include else None,
+        embeddings=embeddings,
+    )

@@ -1,0 +1,123 @@
+"""Metadata as Chroma can hold it, and back: what a client gave is what a client gets.
+
+Chroma panics on, drops, truncates or changes part of what JSON allows (docs/engine.md lists what was measured). What
+it holds unchanged goes in as it is, so that any Chroma client can read and filter it. When anything else is in an
+object, the whole object goes in once more as JSON text under `JSON_KEY`, and that text is what is read back.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any, cast
+
+from schemas.errors import InvalidInputError
+from schemas.metadata import RESERVED_PREFIXES
+from schemas.records import Metadata
+
+JSON_KEY = "rag:json"
+REFUSED_PREFIXES = ("#", "$", *RESERVED_PREFIXES)
+MIN_INT, MAX_INT = -(2**63), 2**63 - 1
+# Beyond these Chroma's JSON reader is off by one in the last binary digit for some numbers: a decimal form of more
+# digits or a larger power of ten than one exact multiplication or division of doubles can carry (Clinger 1990).
+MAX_EXACT_DIGITS, MAX_EXACT_EXPONENT = 2**53, 22
+
+
+def encode_metadata(metadata: Metadata) -> Metadata | None:
+    """A document's metadata for Chroma, None when there is none. Raises InvalidInputError for a number that JSON does
+    not have (NaN, Infinity)."""
+    return _encode(metadata, _held_in_document)
+
+
+def encode_collection_metadata(metadata: Metadata) -> Metadata | None:
+    """A collection's metadata for Chroma, None when there is none. A list there makes Chroma's server panic, so it is
+    only in the JSON text. Raises InvalidInputError for NaN and Infinity."""
+    return _encode(metadata, _held)
+
+
+def reserved_metadata(metadata: Metadata) -> Metadata:
+    """The engine's own entries of a collection's metadata (`hnsw:*`), which other clients configure an index by."""
+    return {key: value for key, value in metadata.items() if key.startswith(RESERVED_PREFIXES) and _held(value)}
+
+
+def decode_metadata(encoded: Metadata | None) -> Metadata:
+    """What was encoded. Metadata that another client wrote comes back as it is, also when its `JSON_KEY` is no JSON
+    object."""
+    if not encoded:
+        return {}
+    text = encoded.get(JSON_KEY)
+    if isinstance(text, str):
+        try:
+            original = json.loads(text)
+        except ValueError:
+            return encoded
+        if isinstance(original, dict):
+            return original
+    return encoded
+
+
+def removable(keys: Any) -> list[str]:
+    """Those of `keys` that Chroma may hold for a document with these metadata keys, the JSON text included.
+
+    An upsert merges metadata key by key, so whoever replaces a document must send null for what is to go.
+    """
+    return [key for key in keys if _key_held(key)] + [JSON_KEY] if keys else []
+
+
+def _encode(metadata: Metadata, held: Callable[[Any], bool]) -> Metadata | None:
+    if not metadata:
+        return None
+    encoded = {key: value for key, value in metadata.items() if _key_held(key) and held(value)}
+    if len(encoded) == len(metadata) and all(map(_exact, encoded.values())):
+        return encoded
+    try:
+        encoded[JSON_KEY] = json.dumps(metadata, allow_nan=False)
+    except ValueError as exc:
+        raise InvalidInputError("metadata must hold finite numbers only", field="metadata") from exc
+    return encoded
+
+
+def _key_held(key: str) -> bool:
+    return key not in ("", JSON_KEY) and not key.startswith(REFUSED_PREFIXES) and _is_text(key)
+
+
+def _held_in_document(value: Any) -> bool:
+    if not isinstance(value, list):
+        return _held(value)
+    return bool(value) and len({type(item) for item in value}) == 1 and all(map(_held, value))
+
+
+def _held(value: Any) -> bool:
+    kind = type(value)
+    if kind is str:
+        return _is_text(value)
+    if kind is int:
+        return MIN_INT <= value <= MAX_INT
+    return kind is bool or (kind is float and math.isfinite(value))
+
+
+def _is_text(value: str) -> bool:
+    """False for half a surrogate pair, which JSON can spell and UTF-8 cannot."""
+    if value.isascii():
+        return True
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _exact(value: Any) -> bool:
+    """Whether a held value comes back to the last bit. One that does not is sent nevertheless, so that a Chroma client
+    finds it, and read back from the JSON text."""
+    if type(value) is list:
+        return type(value[0]) is not float or all(map(_exact, value))
+    if type(value) is not float:
+        return True
+    if value == 0.0:
+        return math.copysign(1.0, value) > 0
+    _, digits, exponent = Decimal(repr(value)).as_tuple()
+    number = int("".join(map(str, digits)))
+    return number <= MAX_EXACT_DIGITS and abs(cast(int, exponent)) <= MAX_EXACT_EXPONENT

@@ -1,0 +1,60 @@
+"""Who may use a data directory: one service at a time."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from schemas.errors import ConfigurationError
+
+LOCK_FILE = "service.lock"
+
+
+@dataclass(frozen=True, slots=True)
+class DataDirectoryLock:
+    """The held lock. Processes forked from the owner hold it too, programs they start do not: the directory is
+    free again when the last of them has released it or is gone, however it went."""
+
+    path: Path
+    descriptor: int
+
+    def release(self) -> None:
+        """Give up this process's share. Closing, not unlocking: unlocking would take it from the forked ones too."""
+        os.close(self.descriptor)
+
+
+def acquire(
+    data_dir: Path, *, description: Mapping[str, Any], now: Callable[[], datetime] = lambda: datetime.now(UTC)
+) -> DataDirectoryLock:
+    """Own `data_dir` (made when missing), or raise ConfigurationError with one sentence saying who does.
+
+    `description` (`command`, `address`) is written into the lock file beside `pid` and `started_at`.
+    """
+    data_dir.mkdir(parents=True, exist_ok=True)
+    path = data_dir / LOCK_FILE
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as exc:
+        holder = _holder(descriptor)
+        os.close(descriptor)
+        raise ConfigurationError(f"The data directory {data_dir} is in use by {holder}", field="RAG_DATA_DIR") from exc
+    owner = {"pid": os.getpid(), "started_at": now().isoformat(timespec="seconds"), **description}
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, json.dumps(owner).encode(), 0)
+    return DataDirectoryLock(path, descriptor)
+
+
+def _holder(descriptor: int) -> str:
+    try:
+        owner = json.loads(os.pread(descriptor, 65536, 0))
+        sentence = f"process {owner['pid']} since {owner['started_at']}"
+    except (ValueError, KeyError, TypeError):
+        return "another process"
+    return f"{sentence}, serving {owner['address']}" if owner.get("address") else sentence

@@ -1,0 +1,96 @@
+"""`<data>/engine.json`: what the keeper knows of the engine, read by every worker before a vector query.
+
+Standard library only: the keeper imports this.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+STATE_FILE = "engine.json"
+STARTING, READY, UNRESPONSIVE, STOPPED = "starting", "ready", "unresponsive", "stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class EngineState:
+    """`state` is `starting`, `ready`, `unresponsive` or `stopped`, `since` when it became so (ISO 8601, UTC).
+
+    `pid_started` is the kernel's start time of `pid` in clock ticks, which tells a process from a later one of the
+    same number; `restarts` counts the engine's starts after the keeper's first.
+    """
+
+    state: str = STOPPED
+    url: str = ""
+    pid: int | None = None
+    pid_started: int | None = None
+    keeper_pid: int | None = None
+    restarts: int = 0
+    since: str = ""
+
+    @property
+    def ready(self) -> bool:
+        return self.state == READY
+
+
+class EngineStateReader:
+    """The state of one data directory; the file is parsed only when it was replaced, asking costs one `stat`."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._path = data_dir / STATE_FILE
+        self._seen: tuple[tuple[int, int], EngineState] | None = None
+
+    def read(self) -> EngineState:
+        """The current state; `stopped` when there is no keeper's file."""
+        try:
+            status = os.stat(self._path)
+        except FileNotFoundError:
+            return EngineState()
+        version = (status.st_mtime_ns, status.st_ino)
+        seen = self._seen
+        if seen is None or seen[0] != version:
+            seen = self._seen = (version, _parse(self._path))
+        return seen[1]
+
+    def url(self) -> str:
+        """Where the engine answers, empty when there is none: the `address` of an `EngineClient`."""
+        return self.read().url
+
+
+def read_state(data_dir: Path) -> EngineState:
+    """The state once; whoever asks often keeps an `EngineStateReader`."""
+    return EngineStateReader(data_dir).read()
+
+
+def write_state(data_dir: Path, state: EngineState) -> None:
+    """Replace the file in one step: a reader sees the old state or the new one."""
+    path = data_dir / STATE_FILE
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(json.dumps(asdict(state)))
+    os.replace(temporary, path)
+
+
+def request_restart(data_dir: Path) -> bool:
+    """Ask the keeper to restart the engine (it hung or answered with an internal error); False without a keeper."""
+    keeper_pid = read_state(data_dir).keeper_pid
+    if keeper_pid is None or not _is_keeper(keeper_pid):
+        return False
+    os.kill(keeper_pid, signal.SIGUSR1)
+    return True
+
+
+def _parse(path: Path) -> EngineState:
+    try:
+        return EngineState(**json.loads(path.read_bytes()))
+    except (FileNotFoundError, ValueError, TypeError):
+        return EngineState()
+
+
+def _is_keeper(pid: int) -> bool:
+    try:
+        return b"wrapper.engine.keeper" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False

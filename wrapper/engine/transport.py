@@ -1,0 +1,153 @@
+"""JSON over HTTP to the engine, and its answers as our errors."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import orjson
+import urllib3
+from urllib3.exceptions import HTTPError, ProtocolError
+
+from schemas.errors import InvalidInputError
+from wrapper.engine.errors import (
+    EngineBrokenError,
+    EngineCollectionMissingError,
+    EngineConflictError,
+    EngineRefusedError,
+    EngineUnavailableError,
+)
+
+MAX_CONNECT_SECONDS = 2.0
+HEADERS = {"content-type": "application/json"}
+# Metadata of a write is visible a moment before its vectors are: a query in between gets this answer.
+RETRIED_MESSAGE = "Error finding id"
+RETRY_ATTEMPTS, RETRY_PAUSE_SECONDS = 10, 0.025
+CONFLICT_MESSAGES = ("already exists", "UNIQUE constraint failed")
+
+
+@dataclass(frozen=True, slots=True)
+class _Pool:
+    address: str
+    process_id: int
+    prefix: str
+    connections: urllib3.HTTPConnectionPool
+
+
+class Transport:
+    """Persistent connections to wherever `address()` says the engine is now; usable from many threads, and from a
+    forked process, which gets connections of its own."""
+
+    def __init__(self, address: Callable[[], str], *, pool_size: int, sleep: Callable[[float], None]) -> None:
+        self._address, self._pool_size, self._sleep = address, pool_size, sleep
+        self._lock = threading.Lock()
+        self._pool: _Pool | None = None
+
+    def call(self, method: str, path: str, body: Any = None, *, timeout_seconds: float, repeatable: bool = True) -> Any:
+        """The decoded answer to one request. `repeatable` requests are sent once more when a kept connection turns out
+        to be closed."""
+        return self.send(method, path, encode_body(body), timeout_seconds=timeout_seconds, repeatable=repeatable)
+
+    def send(
+        self, method: str, path: str, body: bytes | None, *, timeout_seconds: float, repeatable: bool = True
+    ) -> Any:
+        """Like `call`, of an encoded body.
+
+        Raises EngineUnavailableError, EngineCollectionMissingError, EngineConflictError, EngineBrokenError or
+        EngineRefusedError, with the engine's message in `details.engine_message`.
+        """
+        for attempt in range(RETRY_ATTEMPTS + 1):
+            status, data = self._exchange(method, path, body, timeout_seconds, repeatable)
+            if status < 300:
+                return _decoded(data)
+            message = _message(data)
+            if RETRIED_MESSAGE not in message or attempt == RETRY_ATTEMPTS:
+                _fail(status, message)
+            self._sleep(RETRY_PAUSE_SECONDS)
+        raise AssertionError("unreachable")
+
+    def address(self) -> str:
+        """Where the next request goes; raises EngineUnavailableError when there is no engine."""
+        return self._current_pool().address
+
+    def _exchange(
+        self, method: str, path: str, body: bytes | None, timeout_seconds: float, repeatable: bool
+    ) -> tuple[int, bytes]:
+        pool = self._current_pool()
+        timeout = urllib3.Timeout(connect=min(timeout_seconds, MAX_CONNECT_SECONDS), read=timeout_seconds)
+        for attempt in (1, 2):
+            try:
+                response = pool.connections.urlopen(
+                    method, pool.prefix + path, body=body, headers=HEADERS, timeout=timeout, retries=False
+                )
+                return response.status, response.data
+            except ProtocolError as exc:
+                if attempt == 2 or not repeatable:
+                    _unavailable(exc)
+            except HTTPError as exc:
+                _unavailable(exc)
+        raise AssertionError("unreachable")
+
+    def _current_pool(self) -> _Pool:
+        address, process_id = self._address(), os.getpid()
+        pool = self._pool
+        if pool is None or pool.address != address or pool.process_id != process_id:
+            with self._lock:
+                pool = self._pool
+                if pool is None or pool.address != address or pool.process_id != process_id:
+                    pool = self._pool = self._open(address, process_id)
+        return pool
+
+    def _open(self, address: str, process_id: int) -> _Pool:
+        if not address:
+            raise EngineUnavailableError("The engine is not running")
+        try:
+            prefix = urllib3.util.parse_url(address).path or ""
+            connections = urllib3.connectionpool.connection_from_url(address, maxsize=self._pool_size)
+        except HTTPError as exc:
+            _unavailable(exc)
+        return _Pool(address, process_id, prefix.rstrip("/"), connections)
+
+
+def encode_body(body: Any) -> bytes | None:
+    """JSON; raises InvalidInputError for text that is no Unicode (half a surrogate pair)."""
+    if body is None:
+        return None
+    try:
+        return orjson.dumps(body, option=orjson.OPT_SERIALIZE_NUMPY)
+    except TypeError as exc:
+        raise InvalidInputError(f"The engine cannot be sent this: {exc}") from exc
+
+
+def _decoded(data: bytes) -> Any:
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError as exc:
+        raise EngineUnavailableError("What answers at the engine's address is not Chroma") from exc
+
+
+def _message(data: bytes) -> str:
+    try:
+        answer = orjson.loads(data)
+        return str(answer["message"])
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        return data[:200].decode("utf-8", "replace")
+
+
+def _fail(status: int, message: str) -> NoReturn:
+    if status == 404:
+        raise EngineCollectionMissingError("The engine does not have this collection", engine_message=message)
+    if status == 409 or any(known in message for known in CONFLICT_MESSAGES):
+        raise EngineConflictError("The engine already has a collection of this name", engine_message=message)
+    if status in (429, 502, 503, 504):
+        raise EngineUnavailableError("The engine does not take requests now", engine_message=message)
+    if status >= 500:
+        raise EngineBrokenError("The engine failed", engine_message=message)
+    raise EngineRefusedError("The engine refused the request", status=status, engine_message=message)
+
+
+def _unavailable(exc: HTTPError) -> NoReturn:
+    raise EngineUnavailableError("The engine does not answer", cause=type(exc).__name__) from exc

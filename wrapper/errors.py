@@ -1,0 +1,92 @@
+"""Errors to HTTP: one table, one body, one place."""
+
+from __future__ import annotations
+
+import structlog
+from flask import Flask, Response, request
+from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
+
+from schemas.errors import (
+    BusyError,
+    ConflictError,
+    DiskFloorError,
+    InvalidInputError,
+    NotFoundError,
+    PayloadTooLargeError,
+    PreconditionFailedError,
+    RagError,
+    UnavailableError,
+    UnsupportedError,
+    UnsupportedMediaError,
+)
+from wrapper.bodies import LongRequestLineError, json_response
+
+log = structlog.get_logger(__name__)
+
+STATUS: dict[type[RagError], int] = {
+    InvalidInputError: 400,
+    NotFoundError: 404,
+    ConflictError: 409,
+    PreconditionFailedError: 412,
+    PayloadTooLargeError: 413,
+    LongRequestLineError: 414,
+    UnsupportedMediaError: 415,
+    UnsupportedError: 422,
+    BusyError: 503,
+    UnavailableError: 503,
+    DiskFloorError: 507,
+    RagError: 500,
+}
+
+
+def status_of(error: RagError) -> int:
+    return next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
+
+
+def error_response(error: RagError) -> Response:
+    """The error body of seeds 003 and 000: the sentence under `error`, `message` and `detail`."""
+    response = json_response(
+        {
+            "error": error.message,
+            "message": error.message,
+            "detail": error.message,
+            "code": error.code,
+            "details": error.details,
+        },
+        status_of(error),
+    )
+    if isinstance(error, UnavailableError):
+        response.headers["Retry-After"] = str(error.retry_after_seconds)
+    return response
+
+
+def init_app(app: Flask) -> None:
+    app.register_error_handler(RagError, _rag_error)
+    app.register_error_handler(HTTPException, _http_error)
+    app.register_error_handler(Exception, _defect)
+
+
+def _rag_error(error: RagError) -> Response:
+    if status_of(error) >= 500:
+        log.warning("request failed", code=error.code, reason=error.message, cause=repr(error.__cause__))
+    return error_response(error)
+
+
+def _http_error(error: HTTPException) -> Response:
+    if isinstance(error, NotFound):
+        return error_response(NotFoundError(f"No such route: {request.method} {request.path}", code="route_not_found"))
+    if isinstance(error, MethodNotAllowed):
+        allowed = sorted(error.valid_methods or ())
+        sentence = f"{request.method} is not allowed here; {', '.join(allowed)} would be"
+        response = error_response(InvalidInputError(sentence, code="method_not_allowed", allowed=allowed))
+        response.status_code = 405
+        response.headers["Allow"] = ", ".join(allowed)
+        return response
+    response = error_response(InvalidInputError(error.description or error.name, code="bad_request"))
+    response.status_code = error.code or 400
+    return response
+
+
+def _defect(error: Exception) -> Response:
+    log.exception("unexpected failure", error=repr(error))
+    return error_response(RagError("Internal server error"))

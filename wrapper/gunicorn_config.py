@@ -1,0 +1,68 @@
+"""How gunicorn runs the storage proxy.
+
+The master owns the data directory and the engine's keeper, the workers inherit both: the service ends when the last
+of them does. A worker has threads because its requests mostly wait, for the engine and for the disk.
+"""
+
+import os
+import shutil
+import tempfile
+from typing import Any
+
+from schemas.errors import ConfigurationError
+from schemas.settings import read_wrapper_settings
+
+try:
+    settings = read_wrapper_settings()
+except ConfigurationError as error:
+    raise SystemExit(error.message) from None
+
+bind = f"{settings.host}:{settings.port}"
+workers = settings.workers
+worker_class = "gthread"
+threads = settings.threads
+wsgi_app = "wrapper:create_app()"
+# A request may wait for the index and for a slow client; a worker whose threads all hang is another matter.
+timeout = 120
+graceful_timeout = 30
+keepalive = 75
+backlog = 512
+worker_connections = 1000
+# The application itself refuses request lines beyond 32 KB, in its own words.
+limit_request_line = 0
+control_socket_disable = True
+worker_tmp_dir = "/dev/shm" if os.path.isdir("/dev/shm") else None
+
+
+def on_starting(server: Any) -> None:
+    from wrapper.service import HOSTED, open_host
+
+    try:
+        server.rag_host = open_host(settings)
+    except ConfigurationError as error:
+        server.log.error(error.message)
+        raise SystemExit(error.message) from None
+    os.environ[HOSTED] = str(os.getpid())
+    server.rag_metrics = tempfile.mkdtemp(prefix="rag-wrapper-metrics-")
+    os.environ["PROMETHEUS_MULTIPROC_DIR"] = server.rag_metrics
+
+
+def worker_exit(server: Any, worker: Any) -> None:
+    try:
+        service = worker.wsgi.extensions["rag.service"]
+    except AttributeError:
+        return
+    service.close()
+
+
+def child_exit(server: Any, worker: Any) -> None:
+    from prometheus_client import multiprocess
+
+    multiprocess.mark_process_dead(worker.pid)
+
+
+def on_exit(server: Any) -> None:
+    host = getattr(server, "rag_host", None)
+    if host is not None:
+        host.close()
+    shutil.rmtree(getattr(server, "rag_metrics", ""), ignore_errors=True)

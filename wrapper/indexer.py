@@ -1,0 +1,184 @@
+"""From the outbox to the engine: in order per collection, small writes merged, callers released when applied.
+
+One process of the service drains (it holds a lock that the kernel frees when it dies), the others watch the
+catalogue for the entries that their callers wait for. Applying an entry means reading the current state of what
+it names and making the engine equal to it, so a repeat after a crash does no harm.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+
+import structlog
+
+from schemas.errors import RagError, UnavailableError
+from wrapper.applying import Applier
+from wrapper.catalog import outbox
+from wrapper.catalog.catalog import Catalog
+from wrapper.leadership import Leadership
+
+log = structlog.get_logger(__name__)
+
+MERGED_DOCUMENTS = 500
+ENTRIES_AT_ONCE = 128
+POLL_SECONDS = 0.004
+IDLE_POLL_SECONDS = 0.05
+FIRST_BACKOFF_SECONDS = 0.2
+LONGEST_BACKOFF_SECONDS = 2.0
+
+
+class Indexer:
+    """A thread that drains the outbox while this process leads, and tells waiting writers when they are done."""
+
+    def __init__(
+        self, catalog: Catalog, applier: Applier, leadership: Leadership, *, clock: Callable[[], float]
+    ) -> None:
+        self._catalog = catalog
+        self._applier = applier
+        self._leadership = leadership
+        self._clock = clock
+        self._wake = threading.Event()
+        self._stopping = threading.Event()
+        self._waiting: dict[int, threading.Event] = {}
+        self._guard = threading.Lock()
+        self._backoff: dict[int, tuple[float, float]] = {}
+        self._thread = threading.Thread(target=self._run, name="indexer", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self, timeout_seconds: float) -> None:
+        """Finish the engine call under way and give up the lead. What waits stays in the outbox."""
+        self._stopping.set()
+        self._wake.set()
+        self._thread.join(timeout_seconds)
+
+    @property
+    def leads(self) -> bool:
+        return self._leadership.held
+
+    def wait(self, entry: int, timeout_seconds: float) -> bool:
+        """Wait until an outbox entry is applied; False when that took longer than allowed."""
+        applied = threading.Event()
+        with self._guard:
+            self._waiting[entry] = applied
+        self._wake.set()
+        try:
+            if applied.wait(timeout_seconds):
+                return True
+            with self._catalog.read() as transaction:
+                return not outbox.still_waiting(transaction, [entry])
+        finally:
+            with self._guard:
+                self._waiting.pop(entry, None)
+
+    def notify(self) -> None:
+        """There is something new in the outbox."""
+        self._wake.set()
+
+    def _run(self) -> None:
+        with ExitStack() as stack:
+            changes = stack.enter_context(self._catalog.change_counter())
+            stack.callback(self._leadership.release)
+            seen = -1
+            while not self._stopping.is_set():
+                try:
+                    if not self._leadership.held and self._leadership.acquire():
+                        self._applier.take_over()
+                        seen = -1
+                    changed = changes()
+                    if self._leadership.held:
+                        if changed != seen or self._wake.is_set():
+                            self._wake.clear()
+                            seen = changed
+                            while self._drain_some() and not self._stopping.is_set():
+                                pass
+                        self._applier.maintain()
+                    elif changed != seen:
+                        seen = changed
+                        self._release_applied()
+                except Exception:
+                    log.exception("indexer: unexpected failure, going on")
+                    self._stopping.wait(LONGEST_BACKOFF_SECONDS)
+                self._pause()
+
+    def _pause(self) -> None:
+        retry_in = [at - self._clock() for at, _ in self._backoff.values()]
+        with self._guard:
+            poll = POLL_SECONDS if self._waiting else IDLE_POLL_SECONDS
+        if self._leadership.held:
+            self._wake.wait(max(0.0, min([poll, *retry_in])))
+            if any(remaining <= 0 for remaining in retry_in) or self._applier.has_work():
+                self._wake.set()
+        else:
+            self._stopping.wait(poll)
+
+    def _drain_some(self) -> bool:
+        """Apply the oldest entries that can be applied in one go; False when there are none."""
+        now = self._clock()
+        blocked = [key for key, (retry_at, _) in self._backoff.items() if retry_at > now]
+        blocked += self._applier.busy_collections()
+        with self._catalog.read() as transaction:
+            entries = outbox.oldest(transaction, limit=ENTRIES_AT_ONCE, passing_over=blocked)
+        if not entries:
+            return False
+        together = _together(entries)
+        key = together[0].collection_key
+        try:
+            self._applier.apply(together)
+        except RagError as error:
+            _, last = self._backoff.get(key, (0.0, FIRST_BACKOFF_SECONDS / 2))
+            pause = min(last * 2, LONGEST_BACKOFF_SECONDS)
+            self._backoff[key] = (self._clock() + pause, pause)
+            log.warning(
+                "index write failed, will be repeated", collection_key=key, reason=error.message, pause_seconds=pause
+            )
+            if not isinstance(error, UnavailableError):
+                log.error("index write refused", collection_key=key, reason=error.message, details=error.details)
+            return True
+        self._backoff.pop(key, None)
+        self._finish([entry.id for entry in together])
+        return True
+
+    def _finish(self, entries: list[int]) -> None:
+        # Callers in this process are released before the entries are gone: losing the removal only repeats work.
+        with self._guard:
+            for entry in entries:
+                if waiting := self._waiting.get(entry):
+                    waiting.set()
+        self._catalog.commit(lambda transaction: outbox.remove(transaction, entries))
+
+    def _release_applied(self) -> None:
+        with self._guard:
+            waited_for = list(self._waiting)
+        if not waited_for:
+            return
+        with self._catalog.read() as transaction:
+            still = outbox.still_waiting(transaction, waited_for)
+        with self._guard:
+            for entry in waited_for:
+                if entry not in still and (waiting := self._waiting.get(entry)):
+                    waiting.set()
+
+
+def _together(entries: list[outbox.Entry]) -> list[outbox.Entry]:
+    """The first entry and, when it writes documents, those after it of the same collection that fit into one call."""
+    first = entries[0]
+    together = [first]
+    if first.kind != outbox.DOCUMENTS:
+        return together
+    size = _size(first)
+    for entry in entries[1:]:
+        if entry.collection_key != first.collection_key:
+            continue
+        size += _size(entry)
+        if entry.kind != outbox.DOCUMENTS or size > MERGED_DOCUMENTS:
+            break
+        together.append(entry)
+    return together
+
+
+def _size(entry: outbox.Entry) -> int:
+    return len(entry.payload["upsert"]) + len(entry.payload["delete"])

@@ -1,0 +1,48 @@
+"""Prometheus metrics: requests are counted in every process, states are read when somebody asks.
+
+Under several workers prometheus-client keeps the counts in files (`PROMETHEUS_MULTIPROC_DIR`), so that any worker
+answers for all of them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from typing import Protocol
+
+from prometheus_client import REGISTRY, CollectorRegistry, Counter, Histogram, generate_latest, multiprocess
+from prometheus_client.core import GaugeMetricFamily
+
+REQUEST_SECONDS = Histogram(
+    "rag_request_duration_seconds",
+    "Time to answer a request",
+    ["method", "route", "status"],
+    buckets=(0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
+)
+QUERY_PLANS = Counter("rag_query_plans_total", "Vector queries by the plan taken", ["plan"])
+
+
+class Gauges(Protocol):
+    def read(self) -> Iterable[tuple[str, str, float]]:
+        """(name, help, value) of every gauge as it is now."""
+
+
+def exposition(gauges: Gauges) -> bytes:
+    """All metrics in Prometheus' text format."""
+    if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
+        counted = CollectorRegistry()
+        multiprocess.MultiProcessCollector(counted)
+    else:
+        counted = REGISTRY
+    states = CollectorRegistry()
+    states.register(_Collected(gauges))
+    return generate_latest(counted) + generate_latest(states)
+
+
+class _Collected:
+    def __init__(self, gauges: Gauges) -> None:
+        self._gauges = gauges
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        for name, meaning, value in self._gauges.read():
+            yield GaugeMetricFamily(name, meaning, value=value)

@@ -1,0 +1,232 @@
+"""Vector queries: three plans and a scan, one meaning.
+
+The engine only proposes candidates. What is answered is decided by the catalogue: one snapshot says which
+candidates exist and match, and their distances are computed exactly from the stored vectors. Documents that the
+engine has not been told yet are candidates too, so an answer never misses what was acknowledged.
+
+- `index`: no filter, the engine's nearest.
+- `exact`: few enough matches that reading their vectors costs less than asking the engine.
+- `index+filter`: many matches; the engine is asked for so many neighbours that enough of them should match, and for
+  more when they do not.
+- `scan`: exact over everything, when the engine is away or the collection's index is not complete.
+- `empty`: nothing can match.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import structlog
+
+from schemas.errors import UnavailableError
+from schemas.records import Collection, GatherSpec, Group, Match, Vector
+from schemas.where import EVERYTHING, Where
+from wrapper.catalog import outbox, reads
+from wrapper.catalog.catalog import Catalog
+from wrapper.catalog.filters import count
+from wrapper.catalog.grouping import gather
+from wrapper.catalog.rows import find_collection
+from wrapper.catalog.transaction import Transaction
+from wrapper.catalog.writes import check_dimension
+from wrapper.distances import exact_distances, rough_distances, score
+
+log = structlog.get_logger(__name__)
+
+SCAN_BLOCK = 4_096
+MAX_CANDIDATES = 16_384
+PENDING_ENTRIES = 256
+MAX_PENDING_IDS = 4_096
+SPARE_CANDIDATES = 5
+
+
+class VectorIndex(Protocol):
+    """What the planner needs of the engine."""
+
+    def is_ready(self) -> bool:
+        """False while the engine is known not to answer."""
+
+    def nearest(self, engine_id: str, embedding: Vector, n_results: int) -> list[str]:
+        """The ids of the nearest documents, nearest first. Raises UnavailableError."""
+
+
+@dataclass(frozen=True, slots=True)
+class CostModel:
+    """Milliseconds, measured (`benchmarks/planner_costs.py`, `docs/performance.md`)."""
+
+    exact_per_document: float = 0.0016
+    exact_per_component: float = 0.0000012
+    index_base: float = 1.2
+    index_per_candidate: float = 0.022
+
+    def exact(self, matches: int, dimension: int) -> float:
+        return matches * (self.exact_per_document + dimension * self.exact_per_component)
+
+    def index(self, candidates: int) -> float:
+        return self.index_base + candidates * self.index_per_candidate
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    collection: str
+    embedding: Vector
+    top_k: int
+    where: Where
+    max_distance: float | None
+    gather: GatherSpec | None
+    with_embeddings: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Matches nearest first (equal distances by insertion), their groups when asked for, the collection in the same
+    snapshot, the plan taken."""
+
+    matches: list[Match]
+    collection: Collection
+    plan: str
+    groups: list[Group] | None = None
+
+
+class Planner:
+    def __init__(self, catalog: Catalog, index: VectorIndex, costs: CostModel | None = None) -> None:
+        self._catalog = catalog
+        self._index = index
+        self._costs = costs or CostModel()
+
+    def query(
+        self,
+        name: str,
+        embedding: Vector,
+        *,
+        top_k: int,
+        where: Where = EVERYTHING,
+        max_distance: float | None = None,
+        gather_by: GatherSpec | None = None,
+        with_embeddings: bool = False,
+    ) -> Found:
+        """The `top_k` documents nearest to `embedding` (dimension,) that match.
+
+        Raises CollectionNotFoundError, and InvalidInputError when the dimension is not the collection's.
+        """
+        question = _Question(name, embedding, top_k, where, max_distance, gather_by, with_embeddings)
+        with self._catalog.read() as transaction:
+            collection = find_collection(transaction, name)
+            check_dimension(collection, len(embedding))
+            matching = count(transaction, collection.key, where, collection.count)
+            pending = _pending_ids(transaction, collection)
+        if matching == 0:
+            return Found([], collection, "empty", None if gather_by is None else [])
+        if pending is None or not self._is_indexed(collection):
+            return self._exactly(question, "scan")
+        fetch = self._first_fetch(collection, matching, top_k, len(pending))
+        exact_cost = self._costs.exact(matching, len(embedding))
+        if where == EVERYTHING:
+            plan = "index"
+        elif exact_cost <= self._costs.index(fetch):
+            return self._exactly(question, "exact")
+        else:
+            plan = "index+filter"
+        try:
+            found = self._from_index(question, collection, plan, matching, pending, fetch, exact_cost)
+        except UnavailableError as error:
+            log.warning("engine did not answer, scanning the catalogue", collection=name, reason=error.message)
+            return self._exactly(question, "scan")
+        return found or self._exactly(question, "exact" if where != EVERYTHING else "scan")
+
+    def _is_indexed(self, collection: Collection) -> bool:
+        return collection.engine_id is not None and collection.index_state == "ready" and self._index.is_ready()
+
+    def _first_fetch(self, collection: Collection, matching: int, top_k: int, pending: int) -> int:
+        share = matching / max(1, collection.count)
+        # Twice the expectation and some more: filters are rarely independent of what is near.
+        wanted = math.ceil(top_k / share * (1.0 if share == 1.0 else 2.0)) + SPARE_CANDIDATES + pending
+        return min(wanted, max(collection.count, top_k), MAX_CANDIDATES)
+
+    def _from_index(
+        self,
+        question: _Question,
+        collection: Collection,
+        plan: str,
+        matching: int,
+        pending: list[str],
+        fetch: int,
+        exact_cost: float,
+    ) -> Found | None:
+        """None when the index has not enough to propose, or asking it further would cost more than computing."""
+        assert collection.engine_id is not None
+        enough = min(question.top_k, matching)
+        while True:
+            proposed = self._index.nearest(collection.engine_id, question.embedding, fetch)
+            candidates = list(dict.fromkeys([*pending, *proposed]))
+            with self._catalog.read() as transaction:
+                now = find_collection(transaction, question.collection)
+                check_dimension(now, len(question.embedding))
+                positions, vectors = reads.vectors_of(transaction, now, candidates, where=question.where)
+                if len(positions) >= enough:
+                    return _found(transaction, now, question, positions, vectors, plan)
+            if len(proposed) < fetch:
+                return None
+            fetch *= 4
+            if fetch > MAX_CANDIDATES or self._costs.index(fetch) > exact_cost:
+                return None
+
+    def _exactly(self, question: _Question, plan: str) -> Found:
+        with self._catalog.read() as transaction:
+            collection = find_collection(transaction, question.collection)
+            check_dimension(collection, len(question.embedding))
+            nearest: list[tuple[float, int]] = []
+            wanted = question.top_k + SPARE_CANDIDATES
+            for positions, vectors in reads.vectors(transaction, collection, question.where, block=SCAN_BLOCK):
+                distances = rough_distances(question.embedding, vectors, collection.metric)
+                best = np.argpartition(distances, wanted)[:wanted] if len(distances) > wanted else range(len(distances))
+                nearest = heapq.nsmallest(
+                    wanted, [*nearest, *((float(distances[index]), positions[index]) for index in best)]
+                )
+            places = [position for _, position in nearest]
+            found, vectors = reads.vectors_at(transaction, collection, places)
+            return _found(transaction, collection, question, found, vectors, plan)
+
+
+def _found(
+    transaction: Transaction,
+    collection: Collection,
+    question: _Question,
+    positions: list[int],
+    vectors: Vector,
+    plan: str,
+) -> Found:
+    """The nearest of the candidates, with their documents; equal distances in the order of insertion."""
+    distances = exact_distances(question.embedding, vectors, collection.metric) if positions else np.empty(0)
+    order = sorted(range(len(positions)), key=lambda index: (distances[index], positions[index]))[: question.top_k]
+    if question.max_distance is not None:
+        order = [index for index in order if distances[index] <= question.max_distance]
+    documents = reads.by_positions(
+        transaction, [positions[index] for index in order], with_embeddings=question.with_embeddings
+    )
+    matches = [
+        Match(documents[positions[index]], float(distances[index]), score(float(distances[index]), collection.metric))
+        for index in order
+    ]
+    groups = None
+    if question.gather is not None:
+        hits = [match.document for match in matches]
+        nearness = {match.document.id: match.distance for match in matches}
+        groups = gather(transaction, collection, hits, question.gather, nearness)
+    return Found(matches, collection, plan, groups)
+
+
+def _pending_ids(transaction: Transaction, collection: Collection) -> list[str] | None:
+    """Documents that the engine has yet to be told of; None when there are too many to look at one by one."""
+    entries = outbox.of_collection(transaction, collection.key, limit=PENDING_ENTRIES)
+    ids = {
+        str(document_id)
+        for entry in entries
+        if entry.kind == outbox.DOCUMENTS
+        for document_id in [*(changed for changed, _ in entry.payload["upsert"]), *entry.payload["delete"]]
+    }
+    too_many = len(entries) == PENDING_ENTRIES or len(ids) > MAX_PENDING_IDS
+    return None if too_many or any(entry.kind == outbox.EMPTY for entry in entries) else sorted(ids)

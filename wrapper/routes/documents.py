@@ -1,0 +1,108 @@
+"""Documents: written, read, paged and counted (seed 003, "Document Storage" and "Metadata-Based Document Querying")."""
+
+from __future__ import annotations
+
+from flask import Blueprint, Response, request
+
+from schemas.documents import parse_documents
+from schemas.errors import InvalidInputError
+from schemas.records import Collection
+from schemas.wire import Deletion, Page, Patch, Search, include_from_text, load, where_from_text
+from wrapper import answers
+from wrapper.bodies import NDJSON, json_response
+from wrapper.catalog.writes import ON_CONFLICT
+from wrapper.requests_in import arguments, body, decode_json, id_maker, is_known, read_body, store, write_options
+from wrapper.streaming import add_stream
+
+blueprint = Blueprint("documents", __name__)
+
+
+@blueprint.post("/collections/<name>/documents")
+def add_documents(name: str) -> Response:
+    on_conflict = request.args.get("on_conflict", "replace")
+    if on_conflict not in ON_CONFLICT:
+        raise InvalidInputError(
+            f"on_conflict must be one of {', '.join(ON_CONFLICT)}", field="on_conflict", allowed=list(ON_CONFLICT)
+        )
+    swapped = request.args.get("replace_where")
+    replace_where = where_from_text(swapped, "replace_where") if swapped else None
+    if request.mimetype == NDJSON:
+        if replace_where is not None:
+            raise InvalidInputError("replace_where needs all documents in one JSON body", field="replace_where")
+        answer, indexed = add_stream(store(), name, on_conflict, write_options())
+        return json_response({**answer, "indexed": indexed}, 201 if indexed else 202)
+    content = read_body()
+    source = decode_json(content)
+    if not isinstance(source, dict):
+        raise InvalidInputError("Documents array is required", code="documents_required", field="documents")
+    options = write_options(content)
+    batch = parse_documents(source.get("documents"), id_maker(options))
+    written = store().add_documents(name, batch, options, on_conflict=on_conflict, replace_where=replace_where)
+    return json_response({**written.answer, "indexed": written.indexed}, 201 if written.indexed else 202, written.etag)
+
+
+@blueprint.get("/collections/<name>/documents")
+def list_documents(name: str) -> Response:
+    where = where_from_text(request.args.get("where"))
+    asked = arguments(Page(exclude=("where",)))
+    if unchanged := _unchanged(name):
+        return unchanged
+    include = asked.pop("include")
+    page, collection = store().page(name, where, **asked, with_embeddings="embedding" in include)
+    return json_response(answers.page(page), etag=answers.etag(collection))
+
+
+@blueprint.post("/collections/<name>/documents/search")
+def search_documents(name: str) -> Response:
+    asked = body(Search())
+    with_embeddings = "embedding" in asked.pop("include")
+    ids = asked.pop("ids")
+    if ids is not None:
+        found, collection = store().documents(name, ids, asked["where"], with_embeddings=with_embeddings)
+        return json_response(answers.listing(found, collection.revision), etag=answers.etag(collection))
+    page, collection = store().page(name, **asked, with_embeddings=with_embeddings)
+    return json_response(answers.page(page), etag=answers.etag(collection))
+
+
+@blueprint.get("/collections/<name>/documents/count")
+def count_documents(name: str) -> Response:
+    where = where_from_text(request.args.get("where"))
+    if unchanged := _unchanged(name):
+        return unchanged
+    count, collection = store().count(name, where)
+    return json_response({"count": count, "revision": collection.revision}, etag=answers.etag(collection))
+
+
+@blueprint.get("/collections/<name>/documents/<document_id:document_id>")
+def get_document(name: str, document_id: str) -> Response:
+    include = include_from_text(request.args.get("include"))
+    if unchanged := _unchanged(name):
+        return unchanged
+    found, collection = store().document(name, document_id, with_embeddings="embedding" in include)
+    return json_response(answers.document(found), etag=answers.etag(collection))
+
+
+@blueprint.patch("/collections/<name>/documents/<document_id:document_id>")
+def patch_document(name: str, document_id: str) -> Response:
+    content = read_body()
+    patch = load(Patch(), decode_json(content))["patch"]
+    written = store().patch_document(name, document_id, patch, write_options(content))
+    return json_response(written.answer, 200 if written.indexed else 202, written.etag)
+
+
+@blueprint.delete("/collections/<name>/documents")
+def delete_documents(name: str) -> Response:
+    content = read_body()
+    source = decode_json(content)
+    doomed = load(Deletion(), {"ids": source} if isinstance(source, list) else source)
+    written = store().delete_documents(name, write_options(content), **doomed)
+    return json_response(written.answer, 200 if written.indexed else 202, written.etag)
+
+
+def _unchanged(name: str) -> Response | None:
+    """304 when the caller has what it would get; asked only when it says what it has."""
+    if "If-None-Match" not in request.headers:
+        return None
+    collection: Collection = store().collection(name)
+    etag = answers.etag(collection)
+    return Response(status=304, headers={"ETag": f'"{etag}"'}) if is_known(etag) else None

@@ -1,0 +1,105 @@
+"""The service about itself: health, metrics, its description and the pages that show it."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any, cast
+
+import yaml
+from flask import Blueprint, Response, current_app, send_from_directory
+from prometheus_client import CONTENT_TYPE_LATEST
+
+from schemas.errors import NotFoundError
+from wrapper import metrics
+from wrapper.bodies import json_response
+from wrapper.service import Service, release
+
+blueprint = Blueprint("service", __name__)
+
+DESCRIPTION = Path(__file__).resolve().parent.parent / "openapi.yaml"
+ASSETS = {"swagger-ui.css": "css", "swagger-ui-bundle.js": "js", "swagger.svg": "images"}
+PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>rag-wrapper API</title>
+<link rel="icon" href="docs/assets/swagger.svg">
+<link rel="stylesheet" href="docs/assets/swagger-ui.css">
+</head>
+<body>
+<div id="api"></div>
+<script src="docs/assets/swagger-ui-bundle.js"></script>
+<script>
+SwaggerUIBundle({url: "openapi.json", dom_id: "#api", deepLinking: true, validatorUrl: null});
+</script>
+</body>
+</html>
+"""
+
+
+def service() -> Service:
+    return cast(Service, current_app.extensions["rag.service"])
+
+
+@blueprint.get("/health")
+def health() -> Response:
+    report, works = service().health()
+    response = json_response(report, 200 if works else 503)
+    if not works:
+        response.headers["Retry-After"] = "5"
+    return response
+
+
+@blueprint.get("/ready")
+def ready() -> Response:
+    _, works = service().health()
+    response = json_response({"status": "ready" if works else "not ready"}, 200 if works else 503)
+    if not works:
+        response.headers["Retry-After"] = "5"
+    return response
+
+
+@blueprint.get("/live")
+def live() -> Response:
+    return json_response({"status": "alive"})
+
+
+@blueprint.get("/metrics")
+def show_metrics() -> Response:
+    return Response(metrics.exposition(service()), content_type=CONTENT_TYPE_LATEST)
+
+
+@blueprint.get("/openapi.json")
+def description() -> Response:
+    return json_response(_description())
+
+
+@blueprint.get("/docs")
+def docs() -> Response:
+    return Response(PAGE, mimetype="text/html")
+
+
+@blueprint.get("/docs/assets/<file>")
+def docs_asset(file: str) -> Response:
+    if file not in ASSETS:
+        raise NotFoundError(f"No such file: {file}", code="file_not_found", allowed=sorted(ASSETS))
+    return send_from_directory(_assets() / ASSETS[file], file, max_age=86_400)
+
+
+@blueprint.get("/")
+def about() -> Response:
+    return json_response({"service": "rag-wrapper", "version": release(), "docs": "/docs", "openapi": "/openapi.json"})
+
+
+@cache
+def _description() -> dict[str, Any]:
+    return cast(dict[str, Any], yaml.safe_load(DESCRIPTION.read_text()))
+
+
+@cache
+def _assets() -> Path:
+    import flask_openapi3_swagger
+
+    return Path(flask_openapi3_swagger.__file__).resolve().parent / "templates" / "swagger"

@@ -1,0 +1,240 @@
+"""The storage proxy put together: settings in, live objects out, and the way they end."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from schemas.errors import RagError, UnavailableError
+from schemas.records import Vector
+from schemas.settings import WrapperSettings
+from wrapper.applying import Applier
+from wrapper.catalog import outbox
+from wrapper.catalog.catalog import Catalog
+from wrapper.catalog.rows import all_collections
+from wrapper.catalog.sqlite import SQLiteDatabase
+from wrapper.engine.client import EngineClient
+from wrapper.engine.keeper_process import KeeperProcess, start_keeper
+from wrapper.engine.ownership import DataDirectoryLock, acquire
+from wrapper.engine.state import EngineStateReader, request_restart
+from wrapper.indexer import Indexer
+from wrapper.leadership import FileLeadership
+from wrapper.planner import Planner
+from wrapper.store import Store
+
+HOSTED = "RAG_HOSTED_BY"
+"""Set in the environment of worker processes whose parent owns the data directory and the engine."""
+
+QUERY_TIMEOUT_SECONDS = 3.0
+DISTRUST_SECONDS = 2.0
+THREADS_KEPT_FOR_READS = 4
+DISK_CHECK_SECONDS = 1.0
+
+
+class EngineIndex:
+    """The engine as the planner sees it: after a query without an answer it is not asked again for a moment."""
+
+    def __init__(
+        self, client: EngineClient, is_up: Callable[[], bool], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._client = client
+        self._is_up = is_up
+        self._clock = clock
+        self._distrusted_until = 0.0
+
+    def is_ready(self) -> bool:
+        return self._clock() >= self._distrusted_until and self._is_up()
+
+    def nearest(self, engine_id: str, embedding: Vector, n_results: int) -> list[str]:
+        try:
+            return self._client.query(engine_id, embedding, n_results, timeout_seconds=QUERY_TIMEOUT_SECONDS)
+        except UnavailableError:
+            self._distrusted_until = self._clock() + DISTRUST_SECONDS
+            raise
+
+
+class FreeDisk:
+    """Free megabytes where the data is, asked at most once a second."""
+
+    def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
+        self._path = path
+        self._clock = clock
+        self._asked_at = float("-inf")
+        self._megabytes = 0.0
+
+    def __call__(self) -> float:
+        now = self._clock()
+        if now - self._asked_at >= DISK_CHECK_SECONDS:
+            self._megabytes = shutil.disk_usage(self._path).free / 2**20
+            self._asked_at = now
+        return self._megabytes
+
+
+@dataclass
+class Host:
+    """What exists once a service, however many workers it has: the data directory's lock and the engine's keeper."""
+
+    lock: DataDirectoryLock
+    keeper: KeeperProcess | None
+
+    def close(self) -> None:
+        if self.keeper is not None:
+            self.keeper.stop()
+        self.lock.release()
+
+
+def open_host(settings: WrapperSettings) -> Host:
+    """Own the data directory and start the engine. Raises ConfigurationError when another service owns it."""
+    lock = acquire(
+        settings.data_dir,
+        description={"command": "rag-wrapper", "address": f"http://{settings.host}:{settings.port}"},
+    )
+    try:
+        keeper = None if settings.chroma_url else start_keeper(settings.data_dir)
+    except BaseException:
+        lock.release()
+        raise
+    return Host(lock, keeper)
+
+
+class Service:
+    """One process's share of the service."""
+
+    def __init__(
+        self,
+        settings: WrapperSettings,
+        host: Host | None,
+        catalog: Catalog,
+        store: Store,
+        indexer: Indexer,
+        engine: EngineClient,
+        state: EngineStateReader,
+    ) -> None:
+        self.settings = settings
+        self.store = store
+        self._host = host
+        self._catalog = catalog
+        self._indexer = indexer
+        self._engine = engine
+        self._state = state
+        self._free_disk_mb = FreeDisk(settings.data_dir)
+
+    def close(self) -> None:
+        """Stop what this process started; what waits for the index stays in the outbox."""
+        self._indexer.stop(timeout_seconds=10.0)
+        self._catalog.close()
+        if self._host is not None:
+            self._host.close()
+
+    def health(self) -> tuple[dict[str, Any], bool]:
+        """(the health report, whether the service can do its work). Never raises."""
+        report: dict[str, Any] = {
+            "status": "healthy",
+            "service": "rag-wrapper",
+            "version": release(),
+            "collections_count": None,
+            "engine": self._engine_health(),
+            "catalog": {"status": "healthy"},
+            "disk": {"free_mb": round(self._free_disk_mb(), 1), "floor_mb": self.settings.disk_floor_mb},
+            "index_lag": None,
+            "timestamp": datetime.now(UTC).isoformat(timespec="milliseconds"),
+        }
+        try:
+            with self._catalog.read() as transaction:
+                collections = all_collections(transaction)
+                report["collections_count"] = len(collections)
+                report["index_lag"] = outbox.lag(transaction)
+        except RagError as error:
+            report["status"] = "unhealthy"
+            report["catalog"] = {"status": "unhealthy", "message": error.message}
+            return report, False
+        rebuilding = [each.name for each in collections if each.index_state == "rebuilding"]
+        if rebuilding:
+            report["engine"]["rebuilding"] = rebuilding
+        if report["engine"]["status"] != "ready" or rebuilding:
+            report["status"] = "degraded"
+        return report, True
+
+    def read(self) -> Iterator[tuple[str, str, float]]:
+        """The gauges of `/metrics`."""
+        with self._catalog.read() as transaction:
+            collections = all_collections(transaction)
+            lag = outbox.lag(transaction)
+        yield "rag_collections", "Collections", len(collections)
+        yield "rag_documents", "Documents in all collections", sum(each.count for each in collections)
+        yield "rag_index_lag", "Writes that the index has yet to be told of", lag
+        yield (
+            "rag_collections_rebuilding",
+            "Collections whose index is being rebuilt",
+            sum(each.index_state == "rebuilding" for each in collections),
+        )
+        yield "rag_engine_up", "1 when the engine answers", float(self._engine_health()["status"] == "ready")
+        yield "rag_disk_free_megabytes", "Free disk space under the data directory", self._free_disk_mb()
+
+    def _engine_health(self) -> dict[str, Any]:
+        if self.settings.chroma_url:
+            try:
+                self._engine.heartbeat(timeout_seconds=1.0)
+            except UnavailableError:
+                return {"status": "unresponsive", "mode": "remote"}
+            return {"status": "ready", "mode": "remote"}
+        state = self._state.read()
+        return {"status": state.state, "mode": "child", "restarts": state.restarts, "since": state.since}
+
+
+def open_service(settings: WrapperSettings) -> Service:
+    """Open the catalogue and start this process's threads; own the directory and the engine unless a parent does."""
+    host = None if os.environ.get(HOSTED) == str(os.getppid()) else open_host(settings)
+    database = SQLiteDatabase(catalog_path(settings), connections=settings.threads + 4)
+    catalog = Catalog(database)
+    catalog.open()
+    state = EngineStateReader(settings.data_dir)
+    engine = EngineClient((lambda: settings.chroma_url) if settings.chroma_url else state.url)
+    index = EngineIndex(engine, (lambda: True) if settings.chroma_url else (lambda: state.read().ready))
+
+    def incarnation() -> object:
+        if settings.chroma_url:
+            return settings.chroma_url
+        now = state.read()
+        return (now.pid, now.pid_started) if now.ready else None
+
+    applier = Applier(
+        catalog, engine, incarnation=incarnation, restart_engine=lambda: request_restart(settings.data_dir)
+    )
+    indexer = Indexer(
+        catalog,
+        applier,
+        FileLeadership(settings.data_dir / "indexer.lock"),
+        clock=time.monotonic,
+    )
+    store = Store(
+        catalog,
+        Planner(catalog, index),
+        indexer,
+        free_disk_mb=FreeDisk(settings.data_dir),
+        disk_floor_mb=settings.disk_floor_mb,
+        write_wait_seconds=settings.write_wait_seconds,
+        waiting_writers=max(1, settings.threads - THREADS_KEPT_FOR_READS),
+    )
+    indexer.start()
+    return Service(settings, host, catalog, store, indexer, engine, state)
+
+
+def catalog_path(settings: WrapperSettings) -> Path:
+    if settings.catalog_url:
+        return Path(settings.catalog_url.removeprefix("sqlite:///"))
+    return settings.data_dir / "catalog.sqlite"
+
+
+def release() -> str:
+    try:
+        return version("rag-wrapper")
+    except PackageNotFoundError:
+        return "unknown"

@@ -1,0 +1,362 @@
+"""The facade of the storage proxy: what the routes call, one method a thing to do.
+
+Writes commit to the catalogue first; the caller is answered when the index has them too, or, after a time limit,
+with the word that it has them not yet. Reads never ask the engine, except vector queries.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from schemas.errors import BusyError, DiskFloorError, DocumentNotFoundError, PreconditionFailedError
+from schemas.metadata import check_metadata, merge_patch, without_reserved
+from schemas.records import (
+    Collection,
+    Document,
+    DocumentBatch,
+    DocumentPatch,
+    Facet,
+    GatherSpec,
+    Group,
+    OrderBy,
+    Page,
+    TextMatch,
+    Vector,
+    WriteOutcome,
+)
+from schemas.where import EVERYTHING, Where
+from wrapper import answers
+from wrapper.catalog import grouping, idempotency, outbox, reads, writes
+from wrapper.catalog.catalog import Catalog
+from wrapper.catalog.filters import count
+from wrapper.catalog.rows import all_collections, find_collection
+from wrapper.catalog.transaction import Transaction
+from wrapper.indexer import Indexer
+from wrapper.planner import Found, Planner
+
+MOST_GATHERED = 1_000
+"""Documents that a filter may bring into a gather; a narrower filter is the answer to more."""
+
+MAX_LAG = 10_000
+"""Outbox entries that may wait before further writes are turned away."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """What a request says about how it wants to be written. `digest` tells a request from another."""
+
+    idempotency_key: str | None = None
+    digest: str = ""
+    if_match: frozenset[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The answer of a write, and whether the index has it already."""
+
+    answer: dict[str, Any]
+    indexed: bool
+    etag: str | None = None
+
+
+Operation = Callable[[Transaction], tuple[dict[str, Any], WriteOutcome, Collection | None]]
+
+
+class Store:
+    """`waiting_writers` bounds how many requests of this process may wait for the index at a time."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        planner: Planner,
+        indexer: Indexer,
+        *,
+        free_disk_mb: Callable[[], float],
+        disk_floor_mb: int,
+        write_wait_seconds: float,
+        waiting_writers: int,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._catalog = catalog
+        self._planner = planner
+        self._indexer = indexer
+        self._free_disk_mb = free_disk_mb
+        self._disk_floor_mb = disk_floor_mb
+        self._write_wait_seconds = write_wait_seconds
+        self._slots = threading.BoundedSemaphore(waiting_writers)
+        self._clock = clock
+
+    def collections(self) -> list[Collection]:
+        """All collections, by name."""
+        with self._catalog.read() as transaction:
+            return all_collections(transaction)
+
+    def collection(self, name: str) -> Collection:
+        with self._catalog.read() as transaction:
+            return find_collection(transaction, name)
+
+    def create_collection(self, name: str, metadata: dict[str, Any], metric: str, options: WriteOptions) -> Written:
+        def operation(transaction: Transaction) -> tuple[dict[str, Any], WriteOutcome, Collection | None]:
+            made, outcome = writes.create_collection(transaction, name, metadata, metric)
+            return answers.created(made), outcome, made
+
+        return self._write(operation, options)
+
+    def change_collection_metadata(
+        self, name: str, metadata: dict[str, Any], options: WriteOptions, *, merge: bool
+    ) -> Written:
+        """Replace the metadata, or merge a patch into it (null removes)."""
+
+        def change(before: dict[str, Any]) -> dict[str, Any]:
+            after = without_reserved(metadata)
+            return check_metadata(merge_patch(before, after)) if merge else after
+
+        def operation(transaction: Transaction) -> tuple[dict[str, Any], WriteOutcome, Collection | None]:
+            changed, outcome = writes.change_collection_metadata(transaction, name, change)
+            return answers.metadata_updated(changed, merge=merge), outcome, changed
+
+        return self._write(operation, options, name)
+
+    def delete_collection(self, name: str, options: WriteOptions) -> Written:
+        def operation(transaction: Transaction) -> tuple[dict[str, Any], WriteOutcome, Collection | None]:
+            return {"status": "deleted", "name": name}, writes.delete_collection(transaction, name), None
+
+        return self._write(operation, options, name)
+
+    def empty_collection(self, name: str, options: WriteOptions) -> Written:
+        def operation(transaction: Transaction) -> tuple[dict[str, Any], WriteOutcome, Collection | None]:
+            outcome = writes.empty_collection(transaction, name)
+            answer = {
+                "status": "emptied",
+                "collection": name,
+                "count_deleted": outcome.deleted,
+                "revision": outcome.revision,
+            }
+            return answer, outcome, find_collection(transaction, name)
+
+        return self._write(operation, options, name)
+
+    def add_documents(
+        self,
+        name: str,
+        batch: DocumentBatch,
+        options: WriteOptions,
+        *,
+        on_conflict: str = "replace",
+        replace_where: Where | None = None,
+    ) -> Written:
+        def operation(transaction: Transaction) -> tuple[dict[str, Any], WriteOutcome, Collection | None]:
+            outcome = writes.add_documents(
+                transaction, name, batch, on_conflict=on_conflict, replace_where=replace_where
+            )
+            answer = answers.added(name, outcome, with_deleted=replace_where is not None)
+            return answer, outcome, find_collection(transaction, name)
+
+        return self._write(operation, options, name)
+
+    def add_part(
+        self, name: str, batch: DocumentBatch, options: WriteOptions, *, on_conflict: str
+    ) -> tuple[WriteOutcome, int | None]:
+        """(what was done, outbox entry) of one part of a stream, without waiting for the index."""
+        outcomes: list[WriteOutcome] = []
+
+        def operation(transaction: Transaction) -> tuple[dict[str, Any], WriteOutcome, Collection | None]:
+            outcomes.append(writes.add_documents(transaction, name, batch, on_conflict=on_conflict))
+            return {}, outcomes[-1], None
+
+        _, entry, _ = self.commit(operation, options, name)
+        return outcomes[-1], entry
+
+    def patch_document(self, name: str, document_id: str, patch: DocumentPatch, options: WriteOptions) -> Written:
+        def operation(transaction: Transaction) -> tuple[dict[str, Any], WriteOutcome, Collection | None]:
+            changed, outcome = writes.patch_document(transaction, name, document_id, patch)
+            answer = {"id": changed.id, "text": changed.text, "metadata": changed.metadata}
+            return answer, outcome, find_collection(transaction, name)
+
+        return self._write(operation, options, name)
+
+    def delete_documents(
+        self, name: str, options: WriteOptions, *, ids: Sequence[str] | None = None, where: Where | None = None
+    ) -> Written:
+        def operation(transaction: Transaction) -> tuple[dict[str, Any], WriteOutcome, Collection | None]:
+            outcome = writes.delete_documents(transaction, name, ids=ids, where=where)
+            answer = {
+                "status": "deleted",
+                "collection": name,
+                "count": outcome.deleted,
+                "revision": outcome.revision,
+            }
+            return answer, outcome, find_collection(transaction, name)
+
+        return self._write(operation, options, name)
+
+    def page(
+        self,
+        name: str,
+        where: Where,
+        *,
+        limit: int,
+        offset: int,
+        order_by: tuple[OrderBy, ...],
+        cursor: str | None,
+        with_embeddings: bool,
+    ) -> tuple[Page, Collection]:
+        with self._catalog.read() as transaction:
+            collection = find_collection(transaction, name)
+            found = reads.page(
+                transaction,
+                collection,
+                where,
+                limit=limit,
+                offset=offset,
+                order_by=order_by,
+                cursor=cursor,
+                with_embeddings=with_embeddings,
+            )
+            return found, collection
+
+    def documents(
+        self, name: str, ids: Sequence[str], where: Where = EVERYTHING, *, with_embeddings: bool = False
+    ) -> tuple[list[Document], Collection]:
+        """Those of the documents that exist and match, in the order of `ids`."""
+        with self._catalog.read() as transaction:
+            collection = find_collection(transaction, name)
+            found = reads.by_ids(transaction, collection, ids, where=where, with_embeddings=with_embeddings)
+            return [found[each] for each in dict.fromkeys(ids) if each in found], collection
+
+    def document(self, name: str, document_id: str, *, with_embeddings: bool) -> tuple[Document, Collection]:
+        found, collection = self.documents(name, [document_id], with_embeddings=with_embeddings)
+        if not found:
+            raise DocumentNotFoundError(name, document_id)
+        return found[0], collection
+
+    def count(self, name: str, where: Where) -> tuple[int, Collection]:
+        with self._catalog.read() as transaction:
+            collection = find_collection(transaction, name)
+            return count(transaction, collection.key, where, collection.count), collection
+
+    def distinct_values(self, name: str, field: str) -> tuple[list[Any], Collection]:
+        with self._catalog.read() as transaction:
+            collection = find_collection(transaction, name)
+            return grouping.distinct_values(transaction, collection, field), collection
+
+    def facets(
+        self, name: str, fields: Sequence[str], where: Where, *, limit: int
+    ) -> tuple[dict[str, Facet], int, Collection]:
+        """(facet by field, how many documents match, the collection), of one snapshot."""
+        with self._catalog.read() as transaction:
+            collection = find_collection(transaction, name)
+            found = grouping.facets(transaction, collection, where, fields, limit=limit)
+            return found, count(transaction, collection.key, where, collection.count), collection
+
+    def text_search(
+        self, name: str, query: str, where: Where, *, limit: int
+    ) -> tuple[list[TextMatch], int, Collection]:
+        with self._catalog.read() as transaction:
+            collection = find_collection(transaction, name)
+            found, total = grouping.text_search(transaction, collection, query, where, limit=limit)
+            return found, total, collection
+
+    def query(
+        self,
+        name: str,
+        embedding: Vector,
+        *,
+        top_k: int,
+        where: Where,
+        max_distance: float | None,
+        gather_by: GatherSpec | None,
+        with_embeddings: bool,
+    ) -> Found:
+        """The nearest documents and, when asked, the whole group of each."""
+        return self._planner.query(
+            name,
+            embedding,
+            top_k=top_k,
+            where=where,
+            max_distance=max_distance,
+            gather_by=gather_by,
+            with_embeddings=with_embeddings,
+        )
+
+    def gather(
+        self, name: str, spec: GatherSpec, *, ids: Sequence[str] | None, where: Where | None
+    ) -> tuple[list[Group], Collection]:
+        """The groups of documents given by ids (in that order) or by a filter (in order of insertion)."""
+        with self._catalog.read() as transaction:
+            collection = find_collection(transaction, name)
+            if ids is not None:
+                found = reads.by_ids(transaction, collection, ids)
+                hits = [found[each] for each in dict.fromkeys(ids) if each in found]
+            else:
+                assert where is not None
+                hits = reads.page(transaction, collection, where, limit=MOST_GATHERED).documents
+            return grouping.gather(transaction, collection, hits, spec), collection
+
+    def index_lag(self) -> int:
+        """How many writes the index has yet to be told of."""
+        with self._catalog.read() as transaction:
+            return outbox.lag(transaction)
+
+    def wait_until_indexed(self, outbox_id: int | None) -> bool:
+        """True when the index has that write, at once or within the time limit.
+
+        At most `waiting_writers` requests wait, so that readers always find a thread; one more is told "not yet".
+        """
+        if outbox_id is None:
+            return True
+        if not self._slots.acquire(blocking=False):
+            self._indexer.notify()
+            return False
+        try:
+            return self._indexer.wait(outbox_id, self._write_wait_seconds)
+        finally:
+            self._slots.release()
+
+    def commit(
+        self, operation: Operation, options: WriteOptions, name: str | None = None
+    ) -> tuple[dict[str, Any], int | None, str | None]:
+        """(answer, outbox entry, ETag) of a write that is on disk, without waiting for the index."""
+        if self._free_disk_mb() < self._disk_floor_mb:
+            raise DiskFloorError("Free disk space is below the floor: writes are refused until there is more")
+
+        def run(transaction: Transaction) -> tuple[dict[str, Any], int | None, str | None]:
+            if options.idempotency_key is not None:
+                kept = idempotency.find(transaction, options.idempotency_key, options.digest)
+                if kept is not None:
+                    return kept.answer, kept.outbox_id, None
+            if options.if_match is not None and name is not None:
+                _check_precondition(find_collection(transaction, name), options.if_match)
+            if outbox.lag(transaction) >= MAX_LAG:
+                raise BusyError("Too many writes wait for the index", index_lag=MAX_LAG)
+            answer, outcome, collection = operation(transaction)
+            if options.idempotency_key is not None:
+                idempotency.keep(
+                    transaction,
+                    options.idempotency_key,
+                    options.digest,
+                    answer,
+                    outcome.outbox_id,
+                    self._clock(),
+                )
+            return answer, outcome.outbox_id, answers.etag(collection) if collection else None
+
+        return self._catalog.commit(run)
+
+    def _write(self, operation: Operation, options: WriteOptions, name: str | None = None) -> Written:
+        answer, outbox_id, etag = self.commit(operation, options, name)
+        return Written(orjson.loads(orjson.dumps(answer)), self.wait_until_indexed(outbox_id), etag)
+
+
+def _check_precondition(collection: Collection, accepted: frozenset[str]) -> None:
+    if not accepted & {"*", answers.etag(collection), str(collection.revision)}:
+        raise PreconditionFailedError(
+            f"Collection '{collection.name}' has changed: its revision is {collection.revision}",
+            revision=collection.revision,
+        )
