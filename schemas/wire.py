@@ -266,6 +266,13 @@ class _OnlyInclude(Body):
     include = Include(required=True)
 
 
+# Making a schema costs more than using it, and it keeps no state.
+NEW_COLLECTION, NEW_METADATA, PATCH, DELETION = NewCollection(), NewMetadata(), Patch(), Deletion()
+PAGE_ARGUMENTS, SEARCH = Page(exclude=("where",)), Search()
+QUERY, GATHER, TEXT_SEARCH, FACET_ARGUMENTS = Query(), GatherRequest(), TextSearch(), Facets(exclude=("where",))
+_ONLY_INCLUDE = _OnlyInclude()
+
+
 def check_ids(ids: Any) -> list[str]:
     """`ids` itself when it is a list of non-empty strings. Raises InvalidInputError with the position."""
     if not isinstance(ids, list):
@@ -293,7 +300,7 @@ def include_from_text(source: str | None) -> tuple[str, ...]:
     """`include` of a query string."""
     if not source:
         return ()
-    return cast(tuple[str, ...], load(_OnlyInclude(), {"include": source})["include"])
+    return cast(tuple[str, ...], load(_ONLY_INCLUDE, {"include": source})["include"])
 
 
 def _whole(value: Any) -> int | None:

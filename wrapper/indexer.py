@@ -25,6 +25,8 @@ MERGED_DOCUMENTS = 500
 ENTRIES_AT_ONCE = 128
 POLL_SECONDS = 0.004
 IDLE_POLL_SECONDS = 0.05
+LIVELY_SECONDS = 2.0
+"""How long after a commit the catalogue is looked at often: writers of other processes may be waiting."""
 FIRST_BACKOFF_SECONDS = 0.2
 LONGEST_BACKOFF_SECONDS = 2.0
 
@@ -41,9 +43,10 @@ class Indexer:
         self._clock = clock
         self._wake = threading.Event()
         self._stopping = threading.Event()
-        self._waiting: dict[int, threading.Event] = {}
+        self._waiting: dict[int, list[threading.Event]] = {}
         self._guard = threading.Lock()
         self._backoff: dict[int, tuple[float, float]] = {}
+        self._last_change = clock()
         self._thread = threading.Thread(target=self._run, name="indexer", daemon=True)
 
     def start(self) -> None:
@@ -63,7 +66,7 @@ class Indexer:
         """Wait until an outbox entry is applied; False when that took longer than allowed."""
         applied = threading.Event()
         with self._guard:
-            self._waiting[entry] = applied
+            self._waiting.setdefault(entry, []).append(applied)
         self._wake.set()
         try:
             if applied.wait(timeout_seconds):
@@ -72,7 +75,10 @@ class Indexer:
                 return not outbox.still_waiting(transaction, [entry])
         finally:
             with self._guard:
-                self._waiting.pop(entry, None)
+                waiting = self._waiting[entry]
+                waiting.remove(applied)
+                if not waiting:
+                    del self._waiting[entry]
 
     def notify(self) -> None:
         """There is something new in the outbox."""
@@ -89,6 +95,8 @@ class Indexer:
                         self._applier.take_over()
                         seen = -1
                     changed = changes()
+                    if changed != seen:
+                        self._last_change = self._clock()
                     if self._leadership.held:
                         if changed != seen or self._wake.is_set():
                             self._wake.clear()
@@ -96,7 +104,8 @@ class Indexer:
                             while self._drain_some() and not self._stopping.is_set():
                                 pass
                         self._applier.maintain()
-                    elif changed != seen:
+                    elif changed != seen or self._wake.is_set():
+                        self._wake.clear()
                         seen = changed
                         self._release_applied()
                 except Exception:
@@ -106,14 +115,11 @@ class Indexer:
 
     def _pause(self) -> None:
         retry_in = [at - self._clock() for at, _ in self._backoff.values()]
-        with self._guard:
-            poll = POLL_SECONDS if self._waiting else IDLE_POLL_SECONDS
-        if self._leadership.held:
-            self._wake.wait(max(0.0, min([poll, *retry_in])))
-            if any(remaining <= 0 for remaining in retry_in) or self._applier.has_work():
-                self._wake.set()
-        else:
-            self._stopping.wait(poll)
+        lively = self._clock() - self._last_change < LIVELY_SECONDS
+        poll = POLL_SECONDS if lively else IDLE_POLL_SECONDS
+        self._wake.wait(max(0.0, min([poll, *retry_in])))
+        if any(remaining <= 0 for remaining in retry_in) or self._applier.has_work():
+            self._wake.set()
 
     def _drain_some(self) -> bool:
         """Apply the oldest entries that can be applied in one go; False when there are none."""
@@ -146,7 +152,7 @@ class Indexer:
         # Callers in this process are released before the entries are gone: losing the removal only repeats work.
         with self._guard:
             for entry in entries:
-                if waiting := self._waiting.get(entry):
+                for waiting in self._waiting.get(entry, ()):
                     waiting.set()
         self._catalog.commit(lambda transaction: outbox.remove(transaction, entries))
 
@@ -159,8 +165,9 @@ class Indexer:
             still = outbox.still_waiting(transaction, waited_for)
         with self._guard:
             for entry in waited_for:
-                if entry not in still and (waiting := self._waiting.get(entry)):
-                    waiting.set()
+                if entry not in still:
+                    for waiting in self._waiting.get(entry, ()):
+                        waiting.set()
 
 
 def _together(entries: list[outbox.Entry]) -> list[outbox.Entry]:

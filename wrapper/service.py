@@ -192,7 +192,7 @@ class Service:
 def open_service(settings: WrapperSettings) -> Service:
     """Open the catalogue and start this process's threads; own the directory and the engine unless a parent does."""
     host = None if os.environ.get(HOSTED) == str(os.getppid()) else open_host(settings)
-    database = SQLiteDatabase(catalog_path(settings), connections=settings.threads + 4)
+    database = SQLiteDatabase(catalog_path(settings))
     catalog = Catalog(database)
     catalog.open()
     state = EngineStateReader(settings.data_dir)

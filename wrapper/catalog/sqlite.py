@@ -7,13 +7,14 @@ transaction lasts; writes take the write lock at once (`BEGIN IMMEDIATE`), so th
 from __future__ import annotations
 
 import sqlite3
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy import Connection, Engine, PoolProxiedConnection, create_engine, event
 from sqlalchemy.engine.interfaces import DBAPIConnection
-from sqlalchemy.pool import QueuePool
+from sqlalchemy.pool import NullPool
 
 from wrapper.catalog.transaction import Transaction
 
@@ -23,38 +24,38 @@ MMAP_BYTES = 1 << 34
 
 
 class SQLiteDatabase:
-    """Connections and transactions on one SQLite file."""
+    """Connections and transactions on one SQLite file.
 
-    def __init__(self, path: Path, *, connections: int = 32) -> None:
+    Each thread keeps one connection for as long as it lives: taking one from a pool costs more than most reads.
+    """
+
+    def __init__(self, path: Path) -> None:
         self._path = path
         self._engine: Engine = create_engine(
             f"sqlite:///{path}",
-            poolclass=QueuePool,
-            pool_size=connections,
-            max_overflow=connections,
+            poolclass=NullPool,
             connect_args={"timeout": BUSY_TIMEOUT_SECONDS, "check_same_thread": False},
         )
         event.listen(self._engine, "connect", _prepare)
-        event.listen(self._engine, "begin", _begin)
-        self._reading = self._engine.execution_options(rag_begin="BEGIN")
-        self._writing = self._engine.execution_options(rag_begin="BEGIN IMMEDIATE")
+        self._local = threading.local()
+        self._open: list[PoolProxiedConnection] = []
 
     @contextmanager
     def read(self) -> Iterator[Transaction]:
         """One snapshot."""
-        with self._reading.begin() as connection:
-            yield Transaction(connection)
+        yield from self._transaction("BEGIN")
 
     @contextmanager
     def write(self) -> Iterator[Transaction]:
         """Holds the write lock; commits at the end, rolls back on an exception."""
-        with self._writing.begin() as connection:
-            yield Transaction(connection)
+        yield from self._transaction("BEGIN IMMEDIATE")
 
     def migrate(self, step: Callable[[Connection], None]) -> None:
         """Run a schema change in a write transaction."""
-        with self._writing.begin() as connection:
+        with self._engine.connect() as connection:
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
             step(connection)
+            connection.commit()
 
     @contextmanager
     def change_counter(self) -> Iterator[Callable[[], int]]:
@@ -69,11 +70,37 @@ class SQLiteDatabase:
             connection.close()
 
     def close(self) -> None:
+        """Close every thread's connection; no thread may be inside a transaction."""
+        for connection in self._open:
+            connection.close()
+        self._open.clear()
         self._engine.dispose()
+
+    def _transaction(self, begin: str) -> Iterator[Transaction]:
+        transaction = self._thread_transaction()
+        transaction.run(begin)
+        try:
+            yield transaction
+        except BaseException:
+            transaction.roll_back()
+            raise
+        try:
+            transaction.run("COMMIT")
+        except BaseException:
+            transaction.roll_back()
+            raise
+
+    def _thread_transaction(self) -> Transaction:
+        transaction: Transaction | None = getattr(self._local, "transaction", None)
+        if transaction is None:
+            connection = self._engine.raw_connection()
+            self._open.append(connection)
+            transaction = self._local.transaction = Transaction(connection)
+        return transaction
 
 
 def _prepare(connection: DBAPIConnection, _record: object) -> None:
-    # The driver must not open transactions of its own: `_begin` says which kind is meant.
+    # The driver must not open transactions of its own: each says which kind it is.
     connection.isolation_level = None
     cursor = connection.cursor()
     for pragma in (
@@ -85,10 +112,4 @@ def _prepare(connection: DBAPIConnection, _record: object) -> None:
         "journal_size_limit = 67108864",
     ):
         cursor.execute(f"PRAGMA {pragma}")
-    cursor.close()
-
-
-def _begin(connection: Connection) -> None:
-    cursor = connection.connection.cursor()
-    cursor.execute(connection.get_execution_options().get("rag_begin", "BEGIN"))
     cursor.close()

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import orjson
-from sqlalchemy import Connection
+from sqlalchemy import PoolProxiedConnection
 
 Row = tuple[Any, ...]
 
@@ -25,10 +25,11 @@ class Sql(NamedTuple):
 
 
 class Transaction:
-    """One transaction of one thread."""
+    """The transaction of one thread, on a connection of its own."""
 
-    def __init__(self, connection: Connection) -> None:
-        self._cursor: Any = connection.connection.cursor()
+    def __init__(self, connection: PoolProxiedConnection) -> None:
+        self._connection = connection
+        self._cursor: Any = connection.cursor()
 
     def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
         found: list[Row] = self._cursor.execute(sql, parameters).fetchall()
@@ -44,7 +45,7 @@ class Transaction:
 
     def blocks(self, sql: str, parameters: Sequence[Any], rows_at_once: int) -> Iterator[list[Row]]:
         """All rows, at most `rows_at_once` in memory."""
-        cursor = self._cursor.connection.cursor()
+        cursor: Any = self._connection.cursor()
         try:
             cursor.execute(sql, parameters)
             while rows := cursor.fetchmany(rows_at_once):
@@ -54,6 +55,10 @@ class Transaction:
 
     def run(self, sql: str, parameters: Sequence[Any] = ()) -> None:
         self._cursor.execute(sql, parameters)
+
+    def roll_back(self) -> None:
+        """Undo what the transaction did; no harm when the database has done so already."""
+        self._connection.rollback()
 
     def run_many(self, sql: str, parameters: Sequence[Sequence[Any]]) -> None:
         if parameters:

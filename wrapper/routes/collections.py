@@ -5,7 +5,7 @@ from __future__ import annotations
 from flask import Blueprint, Response, request
 
 from schemas.errors import InvalidInputError
-from schemas.wire import NewCollection, NewMetadata, load
+from schemas.wire import NEW_COLLECTION, NEW_METADATA, load
 from wrapper import answers
 from wrapper.bodies import json_response
 from wrapper.requests_in import decode_json, is_known, read_body, store, write_options
@@ -18,7 +18,7 @@ TRUTH = {"true": True, "1": True, "false": False, "0": False}
 @blueprint.post("/collections")
 def create_collection() -> Response:
     content = read_body()
-    wanted = load(NewCollection(), decode_json(content))
+    wanted = load(NEW_COLLECTION, decode_json(content))
     written = store().create_collection(**wanted, options=write_options(content))
     return json_response(written.answer, 201, written.etag)
 
@@ -39,7 +39,7 @@ def get_collection(name: str) -> Response:
 @blueprint.route("/collections/<name>/metadata", methods=["PUT", "PATCH"])
 def update_metadata(name: str) -> Response:
     content = read_body()
-    metadata = load(NewMetadata(), decode_json(content))["metadata"]
+    metadata = load(NEW_METADATA, decode_json(content))["metadata"]
     merge = request.method == "PATCH" or _truth("merge")
     written = store().change_collection_metadata(name, metadata, write_options(content), merge=merge)
     return json_response(written.answer, etag=written.etag)

@@ -7,7 +7,7 @@ from flask import Blueprint, Response, request
 from schemas.documents import parse_documents
 from schemas.errors import InvalidInputError
 from schemas.records import Collection
-from schemas.wire import Deletion, Page, Patch, Search, include_from_text, load, where_from_text
+from schemas.wire import DELETION, PAGE_ARGUMENTS, PATCH, SEARCH, include_from_text, load, where_from_text
 from wrapper import answers
 from wrapper.bodies import NDJSON, json_response
 from wrapper.catalog.writes import ON_CONFLICT
@@ -44,7 +44,7 @@ def add_documents(name: str) -> Response:
 @blueprint.get("/collections/<name>/documents")
 def list_documents(name: str) -> Response:
     where = where_from_text(request.args.get("where"))
-    asked = arguments(Page(exclude=("where",)))
+    asked = arguments(PAGE_ARGUMENTS)
     if unchanged := _unchanged(name):
         return unchanged
     include = asked.pop("include")
@@ -54,7 +54,7 @@ def list_documents(name: str) -> Response:
 
 @blueprint.post("/collections/<name>/documents/search")
 def search_documents(name: str) -> Response:
-    asked = body(Search())
+    asked = body(SEARCH)
     with_embeddings = "embedding" in asked.pop("include")
     ids = asked.pop("ids")
     if ids is not None:
@@ -85,7 +85,7 @@ def get_document(name: str, document_id: str) -> Response:
 @blueprint.patch("/collections/<name>/documents/<document_id:document_id>")
 def patch_document(name: str, document_id: str) -> Response:
     content = read_body()
-    patch = load(Patch(), decode_json(content))["patch"]
+    patch = load(PATCH, decode_json(content))["patch"]
     written = store().patch_document(name, document_id, patch, write_options(content))
     return json_response(written.answer, 200 if written.indexed else 202, written.etag)
 
@@ -94,7 +94,7 @@ def patch_document(name: str, document_id: str) -> Response:
 def delete_documents(name: str) -> Response:
     content = read_body()
     source = decode_json(content)
-    doomed = load(Deletion(), {"ids": source} if isinstance(source, list) else source)
+    doomed = load(DELETION, {"ids": source} if isinstance(source, list) else source)
     written = store().delete_documents(name, write_options(content), **doomed)
     return json_response(written.answer, 200 if written.indexed else 202, written.etag)
 

@@ -9,7 +9,7 @@ from flask import Blueprint, Response, g, request
 
 from schemas.errors import InvalidInputError
 from schemas.records import GatherSpec
-from schemas.wire import Facets, GatherRequest, Query, TextSearch, where_from_text
+from schemas.wire import FACET_ARGUMENTS, GATHER, QUERY, TEXT_SEARCH, where_from_text
 from wrapper import answers
 from wrapper.bodies import json_response
 from wrapper.requests_in import arguments, body, is_known, store
@@ -20,7 +20,7 @@ log = structlog.get_logger(__name__)
 
 @blueprint.post("/query")
 def query() -> Response:
-    asked = body(Query())
+    asked = body(QUERY)
     if "collection" not in asked:
         raise InvalidInputError("collection is required", code="invalid_field", field="collection")
     return _query(asked.pop("collection"), asked)
@@ -28,7 +28,7 @@ def query() -> Response:
 
 @blueprint.post("/collections/<name>/query")
 def query_collection(name: str) -> Response:
-    asked = body(Query())
+    asked = body(QUERY)
     asked.pop("collection", None)
     return _query(name, asked)
 
@@ -40,7 +40,7 @@ def probe() -> Response:
 
 @blueprint.post("/collections/<name>/gather")
 def gather(name: str) -> Response:
-    asked = body(GatherRequest())
+    asked = body(GATHER)
     spec = GatherSpec(asked["by"], asked["order_by"], asked["limit"])
     groups, collection = store().gather(name, spec, ids=asked["ids"], where=asked["where"])
     return json_response(
@@ -51,7 +51,7 @@ def gather(name: str) -> Response:
 
 @blueprint.post("/collections/<name>/text-search")
 def search_text(name: str) -> Response:
-    asked = body(TextSearch())
+    asked = body(TEXT_SEARCH)
     found, total, collection = store().text_search(name, asked["query"], asked["where"], limit=asked["top_k"])
     return json_response(
         {
@@ -66,7 +66,7 @@ def search_text(name: str) -> Response:
 @blueprint.get("/collections/<name>/facets")
 def facets(name: str) -> Response:
     where = where_from_text(request.args.get("where"))
-    asked = arguments(Facets(exclude=("where",)))
+    asked = arguments(FACET_ARGUMENTS)
     found, total, collection = store().facets(name, asked["fields_"], where, limit=asked["limit"])
     etag = answers.etag(collection)
     if is_known(etag):
