@@ -24,6 +24,7 @@ MAX_TOP_K = 1_000
 DEFAULT_TOP_K = 3
 DEFAULT_GROUP = 100
 DEFAULT_FACET_VALUES = 100
+MAX_FACETS = 50
 INCLUDES = ("id", "text", "metadata", "embedding", "distance", "score")
 
 
@@ -242,7 +243,12 @@ class TextSearch(Body):
 
 
 class Facets(Body):
-    fields_ = Names(required=True, data_key="fields", error_messages={"required": "is required"})
+    fields_ = Names(
+        required=True,
+        data_key="fields",
+        validate=validate.Length(min=1, max=MAX_FACETS, error="must name 1 to {max} fields"),
+        error_messages={"required": "is required"},
+    )
     where = Filter(load_default=EVERYTHING)
     limit = Count(least=1, most=MAX_PAGE, capped=True, load_default=DEFAULT_FACET_VALUES)
 
@@ -322,6 +328,4 @@ def _names(value: Any) -> tuple[str, ...]:
         names = value
     else:
         raise ValidationError("must be a list of strings, or one with commas between them")
-    if not names:
-        raise ValidationError("must name at least one")
     return tuple(dict.fromkeys(names))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
+from itertools import chain
 
 import structlog
 
@@ -53,24 +54,28 @@ class Indexer:
         self._thread.start()
 
     def stop(self, timeout_seconds: float) -> None:
-        """Finish the engine call under way and give up the lead. What waits stays in the outbox."""
+        """Finish the engine call under way and give up the lead. What waits stays in the outbox, and whoever waits
+        for it is told so."""
         self._stopping.set()
         self._wake.set()
         self._thread.join(timeout_seconds)
+        with self._guard:
+            for applied in chain.from_iterable(self._waiting.values()):
+                applied.set()
 
     @property
     def leads(self) -> bool:
         return self._leadership.held
 
     def wait(self, entry: int, timeout_seconds: float) -> bool:
-        """Wait until an outbox entry is applied; False when that took longer than allowed."""
+        """Wait until an outbox entry is applied; False when that took longer than allowed, or the service stops."""
         applied = threading.Event()
         with self._guard:
             self._waiting.setdefault(entry, []).append(applied)
         self._wake.set()
         try:
             if applied.wait(timeout_seconds):
-                return True
+                return not self._stopping.is_set()
             with self._catalog.read() as transaction:
                 return not outbox.still_waiting(transaction, [entry])
         finally:
@@ -103,6 +108,8 @@ class Indexer:
                             seen = changed
                             while self._drain_some() and not self._stopping.is_set():
                                 pass
+                            # Some began to wait after their entry was gone, a repeat of a write for one.
+                            self._release_applied()
                         self._applier.maintain()
                     elif changed != seen or self._wake.is_set():
                         self._wake.clear()
@@ -114,11 +121,13 @@ class Indexer:
                 self._pause()
 
     def _pause(self) -> None:
-        retry_in = [at - self._clock() for at, _ in self._backoff.values()]
-        lively = self._clock() - self._last_change < LIVELY_SECONDS
+        now = self._clock()
+        lively = now - self._last_change < LIVELY_SECONDS
         poll = POLL_SECONDS if lively else IDLE_POLL_SECONDS
-        self._wake.wait(max(0.0, min([poll, *retry_in])))
-        if any(remaining <= 0 for remaining in retry_in) or self._applier.has_work():
+        # A pause that is over may still belong to a collection that waits for its rebuild.
+        upcoming = [retry_at - now for retry_at, _ in self._backoff.values() if retry_at > now]
+        self._wake.wait(min([poll, *upcoming]))
+        if self._backoff or self._applier.has_work():
             self._wake.set()
 
     def _drain_some(self) -> bool:

@@ -330,22 +330,17 @@ class Store:
             if options.idempotency_key is not None:
                 kept = idempotency.find(transaction, options.idempotency_key, options.digest)
                 if kept is not None:
-                    return kept.answer, kept.outbox_id, None
+                    return kept.answer, kept.outbox_id, kept.etag
             if options.if_match is not None and name is not None:
                 _check_precondition(find_collection(transaction, name), options.if_match)
             if outbox.lag(transaction) >= MAX_LAG:
                 raise BusyError("Too many writes wait for the index", index_lag=MAX_LAG)
             answer, outcome, collection = operation(transaction)
+            etag = answers.etag(collection) if collection else None
             if options.idempotency_key is not None:
-                idempotency.keep(
-                    transaction,
-                    options.idempotency_key,
-                    options.digest,
-                    answer,
-                    outcome.outbox_id,
-                    self._clock(),
-                )
-            return answer, outcome.outbox_id, answers.etag(collection) if collection else None
+                kept = idempotency.KeptAnswer(answer, outcome.outbox_id, etag)
+                idempotency.keep(transaction, options.idempotency_key, options.digest, kept, self._clock())
+            return answer, outcome.outbox_id, etag
 
         return self._catalog.commit(run)
 

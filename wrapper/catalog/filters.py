@@ -7,11 +7,13 @@ is cheap and a wrong driver is not; the other parts become predicates on what th
 
 from __future__ import annotations
 
-from schemas.where import EVERYTHING, And, Contains, Equals, Exists, In, Not, Or, Ordered, Where
+from schemas.where import EVERYTHING, And, Contains, Equals, Exists, In, Not, Or, Ordered, Scalar, Where
 from wrapper.catalog.transaction import Sql, Transaction
 from wrapper.catalog.values import ELEMENT_BIT, encode_element, encode_value
 
 DRIVER_COUNT_BOUND = 2_000
+MAX_UNITED = 200
+"""SQLite unites at most 500 selections at a time."""
 
 Leaf = Equals | Ordered | In | Contains | Exists
 
@@ -22,7 +24,7 @@ def predicate(where: Where, position: str) -> Sql:
         case And(parts):
             return _joined(" AND ", [predicate(part, position) for part in parts], empty="1")
         case Or(parts):
-            return _joined(" OR ", [predicate(part, position) for part in parts], empty="0")
+            return _joined(" OR ", [predicate(part, position) for part in _merged(parts)], empty="0")
         case Not(part):
             inner = predicate(part, position)
             return Sql(f"NOT {inner.text}", inner.parameters)
@@ -38,11 +40,8 @@ def predicate(where: Where, position: str) -> Sql:
 def positions(transaction: Transaction, collection_key: int, where: Where) -> Sql:
     """A condition-ready `SELECT m.position FROM … m WHERE …` of all matches, each once, in no particular order."""
     match where:
-        case Or(parts) if all(_positive(part) for part in parts):
-            branches = [positions(transaction, collection_key, part) for part in parts]
-            union = " UNION ".join(branch.text for branch in branches)
-            parameters = tuple(value for branch in branches for value in branch.parameters)
-            return Sql(f"SELECT m.position FROM ({union}) m WHERE 1", parameters)
+        case Or(parts) if _positive(where):
+            return _united([positions(transaction, collection_key, part) for part in _merged(parts)])
         case And(parts) if any(_positive(part) for part in parts):
             driver = _most_selective(transaction, collection_key, [part for part in parts if _positive(part)])
             rest = predicate(And(tuple(part for part in parts if part is not driver)), "m.position")
@@ -53,9 +52,9 @@ def positions(transaction: Transaction, collection_key: int, where: Where) -> Sq
         case _:
             holds = _holds(where)
             return Sql(
-                "SELECT m.position FROM document_fields m WHERE m.collection_key = ? AND m.path = ? "
-                f"AND {holds.text.replace('x.', 'm.')}",
-                (collection_key, where.field, *holds.parameters),
+                f"SELECT m.position FROM document_fields m WHERE m.collection_key = {int(collection_key)} "
+                f"AND m.path = ? AND {holds.text.replace('x.', 'm.')}",
+                (where.field, *holds.parameters),
             )
 
 
@@ -108,11 +107,42 @@ def _positive(where: Where) -> bool:
             return True
 
 
+def _united(branches: list[Sql]) -> Sql:
+    while len(branches) > MAX_UNITED:
+        branches = [_united(branches[start : start + MAX_UNITED]) for start in range(0, len(branches), MAX_UNITED)]
+    union = " UNION ".join(branch.text for branch in branches)
+    parameters = tuple(value for branch in branches for value in branch.parameters)
+    return Sql(f"SELECT m.position FROM ({union}) m WHERE 1", parameters)
+
+
+def _merged(parts: tuple[Where, ...]) -> list[Where]:
+    """Branches of an `$or`, with all that ask one field for values made one."""
+    values: dict[str, list[Scalar]] = {}
+    others: list[Where] = []
+    for part in parts:
+        match part:
+            case Equals():
+                values.setdefault(part.field, []).append(part.value)
+            case In():
+                values.setdefault(part.field, []).extend(part.values)
+            case _:
+                others.append(part)
+    return [*(In(field, tuple(wanted)) for field, wanted in values.items()), *others]
+
+
 def _joined(operator: str, parts: list[Sql], *, empty: str) -> Sql:
     if not parts:
         return Sql(empty)
     parameters = tuple(value for part in parts for value in part.parameters)
-    return Sql(f"({operator.join(part.text for part in parts)})", parameters)
+    return Sql(_balanced(operator, [part.text for part in parts]), parameters)
+
+
+def _balanced(operator: str, texts: list[str]) -> str:
+    # A chain of a thousand operators is deeper than SQLite's parser goes; a tree of them is ten deep.
+    if len(texts) == 1:
+        return texts[0]
+    middle = len(texts) // 2
+    return f"({_balanced(operator, texts[:middle])}{operator}{_balanced(operator, texts[middle:])})"
 
 
 def _holds(leaf: Leaf) -> Sql:

@@ -17,6 +17,7 @@ KEPT_SECONDS = 24 * 3600
 class KeptAnswer:
     answer: dict[str, Any]
     outbox_id: int | None
+    etag: str | None
 
 
 def find(transaction: Transaction, key: str, request_digest: str) -> KeptAnswer | None:
@@ -28,16 +29,15 @@ def find(transaction: Transaction, key: str, request_digest: str) -> KeptAnswer 
         raise ConflictError(
             "The Idempotency-Key was used for another request", code="idempotency_key_reused", field="Idempotency-Key"
         )
-    return KeptAnswer(orjson.loads(row[1]), row[2])
+    answer, etag = orjson.loads(row[1])
+    return KeptAnswer(answer, row[2], etag)
 
 
-def keep(
-    transaction: Transaction, key: str, request_digest: str, answer: dict[str, Any], outbox_id: int | None, now: float
-) -> None:
+def keep(transaction: Transaction, key: str, request_digest: str, kept: KeptAnswer, now: float) -> None:
     """Keep the answer, and forget those older than `KEPT_SECONDS`."""
     transaction.run("DELETE FROM idempotency_keys WHERE created_at_seconds < ?", (int(now) - KEPT_SECONDS,))
     transaction.run(
         "INSERT INTO idempotency_keys (key, request_digest, outbox_id, answer, created_at_seconds) "
         "VALUES (?, ?, ?, ?, ?)",
-        (key, request_digest, outbox_id, orjson.dumps(answer), int(now)),
+        (key, request_digest, kept.outbox_id, orjson.dumps([kept.answer, kept.etag]), int(now)),
     )

@@ -67,4 +67,12 @@ class Transaction:
 
 def one_of(column: str, values: Sequence[int | str]) -> Sql:
     """`column IN values` with a single parameter, however many there are."""
-    return Sql(f"{column} IN (SELECT value FROM json_each(?))", (orjson.dumps(values).decode(),))
+    encoded = orjson.dumps(values).decode()
+    listed = Sql(f"{column} IN (SELECT value FROM json_each(?))", (encoded,))
+    if "\\u0000" not in encoded:
+        return listed
+    # SQLite's JSON ends a string at a zero character: `a` would be taken for `a\0b`.
+    cut = [value for value in values if isinstance(value, str) and "\0" in value]
+    whole = [value for value in values if not (isinstance(value, str) and "\0" in value)]
+    marks = ", ".join("?" * len(cut))
+    return Sql(f"({listed.text} OR {column} IN ({marks}))", (orjson.dumps(whole).decode(), *cut))

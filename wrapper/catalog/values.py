@@ -80,23 +80,34 @@ def _decode_number(encoded: bytes) -> int | float:
 def flatten(metadata: dict[str, Any]) -> dict[str, list[bytes]]:
     """Field path → sortable bytes of all that a filter may ask of a document's metadata.
 
-    A nested object is reached as `a.b`; a key that literally is `a.b` wins over the path. A list gives a marker
-    (so that `$exists` sees it) and its distinct scalar elements; null and objects give a marker.
+    A nested object is reached as `a.b`; a key that literally is `a.b` wins over the path, and of two keys that begin
+    a path the longer. A list gives a marker (so that `$exists` sees it) and its distinct scalar elements; null and
+    objects give a marker.
     """
     fields: dict[str, list[bytes]] = {}
     nested: list[tuple[str, dict[str, Any]]] = []
-    for path, value in metadata.items():
-        _add(fields, nested, path, value)
+    _add_all(fields, nested, "", metadata)
     while nested:
-        prefix, value = nested.pop()
-        for key, inner in value.items():
-            path = f"{prefix}.{key}"
-            if path not in fields:
-                _add(fields, nested, path, inner)
+        path, value = nested.pop()
+        _add_all(fields, nested, f"{path}.", value)
     return fields
 
 
-def _add(fields: dict[str, list[bytes]], nested: list[tuple[str, dict[str, Any]]], path: str, value: Any) -> None:
+def _add_all(
+    fields: dict[str, list[bytes]], nested: list[tuple[str, dict[str, Any]]], prefix: str, values: dict[str, Any]
+) -> None:
+    objects: list[tuple[str, dict[str, Any]]] = []
+    for key, value in values.items():
+        path = prefix + key
+        if path not in fields:
+            _add(fields, path, value)
+        if isinstance(value, dict):
+            objects.append((path, value))
+    # The last is taken first: what the longest key begins must not depend on the order of keys in the JSON.
+    nested += sorted(objects, key=lambda each: len(each[0])) if len(objects) > 1 else objects
+
+
+def _add(fields: dict[str, list[bytes]], path: str, value: Any) -> None:
     if isinstance(value, bool | int | float | str):
         fields[path] = [encode_value(value)]
     elif isinstance(value, list):
@@ -104,6 +115,5 @@ def _add(fields: dict[str, list[bytes]], nested: list[tuple[str, dict[str, Any]]
         fields[path] = [LIST, *sorted(elements)]
     elif isinstance(value, dict):
         fields[path] = [OBJECT]
-        nested.append((path, value))
     else:
         fields[path] = [NULL]
