@@ -7,7 +7,8 @@ of the adds (one client, batches of 100), recall@10 against the exact answer, an
 server CPU of one client. Data is made from a fixed seed:
 
 - `loose`: 512 centroids with wide noise, in random order, as engines are often measured;
-- `tight`: 512 narrow clusters, inserted one after the other, as the sections of a document are.
+- `sections`: documents of such centroids, about 20 sections around each, inserted document by document;
+- `tight`: 512 narrow clusters at right angles, inserted one after the other: the worst an index can meet.
 
 `--text` adds 1 KB of text and six metadata fields to each document, which is most of what an add costs.
 """
@@ -26,18 +27,25 @@ from wrapper.engine.client import COLLECTIONS, HNSW, EngineClient
 from wrapper.engine.keeper_process import start_keeper
 from wrapper.engine.state import EngineStateReader, request_restart
 
-NOISE = {"loose": 0.6, "tight": 0.15}
+NOISE = {"loose": 0.6, "sections": 0.4, "tight": 0.15}
+SECTIONS_PER_DOCUMENT = 20
 TOP_K, QUERIES, BATCH, SEED = 10, 300, 100, 20261121
 
 
 def vectors(data, count, dimension):
-    """`count` unit vectors to store and `QUERIES` of the same clusters to ask with."""
+    """`count` unit vectors to store, in this order, and `QUERIES` more of the same kind to ask with."""
     generator = np.random.default_rng(SEED)
+    total = count + QUERIES
     centroids = generator.normal(size=(512, dimension))
-    cluster = generator.integers(0, 512, count + QUERIES)
-    if data == "tight":
+    if data == "sections":
+        documents = count // SECTIONS_PER_DOCUMENT
+        centroids = (
+            centroids[generator.integers(0, 512, documents)] + generator.normal(size=(documents, dimension)) * 0.6
+        )
+    cluster = generator.integers(0, len(centroids), total)
+    if data in ("sections", "tight"):
         cluster[:count].sort()
-    points = centroids[cluster] + NOISE[data] * generator.normal(size=(count + QUERIES, dimension))
+    points = centroids[cluster] + NOISE[data] * generator.normal(size=(total, dimension))
     points = (points / np.linalg.norm(points, axis=1, keepdims=True)).astype(np.float32)
     return points[:count], points[count:]
 
@@ -143,7 +151,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--documents", type=int, default=20_000)
     parser.add_argument("--dimension", type=int, default=384)
-    parser.add_argument("--data", default="loose,tight", help="of loose, tight")
+    parser.add_argument("--data", default="loose,sections,tight", help="of loose, sections, tight")
     parser.add_argument("--neighbors", type=numbers, default=[HNSW["max_neighbors"]])
     parser.add_argument("--construction", type=numbers, default=[HNSW["ef_construction"]])
     parser.add_argument("--search", type=numbers, default=[HNSW["ef_search"]])

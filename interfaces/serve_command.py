@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+import wrapper
 from schemas.errors import ConfigurationError
 from schemas.settings import apply_config_file, read_wrapper_settings
 
@@ -24,7 +25,11 @@ def serve(config_file: Path | None) -> None:
     try:
         if config_file is not None:
             apply_config_file(config_file)
-        read_wrapper_settings()
+        settings = read_wrapper_settings()
     except ConfigurationError as error:
         raise click.ClickException(error.message) from None
+    # Gunicorn puts the folder it runs in first on the search path: a `schemas` folder of the caller's must not be found there.
+    os.environ["RAG_DATA_DIR"] = str(settings.data_dir)
+    os.environ["RAG_CATALOG_URL"] = settings.catalog_url
+    os.chdir(Path(wrapper.__file__).resolve().parent.parent)
     os.execv(sys.executable, [sys.executable, "-m", "gunicorn", "-c", "python:wrapper.gunicorn_config"])

@@ -6,7 +6,7 @@ A wrong value stops the start with a sentence that names the variable; all wrong
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,15 @@ from schemas.errors import ConfigurationError
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 LOG_FORMATS = ("auto", "json", "console")
+SQLITE = "sqlite:///"
+# Read by the `load` command, which is a client of the service.
+LOAD_VARIABLES = (
+    "RAG_EMBEDDING_PROVIDER",
+    "RAG_EMBEDDING_URL",
+    "RAG_EMBEDDING_MODEL",
+    "RAG_EMBEDDING_API_KEY",
+    "RAG_CHUNK_MAX_TOKENS",
+)
 
 
 @dataclass(frozen=True)
@@ -66,10 +75,12 @@ def read_wrapper_settings() -> WrapperSettings:
         raise ConfigurationError(f"Wrong settings: {_sentence(error)}") from None
     values["cors_origins"] = tuple(values["cors_origins"])
     values["data_dir"] = values["data_dir"].resolve()
+    if values["catalog_url"].startswith(SQLITE):
+        values["catalog_url"] = SQLITE + str(Path(values["catalog_url"].removeprefix(SQLITE)).resolve())
     settings = WrapperSettings(**values)
     for variable, url, schemes in (
         ("RAG_CHROMA_URL", settings.chroma_url, ("http://", "https://")),
-        ("RAG_CATALOG_URL", settings.catalog_url, ("sqlite:///",)),
+        ("RAG_CATALOG_URL", settings.catalog_url, (SQLITE,)),
     ):
         if url and not url.startswith(schemes):
             raise ConfigurationError(f"Wrong settings: {variable} must start with {' or '.join(schemes)}")
@@ -87,9 +98,12 @@ def apply_config_file(path: Path) -> None:
         raise ConfigurationError(f"Cannot read the configuration file {path}: {error}") from None
     if not isinstance(content, dict):
         raise ConfigurationError(f"The configuration file {path} must map names to values")
+    known = {f"RAG_{field.name.upper()}" for field in fields(WrapperSettings)}.union(LOAD_VARIABLES)
     for name, value in content.items():
         variable = str(name).upper()
         variable = variable if variable.startswith("RAG_") else f"RAG_{variable}"
+        if variable not in known:
+            raise ConfigurationError(f"{path} has an unknown setting '{name}'", allowed=sorted(known))
         if isinstance(value, list):
             value = ",".join(str(item) for item in value)
         if isinstance(value, dict) or value is None:

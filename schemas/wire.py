@@ -5,11 +5,13 @@ null equals absent for the fields of a body; unknown fields are ignored (api: "R
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, cast
 
 import orjson
 from marshmallow import EXCLUDE, Schema, ValidationError, fields, post_load, pre_load, validate
+from marshmallow.exceptions import SCHEMA
 
 from schemas.documents import parse_embedding
 from schemas.errors import InvalidInputError
@@ -26,6 +28,7 @@ DEFAULT_GROUP = 100
 DEFAULT_FACET_VALUES = 100
 MAX_FACETS = 50
 INCLUDES = ("id", "text", "metadata", "embedding", "distance", "score")
+_NUMERAL = re.compile(r"[+-]?[0-9]{1,20}")
 
 
 def load(schema: Schema, source: Any) -> dict[str, Any]:
@@ -42,6 +45,8 @@ def load(schema: Schema, source: Any) -> dict[str, Any]:
 def _first(messages: Any, path: str = "") -> tuple[str, str]:
     if isinstance(messages, Mapping):
         key, inner = next(iter(messages.items()))
+        if key == SCHEMA:  # the object as a whole
+            return _first(inner, path)
         return _first(inner, f"{path}.{key}" if path else str(key))
     reason = messages[0] if isinstance(messages, list) else str(messages)
     return path, str(reason).rstrip(".")
@@ -52,7 +57,9 @@ class Body(Schema):
         unknown = EXCLUDE
 
     @pre_load
-    def _null_is_absent(self, source: Mapping[str, Any], **_: Any) -> dict[str, Any]:
+    def _null_is_absent(self, source: Any, **_: Any) -> dict[str, Any]:
+        if not isinstance(source, Mapping):
+            raise ValidationError("must be an object")
         return {key: value for key, value in source.items() if value is not None}
 
 
@@ -200,12 +207,20 @@ class Page(Body):
 
 
 class Search(Page):
+    """A page by filter, or by ids: then up to `MAX_PAGE` of them when no limit is given."""
+
     ids = fields.Raw(load_default=None)
+    limit = Count(least=1, most=MAX_PAGE, capped=True, load_default=None)
 
     @post_load
     def _check_ids(self, loaded: dict[str, Any], **_: Any) -> dict[str, Any]:
-        if loaded["ids"] is not None:
+        by_ids = loaded["ids"] is not None
+        if by_ids:
             check_ids(loaded["ids"])
+            if loaded["cursor"] is not None:
+                raise ValidationError("goes without ids", "cursor")
+        if loaded["limit"] is None:
+            loaded["limit"] = MAX_PAGE if by_ids else DEFAULT_PAGE
         return loaded
 
 
@@ -316,8 +331,8 @@ def _whole(value: Any) -> int | None:
         return value
     if isinstance(value, float) and value.is_integer():
         return int(value)
-    if isinstance(value, str) and len(value) <= 20 and value.lstrip("+-").isascii() and value.lstrip("+-").isdigit():
-        return int(value) if value.lstrip("+-") else None
+    if isinstance(value, str) and _NUMERAL.fullmatch(value):
+        return int(value)
     return None
 
 

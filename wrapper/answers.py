@@ -81,12 +81,12 @@ def page(found: Page) -> Answer:
     }
 
 
-def listing(documents: Sequence[Document], revision: int) -> Answer:
-    """Documents asked for by their ids: one page that is also all."""
+def listing(documents: Sequence[Document], total: int, revision: int) -> Answer:
+    """A page of documents asked for by their ids, `total` of which exist."""
     return {
         "documents": [document(each) for each in documents],
         "count": len(documents),
-        "total": len(documents),
+        "total": total,
         "next_cursor": None,
         "revision": revision,
     }

@@ -131,7 +131,9 @@ class Indexer:
             self._wake.set()
 
     def _drain_some(self) -> bool:
-        """Apply the oldest entries that can be applied in one go; False when there are none."""
+        """Apply the oldest entries that can be applied in one go; False when there are none, or no engine."""
+        if not self._applier.engine_is_ready():
+            return False
         now = self._clock()
         blocked = [key for key, (retry_at, _) in self._backoff.items() if retry_at > now]
         blocked += self._applier.busy_collections()
@@ -189,8 +191,10 @@ def _together(entries: list[outbox.Entry]) -> list[outbox.Entry]:
     for entry in entries[1:]:
         if entry.collection_key != first.collection_key:
             continue
+        if entry.kind != outbox.DOCUMENTS:
+            break
         size += _size(entry)
-        if entry.kind != outbox.DOCUMENTS or size > MERGED_DOCUMENTS:
+        if size > MERGED_DOCUMENTS:
             break
         together.append(entry)
     return together

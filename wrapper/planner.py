@@ -21,6 +21,7 @@ from typing import Protocol
 
 import numpy as np
 import structlog
+from numpy.typing import NDArray
 
 from schemas.errors import UnavailableError
 from schemas.records import Collection, GatherSpec, Group, Match, Vector
@@ -41,6 +42,8 @@ MAX_CANDIDATES = 16_384
 PENDING_ENTRIES = 256
 MAX_PENDING_IDS = 4_096
 SPARE_CANDIDATES = 5
+ROUGHNESS = 1e-5
+"""How far, relatively, float32 distances of equal vectors may lie apart."""
 
 
 class VectorIndex(Protocol):
@@ -115,7 +118,7 @@ class Planner:
         question = _Question(name, embedding, top_k, where, max_distance, gather_by, with_embeddings)
         with self._catalog.read() as transaction:
             collection = find_collection(transaction, name)
-            check_dimension(collection, len(embedding))
+            check_dimension(collection, len(embedding), field="query_embedding")
             matching = count(transaction, collection.key, where, collection.count)
             pending = _pending_ids(transaction, collection)
         if matching == 0:
@@ -158,15 +161,20 @@ class Planner:
     ) -> Found | None:
         """None when the index has not enough to propose, or asking it further would cost more than computing."""
         assert collection.engine_id is not None
-        enough = min(question.top_k, matching)
+        unsettled = set(pending)
         while True:
             proposed = self._index.nearest(collection.engine_id, question.embedding, fetch)
-            candidates = list(dict.fromkeys([*pending, *proposed]))
+            settled = [document_id for document_id in proposed if document_id not in unsettled]
             with self._catalog.read() as transaction:
                 now = find_collection(transaction, question.collection)
-                check_dimension(now, len(question.embedding))
-                positions, vectors = reads.vectors_of(transaction, now, candidates, where=question.where)
-                if len(positions) >= enough:
+                check_dimension(now, len(question.embedding), field="query_embedding")
+                positions, vectors = reads.vectors_of(transaction, now, settled, where=question.where)
+                # What waits for the index may be far away: it never stands in for what the index has not proposed.
+                enough = len(positions) >= question.top_k
+                if pending:
+                    waiting, their_vectors = reads.vectors_of(transaction, now, pending, where=question.where)
+                    positions, vectors = positions + waiting, np.concatenate([vectors, their_vectors])
+                if enough or len(positions) >= matching:
                     return _found(transaction, now, question, positions, vectors, plan)
             if len(proposed) < fetch:
                 return None
@@ -177,18 +185,29 @@ class Planner:
     def _exactly(self, question: _Question, plan: str) -> Found:
         with self._catalog.read() as transaction:
             collection = find_collection(transaction, question.collection)
-            check_dimension(collection, len(question.embedding))
+            check_dimension(collection, len(question.embedding), field="query_embedding")
             nearest: list[tuple[float, int]] = []
-            wanted = question.top_k + SPARE_CANDIDATES
             for positions, vectors in reads.vectors(transaction, collection, question.where, block=SCAN_BLOCK):
-                distances = rough_distances(question.embedding, vectors, collection.metric)
-                best = np.argpartition(distances, wanted)[:wanted] if len(distances) > wanted else range(len(distances))
-                nearest = heapq.nsmallest(
-                    wanted, [*nearest, *((float(distances[index]), positions[index]) for index in best)]
-                )
+                best = _nearest_roughly(question, vectors, collection.metric)
+                distances = exact_distances(question.embedding, vectors[best], collection.metric)
+                found = zip(distances.tolist(), (positions[index] for index in best), strict=True)
+                nearest = heapq.nsmallest(question.top_k, [*nearest, *found])
             places = [position for _, position in nearest]
-            found, vectors = reads.vectors_at(transaction, collection, places)
-            return _found(transaction, collection, question, found, vectors, plan)
+            positions, vectors = reads.vectors_at(transaction, collection, places)
+            return _found(transaction, collection, question, positions, vectors, plan)
+
+
+def _nearest_roughly(question: _Question, vectors: Vector, metric: str) -> NDArray[np.intp]:
+    """Rows that can be among the nearest: as many as wanted, and all that are as near but for rounding. Equal vectors
+    are all among them or none, so that which of them is answered is decided by their positions."""
+    distances = rough_distances(question.embedding, vectors, metric)
+    wanted = question.top_k + SPARE_CANDIDATES
+    if len(distances) <= wanted:
+        return np.arange(len(distances))
+    farthest = float(np.partition(distances, wanted - 1)[wanted - 1])
+    if math.isfinite(farthest):
+        farthest += ROUGHNESS * max(1.0, abs(farthest))
+    return np.flatnonzero(distances <= farthest)
 
 
 def _found(

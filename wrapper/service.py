@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from schemas.errors import RagError, UnavailableError
+from schemas.errors import RagError
 from schemas.records import Vector
 from schemas.settings import WrapperSettings
 from wrapper.applying import Applier
@@ -21,7 +21,8 @@ from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.rows import all_collections
 from wrapper.catalog.sqlite import SQLiteDatabase
 from wrapper.engine.client import EngineClient
-from wrapper.engine.keeper_process import KeeperProcess, start_keeper
+from wrapper.engine.errors import EngineBrokenError, EngineRefusedError, EngineUnavailableError
+from wrapper.engine.keeper_process import KeeperGuard, KeeperProcess, start_keeper
 from wrapper.engine.ownership import DataDirectoryLock, acquire
 from wrapper.engine.state import EngineStateReader, request_restart
 from wrapper.indexer import Indexer
@@ -55,9 +56,11 @@ class EngineIndex:
     def nearest(self, engine_id: str, embedding: Vector, n_results: int) -> list[str]:
         try:
             return self._client.query(engine_id, embedding, n_results, timeout_seconds=QUERY_TIMEOUT_SECONDS)
-        except UnavailableError:
+        except EngineUnavailableError:
             self._distrusted_until = self._clock() + DISTRUST_SECONDS
             raise
+        except EngineRefusedError as error:
+            raise EngineBrokenError("The engine refuses the query: its index is not as it should be") from error
 
 
 class FreeDisk:
@@ -116,6 +119,7 @@ class Service:
         indexer: Indexer,
         engine: EngineClient,
         state: EngineStateReader,
+        guard: KeeperGuard,
     ) -> None:
         self.settings = settings
         self.store = store
@@ -124,12 +128,15 @@ class Service:
         self._indexer = indexer
         self._engine = engine
         self._state = state
+        self._guard = guard
         self._free_disk_mb = FreeDisk(settings.data_dir)
 
     def close(self) -> None:
         """Stop what this process started; what waits for the index stays in the outbox."""
         self._indexer.stop(timeout_seconds=10.0)
+        self._engine.close()
         self._catalog.close()
+        self._guard.close()
         if self._host is not None:
             self._host.close()
 
@@ -182,7 +189,7 @@ class Service:
         if self.settings.chroma_url:
             try:
                 self._engine.heartbeat(timeout_seconds=1.0)
-            except UnavailableError:
+            except RagError:
                 return {"status": "unresponsive", "mode": "remote"}
             return {"status": "ready", "mode": "remote"}
         state = self._state.read()
@@ -205,8 +212,13 @@ def open_service(settings: WrapperSettings) -> Service:
         now = state.read()
         return (now.pid, now.pid_started) if now.ready else None
 
+    guard = KeeperGuard(settings.data_dir, state)
     applier = Applier(
-        catalog, engine, incarnation=incarnation, restart_engine=lambda: request_restart(settings.data_dir)
+        catalog,
+        engine,
+        incarnation=incarnation,
+        restart_engine=lambda: request_restart(settings.data_dir),
+        revive_engine=guard.check,
     )
     indexer = Indexer(
         catalog,
@@ -224,7 +236,7 @@ def open_service(settings: WrapperSettings) -> Service:
         waiting_writers=max(1, settings.threads - THREADS_KEPT_FOR_READS),
     )
     indexer.start()
-    return Service(settings, host, catalog, store, indexer, engine, state)
+    return Service(settings, host, catalog, store, indexer, engine, state, guard)
 
 
 def catalog_path(settings: WrapperSettings) -> Path:

@@ -299,6 +299,32 @@ class Store:
                 hits = reads.page(transaction, collection, where, limit=MOST_GATHERED).documents
             return grouping.gather(transaction, collection, hits, spec), collection
 
+    def has_answer(self, key: str) -> bool:
+        """Whether a write with this `Idempotency-Key` was done."""
+        with self._catalog.read() as transaction:
+            return idempotency.exists(transaction, key)
+
+    def kept_answer(self, key: str, digest: str) -> Written | None:
+        """The first answer to this key. Raises ConflictError when it came with another request."""
+        with self._catalog.read() as transaction:
+            kept = idempotency.find(transaction, key, digest)
+        return None if kept is None else Written(kept.answer, self.wait_until_indexed(kept.outbox_id), kept.etag)
+
+    def keep_answer(
+        self, key: str, digest: str, answer: dict[str, Any], outbox_id: int | None, collection: Collection
+    ) -> None:
+        """Keep the answer of a write of several transactions, unless a repeat of it came first.
+
+        Raises ConflictError when another request with this key did.
+        """
+
+        def operation(transaction: Transaction) -> None:
+            if idempotency.find(transaction, key, digest) is None:
+                kept = idempotency.KeptAnswer(answer, outbox_id, None)
+                idempotency.keep(transaction, key, digest, kept, self._clock(), collection.key)
+
+        self._catalog.commit(operation)
+
     def index_lag(self) -> int:
         """How many writes the index has yet to be told of."""
         with self._catalog.read() as transaction:
@@ -339,7 +365,8 @@ class Store:
             etag = answers.etag(collection) if collection else None
             if options.idempotency_key is not None:
                 kept = idempotency.KeptAnswer(answer, outcome.outbox_id, etag)
-                idempotency.keep(transaction, options.idempotency_key, options.digest, kept, self._clock())
+                key = collection.key if collection else None
+                idempotency.keep(transaction, options.idempotency_key, options.digest, kept, self._clock(), key)
             return answer, outcome.outbox_id, etag
 
         return self._catalog.commit(run)

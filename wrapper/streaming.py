@@ -5,9 +5,12 @@ The only write that may be partial (api: "Documents"); it says exactly what it k
 
 from __future__ import annotations
 
+import hashlib
 import uuid
+from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 
@@ -24,6 +27,10 @@ MAX_REPORTED_ERRORS = 1_000
 MAX_RETURNED_IDS = 1_000
 
 Parsed = tuple[str, str, Metadata, Vector]
+
+
+class Digest(Protocol):
+    def update(self, data: bytes, /) -> None: ...
 
 
 @dataclass
@@ -54,12 +61,20 @@ def add_stream(store: Store, name: str, on_conflict: str, options: WriteOptions)
     Raises InvalidInputError when no line was good, and what stops the whole stream (an unknown collection, a full
     disk) with `details.count` and `details.line` telling how far it had come.
     """
+    digest = hashlib.sha256(options.digest.encode())
+    source = _hashed(body_lines(), digest)
+    key = options.idempotency_key
+    if key is not None and store.has_answer(key):
+        deque(source, maxlen=0)
+        kept = store.kept_answer(key, digest.hexdigest())
+        if kept is not None:
+            return kept.answer, kept.indexed
     collection = store.collection(name)
     progress = _Progress(revision=collection.revision)
     pending: dict[str, tuple[int, Parsed]] = {}
     number = 0
     try:
-        for number, line in enumerate(body_lines(), start=1):
+        for number, line in enumerate(source, start=1):
             if not line.strip():
                 continue
             try:
@@ -79,14 +94,25 @@ def add_stream(store: Store, name: str, on_conflict: str, options: WriteOptions)
         error.details |= {"count": progress.count, "line": number}
         raise
     if progress.count == 0:
+        if not progress.errors:
+            raise InvalidInputError("Documents array is required", code="documents_required", field="documents")
         raise InvalidInputError(
-            "No line holds a document that could be stored" if progress.errors else "Documents array is required",
-            code="no_good_line" if progress.errors else "documents_required",
+            "No line holds a document that could be stored",
+            code="no_good_line",
             errors=progress.errors,
             errors_total=progress.errors_total,
         )
-    indexed = all(store.wait_until_indexed(entry) for entry in progress.entries)
-    return _answer(name, progress), indexed
+    answer = _answer(name, progress)
+    if key is not None:
+        last = progress.entries[-1] if progress.entries else None
+        store.keep_answer(key, digest.hexdigest(), answer, last, collection)
+    return answer, all(store.wait_until_indexed(entry) for entry in progress.entries)
+
+
+def _hashed(lines: Iterator[bytes], digest: Digest) -> Iterator[bytes]:
+    for line in lines:
+        digest.update(line + b"\n")
+        yield line
 
 
 def _flush(

@@ -36,7 +36,9 @@ def decode_cursor(source: str, where: Where, order_by: tuple[OrderBy, ...]) -> C
         cursor = Cursor(
             int(position), tuple(None if key is None else base64.b64decode(key, validate=True) for key in keys)
         )
-    except (ValueError, TypeError, binascii.Error):
+        if not 0 <= cursor.position < 2**63:
+            raise ValueError("no position")
+    except (ValueError, TypeError, OverflowError, binascii.Error):
         raise InvalidInputError("Invalid cursor", code="invalid_cursor", field="cursor") from None
     if fingerprint != _fingerprint(where, order_by) or len(cursor.keys) != len(order_by):
         raise InvalidInputError(

@@ -7,11 +7,14 @@ is cheap and a wrong driver is not; the other parts become predicates on what th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from schemas.where import EVERYTHING, And, Contains, Equals, Exists, In, Not, Or, Ordered, Scalar, Where
 from wrapper.catalog.transaction import Sql, Transaction
 from wrapper.catalog.values import ELEMENT_BIT, encode_element, encode_value
 
 DRIVER_COUNT_BOUND = 2_000
+MAX_DRIVERS = 32
 MAX_UNITED = 200
 """SQLite unites at most 500 selections at a time."""
 
@@ -22,7 +25,10 @@ def predicate(where: Where, position: str) -> Sql:
     """A condition that holds for documents that match; `position` is the SQL name of the document's position."""
     match where:
         case And(parts):
-            return _joined(" AND ", [predicate(part, position) for part in parts], empty="1")
+            excluded = [part.part for part in parts if isinstance(part, Not)]
+            required: list[Where] = [part for part in parts if not isinstance(part, Not)]
+            required += [Not(part) for part in _merged(excluded)]
+            return _joined(" AND ", [predicate(part, position) for part in required], empty="1")
         case Or(parts):
             return _joined(" OR ", [predicate(part, position) for part in _merged(parts)], empty="0")
         case Not(part):
@@ -43,9 +49,9 @@ def positions(transaction: Transaction, collection_key: int, where: Where) -> Sq
         case Or(parts) if _positive(where):
             return _united([positions(transaction, collection_key, part) for part in _merged(parts)])
         case And(parts) if any(_positive(part) for part in parts):
-            driver = _most_selective(transaction, collection_key, [part for part in parts if _positive(part)])
+            candidates = [part for part in parts if _positive(part)][:MAX_DRIVERS]
+            driver, driven = _most_selective(transaction, collection_key, candidates)
             rest = predicate(And(tuple(part for part in parts if part is not driver)), "m.position")
-            driven = positions(transaction, collection_key, driver)
             return Sql(f"{driven.text} AND {rest.text}", driven.parameters + rest.parameters)
         case And() | Or() | Not():
             return in_order(collection_key, where)
@@ -78,18 +84,19 @@ def count(transaction: Transaction, collection_key: int, where: Where, documents
     return int(transaction.value(counting, matching.parameters))
 
 
-def _most_selective(transaction: Transaction, collection_key: int, parts: list[Where]) -> Where:
-    best = parts[0]
+def _most_selective(transaction: Transaction, collection_key: int, parts: list[Where]) -> tuple[Where, Sql]:
+    """The part with the fewest matches, and their list: making it twice would double with each level of nesting."""
+    best = parts[0], positions(transaction, collection_key, parts[0])
     if len(parts) == 1:
         return best
     fewest = DRIVER_COUNT_BOUND
     for part in parts:
-        matching = positions(transaction, collection_key, part)
+        matching = best[1] if part is best[0] else positions(transaction, collection_key, part)
         matches = int(
             transaction.value(f"SELECT count(*) FROM ({matching.text} LIMIT ?)", (*matching.parameters, fewest))
         )
         if matches < fewest:
-            best, fewest = part, matches
+            best, fewest = (part, matching), matches
         if fewest == 0:
             break
     return best
@@ -115,7 +122,7 @@ def _united(branches: list[Sql]) -> Sql:
     return Sql(f"SELECT m.position FROM ({union}) m WHERE 1", parameters)
 
 
-def _merged(parts: tuple[Where, ...]) -> list[Where]:
+def _merged(parts: Sequence[Where]) -> list[Where]:
     """Branches of an `$or`, with all that ask one field for values made one."""
     values: dict[str, list[Scalar]] = {}
     others: list[Where] = []

@@ -12,10 +12,14 @@ from wrapper.catalog.filters import positions, predicate
 from wrapper.catalog.reads import AFTER_SCALARS, LOWEST_SCALAR, sort_keys
 from wrapper.catalog.rows import DOCUMENT, to_document
 from wrapper.catalog.transaction import Sql, Transaction, one_of
-from wrapper.catalog.values import ELEMENT_BIT, NUMBER, STRING, decode_value
+from wrapper.catalog.values import ELEMENT_BIT, NUMBER, STRING, as_scalar, decode_value
 from wrapper.catalog.words import match_expression
 
 _SCALARS_AND_ELEMENTS = "((f.value >= ? AND f.value < ?) OR (f.value >= ? AND f.value < ?))"
+_AS_SCALAR = (
+    "CASE WHEN value < x'10' THEN value ELSE CAST(CASE substr(value, 1, 1) "
+    "WHEN x'14' THEN x'04' WHEN x'15' THEN x'05' ELSE x'06' END || substr(value, 2) AS BLOB) END"
+)
 _SCALAR_AND_ELEMENT_BOUNDS = (
     LOWEST_SCALAR,
     AFTER_SCALARS,
@@ -79,10 +83,10 @@ def distinct_values(transaction: Transaction, collection: Collection, field: str
     """The distinct scalars of a field, of list elements too, in typed order."""
     rows = transaction.rows(
         "SELECT DISTINCT f.value FROM document_fields f WHERE f.collection_key = ? AND f.path = ? "
-        f"AND {_SCALARS_AND_ELEMENTS} ORDER BY f.value",
+        f"AND {_SCALARS_AND_ELEMENTS}",
         (collection.key, field, *_SCALAR_AND_ELEMENT_BOUNDS),
     )
-    return [decode_value(value) for (value,) in rows]
+    return [decode_value(value) for value in sorted({as_scalar(value) for (value,) in rows})]
 
 
 def text_search(
@@ -130,16 +134,19 @@ def _facet(transaction: Transaction, among: Sql, field: str, limit: int) -> Face
         f"SELECT f.value AS value, count(*) AS documents FROM document_fields f WHERE {among.text} AND f.path = ? "
         f"AND {_SCALARS_AND_ELEMENTS} GROUP BY f.value"
     )
+    # What one document holds alone and another in a list is one value.
+    merged = f"SELECT {_AS_SCALAR} AS value, sum(documents) AS documents FROM counted GROUP BY 1"
     rows = transaction.rows(
-        f"WITH counted AS MATERIALIZED ({counted}) SELECT value, documents, (SELECT count(*) FROM counted), "
-        "(SELECT min(value) FROM counted), (SELECT max(value) FROM counted) "
-        "FROM counted ORDER BY documents DESC, value LIMIT ?",
+        f"WITH counted AS MATERIALIZED ({counted}), merged AS MATERIALIZED ({merged}) "
+        "SELECT value, documents, (SELECT count(*) FROM merged), "
+        "(SELECT min(value) FROM merged), (SELECT max(value) FROM merged) "
+        "FROM merged ORDER BY documents DESC, value LIMIT ?",
         (*among.parameters, field, *_SCALAR_AND_ELEMENT_BOUNDS, limit),
     )
     if not rows:
         return Facet(values=[], distinct=0)
     _, _, distinct, lowest, highest = rows[0]
-    one_type = lowest[:1] == highest[:1] and (lowest[0] & ~ELEMENT_BIT) in (NUMBER[0], STRING[0])
+    one_type = lowest[:1] == highest[:1] and lowest[:1] in (NUMBER, STRING)
     return Facet(
         values=[(decode_value(row[0]), row[1]) for row in rows],
         distinct=distinct,

@@ -20,6 +20,11 @@ class KeptAnswer:
     etag: str | None
 
 
+def exists(transaction: Transaction, key: str) -> bool:
+    """Whether this key has an answer, to whatever request."""
+    return transaction.row("SELECT 1 FROM idempotency_keys WHERE key = ?", (key,)) is not None
+
+
 def find(transaction: Transaction, key: str, request_digest: str) -> KeptAnswer | None:
     """The first answer to this key. Raises ConflictError when the key came with another request."""
     row = transaction.row("SELECT request_digest, answer, outbox_id FROM idempotency_keys WHERE key = ?", (key,))
@@ -33,11 +38,23 @@ def find(transaction: Transaction, key: str, request_digest: str) -> KeptAnswer 
     return KeptAnswer(answer, row[2], etag)
 
 
-def keep(transaction: Transaction, key: str, request_digest: str, kept: KeptAnswer, now: float) -> None:
-    """Keep the answer, and forget those older than `KEPT_SECONDS`."""
+def keep(
+    transaction: Transaction,
+    key: str,
+    request_digest: str,
+    kept: KeptAnswer,
+    now: float,
+    collection_key: int | None,
+) -> None:
+    """Keep the answer as long as its collection lives, and forget those older than `KEPT_SECONDS`."""
     transaction.run("DELETE FROM idempotency_keys WHERE created_at_seconds < ?", (int(now) - KEPT_SECONDS,))
     transaction.run(
-        "INSERT INTO idempotency_keys (key, request_digest, outbox_id, answer, created_at_seconds) "
-        "VALUES (?, ?, ?, ?, ?)",
-        (key, request_digest, kept.outbox_id, orjson.dumps([kept.answer, kept.etag]), int(now)),
+        "INSERT INTO idempotency_keys (key, collection_key, request_digest, outbox_id, answer, created_at_seconds) "
+        "VALUES (?, ?, ?, ?, ?, ?)",
+        (key, collection_key, request_digest, kept.outbox_id, orjson.dumps([kept.answer, kept.etag]), int(now)),
     )
+
+
+def forget(transaction: Transaction, collection_key: int) -> None:
+    """A deleted collection's answers are no answers for a later one of the same name."""
+    transaction.run("DELETE FROM idempotency_keys WHERE collection_key = ?", (collection_key,))

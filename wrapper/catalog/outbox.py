@@ -20,7 +20,8 @@ CREATE, METADATA, DROP, EMPTY, DOCUMENTS = "create", "metadata", "drop", "empty"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One write. For `documents`: `upsert` is [(id, metadata keys of the version before)], `delete` is [id]."""
+    """One write. For `documents`: `upsert` is [(id, metadata keys of the version before, None when there
+    was none)], `delete` is [id]."""
 
     id: int
     collection_key: int
@@ -63,6 +64,18 @@ def last_reset(transaction: Transaction, collection_key: int) -> int | None:
         "SELECT max(id) FROM outbox WHERE collection_key = ? AND kind IN (?, ?)", (collection_key, EMPTY, DROP)
     )
     return row[0] if row else None
+
+
+def dropped_engine_ids(transaction: Transaction, name: str) -> set[str | None]:
+    """The engine's ids of collections of this name that are deleted but not yet dropped in the engine."""
+    rows = transaction.rows("SELECT payload FROM outbox WHERE kind = ?", (DROP,))
+    payloads = [orjson.loads(row[0]) for row in rows]
+    return {payload["engine_id"] for payload in payloads if payload["name"] == name}
+
+
+def newest(transaction: Transaction) -> int:
+    """The highest id given so far, whether it waits or not."""
+    return int(transaction.value("SELECT value FROM counters WHERE name = 'outbox'"))
 
 
 def lag(transaction: Transaction) -> int:

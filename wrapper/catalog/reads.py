@@ -97,6 +97,12 @@ def in_insertion_order(transaction: Transaction, collection: Collection, *, afte
     return _fetch(transaction, condition, with_embeddings=True)
 
 
+def all_positions(transaction: Transaction, collection: Collection) -> list[int]:
+    """The positions of all documents of a collection."""
+    rows = transaction.rows("SELECT position FROM documents WHERE collection_key = ?", (collection.key,))
+    return [row[0] for row in rows]
+
+
 def sample(transaction: Transaction, collection: Collection, number: int) -> list[Document]:
     """The newest document and others spread over the collection, with their embeddings."""
     ends = transaction.row(

@@ -5,13 +5,23 @@ from __future__ import annotations
 from wrapper.catalog.transaction import Transaction
 
 PENDING, READY, REBUILDING = "pending", "ready", "rebuilding"
+"""Queries ask the index of a collection that is `ready`. `pending`: it has none yet, or nobody has looked at it since
+the engine started."""
 
 
 def set_index_state(transaction: Transaction, collection_key: int, state: str) -> None:
     transaction.run("UPDATE collections SET index_state = ? WHERE key = ?", (state, collection_key))
 
 
-def set_engine_collection(transaction: Transaction, collection_key: int, engine_id: str, state: str) -> None:
-    transaction.run(
-        "UPDATE collections SET engine_id = ?, index_state = ? WHERE key = ?", (engine_id, state, collection_key)
+def set_engine_collection(transaction: Transaction, collection_key: int, engine_id: str, state: str) -> bool:
+    """False when the collection is gone."""
+    changed = transaction.row(
+        "UPDATE collections SET engine_id = ?, index_state = ? WHERE key = ? RETURNING key",
+        (engine_id, state, collection_key),
     )
+    return changed is not None
+
+
+def distrust_all(transaction: Transaction) -> None:
+    """No index is asked until somebody has looked at it."""
+    transaction.run("UPDATE collections SET index_state = ? WHERE index_state = ?", (PENDING, READY))

@@ -90,10 +90,12 @@ idempotency_keys = Table(
     "idempotency_keys",
     metadata,
     Column("key", String(255), primary_key=True),
+    Column("collection_key", Integer),
     Column("request_digest", String(64), nullable=False),
     Column("outbox_id", Integer),
     Column("answer", LargeBinary, nullable=False),
     Column("created_at_seconds", BigInteger, nullable=False),
     Index("idempotency_keys_by_age", "created_at_seconds"),
+    Index("idempotency_keys_by_collection", "collection_key"),
     sqlite_with_rowid=False,
 )

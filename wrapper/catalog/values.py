@@ -39,6 +39,11 @@ def encode_element(value: Scalar) -> bytes:
     return bytes((encoded[0] | ELEMENT_BIT,)) + encoded[1:]
 
 
+def as_scalar(encoded: bytes) -> bytes:
+    """The bytes of the same value where it is no list element."""
+    return bytes((encoded[0] & ~ELEMENT_BIT,)) + encoded[1:]
+
+
 def decode_value(encoded: bytes) -> Any:
     """The value behind sortable bytes, of a scalar or of an element. Whole numbers come back as int."""
     kind = encoded[0] & ~ELEMENT_BIT

@@ -14,7 +14,7 @@ from schemas.errors import ConflictError, DocumentNotFoundError, InvalidInputErr
 from schemas.metadata import merge_patch
 from schemas.records import Collection, Document, DocumentBatch, DocumentPatch, Metadata, WriteOutcome
 from schemas.where import Where
-from wrapper.catalog import outbox, text_index
+from wrapper.catalog import idempotency, outbox, text_index
 from wrapper.catalog.filters import positions
 from wrapper.catalog.rows import (
     DOCUMENT,
@@ -67,6 +67,7 @@ def delete_collection(transaction: Transaction, name: str) -> WriteOutcome:
     collection = find_collection(transaction, name)
     _clear(transaction, collection)
     transaction.run("DELETE FROM collections WHERE key = ?", (collection.key,))
+    idempotency.forget(transaction, collection.key)
     entry = outbox.append(transaction, collection.key, outbox.DROP, {"name": name, "engine_id": collection.engine_id})
     return WriteOutcome(revision=collection.revision + 1, outbox_id=entry, deleted=collection.count)
 
@@ -133,7 +134,7 @@ def add_documents(
         unchanged=len(batch) - len(new) - len(changed),
         deleted=len(surplus),
     )
-    upserts: list[tuple[str, list[str]]] = [(batch.ids[index], []) for index in new]
+    upserts: list[tuple[str, list[str] | None]] = [(batch.ids[index], None) for index in new]
     upserts += [(batch.ids[index], list(stored[batch.ids[index]].metadata)) for index in changed]
     return _finish(transaction, collection, outcome, upserts, surplus, dimension=batch.dimension)
 
@@ -174,13 +175,15 @@ def delete_documents(
     return _finish(transaction, collection, outcome, [], doomed, dimension=collection.dimension)
 
 
-def check_dimension(collection: Collection, dimension: int, *, index: int | None = None) -> None:
+def check_dimension(
+    collection: Collection, dimension: int, *, field: str = "embedding", index: int | None = None
+) -> None:
     """Raises InvalidInputError with both numbers when vectors of this dimension do not belong to the collection."""
     if collection.dimension is not None and dimension != collection.dimension:
         raise InvalidInputError(
             f"Embedding dimension mismatch: collection '{collection.name}' has {collection.dimension}, got {dimension}",
             code="dimension_mismatch",
-            field="embedding",
+            field=field,
             index=index,
             expected=collection.dimension,
             actual=dimension,
@@ -191,7 +194,7 @@ def _finish(
     transaction: Transaction,
     collection: Collection,
     outcome: WriteOutcome,
-    upserts: list[tuple[str, list[str]]],
+    upserts: list[tuple[str, list[str] | None]],
     deleted: list[Document],
     *,
     dimension: int | None,

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from wrapper.engine import chroma_main
+from wrapper.engine.state import start_time
 
 LOCK_FILE = "engine.lock"
 LOG_FILE = "engine.log"
@@ -47,7 +48,7 @@ class ChromaChild:
                 start_new_session=True,  # Ctrl-C at the terminal is for the service, which then stops the engine
             )
         self.pid = self._process.pid
-        self.pid_started = _started(self.pid)
+        self.pid_started = start_time(self.pid)
 
     @property
     def url(self) -> str:
@@ -58,11 +59,13 @@ class ChromaChild:
         return self._process.poll()
 
     def stop(self, *, grace_seconds: float) -> int:
-        """SIGTERM, SIGKILL after `grace_seconds` (a stopped process does not hear the first); returns the exit code.
+        """SIGTERM, SIGKILL after `grace_seconds`; returns the exit code.
 
-        A kill in the middle of a save can break an index, hence time to finish where there is time.
+        A kill in the middle of a save can break an index, hence time to finish where there is time. A process that
+        was stopped hears nothing until it is told to go on.
         """
         self._process.terminate()
+        self._process.send_signal(signal.SIGCONT)
         try:
             return self._process.wait(grace_seconds)
         except subprocess.TimeoutExpired:
@@ -87,6 +90,7 @@ def end_orphan(
             if pid is not None:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal_number)
+                    os.kill(pid, signal.SIGCONT)
             if lock_within(descriptor, grace_seconds, clock=clock, sleep=sleep):
                 return pid
         raise TimeoutError(f"another engine is using {data_dir / CHROMA_DIR}")
@@ -147,11 +151,3 @@ def _open_log(data_dir: Path) -> BinaryIO:
 def _environment() -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(DROPPED_ENVIRONMENT)}
     return {**kept, "ANONYMIZED_TELEMETRY": "False", "DO_NOT_TRACK": "1"}
-
-
-def _started(pid: int) -> int | None:
-    """The kernel's start time of a process, in clock ticks since boot."""
-    try:
-        return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19])
-    except OSError:
-        return None

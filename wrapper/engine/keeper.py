@@ -22,6 +22,7 @@ from types import FrameType
 
 from wrapper.engine.chroma_child import LOG_FILE, ChromaChild, end_orphan, lock_within
 from wrapper.engine.heartbeat import answers
+from wrapper.engine.leftovers import remove_leftovers
 from wrapper.engine.sqlite_tuning import tune
 from wrapper.engine.state import READY, STARTING, STOPPED, UNRESPONSIVE, EngineState, write_state
 
@@ -134,6 +135,7 @@ class Keeper:
     def _start(self) -> None:
         with contextlib.suppress(OSError):
             tune(self._data_dir, self._log)
+            remove_leftovers(self._data_dir, self._log)
         self._started_at = self._answered_at = self._clock()
         self._misses = 0
         try:
@@ -162,7 +164,8 @@ class Keeper:
         delay = 0.0 if self._failures == 1 else min(self._patience.backoff_limit, 0.25 * 2.0**self._failures)
         self._start_due_at = self._clock() + delay
         self._log(f"{reason}, next start in {delay:.1f} s")
-        self._publish(state=UNRESPONSIVE, pid=None, pid_started=None)
+        # Somebody else may be given its port.
+        self._publish(state=UNRESPONSIVE, url="", pid=None, pid_started=None)
 
     def _stop(self) -> None:
         if self._child is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 import structlog
 
 import wrapper
+from wrapper.engine.state import EngineState, EngineStateReader, is_keeper, write_state
 
 log = structlog.get_logger(__name__)
 
@@ -56,6 +58,9 @@ def start_keeper(
     command = [python, "-m", "wrapper.engine.keeper", "--data-dir", str(data_dir)]
     if startup_timeout_seconds is not None:
         command += ["--startup-timeout-seconds", str(startup_timeout_seconds)]
+    # What an earlier run said is not true of this one: its port may be somebody else's by now.
+    with contextlib.suppress(OSError):
+        write_state(data_dir, EngineState())
     root = str(Path(wrapper.__file__).resolve().parent.parent)
     search_path = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
     reader, writer = os.pipe2(os.O_CLOEXEC)
@@ -74,3 +79,25 @@ def start_keeper(
         os.close(reader)
     log.info("engine keeper started", pid=process.pid, data_dir=str(data_dir))
     return KeeperProcess(process, writer)
+
+
+class KeeperGuard:
+    """Starts another keeper when the service's own was killed. For the one process of the service that leads."""
+
+    def __init__(self, data_dir: Path, state: EngineStateReader) -> None:
+        self._data_dir, self._state = data_dir, state
+        self._replacement: KeeperProcess | None = None
+
+    def check(self) -> None:
+        """Cheap enough to be called while the engine is away."""
+        keeper_pid = self._state.read().keeper_pid
+        if keeper_pid is None or is_keeper(keeper_pid):
+            return
+        if self._replacement is None or not self._replacement.is_alive:
+            log.warning("the engine's keeper is gone, starting another", pid=keeper_pid)
+            self._replacement = start_keeper(self._data_dir)
+
+    def close(self) -> None:
+        """Stop the keeper that was started here, if any."""
+        if self._replacement is not None:
+            self._replacement.stop()

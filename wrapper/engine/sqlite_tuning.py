@@ -11,7 +11,8 @@ DATABASE = Path("chroma", "chroma.sqlite3")
 
 
 def tune(data_dir: Path, log: Callable[[str], None]) -> None:
-    """Write-ahead logging: the mode stays in the file, Chroma never resets it."""
+    """Write-ahead logging, on a directory of any age: the mode stays in the file, Chroma never resets it, and a file
+    that is not there yet begins with it. An index for paged reads was measured too and left out (docs/engine.md)."""
     path = data_dir / DATABASE
     path.parent.mkdir(parents=True, exist_ok=True)
     try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 STATE_FILE = "engine.json"
@@ -37,14 +37,15 @@ class EngineState:
 
 
 class EngineStateReader:
-    """The state of one data directory; the file is parsed only when it was replaced, asking costs one `stat`."""
+    """The state of one data directory; the file is parsed only when it was replaced, asking costs microseconds."""
 
     def __init__(self, data_dir: Path) -> None:
         self._path = data_dir / STATE_FILE
         self._seen: tuple[tuple[int, int], EngineState] | None = None
 
     def read(self) -> EngineState:
-        """The current state; `stopped` when there is no keeper's file."""
+        """The current state; `stopped` when there is no keeper's file, `unresponsive` when the engine that was ready
+        is gone and no keeper has said so, because it is gone too."""
         try:
             status = os.stat(self._path)
         except FileNotFoundError:
@@ -53,7 +54,10 @@ class EngineStateReader:
         seen = self._seen
         if seen is None or seen[0] != version:
             seen = self._seen = (version, _parse(self._path))
-        return seen[1]
+        state = seen[1]
+        if state.pid is not None and state.pid_started is not None and start_time(state.pid) != state.pid_started:
+            return replace(state, state=UNRESPONSIVE, url="", pid=None, pid_started=None)
+        return state
 
     def url(self) -> str:
         """Where the engine answers, empty when there is none: the `address` of an `EngineClient`."""
@@ -76,7 +80,7 @@ def write_state(data_dir: Path, state: EngineState) -> None:
 def request_restart(data_dir: Path) -> bool:
     """Ask the keeper to restart the engine (it hung or answered with an internal error); False without a keeper."""
     keeper_pid = read_state(data_dir).keeper_pid
-    if keeper_pid is None or not _is_keeper(keeper_pid):
+    if keeper_pid is None or not is_keeper(keeper_pid):
         return False
     os.kill(keeper_pid, signal.SIGUSR1)
     return True
@@ -89,7 +93,17 @@ def _parse(path: Path) -> EngineState:
         return EngineState()
 
 
-def _is_keeper(pid: int) -> bool:
+def start_time(pid: int) -> int | None:
+    """When the kernel started a process, in clock ticks since boot; None when it is gone, a zombie too."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    except OSError:
+        return None
+    return None if fields[0] in "ZX" else int(fields[19])
+
+
+def is_keeper(pid: int) -> bool:
+    """Whether the process of that number is a keeper, and not gone or another program."""
     try:
         return b"wrapper.engine.keeper" in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:

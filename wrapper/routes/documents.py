@@ -59,7 +59,8 @@ def search_documents(name: str) -> Response:
     ids = asked.pop("ids")
     if ids is not None:
         found, collection = store().documents(name, ids, asked["where"], with_embeddings=with_embeddings)
-        return json_response(answers.listing(found, collection.revision), etag=answers.etag(collection))
+        shown = found[asked["offset"] : asked["offset"] + asked["limit"]]
+        return json_response(answers.listing(shown, len(found), collection.revision), etag=answers.etag(collection))
     page, collection = store().page(name, **asked, with_embeddings=with_embeddings)
     return json_response(answers.page(page), etag=answers.etag(collection))
 

@@ -35,4 +35,6 @@ def engine_dir(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def client(engine_dir):
-    return EngineClient(EngineStateReader(engine_dir).url)
+    client = EngineClient(EngineStateReader(engine_dir).url)
+    yield client
+    client.close()

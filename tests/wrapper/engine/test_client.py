@@ -130,10 +130,8 @@ def test_a_large_batch_goes_in_parts(client, engine_id, monkeypatch):
     assert client.count(engine_id) == 0
 
 
-def test_a_text_beyond_a_stock_servers_limit_is_taken(client, engine_id):
-    text = "x" * 41_000_000
-    client.upsert(engine_id, ["large"], vectors(1), [text], [{}])
-    assert client.get(engine_id, ids=["large"]).texts == [text]
+def test_a_body_beyond_a_stock_servers_limit_is_taken(client, engine_id):
+    assert client.get(engine_id, ids=["x" * 41_000_000]).ids == []
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
@@ -227,3 +225,12 @@ def test_a_forked_process_gets_connections_of_its_own(engine_dir):
     os.close(reader)
     os.close(writer)
     client.heartbeat()
+    assert client._transport._current_pool() is pool
+    client.close()
+
+
+def test_new_records_may_be_added_and_existing_ones_stay(client, engine_id, stored):
+    client.upsert(engine_id, ["new", "id-3"], vectors(2, seed=9), ["t", "other"], [{"a": [1, "x"]}, {}], all_new=True)
+    records = client.get(engine_id, ids=["new", "id-3"])
+    assert (records.ids, records.texts) == (["id-3", "new"], ["text id-3", "t"])
+    assert records.metadatas == [{"n": 3}, {"a": [1, "x"]}]

@@ -2,7 +2,7 @@ import json
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.errors import InvalidInputError
@@ -43,12 +43,14 @@ def exactly(value):
     return json.dumps(value, sort_keys=True)
 
 
+@settings(max_examples=50, deadline=None)
 @given(OBJECTS)
 def test_what_was_given_is_what_is_read(metadata):
     for encode in (encode_metadata, encode_collection_metadata):
         assert exactly(decode_metadata(encode(metadata))) == exactly(metadata)
 
 
+@settings(max_examples=50, deadline=None)
 @given(OBJECTS)
 def test_only_what_chroma_holds_is_sent(metadata):
     for key, value in (encode_metadata(metadata) or {}).items():

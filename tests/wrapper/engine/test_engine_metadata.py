@@ -21,7 +21,7 @@ OBJECTS = st.dictionaries(
     st.text() | st.sampled_from(["", "#a", "$a", "chroma:x", "hnsw:M", JSON_KEY]), VALUES, max_size=6
 )
 AGAINST_A_SERVER = settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 VECTOR = np.array([[1.0, 2.0, 3.0]], dtype=np.float32)
 

@@ -31,6 +31,10 @@ class Kept:
     def state(self):
         return self.reader.read()
 
+    def stop(self):
+        self.client.close()
+        return self.keeper.stop()
+
     def ready(self, *, other_than=None):
         return self.eventually(lambda: self.state.ready and self.state.pid != other_than and self.state)
 
@@ -40,7 +44,7 @@ def kept(tmp_path, eventually):
     kept = Kept(tmp_path, eventually)
     kept.ready()
     yield kept
-    kept.keeper.stop()
+    kept.stop()
     assert not _alive(kept.keeper.pid)
 
 
@@ -51,7 +55,7 @@ def test_it_starts_and_stops_the_engine(tmp_path, eventually):
     assert state.restarts == 0
     assert state.keeper_pid == kept.keeper.pid
     assert kept.keeper.is_alive
-    assert kept.keeper.stop() == 0
+    assert kept.stop() == 0
     assert kept.state.state == "stopped"
     assert not _alive(state.pid)
     assert not kept.keeper.is_alive
@@ -98,7 +102,7 @@ def test_nobody_is_asked_for_a_restart_where_no_keeper_is(tmp_path, eventually):
     assert not request_restart(tmp_path)
     kept = Kept(tmp_path, eventually)
     kept.ready()
-    kept.keeper.stop()
+    kept.stop()
     assert not request_restart(tmp_path)
 
 
@@ -107,7 +111,7 @@ def test_the_engine_ends_with_a_killed_keeper(tmp_path, eventually):
     engine = kept.ready().pid
     os.kill(kept.keeper.pid, signal.SIGKILL)
     eventually(lambda: not _alive(engine))
-    kept.keeper.stop()
+    kept.stop()
 
 
 def test_the_keeper_ends_when_its_lifeline_does(tmp_path, eventually):
@@ -157,7 +161,7 @@ def test_an_engine_left_by_an_earlier_keeper_is_ended_first(tmp_path, eventually
     assert orphan.exit_code() is not None
     assert state.pid != orphan.pid
     assert f"ended engine {orphan.pid}" in (tmp_path / "engine.log").read_text()
-    kept.keeper.stop()
+    kept.stop()
 
 
 def test_two_engines_on_one_directory_are_impossible(tmp_path, kept):
@@ -178,17 +182,17 @@ def test_a_second_keeper_waits_for_the_first_to_go(tmp_path, eventually):
     first = Kept(tmp_path, eventually)
     engine = first.ready().pid
     second = Kept(tmp_path, eventually)
-    first.keeper.stop()
+    first.stop()
     state = second.ready(other_than=engine)
     assert state.keeper_pid == second.keeper.pid
-    second.keeper.stop()
+    second.stop()
 
 
 def test_an_engine_that_cannot_start_does_not_stop_the_keeper(tmp_path, eventually):
     (tmp_path / "chroma").write_text("a file where the directory should be")
     kept = Kept(tmp_path, eventually)
     eventually(lambda: kept.state.restarts >= 1)
-    assert kept.keeper.stop() == 0
+    assert kept.stop() == 0
     assert kept.state.state == "stopped"
 
 
@@ -196,7 +200,7 @@ def test_the_log_is_bounded(tmp_path, eventually):
     (tmp_path / "engine.log").write_bytes(b"x" * (10 * 1024 * 1024 + 1))
     kept = Kept(tmp_path, eventually)
     kept.ready()
-    kept.keeper.stop()
+    kept.stop()
     assert (tmp_path / "engine.log").stat().st_size < 100_000
     assert (tmp_path / "engine.log.1").exists()
 

@@ -58,9 +58,18 @@ def engine_answering(*answers):
         server.server_close()
 
 
-def query(address, pauses=None):
+@contextmanager
+def connected(address, pauses=None):
     client = EngineClient(lambda: address, sleep=(pauses if pauses is not None else []).append)
-    return client.query("an-id", VECTOR, 1)
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+def query(address, pauses=None):
+    with connected(address, pauses) as client:
+        return client.query("an-id", VECTOR, 1)
 
 
 def test_a_record_whose_vector_is_not_there_yet_is_asked_for_again():
@@ -80,22 +89,37 @@ def test_one_whose_vector_never_comes_is_a_broken_index():
 
 
 def test_a_kept_connection_that_was_closed_costs_one_repetition():
-    with engine_answering(FOUND, None, FOUND) as (address, served):
-        client = EngineClient(lambda: address)
+    with engine_answering(FOUND, None, FOUND) as (address, served), connected(address) as client:
         assert client.query("an-id", VECTOR, 1) == ["a"]
         assert client.query("an-id", VECTOR, 1) == ["a"]
     assert len(served) == 3
 
 
 def test_an_engine_that_keeps_closing_is_unavailable():
-    with engine_answering(None, None) as (address, _), pytest.raises(EngineUnavailableError):
-        query(address)
+    with engine_answering(FOUND, None, None) as (address, served), connected(address) as client:
+        client.heartbeat()
+        with pytest.raises(EngineUnavailableError):
+            client.query("an-id", VECTOR, 1)
+    assert len(served) == 3
 
 
-def test_a_creation_is_not_repeated():
-    with engine_answering(None) as (address, served), pytest.raises(EngineUnavailableError):
-        EngineClient(lambda: address).create_collection("name", metric="l2")
+def test_an_engine_that_moved_gets_new_connections():
+    with engine_answering(FOUND) as (first, _), engine_answering(FOUND) as (second, served):
+        addresses = [second, first]
+        client = EngineClient(lambda: addresses[-1])
+        client.query("an-id", VECTOR, 1)
+        addresses.pop()
+        client.query("an-id", VECTOR, 1)
+        client.close()
     assert len(served) == 1
+
+
+def test_a_creation_is_not_repeated_and_trusts_no_kept_connection():
+    with engine_answering(FOUND, None) as (address, served), connected(address) as client:
+        client.heartbeat()
+        with pytest.raises(EngineUnavailableError):
+            client.create_collection("name", metric="l2")
+    assert len(served) == 2
 
 
 @pytest.mark.parametrize(
@@ -119,15 +143,15 @@ def test_answers_become_errors(answer, error):
 def test_silence_is_unavailable():
     silent = ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
     try:
-        client = EngineClient(lambda: f"http://127.0.0.1:{silent.server_port}")
-        with pytest.raises(EngineUnavailableError) as unavailable:
+        address = f"http://127.0.0.1:{silent.server_port}"
+        with connected(address) as client, pytest.raises(EngineUnavailableError) as unavailable:
             client.query("an-id", VECTOR, 1, timeout_seconds=0.05)
-        assert unavailable.value.details["cause"] == "ReadTimeoutError"
+        assert unavailable.value.details["cause"] == "TimeoutError"
     finally:
         silent.server_close()
 
 
 def test_an_address_may_have_a_path():
-    with engine_answering((200, b"{}")) as (address, served):
-        EngineClient(lambda: f"{address}/chroma/").heartbeat()
+    with engine_answering((200, b"{}")) as (address, served), connected(f"{address}/chroma/") as client:
+        client.heartbeat()
     assert served == ["/chroma/api/v2/heartbeat"]

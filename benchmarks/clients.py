@@ -1,0 +1,127 @@
+"""Clients that cost as little as can be: prepared requests over kept connections, one process for each client.
+
+What is timed is the way of the bytes, from the first one sent to the answer decoded; everything else is done before
+or after. Both sides of a comparison are measured by this same code.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import socket
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import cycle
+from typing import Any
+from urllib.parse import urlsplit
+
+import orjson
+
+TIMEOUT_SECONDS = 120.0
+START_SECONDS = 60.0
+
+Work = Sequence[bytes]
+"""The requests of one piece of work, made one after the other."""
+
+
+class RefusedError(Exception):
+    """A service refused what it was asked: what was measured would mean nothing."""
+
+
+class Connection:
+    """One kept HTTP/1.1 connection. It understands what both services send: answers with a Content-Length."""
+
+    def __init__(self, url: str) -> None:
+        address = urlsplit(url)
+        assert address.hostname is not None
+        self._socket = socket.create_connection((address.hostname, address.port or 80), TIMEOUT_SECONDS)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._answers = self._socket.makefile("rb", buffering=1 << 16)
+
+    def call(self, request: bytes) -> Any:
+        """The decoded answer. Raises RefusedError."""
+        self._socket.sendall(request)
+        status = self._answers.readline()
+        length = None
+        while (line := self._answers.readline()) not in (b"\r\n", b""):
+            name, _, value = line.partition(b":")
+            if name.lower() == b"content-length":
+                length = int(value)
+        if length is None:
+            raise RefusedError(f"The answer has no length: {status!r}")
+        body = self._answers.read(length)
+        if status.split(b" ", 2)[1] not in (b"200", b"201", b"202"):
+            raise RefusedError(f"{status.decode().strip()}: {body[:300].decode(errors='replace')}")
+        return orjson.loads(body)
+
+    def do(self, work: Work) -> tuple[list[Any], float]:
+        """(the answers, how many seconds they took together)."""
+        started = time.perf_counter()
+        answers = [self.call(request) for request in work]
+        return answers, time.perf_counter() - started
+
+    def close(self) -> None:
+        self._answers.close()
+        self._socket.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """What several clients did at the same time: seconds of each piece of work, and from the first start to the last
+    end."""
+
+    latencies_seconds: list[float]
+    elapsed_seconds: float
+
+
+def request(method: str, target: str, body: Any = None) -> bytes:
+    """A request as it goes over the wire. The services do not care about the host's name."""
+    lines = [f"{method} {target} HTTP/1.1", "Host: localhost", "Accept: application/json"]
+    content = b""
+    if body is not None:
+        content = orjson.dumps(body, option=orjson.OPT_SERIALIZE_NUMPY)
+        lines += ["Content-Type: application/json", f"Content-Length: {len(content)}"]
+    return "\r\n".join([*lines, "", ""]).encode() + content
+
+
+def do_together(url: str, works: Sequence[Sequence[Work]], seconds: float | None = None) -> Together:
+    """One client process for each of `works`: through its own once, or over and over for so many seconds."""
+    context = multiprocessing.get_context("fork")
+    start = context.Barrier(len(works))
+    clients = []
+    for own in works:
+        receiver, sender = context.Pipe(duplex=False)
+        process = context.Process(target=_client, args=(url, own, seconds, start, sender), daemon=True)
+        process.start()
+        sender.close()
+        clients.append((process, receiver))
+    outcomes = []
+    for process, receiver in clients:
+        try:
+            outcomes.append(receiver.recv())
+        except EOFError:
+            outcomes.append(f"a client ended early, with code {process.exitcode}")
+        process.join()
+    for outcome in outcomes:
+        if isinstance(outcome, str):
+            raise RefusedError(outcome)
+    return Together(
+        [latency for _, _, latencies in outcomes for latency in latencies],
+        max(ended for _, ended, _ in outcomes) - min(started for started, _, _ in outcomes),
+    )
+
+
+def _client(url: str, works: Sequence[Work], seconds: float | None, start: Any, sender: Any) -> None:
+    try:
+        connection = Connection(url)
+        start.wait(START_SECONDS)
+        started = time.perf_counter()
+        latencies = []
+        for work in works if seconds is None else cycle(works):
+            if seconds is not None and time.perf_counter() - started >= seconds:
+                break
+            latencies.append(connection.do(work)[1])
+        sender.send((started, time.perf_counter(), latencies))
+    except Exception as error:
+        start.abort()
+        sender.send(f"{type(error).__name__}: {error}")

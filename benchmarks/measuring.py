@@ -1,0 +1,141 @@
+"""What is measured and how: rows with their targets, samples by round, values as medians over the rounds."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from benchmarks.clients import Connection, Together, Work
+
+FEWEST = 5
+LATENCY, RATE, GROWTH = "times faster", "times the rate", "times as long"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the table. `target` bounds the ratio: from below, for growth from above; `recall` is the least
+    recall@10 that counts."""
+
+    key: str
+    title: str
+    unit: str
+    kind: str
+    target: float
+    recall: float | None = None
+
+
+ROWS = (
+    Row("section", "section of 10 with texts, p50", "ms", LATENCY, 4.0),
+    Row("half-page", "first 50 of a 50 % filter, total, p50", "ms", LATENCY, 20.0),
+    Row("ten", "query k=10, filter 10 matches, p50", "ms", LATENCY, 10.0, 1.0),
+    Row("thou", "query k=10, filter 1,000 matches, p50", "ms", LATENCY, 3.0, 1.0),
+    Row("half", "query k=10, filter 50 % match, p50", "ms", LATENCY, 10.0, 0.99),
+    Row("unfiltered", "query k=10, no filter, 8 clients", "requests/s", RATE, 0.8, 0.99),
+    Row("add-100", "add, batches of 100, one client", "docs/s", RATE, 0.9),
+    Row("add-20", "add, batches of 20, 8 clients", "docs/s", RATE, 1.2),
+    Row("growth", "section p50, all documents : a tenth", "ms", GROWTH, 1.5),
+)
+READS = ("section", "half-page", "ten", "thou", "half")
+
+
+@dataclass
+class Samples:
+    """One side of one row: a value for each round, the milliseconds of every single request, and the processor time
+    that `done` requests (documents, where they are added) took the side's processes."""
+
+    rounds: list[float] = field(default_factory=list)
+    latencies_ms: list[float] = field(default_factory=list)
+    recall: float | None = None
+    done: int = 0
+    cpu_seconds: float = 0.0
+
+    @property
+    def cpu_ms(self) -> float:
+        return self.cpu_seconds * 1e3 / max(1, self.done)
+
+    @property
+    def value(self) -> float:
+        return statistics.median(self.rounds)
+
+    @property
+    def p95_ms(self) -> float:
+        ordered = sorted(self.latencies_ms)
+        return ordered[min(len(ordered) - 1, int(len(ordered) * 0.95))]
+
+    def add_latencies(self, latencies_seconds: Sequence[float], cpu_seconds: float) -> None:
+        """A round whose value is the median latency in milliseconds."""
+        self._add(len(latencies_seconds), latencies_seconds, cpu_seconds)
+        self.rounds.append(statistics.median(latencies_seconds) * 1e3)
+
+    def add_rate(self, done: int, together: Together, cpu_seconds: float, settling_seconds: float = 0.0) -> None:
+        """A round whose value is a number a second."""
+        self._add(done, together.latencies_seconds, cpu_seconds)
+        self.rounds.append(done / (together.elapsed_seconds + settling_seconds))
+
+    def _add(self, done: int, latencies_seconds: Sequence[float], cpu_seconds: float) -> None:
+        self.latencies_ms += [seconds * 1e3 for seconds in latencies_seconds]
+        self.done += done
+        self.cpu_seconds += cpu_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A measured row. For growth `ours` is all documents and `theirs` a tenth of them, both in this service."""
+
+    row: Row
+    ours: Samples
+    theirs: Samples
+
+    @property
+    def ratio(self) -> float:
+        return self._ratio(self.ours.value, self.theirs.value)
+
+    @property
+    def spread(self) -> tuple[float, float]:
+        """The lowest and highest ratio of a round of one side with the same round of the other."""
+        ratios = [self._ratio(*pair) for pair in zip(self.ours.rounds, self.theirs.rounds, strict=True)]
+        return min(ratios), max(ratios)
+
+    @property
+    def met(self) -> bool:
+        if self.row.recall is not None and (self.ours.recall is None or self.ours.recall < self.row.recall):
+            return False
+        return self.ratio <= self.row.target if self.row.kind == GROWTH else self.ratio >= self.row.target
+
+    def _ratio(self, ours: float, theirs: float) -> float:
+        return theirs / ours if self.row.kind == LATENCY else ours / theirs
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "row": self.row.key,
+            "title": self.row.title,
+            "unit": self.row.unit,
+            "ratio": self.ratio,
+            "ratio_spread": self.spread,
+            "target": self.row.target,
+            "target_recall": self.row.recall,
+            "met": self.met,
+            **{
+                side: {
+                    "value": samples.value,
+                    "p95_ms": samples.p95_ms,
+                    "cpu_ms": samples.cpu_ms,
+                    "requests": len(samples.latencies_ms),
+                    "rounds": samples.rounds,
+                    "recall": samples.recall,
+                }
+                for side, samples in (("ours", self.ours), ("theirs", self.theirs))
+            },
+        }
+
+
+def latencies_for(connection: Connection, works: Iterable[Work], seconds: float) -> list[float]:
+    """Seconds of each piece of work, for so long, `FEWEST` at least."""
+    latencies: list[float] = []
+    for work in works:
+        latencies.append(connection.do(work)[1])
+        if sum(latencies) >= seconds and len(latencies) >= FEWEST:
+            break
+    return latencies

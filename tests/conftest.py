@@ -1,0 +1,97 @@
+"""The service for the tests: in this process with its real engine, and as a process of its own.
+
+Both are started once per test run and shared; a test's own collections keep tests apart.
+"""
+
+from __future__ import annotations
+
+import uuid
+from contextlib import contextmanager
+
+import pytest
+
+from schemas.settings import WrapperSettings
+from tests.support.contract import CheckedClient
+from tests.support.live import START_SECONDS, chroma_client, eventually, live_service
+from wrapper import create_app
+
+ORIGIN = "https://console.example"
+
+
+@pytest.fixture(scope="session")
+def app(tmp_path_factory):
+    """The storage proxy in this process, its engine a child on a scratch directory."""
+    settings = WrapperSettings(
+        data_dir=tmp_path_factory.mktemp("app"),
+        disk_floor_mb=1,
+        cors_origins=(ORIGIN,),
+        log_level="warning",
+        log_format="json",
+    )
+    app = create_app(settings)
+    app.test_client_class = CheckedClient
+    service = app.extensions["rag.service"]
+    try:
+        eventually(lambda: service.health()[0]["status"] == "healthy", seconds=START_SECONDS)
+        yield app
+    finally:
+        service.close()
+
+
+@pytest.fixture
+def client(app):
+    """A client of `app` that checks every answer against openapi.yaml."""
+    return app.test_client()
+
+
+@pytest.fixture(scope="session")
+def live(tmp_path_factory):
+    """`rag-wrapper serve` on a free port: gunicorn with one worker, as a user starts it."""
+    with live_service(tmp_path_factory.mktemp("live"), max_body_mb=8) as service:
+        yield service
+
+
+@pytest.fixture
+def session(live):
+    with live.session() as session:
+        yield session
+
+
+@pytest.fixture(scope="session")
+def chroma(app):
+    """Chroma's own client on the engine behind `app`."""
+    return chroma_client(app.extensions["rag.service"].settings.data_dir)
+
+
+@pytest.fixture
+def collection():
+    """A name that no other test uses."""
+    return f"test-{uuid.uuid4().hex[:16]}"
+
+
+@pytest.fixture
+def filled(client, collection):
+    """`filled(documents, **fields)`: creates the test's collection with these documents and returns its name."""
+
+    def fill(documents=(), **fields):
+        created = client.post("/collections", json={"name": collection, **fields})
+        assert created.status_code == 201, created.json
+        if documents:
+            added = client.post(f"/collections/{collection}/documents", json={"documents": list(documents)})
+            assert added.status_code == 201, added.json
+        return collection
+
+    return fill
+
+
+@pytest.fixture
+def unchanged(client):
+    """`with unchanged(name):` fails when the block changes the collection: count, metadata or revision."""
+
+    @contextmanager
+    def watch(name):
+        before = client.get(f"/collections/{name}").json
+        yield
+        assert client.get(f"/collections/{name}").json == before
+
+    return watch

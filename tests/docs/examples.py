@@ -1,0 +1,97 @@
+"""The examples of a Markdown document: commands to run and the answers it shows for them.
+
+A ```bash block is a command that is run; the next ```json or ```text block before another command is its answer, as a
+reader sees it. In shown JSON, "…" stands for any value, a string that ends with … for any that begins so, the key "…"
+for further keys, an element "…" for further elements; a number is shown to as many decimals as it is meant to hold.
+Each line of shown text must be a line of the output, in that order; … at its end means that it goes on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+MORE = "…"
+_NOTHING = object()
+
+
+@dataclass
+class Example:
+    """line: where its command begins in the document, from 1. shown: None when no answer is shown."""
+
+    line: int
+    command: str
+    language: str = ""
+    shown: str | None = None
+
+    def fault(self, output: str) -> str | None:
+        """What of the output is not as shown."""
+        if self.shown is None:
+            return None
+        if self.language == "text":
+            return next(_missing_lines(self.shown, output), None)
+        return difference(json.loads(self.shown, parse_float=Decimal), json.loads(output, parse_float=Decimal))
+
+
+def tokens(document: Path) -> list[Token]:
+    """The blocks of a Markdown file."""
+    return MarkdownIt("commonmark").enable("table").parse(document.read_text())
+
+
+def examples(document: Path) -> list[Example]:
+    found: list[Example] = []
+    for token in tokens(document):
+        language = token.info.strip() if token.type == "fence" else ""
+        if language == "bash" and token.map is not None:
+            found.append(Example(token.map[0] + 2, token.content))
+        elif language in ("json", "text") and found and found[-1].shown is None:
+            found[-1].language, found[-1].shown = language, token.content
+    return found
+
+
+def difference(shown: Any, actual: Any, path: str = "answer") -> str | None:
+    """The first place where an answer is not what was shown, None when it is."""
+    if shown == MORE:
+        return None
+    if isinstance(shown, dict) and isinstance(actual, dict):
+        unshown = [] if MORE in shown else [key for key in actual if key not in shown]
+        for key in [*(key for key in shown if key != MORE), *unshown]:
+            fault = difference(shown.get(key, _NOTHING), actual.get(key, _NOTHING), f"{path}.{key}")
+            if fault:
+                return fault
+        return None
+    if isinstance(shown, list) and isinstance(actual, list):
+        if shown and shown[-1] == MORE:
+            shown, actual = shown[:-1], actual[: len(shown) - 1]
+        pairs = zip_longest(shown, actual, fillvalue=_NOTHING)
+        faults = (difference(left, right, f"{path}[{index}]") for index, (left, right) in enumerate(pairs))
+        return next(filter(None, faults), None)
+    return None if _same(shown, actual) else f"{path} is {_spelt(actual)}, shown as {_spelt(shown)}"
+
+
+def _same(shown: Any, actual: Any) -> bool:
+    if isinstance(shown, str) and isinstance(actual, str) and shown.endswith(MORE):
+        return actual.startswith(shown.removesuffix(MORE))
+    if isinstance(shown, Decimal) and isinstance(actual, Decimal | int) and not isinstance(actual, bool):
+        return bool(abs(shown - actual) <= Decimal((0, (5,), int(shown.as_tuple().exponent) - 1)))
+    return type(shown) is type(actual) and bool(shown == actual)
+
+
+def _missing_lines(shown: str, output: str) -> Iterator[str]:
+    rest = iter(output.replace("\r", "").splitlines())
+    for line in shown.splitlines():
+        start = line.removesuffix(MORE)
+        if not any(each.startswith(start) if start != line else each == line for each in rest):
+            yield f"no line {line!r} in the output"
+
+
+def _spelt(value: Any) -> str:
+    return "missing" if value is _NOTHING else repr(value) if not isinstance(value, Decimal) else str(value)

@@ -1,0 +1,99 @@
+"""The examples of the README and of the API guide, run one after the other against a live service."""
+
+import os
+import shutil
+import subprocess
+import sys
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from tests.docs.examples import MORE, Example, difference, examples
+
+PROJECT = Path(__file__).parents[2]
+DOCUMENTED_ADDRESS = "http://127.0.0.1:5006"
+
+
+def test_the_answers_shown_are_the_answers_given(document, run):
+    found = examples(PROJECT / document)
+    assert found, f"{document} has no examples"
+    for example in found:
+        fault = example.fault(run(document, example))
+        assert not fault, f"{document}:{example.line}: {fault}"
+
+
+@pytest.fixture(params=["README.md", "docs/api-guide.md"])
+def document(request):
+    return request.param
+
+
+@pytest.fixture
+def run(live, tmp_path):
+    """Runs an example as a reader would and returns its output; the collections that this made are deleted."""
+    if shutil.which("curl") is None:
+        pytest.skip("the examples are curl commands, and there is no curl here")
+    before = _names(live)
+    environ = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+
+    def as_a_reader(document, example):
+        script = example.command.replace(DOCUMENTED_ADDRESS, live.url)
+        result = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", script],
+            cwd=tmp_path,
+            env=environ,
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+        assert result.returncode == 0, f"{document}:{example.line}: {result.stderr}\n{result.stdout}"
+        return result.stdout
+
+    yield as_a_reader
+    with live.session() as session:
+        for name in _names(live) - before:
+            session.delete(f"{live.url}/collections/{name}")
+
+
+def _names(live):
+    with live.session() as session:
+        return {each["name"] for each in session.get(f"{live.url}/collections").json()["collections"]}
+
+
+@pytest.mark.parametrize(
+    ("shown", "actual"),
+    [
+        (MORE, {"anything": [1]}),
+        ("Backups…", "Backups are kept"),
+        (Decimal("0.01"), Decimal("0.0061")),
+        (Decimal("1.0"), 1),
+        ({"a": 1, MORE: MORE}, {"a": 1, "b": 2}),
+        ([1, MORE], [1, 2, 3]),
+        ([1, MORE], [1]),
+    ],
+)
+def test_what_is_shortened_passes(shown, actual):
+    assert difference(shown, actual) is None
+
+
+@pytest.mark.parametrize(
+    ("shown", "actual", "fault"),
+    [
+        ("Backups…", "Back", "answer is 'Back', shown as 'Backups…'"),
+        (Decimal("0.01"), Decimal("0.0161"), "answer is 0.0161, shown as 0.01"),
+        (1, True, "answer is True, shown as 1"),
+        ({"a": 1}, {"a": 1, "b": 2}, "answer.b is 2, shown as missing"),
+        ({"a": 1, "b": 2, MORE: MORE}, {"a": 1}, "answer.b is missing, shown as 2"),
+        ([1, 2], [1], "answer[1] is missing, shown as 2"),
+        ([{"a": [1, MORE]}], [{"a": [2]}], "answer[0].a[0] is 2, shown as 1"),
+    ],
+)
+def test_what_differs_is_named(shown, actual, fault):
+    assert difference(shown, actual) == fault
+
+
+def test_lines_of_text_are_found_in_their_order():
+    example = Example(1, "curl -i", "text", "HTTP/1.1 200 OK\nETag: …\n")
+    assert example.fault('HTTP/1.1 200 OK\r\nServer: x\r\nETag: "1.2"\r\n') is None
+    assert example.fault("ETag: 1\nHTTP/1.1 200 OK\n") == "no line 'ETag: …' in the output"

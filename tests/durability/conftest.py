@@ -1,0 +1,27 @@
+"""Services of this folder's own: what is done to them would disturb others."""
+
+import os
+from contextlib import ExitStack
+
+import pytest
+
+from tests.support.live import start_service
+
+
+@pytest.fixture
+def serve(tmp_path):
+    """`serve(**settings)` starts a service in the test's directory; whatever is left of it at the end is ended."""
+    with ExitStack() as stack:
+
+        def start(**settings):
+            service = start_service(tmp_path, **settings)
+            stack.callback(service.stop)
+            return service
+
+        yield start
+
+
+@pytest.fixture(scope="session")
+def load_seconds():
+    """How long the tests under load run: a minute when RAG_TEST_LONG is set."""
+    return 60.0 if os.environ.get("RAG_TEST_LONG") else 10.0

@@ -1,0 +1,73 @@
+"""The processes of a running service, as the kernel tells of them."""
+
+from __future__ import annotations
+
+import os
+import signal
+from contextlib import suppress
+from pathlib import Path
+
+from wrapper.engine.state import read_state
+
+
+def alive(pid):
+    """Running or stopped; a zombie whose parent has not looked yet is gone."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    return False
+
+
+def children(pid):
+    """Direct children, whichever thread started them."""
+    found = []
+    for tasks in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(OSError):
+            found += [int(child) for child in tasks.read_text().split()]
+    return [child for child in found if alive(child)]
+
+
+def workers(service):
+    """The process ids of gunicorn's workers."""
+    return [pid for pid in children(service.process.pid) if b"wrapper.engine.keeper" not in _command(pid)]
+
+
+def keeper(service):
+    return read_state(service.data_dir).keeper_pid
+
+
+def leader(service):
+    """The worker that drains the outbox: it holds the lock. None while nobody does."""
+    inode = str((service.data_dir / "indexer.lock").stat().st_ino)
+    for line in Path("/proc/locks").read_text().splitlines():
+        fields = line.split()
+        if fields[1] == "FLOCK" and fields[5].rpartition(":")[2] == inode:
+            return int(fields[4])
+    return None
+
+
+def worker_of(session_port, service):
+    """The worker that holds the other end of a connection made from this local port."""
+    wanted = f":{service.port:04X}", f":{session_port:04X}"
+    inodes = set()
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        fields = line.split()
+        if fields[1].endswith(wanted[0]) and fields[2].endswith(wanted[1]):
+            inodes.add(f"socket:[{fields[9]}]")
+    for pid in workers(service):
+        for link in Path(f"/proc/{pid}/fd").iterdir():
+            with suppress(OSError):
+                if os.readlink(link) in inodes:
+                    return pid
+    return None
+
+
+def kill(*pids):
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def _command(pid):
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b""

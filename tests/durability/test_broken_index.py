@@ -1,0 +1,98 @@
+"""Index files that were damaged while the service was down are made anew from the catalogue."""
+
+import os
+import shutil
+import signal
+import sqlite3
+from contextlib import closing
+
+from tests.durability.workload import (
+    GATHERED_FROM_THE_CATALOGUE,
+    assert_engine_equals_catalogue,
+    create,
+    documents,
+    healed,
+    nearest,
+)
+from tests.support.live import eventually
+
+DOCUMENTS = 1_300
+VECTOR_SEGMENT = """
+    SELECT segments.id FROM segments JOIN collections ON collections.id = segments.collection
+    WHERE collections.name = ? AND segments.scope = 'VECTOR'
+"""
+
+
+def _deleted(segment):
+    shutil.rmtree(segment)
+
+
+def _emptied(segment):
+    for file in segment.iterdir():
+        file.write_bytes(b"")
+
+
+def _torn(segment):
+    for file in segment.iterdir():
+        file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+
+
+def _labels_torn(segment):
+    (labels,) = segment.glob("*.pickle")
+    labels.write_bytes(labels.read_bytes()[:-100])
+
+
+def _vectors_shifted(segment):
+    """Nothing that Chroma could notice: every document has its neighbour's vector."""
+    vectors = segment / "data_level0.bin"
+    content = vectors.read_bytes()
+    vectors.write_bytes(content[4096:] + content[:4096])
+
+
+DAMAGES = {
+    "deleted": _deleted,
+    "emptied": _emptied,
+    "torn": _torn,
+    "labels-torn": _labels_torn,
+    "vectors-shifted": _vectors_shifted,
+}
+
+
+def test_damaged_indexes_are_rebuilt_and_queries_are_right_all_the_while(serve):
+    service = serve()
+    given = {name: documents(DOCUMENTS, seed=number) for number, name in enumerate([*DAMAGES, "untouched"])}
+    for name, batch in given.items():
+        create(service, name, batch)
+    assert service.stop() == 0
+    chroma, damaged = service.data_dir / "chroma", []
+    with closing(sqlite3.connect(chroma / "chroma.sqlite3")) as database:
+        for name, damage in DAMAGES.items():
+            (segment,) = database.execute(VECTOR_SEGMENT, (name,)).fetchone()
+            damage(chroma / segment)
+            damaged.append(chroma / segment)
+
+    again = serve()
+    plans = {name: [] for name in given}
+    with again.session() as session:
+
+        def all_indexed():
+            for name, batch in given.items():
+                vector = batch[len(plans[name]) * 7 % DOCUMENTS]["embedding"]
+                query = {"query_embedding": vector, "top_k": 5}
+                found = session.post(f"{again.url}/collections/{name}/query", json=query, timeout=15).json()
+                assert [each["id"] for each in found["results"]] == nearest(batch, vector, 5), (name, found["plan"])
+                plans[name].append(found["plan"])
+            return all(plan[-1] == "index" for plan in plans.values())
+
+        eventually(all_indexed, seconds=60, complaint=lambda: f"{plans}\n{again.tail()}")
+    for name in DAMAGES:
+        assert plans[name][0] in GATHERED_FROM_THE_CATALOGUE, name
+    healed(again)
+    for name in given:
+        assert_engine_equals_catalogue(again, name)
+    rebuilt = again.log.read_text().count("index rebuilt")
+    assert rebuilt == len(DAMAGES)
+    # The engine leaves what it was damaged by; its next start removes it.
+    os.kill(again.engine_pid, signal.SIGKILL)
+    healed(again)
+    assert not [segment for segment in damaged if segment.exists()]

@@ -1,0 +1,112 @@
+"""`RAG_CHROMA_URL`: the index is in a Chroma server that somebody else runs, stops and starts."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import requests
+
+from tests.durability.workload import Writer, create, documents, healed, nearest, running
+from tests.support.live import eventually, free_port
+
+
+class ChromaServer:
+    """A stock `chroma run` on a directory and a port of its own, which may be stopped and started again."""
+
+    def __init__(self, directory):
+        self._directory, self._port = directory, free_port()
+        self._process = None
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self._port}"
+
+    def start(self):
+        program = str(Path(sys.executable).with_name("chroma"))
+        environ = {**os.environ, "ANONYMIZED_TELEMETRY": "False"}
+        self._process = subprocess.Popen(
+            [program, "run", "--path", str(self._directory), "--port", str(self._port)],
+            env=environ,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        eventually(self._answers, seconds=60)
+
+    def stop(self, number):
+        self._process.send_signal(number)
+        self._process.wait(30)
+
+    def _answers(self):
+        try:
+            return requests.get(f"{self.url}/api/v2/heartbeat", timeout=1).status_code == 200
+        except requests.RequestException:
+            return False
+
+
+@pytest.fixture
+def chroma_server(tmp_path):
+    server = ChromaServer(tmp_path / "elsewhere")
+    server.start()
+    yield server
+    server.stop(signal.SIGKILL)
+
+
+def _query(session, service, vector):
+    body = {"query_embedding": vector, "top_k": 3}
+    return session.post(f"{service.url}/collections/foreign/query", json=body, timeout=15).json()
+
+
+def test_the_service_works_on_it_and_survives_its_restarts(chroma_server, serve):
+    service = serve(chroma_url=chroma_server.url, write_wait_seconds=2)
+    given = documents(60, seed=1)
+    create(service, "foreign", given, metadata={"title": "elsewhere"})
+    with service.session() as session:
+        report = session.get(f"{service.url}/health", timeout=15).json()
+        assert report["engine"] == {"status": "ready", "mode": "remote"}
+        assert not (service.data_dir / "chroma").exists()
+        found = _query(session, service, given[5]["embedding"])
+        assert [each["id"] for each in found["results"]] == nearest(given, given[5]["embedding"], 3)
+        assert found["plan"] == "index"
+
+        chroma_server.stop(signal.SIGTERM)
+        assert session.get(f"{service.url}/health", timeout=3).json()["status"] == "degraded"
+        late = documents(5, seed=2)
+        added = session.post(f"{service.url}/collections/foreign/documents", json={"documents": late}, timeout=15)
+        assert (added.status_code, added.json()["indexed"]) == (202, False)
+        found = _query(session, service, late[2]["embedding"])
+        assert (found["results"][0]["id"], found["plan"]) == (late[2]["id"], "scan")
+
+        chroma_server.start()
+        healed(service)
+        found = eventually(
+            lambda: (answer := _query(session, service, late[2]["embedding"]))["plan"] == "index" and answer,
+            seconds=30,
+        )
+        assert found["results"][0]["id"] == late[2]["id"]
+
+
+def test_killed_during_writes_and_back_with_an_empty_directory(chroma_server, serve, tmp_path):
+    service = serve(chroma_url=chroma_server.url)
+    given = documents(60, seed=3)
+    create(service, "foreign", given)
+    writer = Writer(service, "foreign", 1)
+    with running([writer.run]) as stopping:
+        eventually(lambda: stopping.is_set() or writer.stored > 10, seconds=30)
+        chroma_server.stop(signal.SIGKILL)
+        (tmp_path / "elsewhere").rename(tmp_path / "lost")
+        chroma_server.start()
+        eventually(lambda: stopping.is_set() or writer.stored > 30, seconds=60, complaint=service.tail)
+    assert not writer.refused
+    healed(service)
+    with service.session() as session:
+        for document in [*given[:5], *list(writer.kept.values())[:20]]:
+            found = eventually(
+                lambda document=document: (
+                    (answer := _query(session, service, document["embedding"]))["plan"] == "index" and answer
+                ),
+                seconds=30,
+            )
+            assert found["results"][0]["id"] == document["id"]

@@ -1,0 +1,134 @@
+"""While the engine hangs, reads come from the catalogue at their usual speed; afterwards it is as if nothing was."""
+
+import os
+import signal
+import threading
+import time
+
+import pytest
+
+from tests.durability.processes import alive
+from tests.durability.workload import (
+    GATHERED_FROM_THE_CATALOGUE,
+    HEAL_SECONDS,
+    assert_engine_equals_catalogue,
+    create,
+    documents,
+    healed,
+    nearest,
+    percentile,
+    running,
+)
+from tests.support.live import eventually, live_service
+
+THREADS = 8
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    with live_service(tmp_path_factory.mktemp("frozen"), threads=THREADS) as service:
+        yield service
+
+
+@pytest.fixture
+def frozen(service):
+    """The engine's process id. It is stopped now, and the keeper's kill ends it some ten seconds later."""
+    healed(service)
+    pid = service.engine_pid
+    os.kill(pid, signal.SIGSTOP)
+    yield pid
+    if alive(pid):
+        os.kill(pid, signal.SIGCONT)
+
+
+@pytest.fixture
+def given(service, collection):
+    given = documents(400, seed=5, section="a")
+    create(service, collection, given)
+    return given
+
+
+def test_reads_health_and_vector_queries_while_the_engine_is_frozen(service, collection, given, frozen):
+    base = f"{service.url}/collections/{collection}"
+    reads, reports, plans, wrong = [], [], [], []
+
+    def timed(session, method, url, **arguments):
+        began = time.monotonic()
+        answer = session.request(method, url, timeout=15, **arguments)
+        assert answer.status_code == 200, answer.text
+        return answer.json(), time.monotonic() - began
+
+    def read(stopping):
+        with service.session() as session:
+            while not stopping.is_set():
+                page, seconds = timed(session, "GET", f"{base}/documents", params={"where": '{"section":"a"}'})
+                reads.append(seconds)
+                assert (page["count"], page["total"]) == (100, 400)
+
+    def check_health(stopping):
+        with service.session() as session:
+            while not stopping.is_set():
+                report, seconds = timed(session, "GET", f"{service.url}/health")
+                reports.append((report["status"], seconds))
+
+    def query(stopping):
+        with service.session() as session:
+            while not stopping.is_set():
+                vector = given[len(plans)]["embedding"]
+                body = {"query_embedding": vector, "top_k": 10, "where": {"section": "a"} if len(plans) % 2 else None}
+                found, _ = timed(session, "POST", f"{base}/query", json=body)
+                # Answered while the engine was still the frozen one.
+                plans.append((found["plan"], service.engine_pid == frozen))
+                if [each["id"] for each in found["results"]] != nearest(given, vector, 10):
+                    wrong.append(found)
+
+    with running([read, check_health, query, query]):
+        eventually(lambda: service.engine_pid not in (None, frozen), seconds=60, complaint=service.tail)
+    assert not wrong
+    assert percentile(reads, 0.95) < 1.0
+    assert max(seconds for _, seconds in reports) < 3.0
+    assert "degraded" in {status for status, _ in reports}
+    during = {plan for plan, was_frozen in plans if was_frozen}
+    assert during
+    assert during <= GATHERED_FROM_THE_CATALOGUE
+    healed(service)
+    assert_engine_equals_catalogue(service, collection)
+
+
+def test_writers_that_wait_leave_threads_for_readers(service, collection, given, frozen):
+    base = f"{service.url}/collections/{collection}"
+    answers, reads = [], []
+    late = [documents(1, seed=number, section="late") for number in range(3 * THREADS)]
+
+    def write(batch):
+        with service.session() as session:
+            answers.append(session.post(f"{base}/documents", json={"documents": batch}, timeout=60).status_code)
+
+    writers = [threading.Thread(target=write, args=(batch,)) for batch in late]
+    for writer in writers:
+        writer.start()
+    with service.session() as session:
+
+        def all_stored():
+            began = time.monotonic()
+            page = session.get(f"{base}/documents", params={"where": '{"section":"late"}'}, timeout=15).json()
+            reads.append(time.monotonic() - began)
+            return page["total"] == len(late)
+
+        # All of them are stored and read while those that may wait still do.
+        eventually(all_stored, seconds=30, complaint=service.tail)
+        assert service.engine_pid == frozen
+        assert sum(writer.is_alive() for writer in writers) > 0
+        for _ in range(50):
+            all_stored()
+        assert service.engine_pid == frozen
+        assert percentile(reads, 0.95) < 1.0
+        vector = late[0][0]["embedding"]
+        found = session.post(f"{base}/query", json={"query_embedding": vector, "top_k": 1}, timeout=15).json()
+        assert (found["plan"], found["results"][0]["id"]) == ("scan", late[0][0]["id"])
+    for writer in writers:
+        writer.join(60)
+    assert set(answers) <= {201, 202}
+    assert 202 in answers
+    healed(service, seconds=HEAL_SECONDS)
+    assert_engine_equals_catalogue(service, collection)

@@ -1,0 +1,131 @@
+"""`kill -9` of all or a part of the service's processes: what was acknowledged is there afterwards."""
+
+import os
+import signal
+import socket
+
+import pytest
+
+from tests.durability.processes import alive, keeper, kill, leader, worker_of, workers
+from tests.durability.workload import (
+    Writer,
+    assert_nothing_is_lost,
+    create,
+    documents,
+    healed,
+    running,
+)
+from tests.support.live import eventually
+from wrapper.engine.state import read_state
+
+
+def _enough(writers, stopping, more=40):
+    stored = sum(writer.stored for writer in writers)
+    eventually(lambda: stopping.is_set() or sum(writer.stored for writer in writers) > stored + more, seconds=60)
+
+
+@pytest.mark.parametrize("spare_the_engine", [False, True], ids=["all-processes", "all-but-the-engine"])
+def test_a_new_start_finds_everything_acknowledged(serve, tmp_path, spare_the_engine):
+    service = serve()
+    create(service, "kept")
+    writers = [Writer(service, "kept", number) for number in range(4)]
+    with running(writer.run for writer in writers) as stopping:
+        _enough(writers, stopping)
+        engine, keeper_pid = service.engine_pid, keeper(service)
+        master, its_workers = service.process.pid, workers(service)
+        if spare_the_engine:
+            # Stopped, it does not hear that its keeper is gone: it is there when the next service starts.
+            os.kill(engine, signal.SIGSTOP)
+        kill(master, *its_workers, keeper_pid, *(() if spare_the_engine else (engine,)))
+        eventually(lambda: not any(alive(pid) for pid in (master, *its_workers, keeper_pid)), seconds=30)
+        stopping.set()
+    assert alive(engine) == spare_the_engine
+    again = serve()
+    healed(again)
+    assert again.engine_pid != engine
+    assert not alive(engine)
+    for writer in writers:
+        writer.service = again
+    assert_nothing_is_lost(again, "kept", writers)
+
+
+def test_a_killed_worker_is_replaced_and_another_takes_over_draining(serve):
+    service = serve(workers=2)
+    create(service, "workers")
+    writers = [Writer(service, "workers", number) for number in range(6)]
+    eventually(lambda: len(workers(service)) == 2, seconds=30)
+    with running(writer.run for writer in writers) as stopping:
+        for kill_the_leader in (True, False, True):
+            _enough(writers, stopping)
+            first = eventually(lambda: leader(service), seconds=30)
+            (doomed,) = [pid for pid in workers(service) if (pid == first) == kill_the_leader]
+            kill(doomed)
+            eventually(lambda doomed=doomed: not alive(doomed), seconds=30)
+            eventually(lambda: len(workers(service)) == 2, seconds=30, complaint=service.tail)
+            now = eventually(lambda: leader(service), seconds=30)
+            assert (now == first) != kill_the_leader
+        _enough(writers, stopping)
+    healed(service)
+    assert not [refusal for writer in writers for refusal in writer.refused]
+    assert_nothing_is_lost(service, "workers", writers)
+
+
+def test_writes_through_each_worker_are_answered_when_the_index_has_them(serve):
+    service = serve(workers=2)
+    create(service, "released")
+    eventually(lambda: len(workers(service)) == 2, seconds=30)
+    first = eventually(lambda: leader(service), seconds=30)
+    reached = {True: 0, False: 0}
+    sessions = [service.session() for _ in range(16)]
+    for number, session in enumerate(sessions):
+        url = f"{service.url}/collections/released/documents"
+        for step in range(4):
+            given = documents(1, seed=number * 10 + step, writer=number)
+            # Within half the time after which a writer that nobody releases would look for itself.
+            answer = session.post(url, json={"documents": given}, timeout=10)
+            assert answer.status_code == 201, answer.text
+            found = session.post(
+                f"{service.url}/collections/released/query",
+                json={"query_embedding": given[0]["embedding"], "top_k": 1},
+                timeout=10,
+            ).json()
+            assert (found["results"][0]["id"], found["plan"]) == (given[0]["id"], "index")
+        (connection,) = session.get_adapter(url).poolmanager.pools._container.values()
+        kept = connection.pool.get_nowait()
+        reached[worker_of(kept.sock.getsockname()[1], service) == first] += 1
+        connection.pool.put_nowait(kept)
+    for session in sessions:
+        session.close()
+    assert min(reached.values()) > 0, reached
+
+
+def test_a_killed_keeper_is_replaced(serve):
+    service = serve()
+    given = documents(40, seed=7)
+    create(service, "kept", given)
+    engine, first = service.engine_pid, keeper(service)
+    kill(first)
+    eventually(lambda: not alive(engine), seconds=30)
+    eventually(lambda: keeper(service) not in (None, first), seconds=30, complaint=service.tail)
+    healed(service)
+    with service.session() as session:
+        query = {"query_embedding": given[3]["embedding"], "top_k": 1}
+        found = session.post(f"{service.url}/collections/kept/query", json=query, timeout=15).json()
+    assert (found["results"][0]["id"], found["plan"]) == (given[3]["id"], "index")
+
+
+def test_what_an_earlier_run_said_of_its_engine_is_not_believed(serve, tmp_path):
+    """Another program may listen where the engine of a killed service did."""
+    service = serve()
+    given = documents(20, seed=8)
+    create(service, "kept", given)
+    address = read_state(service.data_dir).url.rpartition(":")[2]
+    everything = [service.process.pid, *workers(service), keeper(service), service.engine_pid]
+    kill(*everything)
+    eventually(lambda: not any(alive(pid) for pid in everything), seconds=30)
+    with socket.create_server(("127.0.0.1", int(address))) as stranger:
+        stranger.settimeout(0.01)
+        again = serve()
+        healed(again)
+        with pytest.raises(TimeoutError):
+            stranger.accept()

@@ -1,0 +1,48 @@
+"""A write that is refused has not happened, whatever refused it."""
+
+from tests.durability.workload import create, documents
+from wrapper import store
+
+
+def test_below_the_disk_floor_nothing_is_stored_and_reads_go_on(serve):
+    service = serve()
+    given = documents(10, seed=1)
+    create(service, "kept", given)
+    assert service.stop() == 0
+    full = serve(disk_floor_mb=1_000_000_000)
+    base = f"{full.url}/collections/kept"
+    with full.session() as session:
+        before = session.get(base, timeout=15).json()
+        body = {"documents": documents(3, seed=2)}
+        refused = [
+            session.post(f"{base}/documents", json=body, timeout=15),
+            session.post(f"{full.url}/collections", json={"name": "another"}, timeout=15),
+            session.patch(f"{base}/documents/{given[0]['id']}", json={"text": "changed"}, timeout=15),
+            session.put(f"{base}/metadata", json={"metadata": {"a": 1}}, timeout=15),
+        ]
+        assert [answer.status_code for answer in refused] == [507] * 4
+        assert {answer.json()["code"] for answer in refused} == {"disk_floor_reached"}
+        assert session.get(base, timeout=15).json() == before
+        query = {"query_embedding": given[0]["embedding"], "top_k": 1}
+        found = session.post(f"{base}/query", json=query, timeout=15).json()["results"]
+        assert [(each["id"], each["text"]) for each in found] == [(given[0]["id"], given[0]["text"])]
+
+
+def test_beyond_the_lag_that_is_allowed_nothing_is_stored(client, filled, unchanged, monkeypatch):
+    name = filled(documents(3, seed=1))
+    monkeypatch.setattr(store, "MAX_LAG", 0)
+    with unchanged(name):
+        refused = client.post(f"/collections/{name}/documents", json={"documents": documents(2, seed=2)})
+        assert refused.status_code == 503
+        assert refused.json["code"] == "busy"
+        assert int(refused.headers["Retry-After"]) > 0
+
+
+def test_one_bad_document_refuses_the_whole_request(client, filled, unchanged):
+    name = filled(documents(3, seed=1))
+    good, bad = documents(2, seed=2)
+    with unchanged(name):
+        for broken in ({**bad, "embedding": [1.0]}, {**bad, "text": None}, {**bad, "id": good["id"]}):
+            refused = client.post(f"/collections/{name}/documents", json={"documents": [good, broken]})
+            assert refused.status_code == 400
+            assert refused.json["details"]["index"] == 1

@@ -1,0 +1,286 @@
+"""Writers and readers that remember what they were told, and what must be true of it afterwards."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterable
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+import requests
+
+from tests.support.live import LiveService, chroma_client, eventually
+
+DIMENSION = 16
+HEAL_SECONDS = 30.0
+ANSWER_SECONDS = 60.0
+GATHERED_FROM_THE_CATALOGUE = {"scan", "exact"}
+
+
+@dataclass
+class Kept:
+    """A document as the service acknowledged it; None in `history` stands for a deletion that was acknowledged."""
+
+    text: str
+    metadata: dict
+    embedding: np.ndarray
+
+
+def documents(count, *, seed, **metadata):
+    """`count` new documents with random unit vectors, as a request carries them."""
+    generator = np.random.default_rng(seed)
+    vectors = generator.normal(size=(count, DIMENSION)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    return [
+        {
+            "id": f"d-{uuid.uuid4().hex}",
+            "text": f"document {number} of {seed}",
+            "metadata": {"number": number, **metadata},
+            "embedding": vector.tolist(),
+        }
+        for number, vector in enumerate(vectors)
+    ]
+
+
+def create(service, name, given=(), **fields):
+    """A collection with these documents, all of them acknowledged as indexed."""
+    with service.session() as session:
+        assert session.post(f"{service.url}/collections", json={"name": name, **fields}, timeout=60).status_code == 201
+        for start in range(0, len(given), 500):
+            added = session.post(
+                f"{service.url}/collections/{name}/documents",
+                json={"documents": given[start : start + 500]},
+                timeout=ANSWER_SECONDS,
+            )
+            assert added.status_code == 201, added.text
+
+
+def nearest(given, vector, top_k):
+    """The ids of the nearest documents by cosine, computed one by one."""
+    matrix = np.array([document["embedding"] for document in given], dtype=np.float64)
+    matrix /= np.linalg.norm(matrix, axis=1, keepdims=True)
+    wanted = np.asarray(vector, dtype=np.float64)
+    distances = 1.0 - matrix @ (wanted / np.linalg.norm(wanted))
+    return [given[index]["id"] for index in np.argsort(distances, kind="stable")[:top_k]]
+
+
+def percentile(seconds, share):
+    ordered = sorted(seconds)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
+
+
+@dataclass
+class Writer:
+    """One client that adds, replaces, patches and deletes documents of its own, one request after the other.
+
+    `kept` is what the service must have, `gone` what it must not have; ids whose last request got no answer are in
+    neither. `refused` holds answers that were not a success.
+    """
+
+    service: LiveService
+    collection: str
+    number: int
+    batch: int = 5
+    read_back: bool = False
+    kept: dict[str, dict] = field(default_factory=dict)
+    gone: set[str] = field(default_factory=set)
+    unanswered: set[str] = field(default_factory=set)
+    refused: list[str] = field(default_factory=list)
+    violations: list[str] = field(default_factory=list)
+    indexed: int = 0
+    stored: int = 0
+
+    def run(self, stopping: threading.Event) -> None:
+        generator = np.random.default_rng(self.number)
+        session = self.service.session()
+        step = 0
+        while not stopping.is_set():
+            step += 1
+            choice = generator.random()
+            try:
+                if choice < 0.6 or len(self.kept) < self.batch:
+                    self._add(session, documents(self.batch, seed=self.number * 100_000 + step, writer=self.number))
+                elif choice < 0.8:
+                    self._replace(session, generator, step)
+                elif choice < 0.9:
+                    self._patch(session, generator, step)
+                else:
+                    self._delete(session, generator)
+                if self.read_back:
+                    self._read_back(session, generator)
+            except requests.RequestException:
+                session.close()
+                session = self.service.session()
+        session.close()
+
+    def _send(self, session, method, path, touched, **body):
+        """Whether the write was acknowledged; until it is answered nothing is known of the documents it touches."""
+        self.unanswered.update(touched)
+        url = f"{self.service.url}/collections/{self.collection}{path}"
+        answer = session.request(method, url, json=body or None, timeout=ANSWER_SECONDS)
+        if answer.status_code not in (200, 201, 202):
+            self.refused.append(f"{method} {path}: {answer.status_code} {answer.text}")
+            return False
+        self.unanswered.difference_update(touched)
+        self.stored += 1
+        self.indexed += answer.status_code != 202
+        return True
+
+    def _add(self, session, batch):
+        ids = [document["id"] for document in batch]
+        if self._send(session, "POST", "/documents", ids, documents=batch):
+            self.kept.update(zip(ids, batch, strict=True))
+
+    def _known(self, generator, number=1):
+        return [str(each) for each in generator.choice(sorted(self.kept), size=number, replace=False)]
+
+    def _replace(self, session, generator, step):
+        ids = self._known(generator, 2)
+        batch = documents(2, seed=self.number * 100_000 + step, writer=self.number, **{f"key{step % 7}": step})
+        for document, document_id in zip(batch, ids, strict=True):
+            document["id"] = document_id
+            del self.kept[document_id]
+        self._add(session, batch)
+
+    def _patch(self, session, generator, step):
+        (document_id,) = self._known(generator)
+        before = self.kept.pop(document_id)
+        text = f"patched in step {step}"
+        if self._send(
+            session, "PATCH", f"/documents/{document_id}", [document_id], text=text, metadata={"patched": step}
+        ):
+            metadata = {**before["metadata"], "patched": step}
+            self.kept[document_id] = {**before, "text": text, "metadata": metadata}
+
+    def _delete(self, session, generator):
+        (document_id,) = self._known(generator)
+        del self.kept[document_id]
+        if self._send(session, "DELETE", "/documents", [document_id], ids=[document_id]):
+            self.gone.add(document_id)
+
+    def _read_back(self, session, generator):
+        """What was acknowledged is there at once: by id, by filter and by its own vector."""
+        if not self.kept:
+            return
+        (document_id,) = self._known(generator)
+        expected = self.kept[document_id]
+        base = f"{self.service.url}/collections/{self.collection}"
+        read = session.get(f"{base}/documents/{document_id}", timeout=ANSWER_SECONDS)
+        if read.status_code != 200 or read.json()["metadata"] != expected["metadata"]:
+            self.violations.append(f"by id: {document_id} {read.status_code} {read.text}")
+        query = {"query_embedding": expected["embedding"], "top_k": 1}
+        found = session.post(f"{base}/query", json=query, timeout=ANSWER_SECONDS)
+        if found.status_code != 200 or [each["id"] for each in found.json()["results"]] != [document_id]:
+            self.violations.append(f"by vector: {document_id} {found.status_code} {found.text[:500]}")
+        mine = {"where": {"writer": self.number}, "limit": 1}
+        counted = session.post(f"{base}/documents/search", json=mine, timeout=ANSWER_SECONDS)
+        least, most = len(self.kept), len(self.kept) + len(self.unanswered)
+        if counted.status_code != 200 or not least <= counted.json()["total"] <= most:
+            self.violations.append(f"count: {least}..{most} {counted.status_code} {counted.text[:300]}")
+
+
+@contextmanager
+def running(targets: Iterable[Callable[[threading.Event], None]]):
+    """Run each in a thread for the length of the block; what one of them raises fails the block."""
+    stopping, failures = threading.Event(), []
+
+    def guarded(target):
+        try:
+            target(stopping)
+        except BaseException as error:
+            failures.append(error)
+            stopping.set()
+
+    threads = [threading.Thread(target=guarded, args=(target,)) for target in targets]
+    for thread in threads:
+        thread.start()
+    try:
+        yield stopping
+    finally:
+        stopping.set()
+        for thread in threads:
+            thread.join(ANSWER_SECONDS + 30)
+        if failures:
+            raise failures[0]
+    assert not any(thread.is_alive() for thread in threads)
+
+
+def healed(service, *, seconds=HEAL_SECONDS):
+    """Return when the service is healthy, nothing waits for the index and a write is answered 201."""
+    deadline = time.monotonic() + seconds
+    eventually(lambda: _is_well(service), seconds=seconds, complaint=service.tail)
+    name = f"healed-{uuid.uuid4().hex[:12]}"
+    with service.session() as session:
+        left = max(1.0, deadline - time.monotonic())
+        for path, body in (("", {"name": name}), (f"/{name}/documents", {"documents": documents(1, seed=1)})):
+            answer = session.post(f"{service.url}/collections{path}", json=body, timeout=left)
+            assert answer.status_code == 201, answer.text
+        assert session.delete(f"{service.url}/collections/{name}", timeout=left).status_code == 200
+
+
+def _is_well(service):
+    try:
+        report = requests.get(f"{service.url}/health", timeout=5).json()
+    except requests.RequestException:
+        return False
+    return report["status"] == "healthy" and report["index_lag"] == 0
+
+
+def assert_nothing_is_lost(service, collection, writers, *, queries=150):
+    """Everything acknowledged is found by filter and first by its own vector; the engine equals the catalogue."""
+    kept = {document_id: document for writer in writers for document_id, document in writer.kept.items()}
+    gone = set().union(*(writer.gone for writer in writers))
+    unanswered = set().union(*(writer.unanswered for writer in writers))
+    base = f"{service.url}/collections/{collection}"
+    with service.session() as session:
+        stored = {document["id"]: document for document in all_documents(session, base)}
+        missing = kept.keys() - stored.keys()
+        assert not missing, f"{len(missing)} of {len(kept)} acknowledged documents are lost"
+        assert not gone & stored.keys()
+        assert stored.keys() - kept.keys() <= unanswered
+        for document_id, document in kept.items():
+            assert stored[document_id]["text"] == document["text"]
+            assert stored[document_id]["metadata"] == document["metadata"]
+        for writer in writers:
+            found = session.post(f"{base}/documents/search", json={"where": {"writer": writer.number}}, timeout=60)
+            least = len(writer.kept)
+            assert least <= found.json()["total"] <= least + len(writer.unanswered)
+        for document_id in sorted(kept)[:: max(1, len(kept) // queries)]:
+            query = {"query_embedding": kept[document_id]["embedding"], "top_k": 1}
+            found = session.post(f"{base}/query", json=query, timeout=60)
+            assert [each["id"] for each in found.json()["results"]] == [document_id]
+    assert_engine_equals_catalogue(service, collection)
+
+
+def all_documents(session, base):
+    cursor = None
+    while True:
+        body = {"limit": 1000, "include": ["embedding"], "cursor": cursor}
+        answer = session.post(f"{base}/documents/search", json=body, timeout=60)
+        assert answer.status_code == 200, answer.text
+        page = answer.json()
+        yield from page["documents"]
+        cursor = page["next_cursor"]
+        if cursor is None:
+            return
+
+
+def assert_engine_equals_catalogue(service, collection):
+    """Chroma's own client reads exactly the documents that the service answers."""
+    with service.session() as session:
+        stored = {each["id"]: each for each in all_documents(session, f"{service.url}/collections/{collection}")}
+    engine = chroma_client(service.data_dir)
+    held = engine.get_collection(collection, embedding_function=None).get(
+        include=["documents", "metadatas", "embeddings"]
+    )
+    assert sorted(held["ids"]) == sorted(stored)
+    for number, document_id in enumerate(held["ids"]):
+        document = stored[document_id]
+        assert held["documents"][number] == document["text"]
+        assert held["metadatas"][number] == document["metadata"]
+        # Chroma multiplies cosine vectors back by their length, which costs the last bits.
+        assert np.allclose(held["embeddings"][number], document["embedding"], rtol=1e-5, atol=1e-6)
+    assert not [each.name for each in engine.list_collections() if each.name.startswith("rebuild-")]

@@ -1,0 +1,53 @@
+"""A catalogue for many short examples: real SQLite on a real file, without waiting for the disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import event
+
+from tests.properties.model import ModelDocument
+from tests.properties.strategies import to_batch
+from wrapper.catalog import writes
+from wrapper.catalog.catalog import Catalog
+from wrapper.catalog.sqlite import SQLiteDatabase
+from wrapper.catalog.transaction import Transaction
+
+
+class QuickDatabase(SQLiteDatabase):
+    """No example pulls the plug, so no commit needs to wait until the disk has it."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        event.listen(self._engine, "connect", _do_not_wait)
+
+
+def _do_not_wait(connection: Any, _record: object) -> None:
+    connection.execute("PRAGMA synchronous = OFF")
+
+
+def open_catalog(path: Path) -> Catalog:
+    catalog = Catalog(QuickDatabase(path))
+    catalog.open()
+    return catalog
+
+
+class CatalogCollections:
+    """Makes collections, each with a name of its own."""
+
+    def __init__(self, catalog: Catalog, numbers: Iterator[int]) -> None:
+        self._catalog = catalog
+        self._numbers = numbers
+
+    def __call__(self, documents: list[ModelDocument], metric: str = "cosine") -> str:
+        name = f"example-{next(self._numbers)}"
+
+        def fill(transaction: Transaction) -> Any:
+            writes.create_collection(transaction, name, {}, metric)
+            if documents:
+                writes.add_documents(transaction, name, to_batch(documents))
+
+        self._catalog.commit(fill)
+        return name

@@ -1,0 +1,154 @@
+"""An engine in memory with Chroma's manners: unique names, upserts that merge metadata key by key, ids of its own.
+
+What it holds is what Chroma would hold, in the same encoding; it forgets nothing when the service that uses it dies.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from schemas.records import Metadata, Vector
+from tests.properties.model import distances
+from wrapper.engine.client import EngineCollection, EngineRecords
+from wrapper.engine.encoding import decode_metadata, encode_collection_metadata, encode_metadata, removable
+from wrapper.engine.errors import EngineCollectionMissingError, EngineConflictError
+
+
+@dataclass
+class _Record:
+    text: str
+    metadata: dict[str, Any]
+    embedding: np.ndarray
+
+
+@dataclass
+class _Held:
+    name: str
+    metric: str
+    metadata: dict[str, Any] | None
+    records: dict[str, _Record] = field(default_factory=dict)
+
+
+class FakeEngine:
+    """The calls of `EngineClient` that the applier, the planner and these tests use."""
+
+    def __init__(self) -> None:
+        self._collections: dict[str, _Held] = {}
+
+    def list_collections(self) -> list[EngineCollection]:
+        return [self._described(engine_id) for engine_id in self._collections]
+
+    def get_collection(self, name: str) -> EngineCollection | None:
+        engine_id = self._id_of(name)
+        return None if engine_id is None else self._described(engine_id)
+
+    def create_collection(self, name: str, *, metric: str, metadata: Metadata | None = None) -> str:
+        self._refuse_taken(name)
+        engine_id = str(uuid.uuid4())
+        self._collections[engine_id] = _Held(name, metric, encode_collection_metadata(metadata or {}))
+        return engine_id
+
+    def delete_collection(self, name: str) -> bool:
+        engine_id = self._id_of(name)
+        if engine_id is None:
+            return False
+        del self._collections[engine_id]
+        return True
+
+    def rename_collection(self, engine_id: str, new_name: str) -> None:
+        if self._id_of(new_name) != engine_id:
+            self._refuse_taken(new_name)
+        self._held(engine_id).name = new_name
+
+    def set_collection_metadata(self, engine_id: str, metadata: Metadata) -> None:
+        self._held(engine_id).metadata = encode_collection_metadata(metadata)
+
+    def upsert(
+        self,
+        engine_id: str,
+        ids: Sequence[str],
+        embeddings: Vector,
+        texts: Sequence[str],
+        metadatas: Sequence[Metadata],
+        *,
+        stale_keys: Sequence[Collection[str]] | None = None,
+        all_new: bool = False,
+    ) -> None:
+        records = self._held(engine_id).records
+        assert len(set(ids)) == len(ids) == len(embeddings)
+        stale = stale_keys or [()] * len(ids)
+        for each, vector, text, metadata, keys in zip(ids, embeddings, texts, metadatas, stale, strict=True):
+            if all_new and each in records:
+                continue
+            before = records[each].metadata if each in records else {}
+            given = {**dict.fromkeys(removable(keys)), **(encode_metadata(metadata) or {})}
+            after = {key: value for key, value in {**before, **given}.items() if value is not None}
+            records[each] = _Record(text, after, np.array(vector, dtype="<f4"))
+
+    def delete(self, engine_id: str, ids: Sequence[str]) -> None:
+        records = self._held(engine_id).records
+        for each in ids:
+            records.pop(each, None)
+
+    def count(self, engine_id: str) -> int:
+        return len(self._held(engine_id).records)
+
+    def query(self, engine_id: str, embedding: Vector, n_results: int) -> list[str]:
+        held = self._held(engine_id)
+        if not held.records:
+            return []
+        ids = list(held.records)
+        measured = distances(embedding, np.stack([record.embedding for record in held.records.values()]), held.metric)
+        return [ids[place] for place in np.argsort(measured, kind="stable")[:n_results]]
+
+    def get(self, engine_id: str, *, include: Sequence[str] = ()) -> EngineRecords:
+        records = self._held(engine_id).records
+        vectors = [record.embedding for record in records.values()]
+        return EngineRecords(
+            list(records),
+            [record.text for record in records.values()],
+            [decode_metadata(record.metadata) for record in records.values()],
+            np.stack(vectors) if vectors else np.empty((0, 0), dtype="<f4"),
+        )
+
+    def _described(self, engine_id: str) -> EngineCollection:
+        held = self._held(engine_id)
+        return EngineCollection(engine_id, held.name, decode_metadata(held.metadata), None, held.metric)
+
+    def _held(self, engine_id: str) -> _Held:
+        if engine_id not in self._collections:
+            raise EngineCollectionMissingError("The engine does not have this collection")
+        return self._collections[engine_id]
+
+    def _id_of(self, name: str) -> str | None:
+        return next((engine_id for engine_id, held in self._collections.items() if held.name == name), None)
+
+    def _refuse_taken(self, name: str) -> None:
+        if self._id_of(name) is not None:
+            raise EngineConflictError("The engine already has a collection of this name")
+
+
+class Interposed:
+    """An engine with somebody listening: `before` and `after` are called around every call with its name, and may
+    raise."""
+
+    def __init__(self, engine: Any, *, before: Any = None, after: Any = None) -> None:
+        self.engine = engine
+        self.before = before or (lambda name: None)
+        self.after = after or (lambda name: None)
+
+    def __getattr__(self, name: str) -> Any:
+        call = getattr(self.engine, name)
+
+        def interposed(*args: Any, **kwargs: Any) -> Any:
+            self.before(name)
+            answer = call(*args, **kwargs)
+            self.after(name)
+            return answer
+
+        return interposed

@@ -1,0 +1,149 @@
+"""One process of the service without its threads: the same parts, driven step by step, that may die between any two."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from tests.properties.catalogs import QuickDatabase
+from tests.properties.fake_engine import Interposed
+from wrapper.applying import Applier
+from wrapper.catalog import outbox
+from wrapper.catalog.catalog import Catalog
+from wrapper.catalog.transaction import Transaction
+from wrapper.indexer import Indexer
+from wrapper.leadership import FileLeadership
+from wrapper.planner import Planner
+from wrapper.store import Store
+
+STATEMENTS = ("run", "run_many", "row", "rows", "value")
+KILLED = 9
+PATIENCE = 200
+
+
+class Crash(BaseException):
+    """The process is no more."""
+
+
+class Steps:
+    """Counts the steps of a process and ends it before the one numbered `crash_at`.
+
+    A step is each commit, each call of the engine, before and after, and the beginning of each write transaction;
+    with `statements`, each of its statements too.
+    """
+
+    def __init__(self, crash_at: int | None = None, *, kill: bool = False, statements: bool = False) -> None:
+        self.taken = 0
+        self.statements = statements
+        self._crash_at = crash_at
+        self._kill = kill
+
+    def __call__(self, name: str) -> None:
+        if self.taken == self._crash_at:
+            if self._kill:
+                os._exit(KILLED)
+            raise Crash(name)
+        self.taken += 1
+
+
+class _SteppedTransaction:
+    def __init__(self, transaction: Transaction, steps: Steps) -> None:
+        self._transaction = transaction
+        self._steps = steps
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._transaction, name)
+        if name not in STATEMENTS or not self._steps.statements:
+            return method
+
+        def stepped(*args: Any) -> Any:
+            self._steps(name)
+            return method(*args)
+
+        return stepped
+
+
+class _SteppedDatabase(QuickDatabase):
+    def __init__(self, path: Path, steps: Steps) -> None:
+        super().__init__(path)
+        self._steps = steps
+
+    @contextmanager
+    def write(self) -> Iterator[Any]:
+        with super().write() as transaction:
+            self._steps("write")
+            yield _SteppedTransaction(transaction, self._steps)
+            self._steps("before commit")
+        self._steps("after commit")
+
+
+class Process:
+    """Catalogue, applier, indexer, planner and store on one directory and one engine.
+
+    Opening it is a start of the service; `steps` may end it. The clock moves on by itself, so nothing ever waits.
+    """
+
+    def __init__(self, directory: Path, engine: Any, steps: Steps | None = None) -> None:
+        steps = steps or Steps()
+        ticks = count(step=10)
+        clock: Callable[[], float] = lambda: float(next(ticks))  # noqa: E731
+        self.path = directory / "catalog.sqlite"
+        self.catalog = Catalog(_SteppedDatabase(self.path, steps))
+        self.catalog.open()
+        self.engine = Interposed(engine, before=steps, after=steps)
+        self.restarts_asked = 0
+        self.engine_up = True
+        self.applier = Applier(
+            self.catalog,
+            self.engine,
+            incarnation=lambda: self.restarts_asked if self.engine_up else None,
+            restart_engine=self._restart_engine,
+            clock=clock,
+        )
+        self._leadership = FileLeadership(directory / "indexer.lock")
+        self._indexer = Indexer(self.catalog, self.applier, self._leadership, clock=clock)
+        self.planner = Planner(self.catalog, self)
+        self.store = Store(
+            self.catalog,
+            self.planner,
+            self._indexer,
+            free_disk_mb=lambda: 1e9,
+            disk_floor_mb=0,
+            write_wait_seconds=0.0,
+            waiting_writers=4,
+        )
+
+    def is_ready(self) -> bool:
+        return self.engine_up
+
+    def nearest(self, engine_id: str, embedding: Any, n_results: int) -> list[str]:
+        found: list[str] = self.engine.query(engine_id, embedding, n_results)
+        return found
+
+    def lead(self) -> None:
+        assert self._leadership.acquire()
+        self.applier.take_over()
+
+    def drain(self, rounds: int = PATIENCE) -> None:
+        """What the indexer's thread does until nothing is left to do, at most `rounds` times."""
+        for _ in range(rounds):
+            while self._indexer._drain_some():
+                pass
+            self.applier.maintain()
+            if self.lag() == 0 and not self.applier.has_work():
+                return
+
+    def lag(self) -> int:
+        with self.catalog.read() as transaction:
+            return outbox.lag(transaction)
+
+    def close(self) -> None:
+        self._leadership.release()
+        self.catalog.close()
+
+    def _restart_engine(self) -> None:
+        self.restarts_asked += 1

@@ -1,0 +1,156 @@
+"""Generated documents and filters: the catalogue's SQL means what the model means."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from schemas.records import OrderBy
+from schemas.where import parse_where
+from tests.properties.model import ModelDocument, kind
+from tests.properties.strategies import FILTERS, documents, embedding, to_collection
+from wrapper.catalog import filters, reads
+from wrapper.catalog.rows import find_collection
+
+LADDER = (1, True, 1.0, "1", 0, -0.0, False, "", None, [1], [True, "1"], [], {"a": 1}, 2**53, 2**53 + 1, float(2**53))
+
+
+def _documents(metadatas):
+    return [ModelDocument(f"d{n}", "", metadata, embedding(n)) for n, metadata in enumerate(metadatas)]
+
+
+def _ids(catalog, name, where, **how):
+    with catalog.read() as transaction:
+        collection = find_collection(transaction, name)
+        page = reads.page(transaction, collection, parse_where(where), limit=1000, **how)
+    assert page.total == len(page.documents)
+    return [document.id for document in page.documents]
+
+
+@settings(max_examples=60)
+@given(documents(most=10), st.lists(FILTERS, min_size=1, max_size=6))
+def test_every_statement_selects_what_the_model_selects(catalog, stored, found, wheres):
+    model, name = to_collection(found), stored(found)
+    with catalog.read() as transaction:
+        collection = find_collection(transaction, name)
+        for where in wheres:
+            expected, tree = [each.id for each in model.matching(where)], parse_where(where)
+            page = reads.page(transaction, collection, tree, limit=1000)
+            assert [each.id for each in page.documents] == expected
+            assert page.total == filters.count(transaction, collection.key, tree, collection.count) == len(expected)
+            ids = [each.id for each in model.documents]
+            assert set(reads.by_ids(transaction, collection, ids, where=tree)) == set(expected)
+            for listing in (
+                filters.positions(transaction, collection.key, tree),
+                filters.in_order(collection.key, tree),
+            ):
+                positions = [row[0] for row in transaction.rows(listing.text, listing.parameters)]
+                assert len(positions) == len(set(positions))
+                by_position = reads.by_positions(transaction, positions)
+                assert {each.id for each in by_position.values()} == set(expected)
+            vectors = [place for block, _ in reads.vectors(transaction, collection, tree, block=3) for place in block]
+            assert sorted(vectors) == sorted(positions)
+
+
+OPERATIONS = [
+    (operator, operand)
+    for operator in ("$eq", "$ne", "$contains", "$not_contains", "$gt", "$gte", "$lt", "$lte")
+    for operand in LADDER
+    if kind(operand) is not None and (operator in ("$eq", "$ne", "$contains") or not isinstance(operand, bool))
+]
+
+
+@pytest.mark.parametrize(("operator", "operand"), OPERATIONS)
+def test_each_operator_meets_each_kind_of_value(catalog, stored, operator, operand):
+    found = _documents([{"a": value} for value in LADDER] + [{}])
+    expected = [each.id for each in to_collection(found).matching({"a": {operator: operand}})]
+    assert _ids(catalog, stored(found), {"a": {operator: operand}}) == expected
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"a.b": {"c": 1}, "a": {"b.c": 2}},
+        {"a": {"b.c": 2}, "a.b": {"c": 1}},
+        {"a": {"b": {"c": 2}, "b.c": 1}},
+        {"a.b": 5, "a": {"b": {"c": 1}}},
+        {"a.b": {}, "a": {"b": {"c": 1}}},
+        {"a.b.c": None, "a": {"b": {"c": 1}}},
+    ],
+    ids=str,
+)
+def test_a_literal_key_wins_over_a_path_whatever_the_order_of_keys(catalog, stored, metadata):
+    found = _documents([metadata])
+    name, model = stored(found), to_collection(found)
+    for value in (1, 2, 5):
+        for path in ("a.b", "a.b.c"):
+            assert _ids(catalog, name, {path: value}) == [each.id for each in model.matching({path: value})]
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        {"$or": [{"n": number} for number in range(5_000)]},
+        {"$or": [{"n": number, "m": {"$exists": False}} for number in range(1_100)]},
+        {"$and": [{"n": {"$ne": number}} for number in range(10, 1_500)]},
+        {"$or": [{"n": {"$ne": number}} for number in range(1_100)]},
+        {"$not": {"$or": [{"n": {"$gt": number}} for number in range(3, 1_100)]}},
+        {"$and": [{"n": {"$gte": 0}}, *({"n": {"$lt": number}} for number in range(5, 1_100))]},
+        {f"n{number}": {"$exists": False} for number in range(1_100)},
+        {"n": {"$in": list(range(9_999))}},
+        {"n": {"$nin": list(range(2, 9_999))}},
+    ],
+    ids=["or", "or of and", "and of not", "or of not", "not or", "and", "fields", "in", "nin"],
+)
+def test_the_widest_filters_are_answered(catalog, stored, where):
+    found = _documents([{"n": number} for number in range(8)] + [{}])
+    name, model = stored(found), to_collection(found)
+    assert _ids(catalog, name, where) == [each.id for each in model.matching(where)]
+    assert _ids(catalog, name, where, order_by=(OrderBy("n", True),)) == [
+        each.id for each in model.ordered(where, ["-n"])
+    ]
+
+
+def _nested(levels, leaf, *, wide=1):
+    where = leaf
+    for level in range(levels):
+        others = [{"a": {"$ne": 10 + number}} for number in range(wide)]
+        where = {"$not": where} if level % 3 == 2 else {("$and", "$or")[level % 2]: [where, *others]}
+    return where
+
+
+@pytest.mark.parametrize("wide", [1, 12, 60])
+def test_the_deepest_filters_are_answered(catalog, stored, wide):
+    found = _documents([{"a": 1}, {"a": 2}, {}])
+    name, model = stored(found), to_collection(found)
+    where = _nested(14, {"a": {"$not": {"$gt": 1}}}, wide=wide)
+    assert _ids(catalog, name, where) == [each.id for each in model.matching(where)]
+
+
+def test_nested_conjunctions_are_planned_in_linear_time(catalog, stored):
+    where = {"a": 1}
+    for _ in range(15):
+        where = {"$and": [{"a": {"$lte": 1}}, where]}
+    found = _documents([{"a": 1}] * 3)
+    name = stored(found)
+    with catalog.read() as transaction:
+        collection, asked = find_collection(transaction, name), []
+        transaction_value = transaction.value
+        transaction.value = lambda *statement: asked.append(statement) or transaction_value(*statement)
+        try:
+            filters.positions(transaction, collection.key, parse_where(where))
+        finally:
+            del transaction.value
+    assert len(asked) < 200
+
+
+@settings(max_examples=30)
+@example({"a\x00b": 1})
+@given(st.dictionaries(st.text(st.characters(exclude_categories=("Cs",)), max_size=5), st.integers(0, 3), max_size=4))
+def test_any_key_is_found_under_its_own_name(catalog, stored, metadata):
+    name = stored(_documents([metadata, {}]))
+    for key, value in metadata.items():
+        if not key.startswith("$"):
+            assert _ids(catalog, name, {key: value}) == ["d0"]
+            assert _ids(catalog, name, {key: {"$exists": False}}) == ["d1"]

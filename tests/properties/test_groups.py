@@ -1,0 +1,73 @@
+"""Facets, distinct values and gathered groups against the model."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.records import GatherSpec, OrderBy
+from schemas.where import parse_where
+from tests.properties.model import KINDS, field_value, kind, sort_key
+from tests.properties.strategies import FILTERS, METADATA, ORDERS, PATHS, SHARED_METADATA, documents, to_collection
+from wrapper.catalog import grouping, reads
+from wrapper.catalog.rows import find_collection
+
+FIELD_NAMES = st.sampled_from(("a", "b")) | st.sampled_from(PATHS)
+
+
+@given(documents(most=10, metadata=SHARED_METADATA | METADATA), FILTERS | st.just({}), st.lists(FIELD_NAMES, min_size=1, max_size=3, unique=True))
+def test_facets_count_every_value_once(catalog, stored, found, where, fields):
+    model, name = to_collection(found), stored(found)
+    with catalog.read() as transaction:
+        collection = find_collection(transaction, name)
+        facets = grouping.facets(transaction, collection, parse_where(where), fields, limit=100)
+        first = grouping.facets(transaction, collection, parse_where(where), fields, limit=1)
+    assert list(facets) == fields
+    for field in fields:
+        counted = model.values(field, where)
+        expected = sorted(counted.items(), key=lambda each: (-each[1], each[0]))
+        facet = facets[field]
+        assert [(sort_key(value), number) for value, number in facet.values] == expected
+        assert facet.distinct == first[field].distinct == len(expected)
+        assert first[field].values == facet.values[:1]
+        kinds = {key[0] for key in counted}
+        if (kinds and kinds <= {KINDS["number"]}) or kinds == {KINDS["string"]}:
+            assert (sort_key(facet.minimum), sort_key(facet.maximum)) == (min(counted), max(counted))
+        else:
+            assert facet.minimum is facet.maximum is None
+
+
+@settings(max_examples=60)
+@given(documents(most=10, metadata=SHARED_METADATA | METADATA), FIELD_NAMES)
+def test_distinct_values_are_distinct_and_sorted(catalog, stored, found, field):
+    name = stored(found)
+    with catalog.read() as transaction:
+        values = grouping.distinct_values(transaction, find_collection(transaction, name), field)
+    assert [sort_key(value) for value in values] == sorted(to_collection(found).values(field))
+
+
+@given(documents(most=10, metadata=SHARED_METADATA | METADATA), FILTERS | st.just({}), FIELD_NAMES, ORDERS, st.integers(1, 4))
+def test_gather_brings_each_group_whole_and_once(catalog, stored, found, where, by, names, limit):
+    model, name = to_collection(found), stored(found)
+    hits = [each.id for each in model.matching(where)]
+    order = tuple(OrderBy(each.removeprefix("-"), each.startswith("-")) for each in names)
+    with catalog.read() as transaction:
+        collection = find_collection(transaction, name)
+        documents_by_id = reads.by_ids(transaction, collection, hits)
+        groups = grouping.gather(
+            transaction, collection, [documents_by_id[each] for each in hits], GatherSpec(by, order, limit)
+        )
+    expected = model.groups(hits, by, names, limit)
+    assert [[each.id for each in group.documents] for group in groups] == [members for _, members in expected]
+    assert [kind(group.key) and sort_key(group.key) for group in groups] == [kind(key) and sort_key(key) for key, _ in expected]
+    assert [group.rank for group in groups] == list(range(1, len(groups) + 1))
+    for group, (key, _) in zip(groups, expected, strict=True):
+        whole = [
+            each.id
+            for each in model.documents
+            if kind(key) is not None
+            and kind(value := field_value(each.metadata, by)) is not None
+            and sort_key(value) == sort_key(key)
+        ]
+        assert group.total == (len(whole) or 1)
+        assert group.hits == (set(whole) & set(hits) if whole else {group.documents[0].id})

@@ -1,0 +1,50 @@
+"""The sortable bytes of a value: their order is the order of the values, and they say everything about it."""
+
+from __future__ import annotations
+
+from hypothesis import example, given
+
+from tests.properties.model import same, sort_key
+from tests.properties.strategies import METADATA, SCALARS
+from wrapper.catalog.values import decode_value, encode_element, encode_value, flatten, is_scalar
+
+
+@example(2**53, float(2**53))
+@example(2**53 + 1, float(2**53))
+@example(2**63 - 1, float(2**63))
+@example(2**64 - 1, float(2**64))
+@example(-(2**63), -float(2**63))
+@example(-(2**53) - 1, -float(2**53))
+@example(0.0, -0.0)
+@example(0, -5e-324)
+@example(True, 1)
+@example("\uffff", "\U00010000")
+@example("a", "a\x00")
+@given(SCALARS, SCALARS)
+def test_order_of_bytes_is_order_of_values(left, right):
+    first, second = encode_value(left), encode_value(right)
+    assert (first < second) == (sort_key(left) < sort_key(right))
+    assert (first == second) == same(left, right)
+    assert (encode_element(left) < encode_element(right)) == (first < second)
+
+
+@example(2**63)
+@example(2**64 - 1)
+@example(-0.0)
+@given(SCALARS)
+def test_decoding_gives_the_value_back(value):
+    assert same(decode_value(encode_value(value)), value)
+    assert same(decode_value(encode_element(value)), value)
+    assert is_scalar(encode_value(value))
+    assert not is_scalar(encode_element(value))
+    assert len(encode_value(value)) <= 11 or isinstance(value, str)
+
+
+@given(METADATA)
+def test_fields_do_not_depend_on_the_order_of_keys(metadata):
+    def reversed_keys(value):
+        if isinstance(value, dict):
+            return {key: reversed_keys(value[key]) for key in reversed(value)}
+        return value
+
+    assert flatten(metadata) == flatten(reversed_keys(metadata))

@@ -1,0 +1,104 @@
+"""Metadata objects, merge patches and collection names."""
+
+import pytest
+
+from schemas.errors import InvalidInputError
+from schemas.metadata import MAX_METADATA_DEPTH, check_metadata, merge_patch, without_reserved
+from schemas.names import check_collection_name
+
+
+def _deep(levels):
+    value = {}
+    for level in range(levels - 1):
+        value = {"a": value} if level % 2 else {"a": [value]}
+    return value
+
+
+def test_metadata_is_an_object_and_null_is_an_empty_one():
+    given = {"a": [1, {"b": None}]}
+    assert check_metadata(given) is given
+    assert check_metadata(None) == {}
+
+
+@pytest.mark.parametrize("given", [[], "x", 7, True, 0.5])
+def test_other_values_are_no_metadata(given):
+    with pytest.raises(InvalidInputError) as caught:
+        check_metadata(given, index=2)
+    assert caught.value.details == {"field": "metadata", "index": 2}
+
+
+def test_the_bound_of_depth():
+    nested = {}
+    for _ in range(MAX_METADATA_DEPTH - 1):
+        nested = {"a": nested}
+    check_metadata(nested)
+    with pytest.raises(InvalidInputError, match="nested deeper than 32 levels"):
+        check_metadata({"a": nested})
+    with pytest.raises(InvalidInputError):
+        check_metadata(_deep(400))
+
+
+@pytest.mark.parametrize(
+    ("target", "patch", "result"),
+    [  # RFC 7396, appendix A
+        ({"a": "b"}, {"a": "c"}, {"a": "c"}),
+        ({"a": "b"}, {"b": "c"}, {"a": "b", "b": "c"}),
+        ({"a": "b"}, {"a": None}, {}),
+        ({"a": "b", "b": "c"}, {"a": None}, {"b": "c"}),
+        ({"a": ["b"]}, {"a": "c"}, {"a": "c"}),
+        ({"a": "c"}, {"a": ["b"]}, {"a": ["b"]}),
+        ({"a": {"b": "c"}}, {"a": {"b": "d", "c": None}}, {"a": {"b": "d"}}),
+        ({"a": [{"b": "c"}]}, {"a": [1]}, {"a": [1]}),
+        (["a", "b"], ["c", "d"], ["c", "d"]),
+        ({"a": "b"}, ["c"], ["c"]),
+        ({"a": "foo"}, None, None),
+        ({"a": "foo"}, "bar", "bar"),
+        ({"e": None}, {"a": 1}, {"e": None, "a": 1}),
+        ([1, 2], {"a": "b", "c": None}, {"a": "b"}),
+        ({}, {"a": {"bb": {"ccc": None}}}, {"a": {"bb": {}}}),
+    ],
+)
+def test_merge_patch_is_the_rfcs(target, patch, result):
+    assert merge_patch(target, patch) == result
+
+
+def test_merging_leaves_its_operands_alone():
+    target, patch = {"a": {"b": 1}}, {"a": {"c": 2}}
+    merge_patch(target, patch)
+    assert (target, patch) == ({"a": {"b": 1}}, {"a": {"c": 2}})
+
+
+def test_the_engines_keys_are_left_out():
+    given = {"hnsw:space": "l2", "chroma:x": 1, "hnsw": 1, "x:hnsw:": 2}
+    assert without_reserved(given) == {"hnsw": 1, "x:hnsw:": 2}
+
+
+@pytest.mark.parametrize("name", ["abc", "a" * 512, "A.b-c_d9", "1.2.3", "256.1.1.1", "01.2.3.4", "a.b"])
+def test_good_names(name):
+    assert check_collection_name(name) == name
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        None,
+        "",
+        7,
+        [],
+        "ab",
+        "a" * 513,
+        "_ab",
+        "ab_",
+        "a..b",
+        "a b",
+        "abc\n",
+        "äbc",
+        "1.2.3.4",
+        "255.255.255.255",
+        "a/b",
+    ],
+)
+def test_bad_names(name):
+    with pytest.raises(InvalidInputError) as caught:
+        check_collection_name(name)
+    assert (caught.value.code, caught.value.details) == ("invalid_name", {"field": "name"})

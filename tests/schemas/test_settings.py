@@ -1,0 +1,88 @@
+"""Settings: defaults, the environment, the file, and sentences that name what is wrong."""
+
+from pathlib import Path
+
+import pytest
+
+from schemas.errors import ConfigurationError
+from schemas.settings import WrapperSettings, apply_config_file, read_wrapper_settings
+
+
+@pytest.fixture(autouse=True)
+def environ(monkeypatch):
+    """The environment without settings; what a test sets is taken back."""
+    import os
+
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("RAG_")}
+    monkeypatch.setattr(os, "environ", kept)
+    return kept
+
+
+def test_defaults_are_those_of_the_record():
+    read, default = read_wrapper_settings(), WrapperSettings()
+    assert read.data_dir == default.data_dir.resolve()
+    for field in WrapperSettings.__dataclass_fields__:
+        if field != "data_dir":
+            assert getattr(read, field) == getattr(default, field)
+
+
+def test_the_environment_is_read_and_typed(environ):
+    environ |= {
+        "RAG_PORT": "6000",
+        "RAG_DATA_DIR": "/srv/rag",
+        "RAG_CORS_ORIGINS": "https://a.example,https://b.example",
+        "RAG_WRITE_WAIT_SECONDS": "0.5",
+        "RAG_CHROMA_URL": "http://chroma:8000",
+        "RAG_LOG_LEVEL": "debug",
+    }
+    read = read_wrapper_settings()
+    assert (read.port, read.data_dir, read.write_wait_seconds) == (6000, Path("/srv/rag"), 0.5)
+    assert read.cors_origins == ("https://a.example", "https://b.example")
+    assert (read.chroma_url, read.log_level) == ("http://chroma:8000", "debug")
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("RAG_PORT", "0"),
+        ("RAG_PORT", "65536"),
+        ("RAG_PORT", "many"),
+        ("RAG_HOST", ""),
+        ("RAG_WORKERS", "0"),
+        ("RAG_THREADS", "1"),
+        ("RAG_MAX_BODY_MB", "0"),
+        ("RAG_DISK_FLOOR_MB", "-1"),
+        ("RAG_WRITE_WAIT_SECONDS", "-1"),
+        ("RAG_LOG_LEVEL", "loud"),
+        ("RAG_LOG_FORMAT", "xml"),
+        ("RAG_CHROMA_URL", "chroma:8000"),
+        ("RAG_CATALOG_URL", "mysql://somewhere"),
+    ],
+)
+def test_a_wrong_value_names_its_variable(environ, variable, value):
+    environ[variable] = value
+    with pytest.raises(ConfigurationError, match=variable):
+        read_wrapper_settings()
+
+
+def test_all_wrong_values_are_named_at_once(environ):
+    environ |= {"RAG_PORT": "x", "RAG_WORKERS": "y"}
+    with pytest.raises(ConfigurationError, match=r"(?s)RAG_PORT.*RAG_WORKERS|RAG_WORKERS.*RAG_PORT"):
+        read_wrapper_settings()
+
+
+def test_a_file_holds_the_same_and_the_environment_wins(environ, tmp_path):
+    file = tmp_path / "settings.yaml"
+    file.write_text("port: 6001\nRAG_WORKERS: 3\ncors_origins: [https://a.example, https://b.example]\n")
+    environ["RAG_PORT"] = "6000"
+    apply_config_file(file)
+    read = read_wrapper_settings()
+    assert (read.port, read.workers, len(read.cors_origins)) == (6000, 3, 2)
+
+
+@pytest.mark.parametrize("content", ["- a list", "port: {a: 1}", "port: null", "{", "\x00", "just text"])
+def test_a_file_that_is_no_settings_is_refused(tmp_path, content):
+    file = tmp_path / "settings.yaml"
+    file.write_text(content)
+    with pytest.raises(ConfigurationError, match=r"settings\.yaml"):
+        apply_config_file(file)

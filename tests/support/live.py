@@ -1,0 +1,193 @@
+"""A real service: `rag-wrapper serve` as a process, on a directory and a port of its own.
+
+What is started here ends here: `stop()` fails when the service leaves a process behind.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import chromadb
+import orjson
+import requests
+from chromadb.config import Settings
+
+from interfaces.scratch_service import command, processes_in
+from tests.support.contract import CheckedSession, Contract
+from wrapper.engine.state import read_state
+
+T = TypeVar("T")
+START_SECONDS = 60.0
+STOP_SECONDS = 45.0
+POLL_SECONDS = 0.02
+PORT_ATTEMPTS = 3
+
+
+class Answer(NamedTuple):
+    status: int
+    headers: dict[str, str]
+    json: Any
+
+
+class OneConnection:
+    """One connection that is never opened again: when the server closes or resets it, the next request fails."""
+
+    def __init__(self, port: int) -> None:
+        self._connection = HTTPConnection("127.0.0.1", port, timeout=60)
+        self._connection.connect()
+        self._connection.auto_open = 0
+
+    def ask(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
+        """The answer, checked against openapi.yaml. A body of bytes goes as it is, an iterator in chunks, anything else
+        as JSON; headers are named with underscores."""
+        named = {name.replace("_", "-"): text for name, text in headers.items()}
+        if isinstance(body, dict | list):
+            body = orjson.dumps(body)
+            named = {"Content-Type": "application/json", **named}
+        self._connection.request(method, path, body, named)
+        response = self._connection.getresponse()
+        content = response.read()
+        found = dict(response.getheaders())
+        Contract.load().check_response(method, path.partition("?")[0], response.status, found, content)
+        is_json = found.get("Content-Type", "").startswith("application/json")
+        return Answer(response.status, found, orjson.loads(content) if content and is_json else None)
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+@dataclass
+class LiveService:
+    """A service that runs until `stop()`. `url` has no slash at its end; its output is in `log`."""
+
+    url: str
+    data_dir: Path
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    def session(self) -> CheckedSession:
+        """A session with one kept-alive connection, which checks every answer."""
+        return CheckedSession()
+
+    @contextmanager
+    def one_connection(self) -> Iterator[OneConnection]:
+        connection = OneConnection(self.port)
+        try:
+            yield connection
+        finally:
+            connection.close()
+
+    @property
+    def port(self) -> int:
+        return int(self.url.rpartition(":")[2])
+
+    @property
+    def engine_pid(self) -> int | None:
+        """The process id of the engine child, None while there is none."""
+        return read_state(self.data_dir).pid
+
+    def wait_until_healthy(self, seconds: float = START_SECONDS) -> None:
+        """Return when `/health` says healthy; fails with the log when the service ends or takes longer."""
+        eventually(self._is_healthy, seconds=seconds, complaint=self.tail)
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        """End the service and return its exit code; fails when one of its processes lives on."""
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        try:
+            code = self.process.wait(STOP_SECONDS)
+            eventually(lambda: not processes_in(self.data_dir), seconds=STOP_SECONDS, complaint=self.tail)
+        finally:
+            for pid in processes_in(self.data_dir):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        return code
+
+    def tail(self) -> str:
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-40:])
+
+    def _is_healthy(self) -> bool:
+        if self.process.poll() is not None:
+            raise AssertionError(f"the service ended with {self.process.returncode}:\n{self.tail()}")
+        try:
+            answer = requests.get(f"{self.url}/health", timeout=5)
+        except requests.RequestException:
+            return False
+        return answer.status_code == 200 and answer.json()["status"] == "healthy"
+
+
+def start_service(directory: Path, **settings: object) -> LiveService:
+    """Start a service in `directory` and wait until it is healthy. `settings` are RAG_ variables in small letters:
+    `workers=2`. A second start in the same directory finds the first one's data."""
+    for attempt in range(PORT_ATTEMPTS):
+        service = _spawn(directory, settings)
+        try:
+            service.wait_until_healthy()
+            return service
+        except AssertionError:
+            # Somebody else may have taken the port between our asking for a free one and the service's binding it.
+            taken = "in use" in service.tail()
+            service.stop(signal.SIGKILL)
+            if not taken or attempt == PORT_ATTEMPTS - 1:
+                raise
+    raise AssertionError("unreachable")
+
+
+@contextmanager
+def live_service(directory: Path, **settings: object) -> Iterator[LiveService]:
+    """A service for the length of a block."""
+    service = start_service(directory, **settings)
+    try:
+        yield service
+    finally:
+        service.stop()
+
+
+def chroma_client(data_dir: Path) -> chromadb.api.ClientAPI:
+    """Chroma's own client, connected to the engine of a data directory as any other program might be."""
+    host, _, port = read_state(data_dir).url.removeprefix("http://").partition(":")
+    return chromadb.HttpClient(host=host, port=int(port), settings=Settings(anonymized_telemetry=False))
+
+
+def eventually(condition: Callable[[], T], *, seconds: float, complaint: Callable[[], str] = str) -> T:
+    """What `condition` returned when it first was true; fails after the deadline."""
+    deadline = time.monotonic() + seconds
+    while not (outcome := condition()):
+        assert time.monotonic() < deadline, f"not within {seconds} seconds\n{complaint()}"
+        time.sleep(POLL_SECONDS)
+    return outcome
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _spawn(directory: Path, settings: dict[str, object]) -> LiveService:
+    port = free_port()
+    data_dir, log = directory / "data", directory / "service.log"
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("RAG_")}
+    environ |= {"RAG_PORT": str(port), "RAG_DATA_DIR": str(data_dir), "RAG_DISK_FLOOR_MB": "1"}
+    environ |= {f"RAG_{name.upper()}": str(value) for name, value in settings.items()}
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            command("serve"),
+            env=environ,
+            cwd=directory,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    return LiveService(f"http://127.0.0.1:{port}", data_dir, process, log)

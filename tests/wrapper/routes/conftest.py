@@ -1,0 +1,38 @@
+"""Apps with settings of their own, on an engine that never answers: cheap to start, and a state to test in."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+
+import pytest
+
+from schemas.settings import WrapperSettings
+from tests.support.contract import CheckedClient
+from wrapper import create_app
+
+NOBODY = "http://127.0.0.1:9"
+
+
+@pytest.fixture
+def open_client(tmp_path):
+    """`with open_client(max_body_mb=1) as client:` gives a client of an app without an engine."""
+
+    @contextmanager
+    def open_client(**settings):
+        app = create_app(
+            WrapperSettings(
+                data_dir=tmp_path,
+                chroma_url=NOBODY,
+                write_wait_seconds=0.0,
+                log_level="error",
+                log_format="json",
+                **{"disk_floor_mb": 1, **settings},
+            )
+        )
+        app.test_client_class = CheckedClient
+        try:
+            yield app.test_client()
+        finally:
+            app.extensions["rag.service"].close()
+
+    return open_client

@@ -1,0 +1,184 @@
+"""`PATCH documents/{id}` and `DELETE documents`."""
+
+import pytest
+
+
+def _document(number, **metadata):
+    return {"id": f"doc-{number}", "text": f"text {number}", "metadata": metadata, "embedding": [1.0, float(number)]}
+
+
+@pytest.fixture
+def patch(client):
+    def patch(name, body, document_id="doc-0"):
+        return client.patch(f"/collections/{name}/documents/{document_id}", json=body)
+
+    return patch
+
+
+@pytest.fixture
+def delete(client):
+    def delete(name, body):
+        return client.delete(f"/collections/{name}/documents", json=body)
+
+    return delete
+
+
+def _ids(client, name):
+    return [document["id"] for document in client.get(f"/collections/{name}/documents").json["documents"]]
+
+
+def test_a_patch_changes_what_it_names_and_answers_the_document(patch, client, filled):
+    name = filled([_document(0, page=1)])
+    answer = patch(name, {"text": "new"})
+    assert (answer.status_code, answer.json) == (200, {"id": "doc-0", "text": "new", "metadata": {"page": 1}})
+    shown = client.get(f"/collections/{name}/documents/doc-0?include=embedding").json
+    assert shown == {"id": "doc-0", "text": "new", "metadata": {"page": 1}, "embedding": [1.0, 0.0]}
+    assert client.get(f"/collections/{name}").json["revision"] == 3
+
+
+def test_metadata_is_patched_deeply_and_null_removes(patch, client, chroma, filled):
+    name = filled([_document(0, a=1, b={"c": 1, "d": {"e": 1}}, draft=True, list=[1, 2])])
+    answer = patch(name, {"metadata": {"a": 2, "b": {"c": None, "d": {"f": [None]}}, "draft": None, "list": [3]}})
+    expected = {"a": 2, "b": {"d": {"e": 1, "f": [None]}}, "list": [3]}
+    assert answer.json["metadata"] == expected
+    assert client.get(f"/collections/{name}/documents/doc-0").json["metadata"] == expected
+    for where, total in (({"draft": True}, 0), ({"b.c": 1}, 0), ({"a": 2}, 1), ({"b.d.e": 1}, 1)):
+        assert client.post(f"/collections/{name}/documents/search", json={"where": where}).json["total"] == total
+    assert "draft" not in chroma.get_collection(name, embedding_function=None).get()["metadatas"][0]
+
+
+def test_an_embedding_is_patched(patch, client, filled):
+    name = filled([_document(0), _document(1)])
+    assert patch(name, {"embedding": [-1.0, 0.0]}).status_code == 200
+    found = client.post(f"/collections/{name}/query", json={"query_embedding": [-1, 0], "top_k": 1}).json["results"]
+    assert (found[0]["id"], found[0]["distance"]) == ("doc-0", pytest.approx(0))
+
+
+def test_the_text_index_follows_a_patch(patch, client, filled):
+    name = filled([_document(0)])
+    patch(name, {"text": "zebra"})
+    search = f"/collections/{name}/text-search"
+    assert client.post(search, json={"query": "zebra"}).json["total"] == 1
+    assert client.post(search, json={"query": "text"}).json["total"] == 0
+
+
+def test_null_parts_of_a_patch_are_absent(patch, filled):
+    name = filled([_document(0, page=1)])
+    answer = patch(name, {"text": "new", "metadata": None, "embedding": None, "unknown": 1})
+    assert answer.json == {"id": "doc-0", "text": "new", "metadata": {"page": 1}}
+
+
+def test_a_patch_that_changes_nothing_is_no_new_revision(patch, client, filled):
+    name = filled([_document(0, page=1)])
+    assert patch(name, {"text": "text 0", "metadata": {"page": 1, "nobody": None}}).status_code == 200
+    assert client.get(f"/collections/{name}").json["revision"] == 2
+
+
+@pytest.mark.parametrize(
+    ("body", "details"),
+    [
+        ({}, {"field": "text"}),
+        ({"text": None, "unknown": 1}, {"field": "text"}),
+        ({"text": 7}, {"field": "text"}),
+        ({"metadata": [1]}, {"field": "metadata"}),
+        ({"metadata": "x"}, {"field": "metadata"}),
+        ({"embedding": []}, {"field": "embedding"}),
+        ({"embedding": ["1"]}, {"field": "embedding"}),
+        ({"embedding": [1, 2, 3]}, {"field": "embedding", "expected": 2, "actual": 3}),
+        ({"text": "good", "embedding": [1]}, {"field": "embedding", "expected": 2, "actual": 1}),
+    ],
+)
+def test_a_faulty_patch_is_located_and_changes_nothing(patch, client, filled, unchanged, body, details):
+    name = filled([_document(0)])
+    with unchanged(name):
+        answer = patch(name, body)
+    assert (answer.status_code, answer.json["details"]) == (400, details)
+    assert client.get(f"/collections/{name}/documents/doc-0").json["text"] == "text 0"
+
+
+@pytest.mark.parametrize("body", [[], "x", 7, None])
+def test_a_patch_is_an_object(patch, filled, unchanged, body):
+    name = filled([_document(0)])
+    with unchanged(name):
+        assert patch(name, body).status_code == 400
+
+
+def test_patching_what_is_not_there(patch, filled, unchanged):
+    name = filled()
+    with unchanged(name):
+        answer = patch(name, {"text": "new"}, "nobody")
+    assert (answer.status_code, answer.json["code"]) == (404, "document_not_found")
+    assert answer.json["details"] == {"collection": name, "id": "nobody"}
+
+
+@pytest.mark.parametrize("bare", [False, True])
+def test_deleting_by_ids_counts_what_existed(delete, client, chroma, filled, bare):
+    name = filled([_document(number) for number in range(4)])
+    ids = ["doc-1", "nobody", "doc-3", "doc-1"]
+    answer = delete(name, ids if bare else {"ids": ids})
+    assert (answer.status_code, answer.json) == (
+        200,
+        {"status": "deleted", "collection": name, "count": 2, "revision": 3},
+    )
+    assert _ids(client, name) == ["doc-0", "doc-2"]
+    assert chroma.get_collection(name, embedding_function=None).get()["ids"] == ["doc-0", "doc-2"]
+    nearest = client.post(f"/collections/{name}/query", json={"query_embedding": [1, 3], "top_k": 9}).json["results"]
+    assert {each["id"] for each in nearest} == {"doc-0", "doc-2"}
+
+
+def test_deleting_by_filter(delete, client, filled):
+    name = filled([_document(number, page=number) for number in range(5)])
+    answer = delete(name, {"where": {"page": {"$gte": 2, "$ne": 3}}})
+    assert answer.json["count"] == 2
+    assert _ids(client, name) == ["doc-0", "doc-1", "doc-3"]
+
+
+@pytest.mark.parametrize(
+    "body", [{"ids": []}, [], {"ids": ["nobody"]}, {"where": {"a": 1}}, {"where": {"a": {"$in": []}}}]
+)
+def test_deleting_nothing_is_no_new_revision(delete, filled, unchanged, body):
+    name = filled([_document(0)])
+    with unchanged(name):
+        answer = delete(name, body)
+    assert (answer.status_code, answer.json["count"]) == (200, 0)
+
+
+@pytest.mark.parametrize(
+    ("body", "field", "pointer"),
+    [
+        ({}, "ids", None),
+        ({"ids": None, "where": None}, "ids", None),
+        ({"ids": ["doc-0"], "where": {"page": 1}}, "ids", None),
+        ({"where": {}}, "where", None),
+        ({"where": {"page": {"$like": 1}}}, "where", "/page/$like"),
+        ({"where": [1]}, "where", ""),
+        ({"where": "page"}, "where", ""),
+    ],
+)
+def test_a_faulty_deletion_is_located_and_deletes_nothing(delete, filled, unchanged, body, field, pointer):
+    name = filled([_document(0, page=1)])
+    with unchanged(name):
+        answer = delete(name, body)
+    assert answer.status_code == 400
+    assert answer.json["details"]["field"] == field
+    assert answer.json["details"].get("pointer") == pointer
+
+
+def test_a_deletion_without_a_body_deletes_nothing(client, filled, unchanged):
+    name = filled([_document(0)])
+    with unchanged(name):
+        assert client.delete(f"/collections/{name}/documents").status_code == 400
+
+
+def test_more_ids_than_sql_takes_parameters(delete, client, filled):
+    name = filled([_document(0)])
+    answer = delete(name, [f"nobody-{number}" for number in range(50_000)] + ["doc-0"])
+    assert answer.json["count"] == 1
+    assert _ids(client, name) == []
+
+
+def test_a_document_deleted_and_added_again_goes_last(delete, client, filled):
+    name = filled([_document(0), _document(1)])
+    delete(name, ["doc-0"])
+    client.post(f"/collections/{name}/documents", json={"documents": [_document(0)]})
+    assert _ids(client, name) == ["doc-1", "doc-0"]

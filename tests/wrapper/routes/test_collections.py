@@ -1,0 +1,259 @@
+"""`/collections`: made, listed, described, changed, emptied, deleted."""
+
+import pytest
+
+NESTED = {"title": "Handbook", "stats": {"pages": 12, "parts": [1, {"a": None}]}, "tags": [], "none": None, "half": 0.5}
+
+
+def test_a_new_collection_is_described_in_full(client, collection):
+    answer = client.post("/collections", json={"name": collection})
+    assert answer.status_code == 201
+    assert answer.json == {
+        "status": "created",
+        "name": collection,
+        "metadata": {},
+        "dimension": None,
+        "metric": "cosine",
+        "revision": 1,
+    }
+
+
+@pytest.mark.parametrize("metric", ["cosine", "l2", "ip"])
+def test_the_metric_is_the_engines_too(client, chroma, filled, metric):
+    name = filled(metric=metric)
+    assert client.get(f"/collections/{name}").json["metric"] == metric
+    assert chroma.get_collection(name, embedding_function=None).configuration["hnsw"]["space"] == metric
+
+
+def test_top_level_embedding_fields_win_over_metadata(client, collection):
+    body = {
+        "name": collection,
+        "embedding_provider": "minilm",
+        "embedding_model": {"any": "shape"},
+        "metadata": {"embedding_provider": "loses", "embedding_model": "loses", "kept": 1},
+    }
+    expected = {"embedding_provider": "minilm", "embedding_model": {"any": "shape"}, "kept": 1}
+    assert client.post("/collections", json=body).json["metadata"] == expected
+
+
+def test_null_equals_absent_and_unknown_fields_are_ignored(client, collection):
+    body = {
+        "name": collection,
+        "embedding_provider": None,
+        "embedding_model": None,
+        "metadata": None,
+        "metric": None,
+        "shards": 7,
+    }
+    answer = client.post("/collections", json=body)
+    assert answer.status_code == 201
+    assert (answer.json["metadata"], answer.json["metric"]) == ({}, "cosine")
+
+
+def test_metadata_comes_back_as_it_was_given(client, filled):
+    assert client.get(f"/collections/{filled(metadata=NESTED)}").json["metadata"] == NESTED
+
+
+def test_the_engines_own_keys_are_ignored_on_write(client, chroma, filled):
+    name = filled(metadata={"hnsw:space": "l2", "hnsw:M": "x", "chroma:document": 1, "kept": True}, metric="ip")
+    assert client.get(f"/collections/{name}").json["metadata"] == {"kept": True}
+    assert client.put(f"/collections/{name}/metadata", json={"metadata": {"hnsw:space": "l2"}}).json["metadata"] == {}
+    assert client.patch(f"/collections/{name}/metadata", json={"metadata": {"chroma:x": 1}}).json["metadata"] == {}
+    assert chroma.get_collection(name, embedding_function=None).configuration["hnsw"]["space"] == "ip"
+
+
+@pytest.mark.parametrize("name", ["abc", "a-b_c.d", "A1Z", "1.2.3", "1.2.3.4.5", "a" * 512, "collections", "256.1.1.1"])
+def test_good_names(client, name):
+    assert client.post("/collections", json={"name": name}).status_code == 201
+    assert client.get(f"/collections/{name}").json["name"] == name
+    assert client.delete(f"/collections/{name}").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        None,
+        "",
+        "ab",
+        "a" * 513,
+        "-abc",
+        "abc-",
+        ".abc",
+        "a..b",
+        "a b",
+        "a/b",
+        "ünïcode",
+        "abc\n",
+        "192.168.1.1",
+        7,
+        ["a"],
+    ],
+)
+def test_bad_names(client, name):
+    count = len(client.get("/collections").json["collections"])
+    answer = client.post("/collections", json={"name": name})
+    assert answer.status_code == 400
+    assert (answer.json["code"], answer.json["details"]) == ("invalid_name", {"field": "name"})
+    assert len(client.get("/collections").json["collections"]) == count
+
+
+def test_an_existing_name_is_a_conflict(client, filled, unchanged):
+    name = filled(metadata={"kept": True})
+    with unchanged(name):
+        answer = client.post("/collections", json={"name": name, "metadata": {"other": True}})
+    assert answer.status_code == 409
+    assert (answer.json["code"], answer.json["details"]["field"]) == ("collection_exists", "name")
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"metric": "euclid"}, "metric"),
+        ({"metric": 7}, "metric"),
+        ({"metadata": []}, "metadata"),
+        ({"metadata": "text"}, "metadata"),
+        ({"metadata": {"a": {"b": 1} | {}}, "metric": ["l2"]}, "metric"),
+    ],
+)
+def test_a_faulty_field_is_named_and_nothing_is_made(client, collection, fields, field):
+    answer = client.post("/collections", json={"name": collection, **fields})
+    assert answer.status_code == 400
+    assert answer.json["details"]["field"] == field
+    assert client.get(f"/collections/{collection}").status_code == 404
+
+
+def test_metadata_of_numbers_that_are_not_finite_is_refused(client, collection):
+    body = f'{{"name": "{collection}", "metadata": {{"x": NaN}}}}'
+    answer = client.post("/collections", data=body, content_type="application/json")
+    assert (answer.status_code, answer.json["code"]) == (400, "invalid_json")
+    assert client.get(f"/collections/{collection}").status_code == 404
+
+
+def test_collections_are_listed_by_name_with_their_counts(client, collection):
+    names = [f"{collection}-{end}" for end in ("b", "C", "a", "10", "9")]
+    for number, name in enumerate(names):
+        client.post("/collections", json={"name": name, "metadata": {"number": number}})
+    client.post(f"/collections/{names[0]}/documents", json={"documents": [{"text": "x", "embedding": [1.0, 2.0]}]})
+    mine = [each for each in client.get("/collections").json["collections"] if each["name"].startswith(collection)]
+    assert [each["name"] for each in mine] == sorted(names)
+    by_name = {each["name"]: each for each in mine}
+    assert by_name[names[0]] == {
+        "name": names[0],
+        "count": 1,
+        "metadata": {"number": 0},
+        "dimension": 2,
+        "metric": "cosine",
+        "revision": 2,
+    }
+
+
+@pytest.mark.parametrize("name", ["no-such-collection", "x", "not%20a%20name", "%2e%2e"])
+def test_a_collection_that_is_not_there_is_not_found(client, name):
+    answer = client.get(f"/collections/{name}")
+    assert answer.status_code == 404
+
+
+def test_the_sentence_of_a_missing_collection(client):
+    answer = client.get("/collections/no-such-collection")
+    sentence = "Collection 'no-such-collection' not found"
+    assert answer.json == {
+        "error": sentence,
+        "message": sentence,
+        "detail": sentence,
+        "code": "collection_not_found",
+        "details": {"collection": "no-such-collection"},
+    }
+
+
+def test_put_replaces_all_metadata(client, filled):
+    name = filled(metadata={"old": 1, "both": 1})
+    answer = client.put(f"/collections/{name}/metadata", json={"metadata": {"both": 2, "nested": {"null": None}}})
+    assert answer.json == {
+        "status": "updated",
+        "name": name,
+        "metadata": {"both": 2, "nested": {"null": None}},
+        "merge": False,
+        "revision": 2,
+    }
+    assert client.get(f"/collections/{name}").json["metadata"] == {"both": 2, "nested": {"null": None}}
+
+
+@pytest.mark.parametrize("way", ["put", "patch"])
+def test_merging_is_a_merge_patch(client, filled, way):
+    name = filled(metadata={"old": 1, "both": 1, "deep": {"a": 1, "b": {"c": 2}}, "list": [1, 2]})
+    url = f"/collections/{name}/metadata" + ("?merge=true" if way == "put" else "")
+    patch = {"both": 2, "old": None, "deep": {"b": {"c": None, "d": 3}}, "list": [3], "never there": None}
+    answer = client.open(url, method=way.upper(), json={"metadata": patch})
+    assert answer.json["merge"] is True
+    expected = {"both": 2, "deep": {"a": 1, "b": {"d": 3}}, "list": [3]}
+    assert answer.json["metadata"] == expected
+    assert client.get(f"/collections/{name}").json["metadata"] == expected
+
+
+def test_merging_cannot_nest_metadata_deeper_than_allowed(client, filled, unchanged):
+    deep = {}
+    for _ in range(40):
+        deep = {"a": deep}
+    name = filled(metadata={"kept": True})
+    with unchanged(name):
+        for answer in (
+            client.put(f"/collections/{name}/metadata", json={"metadata": deep}),
+            client.patch(f"/collections/{name}/metadata", json={"metadata": deep}),
+        ):
+            assert answer.status_code == 400
+            assert answer.json["details"] == {"field": "metadata", "limit": 32}
+
+
+@pytest.mark.parametrize("merge", ["false", "0", "False"])
+def test_merge_false_replaces(client, filled, merge):
+    name = filled(metadata={"old": 1})
+    answer = client.put(f"/collections/{name}/metadata?merge={merge}", json={"metadata": {"new": 1}})
+    assert answer.json["metadata"] == {"new": 1}
+
+
+@pytest.mark.parametrize(
+    ("query", "body", "field"),
+    [
+        ("", {}, "metadata"),
+        ("", {"metadata": None}, "metadata"),
+        ("", {"metadata": [1]}, "metadata"),
+        ("", {"metadata": "x"}, "metadata"),
+        ("?merge=maybe", {"metadata": {}}, "merge"),
+    ],
+)
+def test_a_faulty_metadata_update_changes_nothing(client, filled, unchanged, query, body, field):
+    name = filled(metadata={"kept": True})
+    with unchanged(name):
+        answer = client.put(f"/collections/{name}/metadata{query}", json=body)
+    assert answer.status_code == 400
+    assert answer.json["details"]["field"] == field
+
+
+def test_a_deleted_collection_is_gone_and_its_name_is_free(client, chroma, filled):
+    name = filled([{"id": "a", "text": "x", "embedding": [1.0, 2.0]}])
+    answer = client.delete(f"/collections/{name}")
+    assert (answer.status_code, answer.json) == (200, {"status": "deleted", "name": name})
+    assert client.get(f"/collections/{name}").status_code == 404
+    assert client.delete(f"/collections/{name}").status_code == 404
+    assert name not in [each.name for each in chroma.list_collections()]
+    assert filled([{"id": "a", "text": "x", "embedding": [1.0, 2.0, 3.0]}], metric="l2") == name
+    assert client.get(f"/collections/{name}").json["count"] == 1
+
+
+def test_emptying_keeps_metadata_and_forgets_the_dimension(client, filled):
+    documents = [{"text": "x", "embedding": [1.0, 2.0]} for _ in range(3)]
+    name = filled(documents, metadata={"kept": True}, metric="l2")
+    answer = client.delete(f"/collections/{name}/documents/all")
+    assert answer.status_code == 200
+    assert answer.json == {"status": "emptied", "collection": name, "count_deleted": 3, "revision": 3}
+    assert client.get(f"/collections/{name}").json == {
+        "name": name,
+        "count": 0,
+        "metadata": {"kept": True},
+        "dimension": None,
+        "metric": "l2",
+        "revision": 3,
+    }
+    assert client.get(f"/collections/{name}/documents").json["total"] == 0
+    assert client.get(f"/collections/{name}/metadata-values?field=a").json["values"] == []
+    assert client.post(f"/collections/{name}/text-search", json={"query": "x"}).json["total"] == 0

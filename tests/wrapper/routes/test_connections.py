@@ -1,0 +1,104 @@
+"""Over a real server: connections survive every error, large bodies and long lines are answered, not reset."""
+
+import gzip
+import json
+import socket
+
+import pytest
+
+from tests.support.contract import Contract
+
+DOCUMENT = {"id": "a", "text": "one", "embedding": [1.0, 0.0]}
+LIMIT_BYTES = 8 << 20
+
+
+@pytest.fixture
+def connection(live):
+    with live.one_connection() as connection:
+        yield connection
+
+
+@pytest.fixture
+def name(connection, collection):
+    connection.ask("POST", "/collections", {"name": collection})
+    connection.ask("POST", f"/collections/{collection}/documents", {"documents": [DOCUMENT]})
+    return collection
+
+
+def test_one_connection_survives_every_error(connection, name):
+    url = f"/collections/{name}"
+    shown = connection.ask("GET", url)
+    json_headers = {"Content_Type": "application/json"}
+    zipped = {**json_headers, "Content_Encoding": "gzip"}
+    for status, method, path, body, headers in [
+        (400, "POST", "/collections", b"{" * 100_000, json_headers),
+        (400, "POST", "/collections", {"name": ""}, {}),
+        (400, "POST", f"{url}/documents", {"documents": [{"text": "x"}] * 10_000}, {}),
+        (400, "POST", f"{url}/documents", b"no gzip" * 10_000, zipped),
+        (400, "POST", f"{url}/documents", b"{\n" * 1_000, {"Content_Type": "application/x-ndjson"}),
+        (400, "POST", f"{url}/query", {"query_embedding": []}, {}),
+        (404, "GET", "/no-such-route", b"x" * 300_000, {}),
+        (404, "POST", "/collections/nowhere/documents", b"x" * 300_000, {"Content_Type": "application/x-ndjson"}),
+        (404, "POST", "/collections/nowhere/query", {"query_embedding": [1.0] * 10_000}, {}),
+        (405, "PATCH", "/health", b"x" * 300_000, {}),
+        (409, "POST", "/collections", {"name": name, "metadata": {"x": "y" * 100_000}}, {}),
+        (412, "PUT", f"{url}/metadata", {"metadata": {}}, {"If_Match": '"other"'}),
+        (413, "POST", f"{url}/documents", b" " * (LIMIT_BYTES + 1), json_headers),
+        (413, "POST", "/collections", b" " * (3 * LIMIT_BYTES), json_headers),
+        (413, "POST", f"{url}/documents", gzip.compress(b" " * (3 * LIMIT_BYTES)), zipped),
+        (413, "POST", f"{url}/documents", b"x" * (2 * LIMIT_BYTES), {"Content_Type": "application/x-ndjson"}),
+        (414, "GET", f"{url}/documents?where={'x' * 40_000}", None, {}),
+        (414, "POST", f"{url}/query?x={'x' * 200_000}", {"query_embedding": [1, 0]}, {}),
+        (415, "POST", "/collections", b"x" * 300_000, {"Content_Type": "text/plain"}),
+    ]:
+        answer = connection.ask(method, path, body, **headers)
+        assert answer.status == status, (method, path, answer)
+        assert answer.headers.get("Connection", "keep-alive").lower() == "keep-alive"
+        assert answer.json["message"]
+    assert connection.ask("GET", url).json == shown.json
+
+
+def test_chunked_bodies_are_read_and_refused_alike(connection, name):
+    url = f"/collections/{name}/documents"
+    body = json.dumps({"documents": [{**DOCUMENT, "id": "chunked"}]}).encode()
+    chunks = iter([body[:10], body[10:]])
+    assert connection.ask("POST", url, chunks, Content_Type="application/json").status == 201
+    too_much = (b" " * (1 << 20) for _ in range(10))
+    answer = connection.ask("POST", url, too_much, Content_Type="application/json")
+    assert (answer.status, answer.json["details"]["limit_bytes"]) == (413, LIMIT_BYTES)
+    assert connection.ask("GET", f"/collections/{name}").json["count"] == 2
+
+
+def test_a_body_of_just_the_limit_is_read(connection, name):
+    body = json.dumps({"documents": [{**DOCUMENT, "id": "large"}]}).encode()
+    answer = connection.ask(
+        "POST", f"/collections/{name}/documents", body.ljust(LIMIT_BYTES), Content_Type="application/json"
+    )
+    assert answer.status == 201
+
+
+def test_a_gzip_bomb_is_refused_before_it_is_unpacked(connection, name):
+    bomb = gzip.compress(b" " * (300 << 20), compresslevel=1)
+    answer = connection.ask(
+        "POST", f"/collections/{name}/documents", bomb, Content_Type="application/json", Content_Encoding="gzip"
+    )
+    assert answer.status == 413
+
+
+def test_a_client_that_goes_away_within_its_body_stores_nothing(live, connection, name):
+    shown = connection.ask("GET", f"/collections/{name}").json
+    with socket.create_connection(("127.0.0.1", live.port)) as gone:
+        head = f"POST /collections/{name}/documents HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        gone.sendall(f"{head}Content-Length: 1000\r\n\r\n".encode() + b'{"documents": [{"id": "half"')
+    assert connection.ask("GET", f"/collections/{name}").json == shown
+
+
+def test_the_live_service_describes_itself(connection):
+    assert connection.ask("GET", "/openapi.json").json == Contract.load().document
+
+
+def test_six_thousand_documents_and_a_thousand_large_ones(connection, name, live):
+    documents = [{"id": f"doc-{number}", "text": "x", "embedding": [1.0, float(number)]} for number in range(6_000)]
+    answer = connection.ask("POST", f"/collections/{name}/documents", {"documents": documents})
+    assert (answer.status, answer.json["count"]) == (201, 6_000)
+    assert connection.ask("GET", f"/collections/{name}/documents/count").json["count"] == 6_001

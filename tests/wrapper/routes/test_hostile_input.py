@@ -1,0 +1,235 @@
+"""Every field of every body, and every argument, with every wrong type: never a 5xx, nothing stored in part."""
+
+import json
+
+import pytest
+
+DOCUMENT = {"id": "a", "text": "one", "metadata": {"page": 1}, "embedding": [1.0, 0.0]}
+VALUES = {
+    "null": None,
+    "true": True,
+    "zero": 0,
+    "minus one": -1,
+    "half": 0.5,
+    "huge": 10**18,
+    "huge float": 1e308,
+    "empty string": "",
+    "string": "text",
+    "minus signs": "--5",
+    "surrogates": "\U0010ffff\u0000",
+    "long string": "x" * 70_000,
+    "empty list": [],
+    "list of null": [None],
+    "list of numbers": [1, 2],
+    "list of strings": ["a", ""],
+    "list of lists": [[[]]],
+    "empty object": {},
+    "object": {"a": 1},
+    "object with an empty key": {"": {"": None}},
+    "operators": {"$gt": 1},
+    "logical": {"$and": [{"$or": [{}]}]},
+}
+deep_list, deep_object = [], {}
+for _ in range(500):
+    deep_list, deep_object = [deep_list], {"a": deep_object}
+VALUES |= {"deep list": deep_list, "deep object": deep_object}
+
+BODIES = {
+    "create": (
+        "POST",
+        "/collections",
+        {"name": "NEW", "embedding_provider": "x", "embedding_model": "x", "metadata": {}, "metric": "l2"},
+    ),
+    "replace metadata": ("PUT", "/collections/NAME/metadata", {"metadata": {"x": 1}}),
+    "merge metadata": ("PATCH", "/collections/NAME/metadata", {"metadata": {"x": 1}}),
+    "add": ("POST", "/collections/NAME/documents", {"documents": [DOCUMENT]}),
+    "patch": ("PATCH", "/collections/NAME/documents/a", {"text": "x", "metadata": {"x": 1}, "embedding": [1, 0]}),
+    "delete ids": ("DELETE", "/collections/NAME/documents", {"ids": ["nobody"]}),
+    "delete where": ("DELETE", "/collections/NAME/documents", {"where": {"nothing": 1}}),
+    "search": (
+        "POST",
+        "/collections/NAME/documents/search",
+        {
+            "where": {},
+            "ids": ["a"],
+            "limit": 1,
+            "offset": 0,
+            "order_by": "page",
+            "cursor": None,
+            "include": "embedding",
+        },
+    ),
+    "query": (
+        "POST",
+        "/query",
+        {
+            "collection": "NAME",
+            "query_embedding": [1, 0],
+            "query": "x",
+            "top_k": 1,
+            "where": {},
+            "max_distance": 1,
+            "include": ["embedding"],
+            "gather": {"by": "page"},
+        },
+    ),
+    "gather ids": ("POST", "/collections/NAME/gather", {"ids": ["a"], "by": "page", "order_by": "page", "limit": 1}),
+    "gather where": ("POST", "/collections/NAME/gather", {"where": {"page": 1}, "by": "page"}),
+    "text-search": ("POST", "/collections/NAME/text-search", {"query": "one", "where": {}, "top_k": 1}),
+}
+FIELDS = [(kind, field) for kind, (_, _, body) in BODIES.items() for field in body]
+
+
+def _fill_in(value, name):
+    if isinstance(value, dict):
+        return {key: _fill_in(inner, name) for key, inner in value.items()}
+    return value.replace("NAME", name).replace("NEW", f"{name}-new") if isinstance(value, str) else value
+
+
+def _ask(client, method, url, body):
+    """The answer, which must not be a 5xx; a refused write leaves the collection as it was."""
+    collection = url.partition("/collections/")[2].partition("/")[0]
+    before = client.get(f"/collections/{collection}").json if collection else None
+    # orjson, the test client's writer, does not go as deep as a hostile client.
+    answer = client.open(url, method=method, data=json.dumps(body), content_type="application/json")
+    assert answer.status_code < 500, answer.json
+    if answer.status_code >= 400:
+        assert answer.json["code"] != "internal_error"
+        if before is not None:
+            assert client.get(f"/collections/{collection}").json == before
+    return answer
+
+
+@pytest.mark.parametrize(("kind", "field"), FIELDS, ids=[f"{kind}.{field}" for kind, field in FIELDS])
+def test_no_value_of_a_field_is_a_defect(client, filled, kind, field):
+    name = filled([DOCUMENT])
+    method, url, body = (
+        _fill_in(BODIES[kind][0], name),
+        _fill_in(BODIES[kind][1], name),
+        _fill_in(BODIES[kind][2], name),
+    )
+    for value in VALUES.values():
+        answer = _ask(client, method, url, {**body, field: value})
+        if answer.status_code == 400 and "details" in answer.json:
+            assert answer.json["details"], (value, answer.json)
+        if kind == "create" and answer.status_code == 201:
+            client.delete(f"/collections/{answer.json['name']}")
+    _ask(client, method, url, {key: inner for key, inner in body.items() if key != field})
+
+
+@pytest.mark.parametrize("kind", BODIES)
+def test_no_value_as_a_whole_body_is_a_defect(client, filled, kind):
+    name = filled([DOCUMENT])
+    method, url, _ = BODIES[kind]
+    for value in VALUES.values():
+        _ask(client, method, _fill_in(url, name), value)
+
+
+@pytest.mark.parametrize("field", [*DOCUMENT, "unknown"])
+def test_no_value_in_a_document_is_a_defect(client, filled, field):
+    name = filled([DOCUMENT])
+    url = f"/collections/{name}/documents"
+    for value in VALUES.values():
+        answer = _ask(client, "POST", url, {"documents": [DOCUMENT, {**DOCUMENT, "id": "b", field: value}]})
+        if answer.status_code == 400:
+            assert (answer.json["details"]["field"], answer.json["details"]["index"]) == (field, 1)
+        client.delete(url, json={"where": {"nothing": {"$exists": False}}})
+        client.post(url, json={"documents": [DOCUMENT]})
+
+
+@pytest.mark.parametrize("field", ["by", "order_by", "limit", "unknown"])
+def test_no_value_in_a_gather_is_a_defect(client, filled, field):
+    name = filled([DOCUMENT])
+    for value in VALUES.values():
+        gather = {"by": "page", "order_by": ["page"], "limit": 5, field: value}
+        _ask(client, "POST", f"/collections/{name}/query", {"query_embedding": [1, 0], "gather": gather})
+
+
+OPERATORS = ["$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin", "$exists", "$contains", "$not_contains", "$not"]
+
+
+@pytest.mark.parametrize("operator", [*OPERATORS, "$and", "$or", "$nor", ""])
+def test_no_operand_is_a_defect(client, filled, operator):
+    name = filled([DOCUMENT])
+    for value in VALUES.values():
+        for where in ({"page": {operator: value}}, {operator: value}, {"$not": {"a.b": {operator: value}}}):
+            _ask(client, "POST", f"/collections/{name}/documents/search", {"where": where})
+            _ask(client, "POST", f"/collections/{name}/query", {"query_embedding": [1, 0], "where": where})
+
+
+ARGUMENTS = [
+    ("GET", "documents", ["where", "limit", "offset", "order_by", "cursor", "include"]),
+    ("GET", "documents/a", ["include"]),
+    ("GET", "documents/count", ["where"]),
+    ("GET", "metadata-values", ["field"]),
+    ("GET", "facets", ["fields", "where", "limit"]),
+    ("POST", "documents", ["on_conflict", "replace_where"]),
+    ("PUT", "metadata", ["merge"]),
+]
+TEXTS = [
+    "",
+    " ",
+    "x",
+    "--5",
+    "-0",
+    "1e9",
+    "99999999999999999999999",
+    "٣",
+    "null",
+    "true",
+    "[]",
+    "{}",
+    "[[[",
+    '"x"',
+    "{" * 2_000,
+    "[" * 8_000,
+    '{"a":{"$in":[1]}}',
+    "\x00",
+    "\U0010ffff",
+    "'; DROP TABLE documents; --",
+    ",",
+    "-",
+    "a,-b,,c",
+    "%",
+    "../..",
+]
+
+
+@pytest.mark.parametrize(("method", "route", "arguments"), ARGUMENTS, ids=[route for _, route, _ in ARGUMENTS])
+def test_no_text_as_an_argument_is_a_defect(client, filled, method, route, arguments):
+    name = filled([DOCUMENT])
+    body = None if method == "GET" else {"documents": [DOCUMENT], "metadata": {"x": 1}}
+    for argument in arguments:
+        for text in TEXTS:
+            others = {"field": "page", "fields": "page"} if argument not in ("field", "fields") else {}
+            answer = client.open(
+                f"/collections/{name}/{route}", method=method, json=body, query_string={**others, argument: text}
+            )
+            assert answer.status_code < 500, (argument, text, answer.json)
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["%FF=%FE", "where=%FF", "limit=1&limit=x", "where={}&where=x", "=&&=", "%00=%00", "limit[]=1", "a" * 30_000],
+)
+def test_odd_query_strings_are_no_defect(client, filled, query):
+    assert client.get(f"/collections/{filled([DOCUMENT])}/documents?{query}").status_code < 500
+
+
+@pytest.mark.parametrize("header", ["If-Match", "If-None-Match", "Idempotency-Key", "X-Request-ID", "Origin", "Accept"])
+@pytest.mark.parametrize("text", ["", '"', '"""', "W/", ",,,", "*, *", "x" * 5_000, "é", "null", 'W/W/"1"'])
+def test_odd_headers_are_no_defect(client, filled, header, text):
+    name = filled([DOCUMENT])
+    for method, route in (("GET", "documents"), ("POST", "documents")):
+        answer = client.open(
+            f"/collections/{name}/{route}", method=method, json={"documents": [DOCUMENT]}, headers={header: text}
+        )
+        assert answer.status_code < 500
+
+
+@pytest.mark.parametrize(
+    "segment", ["%00", "%FF", "%F4%8F%BF%BF", "..", ".", "%2e%2e", "a" * 3_000, "%25", "*", "'", "{name}"]
+)
+def test_odd_names_in_paths_are_not_found(client, segment):
+    for route in ("", "/documents", "/documents/count", "/documents/x", "/facets?fields=a"):
+        assert client.get(f"/collections/{segment}{route}").status_code == 404

@@ -1,0 +1,143 @@
+"""A write with an `Idempotency-Key` is done once; the repeat gets the first answer."""
+
+import threading
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+DOCUMENTS = [
+    {"id": "a", "text": "one", "metadata": {"page": 1}, "embedding": [1.0, 0.0]},
+    {"id": "b", "text": "two", "metadata": {"page": 2}, "embedding": [0.0, 1.0]},
+]
+
+WRITES = {
+    "add": ("POST", "/documents", {"documents": [{"text": "made id", "embedding": [0.5, 0.5]}]}),
+    "replace metadata": ("PUT", "/metadata", {"metadata": {"language": "en"}}),
+    "merge metadata": ("PATCH", "/metadata", {"metadata": {"language": "en"}}),
+    "patch": ("PATCH", "/documents/a", {"text": "patched"}),
+    "delete by ids": ("DELETE", "/documents", {"ids": ["a"]}),
+    "delete by filter": ("DELETE", "/documents", {"where": {"page": 2}}),
+    "empty": ("DELETE", "/documents/all", None),
+    "delete the collection": ("DELETE", "", None),
+}
+
+
+@pytest.fixture
+def key():
+    return str(uuid.uuid4())
+
+
+@pytest.mark.parametrize(("method", "route", "body"), WRITES.values(), ids=WRITES)
+def test_the_repeat_gets_the_first_answer(client, filled, key, method, route, body):
+    url = f"/collections/{filled(DOCUMENTS)}{route}"
+    first = client.open(url, method=method, json=body, headers={"Idempotency-Key": key})
+    shown = client.get(url.removesuffix(route)).json
+    again = client.open(url, method=method, json=body, headers={"Idempotency-Key": key})
+    assert first.status_code in (200, 201)
+    assert (again.status_code, again.json) == (first.status_code, first.json)
+    assert client.get(url.removesuffix(route)).json == shown
+
+
+def test_creating_a_collection_again_with_the_key_is_no_conflict(client, collection, key):
+    body, headers = {"name": collection}, {"Idempotency-Key": key}
+    first, again = (client.post("/collections", json=body, headers=headers) for _ in range(2))
+    assert (again.status_code, again.json) == (first.status_code, first.json) == (201, first.json)
+    assert client.post("/collections", json=body).status_code == 409
+
+
+def test_a_repeat_after_other_writes_still_gets_the_first_answer_and_changes_nothing(client, filled, key, unchanged):
+    name = filled()
+    url, headers = f"/collections/{name}/documents", {"Idempotency-Key": key}
+    first = client.post(url, json={"documents": DOCUMENTS}, headers=headers)
+    client.delete(url, json={"ids": ["a"]})
+    with unchanged(name):
+        again = client.post(url, json={"documents": DOCUMENTS}, headers=headers)
+    assert again.json == first.json
+
+
+@pytest.mark.parametrize("other", ["body", "path", "query string", "method"])
+def test_the_key_with_another_request_is_a_conflict(client, filled, key, unchanged, other):
+    name = filled(DOCUMENTS)
+    headers = {"Idempotency-Key": key}
+    patch = {"metadata": {"language": "en"}}
+    assert client.put(f"/collections/{name}/metadata", json=patch, headers=headers).status_code == 200
+    with unchanged(name):
+        answer = {
+            "body": lambda: client.put(f"/collections/{name}/metadata", json={"metadata": {}}, headers=headers),
+            "path": lambda: client.patch(f"/collections/{name}/documents/a", json=patch, headers=headers),
+            "query string": lambda: client.put(f"/collections/{name}/metadata?merge=true", json=patch, headers=headers),
+            "method": lambda: client.patch(f"/collections/{name}/metadata", json=patch, headers=headers),
+        }[other]()
+    assert answer.status_code == 409
+    assert answer.json["code"] == "idempotency_key_reused"
+    assert answer.json["details"] == {"field": "Idempotency-Key"}
+
+
+def test_a_refused_write_leaves_its_key_free(client, filled, key):
+    name = filled()
+    url, headers = f"/collections/{name}/documents", {"Idempotency-Key": key}
+    assert client.post(url, json={"documents": [{"text": "x"}]}, headers=headers).status_code == 400
+    assert client.post(url, json={"documents": DOCUMENTS}, headers=headers).status_code == 201
+
+
+@pytest.mark.parametrize("key", ["", "k" * 256])
+def test_a_key_that_is_empty_or_too_long_is_refused(client, filled, unchanged, key):
+    name = filled()
+    with unchanged(name):
+        answer = client.post(
+            f"/collections/{name}/documents", json={"documents": DOCUMENTS}, headers={"Idempotency-Key": key}
+        )
+    assert answer.status_code == 400
+    assert answer.json["details"]["field"] == "Idempotency-Key"
+
+
+def test_concurrent_repeats_are_one_write(app, filled, key):
+    name = filled()
+    together = threading.Barrier(8)
+
+    def add(_):
+        client = app.test_client()
+        together.wait()
+        return client.post(
+            f"/collections/{name}/documents",
+            json={"documents": [{"text": "made id", "embedding": [1.0, 0.0]}]},
+            headers={"Idempotency-Key": key},
+        )
+
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(add, range(8)))
+    assert {answer.status_code for answer in answers} == {201}
+    assert all(answer.json == answers[0].json for answer in answers)
+    assert app.test_client().get(f"/collections/{name}").json["count"] == 1
+
+
+@pytest.mark.parametrize("lines", [2, 1_200])
+def test_a_repeated_stream_stores_its_lines_once_under_the_same_ids(client, filled, key, lines):
+    name = filled()
+    body = "".join(f'{{"text": "line {number}", "embedding": [1, {number}]}}\n' for number in range(lines))
+    answers = [
+        client.post(
+            f"/collections/{name}/documents",
+            data=body,
+            content_type="application/x-ndjson",
+            headers={"Idempotency-Key": key},
+        )
+        for _ in range(2)
+    ]
+    assert [answer.status_code for answer in answers] == [201, 201]
+    assert answers[0].json == answers[1].json
+    assert client.get(f"/collections/{name}").json["count"] == lines
+
+
+def test_a_repeated_stream_leaves_alone_what_was_written_since(client, filled, key, unchanged):
+    name = filled(DOCUMENTS)
+    url, headers = f"/collections/{name}/documents", {"Idempotency-Key": key}
+    line = '{"id": "a", "text": "streamed", "embedding": [1, 0]}'
+    first = client.post(url, data=line, content_type="application/x-ndjson", headers=headers)
+    client.patch(f"{url}/a", json={"text": "somebody else's"})
+    with unchanged(name):
+        again = client.post(url, data=line, content_type="application/x-ndjson", headers=headers)
+        other = client.post(url, data=f"{line}\n{line}", content_type="application/x-ndjson", headers=headers)
+    assert again.json == first.json
+    assert (other.status_code, other.json["code"]) == (409, "idempotency_key_reused")

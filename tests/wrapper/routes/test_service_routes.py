@@ -1,0 +1,213 @@
+"""The service about itself: health, metrics, its description, the pages; what holds for every answer."""
+
+import re
+from urllib.parse import urljoin
+
+import pytest
+
+from tests.conftest import ORIGIN
+from tests.support.contract import METHODS, Contract
+
+
+def test_health(client, filled):
+    filled()
+    answer = client.get("/health").json
+    assert answer["status"] == "healthy"
+    assert answer["service"] == "rag-wrapper"
+    assert re.fullmatch(r"\d+\.\d+\.\d+.*", answer["version"])
+    assert answer["collections_count"] == len(client.get("/collections").json["collections"])
+    assert answer["engine"]["status"] == "ready"
+    assert answer["engine"]["mode"] == "child"
+    assert answer["catalog"] == {"status": "healthy"}
+    assert answer["disk"]["free_mb"] > answer["disk"]["floor_mb"]
+    assert answer["index_lag"] == 0
+
+
+@pytest.mark.parametrize(("path", "status"), [("/ready", "ready"), ("/live", "alive")])
+def test_ready_and_live(client, path, status):
+    answer = client.get(path)
+    assert (answer.status_code, answer.json) == (200, {"status": status})
+
+
+def test_metrics_count_requests_and_show_states(client, filled):
+    name = filled([{"text": "x", "embedding": [1.0, 0.0]}])
+    before = _metrics(client)
+    for _ in range(3):
+        client.post(f"/collections/{name}/query", json={"query_embedding": [1, 0]})
+    client.get("/no-such-route")
+    after = _metrics(client)
+    queries = 'rag_request_duration_seconds_count{method="POST",route="/collections/<name>/query",status="200"}'
+    assert after[queries] - before.get(queries, 0) == 3
+    assert after['rag_query_plans_total{plan="index"}'] - before.get('rag_query_plans_total{plan="index"}', 0) >= 3
+    assert after["rag_engine_up"] == 1
+    assert after["rag_index_lag"] == 0
+    assert after["rag_collections"] >= 1
+    assert after["rag_documents"] >= 1
+    assert after["rag_disk_free_megabytes"] > 0
+    assert not any("no-such-route" in name for name in after)
+
+
+def _metrics(client):
+    answer = client.get("/metrics")
+    assert answer.status_code == 200
+    assert answer.mimetype == "text/plain"
+    lines = (line.rpartition(" ") for line in answer.text.splitlines() if not line.startswith("#"))
+    return {name: float(value) for name, _, value in lines}
+
+
+def test_metrics_of_the_live_service(live, session):
+    assert "rag_request_duration_seconds_count" in session.get(f"{live.url}/metrics").text
+
+
+def test_the_description_is_the_file(client):
+    answer = client.get("/openapi.json")
+    assert answer.json == Contract.load().document
+
+
+def test_served_routes_and_described_routes_are_equal(app):
+    served = {
+        (re.sub(r"<(?:[^:<>]+:)?([^<>]+)>", r"{\1}", rule.rule).replace("{document_id}", "{id}"), method)
+        for rule in app.url_map.iter_rules()
+        for method in rule.methods & METHODS - {"HEAD", "OPTIONS"}
+    }
+    assert served == Contract.load().described()
+
+
+def test_about(client):
+    answer = client.get("/").json
+    assert (answer["service"], answer["docs"], answer["openapi"]) == ("rag-wrapper", "/docs", "/openapi.json")
+
+
+def test_the_documentation_needs_no_other_host(client):
+    page = client.get("/docs")
+    assert page.status_code == 200
+    references = re.findall(r"""(?:src|href|url)\s*[=:]\s*["']([^"']+)["']""", page.text)
+    assert len(references) >= 4
+    for reference in references:
+        assert not re.match(r"(?:[a-z]+:)?//", reference)
+        assert client.get(urljoin("/docs", reference), buffered=True).status_code == 200
+    assert "http://" not in page.text
+    assert "https://" not in page.text
+
+
+@pytest.mark.parametrize(
+    ("file", "mimetype"),
+    [
+        ("swagger-ui.css", "text/css"),
+        ("swagger-ui-bundle.js", "text/javascript"),
+        ("swagger.svg", "image/svg+xml"),
+    ],
+)
+def test_assets_are_served_and_cached(client, file, mimetype):
+    answer = client.get(f"/docs/assets/{file}", buffered=True)
+    assert (answer.status_code, answer.mimetype) == (200, mimetype)
+    assert len(answer.data) > 100
+    again = client.get(f"/docs/assets/{file}", headers={"If-None-Match": answer.headers["ETag"]}, buffered=True)
+    assert again.status_code == 304
+    assert "max-age" in answer.headers["Cache-Control"]
+
+
+def test_assets_load_nothing_from_another_host(client):
+    styles = client.get("/docs/assets/swagger-ui.css", buffered=True).text
+    assert not re.findall(r"@import|url\(\s*['\"]?(?:https?:)?//", styles)
+
+
+@pytest.mark.parametrize("file", ["index.html", "..", "%2e%2e%2fswagger.html", "swagger-ui.css.map"])
+def test_other_assets_are_not_there(client, file):
+    assert client.get(f"/docs/assets/{file}").status_code == 404
+
+
+@pytest.mark.parametrize(
+    "path", ["/no-such-route", "/collections/", "/collections/a/b", "/documents", "/collections//documents", "/health/"]
+)
+def test_an_unknown_route_answers_the_error_body(client, path):
+    answer = client.get(path)
+    sentence = f"No such route: GET {path}"
+    assert answer.status_code == 404
+    assert answer.json == {
+        "error": sentence,
+        "message": sentence,
+        "detail": sentence,
+        "code": "route_not_found",
+        "details": {},
+    }
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("PUT", "/collections", ["GET", "HEAD", "OPTIONS", "POST"]),
+        ("POST", "/collections/abc", ["DELETE", "GET", "HEAD", "OPTIONS"]),
+        ("GET", "/collections/abc/metadata", ["OPTIONS", "PATCH", "PUT"]),
+        ("PATCH", "/collections/abc/documents", ["DELETE", "GET", "HEAD", "OPTIONS", "POST"]),
+        ("GET", "/collections/abc/documents/search", ["OPTIONS", "POST"]),
+        ("GET", "/collections/abc/documents/all", ["DELETE", "OPTIONS"]),
+        ("DELETE", "/collections/abc/documents/doc-1", ["GET", "HEAD", "OPTIONS", "PATCH"]),
+        ("GET", "/collections/abc/gather", ["OPTIONS", "POST"]),
+        ("DELETE", "/query", ["GET", "HEAD", "OPTIONS", "POST"]),
+        ("POST", "/health", ["GET", "HEAD", "OPTIONS"]),
+    ],
+)
+def test_a_method_that_a_route_lacks(client, method, path, allowed):
+    answer = client.open(path, method=method)
+    assert answer.status_code == 405
+    assert answer.json["code"] == "method_not_allowed"
+    assert sorted(answer.json["details"]["allowed"]) == sorted(answer.headers["Allow"].split(", ")) == allowed
+
+
+@pytest.mark.parametrize("path", ["/health", "/collections", "/docs", "/metrics", "/openapi.json"])
+def test_head_answers_like_get_without_a_body(client, path):
+    answer = client.head(path)
+    assert (answer.status_code, answer.data) == (200, b"")
+
+
+def test_options_names_the_methods(client):
+    answer = client.options("/collections/abc")
+    assert set(answer.headers["Allow"].split(", ")) == {"GET", "HEAD", "DELETE", "OPTIONS"}
+
+
+def test_every_answer_carries_a_request_id(client):
+    given = "the-clients-own-id"
+    for path in ("/health", "/no-such-route", "/collections/nowhere", "/docs"):
+        assert client.get(path, headers={"X-Request-ID": given}).headers["X-Request-ID"] == given
+        made = [client.get(path).headers["X-Request-ID"] for _ in range(2)]
+        assert made[0] != made[1]
+        assert re.fullmatch(r"[0-9a-f]{32}", made[0])
+
+
+@pytest.mark.parametrize("given", ["", "x" * 129, "sp\täce", "a\x7fb"])
+def test_a_request_id_that_could_confuse_a_log_is_replaced(client, given):
+    assert client.get("/live", headers={"X-Request-ID": given}).headers["X-Request-ID"] != given
+
+
+def test_an_allowed_origin_may_read_answers_errors_too(client):
+    for path in ("/health", "/collections/nowhere", "/no-such-route"):
+        answer = client.get(path, headers={"Origin": ORIGIN})
+        assert answer.headers["Access-Control-Allow-Origin"] == ORIGIN
+        assert "ETag" in answer.headers["Access-Control-Expose-Headers"]
+
+
+def test_another_origin_may_not(client):
+    for origin in ("https://elsewhere.example", "null", f"{ORIGIN}.evil.example", ORIGIN.replace("https", "http")):
+        answer = client.get("/health", headers={"Origin": origin})
+        assert answer.headers.get("Access-Control-Allow-Origin") in (None, ORIGIN)
+        assert answer.headers.get("Access-Control-Allow-Origin") != origin
+
+
+def test_a_preflight(client):
+    asked = {
+        "Origin": ORIGIN,
+        "Access-Control-Request-Method": "PATCH",
+        "Access-Control-Request-Headers": "content-type, if-match, idempotency-key",
+    }
+    answer = client.options("/collections/abc/metadata", headers=asked)
+    assert answer.status_code in (200, 204)
+    assert answer.headers["Access-Control-Allow-Origin"] == ORIGIN
+    assert "PATCH" in answer.headers["Access-Control-Allow-Methods"]
+    allowed = answer.headers["Access-Control-Allow-Headers"].lower()
+    assert all(name in allowed for name in ("content-type", "if-match", "idempotency-key"))
+
+
+def test_without_a_list_no_origin_is_allowed(live, session):
+    answer = session.get(f"{live.url}/health", headers={"Origin": ORIGIN})
+    assert "Access-Control-Allow-Origin" not in answer.headers

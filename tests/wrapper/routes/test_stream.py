@@ -1,0 +1,191 @@
+"""`POST documents` as NDJSON: good lines are kept, bad lines are reported by their number."""
+
+import gzip
+import json
+
+import pytest
+
+
+def _line(number, **fields):
+    return json.dumps({"id": f"doc-{number}", "text": f"text {number}", "embedding": [1.0, float(number)], **fields})
+
+
+@pytest.fixture
+def stream(client):
+    def stream(name, lines, *, headers=None, **arguments):
+        body = lines if isinstance(lines, bytes) else "\n".join(lines).encode()
+        return client.post(
+            f"/collections/{name}/documents",
+            data=body,
+            content_type="application/x-ndjson",
+            headers=headers,
+            query_string=arguments,
+        )
+
+    return stream
+
+
+def _ids(client, name):
+    return {each["id"] for each in client.get(f"/collections/{name}/documents?limit=1000").json["documents"]}
+
+
+def test_good_lines_are_stored(stream, client, chroma, filled):
+    name = filled()
+    answer = stream(name, [_line(0), _line(1, metadata={"page": 1})])
+    assert answer.status_code == 201
+    assert answer.json == {
+        "status": "added",
+        "collection": name,
+        "count": 2,
+        "ids": ["doc-0", "doc-1"],
+        "created": 2,
+        "updated": 0,
+        "unchanged": 0,
+        "indexed": True,
+        "revision": 2,
+        "errors": [],
+        "errors_total": 0,
+    }
+    assert _ids(client, name) == {"doc-0", "doc-1"}
+    assert chroma.get_collection(name, embedding_function=None).count() == 2
+
+
+BAD_LINES = {
+    "no json": ("{", "invalid_json"),
+    "no utf-8": (b"\xff\xfe", "invalid_json"),
+    "NaN": ('{"text": "x", "embedding": [NaN, 1]}', "invalid_json"),
+    "no object": ("[1]", "invalid_document"),
+    "no text": ('{"embedding": [1, 2]}', "invalid_text"),
+    "no embedding": ('{"text": "x"}', "embedding_required"),
+    "a bad embedding": ('{"text": "x", "embedding": ["1"]}', "invalid_embedding"),
+    "another dimension": ('{"text": "x", "embedding": [1]}', "dimension_mismatch"),
+    "bad metadata": ('{"text": "x", "embedding": [1, 2], "metadata": 7}', "invalid_metadata"),
+    "a bad id": ('{"id": 7, "text": "x", "embedding": [1, 2]}', "invalid_id"),
+}
+
+
+def test_bad_lines_are_reported_by_number_and_the_others_kept(stream, client, filled):
+    name = filled()
+    lines = [_line(1_000).encode()]
+    for bad, _ in BAD_LINES.values():
+        lines += [bad if isinstance(bad, bytes) else bad.encode(), b"", _line(len(lines)).encode()]
+    answer = stream(name, b"\r\n".join(lines))
+    assert answer.status_code == 201
+    assert answer.json["count"] == answer.json["created"] == 1 + len(BAD_LINES)
+    wrong = [(3 * number + 2, code) for number, (_, code) in enumerate(BAD_LINES.values())]
+    assert [(each["line"], each["code"]) for each in answer.json["errors"]] == wrong
+    assert answer.json["errors_total"] == len(BAD_LINES)
+    assert all(each["message"] for each in answer.json["errors"])
+    assert client.get(f"/collections/{name}").json["count"] == 1 + len(BAD_LINES)
+
+
+@pytest.mark.parametrize("lines", [[], ["", "  ", ""]])
+def test_a_stream_without_documents_is_refused(stream, filled, unchanged, lines):
+    name = filled()
+    with unchanged(name):
+        answer = stream(name, lines)
+    assert (answer.status_code, answer.json["error"]) == (400, "Documents array is required")
+
+
+def test_a_stream_without_a_good_line_is_refused(stream, filled, unchanged):
+    name = filled()
+    with unchanged(name):
+        answer = stream(name, ["{", '{"text": "x"}'])
+    assert (answer.status_code, answer.json["code"]) == (400, "no_good_line")
+    assert [each["line"] for each in answer.json["details"]["errors"]] == [1, 2]
+    assert answer.json["details"]["errors_total"] == 2
+
+
+def test_a_long_stream_goes_in_transactions_of_500(stream, client, filled):
+    name = filled()
+    answer = stream(name, [_line(number) for number in range(1_750)])
+    assert (answer.status_code, answer.json["count"], answer.json["revision"]) == (201, 1_750, 5)
+    assert client.get(f"/collections/{name}").json["count"] == 1_750
+
+
+def test_the_same_id_twice_is_written_twice_the_last_one_stays(stream, client, filled):
+    name = filled()
+    answer = stream(name, [_line(0), _line(1), _line(0, text="last")]).json
+    assert (answer["count"], answer["created"], answer["updated"]) == (3, 2, 1)
+    assert client.get(f"/collections/{name}/documents/doc-0").json["text"] == "last"
+
+
+@pytest.mark.parametrize(
+    ("on_conflict", "text", "counts"),
+    [("replace", "new", (1, 1, 0)), ("skip", "text 0", (1, 0, 1))],
+)
+def test_on_conflict(stream, client, filled, on_conflict, text, counts):
+    name = filled([json.loads(_line(0))])
+    answer = stream(name, [_line(0, text="new"), _line(1)], on_conflict=on_conflict).json
+    assert (answer["created"], answer["updated"], answer["unchanged"]) == counts
+    assert client.get(f"/collections/{name}/documents/doc-0").json["text"] == text
+
+
+def test_on_conflict_error_reports_the_lines(stream, client, filled):
+    name = filled([json.loads(_line(number)) for number in (1, 3)])
+    answer = stream(name, [_line(number, text="new") for number in range(5)], on_conflict="error").json
+    assert (answer["count"], answer["created"]) == (3, 3)
+    assert [(each["line"], each["code"]) for each in answer["errors"]] == [
+        (2, "document_exists"),
+        (4, "document_exists"),
+    ]
+    assert client.get(f"/collections/{name}/documents/doc-1").json["text"] == "text 1"
+
+
+def test_a_stream_may_be_gzip(stream, filled):
+    name = filled()
+    body = gzip.compress("\n".join(_line(number) for number in range(1_000)).encode())
+    answer = stream(name, body, headers={"Content-Encoding": "gzip"})
+    assert (answer.status_code, answer.json["count"]) == (201, 1_000)
+
+
+def test_gzip_that_breaks_off_says_how_far_it_came(stream, client, filled):
+    name = filled()
+    body = gzip.compress("\n".join(_line(number) for number in range(5_000)).encode(), compresslevel=0)
+    answer = stream(name, body[: len(body) // 2], headers={"Content-Encoding": "gzip"})
+    assert (answer.status_code, answer.json["code"]) == (400, "invalid_gzip")
+    kept = client.get(f"/collections/{name}").json["count"]
+    assert kept == answer.json["details"]["count"] > 0
+    assert kept <= answer.json["details"]["line"]
+
+
+def test_replace_where_does_not_go_with_a_stream(stream, filled, unchanged):
+    name = filled()
+    with unchanged(name):
+        answer = stream(name, [_line(0)], replace_where='{"a": 1}')
+    assert (answer.status_code, answer.json["details"]["field"]) == (400, "replace_where")
+
+
+def test_the_first_good_line_sets_the_dimension(stream, client, filled):
+    name = filled()
+    answer = stream(
+        name, ['{"text": "x"}', _line(0, embedding=[1, 2, 3]), _line(1), _line(2, embedding="AAAAAAAAAAAAAIA/")]
+    )
+    assert [each["line"] for each in answer.json["errors"]] == [1, 3]
+    assert client.get(f"/collections/{name}").json["dimension"] == 3
+
+
+def test_more_bad_lines_than_are_listed_are_counted(stream, filled):
+    answer = stream(filled(), [_line(0), *(["{"] * 1_200)]).json
+    assert (len(answer["errors"]), answer["errors_total"]) == (1_000, 1_200)
+
+
+def test_a_stream_is_read_while_it_arrives(live, collection):
+    """Chunks without a length: what came is stored before the rest is sent."""
+    with live.one_connection() as connection, live.one_connection() as reader:
+        assert connection.ask("POST", "/collections", {"name": collection}).status == 201
+        seen = []
+
+        def lines():
+            for number in range(1_200):
+                if number == 1_100:
+                    seen.append(reader.ask("GET", f"/collections/{collection}").json["count"])
+                yield (_line(number) + "\n").encode()
+
+        answer = connection.ask(
+            "POST", f"/collections/{collection}/documents", lines(), Content_Type="application/x-ndjson"
+        )
+        assert (answer.status, answer.json["count"]) == (201, 1_200)
+        assert "ids" not in answer.json
+        assert seen[0] >= 0
+        assert connection.ask("GET", f"/collections/{collection}").json["count"] == 1_200

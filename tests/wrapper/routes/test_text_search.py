@@ -1,0 +1,167 @@
+"""`POST text-search`: BM25 over the texts, identifiers in whole and in parts, no text a syntax error."""
+
+import pytest
+
+TEXTS = {
+    "backup": "Backups are kept for thirty days and then removed.",
+    "backups twice": "Backups, backups: how backups are made.",
+    "camel": "Call getUserName before HTTPServer.start.",
+    "snake": "Set max_retry_count in the settings.",
+    "path": "Read std::env and a.b.c from the shell.",
+    "umlaut": "Die Größe der Straße im Café.",
+    "chinese": "数据库 备份 恢复",
+    "empty": "",
+    "quotes": 'He said "AND OR NOT" NEAR(the end) * ^ -',
+}
+
+
+@pytest.fixture(scope="module")
+def corpus(app):
+    client = app.test_client()
+    client.post("/collections", json={"name": "text-search"})
+    documents = [
+        {"id": key, "text": text, "metadata": {"letters": len(text)}, "embedding": [1.0, float(number)]}
+        for number, (key, text) in enumerate(TEXTS.items())
+    ]
+    assert client.post("/collections/text-search/documents", json={"documents": documents}).status_code == 201
+    yield "text-search"
+    client.delete("/collections/text-search")
+
+
+@pytest.fixture
+def search(client, corpus):
+    def search(query, **fields):
+        return client.post(f"/collections/{corpus}/text-search", json={"query": query, "top_k": 10, **fields})
+
+    return search
+
+
+def _ids(answer):
+    assert answer.status_code == 200
+    return [each["id"] for each in answer.json["results"]]
+
+
+def test_the_better_match_comes_first_with_the_higher_score(search):
+    answer = search("backups")
+    assert _ids(answer) == ["backups twice", "backup"]
+    scores = [each["score"] for each in answer.json["results"]]
+    assert scores[0] > scores[1] > 0
+    assert answer.json["results"][1] == {
+        "id": "backup",
+        "text": TEXTS["backup"],
+        "score": scores[1],
+        "metadata": {"letters": len(TEXTS["backup"])},
+    }
+    assert (answer.json["total"], answer.json["revision"]) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("getUserName", "camel"),
+        ("user", "camel"),
+        ("GETUSERNAME", "camel"),
+        ("http", "camel"),
+        ("HTTPServer", "camel"),
+        ("max_retry_count", "snake"),
+        ("retry", "snake"),
+        ("maxretrycount", "snake"),
+        ("std::env", "path"),
+        ("env", "path"),
+        ("a.b.c", "path"),
+        ("grosse", None),
+        ("große", "umlaut"),
+        ("CAFE", "umlaut"),
+        ("备份", "chinese"),
+        ("keep", None),
+        ("day", "backup"),
+        ("removing", "backup"),
+        ("nobody", None),
+    ],
+)
+def test_words_are_found_whole_and_in_parts(search, query, found):
+    assert _ids(search(query))[:1] == ([] if found is None else [found])
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        '"',
+        '""',
+        "*",
+        "AND",
+        "OR NOT",
+        "NEAR(",
+        "NEAR(a b, 2)",
+        "text:",
+        "text: backups",
+        "-backups",
+        "^backups",
+        "(backups",
+        "backups*",
+        "a AND",
+        "{text} : x",
+        "'; DROP TABLE documents; --",
+        "\x00",
+        "back\x00ups",
+        "\\",
+        "%",
+        "",
+        "   ",
+        "---",
+        "ünï ☃ \U0001f600",
+        "word " * 5_000,
+        "x" * 100_000,
+        "a" + "_b" * 5_000,
+        "aB" * 5_000,
+    ],
+)
+def test_no_query_is_a_syntax_error(search, query):
+    answer = search(query)
+    assert answer.status_code == 200
+    assert answer.json["total"] >= len(answer.json["results"])
+
+
+def test_total_counts_all_matches(search):
+    answer = search("the backups in", top_k=1)
+    assert len(_ids(answer)) == 1
+    assert answer.json["total"] == 5
+
+
+def test_filters_narrow(search):
+    answer = search("backups", where={"letters": {"$gt": 45}})
+    assert _ids(answer) == ["backup"]
+    assert answer.json["total"] == 1
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({}, "query"),
+        ({"query": None}, "query"),
+        ({"query": 7}, "query"),
+        ({"query": ["backups"]}, "query"),
+        ({"query": "x", "top_k": 0}, "top_k"),
+        ({"query": "x", "top_k": 1001}, "top_k"),
+        ({"query": "x", "top_k": "x"}, "top_k"),
+        ({"query": "x", "where": {"a": {"$x": 1}}}, "where"),
+    ],
+)
+def test_faults_are_located(client, corpus, fields, field):
+    answer = client.post(f"/collections/{corpus}/text-search", json=fields)
+    assert (answer.status_code, answer.json["details"]["field"]) == (400, field)
+
+
+def test_the_default_is_three_results(client, corpus):
+    answer = client.post(f"/collections/{corpus}/text-search", json={"query": "the backups in", "top_k": None})
+    assert len(_ids(answer)) == 3
+
+
+def test_changed_and_deleted_texts_are_not_found(client, filled):
+    name = filled([{"id": key, "text": text, "embedding": [1, 0]} for key, text in TEXTS.items()])
+    url = f"/collections/{name}"
+    client.post(f"{url}/documents", json={"documents": [{"id": "camel", "text": "new words", "embedding": [1, 0]}]})
+    client.delete(f"{url}/documents", json={"ids": ["snake"]})
+    for query in ("getUserName", "user", "retry", "max_retry_count"):
+        assert client.post(f"{url}/text-search", json={"query": query}).json["total"] == 0
+    assert client.post(f"{url}/text-search", json={"query": "words"}).json["total"] == 1

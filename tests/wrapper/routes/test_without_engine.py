@@ -1,0 +1,100 @@
+"""While the engine does not answer: writes are safe and say so, reads and vector queries go on."""
+
+import pytest
+
+DOCUMENTS = [
+    {"id": "a", "text": "one", "metadata": {"page": 1}, "embedding": [1.0, 0.0]},
+    {"id": "b", "text": "two", "metadata": {"page": 2}, "embedding": [0.0, 1.0]},
+]
+
+
+@pytest.fixture
+def client(open_client):
+    with open_client() as client:
+        yield client
+
+
+@pytest.fixture
+def url(client):
+    assert client.post("/collections", json={"name": "abc"}).status_code == 201
+    return "/collections/abc"
+
+
+def test_writes_are_202_and_found(client, url):
+    added = client.post(f"{url}/documents", json={"documents": DOCUMENTS})
+    assert (added.status_code, added.json["indexed"], added.json["created"]) == (202, False, 2)
+    assert client.patch(f"{url}/documents/a", json={"text": "new"}).status_code == 202
+    streamed = client.post(
+        f"{url}/documents", data='{"text": "c", "embedding": [1, 1]}', content_type="application/x-ndjson"
+    )
+    assert (streamed.status_code, streamed.json["indexed"]) == (202, False)
+    deleted = client.delete(f"{url}/documents", json={"ids": ["b"]})
+    assert (deleted.status_code, deleted.json["count"]) == (202, 1)
+    assert client.get(f"{url}/documents/a").json["text"] == "new"
+    assert client.get(url).json["count"] == 2
+
+
+def test_vector_queries_scan_the_catalogue_and_say_so(client, url):
+    client.post(f"{url}/documents", json={"documents": DOCUMENTS})
+    for where in (None, {"page": {"$gte": 1}}):
+        answer = client.post(f"{url}/query", json={"query_embedding": [0, 1], "where": where}).json
+        assert [each["id"] for each in answer["results"]] == ["b", "a"]
+        assert answer["plan"] == "scan"
+
+
+def test_a_repeat_with_the_key_while_the_engine_is_away(client, url):
+    headers = {"Idempotency-Key": "k"}
+    answers = [client.post(f"{url}/documents", json={"documents": DOCUMENTS}, headers=headers) for _ in range(2)]
+    assert [answer.status_code for answer in answers] == [202, 202]
+    assert answers[0].json == answers[1].json
+
+
+def test_health_is_degraded_with_200(client, url):
+    client.post(f"{url}/documents", json={"documents": DOCUMENTS})
+    answer = client.get("/health")
+    assert (answer.status_code, answer.json["status"]) == (200, "degraded")
+    assert answer.json["engine"] == {"status": "unresponsive", "mode": "remote"}
+    assert answer.json["catalog"] == {"status": "healthy"}
+    assert answer.json["index_lag"] == 2
+    assert client.get("/ready").status_code == 200
+
+
+def test_health_is_503_when_the_catalogue_is_away(client, tmp_path):
+    (tmp_path / "catalog.sqlite").write_bytes(b"this is no database" * 1_000)
+    for end in ("-wal", "-shm"):
+        (tmp_path / f"catalog.sqlite{end}").unlink(missing_ok=True)
+    answer = client.get("/health")
+    assert (answer.status_code, answer.json["status"]) == (503, "unhealthy")
+
+
+def test_writes_are_refused_below_the_disk_floor_and_reads_go_on(open_client):
+    with open_client() as client:
+        client.post("/collections", json={"name": "abc"})
+        client.post("/collections/abc/documents", json={"documents": DOCUMENTS})
+    with open_client(disk_floor_mb=10**9) as client:
+        before = client.get("/collections/abc").json
+        url = "/collections/abc"
+        for answer in (
+            client.post("/collections", json={"name": "another"}),
+            client.put(f"{url}/metadata", json={"metadata": {"x": 1}}),
+            client.post(f"{url}/documents", json={"documents": [{**DOCUMENTS[0], "id": "c"}]}),
+            client.post(
+                f"{url}/documents", data='{"text": "c", "embedding": [1, 1]}', content_type="application/x-ndjson"
+            ),
+            client.patch(f"{url}/documents/a", json={"text": "new"}),
+            client.delete(f"{url}/documents", json={"ids": ["a"]}),
+            client.delete(f"{url}/documents/all"),
+            client.delete(url),
+        ):
+            assert (answer.status_code, answer.json["code"]) == (507, "disk_floor_reached")
+        assert client.get(url).json == before
+        assert client.get(f"{url}/documents").json["total"] == 2
+        assert client.post(f"{url}/query", json={"query_embedding": [1, 0]}).status_code == 200
+
+
+def test_the_body_limit_is_a_setting(open_client):
+    with open_client(max_body_mb=1) as client:
+        answer = client.post("/collections", data=b" " * (1 << 20) + b"{}", content_type="application/json")
+        assert answer.status_code == 413
+        assert answer.json["details"] == {"limit_bytes": 1 << 20}
+        assert "1 MB" in answer.json["message"]

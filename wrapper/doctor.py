@@ -1,0 +1,66 @@
+"""Whether an index in the engine is what the catalogue says it should be.
+
+Counts must agree, and stored vectors must find themselves: a damaged index often answers, only not with what is
+nearest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from schemas.records import Collection, Document
+from wrapper.catalog import reads
+from wrapper.catalog.catalog import Catalog
+from wrapper.catalog.rows import collection_by_key
+from wrapper.distances import exact_distances
+from wrapper.engine.client import EngineClient
+
+CANARIES = 30
+AT_FIRST = 6
+TOLERATED_MISSES = 0.05
+NEIGHBOURS = 20
+EQUAL_DISTANCE = 1e-5
+
+
+class Doctor:
+    """For the one thread that writes to the engine: nobody else changes an index while it is looked at."""
+
+    def __init__(self, catalog: Catalog, engine: EngineClient) -> None:
+        self._catalog = catalog
+        self._engine = engine
+
+    def fault(self, collection: Collection, canaries: Sequence[Document], *, counts: bool) -> str | None:
+        """What is wrong, None when nothing is. `canaries` are documents, with embeddings, that the index must have;
+        `counts` says whether it must have all of them by now.
+
+        Raises what the engine's client raises. A graph search may miss a document now and then, hence the larger
+        sample before a miss counts.
+        """
+        assert collection.engine_id is not None
+        counted = self._engine.count(collection.engine_id)
+        if counts and counted != collection.count:
+            return f"the index holds {counted} of {collection.count} documents"
+        some = canaries[:: max(1, len(canaries) // AT_FIRST)]
+        for looked_at in (some, canaries):
+            missed = sum(not self._finds(collection, canary) for canary in looked_at)
+            if missed <= len(looked_at) * TOLERATED_MISSES:
+                return None
+        return f"{missed} of {len(canaries)} documents do not find themselves"
+
+    def _finds(self, collection: Collection, canary: Document) -> bool:
+        """Whether a document is among the nearest to its own vector, or those are really as near as itself."""
+        assert collection.engine_id is not None
+        assert canary.embedding is not None
+        found = self._engine.query(collection.engine_id, canary.embedding, NEIGHBOURS)
+        if canary.id in found or len(found) < NEIGHBOURS:
+            return canary.id in found
+        with self._catalog.read() as transaction:
+            now = collection_by_key(transaction, collection.key)
+            if now is None or now.dimension != collection.dimension:
+                return True
+            _, vectors = reads.vectors_of(transaction, now, found)
+        distances = exact_distances(canary.embedding, vectors, collection.metric)
+        own = exact_distances(canary.embedding, canary.embedding[np.newaxis], collection.metric)
+        return bool(distances.max(initial=-np.inf) <= own.max() + EQUAL_DISTANCE)

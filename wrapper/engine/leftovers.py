@@ -1,0 +1,41 @@
+"""Index files that Chroma leaves behind. Standard library only: the keeper imports this."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import uuid
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+CHROMA_DIR, DATABASE = "chroma", "chroma.sqlite3"
+
+
+def remove_leftovers(data_dir: Path, log: Callable[[str], None]) -> None:
+    """Remove the index directories of collections that are gone, while no engine has them open.
+
+    Chroma 1.5.9 never does, whatever their size. Where its database knows no segments at all, nothing is removed: then
+    it is the database that is missing.
+    """
+    path = data_dir / CHROMA_DIR / DATABASE
+    if not path.exists():
+        return
+    try:
+        with closing(sqlite3.connect(path, timeout=5.0)) as connection:
+            known = {row[0] for row in connection.execute("SELECT id FROM segments")}
+    except sqlite3.Error:
+        return
+    if not known:
+        return
+    for directory in path.parent.iterdir():
+        if directory.is_dir() and directory.name not in known and _is_uuid(directory.name):
+            shutil.rmtree(directory, ignore_errors=True)
+            log(f"removed {directory.name}, the index of a collection that is gone")
+
+
+def _is_uuid(name: str) -> bool:
+    try:
+        return str(uuid.UUID(name)) == name
+    except ValueError:
+        return False
