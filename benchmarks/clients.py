@@ -9,7 +9,8 @@ from __future__ import annotations
 import multiprocessing
 import socket
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import cycle
 from typing import Any
@@ -67,11 +68,17 @@ class Connection:
 
 @dataclass(frozen=True, slots=True)
 class Together:
-    """What several clients did at the same time: seconds of each piece of work, and from the first start to the last
-    end."""
+    """What several clients did at the same time: seconds of each piece of work, seconds from the first start to the
+    last end, and how many answers name which plan."""
 
     latencies_seconds: list[float]
     elapsed_seconds: float
+    plans: Counter[str]
+
+
+def plans_of(answers: Sequence[Any]) -> Iterator[str]:
+    """The plans that answers name: this service says how it found what it answers, Chroma does not."""
+    return (answer["plan"] for answer in answers if isinstance(answer, dict) and "plan" in answer)
 
 
 def request(method: str, target: str, body: Any = None) -> bytes:
@@ -106,8 +113,9 @@ def do_together(url: str, works: Sequence[Sequence[Work]], seconds: float | None
         if isinstance(outcome, str):
             raise RefusedError(outcome)
     return Together(
-        [latency for _, _, latencies in outcomes for latency in latencies],
-        max(ended for _, ended, _ in outcomes) - min(started for started, _, _ in outcomes),
+        [latency for _, _, latencies, _ in outcomes for latency in latencies],
+        max(ended for _, ended, _, _ in outcomes) - min(started for started, *_ in outcomes),
+        sum((plans for *_, plans in outcomes), Counter()),
     )
 
 
@@ -117,11 +125,14 @@ def _client(url: str, works: Sequence[Work], seconds: float | None, start: Any, 
         start.wait(START_SECONDS)
         started = time.perf_counter()
         latencies = []
+        plans: Counter[str] = Counter()
         for work in works if seconds is None else cycle(works):
             if seconds is not None and time.perf_counter() - started >= seconds:
                 break
-            latencies.append(connection.do(work)[1])
-        sender.send((started, time.perf_counter(), latencies))
+            answers, taken = connection.do(work)
+            latencies.append(taken)
+            plans.update(plans_of(answers))
+        sender.send((started, time.perf_counter(), latencies, plans))
     except Exception as error:
         start.abort()
         sender.send(f"{type(error).__name__}: {error}")

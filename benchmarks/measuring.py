@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchmarks.clients import Connection, Together, Work
+from benchmarks.clients import Connection, Together, Work, plans_of
 
 FEWEST = 5
 LATENCY, RATE, GROWTH = "times faster", "times the rate", "times as long"
@@ -42,14 +43,15 @@ READS = ("section", "half-page", "ten", "thou", "half")
 
 @dataclass
 class Samples:
-    """One side of one row: a value for each round, the milliseconds of every single request, and the processor time
-    that `done` requests (documents, where they are added) took the side's processes."""
+    """One side of one row: a value for each round, the milliseconds of every single request, the processor time that
+    `done` requests (documents, where they are added) took the side's processes, and the plans its answers name."""
 
     rounds: list[float] = field(default_factory=list)
     latencies_ms: list[float] = field(default_factory=list)
     recall: float | None = None
     done: int = 0
     cpu_seconds: float = 0.0
+    plans: Counter[str] = field(default_factory=Counter)
 
     @property
     def cpu_ms(self) -> float:
@@ -64,18 +66,19 @@ class Samples:
         ordered = sorted(self.latencies_ms)
         return ordered[min(len(ordered) - 1, int(len(ordered) * 0.95))]
 
-    def add_latencies(self, latencies_seconds: Sequence[float], cpu_seconds: float) -> None:
+    def add_latencies(self, together: Together, cpu_seconds: float) -> None:
         """A round whose value is the median latency in milliseconds."""
-        self._add(len(latencies_seconds), latencies_seconds, cpu_seconds)
-        self.rounds.append(statistics.median(latencies_seconds) * 1e3)
+        self._add(len(together.latencies_seconds), together, cpu_seconds)
+        self.rounds.append(statistics.median(together.latencies_seconds) * 1e3)
 
     def add_rate(self, done: int, together: Together, cpu_seconds: float, settling_seconds: float = 0.0) -> None:
         """A round whose value is a number a second."""
-        self._add(done, together.latencies_seconds, cpu_seconds)
+        self._add(done, together, cpu_seconds)
         self.rounds.append(done / (together.elapsed_seconds + settling_seconds))
 
-    def _add(self, done: int, latencies_seconds: Sequence[float], cpu_seconds: float) -> None:
-        self.latencies_ms += [seconds * 1e3 for seconds in latencies_seconds]
+    def _add(self, done: int, together: Together, cpu_seconds: float) -> None:
+        self.latencies_ms += [seconds * 1e3 for seconds in together.latencies_seconds]
+        self.plans += together.plans
         self.done += done
         self.cpu_seconds += cpu_seconds
 
@@ -125,17 +128,21 @@ class Result:
                     "requests": len(samples.latencies_ms),
                     "rounds": samples.rounds,
                     "recall": samples.recall,
+                    "plans": dict(samples.plans),
                 }
                 for side, samples in (("ours", self.ours), ("theirs", self.theirs))
             },
         }
 
 
-def latencies_for(connection: Connection, works: Iterable[Work], seconds: float) -> list[float]:
-    """Seconds of each piece of work, for so long, `FEWEST` at least."""
+def work_for(connection: Connection, works: Iterable[Work], seconds: float) -> Together:
+    """What one client does in so many seconds, `FEWEST` pieces of work at least."""
     latencies: list[float] = []
+    plans: Counter[str] = Counter()
     for work in works:
-        latencies.append(connection.do(work)[1])
+        answers, taken = connection.do(work)
+        latencies.append(taken)
+        plans.update(plans_of(answers))
         if sum(latencies) >= seconds and len(latencies) >= FEWEST:
             break
-    return latencies
+    return Together(latencies, sum(latencies), plans)

@@ -37,7 +37,7 @@ import orjson
 from benchmarks import report
 from benchmarks.clients import Connection, RefusedError, Work, do_together
 from benchmarks.data import SECTION, SEED, TOP_K, Corpus
-from benchmarks.measuring import READS, ROWS, Result, Samples, latencies_for
+from benchmarks.measuring import READS, ROWS, Result, Samples, work_for
 from benchmarks.peer import PAGE, ChromaSide, OurSide, Side, chroma_run
 from benchmarks.processes import cpu_seconds, memory_of
 from interfaces.scratch_service import processes_in, scratch_service
@@ -113,8 +113,8 @@ class Comparison:
             for number in range(ROUNDS):
                 for place in _in_turn(number):
                     before = self._cpu(place)
-                    latencies = latencies_for(connections[place], works[place], READ_SECONDS)
-                    self.samples[row][place].add_latencies(latencies, self._cpu(place) - before)
+                    together = work_for(connections[place], works[place], READ_SECONDS)
+                    self.samples[row][place].add_latencies(together, self._cpu(place) - before)
             ours, theirs = self.samples[row]
             self._say(f"{row}: {ours.value:.2f} : {theirs.value:.2f} ms")
         for connection in connections:
@@ -174,9 +174,9 @@ def measure_growth(corpus: Corpus, large: OurSide, directory: Path, samples: tup
         for number in range(ROUNDS + 1):
             for place in _in_turn(number):
                 before = cpu_seconds(pids[place])
-                latencies = latencies_for(connections[place], works[place], READ_SECONDS)
+                together = work_for(connections[place], works[place], READ_SECONDS)
                 if number > 0:
-                    samples[place].add_latencies(latencies, cpu_seconds(pids[place]) - before)
+                    samples[place].add_latencies(together, cpu_seconds(pids[place]) - before)
         for connection in connections:
             connection.close()
 

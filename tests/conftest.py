@@ -10,12 +10,11 @@ from contextlib import contextmanager
 
 import pytest
 
+from interfaces.scratch_service import processes_in
 from schemas.settings import WrapperSettings
 from tests.support.contract import CheckedClient
-from tests.support.live import START_SECONDS, chroma_client, eventually, live_service
+from tests.support.live import ORIGIN, START_SECONDS, STOP_SECONDS, chroma_client, eventually, live_service
 from wrapper import create_app
-
-ORIGIN = "https://console.example"
 
 
 @pytest.fixture(scope="session")
@@ -36,6 +35,7 @@ def app(tmp_path_factory):
         yield app
     finally:
         service.close()
+    eventually(lambda: not processes_in(settings.data_dir), seconds=STOP_SECONDS)
 
 
 @pytest.fixture
@@ -82,6 +82,24 @@ def filled(client, collection):
         return collection
 
     return fill
+
+
+@pytest.fixture(scope="module")
+def shared_collection(app):
+    """`shared_collection(documents)`: the name of a collection for all tests of a module, which must not change it."""
+    made = []
+
+    def share(documents):
+        name = f"shared-{uuid.uuid4().hex[:16]}"
+        client = app.test_client()
+        assert client.post("/collections", json={"name": name}).status_code == 201
+        made.append(name)
+        assert client.post(f"/collections/{name}/documents", json={"documents": documents}).status_code == 201
+        return name
+
+    yield share
+    for name in made:
+        app.test_client().delete(f"/collections/{name}")
 
 
 @pytest.fixture

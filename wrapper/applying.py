@@ -365,8 +365,9 @@ class Applier:
             if collection.index_state == states.REBUILDING:
                 self._rebuilds.setdefault(collection_key, None)
                 return True
-            entries = outbox.of_collection(transaction, collection_key, limit=WAITING_ENTRIES)
-            if entries and (collection.index_state == states.READY or not _only_documents(entries)):
+            is_trusted = collection.index_state == states.READY
+            entries = outbox.of_collection(transaction, collection_key, limit=1 if is_trusted else WAITING_ENTRIES)
+            if entries and (is_trusted or not _only_documents(entries)):
                 return False
             waiting = {document_id for entry in entries for document_id in _touched(entry)}
             canaries = [each for each in reads.sample(transaction, collection, CANARIES) if each.id not in waiting]

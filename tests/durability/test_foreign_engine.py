@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import requests
 
-from tests.durability.workload import Writer, create, documents, healed, nearest, running
+from tests.durability.workload import BruteForce, Writer, create, documents, healed, running
 from tests.support.live import eventually, free_port
 
 
@@ -68,7 +68,7 @@ def test_the_service_works_on_it_and_survives_its_restarts(chroma_server, serve)
         assert report["engine"] == {"status": "ready", "mode": "remote"}
         assert not (service.data_dir / "chroma").exists()
         found = _query(session, service, given[5]["embedding"])
-        assert [each["id"] for each in found["results"]] == nearest(given, given[5]["embedding"], 3)
+        assert [each["id"] for each in found["results"]] == BruteForce(given).nearest(given[5]["embedding"], 3)
         assert found["plan"] == "index"
 
         chroma_server.stop(signal.SIGTERM)

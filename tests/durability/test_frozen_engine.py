@@ -11,11 +11,11 @@ from tests.durability.processes import alive
 from tests.durability.workload import (
     GATHERED_FROM_THE_CATALOGUE,
     HEAL_SECONDS,
+    BruteForce,
     assert_engine_equals_catalogue,
     create,
     documents,
     healed,
-    nearest,
     percentile,
     running,
 )
@@ -50,7 +50,7 @@ def given(service, collection):
 
 def test_reads_health_and_vector_queries_while_the_engine_is_frozen(service, collection, given, frozen):
     base = f"{service.url}/collections/{collection}"
-    reads, reports, plans, wrong = [], [], [], []
+    truth, reads, reports, plans, wrong = BruteForce(given), [], [], [], []
 
     def timed(session, method, url, **arguments):
         began = time.monotonic()
@@ -79,7 +79,7 @@ def test_reads_health_and_vector_queries_while_the_engine_is_frozen(service, col
                 found, _ = timed(session, "POST", f"{base}/query", json=body)
                 # Answered while the engine was still the frozen one.
                 plans.append((found["plan"], service.engine_pid == frozen))
-                if [each["id"] for each in found["results"]] != nearest(given, vector, 10):
+                if [each["id"] for each in found["results"]] != truth.nearest(vector, 10):
                     wrong.append(found)
 
     with running([read, check_health, query, query]):

@@ -5,12 +5,12 @@ import signal
 
 from tests.durability.workload import (
     GATHERED_FROM_THE_CATALOGUE,
+    BruteForce,
     Writer,
     assert_nothing_is_lost,
     create,
     documents,
     healed,
-    nearest,
     running,
 )
 from tests.support.live import eventually
@@ -24,7 +24,7 @@ def test_killed_during_writes_it_heals_and_nothing_acknowledged_is_lost(serve):
     fixed = documents(300, seed=1)
     create(service, "fixed", fixed)
     writers = [Writer(service, "killed", number) for number in range(4)]
-    plans, wrong = [], []
+    truth, plans, wrong = BruteForce(fixed), [], []
 
     def query(stopping):
         with service.session() as session:
@@ -36,7 +36,7 @@ def test_killed_during_writes_it_heals_and_nothing_acknowledged_is_lost(serve):
                 )
                 found = answer.json()
                 plans.append((before, found["plan"]))
-                if [each["id"] for each in found["results"]] != nearest(fixed, vector, 5):
+                if [each["id"] for each in found["results"]] != truth.nearest(vector, 5):
                     wrong.append(found)
 
     with running([*(writer.run for writer in writers), query]) as stopping:

@@ -1,14 +1,24 @@
 """A write that is refused has not happened, whatever refused it."""
 
-from tests.durability.workload import create, documents
+import uuid
+
+from schemas.documents import parse_document, to_batch
+from tests.durability.workload import documents
 from wrapper import store
+from wrapper.catalog import writes
+from wrapper.catalog.catalog import Catalog
+from wrapper.catalog.sqlite import SQLiteDatabase
 
 
-def test_below_the_disk_floor_nothing_is_stored_and_reads_go_on(serve):
-    service = serve()
+def test_below_the_disk_floor_nothing_is_stored_and_reads_go_on(serve, tmp_path):
     given = documents(10, seed=1)
-    create(service, "kept", given)
-    assert service.stop() == 0
+    (tmp_path / "data").mkdir()
+    catalog = Catalog(SQLiteDatabase(tmp_path / "data" / "catalog.sqlite"))
+    catalog.open()
+    catalog.commit(lambda transaction: writes.create_collection(transaction, "kept", {}, "cosine"))
+    batch = to_batch([parse_document(each, None, uuid.uuid4) for each in given])
+    catalog.commit(lambda transaction: writes.add_documents(transaction, "kept", batch))
+    catalog.close()
     full = serve(disk_floor_mb=1_000_000_000)
     base = f"{full.url}/collections/kept"
     with full.session() as session:

@@ -29,7 +29,7 @@ def test_sigterm_ends_all_of_it_during_writes_and_loses_nothing(serve):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "Ctrl-C"])
 def test_it_ends_while_the_engine_is_frozen_and_writers_wait(serve, number):
-    service = serve()
+    service = serve(write_wait_seconds=3)
     create(service, "kept")
     engine = service.engine_pid
     os.kill(engine, signal.SIGSTOP)

@@ -20,15 +20,6 @@ ANSWER_SECONDS = 60.0
 GATHERED_FROM_THE_CATALOGUE = {"scan", "exact"}
 
 
-@dataclass
-class Kept:
-    """A document as the service acknowledged it; None in `history` stands for a deletion that was acknowledged."""
-
-    text: str
-    metadata: dict
-    embedding: np.ndarray
-
-
 def documents(count, *, seed, **metadata):
     """`count` new documents with random unit vectors, as a request carries them."""
     generator = np.random.default_rng(seed)
@@ -58,13 +49,19 @@ def create(service, name, given=(), **fields):
             assert added.status_code == 201, added.text
 
 
-def nearest(given, vector, top_k):
-    """The ids of the nearest documents by cosine, computed one by one."""
-    matrix = np.array([document["embedding"] for document in given], dtype=np.float64)
-    matrix /= np.linalg.norm(matrix, axis=1, keepdims=True)
-    wanted = np.asarray(vector, dtype=np.float64)
-    distances = 1.0 - matrix @ (wanted / np.linalg.norm(wanted))
-    return [given[index]["id"] for index in np.argsort(distances, kind="stable")[:top_k]]
+class BruteForce:
+    """The nearest of the given documents by cosine, computed for each of them."""
+
+    def __init__(self, given):
+        matrix = np.array([document["embedding"] for document in given], dtype=np.float64)
+        self._matrix = matrix / np.linalg.norm(matrix, axis=1, keepdims=True)
+        self._ids = [document["id"] for document in given]
+
+    def nearest(self, vector, top_k):
+        """The ids, nearest first."""
+        wanted = np.asarray(vector, dtype=np.float64)
+        distances = 1.0 - self._matrix @ (wanted / np.linalg.norm(wanted))
+        return [self._ids[index] for index in np.argsort(distances, kind="stable")[:top_k]]
 
 
 def percentile(seconds, share):
@@ -229,14 +226,14 @@ def _is_well(service):
     return report["status"] == "healthy" and report["index_lag"] == 0
 
 
-def assert_nothing_is_lost(service, collection, writers, *, queries=150):
+def assert_nothing_is_lost(service, collection, writers, *, queries=60):
     """Everything acknowledged is found by filter and first by its own vector; the engine equals the catalogue."""
     kept = {document_id: document for writer in writers for document_id, document in writer.kept.items()}
     gone = set().union(*(writer.gone for writer in writers))
     unanswered = set().union(*(writer.unanswered for writer in writers))
     base = f"{service.url}/collections/{collection}"
     with service.session() as session:
-        stored = {document["id"]: document for document in all_documents(session, base)}
+        stored = {document["id"]: document for document in all_documents(base)}
         missing = kept.keys() - stored.keys()
         assert not missing, f"{len(missing)} of {len(kept)} acknowledged documents are lost"
         assert not gone & stored.keys()
@@ -255,23 +252,24 @@ def assert_nothing_is_lost(service, collection, writers, *, queries=150):
     assert_engine_equals_catalogue(service, collection)
 
 
-def all_documents(session, base):
+def all_documents(base):
+    """Not by a checked session: that would spend most of its time on pages as large as these."""
     cursor = None
-    while True:
-        body = {"limit": 1000, "include": ["embedding"], "cursor": cursor}
-        answer = session.post(f"{base}/documents/search", json=body, timeout=60)
-        assert answer.status_code == 200, answer.text
-        page = answer.json()
-        yield from page["documents"]
-        cursor = page["next_cursor"]
-        if cursor is None:
-            return
+    with requests.Session() as session:
+        while True:
+            body = {"limit": 1000, "include": ["embedding"], "cursor": cursor}
+            answer = session.post(f"{base}/documents/search", json=body, timeout=60)
+            assert answer.status_code == 200, answer.text
+            page = answer.json()
+            yield from page["documents"]
+            cursor = page["next_cursor"]
+            if cursor is None:
+                return
 
 
 def assert_engine_equals_catalogue(service, collection):
     """Chroma's own client reads exactly the documents that the service answers."""
-    with service.session() as session:
-        stored = {each["id"]: each for each in all_documents(session, f"{service.url}/collections/{collection}")}
+    stored = {each["id"]: each for each in all_documents(f"{service.url}/collections/{collection}")}
     engine = chroma_client(service.data_dir)
     held = engine.get_collection(collection, embedding_function=None).get(
         include=["documents", "metadatas", "embeddings"]

@@ -106,7 +106,9 @@ def test_a_crash_at_any_statement_of_a_write(tmp_path, new_catalog):
 
 
 @settings(max_examples=60)
-@given(STORIES, st.lists(st.integers(0, 120), min_size=1, max_size=3), st.sampled_from(("always", "never", "sometimes")))
+@given(
+    STORIES, st.lists(st.integers(0, 120), min_size=1, max_size=3), st.sampled_from(("always", "never", "sometimes"))
+)
 def test_crashes_of_generated_stories(new_catalog, story, crashes, drains):
     with tempfile.TemporaryDirectory() as directory:
         _check_recovery(new_catalog(Path(directory, "catalog")), story, crashes, drains=drains)

@@ -15,7 +15,11 @@ from wrapper.catalog.rows import find_collection
 FIELD_NAMES = st.sampled_from(("a", "b")) | st.sampled_from(PATHS)
 
 
-@given(documents(most=10, metadata=SHARED_METADATA | METADATA), FILTERS | st.just({}), st.lists(FIELD_NAMES, min_size=1, max_size=3, unique=True))
+@given(
+    documents(most=10, metadata=SHARED_METADATA | METADATA),
+    FILTERS | st.just({}),
+    st.lists(FIELD_NAMES, min_size=1, max_size=3, unique=True),
+)
 def test_facets_count_every_value_once(catalog, stored, found, where, fields):
     model, name = to_collection(found), stored(found)
     with catalog.read() as transaction:
@@ -46,7 +50,13 @@ def test_distinct_values_are_distinct_and_sorted(catalog, stored, found, field):
     assert [sort_key(value) for value in values] == sorted(to_collection(found).values(field))
 
 
-@given(documents(most=10, metadata=SHARED_METADATA | METADATA), FILTERS | st.just({}), FIELD_NAMES, ORDERS, st.integers(1, 4))
+@given(
+    documents(most=10, metadata=SHARED_METADATA | METADATA),
+    FILTERS | st.just({}),
+    FIELD_NAMES,
+    ORDERS,
+    st.integers(1, 4),
+)
 def test_gather_brings_each_group_whole_and_once(catalog, stored, found, where, by, names, limit):
     model, name = to_collection(found), stored(found)
     hits = [each.id for each in model.matching(where)]
@@ -59,7 +69,9 @@ def test_gather_brings_each_group_whole_and_once(catalog, stored, found, where, 
         )
     expected = model.groups(hits, by, names, limit)
     assert [[each.id for each in group.documents] for group in groups] == [members for _, members in expected]
-    assert [kind(group.key) and sort_key(group.key) for group in groups] == [kind(key) and sort_key(key) for key, _ in expected]
+    assert [kind(group.key) and sort_key(group.key) for group in groups] == [
+        kind(key) and sort_key(key) for key, _ in expected
+    ]
     assert [group.rank for group in groups] == list(range(1, len(groups) + 1))
     for group, (key, _) in zip(groups, expected, strict=True):
         whole = [

@@ -48,7 +48,7 @@ def _states():
     return states
 
 
-@pytest.mark.parametrize("crash_at", [3, 20, 27, 33, 41, 52, 68, 79, 95, 113, 124])
+@pytest.mark.parametrize("crash_at", [3, 27, 41, 68, 95, 113, 124])
 def test_a_killed_process_is_followed_by_one_that_has_everything(tmp_path, engine, engine_url, crash_at):
     died = subprocess.run(
         [sys.executable, dying_process.__file__, tmp_path, engine_url, str(crash_at)],

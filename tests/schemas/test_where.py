@@ -1,12 +1,17 @@
-"""The tree that a filter becomes, and the bounds of the grammar."""
+"""The grammar of filters: what is a filter, what is not, and where the fault is."""
+
+from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from schemas.errors import InvalidFilterError
 from schemas.where import (
     EVERYTHING,
     MAX_DEPTH,
     MAX_VALUES,
+    OPERATORS,
     And,
     Contains,
     Equals,
@@ -19,81 +24,147 @@ from schemas.where import (
 )
 
 
+@pytest.mark.parametrize("source", [None, {}, {"$and": [{}]}, {"$or": [{}]}])
+def test_no_filter(source):
+    assert parse_where(source) == EVERYTHING
+
+
 @pytest.mark.parametrize(
     ("source", "tree"),
     [
-        (None, EVERYTHING),
-        ({}, EVERYTHING),
         ({"a": 1}, Equals("a", 1)),
-        ({"a": {"$eq": True}}, Equals("a", True)),
-        ({"a": 1, "b": "x"}, And((Equals("a", 1), Equals("b", "x")))),
-        ({"a": {"$gt": 1, "$lte": 2}}, And((Ordered("a", "$gt", 1), Ordered("a", "$lte", 2)))),
-        ({"a": {"$ne": 1}}, Not(Equals("a", 1))),
+        ({"a": "x", "b": True}, And((Equals("a", "x"), Equals("b", True)))),
+        ({"a": {"$eq": 1.5}}, Equals("a", 1.5)),
+        ({"a": {"$ne": "x"}}, Not(Equals("a", "x"))),
+        ({"a": {"$gt": 1, "$lte": 5}}, And((Ordered("a", "$gt", 1), Ordered("a", "$lte", 5)))),
+        ({"a": {"$gte": "2024-01-05"}}, Ordered("a", "$gte", "2024-01-05")),
+        ({"a": {"$lt": 2**63}}, Ordered("a", "$lt", 2**63)),
+        ({"a": {"$in": [1, "x", True]}}, In("a", (1, "x", True))),
         ({"a": {"$in": []}}, In("a", ())),
-        ({"a": {"$nin": [1, "x"]}}, Not(In("a", (1, "x")))),
-        ({"a": {"$contains": 1}}, Contains("a", 1)),
-        ({"a": {"$not_contains": 1}}, Not(Contains("a", 1))),
+        ({"a": {"$nin": []}}, Not(In("a", ()))),
         ({"a": {"$exists": True}}, Exists("a")),
         ({"a": {"$exists": False}}, Not(Exists("a"))),
+        ({"a": {"$contains": "x"}}, Contains("a", "x")),
+        ({"a": {"$not_contains": 1}}, Not(Contains("a", 1))),
         ({"a": {"$not": {"$gt": 1}}}, Not(Ordered("a", "$gt", 1))),
-        ({"$and": [{"a": 1}]}, Equals("a", 1)),
-        ({"$or": [{"a": 1}, {}]}, Or((Equals("a", 1), EVERYTHING))),
         ({"$not": {"a": 1}}, Not(Equals("a", 1))),
-        ({"": 1, "a.b": 2}, And((Equals("", 1), Equals("a.b", 2)))),
+        ({"$or": [{"a": 1}]}, Equals("a", 1)),
+        ({"$or": [{"a": 1}, {"b": 2}]}, Or((Equals("a", 1), Equals("b", 2)))),
+        ({"$and": [{"a": 1}, {"b": 2}], "c": 3}, And((And((Equals("a", 1), Equals("b", 2))), Equals("c", 3)))),
+        ({"a.b": 1}, Equals("a.b", 1)),
+        ({"": 1}, Equals("", 1)),
+        ({"a/b~c": {"$eq": 1}}, Equals("a/b~c", 1)),
     ],
+    ids=str,
 )
-def test_filters_become_trees(source, tree):
+def test_filters(source, tree):
     assert parse_where(source) == tree
 
 
-def _nested(levels):
+@pytest.mark.parametrize(
+    ("source", "pointer", "words"),
+    [
+        ([], "", "must be an object"),
+        ("a", "", "must be an object"),
+        (False, "", "must be an object"),
+        ({"a": None}, "/a", "$exists"),
+        ({"a": [1]}, "/a", "not a list"),
+        ({"a": {}}, "/a", "at least one operator"),
+        ({"a": {"$eq": None}}, "/a/$eq", "not null"),
+        ({"a": {"$eq": {"x": 1}}}, "/a/$eq", "not an object"),
+        ({"a": {"$gt": True}}, "/a/$gt", "not a boolean"),
+        ({"a": {"$gt": None}}, "/a/$gt", "not null"),
+        ({"a": {"$in": 1}}, "/a/$in", "needs a list"),
+        ({"a": {"$in": [1, None]}}, "/a/$in/1", "not null"),
+        ({"a": {"$nin": "x"}}, "/a/$nin", "needs a list"),
+        ({"a": {"$nin": [[1]]}}, "/a/$nin/0", "not a list"),
+        ({"a": {"$exists": 1}}, "/a/$exists", "true or false"),
+        ({"a": {"$exists": "true"}}, "/a/$exists", "true or false"),
+        ({"a": {"$contains": ["x"]}}, "/a/$contains", "not a list"),
+        ({"a": {"$not": 1}}, "/a/$not", "object with operators"),
+        ({"a": {"$not": {}}}, "/a/$not", "at least one operator"),
+        ({"a": {"$regex": "x"}}, "/a/$regex", "unknown operator '$regex'"),
+        ({"a": {"$GT": 1}}, "/a/$GT", "unknown operator"),
+        ({"a": {"b": 1}}, "/a/b", "'a.b'"),
+        ({"$nor": [{"a": 1}]}, "/$nor", "unknown operator '$nor'"),
+        ({"$eq": 1}, "/$eq", "unknown operator"),
+        ({"$and": []}, "/$and", "at least one filter"),
+        ({"$or": {"a": 1}}, "/$or", "needs a list"),
+        ({"$and": [{"a": 1}, 2]}, "/$and/1", "must be an object"),
+        ({"$or": [{"a": 1}, {"b": {"$gt": True}}]}, "/$or/1/b/$gt", "not a boolean"),
+        ({"$not": [{"a": 1}]}, "/$not", "must be an object"),
+        ({"a/b~c": {"$x": 1}}, "/a~1b~0c/$x", "unknown operator"),
+    ],
+    ids=str,
+)
+def test_faults_are_located(source, pointer, words):
+    with pytest.raises(InvalidFilterError) as refused:
+        parse_where(source)
+    assert refused.value.details["pointer"] == pointer
+    assert refused.value.details["field"] == "where"
+    assert refused.value.message.startswith("Invalid 'where' filter: ")
+    assert words in refused.value.message
+
+
+def test_an_unknown_operator_names_the_known_ones():
+    with pytest.raises(InvalidFilterError) as refused:
+        parse_where({"a": {"$lt3": 1}})
+    assert refused.value.details["allowed"] == list(OPERATORS)
+
+
+def _nested(operator, levels):
     where = {"a": 1}
     for _ in range(levels):
-        where = {"$not": where}
+        where = {operator: where if operator == "$not" else [where, {"b": 1}]}
     return where
 
 
-def test_the_bound_of_depth():
-    parse_where(_nested(MAX_DEPTH))
-    with pytest.raises(InvalidFilterError) as caught:
-        parse_where(_nested(MAX_DEPTH + 1))
-    assert caught.value.details == {"field": "where", "pointer": "/$not" * (MAX_DEPTH + 1), "limit": MAX_DEPTH}
+@pytest.mark.parametrize("operator", ["$and", "$or", "$not"])
+def test_depth_has_a_limit(operator):
+    parse_where(_nested(operator, MAX_DEPTH))
+    with pytest.raises(InvalidFilterError, match=f"more than {MAX_DEPTH} nested operators"):
+        parse_where(_nested(operator, MAX_DEPTH + 1))
 
 
-@pytest.mark.parametrize(
-    "wide",
-    [
-        lambda number: {"a": {"$in": [1] * number}},
-        lambda number: {f"field {each}": 1 for each in range(number)},
-        lambda number: {"$or": [{} for _ in range(number)]},
-        lambda number: {"$and": [{"a": {"$nin": [1] * (number - 2)}}, {}]},
-    ],
+def test_an_endless_filter_is_refused_before_the_stack_is_full():
+    with pytest.raises(InvalidFilterError):
+        parse_where(_nested("$not", 500))
+    inner = {"$gt": 1}
+    for _ in range(500):
+        inner = {"$not": inner}
+    with pytest.raises(InvalidFilterError):
+        parse_where({"a": inner})
+
+
+@pytest.mark.parametrize("operator", ["$in", "$nin"])
+def test_the_number_of_values_has_a_limit(operator):
+    parse_where({"a": {operator: list(range(MAX_VALUES))}})
+    with pytest.raises(InvalidFilterError) as refused:
+        parse_where({"a": {operator: list(range(MAX_VALUES + 1))}})
+    assert refused.value.details["limit"] == MAX_VALUES
+
+
+def test_values_are_counted_over_the_whole_filter():
+    half = list(range(MAX_VALUES // 2 + 1))
+    with pytest.raises(InvalidFilterError, match=f"more than {MAX_VALUES} values"):
+        parse_where({"a": {"$in": half}, "b": {"$in": half}})
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3)
+    | st.dictionaries(st.sampled_from((*OPERATORS, "$and", "$or", "$nor", "a", "a.b", "")), inner, max_size=3),
+    max_leaves=12,
 )
-def test_the_bound_of_width(wide):
-    parse_where(wide(MAX_VALUES))
-    with pytest.raises(InvalidFilterError) as caught:
-        parse_where(wide(MAX_VALUES + 1))
-    assert caught.value.details["limit"] == MAX_VALUES
 
 
-@pytest.mark.parametrize(
-    ("source", "pointer"),
-    [
-        ([], ""),
-        ({"a": {"b/c~": {"$eq": 1}}}, "/a/b~1c~0"),
-        ({"$or": [{"a": 1}, {"a": {"$in": [1, None]}}]}, "/$or/1/a/$in/1"),
-        ({"$and": [{"$not": {"a": {"$gt": None}}}]}, "/$and/0/$not/a/$gt"),
-        ({"$exists": True}, "/$exists"),
-    ],
-)
-def test_faults_carry_a_json_pointer(source, pointer):
-    with pytest.raises(InvalidFilterError) as caught:
+@settings(deadline=None, max_examples=300, derandomize=True, database=None)
+@given(JSON)
+def test_anything_is_a_filter_or_refused_with_its_place(source):
+    try:
         parse_where(source)
-    assert caught.value.details["pointer"] == pointer
-    assert caught.value.details["field"] == "where"
-
-
-def test_an_unknown_operator_lists_those_that_are_known():
-    with pytest.raises(InvalidFilterError) as caught:
-        parse_where({"a": {"$like": "x"}})
-    assert "$contains" in caught.value.details["allowed"]
+    except InvalidFilterError as refused:
+        here = source
+        for step in refused.details["pointer"].split("/")[1:]:
+            key = step.replace("~1", "/").replace("~0", "~")
+            here = here[int(key)] if isinstance(here, list) else here[key]

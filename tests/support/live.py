@@ -31,6 +31,8 @@ START_SECONDS = 60.0
 STOP_SECONDS = 45.0
 POLL_SECONDS = 0.02
 PORT_ATTEMPTS = 3
+ORIGIN = "https://console.example"
+"""The one origin that the app of `tests/conftest.py` allows."""
 
 
 class Answer(NamedTuple):

@@ -52,7 +52,7 @@ class Catalog:
         self._waiting.append(job)
         with self._committing:
             while not job.done:
-                self._commit_waiting()
+                self._commit_waiting(job)
         if job.error is not None:
             raise job.error
         return cast(T, job.result)
@@ -64,19 +64,26 @@ class Catalog:
     def close(self) -> None:
         self._database.close()
 
-    def _commit_waiting(self) -> None:
+    def _commit_waiting(self, own: _Job) -> None:
         jobs = [self._waiting.popleft() for _ in range(min(len(self._waiting), MAX_SHARED))]
+        try:
+            self._commit_together(jobs)
+        finally:
+            # A thread that is being ended takes nobody with it: the writes of the others wait again.
+            self._waiting.extendleft(job for job in reversed(jobs) if not job.done and job is not own)
+
+    def _commit_together(self, jobs: list[_Job]) -> None:
+        if len(jobs) == 1:
+            self._commit_alone(jobs[0])
+            return
         try:
             with _translated(), self._database.write() as transaction:
                 for job in jobs:
-                    job.run(transaction, alone=len(jobs) == 1)
-        except Exception as error:
-            if len(jobs) == 1:
-                jobs[0].error = error
-            else:
-                # Whose fault it was is not known: each has a transaction of its own.
-                for job in jobs:
-                    self._commit_alone(job)
+                    job.run(transaction)
+        except Exception:
+            # Whose fault it was is not known: each has a transaction of its own.
+            for job in jobs:
+                self._commit_alone(job)
         for job in jobs:
             job.done = True
 
@@ -84,9 +91,10 @@ class Catalog:
         job.error = None
         try:
             with _translated(), self._database.write() as transaction:
-                job.run(transaction, alone=True)
+                job.result = job.operation(transaction)
         except Exception as error:
             job.error = error
+        job.done = True
 
 
 class _Job:
@@ -96,10 +104,8 @@ class _Job:
         self.error: Exception | None = None
         self.done = False
 
-    def run(self, transaction: Transaction, *, alone: bool) -> None:
-        if alone:
-            self.result = self.operation(transaction)
-            return
+    def run(self, transaction: Transaction) -> None:
+        """In a savepoint, so that its error is nobody else's."""
         transaction.run("SAVEPOINT one_write")
         try:
             self.result = self.operation(transaction)

@@ -20,7 +20,6 @@ from wrapper.catalog.transaction import Transaction
 
 BUSY_TIMEOUT_SECONDS = 30
 CACHE_KIB = 8_192
-MMAP_BYTES = 1 << 34
 
 
 class SQLiteDatabase:
@@ -108,7 +107,6 @@ def _prepare(connection: DBAPIConnection, _record: object) -> None:
         "synchronous = FULL",
         "temp_store = MEMORY",
         f"cache_size = -{CACHE_KIB}",
-        f"mmap_size = {MMAP_BYTES}",
         "journal_size_limit = 67108864",
     ):
         cursor.execute(f"PRAGMA {pragma}")

@@ -17,7 +17,7 @@ _WORD = re.compile(r"\w+")
 # A capital after a small letter or digit, the last of several capitals before a small letter, an inner underscore;
 # written to begin with one set of characters because the search then skips ordinary prose fast.
 _SEAM = re.compile(r"[A-Z_](?:(?<=[a-z\d][A-Z])|(?<=[A-Z]{2})(?=[a-z])|(?<=[^\W_]_)(?=[^\W_]))")
-_HUMP = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_A-Za-z]+")
+_HUMP = re.compile(r"[A-Z]+(?![^\W\d_A-Z])|[A-Z]?[^\W\d_A-Z]+|\d+")
 
 
 def identifier_words(text: str) -> str:
@@ -68,4 +68,5 @@ def _humps(word: str) -> list[str]:
 
 
 def _quoted(term: str) -> str:
-    return '"' + term.lower().replace('"', '""') + '"'
+    # One spelling for each term that occurs twice; the index folds letters its own way, and not all that Python does.
+    return '"' + (term.lower() if term.isascii() else term).replace('"', '""') + '"'

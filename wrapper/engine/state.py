@@ -8,10 +8,13 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 STATE_FILE = "engine.json"
+LOOK_SECONDS = 0.25
 STARTING, READY, UNRESPONSIVE, STOPPED = "starting", "ready", "unresponsive", "stopped"
 
 
@@ -39,13 +42,15 @@ class EngineState:
 class EngineStateReader:
     """The state of one data directory; the file is parsed only when it was replaced, asking costs microseconds."""
 
-    def __init__(self, data_dir: Path) -> None:
+    def __init__(self, data_dir: Path, clock: Callable[[], float] = time.monotonic) -> None:
         self._path = data_dir / STATE_FILE
+        self._clock = clock
         self._seen: tuple[tuple[int, int], EngineState] | None = None
+        self._checked: tuple[EngineState, float, EngineState] | None = None
 
     def read(self) -> EngineState:
         """The current state; `stopped` when there is no keeper's file, `unresponsive` when the engine that was ready
-        is gone and no keeper has said so, because it is gone too."""
+        is gone and no keeper has said so, because it is gone too. That is looked at some times a second."""
         try:
             status = os.stat(self._path)
         except FileNotFoundError:
@@ -54,10 +59,11 @@ class EngineStateReader:
         seen = self._seen
         if seen is None or seen[0] != version:
             seen = self._seen = (version, _parse(self._path))
-        state = seen[1]
-        if state.pid is not None and state.pid_started is not None and start_time(state.pid) != state.pid_started:
-            return replace(state, state=UNRESPONSIVE, url="", pid=None, pid_started=None)
-        return state
+        state, now = seen[1], self._clock()
+        checked = self._checked
+        if checked is None or checked[0] is not state or now - checked[1] >= LOOK_SECONDS:
+            checked = self._checked = (state, now, _as_the_kernel_knows(state))
+        return checked[2]
 
     def url(self) -> str:
         """Where the engine answers, empty when there is none: the `address` of an `EngineClient`."""
@@ -84,6 +90,12 @@ def request_restart(data_dir: Path) -> bool:
         return False
     os.kill(keeper_pid, signal.SIGUSR1)
     return True
+
+
+def _as_the_kernel_knows(state: EngineState) -> EngineState:
+    if state.pid is None or state.pid_started is None or start_time(state.pid) == state.pid_started:
+        return state
+    return replace(state, state=UNRESPONSIVE, url="", pid=None, pid_started=None)
 
 
 def _parse(path: Path) -> EngineState:

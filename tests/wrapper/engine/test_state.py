@@ -1,3 +1,4 @@
+import itertools
 import os
 import subprocess
 import sys
@@ -44,7 +45,7 @@ def test_an_engine_that_is_gone_with_its_keeper_is_not_ready(tmp_path):
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as engine:
         gone = replace(READY, pid=engine.pid, pid_started=start_time(engine.pid))
         write_state(tmp_path, gone)
-        reader = EngineStateReader(tmp_path)
+        reader = EngineStateReader(tmp_path, clock=itertools.count().__next__)
         assert reader.read().ready
         engine.communicate(b"\n")
     assert (reader.read().state, reader.url(), reader.read().pid) == ("unresponsive", "", None)

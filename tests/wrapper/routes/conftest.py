@@ -1,7 +1,8 @@
-"""Apps with settings of their own, on an engine that never answers: cheap to start, and a state to test in."""
+"""Pages by both routes; apps with settings of their own, on an engine that never answers: cheap to start."""
 
 from __future__ import annotations
 
+import json
 from contextlib import contextmanager
 
 import pytest
@@ -36,3 +37,18 @@ def open_client(tmp_path):
             app.extensions["rag.service"].close()
 
     return open_client
+
+
+@pytest.fixture(params=["GET", "POST"])
+def page(request, client):
+    """`page(name, **arguments)`: a page by either route; filters are given as objects."""
+
+    def get(name, **arguments):
+        if "where" in arguments:
+            arguments["where"] = json.dumps(arguments["where"])
+        return client.get(f"/collections/{name}/documents", query_string=arguments)
+
+    def post(name, **arguments):
+        return client.post(f"/collections/{name}/documents/search", json=arguments)
+
+    return get if request.param == "GET" else post

@@ -23,11 +23,15 @@ WITH_BODY = [
 ]
 
 
+@pytest.fixture(scope="module")
+def name(shared_collection):
+    return shared_collection([DOCUMENT])
+
+
 @pytest.fixture(params=WITH_BODY, ids=[f"{method} {'…' * inside}{route}" for method, route, inside in WITH_BODY])
-def send(request, client, filled, unchanged):
+def send(request, client, name, unchanged):
     """Send a body to each route that reads one; the collection must not change."""
     method, route, inside = request.param
-    name = filled([DOCUMENT])
 
     def send(data, **options):
         with unchanged(name):

@@ -150,14 +150,14 @@ def test_an_empty_collection_answers_nothing(query, filled):
 
 def test_broad_filters_over_many_documents_go_through_the_index(query, filled):
     generator = np.random.default_rng(7)
-    vectors = generator.normal(size=(6_000, 8)).round(4)
+    vectors = generator.normal(size=(3_000, 8)).round(4)
     name = filled([_document(number, row.tolist(), even=number % 2 == 0) for number, row in enumerate(vectors)])
     asked = generator.normal(size=8)
     similarity = vectors @ asked / (np.linalg.norm(vectors, axis=1) * np.linalg.norm(asked))
     for where, of, plans in (
-        (None, range(6_000), {"index"}),
-        ({"even": True}, range(0, 6_000, 2), {"index+filter", "exact"}),
-        ({"even": {"$ne": True}}, range(1, 6_000, 2), {"index+filter", "exact"}),
+        (None, range(3_000), {"index"}),
+        ({"even": True}, range(0, 3_000, 2), {"index+filter", "exact"}),
+        ({"even": {"$ne": True}}, range(1, 3_000, 2), {"index+filter", "exact"}),
     ):
         answer = query(name, asked.tolist(), top_k=10, where=where)
         nearest = sorted(of, key=lambda number: -similarity[number])[:10]
@@ -219,7 +219,7 @@ def test_huge_vectors_are_answered_in_finite_numbers(query, filled, metric):
 
 def test_a_query_sees_every_acknowledged_write(query, client, filled):
     name = filled(DOCUMENTS)
-    for number in range(1, 20):
+    for number in range(1, 9):
         embedding = [math.cos(number), math.sin(number)]
         client.post(f"/collections/{name}/documents", json={"documents": [_document(100 + number, embedding)]})
         assert _ids(query(name, embedding, top_k=1)) == [f"doc-{100 + number}"]

@@ -5,6 +5,8 @@ import json
 
 import pytest
 
+from tests.support.live import eventually
+
 
 def _line(number, **fields):
     return json.dumps({"id": f"doc-{number}", "text": f"text {number}", "embedding": [1.0, float(number)], **fields})
@@ -170,22 +172,22 @@ def test_more_bad_lines_than_are_listed_are_counted(stream, filled):
     assert (len(answer["errors"]), answer["errors_total"]) == (1_000, 1_200)
 
 
-def test_a_stream_is_read_while_it_arrives(live, collection):
-    """Chunks without a length: what came is stored before the rest is sent."""
+def test_a_stream_is_stored_while_it_arrives(live, collection):
+    """Chunks without a length: the first transaction is done before the last line is sent."""
     with live.one_connection() as connection, live.one_connection() as reader:
         assert connection.ask("POST", "/collections", {"name": collection}).status == 201
-        seen = []
+
+        def count():
+            return reader.ask("GET", f"/collections/{collection}").json["count"]
 
         def lines():
             for number in range(1_200):
                 if number == 1_100:
-                    seen.append(reader.ask("GET", f"/collections/{collection}").json["count"])
-                yield (_line(number) + "\n").encode()
+                    eventually(lambda: count() >= 500, seconds=30)
+                yield (_line(number, text="x" * 500) + "\n").encode()
 
-        answer = connection.ask(
-            "POST", f"/collections/{collection}/documents", lines(), Content_Type="application/x-ndjson"
-        )
+        url = f"/collections/{collection}/documents"
+        answer = connection.ask("POST", url, lines(), Content_Type="application/x-ndjson")
         assert (answer.status, answer.json["count"]) == (201, 1_200)
         assert "ids" not in answer.json
-        assert seen[0] >= 0
-        assert connection.ask("GET", f"/collections/{collection}").json["count"] == 1_200
+        assert count() == 1_200

@@ -16,16 +16,13 @@ TEXTS = {
 
 
 @pytest.fixture(scope="module")
-def corpus(app):
-    client = app.test_client()
-    client.post("/collections", json={"name": "text-search"})
-    documents = [
-        {"id": key, "text": text, "metadata": {"letters": len(text)}, "embedding": [1.0, float(number)]}
-        for number, (key, text) in enumerate(TEXTS.items())
-    ]
-    assert client.post("/collections/text-search/documents", json={"documents": documents}).status_code == 201
-    yield "text-search"
-    client.delete("/collections/text-search")
+def corpus(shared_collection):
+    return shared_collection(
+        [
+            {"id": key, "text": text, "metadata": {"letters": len(text)}, "embedding": [1.0, float(number)]}
+            for number, (key, text) in enumerate(TEXTS.items())
+        ]
+    )
 
 
 @pytest.fixture

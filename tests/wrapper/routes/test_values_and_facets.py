@@ -15,11 +15,13 @@ METADATAS = [
 ]
 
 
-@pytest.fixture
-def name(filled):
-    return filled(
-        {"id": f"doc-{number}", "text": "", "metadata": metadata, "embedding": [1, number]}
-        for number, metadata in enumerate(METADATAS)
+@pytest.fixture(scope="module")
+def name(shared_collection):
+    return shared_collection(
+        [
+            {"id": f"doc-{number}", "text": "", "metadata": metadata, "embedding": [1, number]}
+            for number, metadata in enumerate(METADATAS)
+        ]
     )
 
 

@@ -90,17 +90,14 @@ MATCHES = [
 
 
 @pytest.fixture(scope="module")
-def corpus(app):
+def corpus(shared_collection):
     """The name of a collection with one document per entry of DOCUMENTS, its key its id."""
-    client = app.test_client()
-    client.post("/collections", json={"name": "where-grammar"})
-    documents = [
-        {"id": key, "text": key, "metadata": metadata, "embedding": [1.0, float(number)]}
-        for number, (key, metadata) in enumerate(DOCUMENTS.items())
-    ]
-    assert client.post("/collections/where-grammar/documents", json={"documents": documents}).status_code == 201
-    yield "where-grammar"
-    client.delete("/collections/where-grammar")
+    return shared_collection(
+        [
+            {"id": key, "text": key, "metadata": metadata, "embedding": [1.0, float(number)]}
+            for number, (key, metadata) in enumerate(DOCUMENTS.items())
+        ]
+    )
 
 
 @pytest.mark.parametrize(("where", "matches"), MATCHES, ids=[json.dumps(where) for where, _ in MATCHES])

@@ -1,0 +1,27 @@
+"""How many examples are tried, and which."""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+
+def load_profile() -> None:
+    """The same examples in every run, so that a failure is somebody's change and not somebody's luck;
+    `HYPOTHESIS_PROFILE=search` looks further."""
+    settings.register_profile(
+        "ci",
+        deadline=None,
+        max_examples=100,
+        derandomize=True,
+        database=None,
+        suppress_health_check=[
+            HealthCheck.too_slow,
+            HealthCheck.function_scoped_fixture,
+            HealthCheck.data_too_large,
+            HealthCheck.filter_too_much,
+        ],
+    )
+    settings.register_profile("search", settings.get_profile("ci"), max_examples=2_000, derandomize=False)
+    settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))

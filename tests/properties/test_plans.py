@@ -1,0 +1,209 @@
+"""Every plan of a vector query answers what the model answers: over a fake index at length, over Chroma and over HTTP
+for fewer examples."""
+
+from __future__ import annotations
+
+import uuid
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.errors import UnavailableError
+from schemas.where import EVERYTHING, parse_where
+from tests.properties.model import ModelDocument
+from tests.properties.strategies import FILTERS, documents, embedding, to_collection
+from tests.support.live import eventually
+from wrapper.catalog import outbox, states
+from wrapper.catalog.rows import find_collection
+from wrapper.planner import CostModel, Planner
+
+METRICS = st.sampled_from(("cosine", "l2", "ip"))
+INDEX_IS_CHEAP = CostModel(exact_per_document=1e9)
+EXACT_IS_CHEAP = CostModel(index_base=1e12)
+PLANS = ("index", "index+filter", "exact", "scan")
+INDEXED_SECONDS = 30
+
+
+class ListIndex:
+    """An index over given documents: what the engine would know."""
+
+    def __init__(self, model, *, ready=True):
+        self.ready = ready
+        self.model = model
+
+    def is_ready(self):
+        return self.ready
+
+    def nearest(self, engine_id, embedding, n_results):
+        if not self.ready:
+            raise UnavailableError("away")
+        return [document_id for document_id, _ in self.model.nearest(embedding, n_results, {})]
+
+
+def _settle(catalog, name):
+    """The index is told of everything."""
+
+    def settle(transaction):
+        collection = find_collection(transaction, name)
+        states.set_engine_collection(transaction, collection.key, "engine-id", states.READY)
+        outbox.remove(transaction, [entry.id for entry in outbox.oldest(transaction, limit=1000)])
+
+    catalog.commit(settle)
+
+
+def _planner(catalog, model, plan):
+    costs = EXACT_IS_CHEAP if plan == "exact" else INDEX_IS_CHEAP
+    return Planner(catalog, ListIndex(model, ready=plan != "scan"), costs)
+
+
+def _check(found, expected, plan, where):
+    possible = {"index", "empty"} if plan == "index" else {plan, "exact", "empty"}
+    if plan in ("index+filter", "exact") and parse_where(where) == EVERYTHING:
+        possible = {"index", "empty"}
+    assert found.plan in possible
+    assert [match.document.id for match in found.matches] == [each for each, _ in expected]
+    assert [match.distance for match in found.matches] == pytest.approx([far for _, far in expected], abs=1e-12)
+
+
+@pytest.mark.parametrize("plan", PLANS)
+@settings(max_examples=50)
+@given(documents(most=14), FILTERS, METRICS, st.integers(1, 6), st.integers(0, 2**16))
+def test_every_plan_finds_what_the_model_finds(catalog, stored, plan, found, where, metric, top_k, seed):
+    model, name = to_collection(found, metric), stored(found, metric)
+    _settle(catalog, name)
+    where = {} if plan == "index" else where
+    query = embedding(seed)
+    answer = _planner(catalog, model, plan).query(name, query, top_k=top_k, where=parse_where(where))
+    _check(answer, model.nearest(query, top_k, where), plan, where)
+
+
+@pytest.mark.parametrize("plan", ["exact", "scan"])
+@settings(max_examples=50)
+@given(st.lists(st.integers(0, 2), min_size=1, max_size=40), METRICS, st.integers(1, 5))
+def test_equal_distances_are_answered_in_order_of_insertion(catalog, stored, plan, kinds, metric, top_k):
+    vectors = [embedding(kind, 48) for kind in range(3)]
+    found = [ModelDocument(f"d{n}", "", {"a": 1}, vectors[kind]) for n, kind in enumerate(kinds)]
+    model, name = to_collection(found, metric), stored(found, metric)
+    _settle(catalog, name)
+    query = embedding(7, 48)
+    answer = _planner(catalog, model, plan).query(name, query, top_k=top_k, where=parse_where({"a": 1}))
+    # The model adds up in another order, so equal documents may be one rounding apart from each other's kinds only.
+    assert [match.document.id for match in answer.matches] == [each for each, _ in model.nearest(query, top_k, {})]
+
+
+@given(st.integers(0, 2**16), st.lists(st.integers(0, 29), max_size=12), st.integers(1, 4), FILTERS | st.just({}))
+@settings(max_examples=60)
+def test_what_waits_for_the_index_is_ranked_by_its_new_vector(catalog, stored, seed, moved, top_k, where):
+    """The index knows the old vectors of the documents that were just replaced."""
+    old = [ModelDocument(f"d{n}", "", {"a": n % 3}, embedding(seed + n)) for n in range(30)]
+    new = [
+        ModelDocument(each.id, "", {"a": 1}, embedding(seed + 1000 + n)) if n in moved else each
+        for n, each in enumerate(old)
+    ]
+    name = stored(new)
+    _settle(catalog, name)
+    upserts = [(f"d{n}", []) for n in sorted(set(moved))]
+    if upserts:
+        catalog.commit(
+            lambda transaction: outbox.append(
+                transaction,
+                find_collection(transaction, name).key,
+                outbox.DOCUMENTS,
+                {"upsert": upserts, "delete": ["gone"]},
+            )
+        )
+    query = embedding(seed + 5000)
+    planner = Planner(catalog, ListIndex(to_collection(old)), INDEX_IS_CHEAP)
+    answer = planner.query(name, query, top_k=top_k, where=parse_where(where))
+    expected = to_collection(new).nearest(query, top_k, where)
+    assert [match.document.id for match in answer.matches] == [each for each, _ in expected]
+
+
+@pytest.mark.parametrize("metric", ["cosine", "l2", "ip"])
+def test_an_answer_does_not_depend_on_its_neighbours(catalog, stored, metric):
+    found = [ModelDocument(f"d{n}", "", {"a": n}, embedding(n, 64)) for n in range(50)]
+    name, query = stored(found, metric), embedding(99, 64)
+    _settle(catalog, name)
+    planner = _planner(catalog, to_collection(found, metric), "exact")
+    whole = {match.document.id: match.distance for match in planner.query(name, query, top_k=50).matches}
+    for number in range(50):
+        [match] = planner.query(name, query, top_k=50, where=parse_where({"a": number})).matches
+        assert match.distance == whole[match.document.id]
+
+
+@contextmanager
+def _forced(app, plan):
+    """The service's own planner, made to prefer a plan."""
+    planner = app.extensions["rag.service"].store._planner
+    costs, index = planner._costs, planner._index
+    planner._costs = EXACT_IS_CHEAP if plan == "exact" else INDEX_IS_CHEAP
+    if plan == "scan":
+        planner._index = ListIndex(None, ready=False)
+    try:
+        yield
+    finally:
+        planner._costs, planner._index = costs, index
+
+
+@pytest.fixture
+def indexed(app, client):
+    """`indexed(documents, metric)`: a collection that the service and its engine hold."""
+
+    def make(found, metric):
+        name = f"plans-{uuid.uuid4().hex[:12]}"
+        assert client.post("/collections", json={"name": name, "metric": metric}).status_code == 201
+        if found:
+            wire = [
+                {"id": each.id, "text": each.text, "metadata": each.metadata, "embedding": each.embedding.tolist()}
+                for each in found
+            ]
+            added = client.post(f"/collections/{name}/documents", json={"documents": wire})
+            assert (added.status_code, added.json["indexed"]) == (201, True)
+            store = app.extensions["rag.service"].store
+            eventually(lambda: store.collection(name).index_state == "ready", seconds=INDEXED_SECONDS)
+        return name
+
+    return make
+
+
+@settings(max_examples=20)
+@given(documents(most=14), st.lists(FILTERS, min_size=2, max_size=2), METRICS, st.integers(1, 6), st.integers(0, 2**16))
+def test_the_service_answers_alike_by_every_route_and_plan(app, client, indexed, found, wheres, metric, top_k, seed):
+    model, name, query = to_collection(found, metric), indexed(found, metric), embedding(seed)
+    for where in [{}, *wheres]:
+        expected = [each.id for each in model.matching(where)]
+        listed = client.get(f"/collections/{name}/documents", query_string={"where": app.json.dumps(where)})
+        searched = client.post(f"/collections/{name}/documents/search", json={"where": where})
+        for answer in (listed, searched):
+            assert [each["id"] for each in answer.json["documents"]] == expected
+            assert answer.json["total"] == answer.json["count"] == len(expected)
+        counted = client.get(f"/collections/{name}/documents/count", query_string={"where": app.json.dumps(where)})
+        assert counted.json["count"] == len(expected)
+        nearest = model.nearest(query, top_k, where)
+        for plan in PLANS:
+            with _forced(app, plan):
+                asked = {"query_embedding": query.tolist(), "top_k": top_k, "where": where}
+                answer = client.post(f"/collections/{name}/query", json=asked).json
+            assert (answer["plan"] == "scan") == (plan == "scan" and expected != [])
+            assert [each["id"] for each in answer["results"]] == [each for each, _ in nearest]
+            assert [each["distance"] for each in answer["results"]] == pytest.approx([far for _, far in nearest])
+            by_id = {each.id: each for each in found}
+            for each in answer["results"]:
+                assert (each["text"], each["metadata"]) == (by_id[each["id"]].text, by_id[each["id"]].metadata)
+    client.delete(f"/collections/{name}")
+
+
+def test_all_four_plans_are_taken_by_the_service(app, client, indexed):
+    found = [ModelDocument(f"d{n}", "", {"a": n % 2}, embedding(n)) for n in range(60)]
+    name, model = indexed(found, "cosine"), to_collection(found)
+    for plan in PLANS:
+        where = {} if plan == "index" else {"a": 1}
+        with _forced(app, plan):
+            asked = {"query_embedding": embedding(5).tolist(), "top_k": 5, "where": where}
+            answer = client.post(f"/collections/{name}/query", json=asked).json
+        assert answer["plan"] == plan
+        expected = [each for each, _ in model.nearest(np.asarray(embedding(5)), 5, where)]
+        assert [each["id"] for each in answer["results"]] == expected

@@ -1,0 +1,138 @@
+"""Any sequence of writes, engine failures and restarts: the store answers like the model, its tables agree with each
+other, and once the engine is well again it equals the catalogue."""
+
+from __future__ import annotations
+
+import copy
+import shutil
+import tempfile
+from itertools import count
+from pathlib import Path
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from schemas.where import parse_where
+from tests.properties.consistency import catalog_state, check_engine, check_tables, model_state
+from tests.properties.fake_engine import FakeEngine
+from tests.properties.operations import CREATIONS, FILTERED, NAMES, OPERATIONS
+from tests.properties.processes import Process
+from tests.properties.strategies import embedding
+from wrapper.engine.errors import (
+    EngineBrokenError,
+    EngineCollectionMissingError,
+    EngineUnavailableError,
+)
+
+FAILURES = (EngineUnavailableError, EngineBrokenError, EngineCollectionMissingError)
+
+
+class Service(RuleBasedStateMachine):
+    def __init__(self):
+        super().__init__()
+        self.directory = Path(tempfile.mkdtemp())
+        self.engine = FakeEngine()
+        self.model = {}
+        self.keys = count()
+        self.written = {}
+        self.failures = []
+        self._start()
+
+    def _start(self):
+        self.process = Process(self.directory, self.engine)
+        self.process.engine.before = self._fail_before
+        self.process.engine.after = self._fail_after
+        self.process.lead()
+
+    def _fail_before(self, name):
+        if self.failures and not self.failures[0][1]:
+            raise self.failures.pop(0)[0]("injected")
+
+    def _fail_after(self, name):
+        if self.failures and self.failures[0][1]:
+            raise self.failures.pop(0)[0]("injected after it was done")
+
+    @initialize(creation=CREATIONS)
+    def create(self, creation):
+        self.write(creation)
+
+    @rule(operation=OPERATIONS)
+    def write(self, operation):
+        key = f"key-{next(self.keys)}"
+        before = copy.deepcopy(self.model)
+        answer = operation.run(self.process.store, key)
+        expected = operation.apply(self.model)
+        assert answer == expected
+        if expected is None:
+            self.model = before
+            return
+        if operation.kind == "drop":
+            # What was said about the collection that is gone is not said about a later one of its name.
+            self.written = {each: done for each, done in self.written.items() if done[0].name != operation.name}
+        else:
+            self.written[key] = (operation, answer)
+
+    @precondition(lambda self: self.written)
+    @rule(data=st.data())
+    def repeat(self, data):
+        key = data.draw(st.sampled_from(sorted(self.written)))
+        operation, answer = self.written[key]
+        assert operation.run(self.process.store, key) == answer
+
+    @rule(rounds=st.integers(1, 3))
+    def index(self, rounds):
+        self.process.drain(rounds)
+
+    @rule(failures=st.lists(st.tuples(st.sampled_from(FAILURES), st.booleans()), min_size=1, max_size=4))
+    def break_engine(self, failures):
+        self.failures = failures
+
+    @rule()
+    def restart_service(self):
+        self.process.close()
+        self._start()
+
+    @rule()
+    def restart_engine(self):
+        self.process.restarts_asked += 1
+
+    @rule(up=st.booleans())
+    def switch_engine(self, up):
+        self.process.engine_up = up
+
+    @rule(name=NAMES)
+    def lose_engine_collection(self, name):
+        self.engine.delete_collection(name)
+        self.process.restarts_asked += 1
+
+    @rule(name=NAMES, seed=st.integers(0, 50), where=FILTERED | st.just({}), top_k=st.integers(1, 4))
+    def query(self, name, seed, where, top_k):
+        collection = self.model.get(name)
+        if collection is None or collection.dimension is None:
+            return
+        query = embedding(seed + 100, collection.dimension)
+        found = self.process.planner.query(name, query, top_k=top_k, where=parse_where(where))
+        expected = collection.nearest(query, top_k, where)
+        assert {match.document.id for match in found.matches} == {each for each, _ in expected} or [
+            round(match.distance, 9) for match in found.matches
+        ] == [round(distance, 9) for _, distance in expected]
+
+    @invariant()
+    def catalogue_equals_model(self):
+        assert catalog_state(self.process.path) == model_state(self.model)
+
+    def teardown(self):
+        try:
+            self.failures = []
+            self.process.engine_up = True
+            self.process.drain()
+            check_tables(self.process.path)
+            check_engine(self.process.path, self.engine)
+        finally:
+            self.process.close()
+            shutil.rmtree(self.directory)
+
+
+TestService = Service.TestCase
+TestService.settings = settings(max_examples=60, stateful_step_count=25)

@@ -1,0 +1,207 @@
+"""Transactions and the commit that concurrent writers share."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from contextlib import closing
+
+import pytest
+
+from schemas.errors import ConfigurationError, ConflictError, UnavailableError
+from wrapper.catalog import migrations, outbox
+from wrapper.catalog.catalog import MAX_SHARED, Catalog
+from wrapper.catalog.rows import draw
+from wrapper.catalog.sqlite import SQLiteDatabase
+
+SECONDS = 30
+
+
+class CountedDatabase(SQLiteDatabase):
+    """Counts write transactions, and holds the first until `go` is set."""
+
+    def __init__(self, path):
+        super().__init__(path)
+        self.go = threading.Event()
+        self.writing = threading.Event()
+        self.transactions = 0
+
+    def write(self):
+        self.transactions += 1
+        self.writing.set()
+        assert self.go.wait(SECONDS)
+        return super().write()
+
+
+@pytest.fixture
+def counted(tmp_path):
+    database = CountedDatabase(tmp_path / "catalog.sqlite")
+    catalog = Catalog(database)
+    catalog.open()
+    yield catalog, database
+    catalog.close()
+
+
+def _in_threads(catalog, operations):
+    """What each operation returned or raised, all of them committed at the same time."""
+    outcomes = [None] * len(operations)
+
+    def commit(number):
+        try:
+            outcomes[number] = catalog.commit(operations[number])
+        except BaseException as error:
+            outcomes[number] = error
+
+    threads = [threading.Thread(target=commit, args=(number,)) for number in range(len(operations))]
+    for thread in threads:
+        thread.start()
+    return threads, outcomes
+
+
+def _commit_behind_one(catalog, database, operations):
+    """Let the operations pile up behind a write that is on its way, then let them all go."""
+    first, _ = _in_threads(catalog, [lambda transaction: draw(transaction, "outbox")])
+    assert database.writing.wait(SECONDS)
+    threads, outcomes = _in_threads(catalog, operations)
+    deadline = threading.Event()
+    while len(catalog._waiting) < len(operations):
+        assert not deadline.wait(0.001)
+    database.go.set()
+    for thread in [*first, *threads]:
+        thread.join(SECONDS)
+        assert not thread.is_alive()
+    return outcomes
+
+
+def _append(number):
+    return lambda transaction: outbox.append(transaction, number, outbox.METADATA, {"name": str(number)})
+
+
+def _kept(catalog):
+    with catalog.read() as transaction:
+        return sorted(entry.collection_key for entry in outbox.oldest(transaction, limit=1000))
+
+
+def test_waiting_writers_share_a_commit(counted):
+    catalog, database = counted
+    outcomes = _commit_behind_one(catalog, database, [_append(number) for number in range(20)])
+    assert database.transactions == 2
+    assert sorted(outcomes) == list(range(2, 22))
+    assert _kept(catalog) == list(range(20))
+
+
+def test_more_writers_than_fit_into_one_commit_are_all_served(counted):
+    catalog, database = counted
+    _commit_behind_one(catalog, database, [_append(number) for number in range(MAX_SHARED + 10)])
+    assert database.transactions == 3
+    assert _kept(catalog) == list(range(MAX_SHARED + 10))
+
+
+def test_a_writer_that_is_refused_harms_nobody_and_leaves_nothing(counted):
+    catalog, database = counted
+
+    def refused(transaction):
+        _append(99)(transaction)
+        raise ConflictError("no")
+
+    outcomes = _commit_behind_one(catalog, database, [_append(0), refused, _append(2)])
+    assert isinstance(outcomes[1], ConflictError)
+    assert database.transactions == 2
+    assert _kept(catalog) == [0, 2]
+
+
+@pytest.mark.parametrize("error", [sqlite3.OperationalError("broken"), ZeroDivisionError()])
+def test_a_writer_that_breaks_the_transaction_harms_nobody_and_leaves_nothing(counted, error):
+    catalog, database = counted
+
+    def broken(transaction):
+        _append(99)(transaction)
+        raise error
+
+    outcomes = _commit_behind_one(catalog, database, [_append(0), broken, _append(2)])
+    expected = UnavailableError if isinstance(error, sqlite3.Error) else ZeroDivisionError
+    assert isinstance(outcomes[1], expected)
+    assert database.transactions == 5
+    assert _kept(catalog) == [0, 2]
+
+
+def test_a_thread_that_is_ended_takes_nobody_with_it(counted):
+    catalog, database = counted
+
+    def ended(transaction):
+        _append(99)(transaction)
+        raise SystemExit
+
+    # Whoever leads the shared commit is ended; its own write and no other is gone.
+    outcomes = _commit_behind_one(catalog, database, [_append(0), ended, _append(2)])
+    assert sum(isinstance(outcome, SystemExit) for outcome in outcomes) >= 1
+    assert 99 not in _kept(catalog)
+    survivors = [number for number in (0, 2) if not isinstance(outcomes[number], SystemExit)]
+    assert _kept(catalog) == survivors
+
+
+def test_a_failed_commit_leaves_the_connection_usable(catalog):
+    def broken(transaction):
+        transaction.run("no SQL")
+
+    for _ in range(3):
+        with pytest.raises(UnavailableError):
+            catalog.commit(broken)
+    catalog.commit(_append(1))
+    assert _kept(catalog) == [1]
+
+
+def test_a_reader_sees_one_snapshot_while_others_write(catalog):
+    catalog.commit(_append(1))
+    with catalog.read() as transaction:
+        before = outbox.lag(transaction)
+        thread = threading.Thread(target=lambda: catalog.commit(_append(2)))
+        thread.start()
+        thread.join(SECONDS)
+        assert outbox.lag(transaction) == before == 1
+    assert _kept(catalog) == [1, 2]
+
+
+def test_a_commit_is_on_disk_before_it_counts(catalog):
+    with catalog.read() as transaction:
+        assert transaction.value("PRAGMA synchronous") == 2
+        assert transaction.value("PRAGMA journal_mode") == "wal"
+
+
+def test_the_change_counter_tells_of_other_connections(catalog):
+    with catalog.change_counter() as changes:
+        before = changes()
+        assert changes() == before
+        catalog.commit(_append(1))
+        assert changes() != before
+
+
+def test_opening_again_changes_nothing(catalog, tmp_path):
+    catalog.commit(_append(1))
+    again = Catalog(SQLiteDatabase(tmp_path / "catalog.sqlite"))
+    again.open()
+    assert _kept(again) == [1]
+    again.close()
+
+
+def test_a_catalogue_of_a_newer_release_is_refused(catalog, tmp_path):
+    newer = len(migrations.STEPS) + 1
+    catalog.commit(lambda transaction: transaction.run("INSERT INTO schema_version VALUES (?)", (newer,)))
+    again = Catalog(SQLiteDatabase(tmp_path / "catalog.sqlite"))
+    with pytest.raises(ConfigurationError, match="newer release"):
+        again.open()
+    again.close()
+
+
+def test_two_processes_may_open_a_new_catalogue_at_once(tmp_path):
+    catalogs = [Catalog(SQLiteDatabase(tmp_path / "catalog.sqlite")) for _ in range(4)]
+    threads = [threading.Thread(target=catalog.open) for catalog in catalogs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(SECONDS)
+    for catalog in catalogs:
+        catalog.close()
+    with closing(sqlite3.connect(tmp_path / "catalog.sqlite")) as connection:
+        assert connection.execute("SELECT count(*) FROM schema_version").fetchone() == (len(migrations.STEPS),)
+        assert connection.execute("SELECT count(*) FROM counters").fetchone() == (3,)

@@ -1,0 +1,154 @@
+"""The text index: no text is a syntax error, identifiers are found whole and in parts."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from wrapper.catalog.words import MAX_QUERY_TERMS, identifier_words, match_expression
+
+TABLE = (
+    "CREATE VIRTUAL TABLE words USING fts5"
+    "(text, identifiers, content='', tokenize=\"porter unicode61 remove_diacritics 2\")"
+)
+NOISE = st.text(st.characters(exclude_categories=("Cs",)), max_size=60)
+SYNTAX = st.lists(
+    st.sampled_from(
+        [
+            '"',
+            "'",
+            "(",
+            ")",
+            "*",
+            "^",
+            ":",
+            "+",
+            "-",
+            "AND",
+            "OR",
+            "NOT",
+            "NEAR(",
+            "text:",
+            "{a b}:",
+            "\x00",
+            ",",
+            "a",
+            "b",
+        ]
+    ),
+    max_size=12,
+).map(" ".join)
+
+
+@pytest.fixture(scope="module")
+def words():
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.execute(TABLE)
+        yield connection
+
+
+def _holding(connection, texts):
+    connection.execute("INSERT INTO words (words) VALUES ('delete-all')")
+    connection.executemany(
+        "INSERT INTO words (rowid, text, identifiers) VALUES (?, ?, ?)",
+        [(number, text, identifier_words(text)) for number, text in enumerate(texts)],
+    )
+
+
+def _found(connection, query):
+    expression = match_expression(query)
+    if expression is None:
+        return []
+    rows = connection.execute(
+        "SELECT rowid FROM words WHERE words MATCH ? ORDER BY bm25(words), rowid", (expression,)
+    ).fetchall()
+    return [number for (number,) in rows]
+
+
+@example('"')
+@example("a AND")
+@example("text:(x")
+@example("NEAR(a b, 1")
+@example("\x00")
+@example("ª² ⅷ ﬁ İ ß ǆ")
+@example("a" * 5_000)
+@example(" ".join(f"w{number}" for number in range(2_000)))
+@given(NOISE | SYNTAX)
+def test_no_text_is_a_syntax_error(words, text):
+    _holding(words, [text, "other"])
+    _found(words, text)
+    expression = match_expression(text)
+    assert expression is None or expression.count(" OR ") < MAX_QUERY_TERMS
+
+
+@settings(max_examples=200)
+@given(st.lists(st.text(st.characters(categories=("L", "Nd")), min_size=1, max_size=8), min_size=1, max_size=6))
+def test_a_text_is_found_by_each_of_its_words(words, parts):
+    text = " ".join(parts)
+    _holding(words, [text])
+    for part in parts:
+        # Some letters are no letters to the index; what it has no words for, nothing finds.
+        if words.execute("SELECT count(*) FROM words WHERE words MATCH ?", (f'"{part}"',)).fetchone() == (1,):
+            assert _found(words, part) == [0], part
+
+
+@pytest.mark.parametrize(
+    ("text", "queries"),
+    [
+        ("call getUserName now", ["getUserName", "getusername", "user", "name", "get", "userName", "get user name"]),
+        ("use std::env::args here", ["std::env", "std::env::args", "env", "args", "std"]),
+        ("a snake_case_name too", ["snake_case_name", "snake", "case", "name", "snake_case", "snakecasename"]),
+        ("an HTTPServer starts", ["HTTPServer", "httpserver", "http", "server", "HTTP server"]),
+        ("parseHTML5Document()", ["parse", "html", "document", "parseHTML5Document"]),
+        ("MAX_BODY_MB=3", ["max", "body", "MAX_BODY_MB", "maxbodymb"]),
+        ("see wrapper/catalog/words.py", ["words.py", "catalog", "wrapper/catalog", "py"]),
+        ("kebab-case-name", ["kebab-case-name", "kebab", "case-name"]),
+        ("Größe der Straße", ["größe", "GRÖßE", "große", "straße"]),
+        ("__init__ and _private", ["init", "__init__", "private", "_private"]),
+        ("naïve café", ["naive", "cafe", "CAFÉ"]),
+        ("running tests", ["run", "test"]),
+    ],
+)
+def test_identifiers_are_found_whole_and_in_parts(words, text, queries):
+    _holding(words, ["nothing to see", text])
+    for query in queries:
+        assert _found(words, query) == [1], query
+
+
+@pytest.mark.parametrize("whole", ["getUserName", "snake_case_name", "std::env", "HTTPServer", "a.b.c"])
+def test_a_whole_identifier_outranks_its_parts(words, whole):
+    scattered = " and ".join(match_expression(whole).replace('"', " ").replace(" OR ", " ").split()[::-1])
+    parts_only = scattered.replace(whole.lower(), "").replace(whole.replace("_", ""), "")
+    _holding(words, [f"{parts_only} filler words", f"with {whole} filler words"])
+    assert _found(words, whole)[0] == 1
+
+
+@pytest.mark.parametrize("text", ["plain words only", "", "ALL CAPS", "x", "2024-01-05", "日本語"])
+def test_ordinary_prose_needs_no_shadow(text):
+    assert identifier_words(text) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "shadow"),
+    [
+        ("getUserName", "get User Name"),
+        ("HTTPServer", "HTTP Server"),
+        ("snake_case", "snakecase"),
+        ("parse_HTMLPage", "HTML Page parseHTMLPage"),
+        ("utf8Decode", "utf 8 Decode"),
+        ("__dunder__", ""),
+        ("éclairBleu x", "éclair Bleu"),
+    ],
+)
+def test_the_shadow_of_an_identifier(text, shadow):
+    assert identifier_words(text) == shadow
+
+
+@given(NOISE)
+def test_the_shadow_is_made_of_the_text(text):
+    letters = set(text)
+    assert set(identifier_words(text)) <= letters | {" "}
