@@ -14,7 +14,7 @@ demo: $(INSTALLED)
 	$(BIN)/python -m interfaces.demo
 
 test: $(INSTALLED) lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .

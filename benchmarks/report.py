@@ -16,6 +16,9 @@ from benchmarks.measuring import GROWTH, Result, Samples
 from benchmarks.processes import ProcessMemory, proc_value
 
 WIDTH = 190
+EXPLANATION = """target: of the ratio, and of our recall
+ratio: times faster, or times the rate; for growth all documents over a tenth of them, both ours
+cpu ms: processor time of all the side's processes for one request, or one document added"""
 SIGNS = {True: "pass", False: "MISS"}
 
 
@@ -56,11 +59,7 @@ def as_json(
 
 
 def _results_table(results: Sequence[Result]) -> Table:
-    table = Table(
-        caption="target: of the ratio, and of our recall\nratio: times faster, or times the rate; for growth all documents over a tenth of them, both ours\n"
-        "cpu ms: processor time of all the side's processes for one request, or one document added",
-        caption_justify="left",
-    )
+    table = Table(caption=EXPLANATION, caption_justify="left")
     table.add_column("work", no_wrap=True)
     table.add_column("unit", no_wrap=True)
     for name in ("ours", "Chroma", "ratio", "by round", "target"):

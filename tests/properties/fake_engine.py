@@ -47,6 +47,9 @@ class FakeEngine:
         engine_id = self._id_of(name)
         return None if engine_id is None else self._described(engine_id)
 
+    def get_collection_name(self, engine_id: str) -> str:
+        return self._held(engine_id).name
+
     def create_collection(self, name: str, *, metric: str, metadata: Metadata | None = None) -> str:
         self._refuse_taken(name)
         engine_id = str(uuid.uuid4())

@@ -128,6 +128,10 @@ class Process:
         assert self._leadership.acquire()
         self.applier.take_over()
 
+    def lead_again(self) -> None:
+        """As another process would that takes over."""
+        self.applier.take_over()
+
     def drain(self, rounds: int = PATIENCE) -> None:
         """What the indexer's thread does until nothing is left to do, at most `rounds` times."""
         for _ in range(rounds):

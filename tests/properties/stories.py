@@ -11,13 +11,14 @@ from tests.properties.processes import Process
 from tests.properties.strategies import embedding
 
 
-def _add(
+def add(
     name: str,
     *documents: tuple[str, dict[str, Any], int],
     where: dict[str, Any] | None = None,
     on_conflict: str = "replace",
     dimension: int = 3,
 ) -> Operation:
+    """Documents given as (id, metadata, seed of the embedding)."""
     made = [
         ModelDocument(document_id, f"text of {document_id}, {metadata}", metadata, embedding(seed, dimension))
         for document_id, metadata, seed in documents
@@ -27,20 +28,20 @@ def _add(
 
 STORY = [
     Operation("create", "first", {"metadata": {"topic": "x", "list": [1, None], "deep": {"a": 1}}, "metric": "cosine"}),
-    _add("first", ("d1", {"old": 1, "kept": True}, 1), ("d2", {"part": "s"}, 2), ("d3", {"part": "s"}, 3)),
-    _add("first", ("d1", {"kept": True, "nested": {"a": [1, "x"]}}, 4), ("d4", {"part": "s"}, 5), where={"part": "s"}),
+    add("first", ("d1", {"old": 1, "kept": True}, 1), ("d2", {"part": "s"}, 2), ("d3", {"part": "s"}, 3)),
+    add("first", ("d1", {"kept": True, "nested": {"a": [1, "x"]}}, 4), ("d4", {"part": "s"}, 5), where={"part": "s"}),
     Operation("patch", "first", {"id": "d1", "text": "patched", "metadata": {"kept": None}, "embedding": None}),
     Operation("create", "second", {"metadata": {}, "metric": "l2"}),
-    _add("second", ("d1", {"a": 1.5}, 6), ("d2", {"a": 2**53 + 1}, 7)),
-    _add("first", ("d4", {"x": 1}, 8), ("d5", {"x": None}, 9), on_conflict="skip"),
+    add("second", ("d1", {"a": 1.5}, 6), ("d2", {"a": 2**53 + 1}, 7)),
+    add("first", ("d4", {"x": 1}, 8), ("d5", {"x": None}, 9), on_conflict="skip"),
     Operation("delete", "first", {"ids": ["d4", "unknown"]}),
     Operation("change", "first", {"metadata": {"topic": None, "more": 1}, "merge": True}),
     Operation("empty", "first"),
-    _add("first", ("d1", {"new": "model"}, 10), dimension=2),
+    add("first", ("d1", {"new": "model"}, 10), dimension=2),
     Operation("delete_where", "second", {"where": {"a": {"$gt": 2}}}),
     Operation("drop", "second"),
     Operation("create", "second", {"metadata": {"again": True}, "metric": "ip"}),
-    _add("second", ("d9", {"a": 1}, 11)),
+    add("second", ("d9", {"a": 1}, 11)),
 ]
 
 

@@ -152,8 +152,10 @@ def test_values_are_counted_over_the_whole_filter():
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False) | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3)
-    | st.dictionaries(st.sampled_from((*OPERATORS, "$and", "$or", "$nor", "a", "a.b", "")), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from((*OPERATORS, "$and", "$or", "$nor", "a", "a.b", "")), inner, max_size=3)
+    ),
     max_leaves=12,
 )
 

@@ -75,9 +75,7 @@ def index():
 
 
 def _ask(catalog, index, where=None, *, costs=None, top_k=3, embedding=QUERY, **how):
-    found = Planner(catalog, index, costs).query(
-        "docs", embedding, top_k=top_k, where=parse_where(where), **how
-    )
+    found = Planner(catalog, index, costs).query("docs", embedding, top_k=top_k, where=parse_where(where), **how)
     return found.plan, [match.document.id for match in found.matches]
 
 
@@ -247,7 +245,9 @@ def test_hits_bring_their_groups(catalog, index, ready):
     assert found.groups[0].best_distance == found.matches[0].distance
     assert len(found.groups[0].hits) == 10
     assert Planner(catalog, index).query("docs", QUERY, top_k=1).groups is None
-    empty = Planner(catalog, index).query("docs", QUERY, top_k=1, where=parse_where({"n": -1}), gather_by=GatherSpec("n"))
+    empty = Planner(catalog, index).query(
+        "docs", QUERY, top_k=1, where=parse_where({"n": -1}), gather_by=GatherSpec("n")
+    )
     assert empty.groups == []
 
 

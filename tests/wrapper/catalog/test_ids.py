@@ -46,7 +46,9 @@ def test_adding_them_again_changes_nothing(filled):
 
 def test_deleting_one_deletes_no_other(filled):
     for left, each in enumerate(reversed(AWKWARD)):
-        deleted = filled.commit(lambda transaction, each=each: writes.delete_documents(transaction, "awkward", ids=[each]))
+        deleted = filled.commit(
+            lambda transaction, each=each: writes.delete_documents(transaction, "awkward", ids=[each])
+        )
         assert deleted.deleted == 1
         with filled.read() as transaction:
             assert find_collection(transaction, "awkward").count == len(AWKWARD) - left - 1
@@ -63,5 +65,7 @@ def test_a_list_of_values_is_a_condition(catalog, values):
     listed = one_of("given", values)
     with catalog.read() as transaction:
         for each in [1, 2, 3, "a", "a\x00", "b", "\x00", ""]:
-            found = transaction.rows(f"SELECT 1 FROM (SELECT ? AS given) WHERE {listed.text}", (each, *listed.parameters))
+            found = transaction.rows(
+                f"SELECT 1 FROM (SELECT ? AS given) WHERE {listed.text}", (each, *listed.parameters)
+            )
             assert bool(found) == (each in values)
