@@ -28,7 +28,7 @@ def serve(config_file: Path | None) -> None:
         settings = read_wrapper_settings()
     except ConfigurationError as error:
         raise click.ClickException(error.message) from None
-    # Gunicorn puts the folder it runs in first on the search path: a `schemas` folder of the caller's must not be found there.
+    # Gunicorn puts the folder it runs in first on the search path: the caller's may have a `schemas` of its own.
     os.environ["RAG_DATA_DIR"] = str(settings.data_dir)
     os.environ["RAG_CATALOG_URL"] = settings.catalog_url
     os.chdir(Path(wrapper.__file__).resolve().parent.parent)
