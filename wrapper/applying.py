@@ -261,7 +261,7 @@ class Applier:
                 np.stack([document.embedding for document in documents if document.embedding is not None]),
                 [document.text for document in documents],
                 [document.metadata for document in documents],
-                stale_keys=[stale.get(document.id, set()) for document in documents],
+                stale_keys=None if all_new else [stale.get(document.id, set()) for document in documents],
                 all_new=all_new,
             )
         except EngineRefusedError as error:

@@ -41,7 +41,7 @@ SCAN_BLOCK = 4_096
 MAX_CANDIDATES = 16_384
 PENDING_ENTRIES = 256
 MAX_PENDING_IDS = 4_096
-SPARE_CANDIDATES = 5
+SPARE_CANDIDATES = 10
 ROUGHNESS = 1e-5
 """How far, relatively, float32 distances of equal vectors may lie apart."""
 
@@ -145,8 +145,9 @@ class Planner:
 
     def _first_fetch(self, collection: Collection, matching: int, top_k: int, pending: int) -> int:
         share = matching / max(1, collection.count)
-        # Twice the expectation and some more: filters are rarely independent of what is near.
-        wanted = math.ceil(top_k / share * (1.0 if share == 1.0 else 2.0)) + SPARE_CANDIDATES + pending
+        # Three times the expectation and some more: filters are rarely independent of what is near, and the engine's
+        # recall is better among more neighbours.
+        wanted = math.ceil(top_k / share * (1.0 if share == 1.0 else 3.0)) + SPARE_CANDIDATES + pending
         return min(wanted, max(collection.count, top_k), MAX_CANDIDATES)
 
     def _from_index(

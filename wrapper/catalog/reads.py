@@ -127,7 +127,10 @@ def vectors(
     if collection.dimension is None:
         return
     matching = positions(transaction, collection.key, where)
-    statement = f"SELECT e.position, e.vector FROM embeddings e WHERE e.position IN ({matching.text})"
+    # A cross join is done in the order it is written: matches first, each vector by its position.
+    statement = (
+        f"SELECT e.position, e.vector FROM ({matching.text}) p CROSS JOIN embeddings e WHERE e.position = p.position"
+    )
     for rows in transaction.blocks(statement, matching.parameters, block):
         yield [row[0] for row in rows], to_matrix([row[1] for row in rows], collection.dimension)
 
