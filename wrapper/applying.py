@@ -223,8 +223,14 @@ class Applier:
 
     def _remove_engine_collection(self, name: str, engine_id: str | None) -> None:
         found = self._engine.get_collection(name)
-        if found is not None and found.id == engine_id:
+        if found is not None and (found.id == engine_id or self._is_leftover(found.id)):
             self._engine.delete_collection(name)
+
+    def _is_leftover(self, engine_id: str) -> bool:
+        """An empty collection that nobody knows was made for an entry whose end was never recorded."""
+        with self._catalog.read() as transaction:
+            known = {each.engine_id for each in all_collections(transaction)}
+        return engine_id not in known and self._engine.count(engine_id) == 0
 
     def _write(self, collection_key: int, entries: list[outbox.Entry]) -> None:
         stale: dict[str, set[str]] = {}

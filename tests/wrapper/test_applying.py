@@ -30,8 +30,10 @@ class World:
         self.engine = FakeEngine()
         self.process = Process(directory, self.engine)
         self.process.engine.before = self._before
+        self.process.engine.after = self._after
         self.names = []
         self.failing = {}
+        self.after = {}
         self.process.lead()
         self.process.drain()
 
@@ -39,6 +41,10 @@ class World:
         self.names.append(name)
         if self.failing.get(name):
             raise self.failing[name].pop(0)
+
+    def _after(self, name):
+        if self.after.get(name):
+            raise self.after[name].pop(0)
 
     @property
     def store(self):
@@ -216,6 +222,16 @@ def test_a_dropped_collection_in_the_way_is_dropped(world):
     world.store.create_collection("docs", {}, "l2", OPTIONS)
     world.process.drain()
     world.check()
+
+
+def test_what_was_made_for_a_collection_that_is_dropped_before_it_is_known_goes_too(world):
+    world.store.create_collection("docs", {}, "l2", OPTIONS)
+    world.after["create_collection"] = [EngineUnavailableError("the answer was lost")]
+    world.process.drain(rounds=1)
+    assert world.engine.get_collection("docs") is not None
+    world.store.delete_collection("docs", OPTIONS)
+    world.process.drain()
+    assert world.engine.list_collections() == []
 
 
 def test_a_rebuild_that_is_interrupted_begins_again(world):

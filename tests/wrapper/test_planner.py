@@ -85,7 +85,7 @@ def _first(count):
 
 def test_without_a_filter_the_index_is_asked_once(catalog, index):
     assert _ask(catalog, index) == ("index", _first(3))
-    assert index.asked == [8]
+    assert index.asked == [13]
 
 
 def test_few_matches_are_computed(catalog, index):
@@ -95,12 +95,12 @@ def test_few_matches_are_computed(catalog, index):
 
 def test_many_matches_are_taken_from_the_index(catalog, index):
     assert _ask(catalog, index, {"half": 1}, costs=INDEX_IS_CHEAP) == ("index+filter", ["d1", "d3", "d5"])
-    assert index.asked == [17]
+    assert index.asked == [28]
 
 
 def test_the_cheaper_plan_is_taken(catalog, index):
     costs = CostModel(exact_per_document=1.0, exact_per_component=0.0, index_base=0.0, index_per_candidate=1.0)
-    # 400 of 400 by computing cost 400, by asking for 2 * 3 + 5 candidates 11; 10 of 400 cost 10 and 245.
+    # 400 of 400 by computing cost 400, by asking for 3 * 3 + 10 candidates 19; 10 of 400 cost 10 and 370.
     assert _ask(catalog, index, {"n": {"$gte": 0}}, costs=costs)[0] == "index+filter"
     assert _ask(catalog, index, {"group": 3}, costs=costs)[0] == "exact"
 
@@ -119,14 +119,14 @@ def test_an_empty_collection_is_empty(catalog, index):
 def test_the_index_is_asked_for_more_until_enough_of_it_matches(catalog, index):
     plan, found = _ask(catalog, index, {"n": {"$gte": 300}}, costs=INDEX_IS_CHEAP)
     assert (plan, found) == ("index+filter", ["d300", "d301", "d302"])
-    assert index.asked == [29, 116, 464]
+    assert index.asked == [46, 184, 736]
 
 
 def test_asking_for_more_ends_where_computing_is_cheaper(catalog, index):
     costs = CostModel(exact_per_document=1.0, exact_per_component=0.0, index_base=0.0, index_per_candidate=1.0)
     # Exact costs 100; 29 candidates are cheaper, 116 are not.
     assert _ask(catalog, index, {"n": {"$gte": 300}}, costs=costs) == ("exact", ["d300", "d301", "d302"])
-    assert index.asked == [29]
+    assert index.asked == [46]
 
 
 def test_an_index_that_has_too_little_to_propose_is_not_believed(catalog):
