@@ -165,7 +165,7 @@ class Indexer:
             for entry in entries:
                 for waiting in self._waiting.get(entry, ()):
                     waiting.set()
-        self._catalog.commit(lambda transaction: outbox.remove(transaction, entries))
+        self._catalog.commit_quickly(lambda transaction: outbox.remove(transaction, entries))
 
     def _release_applied(self) -> None:
         with self._guard:

@@ -73,8 +73,8 @@ class _SteppedDatabase(QuickDatabase):
         self._steps = steps
 
     @contextmanager
-    def write(self) -> Iterator[Any]:
-        with super().write() as transaction:
+    def write(self, *, durable: bool = True) -> Iterator[Any]:
+        with super().write(durable=durable) as transaction:
             self._steps("write")
             yield _SteppedTransaction(transaction, self._steps)
             self._steps("before commit")

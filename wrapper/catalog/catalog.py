@@ -57,6 +57,11 @@ class Catalog:
             raise job.error
         return cast(T, job.result)
 
+    def commit_quickly(self, operation: Callable[[Transaction], T]) -> T:
+        """Run a write without waiting for the disk: one whose loss in a crash only means doing some work again."""
+        with self._committing, _translated(), self._database.write(durable=False) as transaction:
+            return operation(transaction)
+
     def change_counter(self) -> AbstractContextManager[Callable[[], int]]:
         """A cheap number that changes when any other process or connection has committed."""
         return self._database.change_counter()

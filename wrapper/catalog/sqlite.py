@@ -42,12 +42,13 @@ class SQLiteDatabase:
     @contextmanager
     def read(self) -> Iterator[Transaction]:
         """One snapshot."""
-        yield from self._transaction("BEGIN")
+        yield from self._transaction("BEGIN", durable=True)
 
     @contextmanager
-    def write(self) -> Iterator[Transaction]:
-        """Holds the write lock; commits at the end, rolls back on an exception."""
-        yield from self._transaction("BEGIN IMMEDIATE")
+    def write(self, *, durable: bool = True) -> Iterator[Transaction]:
+        """Holds the write lock; commits at the end, rolls back on an exception. What is not `durable` is seen by all at
+        once, but reaches the disk only with the next commit that is."""
+        yield from self._transaction("BEGIN IMMEDIATE", durable=durable)
 
     def migrate(self, step: Callable[[Connection], None]) -> None:
         """Run a schema change in a write transaction."""
@@ -75,8 +76,8 @@ class SQLiteDatabase:
         self._open.clear()
         self._engine.dispose()
 
-    def _transaction(self, begin: str) -> Iterator[Transaction]:
-        transaction = self._thread_transaction()
+    def _transaction(self, begin: str, *, durable: bool) -> Iterator[Transaction]:
+        transaction = self._thread_transaction("durable" if durable else "quick")
         transaction.run(begin)
         try:
             yield transaction
@@ -89,12 +90,15 @@ class SQLiteDatabase:
             transaction.roll_back()
             raise
 
-    def _thread_transaction(self) -> Transaction:
-        transaction: Transaction | None = getattr(self._local, "transaction", None)
+    def _thread_transaction(self, kind: str) -> Transaction:
+        transaction: Transaction | None = getattr(self._local, kind, None)
         if transaction is None:
             connection = self._engine.raw_connection()
             self._open.append(connection)
-            transaction = self._local.transaction = Transaction(connection)
+            transaction = Transaction(connection)
+            if kind == "quick":
+                transaction.run("PRAGMA synchronous = NORMAL")
+            setattr(self._local, kind, transaction)
         return transaction
 
 
