@@ -22,12 +22,12 @@ REQUEST_SECONDS = Histogram(
 QUERY_PLANS = Counter("rag_query_plans_total", "Vector queries by the plan taken", ["plan"])
 
 
-class Gauges(Protocol):
-    def read(self) -> Iterable[tuple[str, str, float]]:
+class GaugeSource(Protocol):
+    def gauges(self) -> Iterable[tuple[str, str, float]]:
         """(name, help, value) of every gauge as it is now."""
 
 
-def exposition(gauges: Gauges) -> bytes:
+def exposition(source: GaugeSource) -> bytes:
     """All metrics in Prometheus' text format."""
     if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
         counted = CollectorRegistry()
@@ -35,14 +35,14 @@ def exposition(gauges: Gauges) -> bytes:
     else:
         counted = REGISTRY
     states = CollectorRegistry()
-    states.register(_Collected(gauges))
+    states.register(_Collected(source))
     return generate_latest(counted) + generate_latest(states)
 
 
 class _Collected:
-    def __init__(self, gauges: Gauges) -> None:
-        self._gauges = gauges
+    def __init__(self, source: GaugeSource) -> None:
+        self._source = source
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        for name, meaning, value in self._gauges.read():
+        for name, meaning, value in self._source.gauges():
             yield GaugeMetricFamily(name, meaning, value=value)

@@ -184,7 +184,7 @@ class Service:
             report["status"] = "degraded"
         return report, True
 
-    def read(self) -> Iterator[tuple[str, str, float]]:
+    def gauges(self) -> Iterator[tuple[str, str, float]]:
         """The gauges of `/metrics`."""
         with self._catalog.read() as transaction:
             collections = all_collections(transaction)
