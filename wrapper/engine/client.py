@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from base64 import b64encode
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 from urllib.parse import quote
@@ -18,13 +19,14 @@ import numpy as np
 from schemas.errors import InvalidInputError
 from schemas.records import Metadata, Vector
 from wrapper.engine.encoding import (
+    LISTS_KEY,
     decode_metadata,
     encode_collection_metadata,
     encode_metadata,
     removable,
     reserved_metadata,
 )
-from wrapper.engine.errors import EngineCollectionMissingError
+from wrapper.engine.errors import EngineBrokenError, EngineCollectionMissingError
 from wrapper.engine.transport import Transport, encode_body
 
 COLLECTIONS = "/api/v2/tenants/default_tenant/databases/default_database/collections"
@@ -80,6 +82,7 @@ class EngineClient:
         self._transport = Transport(address, pool_size=pool_size, sleep=sleep)
         self._hnsw = dict(hnsw)
         self._limits: tuple[str, dict[str, Any]] | None = None
+        self._keeping_lists: set[str] = set()
 
     def close(self) -> None:
         """Close the idle connections."""
@@ -112,11 +115,24 @@ class EngineClient:
         return str(created["id"])
 
     def delete_collection(self, name: str, *, timeout_seconds: float = 60.0) -> bool:
-        """Whether there was one."""
+        """Whether there was one.
+
+        Chroma 1.5.9 keeps the lists in the metadata of a collection that it deletes, and gives them to the documents
+        that get the same row numbers later, in whatever collection. So documents with lists are deleted first, unless
+        that was tried on this collection and ended the engine: what stays then goes at the engine's next start.
+        """
+        found = self.get_collection(name, timeout_seconds=timeout_seconds)
+        if found is None:
+            return False
+        if found.id not in self._keeping_lists:
+            self._keeping_lists.add(found.id)
+            with suppress(EngineBrokenError):
+                self._delete_lists(found.id, timeout_seconds)
         try:
             self._transport.call("DELETE", _named(name), timeout_seconds=timeout_seconds)
         except EngineCollectionMissingError:
             return False
+        self._keeping_lists.discard(found.id)
         return True
 
     def rename_collection(self, engine_id: str, new_name: str, *, timeout_seconds: float = 10.0) -> None:
@@ -229,6 +245,12 @@ class EngineClient:
             if ids is None and len(page["ids"]) < selection["limit"]:
                 break
         return _records(pages, include)
+
+    def _delete_lists(self, engine_id: str, timeout_seconds: float) -> None:
+        selection = {"where": {LISTS_KEY: True}, "limit": RECORDS_PER_CALL, "include": []}
+        path = f"{_named(engine_id)}/get"
+        while ids := self._transport.call("POST", path, selection, timeout_seconds=timeout_seconds)["ids"]:
+            self.delete(engine_id, ids, timeout_seconds=timeout_seconds)
 
     def _vectors(self, embeddings: Vector, timeout_seconds: float) -> list[Any]:
         matrix = np.ascontiguousarray(embeddings, dtype="<f4")

@@ -3,6 +3,8 @@
 Chroma panics on, drops, truncates or changes part of what JSON allows (docs/engine.md lists what was measured). What
 it holds unchanged goes in as it is, so that any Chroma client can read and filter it. When anything else is in an
 object, the whole object goes in once more as JSON text under `JSON_KEY`, and that text is what is read back.
+
+A document with lists that Chroma holds says so under `LISTS_KEY`, for `EngineClient.delete_collection`.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ from schemas.metadata import RESERVED_PREFIXES
 from schemas.records import Metadata
 
 JSON_KEY = "rag:json"
+LISTS_KEY = "rag:lists"
+OWN_KEYS = (JSON_KEY, LISTS_KEY)
 REFUSED_PREFIXES = ("#", "$", *RESERVED_PREFIXES)
 MIN_INT, MAX_INT = -(2**63), 2**63 - 1
 # Beyond these Chroma's JSON reader is off by one in the last binary digit for some numbers: a decimal form of more
@@ -52,25 +56,28 @@ def decode_metadata(encoded: Metadata | None) -> Metadata:
         try:
             original = json.loads(text)
         except ValueError:
-            return encoded
+            original = None
         if isinstance(original, dict):
             return original
-    return encoded
+    return {key: value for key, value in encoded.items() if key != LISTS_KEY}
 
 
 def removable(keys: Any) -> list[str]:
-    """Those of `keys` that Chroma may hold for a document with these metadata keys, the JSON text included.
+    """Those of `keys` that Chroma may hold for a document with these metadata keys, our own included.
 
     An upsert merges metadata key by key, so whoever replaces a document must send null for what is to go.
     """
-    return [key for key in keys if _key_held(key)] + [JSON_KEY] if keys else []
+    return [key for key in keys if _key_held(key)] + list(OWN_KEYS) if keys else []
 
 
 def _encode(metadata: Metadata, held: Callable[[Any], bool]) -> Metadata | None:
     if not metadata:
         return None
     encoded = {key: value for key, value in metadata.items() if _key_held(key) and held(value)}
-    if len(encoded) == len(metadata) and all(map(_exact, encoded.values())):
+    is_whole = len(encoded) == len(metadata) and all(map(_exact, encoded.values()))
+    if any(type(value) is list for value in encoded.values()):
+        encoded[LISTS_KEY] = True
+    if is_whole:
         return encoded
     try:
         encoded[JSON_KEY] = json.dumps(metadata, allow_nan=False)
@@ -80,7 +87,7 @@ def _encode(metadata: Metadata, held: Callable[[Any], bool]) -> Metadata | None:
 
 
 def _key_held(key: str) -> bool:
-    return key not in ("", JSON_KEY) and not key.startswith(REFUSED_PREFIXES) and _is_text(key)
+    return key not in ("", *OWN_KEYS) and not key.startswith(REFUSED_PREFIXES) and _is_text(key)
 
 
 def _held_in_document(value: Any) -> bool:

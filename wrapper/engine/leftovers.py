@@ -1,4 +1,4 @@
-"""Index files that Chroma leaves behind. Standard library only: the keeper imports this."""
+"""What Chroma leaves behind of collections that are gone. Standard library only: the keeper imports this."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from contextlib import closing
 from pathlib import Path
 
 CHROMA_DIR, DATABASE = "chroma", "chroma.sqlite3"
+LISTS_TABLE = "embedding_metadata_array"
 
 
 def remove_leftovers(data_dir: Path, log: Callable[[str], None]) -> None:
-    """Remove the index directories of collections that are gone, while no engine has them open.
+    """Remove the index directories and the metadata lists of collections that are gone, while no engine has them open.
 
-    Chroma 1.5.9 never does, whatever their size. Where its database knows no segments at all, nothing is removed: then
-    it is the database that is missing.
+    Chroma 1.5.9 never does, whatever their size, and gives the lists to later documents. Where its database knows no
+    segments at all, nothing is removed: then it is the database that is missing.
     """
     path = data_dir / CHROMA_DIR / DATABASE
     if not path.exists():
@@ -24,6 +25,9 @@ def remove_leftovers(data_dir: Path, log: Callable[[str], None]) -> None:
     try:
         with closing(sqlite3.connect(path, timeout=5.0)) as connection:
             known = {row[0] for row in connection.execute("SELECT id FROM segments")}
+            if known and _has_table(connection, LISTS_TABLE):
+                with connection:
+                    connection.execute(f"DELETE FROM {LISTS_TABLE} WHERE id NOT IN (SELECT id FROM embeddings)")
     except sqlite3.Error:
         return
     if not known:
@@ -32,6 +36,11 @@ def remove_leftovers(data_dir: Path, log: Callable[[str], None]) -> None:
         if directory.is_dir() and directory.name not in known and _is_uuid(directory.name):
             shutil.rmtree(directory, ignore_errors=True)
             log(f"removed {directory.name}, the index of a collection that is gone")
+
+
+def _has_table(connection: sqlite3.Connection, name: str) -> bool:
+    found = connection.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", [name])
+    return found.fetchone() is not None
 
 
 def _is_uuid(name: str) -> bool:

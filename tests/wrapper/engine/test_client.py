@@ -56,6 +56,17 @@ def test_a_collection_from_creation_to_deletion(client):
     assert not client.delete_collection("after-life")
 
 
+def test_lists_of_a_deleted_collection_do_not_come_back_with_later_documents(client):
+    ids = [f"id-{number}" for number in range(3)]
+    old = client.create_collection("with-lists", metric="l2")
+    client.upsert(old, ids, vectors(3), ids, [{"tags": ["a", "b"], "n": n} for n in range(3)])
+    assert client.get(old).metadatas == [{"tags": ["a", "b"], "n": n} for n in range(3)]
+    assert client.delete_collection("with-lists")
+    new = client.create_collection("without-lists", metric="l2")
+    client.upsert(new, ids, vectors(3), ids, [{"n": n} for n in range(3)])
+    assert client.get(new).metadatas == [{"n": n} for n in range(3)]
+
+
 def test_a_taken_name_is_a_conflict(client):
     client.create_collection("taken", metric="l2")
     other = client.create_collection("other", metric="l2")

@@ -6,17 +6,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.errors import InvalidInputError
-from wrapper.engine.encoding import JSON_KEY, decode_metadata, encode_collection_metadata, encode_metadata, removable
+from wrapper.engine.encoding import (
+    JSON_KEY,
+    LISTS_KEY,
+    decode_metadata,
+    encode_collection_metadata,
+    encode_metadata,
+    removable,
+)
 
 NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
 SCALARS = st.none() | st.booleans() | NUMBERS | st.text()
 VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=8)
-KEYS = st.text() | st.sampled_from(["", "#a", "$a", "chroma:document", "hnsw:space", JSON_KEY, "rag:none"])
+KEYS = st.text() | st.sampled_from(["", "#a", "$a", "chroma:document", "hnsw:space", JSON_KEY, LISTS_KEY, "rag:none"])
 OBJECTS = st.dictionaries(KEYS, VALUES)
 
 NATIVE = [
     {"a": "text", "b": True, "c": 3, "d": 1.0, "e": -(2**63), "f": 2**63 - 1, "ü\x00": "\x00"},
-    {"a": ["x", "y"], "b": [1, 2], "c": [1.5, 2.0], "d": [True, False]},
     {"when": 1732178643.145162, "share": 0.1, "huge": 1e22, "tiny": 1.5e-20},
 ]
 NOT_NATIVE = [
@@ -34,6 +40,7 @@ NOT_NATIVE = [
     {"chroma:document": "x"},
     {"hnsw:space": "l2"},
     {JSON_KEY: "{}"},
+    {LISTS_KEY: False},
     {"a": "\ud800"},
 ]
 
@@ -65,6 +72,13 @@ def test_only_what_chroma_holds_is_sent(metadata):
 @pytest.mark.parametrize("metadata", NATIVE)
 def test_what_chroma_holds_goes_in_as_it_is(metadata):
     assert encode_metadata(metadata) == metadata
+
+
+def test_lists_go_in_as_they_are_and_are_marked():
+    metadata = {"a": ["x", "y"], "b": [1, 2], "c": [1.5, 2.0], "d": [True, False], "e": 1}
+    encoded = encode_metadata(metadata)
+    assert encoded == {**metadata, LISTS_KEY: True}
+    assert decode_metadata(encoded) == metadata
 
 
 @pytest.mark.parametrize("metadata", NOT_NATIVE)
@@ -102,6 +116,6 @@ def test_another_clients_entry_of_our_key_is_left_alone(text):
     assert decode_metadata({JSON_KEY: text, "a": 1}) == {JSON_KEY: text, "a": 1}
 
 
-def test_stale_keys_are_those_chroma_may_hold_and_the_text():
+def test_stale_keys_are_those_chroma_may_hold_and_our_own():
     assert removable([]) == []
-    assert removable({"a": 1, "": 2, "#b": 3, "chroma:c": 4}) == ["a", JSON_KEY]
+    assert removable({"a": 1, "": 2, "#b": 3, "chroma:c": 4}) == ["a", JSON_KEY, LISTS_KEY]
