@@ -106,12 +106,12 @@ def add(engine, client, engine_id, points, texts, metadatas):
 def ask(engine, client, engine_id, points, queries):
     """Recall@10, median milliseconds and server milliseconds of CPU per query."""
     for query in queries[:20]:
-        client.query(engine_id, query, TOP_K)
+        client.query(engine_id, query[np.newaxis], TOP_K)
     latencies, recall, cpu = [], [], engine.cpu_ms()
     found = []
     for query in queries:
         started = time.perf_counter()
-        found.append(client.query(engine_id, query, TOP_K))
+        found.append(client.query(engine_id, query[np.newaxis], TOP_K)[0])
         latencies.append((time.perf_counter() - started) * 1000)
     cpu = (engine.cpu_ms() - cpu) / len(queries)
     for query, ids in zip(queries, found, strict=True):

@@ -35,10 +35,10 @@ from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.rows import find_collection
 from wrapper.catalog.sqlite import SQLiteDatabase
 from wrapper.engine.client import EngineClient
+from wrapper.engine.index import EngineIndex
 from wrapper.engine.keeper_process import start_keeper
 from wrapper.engine.state import EngineStateReader
 from wrapper.planner import CostModel, Planner, _Question
-from wrapper.service import EngineIndex
 
 MATCHES = (100, 300, 1_000, 3_000, 10_000, 30_000, 50_000)
 CANDIDATES = (10, 30, 100, 300, 1_000, 3_000, 10_000)

@@ -53,7 +53,7 @@ class Doctor:
         """Whether a document is among the nearest to its own vector, or those are really as near as itself."""
         assert collection.engine_id is not None
         assert canary.embedding is not None
-        found = self._engine.query(collection.engine_id, canary.embedding, NEIGHBOURS)
+        found = self._engine.query(collection.engine_id, canary.embedding[np.newaxis], NEIGHBOURS)[0]
         if canary.id in found or len(found) < NEIGHBOURS:
             return canary.id in found
         with self._catalog.read() as transaction:

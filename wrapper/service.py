@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from schemas.errors import RagError
-from schemas.records import Vector
 from schemas.settings import WrapperSettings
 from wrapper.applying import Applier
 from wrapper.catalog import outbox
@@ -22,7 +20,7 @@ from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.rows import all_collections
 from wrapper.catalog.sqlite import SQLiteDatabase
 from wrapper.engine.client import EngineClient
-from wrapper.engine.errors import EngineBrokenError, EngineRefusedError, EngineUnavailableError
+from wrapper.engine.index import EngineIndex
 from wrapper.engine.keeper_process import KeeperGuard, KeeperProcess, start_keeper
 from wrapper.engine.ownership import DataDirectoryLock, acquire
 from wrapper.engine.state import EngineStateReader, request_restart
@@ -34,48 +32,8 @@ from wrapper.store import Store
 HOSTED = "RAG_HOSTED_BY"
 """Set in the environment of worker processes whose parent owns the data directory and the engine."""
 
-QUERY_TIMEOUT_SECONDS = 5.0
-DISTRUST_SECONDS = 2.0
 THREADS_KEPT_FOR_READS = 4
 DISK_CHECK_SECONDS = 1.0
-
-
-class EngineIndex:
-    """The engine as the planner sees it. After a query without an answer it is left alone for a moment, and then asked
-    by one query alone: if all that wait came back at once, a slow engine would never recover."""
-
-    def __init__(
-        self, client: EngineClient, is_up: Callable[[], bool], clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._client = client
-        self._is_up = is_up
-        self._clock = clock
-        self._guard = threading.Lock()
-        self._distrusted_until: float | None = None
-
-    def is_ready(self) -> bool:
-        if self._distrusted_until is not None and not self._may_probe():
-            return False
-        return self._is_up()
-
-    def nearest(self, engine_id: str, embedding: Vector, n_results: int) -> list[str]:
-        try:
-            found = self._client.query(engine_id, embedding, n_results, timeout_seconds=QUERY_TIMEOUT_SECONDS)
-        except EngineUnavailableError:
-            self._distrusted_until = self._clock() + DISTRUST_SECONDS
-            raise
-        except EngineRefusedError as error:
-            raise EngineBrokenError("The engine refuses the query: its index is not as it should be") from error
-        self._distrusted_until = None
-        return found
-
-    def _may_probe(self) -> bool:
-        with self._guard:
-            now = self._clock()
-            if self._distrusted_until is None or now < self._distrusted_until:
-                return self._distrusted_until is None
-            self._distrusted_until = now + QUERY_TIMEOUT_SECONDS
-            return True
 
 
 class FreeDisk:

@@ -101,13 +101,14 @@ class FakeEngine:
     def count(self, engine_id: str) -> int:
         return len(self._held(engine_id).records)
 
-    def query(self, engine_id: str, embedding: Vector, n_results: int) -> list[str]:
+    def query(self, engine_id: str, embeddings: Vector, n_results: int) -> list[list[str]]:
         held = self._held(engine_id)
         if not held.records:
-            return []
+            return [[] for _ in embeddings]
         ids = list(held.records)
-        measured = distances(embedding, np.stack([record.embedding for record in held.records.values()]), held.metric)
-        return [ids[place] for place in np.argsort(measured, kind="stable")[:n_results]]
+        stored = np.stack([record.embedding for record in held.records.values()])
+        orders = [np.argsort(distances(each, stored, held.metric), kind="stable") for each in embeddings]
+        return [[ids[place] for place in order[:n_results]] for order in orders]
 
     def get(self, engine_id: str, *, include: Sequence[str] = ()) -> EngineRecords:
         records = self._held(engine_id).records

@@ -121,7 +121,7 @@ class Process:
         return self.engine_up
 
     def nearest(self, engine_id: str, embedding: Any, n_results: int) -> list[str]:
-        found: list[str] = self.engine.query(engine_id, embedding, n_results)
+        found: list[str] = self.engine.query(engine_id, embedding[None], n_results)[0]
         return found
 
     def lead(self) -> None:

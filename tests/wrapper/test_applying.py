@@ -152,7 +152,7 @@ def test_an_index_that_lost_documents_is_rebuilt(world):
 def test_an_index_that_does_not_find_its_documents_is_rebuilt(world):
     world.fill()
     before = world.engine.get_collection("docs").id
-    world.process.engine.query = lambda *_, **__: []
+    world.process.engine.query = lambda *_, **__: [[]]
     world.process.restarts_asked += 1
     world.process.drain(rounds=2)
     del world.process.engine.query

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from typing import Any, TypeVar, cast
 
 import structlog
@@ -20,10 +20,13 @@ from schemas.errors import DiskFloorError, RagError, UnavailableError
 from wrapper.catalog.migrations import migrate
 from wrapper.catalog.sqlite import SQLiteDatabase
 from wrapper.catalog.transaction import Transaction
+from wrapper.combining import Combiner, Ticket
 
 log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
+Operation = Callable[[Transaction], Any]
+_Job = Ticket[Operation, Any]
 MAX_SHARED = 64
 
 
@@ -32,7 +35,7 @@ class Catalog:
 
     def __init__(self, database: SQLiteDatabase) -> None:
         self._database = database
-        self._waiting: deque[_Job] = deque()
+        self._commits: Combiner[Operation, Any] = Combiner(self._commit_together, most=MAX_SHARED)
         self._committing = threading.Lock()
 
     def open(self) -> None:
@@ -48,14 +51,7 @@ class Catalog:
 
     def commit(self, operation: Callable[[Transaction], T]) -> T:
         """Run a write and return its result once it is on disk; whatever it raises leaves nothing behind."""
-        job = _Job(operation)
-        self._waiting.append(job)
-        with self._committing:
-            while not job.done:
-                self._commit_waiting(job)
-        if job.error is not None:
-            raise job.error
-        return cast(T, job.result)
+        return cast(T, self._commits.do(operation))
 
     def commit_quickly(self, operation: Callable[[Transaction], T]) -> T:
         """Run a write without waiting for the disk: one whose loss in a crash only means doing some work again."""
@@ -69,55 +65,43 @@ class Catalog:
     def close(self) -> None:
         self._database.close()
 
-    def _commit_waiting(self, own: _Job) -> None:
-        jobs = [self._waiting.popleft() for _ in range(min(len(self._waiting), MAX_SHARED))]
-        try:
-            self._commit_together(jobs)
-        finally:
-            # A thread that is being ended takes nobody with it: the writes of the others wait again.
-            self._waiting.extendleft(job for job in reversed(jobs) if not job.done and job is not own)
-
     def _commit_together(self, jobs: list[_Job]) -> None:
-        if len(jobs) == 1:
-            self._commit_alone(jobs[0])
-            return
-        try:
-            with _translated(), self._database.write() as transaction:
+        with self._committing:
+            if len(jobs) == 1:
+                self._commit_alone(jobs[0])
+                return
+            outcomes: list[Callable[[], None]] = []
+            try:
+                with _translated(), self._database.write() as transaction:
+                    outcomes = [_in_savepoint(transaction, job) for job in jobs]
+            except Exception:
+                # Whose fault it was is not known: each has a transaction of its own.
                 for job in jobs:
-                    job.run(transaction)
-        except Exception:
-            # Whose fault it was is not known: each has a transaction of its own.
-            for job in jobs:
-                self._commit_alone(job)
-        for job in jobs:
-            job.done = True
+                    self._commit_alone(job)
+                return
+            for settle in outcomes:
+                settle()
 
     def _commit_alone(self, job: _Job) -> None:
-        job.error = None
         try:
             with _translated(), self._database.write() as transaction:
-                job.result = job.operation(transaction)
+                result = job.request(transaction)
         except Exception as error:
-            job.error = error
-        job.done = True
+            job.fail(error)
+        else:
+            job.succeed(result)
 
 
-class _Job:
-    def __init__(self, operation: Callable[[Transaction], Any]) -> None:
-        self.operation = operation
-        self.result: Any = None
-        self.error: Exception | None = None
-        self.done = False
-
-    def run(self, transaction: Transaction) -> None:
-        """In a savepoint, so that its error is nobody else's."""
-        transaction.run("SAVEPOINT one_write")
-        try:
-            self.result = self.operation(transaction)
-        except RagError as error:
-            transaction.run("ROLLBACK TO one_write")
-            self.error = error
-        transaction.run("RELEASE one_write")
+def _in_savepoint(transaction: Transaction, job: _Job) -> Callable[[], None]:
+    """Run a write so that its error is nobody else's; returns what settles it once it is on disk."""
+    transaction.run("SAVEPOINT one_write")
+    try:
+        settle = partial(job.succeed, job.request(transaction))
+    except RagError as error:
+        transaction.run("ROLLBACK TO one_write")
+        settle = partial(job.fail, error)
+    transaction.run("RELEASE one_write")
+    return settle
 
 
 @contextmanager

@@ -212,13 +212,19 @@ class EngineClient:
     def count(self, engine_id: str, *, timeout_seconds: float = 10.0) -> int:
         return int(self._transport.call("GET", f"{_named(engine_id)}/count", timeout_seconds=timeout_seconds))
 
-    def query(self, engine_id: str, embedding: Vector, n_results: int, *, timeout_seconds: float = 10.0) -> list[str]:
-        """At most `n_results` ids, nearest first. Raises InvalidInputError when the embedding is not finite."""
-        _check_finite(embedding)
-        vector = np.ascontiguousarray(embedding, dtype=np.float32)
-        body = {"query_embeddings": [vector], "n_results": n_results, "include": []}
+    def query(
+        self, engine_id: str, embeddings: Vector, n_results: int, *, timeout_seconds: float = 10.0
+    ) -> list[list[str]]:
+        """For each row of `embeddings` (n, dimension) at most `n_results` ids, nearest first. Raises
+        InvalidInputError when the embeddings are not finite."""
+        _check_finite(embeddings)
+        body = {
+            "query_embeddings": list(np.ascontiguousarray(embeddings, dtype="<f4")),
+            "n_results": n_results,
+            "include": [],
+        }
         answer = self._transport.call("POST", f"{_named(engine_id)}/query", body, timeout_seconds=timeout_seconds)
-        found: list[str] = answer["ids"][0]
+        found: list[list[str]] = answer["ids"]
         return found
 
     def get(

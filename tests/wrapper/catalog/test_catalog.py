@@ -64,7 +64,7 @@ def _commit_behind_one(catalog, database, operations):
     assert database.writing.wait(SECONDS)
     threads, outcomes = _in_threads(catalog, operations)
     deadline = threading.Event()
-    while len(catalog._waiting) < len(operations):
+    while catalog._commits.waiting < len(operations):
         assert not deadline.wait(0.001)
     database.go.set()
     for thread in [*first, *threads]:

@@ -79,13 +79,13 @@ def test_a_taken_name_is_a_conflict(client):
 def test_records_are_found_by_vector_nearest_first(client, engine_id, stored):
     target = stored[3]
     by_distance = np.argsort(((stored - target) ** 2).sum(axis=1))
-    assert client.query(engine_id, target, 4) == [f"id-{n}" for n in by_distance[:4]]
-    assert len(client.query(engine_id, target, 50)) == 10
+    assert client.query(engine_id, target[np.newaxis], 4)[0] == [f"id-{n}" for n in by_distance[:4]]
+    assert len(client.query(engine_id, target[np.newaxis], 50)[0]) == 10
     assert client.count(engine_id) == 10
 
 
 def test_an_empty_collection_answers_with_nothing(client, engine_id):
-    assert client.query(engine_id, vectors(1)[0], 3) == []
+    assert client.query(engine_id, vectors(2), 3) == [[], []]
     assert client.count(engine_id) == 0
     everything = client.get(engine_id, include=("documents", "metadatas", "embeddings"))
     assert (everything.ids, everything.texts, everything.metadatas) == ([], [], [])
@@ -120,7 +120,7 @@ def test_a_record_is_replaced_whole(client, engine_id, stored):
     records = client.get(engine_id, ids=["id-3"], include=("documents", "metadatas", "embeddings"))
     assert (records.texts, records.metadatas) == (["new text"], [{"m": "x"}])
     assert np.array_equal(records.embeddings, changed)
-    assert client.query(engine_id, changed[0], 1) == ["id-3"]
+    assert client.query(engine_id, changed[:1], 1)[0] == ["id-3"]
     assert client.count(engine_id) == 10
 
 
@@ -128,7 +128,7 @@ def test_deleted_records_are_gone_and_unknown_ids_no_error(client, engine_id, st
     client.delete(engine_id, ["id-3", "unknown"])
     client.delete(engine_id, [])
     assert client.count(engine_id) == 9
-    assert "id-3" not in client.query(engine_id, stored[3], 10)
+    assert "id-3" not in client.query(engine_id, stored[3:4], 10)[0]
 
 
 def test_a_large_batch_goes_in_parts(client, engine_id, monkeypatch):
@@ -153,7 +153,7 @@ def test_numbers_that_are_not_finite_never_reach_the_engine(value):
     with pytest.raises(InvalidInputError, match="finite"):
         unreachable.upsert(MISSING, ["a", "b", "c"], embeddings, ["", "", ""], [{}, {}, {}])
     with pytest.raises(InvalidInputError, match="finite"):
-        unreachable.query(MISSING, embeddings[1], 3)
+        unreachable.query(MISSING, embeddings[1:2], 3)
 
 
 def test_repeated_ids_in_one_call_are_refused(client, engine_id):
@@ -178,7 +178,7 @@ def test_another_dimension_is_refused_and_nothing_stored(client, engine_id, stor
         client.upsert(engine_id, ["x"], vectors(1, dimension=5), ["t"], [{}])
     assert "dimension" in refused.value.details["engine_message"]
     with pytest.raises(EngineRefusedError):
-        client.query(engine_id, vectors(1, dimension=5)[0], 1)
+        client.query(engine_id, vectors(1, dimension=5), 1)
     assert client.count(engine_id) == 10
 
 
@@ -187,7 +187,7 @@ def test_a_missing_collection_is_named_so_by_every_method(client):
         lambda: client.upsert(MISSING, ["a"], vectors(1), ["t"], [{}]),
         lambda: client.delete(MISSING, ["a"]),
         lambda: client.count(MISSING),
-        lambda: client.query(MISSING, vectors(1)[0], 1),
+        lambda: client.query(MISSING, vectors(1), 1),
         lambda: client.get(MISSING),
         lambda: client.rename_collection(MISSING, "new-name"),
         lambda: client.set_collection_metadata(MISSING, {"a": 1}),
@@ -209,7 +209,8 @@ def test_many_threads_share_one_client(client, engine_id, stored):
     def work(number):
         try:
             for step in range(20):
-                assert client.query(engine_id, stored[(number + step) % 10], 1) == [f"id-{(number + step) % 10}"]
+                other = (number + step) % 10
+                assert client.query(engine_id, stored[other : other + 1], 1) == [[f"id-{other}"]]
         except Exception as exc:
             failures.append(exc)
 

@@ -37,11 +37,11 @@ def test_only_index_directories_that_nothing_knows_are_removed(data_dir):
     with closing(sqlite3.connect(data_dir / "chroma" / "chroma.sqlite3")) as connection:
         known = [row[0] for row in connection.execute("SELECT id FROM segments")]
     unknown = "00000000-0000-4000-8000-000000000000"
-    for name in (known[0], unknown, "somebodys"):
+    for name in (*known, unknown, "somebodys"):
         (data_dir / "chroma" / name).mkdir(exist_ok=True)
     remove_leftovers(data_dir, print)
     left = {path.name for path in (data_dir / "chroma").iterdir() if path.is_dir()}
-    assert left == {known[0], "somebodys"}
+    assert left == {*known, "somebodys"}
 
 
 def test_a_directory_without_a_database_is_left_alone(tmp_path):

@@ -17,7 +17,7 @@ from wrapper.engine.errors import (
 
 RACE = (500, b'{"error":"InternalError","message":"Error executing plan: Internal error: Error finding id"}')
 FOUND = (200, b'{"ids":[["a"]]}')
-VECTOR = np.ones(3, dtype=np.float32)
+VECTORS = np.ones((1, 3), dtype=np.float32)
 
 
 @contextmanager
@@ -69,13 +69,13 @@ def connected(address, pauses=None):
 
 def query(address, pauses=None):
     with connected(address, pauses) as client:
-        return client.query("an-id", VECTOR, 1)
+        return client.query("an-id", VECTORS, 1)
 
 
 def test_a_record_whose_vector_is_not_there_yet_is_asked_for_again():
     pauses = []
     with engine_answering(RACE, RACE, FOUND) as (address, served):
-        assert query(address, pauses) == ["a"]
+        assert query(address, pauses) == [["a"]]
     assert len(served) == 3
     assert pauses == [0.025, 0.025]
 
@@ -90,8 +90,8 @@ def test_one_whose_vector_never_comes_is_a_broken_index():
 
 def test_a_kept_connection_that_was_closed_costs_one_repetition():
     with engine_answering(FOUND, None, FOUND) as (address, served), connected(address) as client:
-        assert client.query("an-id", VECTOR, 1) == ["a"]
-        assert client.query("an-id", VECTOR, 1) == ["a"]
+        assert client.query("an-id", VECTORS, 1) == [["a"]]
+        assert client.query("an-id", VECTORS, 1) == [["a"]]
     assert len(served) == 3
 
 
@@ -99,7 +99,7 @@ def test_an_engine_that_keeps_closing_is_unavailable():
     with engine_answering(FOUND, None, None) as (address, served), connected(address) as client:
         client.heartbeat()
         with pytest.raises(EngineUnavailableError):
-            client.query("an-id", VECTOR, 1)
+            client.query("an-id", VECTORS, 1)
     assert len(served) == 3
 
 
@@ -107,9 +107,9 @@ def test_an_engine_that_moved_gets_new_connections():
     with engine_answering(FOUND) as (first, _), engine_answering(FOUND) as (second, served):
         addresses = [second, first]
         client = EngineClient(lambda: addresses[-1])
-        client.query("an-id", VECTOR, 1)
+        client.query("an-id", VECTORS, 1)
         addresses.pop()
-        client.query("an-id", VECTOR, 1)
+        client.query("an-id", VECTORS, 1)
         client.close()
     assert len(served) == 1
 
@@ -145,7 +145,7 @@ def test_silence_is_unavailable():
     try:
         address = f"http://127.0.0.1:{silent.server_port}"
         with connected(address) as client, pytest.raises(EngineUnavailableError) as unavailable:
-            client.query("an-id", VECTOR, 1, timeout_seconds=0.05)
+            client.query("an-id", VECTORS, 1, timeout_seconds=0.05)
         assert unavailable.value.details["cause"] == "TimeoutError"
     finally:
         silent.server_close()
