@@ -104,6 +104,12 @@ class BusyError(UnavailableError):
     code = "busy"
 
 
+class TooSlowError(RagError):
+    """A statement had its time and was given up; nothing was stored. Repeating it is no help."""
+
+    code = "too_slow"
+
+
 class DiskFloorError(RagError):
     """Free disk space is below the operator's floor: writes are refused, reads go on."""
 

@@ -86,23 +86,24 @@ OPERATORS = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin", "$exists
 LOGICAL = ("$and", "$or", "$not")
 
 
-def parse_where(source: Any) -> Where:
-    """The tree of a decoded JSON filter; None and `{}` are no filter (`EVERYTHING`).
+def parse_where(source: Any, name: str = "where") -> Where:
+    """The tree of a decoded JSON filter, which errors call `name`; None and `{}` are no filter (`EVERYTHING`).
 
     Raises InvalidFilterError whose `details.pointer` is a JSON Pointer to the faulty part.
     """
     if source is None:
         return EVERYTHING
-    return _Parser().filter(source, "", 0)
+    return _Parser(name).filter(source, "", 0)
 
 
 class _Parser:
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
+        self._name = name
         self._values = 0
 
     def filter(self, source: Any, pointer: str, depth: int) -> Where:
         if not isinstance(source, dict):
-            raise _fault(f"a filter must be an object, not {_kind(source)}", pointer)
+            raise self._fault(f"a filter must be an object, not {_kind(source)}", pointer)
         parts: list[Where] = []
         for key, operand in source.items():
             here = f"{pointer}/{_escape(key)}"
@@ -119,9 +120,9 @@ class _Parser:
         if operator == "$not":
             return Not(self.filter(operand, pointer, depth))
         if operator not in LOGICAL:
-            raise _fault(f"unknown operator '{operator}'", pointer, allowed=list(LOGICAL))
+            raise self._fault(f"unknown operator '{operator}'", pointer, allowed=list(LOGICAL))
         if not isinstance(operand, list) or not operand:
-            raise _fault(f"{operator} needs a list of at least one filter", pointer)
+            raise self._fault(f"{operator} needs a list of at least one filter", pointer)
         self._count(len(operand), pointer)
         parts = tuple(self.filter(part, f"{pointer}/{index}", depth) for index, part in enumerate(operand))
         if len(parts) == 1:
@@ -131,7 +132,7 @@ class _Parser:
     def _operators(self, field: str, operators: dict[str, Any], pointer: str, depth: int) -> Where:
         self._check_depth(depth, pointer)
         if not operators:
-            raise _fault("a field needs at least one operator", pointer, allowed=list(OPERATORS))
+            raise self._fault("a field needs at least one operator", pointer, allowed=list(OPERATORS))
         parts = tuple(
             self._operator(field, name, operand, f"{pointer}/{_escape(name)}", depth)
             for name, operand in operators.items()
@@ -147,7 +148,7 @@ class _Parser:
             case "$gt" | "$gte" | "$lt" | "$lte":
                 value = self._scalar(operand, pointer)
                 if isinstance(value, bool):
-                    raise _fault(f"{name} compares numbers or strings, not a boolean", pointer)
+                    raise self._fault(f"{name} compares numbers or strings, not a boolean", pointer)
                 return Ordered(field, name, value)
             case "$in":
                 return In(field, self._scalars(name, operand, pointer))
@@ -159,39 +160,41 @@ class _Parser:
                 return Not(Contains(field, self._scalar(operand, pointer)))
             case "$exists":
                 if not isinstance(operand, bool):
-                    raise _fault(f"$exists needs true or false, not {_kind(operand)}", pointer)
+                    raise self._fault(f"$exists needs true or false, not {_kind(operand)}", pointer)
                 return Exists(field) if operand else Not(Exists(field))
             case "$not":
                 if not isinstance(operand, dict):
-                    raise _fault(f"$not needs an object with operators, not {_kind(operand)}", pointer)
+                    raise self._fault(f"$not needs an object with operators, not {_kind(operand)}", pointer)
                 return Not(self._operators(field, operand, pointer, depth + 1))
         hint = "" if name.startswith("$") else f"; a nested field is written '{field}.{name}'"
-        raise _fault(f"unknown operator '{name}'{hint}", pointer, allowed=list(OPERATORS))
+        raise self._fault(f"unknown operator '{name}'{hint}", pointer, allowed=list(OPERATORS))
 
     def _scalars(self, name: str, operand: Any, pointer: str) -> tuple[Scalar, ...]:
         if not isinstance(operand, list):
-            raise _fault(f"{name} needs a list, not {_kind(operand)}", pointer)
+            raise self._fault(f"{name} needs a list, not {_kind(operand)}", pointer)
         return tuple(self._scalar(value, f"{pointer}/{index}") for index, value in enumerate(operand))
 
     def _scalar(self, operand: Any, pointer: str) -> Scalar:
         if not isinstance(operand, bool | int | float | str):
             hint = ' (absence is asked with {"$exists": false})' if operand is None else ""
-            raise _fault(f"the operand must be a string, a number or a boolean, not {_kind(operand)}{hint}", pointer)
+            raise self._fault(
+                f"the operand must be a string, a number or a boolean, not {_kind(operand)}{hint}", pointer
+            )
         self._count(1, pointer)
         return operand
 
     def _count(self, values: int, pointer: str) -> None:
         self._values += values
         if self._values > MAX_VALUES:
-            raise _fault(f"more than {MAX_VALUES} values", pointer, limit=MAX_VALUES)
+            raise self._fault(f"more than {MAX_VALUES} values", pointer, limit=MAX_VALUES)
 
     def _check_depth(self, depth: int, pointer: str) -> None:
         if depth > MAX_DEPTH:
-            raise _fault(f"more than {MAX_DEPTH} nested operators", pointer, limit=MAX_DEPTH)
+            raise self._fault(f"more than {MAX_DEPTH} nested operators", pointer, limit=MAX_DEPTH)
 
-
-def _fault(reason: str, pointer: str, **details: Any) -> InvalidFilterError:
-    return InvalidFilterError(f"Invalid 'where' filter: {reason}", field="where", pointer=pointer, **details)
+    def _fault(self, reason: str, pointer: str, **details: Any) -> InvalidFilterError:
+        sentence = f"Invalid '{self._name}' filter: {reason}"
+        return InvalidFilterError(sentence, field=self._name, pointer=pointer, **details)
 
 
 def _escape(key: str) -> str:

@@ -314,7 +314,7 @@ def where_from_text(source: str | None, field: str = "where") -> Where:
         raise InvalidInputError(
             f"Invalid '{field}' filter: must be valid JSON", code="invalid_where", field=field
         ) from None
-    return parse_where(decoded)
+    return parse_where(decoded, field)
 
 
 def include_from_text(source: str | None) -> tuple[str, ...]:

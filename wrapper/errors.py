@@ -15,6 +15,7 @@ from schemas.errors import (
     PayloadTooLargeError,
     PreconditionFailedError,
     RagError,
+    TooSlowError,
     UnavailableError,
     UnsupportedError,
     UnsupportedMediaError,
@@ -34,6 +35,7 @@ STATUS: dict[type[RagError], int] = {
     UnsupportedError: 422,
     BusyError: 503,
     UnavailableError: 503,
+    TooSlowError: 503,
     DiskFloorError: 507,
     RagError: 500,
 }

@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from schemas.errors import BusyError, DiskFloorError, DocumentNotFoundError, PreconditionFailedError
+from schemas.errors import BusyError, DiskFloorError, DocumentNotFoundError, InvalidInputError, PreconditionFailedError
 from schemas.metadata import check_metadata, merge_patch, without_reserved
 from schemas.records import (
     Collection,
@@ -41,7 +41,7 @@ from wrapper.indexer import Indexer
 from wrapper.planner import Found, Planner
 
 MOST_GATHERED = 1_000
-"""Documents that a filter may bring into a gather; a narrower filter is the answer to more."""
+"""Documents that a filter may bring into a gather."""
 
 MAX_LAG = 10_000
 """Outbox entries that may wait before further writes are turned away."""
@@ -288,7 +288,10 @@ class Store:
     def gather(
         self, name: str, spec: GatherSpec, *, ids: Sequence[str] | None, where: Where | None
     ) -> tuple[list[Group], Collection]:
-        """The groups of documents given by ids (in that order) or by a filter (in order of insertion)."""
+        """The groups of documents given by ids (in that order) or by a filter (in order of insertion).
+
+        Raises InvalidInputError when the filter matches more than `MOST_GATHERED`.
+        """
         with self._catalog.read() as transaction:
             collection = find_collection(transaction, name)
             if ids is not None:
@@ -296,7 +299,16 @@ class Store:
                 hits = [found[each] for each in dict.fromkeys(ids) if each in found]
             else:
                 assert where is not None
-                hits = reads.page(transaction, collection, where, limit=MOST_GATHERED).documents
+                page = reads.page(transaction, collection, where, limit=MOST_GATHERED)
+                if page.total > MOST_GATHERED:
+                    raise InvalidInputError(
+                        f"where matches {page.total} documents, and at most {MOST_GATHERED} are gathered: narrow it",
+                        code="too_many_matches",
+                        field="where",
+                        limit=MOST_GATHERED,
+                        total=page.total,
+                    )
+                hits = page.documents
             return grouping.gather(transaction, collection, hits, spec), collection
 
     def has_answer(self, key: str) -> bool:

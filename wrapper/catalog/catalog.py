@@ -16,7 +16,7 @@ from typing import Any, TypeVar, cast
 import structlog
 from sqlalchemy.exc import SQLAlchemyError
 
-from schemas.errors import DiskFloorError, RagError, UnavailableError
+from schemas.errors import DiskFloorError, RagError, TooSlowError, UnavailableError
 from wrapper.catalog.migrations import migrate
 from wrapper.catalog.sqlite import SQLiteDatabase
 from wrapper.catalog.transaction import Transaction
@@ -110,6 +110,8 @@ def _translated() -> Iterator[None]:
         yield
     except (SQLAlchemyError, sqlite3.Error) as error:
         reason = str(getattr(error, "orig", error))
+        if reason == "interrupted":
+            raise TooSlowError("This took too long and was given up: ask for less, or with fewer conditions") from error
         log.error("catalogue failed", error=reason)
         if "disk is full" in reason:
             raise DiskFloorError("The disk is full: nothing was stored") from error

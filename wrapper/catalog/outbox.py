@@ -58,6 +58,12 @@ def of_collection(transaction: Transaction, collection_key: int, *, limit: int) 
     return [_entry(row) for row in rows]
 
 
+def newest_of(transaction: Transaction, collection_key: int) -> int | None:
+    """The newest waiting entry of one collection."""
+    row = transaction.row("SELECT max(id) FROM outbox WHERE collection_key = ?", (collection_key,))
+    return row[0] if row else None
+
+
 def last_reset(transaction: Transaction, collection_key: int) -> int | None:
     """The newest waiting entry that empties or drops the collection: what comes before it is moot."""
     row = transaction.row(

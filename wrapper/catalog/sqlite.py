@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import Connection, Engine, PoolProxiedConnection, create_engine, event
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.pool import NullPool
 
-from wrapper.catalog.transaction import Transaction
+from wrapper.catalog.transaction import Deadline, Transaction
 
 BUSY_TIMEOUT_SECONDS = 30
 CACHE_KIB = 8_192
+STATEMENT_SECONDS = 20.0
+INSTRUCTIONS_BETWEEN_LOOKS = 100_000
 
 
 class SQLiteDatabase:
@@ -28,8 +32,12 @@ class SQLiteDatabase:
     Each thread keeps one connection for as long as it lives: taking one from a pool costs more than most reads.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(
+        self, path: Path, *, statement_seconds: float = STATEMENT_SECONDS, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._path = path
+        self._statement_seconds = statement_seconds
+        self._clock = clock
         self._engine: Engine = create_engine(
             f"sqlite:///{path}",
             poolclass=NullPool,
@@ -95,7 +103,10 @@ class SQLiteDatabase:
         if transaction is None:
             connection = self._engine.raw_connection()
             self._open.append(connection)
-            transaction = Transaction(connection)
+            deadline = Deadline(self._clock, self._statement_seconds)
+            driver: Any = connection.driver_connection
+            driver.set_progress_handler(deadline.is_over, INSTRUCTIONS_BETWEEN_LOOKS)
+            transaction = Transaction(connection, deadline)
             if kind == "quick":
                 transaction.run("PRAGMA synchronous = NORMAL")
             setattr(self._local, kind, transaction)

@@ -8,7 +8,7 @@ everything a caller says travels as a parameter.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import orjson
@@ -24,27 +24,50 @@ class Sql(NamedTuple):
     parameters: tuple[Any, ...] = ()
 
 
-class Transaction:
-    """The transaction of one thread, on a connection of its own."""
+class Deadline:
+    """When the statement under way has had its time. A filter of many conditions over many documents could keep a
+    processor, or all other writers, busy for minutes."""
 
-    def __init__(self, connection: PoolProxiedConnection) -> None:
+    def __init__(self, clock: Callable[[], float], limit_seconds: float) -> None:
+        self._clock, self._limit_seconds = clock, limit_seconds
+        self._ends_at = float("inf")
+
+    def start(self) -> None:
+        self._ends_at = self._clock() + self._limit_seconds
+
+    def lift(self) -> None:
+        self._ends_at = float("inf")
+
+    def is_over(self) -> bool:
+        return self._clock() > self._ends_at
+
+
+class Transaction:
+    """The transaction of one thread, on a connection of its own. What is read at once has a `deadline`."""
+
+    def __init__(self, connection: PoolProxiedConnection, deadline: Deadline) -> None:
         self._connection = connection
         self._cursor: Any = connection.cursor()
+        self._deadline = deadline
 
     def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
+        self._deadline.start()
         found: list[Row] = self._cursor.execute(sql, parameters).fetchall()
         return found
 
     def row(self, sql: str, parameters: Sequence[Any] = ()) -> Row | None:
+        self._deadline.start()
         found: Row | None = self._cursor.execute(sql, parameters).fetchone()
         return found
 
     def value(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
         """The first column of the first row. The statement must give one."""
+        self._deadline.start()
         return self._cursor.execute(sql, parameters).fetchone()[0]
 
     def blocks(self, sql: str, parameters: Sequence[Any], rows_at_once: int) -> Iterator[list[Row]]:
         """All rows, at most `rows_at_once` in memory."""
+        self._deadline.lift()
         cursor: Any = self._connection.cursor()
         try:
             cursor.execute(sql, parameters)
@@ -54,14 +77,17 @@ class Transaction:
             cursor.close()
 
     def run(self, sql: str, parameters: Sequence[Any] = ()) -> None:
+        self._deadline.lift()
         self._cursor.execute(sql, parameters)
 
     def roll_back(self) -> None:
         """Undo what the transaction did; no harm when the database has done so already."""
+        self._deadline.lift()
         self._connection.rollback()
 
     def run_many(self, sql: str, parameters: Sequence[Sequence[Any]]) -> None:
         if parameters:
+            self._deadline.lift()
             self._cursor.executemany(sql, parameters)
 
 

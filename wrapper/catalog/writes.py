@@ -6,6 +6,7 @@ Nothing here commits. A function either completes or raises, and then the caller
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import orjson
@@ -30,6 +31,7 @@ from wrapper.catalog.transaction import Transaction, one_of
 from wrapper.catalog.values import flatten
 
 ON_CONFLICT = ("replace", "skip", "error")
+REMOVED_AT_ONCE = 1_000
 
 
 def create_collection(
@@ -114,12 +116,11 @@ def add_documents(
             )
         elif on_conflict == "replace" and not _same(before, batch, index):
             changed.append(index)
-    surplus: list[Document] = []
+    surplus: list[str] = []
     if replace_where is not None:
-        kept = set(batch.ids)
-        surplus = [found for found in _matching(transaction, collection.key, replace_where) if found.id not in kept]
+        surplus = _remove_matching(transaction, collection.key, replace_where, sparing=frozenset(batch.ids))
 
-    _remove(transaction, collection.key, [*surplus, *(stored[batch.ids[index]] for index in changed)])
+    _remove(transaction, collection.key, [stored[batch.ids[index]] for index in changed])
     first = draw(transaction, "document", len(new)) if new else 0
     placed = [(first + offset, index) for offset, index in enumerate(new)]
     placed += [(stored[batch.ids[index]].position, index) for index in changed]
@@ -167,10 +168,11 @@ def delete_documents(
     """Delete by ids or by filter; ids that do not exist are passed over and not counted."""
     collection = find_collection(transaction, name)
     if where is not None:
-        doomed = _matching(transaction, collection.key, where)
+        doomed = _remove_matching(transaction, collection.key, where)
     else:
-        doomed = list(_stored(transaction, collection.key, list(ids or ()), vectors=False).values())
-    _remove(transaction, collection.key, doomed)
+        found = _stored(transaction, collection.key, list(ids or ()), vectors=False)
+        _remove(transaction, collection.key, list(found.values()))
+        doomed = list(found)
     outcome = WriteOutcome(revision=collection.revision, outbox_id=None, deleted=len(doomed))
     return _finish(transaction, collection, outcome, [], doomed, dimension=collection.dimension)
 
@@ -195,12 +197,13 @@ def _finish(
     collection: Collection,
     outcome: WriteOutcome,
     upserts: list[tuple[str, list[str] | None]],
-    deleted: list[Document],
+    deleted: list[str],
     *,
     dimension: int | None,
 ) -> WriteOutcome:
     if not upserts and not deleted:
-        return outcome
+        # A repeat: what it repeats may still wait for the index, and its caller waits for that too.
+        return replace(outcome, outbox_id=outbox.newest_of(transaction, collection.key))
     revision = collection.revision + 1
     transaction.run(
         "UPDATE collections SET revision = ?, count = count + ?, dimension = ? WHERE key = ?",
@@ -210,17 +213,9 @@ def _finish(
         transaction,
         collection.key,
         outbox.DOCUMENTS,
-        {"upsert": upserts, "delete": [document.id for document in deleted]},
+        {"upsert": upserts, "delete": deleted},
     )
-    return WriteOutcome(
-        revision=revision,
-        outbox_id=entry,
-        ids=outcome.ids,
-        created=outcome.created,
-        updated=outcome.updated,
-        unchanged=outcome.unchanged,
-        deleted=outcome.deleted,
-    )
+    return replace(outcome, revision=revision, outbox_id=entry)
 
 
 def _stored(
@@ -234,14 +229,6 @@ def _stored(
     )
     found = map(to_document_and_vector if vectors else to_document, rows)
     return {document.id: document for document in found}
-
-
-def _matching(transaction: Transaction, collection_key: int, where: Where) -> list[Document]:
-    matching = positions(transaction, collection_key, where)
-    rows = transaction.rows(
-        f"SELECT {DOCUMENT} FROM documents d WHERE d.position IN ({matching.text})", matching.parameters
-    )
-    return [to_document(row) for row in rows]
 
 
 def _same(before: Document, batch: DocumentBatch, index: int) -> bool:
@@ -287,6 +274,22 @@ def _remove(transaction: Transaction, collection_key: int, doomed: list[Document
     places = [(document.position,) for document in doomed]
     for table in ("documents", "embeddings", "document_fields"):
         transaction.run_many(f"DELETE FROM {table} WHERE position = ?", places)
+
+
+def _remove_matching(
+    transaction: Transaction, collection_key: int, where: Where, *, sparing: frozenset[str] = frozenset()
+) -> list[str]:
+    """Remove the documents that match, but for those to spare; returns their ids. Few texts are in memory at a time."""
+    matching = positions(transaction, collection_key, where)
+    places = [row[0] for row in transaction.rows(matching.text, matching.parameters)]
+    removed: list[str] = []
+    for start in range(0, len(places), REMOVED_AT_ONCE):
+        wanted = one_of("d.position", places[start : start + REMOVED_AT_ONCE])
+        rows = transaction.rows(f"SELECT {DOCUMENT} FROM documents d WHERE {wanted.text}", wanted.parameters)
+        doomed = [document for document in map(to_document, rows) if document.id not in sparing]
+        _remove(transaction, collection_key, doomed)
+        removed += [document.id for document in doomed]
+    return removed
 
 
 def _clear(transaction: Transaction, collection: Collection) -> None:

@@ -8,7 +8,7 @@ from contextlib import closing
 
 import pytest
 
-from schemas.errors import ConfigurationError, ConflictError, UnavailableError
+from schemas.errors import ConfigurationError, ConflictError, TooSlowError, UnavailableError
 from wrapper.catalog import migrations, outbox
 from wrapper.catalog.catalog import MAX_SHARED, Catalog
 from wrapper.catalog.rows import draw
@@ -205,3 +205,22 @@ def test_two_processes_may_open_a_new_catalogue_at_once(tmp_path):
     with closing(sqlite3.connect(tmp_path / "catalog.sqlite")) as connection:
         assert connection.execute("SELECT count(*) FROM schema_version").fetchone() == (len(migrations.STEPS),)
         assert connection.execute("SELECT count(*) FROM counters").fetchone() == (3,)
+
+
+def test_a_statement_that_takes_too_long_is_given_up(tmp_path):
+    now = iter(range(1000))
+    hasty = Catalog(SQLiteDatabase(tmp_path / "hasty.sqlite", statement_seconds=3.0, clock=lambda: float(next(now))))
+    hasty.open()
+    endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
+    with pytest.raises(TooSlowError), hasty.read() as transaction:
+        transaction.value(endless)
+
+    def write_and_search(transaction):
+        _append(1)(transaction)
+        transaction.rows(endless)
+
+    with pytest.raises(TooSlowError):
+        hasty.commit(write_and_search)
+    hasty.commit(_append(2))
+    assert _kept(hasty) == [2]
+    hasty.close()

@@ -116,7 +116,7 @@ def test_replace_where_swaps_the_documents_of_a_source(add, chroma, filled, stor
     ("replace_where", "message", "pointer"),
     [
         ("nonsense", "Invalid 'replace_where' filter: must be valid JSON", None),
-        ('{"a": {"$like": 1}}', "Invalid 'where' filter: unknown operator '$like'", "/a/$like"),
+        ('{"a": {"$like": 1}}', "Invalid 'replace_where' filter: unknown operator '$like'", "/a/$like"),
     ],
 )
 def test_a_faulty_replace_where_stores_nothing(add, filled, unchanged, replace_where, message, pointer):
@@ -125,6 +125,7 @@ def test_a_faulty_replace_where_stores_nothing(add, filled, unchanged, replace_w
         answer = add(name, [_document(1)], replace_where=replace_where)
     assert answer.status_code == 400
     assert answer.json["message"] == message
+    assert answer.json["details"]["field"] == "replace_where"
     assert answer.json["details"].get("pointer") == pointer
 
 

@@ -145,6 +145,14 @@ def test_gathering_around_the_matches_of_a_filter(gather, filled):
     ]
 
 
+def test_a_filter_with_too_many_matches_is_refused_not_cut(gather, filled):
+    name = filled([_document(str(number), [1.0, 0.0], section="long") for number in range(1001)])
+    answer = gather(name, where={"section": "long"}, by="section")
+    assert answer.status_code == 400
+    assert answer.json["code"] == "too_many_matches"
+    assert answer.json["details"] == {"field": "where", "limit": 1000, "total": 1001}
+
+
 def test_gathering_by_a_nested_field(gather, filled):
     name = filled([_document(str(number), [1, 0], at={"page": number // 2}) for number in range(4)])
     assert [(group[0], group[3]) for group in _groups(gather(name, ids=["3", "0"], by="at.page"))] == [(1, 2), (0, 2)]

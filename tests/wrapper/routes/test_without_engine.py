@@ -34,6 +34,12 @@ def test_writes_are_202_and_found(client, url):
     assert client.get(url).json["count"] == 2
 
 
+def test_a_repeat_without_a_key_waits_for_what_it_repeats(client, url):
+    for counted in ("created", "unchanged"):
+        answer = client.post(f"{url}/documents", json={"documents": DOCUMENTS})
+        assert (answer.status_code, answer.json["indexed"], answer.json[counted]) == (202, False, 2)
+
+
 def test_vector_queries_scan_the_catalogue_and_say_so(client, url):
     client.post(f"{url}/documents", json={"documents": DOCUMENTS})
     for where in (None, {"page": {"$gte": 1}}):
