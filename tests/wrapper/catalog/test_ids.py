@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from schemas.records import DocumentBatch
-from wrapper.catalog import reads, writes
+from wrapper.catalog import outbox, reads, writes
 from wrapper.catalog.rows import find_collection
 from wrapper.catalog.transaction import one_of
 
