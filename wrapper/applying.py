@@ -1,24 +1,17 @@
-"""Making the engine equal to the catalogue: one group of outbox entries, or one collection from scratch.
-
-A collection whose index is missing or broken in the engine is rebuilt from the catalogue into a new engine
-collection, which takes over the name when it is complete; queries scan the catalogue meanwhile and writes wait in
-the outbox.
+"""Making the engine equal to the catalogue: group by group of outbox entries, and by looking at the indexes now and
+then. One that is missing or broken is rebuilt (`wrapper/rebuilding.py`).
 """
 
 from __future__ import annotations
 
-import random
 import time
-import uuid
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
-import numpy as np
 import structlog
 
 from schemas.errors import UnavailableError
-from schemas.records import Collection, Document
+from schemas.records import Document
 from wrapper.catalog import outbox, reads, states
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.rows import all_collections, collection_by_key
@@ -27,15 +20,14 @@ from wrapper.engine.client import EngineClient
 from wrapper.engine.errors import (
     EngineBrokenError,
     EngineCollectionMissingError,
-    EngineConflictError,
     EngineRefusedError,
     EngineUnavailableError,
 )
+from wrapper.engine_collections import DOCUMENTS_PER_CALL, EngineCollections
+from wrapper.rebuilding import Rebuilds
 
 log = structlog.get_logger(__name__)
 
-DOCUMENTS_PER_CALL = 500
-REBUILD_PREFIX = "rebuild-"
 FAILURES_BEFORE_RESTART = 2
 RUNS_BEFORE_REBUILD = 3
 WAITING_ENTRIES = 64
@@ -44,15 +36,6 @@ VERIFY_EVERY_SECONDS = 60.0
 MAINTENANCE_PAUSE_SECONDS = 2.0
 REBUILD_AGAIN_SECONDS = 3600.0
 """What a rebuild did not mend (a document that the engine refuses, say) is no reason for the next one."""
-
-
-@dataclass(slots=True)
-class _Rebuild:
-    name: str
-    engine_id: str
-    remaining: list[int]
-    """Positions of the documents still to be written, in random order: clusters that come in one after the other make
-    an index that misses near ones (`docs/engine.md`)."""
 
 
 class Applier:
@@ -78,8 +61,9 @@ class Applier:
         self._restart_engine = restart_engine
         self._revive_engine = revive_engine
         self._clock = clock
+        self._collections = EngineCollections(catalog, engine)
         self._doctor = Doctor(catalog, engine)
-        self._rebuilds: dict[int, _Rebuild | None] = {}
+        self._rebuilds = Rebuilds(catalog, engine, self._collections)
         self._failures: dict[int, int] = {}
         self._unanswered_by: dict[int, set[object]] = {}
         # Entries up to these may have been applied before: their documents may be in the engine already.
@@ -95,7 +79,8 @@ class Applier:
         with self._catalog.read() as transaction:
             unfinished = [each.key for each in all_collections(transaction) if each.index_state == states.REBUILDING]
             self._found_up_to = outbox.newest(transaction)
-        self._rebuilds = dict.fromkeys(unfinished)
+        self._rebuilds.forget_all()
+        self._rebuilds.go_on(unfinished)
         self._tried_up_to.clear()
         self._trust_nothing()
 
@@ -105,10 +90,10 @@ class Applier:
 
     def busy_collections(self) -> list[int]:
         """Collections under rebuild: their entries wait."""
-        return list(self._rebuilds)
+        return self._rebuilds.keys
 
     def has_work(self) -> bool:
-        return bool(self._rebuilds or self._to_verify)
+        return bool(self._rebuilds.keys or self._to_verify)
 
     def apply(self, entries: list[outbox.Entry]) -> None:
         """Apply entries of one collection: either one of any kind, or several that write documents.
@@ -128,7 +113,7 @@ class Applier:
                 case _:
                     self._write(first.collection_key, entries)
         except EngineCollectionMissingError:
-            self._begin_rebuild(first.collection_key, "its engine collection is missing")
+            self._rebuilds.begin(first.collection_key, "its engine collection is missing")
             raise
         except (EngineBrokenError, EngineUnavailableError) as error:
             if not self._blames_index(first.collection_key, incarnation, error):
@@ -157,8 +142,8 @@ class Applier:
             # What may end the engine comes last: until then the others can be asked.
             self._to_verify = deque(sorted(keys, key=lambda key: len(self._unanswered_by.get(key, ()))))
         try:
-            if self._rebuilds:
-                self._step(next(iter(self._rebuilds)))
+            if self._rebuilds.keys:
+                self._rebuild()
             elif self._to_verify:
                 if not self._verify(self._to_verify[0]):
                     self._to_verify.append(self._to_verify[0])
@@ -179,30 +164,8 @@ class Applier:
         if collection is None or (entry.kind == outbox.CREATE and collection.engine_id is not None):
             return
         if entry.kind == outbox.EMPTY:
-            self._remove_engine_collection(collection.name, collection.engine_id)
-        self._set_engine_id(collection, self._make(collection, collection.name))
-
-    def _make(self, collection: Collection, name: str) -> str:
-        try:
-            return self._engine.create_collection(name, metric=collection.metric, metadata=collection.metadata)
-        except EngineConflictError:
-            self._make_room(name)
-            return self._engine.create_collection(name, metric=collection.metric, metadata=collection.metadata)
-
-    def _make_room(self, name: str) -> None:
-        """What stands in the way is a deleted collection, the empty leftover of a crash, or somebody's: that is kept,
-        renamed."""
-        found = self._engine.get_collection(name)
-        if found is None:
-            return
-        with self._catalog.read() as transaction:
-            dropped = outbox.dropped_engine_ids(transaction, name)
-        if found.id in dropped or self._engine.count(found.id) == 0:
-            self._engine.delete_collection(name)
-            return
-        spared = f"{name[:480]}-replaced-{uuid.uuid4().hex[:8]}"
-        log.warning("an unknown engine collection is in the way, renamed", collection=name, renamed_to=spared)
-        self._engine.rename_collection(found.id, spared)
+            self._collections.remove(collection.name, collection.engine_id)
+        self._collections.adopt(collection, self._collections.make(collection, collection.name))
 
     def _set_metadata(self, entry: outbox.Entry) -> None:
         with self._catalog.read() as transaction:
@@ -217,20 +180,8 @@ class Applier:
 
     def _drop(self, entry: outbox.Entry) -> None:
         name, engine_id = entry.payload["name"], entry.payload["engine_id"]
-        self._rebuilds.pop(entry.collection_key, None)
-        self._engine.delete_collection(_rebuild_name(entry.collection_key, engine_id))
-        self._remove_engine_collection(name, engine_id)
-
-    def _remove_engine_collection(self, name: str, engine_id: str | None) -> None:
-        found = self._engine.get_collection(name)
-        if found is not None and (found.id == engine_id or self._is_leftover(found.id)):
-            self._engine.delete_collection(name)
-
-    def _is_leftover(self, engine_id: str) -> bool:
-        """An empty collection that nobody knows was made for an entry whose end was never recorded."""
-        with self._catalog.read() as transaction:
-            known = {each.engine_id for each in all_collections(transaction)}
-        return engine_id not in known and self._engine.count(engine_id) == 0
+        self._rebuilds.discard(entry.collection_key, engine_id)
+        self._collections.remove(name, engine_id)
 
     def _write(self, collection_key: int, entries: list[outbox.Entry]) -> None:
         stale: dict[str, set[str]] = {}
@@ -257,27 +208,7 @@ class Applier:
         present = [documents[document_id] for document_id in stale if document_id in documents]
         for block in _blocks(present, DOCUMENTS_PER_CALL):
             all_new = untried and known.isdisjoint(document.id for document in block)
-            self._upsert(collection.engine_id, block, stale, all_new=all_new)
-
-    def _upsert(self, engine_id: str, documents: list[Document], stale: dict[str, set[str]], *, all_new: bool) -> None:
-        try:
-            self._engine.upsert(
-                engine_id,
-                [document.id for document in documents],
-                np.stack([document.embedding for document in documents if document.embedding is not None]),
-                [document.text for document in documents],
-                [document.metadata for document in documents],
-                stale_keys=None if all_new else [stale.get(document.id, set()) for document in documents],
-                all_new=all_new,
-            )
-        except EngineRefusedError as error:
-            if len(documents) == 1:
-                # It stays in the catalogue: filters, exact plans and scans find it. The rest must not wait for it.
-                log.error("the engine refuses a document", id=documents[0].id, reason=error.message)
-                return
-            middle = len(documents) // 2
-            self._upsert(engine_id, documents[:middle], stale, all_new=all_new)
-            self._upsert(engine_id, documents[middle:], stale, all_new=all_new)
+            self._collections.store(collection.engine_id, block, stale, all_new=all_new)
 
     def _note_failure(self, collection_key: int, error: UnavailableError) -> None:
         failures = self._failures.get(collection_key, 0) + 1
@@ -285,7 +216,7 @@ class Applier:
         if failures < FAILURES_BEFORE_RESTART or self._incarnation() is None:
             return
         if isinstance(error, EngineBrokenError) and failures > FAILURES_BEFORE_RESTART:
-            self._begin_rebuild(collection_key, error.message)
+            self._rebuilds.begin(collection_key, error.message)
             self._failures.pop(collection_key, None)
         else:
             self._restart_engine()
@@ -300,66 +231,13 @@ class Applier:
         if len(unanswered_by) < RUNS_BEFORE_REBUILD:
             return False
         del self._unanswered_by[collection_key]
-        self._begin_rebuild(collection_key, f"{RUNS_BEFORE_REBUILD} runs of the engine gave no answer on it")
+        self._rebuilds.begin(collection_key, f"{RUNS_BEFORE_REBUILD} runs of the engine gave no answer on it")
         return True
 
-    def _begin_rebuild(self, collection_key: int, reason: str) -> None:
-        log.warning("rebuilding an index from the catalogue", collection_key=collection_key, reason=reason)
-        self._catalog.commit(lambda transaction: states.set_index_state(transaction, collection_key, states.REBUILDING))
-        self._rebuilds.setdefault(collection_key, None)
-
-    def _step(self, collection_key: int) -> None:
-        rebuild = self._rebuilds[collection_key]
-        with self._catalog.read() as transaction:
-            collection = collection_by_key(transaction, collection_key)
-            if collection is None:
-                # Its entry in the outbox removes what there is of it.
-                del self._rebuilds[collection_key]
-                return
-            if rebuild is None:
-                places = reads.all_positions(transaction, collection)
-            else:
-                block = rebuild.remaining[-DOCUMENTS_PER_CALL:]
-                documents = list(reads.by_positions(transaction, block, with_embeddings=True).values())
-        if rebuild is None:
-            random.Random(collection_key).shuffle(places)
-            name = _rebuild_name(collection.key, collection.engine_id)
-            self._engine.delete_collection(name)
-            self._rebuilds[collection_key] = _Rebuild(name, self._make(collection, name), places)
-            return
-        if block:
-            try:
-                if documents:
-                    self._upsert(rebuild.engine_id, documents, {}, all_new=True)
-            except UnavailableError:
-                # What it has got by now is uncertain: begin again with a new engine collection.
-                self._rebuilds[collection_key] = None
-                raise
-            del rebuild.remaining[-len(block) :]
-            return
-        self._take_name(collection, rebuild)
-        with self._catalog.read() as transaction:
-            self._tried_up_to[collection_key] = outbox.newest(transaction)
-        del self._rebuilds[collection_key]
-        log.info("index rebuilt", collection=collection.name, documents=collection.count)
-
-    def _take_name(self, collection: Collection, rebuild: _Rebuild) -> None:
-        old = self._engine.get_collection(collection.name)
-        if old is not None and old.id != rebuild.engine_id:
-            if old.id == collection.engine_id:
-                self._engine.delete_collection(collection.name)
-            else:
-                self._make_room(collection.name)
-        self._engine.rename_collection(rebuild.engine_id, collection.name)
-        self._set_engine_id(collection, rebuild.engine_id)
-
-    def _set_engine_id(self, collection: Collection, engine_id: str) -> None:
-        """The collection's index is complete and has its name. One that was deleted meanwhile has none: its entry in
-        the outbox knows the engine's collection before this one."""
-        if not self._catalog.commit(
-            lambda transaction: states.set_engine_collection(transaction, collection.key, engine_id, states.READY)
-        ):
-            self._remove_engine_collection(collection.name, engine_id)
+    def _rebuild(self) -> None:
+        rebuilt = self._rebuilds.step()
+        if rebuilt is not None:
+            self._tried_up_to[rebuilt.collection_key] = rebuilt.newest_entry
 
     def _verify(self, collection_key: int) -> bool:
         """Look at an index, and have it rebuilt when it is not as it should be; False when that cannot quite be said
@@ -369,7 +247,7 @@ class Applier:
             if collection is None or collection.engine_id is None:
                 return True
             if collection.index_state == states.REBUILDING:
-                self._rebuilds.setdefault(collection_key, None)
+                self._rebuilds.go_on([collection_key])
                 return True
             is_trusted = collection.index_state == states.READY
             entries = outbox.of_collection(transaction, collection_key, limit=1 if is_trusted else WAITING_ENTRIES)
@@ -380,7 +258,7 @@ class Applier:
         try:
             fault = self._doctor.fault(collection, canaries, counts=not entries)
         except (EngineBrokenError, EngineCollectionMissingError) as error:
-            self._begin_rebuild(collection_key, error.message)
+            self._rebuilds.begin(collection_key, error.message)
             return True
         except EngineUnavailableError as error:
             if self._blames_index(collection_key, self._trusted_incarnation, error):
@@ -389,18 +267,13 @@ class Applier:
         self._unanswered_by.pop(collection_key, None)
         if fault is not None and self._clock() >= self._rebuilt_until.get(collection_key, float("-inf")):
             self._rebuilt_until[collection_key] = self._clock() + REBUILD_AGAIN_SECONDS
-            self._begin_rebuild(collection_key, fault)
+            self._rebuilds.begin(collection_key, fault)
             return True
         if fault is not None:
             log.warning("an index is not as it should be, and was not after a rebuild", collection=collection.name)
         if collection.index_state == states.PENDING:
             self._catalog.commit(lambda transaction: states.set_index_state(transaction, collection_key, states.READY))
         return not entries
-
-
-def _rebuild_name(collection_key: int, engine_id: str | None) -> str:
-    """The same for every attempt to rebuild one index, so that the next one finds what the last one left."""
-    return f"{REBUILD_PREFIX}{collection_key}-{engine_id}"
 
 
 def _only_documents(entries: list[outbox.Entry]) -> bool:

@@ -8,7 +8,7 @@ import pytest
 
 from schemas.records import DocumentBatch, DocumentPatch
 from tests.support.live import eventually
-from wrapper.applying import DOCUMENTS_PER_CALL, Applier
+from wrapper.applying import Applier
 from wrapper.catalog import outbox, reads, states, writes
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.rows import all_collections, find_collection
@@ -16,6 +16,7 @@ from wrapper.catalog.sqlite import SQLiteDatabase
 from wrapper.engine.client import EngineClient
 from wrapper.engine.keeper_process import start_keeper
 from wrapper.engine.state import EngineStateReader
+from wrapper.engine_collections import DOCUMENTS_PER_CALL
 from wrapper.indexer import Indexer
 from wrapper.leadership import FileLeadership
 

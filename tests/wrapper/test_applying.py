@@ -10,7 +10,6 @@ from tests.properties.consistency import check_engine
 from tests.properties.fake_engine import FakeEngine
 from tests.properties.processes import Process
 from tests.properties.stories import add
-from wrapper.applying import DOCUMENTS_PER_CALL
 from wrapper.catalog.rows import find_collection
 from wrapper.engine.errors import (
     EngineBrokenError,
@@ -18,6 +17,7 @@ from wrapper.engine.errors import (
     EngineRefusedError,
     EngineUnavailableError,
 )
+from wrapper.engine_collections import DOCUMENTS_PER_CALL
 from wrapper.store import WriteOptions
 
 OPTIONS = WriteOptions()

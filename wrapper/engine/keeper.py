@@ -23,7 +23,7 @@ from types import FrameType
 from wrapper.engine.chroma_child import LOG_FILE, ChromaChild, end_orphan, lock_within
 from wrapper.engine.heartbeat import answers
 from wrapper.engine.leftovers import remove_leftovers
-from wrapper.engine.sqlite_tuning import tune
+from wrapper.engine.sqlite_tuning import tune_journal, tune_words
 from wrapper.engine.state import READY, STARTING, STOPPED, UNRESPONSIVE, EngineState, write_state
 
 KEEPER_LOCK_FILE = "keeper.lock"
@@ -122,6 +122,8 @@ class Keeper:
             self._answered_at, self._misses = now, 0
             if now - self._started_at > self._patience.stable:
                 self._failures = 0
+            if self._state.state == STARTING:
+                tune_words(self._data_dir, self._log)
             self._publish(state=READY)
         elif answer is False and self._state.state == STARTING:
             if now - self._started_at > self._patience.startup:
@@ -134,7 +136,7 @@ class Keeper:
 
     def _start(self) -> None:
         with contextlib.suppress(OSError):
-            tune(self._data_dir, self._log)
+            tune_journal(self._data_dir, self._log)
             remove_leftovers(self._data_dir, self._log)
         self._started_at = self._answered_at = self._clock()
         self._misses = 0

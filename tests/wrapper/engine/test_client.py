@@ -1,5 +1,7 @@
 import os
+import sqlite3
 import threading
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from wrapper.engine.errors import (
     EngineRefusedError,
     EngineUnavailableError,
 )
+from wrapper.engine.sqlite_tuning import DATABASE, WORD_SETTINGS, WORDS
 from wrapper.engine.state import EngineStateReader
 
 MISSING = "00000000-0000-0000-0000-000000000000"
@@ -246,3 +249,10 @@ def test_new_records_may_be_added_and_existing_ones_stay(client, engine_id, stor
     records = client.get(engine_id, ids=["new", "id-3"])
     assert (records.ids, records.texts) == (["id-3", "new"], ["text id-3", "t"])
     assert records.metadatas == [{"n": 3}, {"a": [1, "x"]}]
+
+
+def test_chromas_own_database_is_tuned_before_the_engine_is_ready(client, engine_dir):
+    with closing(sqlite3.connect(engine_dir / DATABASE)) as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        words = dict(connection.execute(f"SELECT k, v FROM {WORDS}_config"))
+    assert WORD_SETTINGS.items() <= words.items()

@@ -1,0 +1,96 @@
+"""What is done to the engine's collections: made, given their name, filled, removed, each step repeatable."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection as Group
+from collections.abc import Mapping
+
+import numpy as np
+import structlog
+
+from schemas.records import Collection, Document
+from wrapper.catalog import outbox, states
+from wrapper.catalog.catalog import Catalog
+from wrapper.catalog.rows import all_collections
+from wrapper.engine.client import EngineClient
+from wrapper.engine.errors import EngineConflictError, EngineRefusedError
+
+log = structlog.get_logger(__name__)
+
+DOCUMENTS_PER_CALL = 500
+
+
+class EngineCollections:
+    """The engine's collections as the catalogue wants them. Methods raise what the engine client raises."""
+
+    def __init__(self, catalog: Catalog, engine: EngineClient) -> None:
+        self._catalog = catalog
+        self._engine = engine
+
+    def make(self, collection: Collection, name: str) -> str:
+        """The engine's id of a new collection with the metric and metadata of `collection`."""
+        try:
+            return self._engine.create_collection(name, metric=collection.metric, metadata=collection.metadata)
+        except EngineConflictError:
+            self.make_room(name)
+            return self._engine.create_collection(name, metric=collection.metric, metadata=collection.metadata)
+
+    def make_room(self, name: str) -> None:
+        """What stands in the way is a deleted collection, the empty leftover of a crash, or somebody's: that is kept,
+        renamed."""
+        found = self._engine.get_collection(name)
+        if found is None:
+            return
+        with self._catalog.read() as transaction:
+            dropped = outbox.dropped_engine_ids(transaction, name)
+        if found.id in dropped or self._engine.count(found.id) == 0:
+            self._engine.delete_collection(name)
+            return
+        spared = f"{name[:480]}-replaced-{uuid.uuid4().hex[:8]}"
+        log.warning("an unknown engine collection is in the way, renamed", collection=name, renamed_to=spared)
+        self._engine.rename_collection(found.id, spared)
+
+    def remove(self, name: str, engine_id: str | None) -> None:
+        """Delete the collection of that name if it has that id, or nobody knows it and it is empty."""
+        found = self._engine.get_collection(name)
+        if found is not None and (found.id == engine_id or self._is_leftover(found.id)):
+            self._engine.delete_collection(name)
+
+    def _is_leftover(self, engine_id: str) -> bool:
+        """An empty collection that nobody knows was made for an entry whose end was never recorded."""
+        with self._catalog.read() as transaction:
+            known = {each.engine_id for each in all_collections(transaction)}
+        return engine_id not in known and self._engine.count(engine_id) == 0
+
+    def adopt(self, collection: Collection, engine_id: str) -> None:
+        """The collection's index is complete and has its name. One that was deleted meanwhile has none: its entry in
+        the outbox knows the engine's collection before this one."""
+        if not self._catalog.commit(
+            lambda transaction: states.set_engine_collection(transaction, collection.key, engine_id, states.READY)
+        ):
+            self.remove(collection.name, engine_id)
+
+    def store(
+        self, engine_id: str, documents: list[Document], stale: Mapping[str, Group[str]], *, all_new: bool
+    ) -> None:
+        """Store documents, which have their embeddings. `stale` gives the metadata keys of earlier versions by id,
+        `all_new` promises that the engine has none of the ids. A document that the engine refuses is left out."""
+        try:
+            self._engine.upsert(
+                engine_id,
+                [document.id for document in documents],
+                np.stack([document.embedding for document in documents if document.embedding is not None]),
+                [document.text for document in documents],
+                [document.metadata for document in documents],
+                stale_keys=None if all_new else [stale.get(document.id, ()) for document in documents],
+                all_new=all_new,
+            )
+        except EngineRefusedError as error:
+            if len(documents) == 1:
+                # It stays in the catalogue: filters, exact plans and scans find it. The rest must not wait for it.
+                log.error("the engine refuses a document", id=documents[0].id, reason=error.message)
+                return
+            middle = len(documents) // 2
+            self.store(engine_id, documents[:middle], stale, all_new=all_new)
+            self.store(engine_id, documents[middle:], stale, all_new=all_new)
