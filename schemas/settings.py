@@ -35,7 +35,7 @@ class WrapperSettings:
     host: str = "127.0.0.1"
     port: int = 5006
     data_dir: Path = Path("data")
-    workers: int = 1
+    workers: int = 2
     threads: int = 16
     catalog_url: str = ""  # empty: a SQLite file in the data directory
     chroma_url: str = ""  # empty: an engine of our own, as a child process

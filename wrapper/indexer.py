@@ -24,7 +24,7 @@ log = structlog.get_logger(__name__)
 
 MERGED_DOCUMENTS = 500
 ENTRIES_AT_ONCE = 128
-POLL_SECONDS = 0.004
+POLL_SECONDS = 0.002
 IDLE_POLL_SECONDS = 0.05
 LIVELY_SECONDS = 2.0
 """How long after a commit the catalogue is looked at often: writers of other processes may be waiting."""
