@@ -1,0 +1,84 @@
+"""No request leaves the machine: whatever the service's processes connect to is here."""
+
+import ipaddress
+import os
+import socket
+import threading
+from pathlib import Path
+
+import pytest
+
+from interfaces.scratch_service import processes_in
+from tests.durability.workload import Writer, create, running
+from tests.support.live import eventually, start_service
+
+TABLES = {"tcp": 8, "udp": 8, "tcp6": 32, "udp6": 32}
+SOMEWHERE_ELSE = ("192.0.2.1", 53)
+"""An address of the documentation range (RFC 5737)."""
+
+pytestmark = pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="this system has no /proc/net to ask")
+
+
+def peers_of(pids):
+    """Addresses that sockets of these processes are connected to, or on their way to."""
+    inodes = set()
+    for pid in pids:
+        for link in Path(f"/proc/{pid}/fd").glob("*"):
+            try:
+                target = os.readlink(link)
+            except OSError:
+                continue  # closed meanwhile
+            if target.startswith("socket:["):
+                inodes.add(target[8:-1])
+    found = set()
+    for table in TABLES:
+        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[9] in inodes:
+                found.add(_address(fields[2].partition(":")[0]))
+    return {address for address in found if not address.is_unspecified}
+
+
+def _address(written):
+    """The kernel writes each 32-bit word of an address in the order of its own bytes."""
+    words = [bytes.fromhex(written[start : start + 8])[::-1] for start in range(0, len(written), 8)]
+    address = ipaddress.ip_address(b"".join(words))
+    return getattr(address, "ipv4_mapped", None) or address
+
+
+def test_a_connection_to_elsewhere_would_be_seen():
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(SOMEWHERE_ELSE)  # sends nothing
+        except OSError as error:
+            pytest.skip(f"this machine has no route to anywhere: {error}")
+        assert ipaddress.ip_address(SOMEWHERE_ELSE[0]) in peers_of([os.getpid()])
+
+
+def test_no_process_of_the_service_connects_to_anywhere_else(tmp_path):
+    seen, ended = set(), threading.Event()
+
+    def watch():
+        while not ended.wait(0.01):
+            seen.update(peers_of(processes_in(tmp_path / "data")))
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        # From the first moment on: a program that reports home does so when it starts.
+        service = start_service(tmp_path)
+        try:
+            create(service, "here")
+            writer = Writer(service, "here", 1)
+            with running([writer.run]) as stopping:
+                eventually(lambda: stopping.is_set() or writer.stored > 100, seconds=60)
+            with service.session() as session:
+                for path in ("/health", "/docs", "/metrics", "/openapi.json"):
+                    assert session.get(f"{service.url}{path}", timeout=10).status_code == 200
+        finally:
+            service.stop()
+    finally:
+        ended.set()
+        watcher.join()
+    assert any(address.is_loopback for address in seen)
+    assert {address for address in seen if not address.is_loopback} == set()
