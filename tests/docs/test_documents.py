@@ -53,7 +53,7 @@ def test_the_settings_file_shown_is_accepted(tmp_path, monkeypatch):
         monkeypatch.delenv(f"RAG_{each.name.upper()}")
     apply_config_file(file)
     settings = read_wrapper_settings()
-    assert (settings.workers, settings.cors_origins) == (2, ("https://console.example",))
+    assert (settings.workers, settings.cors_origins) == (4, ("https://console.example",))
 
 
 def test_every_route_is_in_the_table():
