@@ -60,10 +60,10 @@ class VectorIndex(Protocol):
 class CostModel:
     """Milliseconds, measured (`benchmarks/planner_costs.py`, `docs/performance.md`)."""
 
-    exact_per_document: float = 0.0012
-    exact_per_component: float = 0.0000077
-    index_base: float = 2.2
-    index_per_candidate: float = 0.0107
+    exact_per_document: float = 0.0053
+    exact_per_component: float = 0.0000037
+    index_base: float = 3.7
+    index_per_candidate: float = 0.0283
 
     def exact(self, matches: int, dimension: int) -> float:
         return matches * (self.exact_per_document + dimension * self.exact_per_component)
