@@ -60,7 +60,8 @@ def session(live):
 @pytest.fixture(scope="session")
 def chroma(app):
     """Chroma's own client on the engine behind `app`."""
-    return chroma_client(app.extensions["rag.service"].settings.data_dir)
+    with chroma_client(app.extensions["rag.service"].settings.data_dir) as client:
+        yield client
 
 
 @pytest.fixture

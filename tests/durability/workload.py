@@ -270,10 +270,12 @@ def all_documents(base):
 def assert_engine_equals_catalogue(service, collection):
     """Chroma's own client reads exactly the documents that the service answers."""
     stored = {each["id"]: each for each in all_documents(f"{service.url}/collections/{collection}")}
-    engine = chroma_client(service.data_dir)
-    held = engine.get_collection(collection, embedding_function=None).get(
-        include=["documents", "metadatas", "embeddings"]
-    )
+    with chroma_client(service.data_dir) as engine:
+        held = engine.get_collection(collection, embedding_function=None).get(
+            include=["documents", "metadatas", "embeddings"]
+        )
+        names = [each.name for each in engine.list_collections()]
+    assert not [name for name in names if name.startswith("rebuild-")]
     assert sorted(held["ids"]) == sorted(stored)
     for number, document_id in enumerate(held["ids"]):
         document = stored[document_id]
@@ -281,4 +283,3 @@ def assert_engine_equals_catalogue(service, collection):
         assert held["metadatas"][number] == document["metadata"]
         # Chroma multiplies cosine vectors back by their length, which costs the last bits.
         assert np.allclose(held["embeddings"][number], document["embedding"], rtol=1e-5, atol=1e-6)
-    assert not [each.name for each in engine.list_collections() if each.name.startswith("rebuild-")]

@@ -155,10 +155,17 @@ def live_service(directory: Path, **settings: object) -> Iterator[LiveService]:
         service.stop()
 
 
-def chroma_client(data_dir: Path) -> chromadb.api.ClientAPI:
+@contextmanager
+def chroma_client(data_dir: Path) -> Iterator[chromadb.api.ClientAPI]:
     """Chroma's own client, connected to the engine of a data directory as any other program might be."""
     host, _, port = read_state(data_dir).url.removeprefix("http://").partition(":")
-    return chromadb.HttpClient(host=host, port=int(port), settings=Settings(anonymized_telemetry=False))
+    with chromadb.HttpClient(host=host, port=int(port), settings=Settings(anonymized_telemetry=False)) as client:
+        try:
+            yield client
+        finally:
+            # Chroma leaves its connections to the garbage collector.
+            client._server._session.close()
+            client._admin_client._server._session.close()
 
 
 def eventually(condition: Callable[[], T], *, seconds: float, complaint: Callable[[], str] = str) -> T:
