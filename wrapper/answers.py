@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Sequence
 from typing import Any
 
@@ -69,6 +70,12 @@ def document(found: Document) -> Answer:
     if found.embedding is not None:
         answer["embedding"] = found.embedding
     return answer
+
+
+def exported(found: Document) -> Answer:
+    """A line of an export, which can be sent back as a line of an NDJSON stream."""
+    assert found.embedding is not None
+    return {**document(found), "embedding": b64encode(found.embedding.tobytes()).decode()}
 
 
 def page(found: Page) -> Answer:

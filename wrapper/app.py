@@ -20,6 +20,8 @@ log = structlog.get_logger("wrapper.requests")
 
 QUIET = frozenset({"service.health", "service.live", "service.ready", "service.show_metrics", "service.docs_asset"})
 
+EXPOSED_HEADERS = ["ETag", "Retry-After", "X-Document-Count", "X-Request-ID"]
+
 
 class DocumentId(PathConverter):
     """Any id, slashes too, except the words that are routes of their own."""
@@ -48,7 +50,11 @@ def create_app(settings: WrapperSettings | None = None) -> Flask:
     app.before_request(_begin)
     app.after_request(_end)
     if settings.cors_origins:
-        CORS(app, origins=list(settings.cors_origins), expose_headers=["ETag", "Retry-After", "X-Request-ID"])
+        CORS(
+            app,
+            origins=list(settings.cors_origins),
+            expose_headers=["ETag", "Retry-After", "X-Document-Count", "X-Request-ID"],
+        )
     return app
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,6 +43,9 @@ from wrapper.planner import Found, Planner
 
 MOST_GATHERED = 1_000
 """Documents that a filter may bring into a gather."""
+
+EXPORTED_AT_ONCE = 200
+"""Documents of an export that are in memory at a time."""
 
 MAX_LAG = 10_000
 """Outbox entries that may wait before further writes are turned away."""
@@ -235,6 +239,14 @@ class Store:
         if not found:
             raise DocumentNotFoundError(name, document_id)
         return found[0], collection
+
+    @contextmanager
+    def export(self, name: str) -> Iterator[tuple[Collection, Iterator[list[Document]]]]:
+        """The collection and all its documents with their embeddings, block by block, of the snapshot that this block
+        of code sees from beginning to end. The thread that opens it must read nothing else meanwhile."""
+        with self._catalog.read() as transaction:
+            collection = find_collection(transaction, name)
+            yield collection, reads.everything(transaction, collection, block=EXPORTED_AT_ONCE)
 
     def count(self, name: str, where: Where) -> tuple[int, Collection]:
         with self._catalog.read() as transaction:

@@ -97,6 +97,16 @@ def in_insertion_order(transaction: Transaction, collection: Collection, *, afte
     return _fetch(transaction, condition, with_embeddings=True)
 
 
+def everything(transaction: Transaction, collection: Collection, *, block: int) -> Iterator[list[Document]]:
+    """All documents of a collection with their embeddings, in the order of insertion, `block` in memory at a time."""
+    statement = (
+        f"SELECT {DOCUMENT_AND_VECTOR} FROM documents d CROSS JOIN embeddings e ON e.position = d.position "
+        "WHERE d.collection_key = ? ORDER BY d.position"
+    )
+    for rows in transaction.blocks(statement, (collection.key,), block):
+        yield [to_document_and_vector(row) for row in rows]
+
+
 def all_positions(transaction: Transaction, collection: Collection) -> list[int]:
     """The positions of all documents of a collection."""
     rows = transaction.rows("SELECT position FROM documents WHERE collection_key = ?", (collection.key,))

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import ExitStack
+
 from flask import Blueprint, Response, request
 
 from schemas.documents import parse_documents
 from schemas.errors import InvalidInputError
-from schemas.records import Collection
+from schemas.records import Collection, Document
 from schemas.wire import DELETION, PAGE_ARGUMENTS, PATCH, SEARCH, include_from_text, load, where_from_text
 from wrapper import answers
-from wrapper.bodies import NDJSON, json_response
+from wrapper.bodies import NDJSON, encode, json_response
 from wrapper.catalog.writes import ON_CONFLICT
 from wrapper.requests_in import arguments, body, decode_json, id_maker, is_known, read_body, store, write_options
 from wrapper.streaming import add_stream
@@ -72,6 +75,28 @@ def count_documents(name: str) -> Response:
         return unchanged
     count, collection = store().count(name, where)
     return json_response({"count": count, "revision": collection.revision}, etag=answers.etag(collection))
+
+
+@blueprint.get("/collections/<name>/export")
+def export_documents(name: str) -> Response:
+    with ExitStack() as stack:
+        collection, blocks = stack.enter_context(store().export(name))
+        etag = answers.etag(collection)
+        if is_known(etag):
+            return Response(status=304, headers={"ETag": f'"{etag}"'})
+        snapshot = stack.pop_all()
+    response = Response(_lines(snapshot, blocks), mimetype=NDJSON)
+    # The reader may go away before the first line, or in the middle.
+    response.call_on_close(snapshot.close)
+    response.headers["ETag"] = f'"{etag}"'
+    response.headers["X-Document-Count"] = str(collection.count)
+    return response
+
+
+def _lines(snapshot: ExitStack, blocks: Iterator[list[Document]]) -> Iterator[bytes]:
+    with snapshot:
+        for documents in blocks:
+            yield b"".join(encode(answers.exported(each)) + b"\n" for each in documents)
 
 
 @blueprint.get("/collections/<name>/documents/<document_id:document_id>")
