@@ -374,7 +374,8 @@ class TestDescription:
         closed = {"Collection", "Document", "DocumentPage", "DocumentsAdded", "QueryResults", "Group", "TextResult"}
         closed |= {"CollectionNotFound"}
         for pointer, example in examples(contract):
-            answers = "responses" in pointer and "/ready" not in pointer
+            is_stream = "application/x-ndjson" in pointer
+            answers = "responses" in pointer and "/ready" not in pointer and not is_stream
             if answers or (pointer[:2] == ("components", "schemas") and pointer[2] in closed):
                 validator = contract.validator(pointer)
                 assert not validator.is_valid(example | {"unexpected": 1}), pointer
