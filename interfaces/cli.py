@@ -11,6 +11,8 @@ from schemas.errors import RagError
 COMMANDS = {  # name → (module:attribute, line in the list of commands)
     "serve": ("interfaces.serve_command:serve", "Run the service."),
     "load": ("interfaces.load_command:load", "Load Markdown, text and JSONL files into a collection."),
+    "export": ("interfaces.portable_commands:export", "Write collections into a folder."),
+    "import": ("interfaces.portable_commands:import_", "Bring the collections of such a folder into a service."),
 }
 
 

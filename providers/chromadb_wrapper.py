@@ -10,6 +10,7 @@ import base64
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import quote
 
@@ -48,14 +49,20 @@ class ChromaWrapperProvider:
         """Name, count, metadata, dimension, metric and revision; CollectionNotFoundError when there is none."""
         return self._service.call("GET", _collection(name))
 
-    def ensure_collection(self, name: str, metadata: Metadata) -> Body:
-        """The collection of that name, created with `metadata` when there was none."""
+    def collections(self) -> list[Body]:
+        """All of them, by name."""
+        found: list[Body] = self._service.call("GET", "/collections")["collections"]
+        return found
+
+    def ensure_collection(self, name: str, metadata: Metadata, *, metric: str | None = None) -> Body:
+        """The collection of that name, created with `metadata` and `metric` when there was none."""
         try:
             return self.collection(name)
         except CollectionNotFoundError:
             pass
         try:
-            return self._service.call("POST", "/collections", {"name": name, "metadata": metadata})
+            body = {"name": name, "metadata": metadata, **_given(metric=metric)}
+            return self._service.call("POST", "/collections", body)
         except ConflictError:
             return self.collection(name)
 
@@ -77,6 +84,17 @@ class ChromaWrapperProvider:
             params={"replace_where": orjson.dumps(replace_where).decode()} if replace_where else None,
             headers={"Idempotency-Key": idempotency_key or str(uuid.uuid4())},
         )
+
+    @contextmanager
+    def export(self, name: str) -> Iterator[tuple[int, Iterator[bytes]]]:
+        """(how many documents, pieces of their lines) of one revision. Fewer lines than that were cut."""
+        with self._service.stream(_collection(name, "export")) as (headers, pieces):
+            yield int(headers["X-Document-Count"]), pieces
+
+    def add_lines(self, name: str, lines: Sequence[bytes]) -> Body:
+        """Store documents given as the lines of an export, in one transaction."""
+        body = {"documents": [orjson.Fragment(line) for line in lines]}
+        return self._service.call("POST", _collection(name, "documents"), body)
 
     def delete_documents(self, name: str, *, ids: Sequence[str] | None = None, where: Body | None = None) -> int:
         """Delete by ids or by filter; how many there were."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ipaddress
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
@@ -35,6 +35,7 @@ Body = dict[str, Any]
 _MAX_WAIT_SECONDS = 30.0
 _BACKOFF = wait_exponential(multiplier=0.25, max=_MAX_WAIT_SECONDS)
 _CONNECT_SECONDS = 5.0
+_STREAM_BYTES = 1 << 18
 _TIMEOUT = "timeout"
 
 _ERRORS: dict[int, type[RagError]] = {
@@ -115,6 +116,19 @@ class RestConnection:
 
         return self._retrying.copy()(attempt)
 
+    @contextmanager
+    def stream(self, path: str) -> Iterator[tuple[Mapping[str, str], Iterator[bytes]]]:
+        """(headers, pieces of the body as they come) of a GET; the pieces raise UnavailableError when it is cut."""
+        response = self._send("GET", path, stream=True)
+        with closing(response):
+            if not response.ok:
+                raise _error(response, _json(response))
+            yield response.headers, self._pieces(response)
+
+    def _pieces(self, response: requests.Response) -> Iterator[bytes]:
+        with _translate_failures(self._base_url):
+            yield from response.iter_content(_STREAM_BYTES)
+
     def _send(
         self,
         method: str,
@@ -123,6 +137,7 @@ class RestConnection:
         *,
         params: Body | None = None,
         headers: dict[str, str] | None = None,
+        stream: bool = False,
     ) -> requests.Response:
         with _translate_failures(self._base_url):
             return self._session.request(
@@ -133,6 +148,7 @@ class RestConnection:
                 headers={"Content-Type": "application/json", **(headers or {})},
                 timeout=(5.0, self._timeout_seconds),
                 allow_redirects=False,
+                stream=stream,
             )
 
 

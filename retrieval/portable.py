@@ -1,0 +1,290 @@
+"""Collections as files that can be carried elsewhere: NDJSON, and a manifest that says what must be in it.
+
+A folder holds `manifest.json` and one `NAME.ndjson` for each collection, a document a line, embeddings as base64 of
+little-endian float32. The manifest is written last: a folder without one is not a whole export.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import asdict, dataclass, fields
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any, Protocol
+
+import orjson
+
+from schemas.errors import ConflictError, InvalidInputError, UnavailableError
+from schemas.names import check_collection_name
+
+MANIFEST = "manifest.json"
+FORMAT, VERSION = "rag-wrapper export", 1
+ATTEMPTS = 5
+LINES_AT_ONCE = 200
+BYTES_AT_ONCE = 4 << 20
+
+Body = dict[str, Any]
+
+
+class Progress(Protocol):
+    """Told of a collection how many of its documents are done, and how many there are."""
+
+    def __call__(self, name: str, done: int, total: int) -> None: ...
+
+
+def _tell_nobody(name: str, done: int, total: int) -> None:
+    pass
+
+
+class Store(Protocol):
+    """What is needed of the service."""
+
+    def collections(self) -> list[Body]: ...
+
+    def collection(self, name: str) -> Body: ...
+
+    def ensure_collection(self, name: str, metadata: Body, *, metric: str | None = None) -> Body: ...
+
+    def export(self, name: str) -> AbstractContextManager[tuple[int, Iterator[bytes]]]: ...
+
+    def add_lines(self, name: str, lines: Sequence[bytes]) -> Body: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One collection of an export. `sha256` is of the file; `dimension` None means no documents; `embedding_model` is
+    what the collection's metadata say of it."""
+
+    name: str
+    file: str
+    count: int
+    bytes: int
+    sha256: str
+    metric: str
+    dimension: int | None
+    metadata: Body
+    embedding_model: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What an import did to one collection; `differences` are sentences, none when it is as exported."""
+
+    name: str
+    created: int
+    updated: int
+    unchanged: int
+    differences: tuple[str, ...]
+
+
+def export_collections(
+    store: Store, directory: Path, names: Sequence[str] | None = None, progress: Progress = _tell_nobody
+) -> list[Entry]:
+    """Write the collections, all of them when no names are given, into `directory`, which must be new or empty.
+
+    Each is one revision, whatever is written meanwhile. Raises InvalidInputError when the directory is in use,
+    CollectionNotFoundError, and UnavailableError when streams keep being cut; then there is no manifest.
+    """
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        raise InvalidInputError(f"{directory} must be a new or an empty folder", field="directory")
+    wanted = list(dict.fromkeys(names)) if names else [each["name"] for each in store.collections()]
+    for name in wanted:
+        store.collection(name)
+    directory.mkdir(parents=True, exist_ok=True)
+    entries = [_export(store, directory, name, progress) for name in wanted]
+    manifest = {"format": FORMAT, "version": VERSION, "collections": [asdict(entry) for entry in entries]}
+    _write_whole(directory / MANIFEST, [json.dumps(manifest, indent=2, ensure_ascii=False).encode() + b"\n"])
+    return entries
+
+
+def read_manifest(directory: Path) -> list[Entry]:
+    """Raises InvalidInputError when there is none that this release understands."""
+    try:
+        source = orjson.loads((directory / MANIFEST).read_bytes())
+        if (source["format"], source["version"]) != (FORMAT, VERSION):
+            raise InvalidInputError(f"{directory / MANIFEST} is of another format or version", field="directory")
+        names = {field.name for field in fields(Entry)}
+        return [_checked(Entry(**{name: each[name] for name in names})) for each in source["collections"]]
+    except FileNotFoundError:
+        raise InvalidInputError(f"{directory} has no {MANIFEST}: it is no whole export", field="directory") from None
+    except (OSError, orjson.JSONDecodeError, KeyError, TypeError) as error:
+        raise InvalidInputError(f"{directory / MANIFEST} cannot be understood: {error!r}", field="directory") from None
+
+
+def import_collections(
+    store: Store, directory: Path, names: Sequence[str] | None = None, progress: Progress = _tell_nobody
+) -> list[Imported]:
+    """Bring the collections of an export into the service, and compare what is there then with what was exported.
+
+    All files are verified before anything is sent. What is there already in the same form is not written again, so an
+    import that was interrupted is resumed by repeating it. Raises InvalidInputError when a file is not what the
+    manifest says or a name is not in it, ConflictError when a collection exists with another metric or dimension.
+    """
+    entries = {entry.name: entry for entry in read_manifest(directory)}
+    wanted = list(dict.fromkeys(names)) if names else list(entries)
+    for name in wanted:
+        if name not in entries:
+            raise InvalidInputError(f"{directory} has no collection '{name}'", field="collection")
+        _verify_file(directory, entries[name])
+    return [_import(store, directory, entries[name], progress) for name in wanted]
+
+
+class _Seen:
+    """What of a stream has passed by."""
+
+    def __init__(self, progress: Callable[[int], None]) -> None:
+        self.digest = hashlib.sha256()
+        self.bytes = self.lines = 0
+        self._progress = progress
+
+    def passing(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
+        for chunk in chunks:
+            self.digest.update(chunk)
+            self.bytes += len(chunk)
+            self.lines += chunk.count(b"\n")
+            self._progress(self.lines)
+            yield chunk
+
+
+def _export(store: Store, directory: Path, name: str, progress: Progress) -> Entry:
+    file = f"{name}.ndjson"
+    for _ in range(ATTEMPTS):
+        before = store.collection(name)
+        with store.export(name) as (count, chunks):
+            after = store.collection(name)
+            seen = _Seen(partial(progress, name, total=count))
+            with suppress(UnavailableError):
+                _write_whole(directory / file, seen.passing(chunks))
+        described = ("metric", "metadata")
+        if seen.lines == count and all(before[key] == after[key] for key in described):
+            model = before["metadata"].get("embedding_model")
+            return Entry(
+                name=name,
+                file=file,
+                count=count,
+                bytes=seen.bytes,
+                sha256=seen.digest.hexdigest(),
+                metric=before["metric"],
+                dimension=_dimension(directory / file),
+                metadata=before["metadata"],
+                embedding_model=model if isinstance(model, str) else None,
+            )
+    for left in (file, f"{file}.part"):
+        (directory / left).unlink(missing_ok=True)
+    raise UnavailableError(f"The export of '{name}' was cut or its metadata changed, {ATTEMPTS} times")
+
+
+def _write_whole(path: Path, chunks: Iterable[bytes]) -> None:
+    """The file has its name only when all of it is on disk."""
+    part = path.with_name(path.name + ".part")
+    with part.open("wb") as file:
+        for chunk in chunks:
+            file.write(chunk)
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)
+
+
+def _dimension(path: Path) -> int | None:
+    with path.open("rb") as file:
+        first = file.readline()
+    return len(orjson.loads(first)["embedding"].rstrip("=")) * 3 // 4 // 4 if first else None
+
+
+def _checked(entry: Entry) -> Entry:
+    check_collection_name(entry.name)
+    if entry.file != f"{entry.name}.ndjson":
+        raise InvalidInputError(f"The manifest names a file '{entry.file}' for '{entry.name}'", field="directory")
+    return entry
+
+
+def _verify_file(directory: Path, entry: Entry) -> None:
+    digest, lines = hashlib.sha256(), 0
+    try:
+        with (directory / entry.file).open("rb") as file:
+            while chunk := file.read(1 << 20):
+                digest.update(chunk)
+                lines += chunk.count(b"\n")
+    except OSError as error:
+        raise InvalidInputError(f"{entry.file} cannot be read: {error.strerror}", field="directory") from None
+    if (digest.hexdigest(), lines) != (entry.sha256, entry.count):
+        raise InvalidInputError(f"{entry.file} is not what the manifest says: nothing was imported", field="directory")
+
+
+def _import(store: Store, directory: Path, entry: Entry, progress: Progress) -> Imported:
+    there = store.ensure_collection(entry.name, entry.metadata, metric=entry.metric)
+    if there["metric"] != entry.metric:
+        raise ConflictError(f"'{entry.name}' is there with metric {there['metric']}, the export has {entry.metric}")
+    if None not in (there["dimension"], entry.dimension) and there["dimension"] != entry.dimension:
+        raise ConflictError(
+            f"'{entry.name}' is there with dimension {there['dimension']}, the export has {entry.dimension}"
+        )
+    done = {"created": 0, "updated": 0, "unchanged": 0}
+    sent = 0
+    for lines in _batches(directory / entry.file):
+        answer = store.add_lines(entry.name, lines)
+        for key in done:
+            done[key] += answer[key]
+        sent += len(lines)
+        progress(entry.name, sent, total=entry.count)
+    differences = list(_differences(store, directory, entry))
+    if there["metadata"] != entry.metadata:
+        differences.append("the collection was there with other metadata, which were kept")
+    return Imported(entry.name, **done, differences=tuple(differences))
+
+
+def _batches(path: Path) -> Iterator[list[bytes]]:
+    batch: list[bytes] = []
+    size = 0
+    with path.open("rb") as file:
+        for line in file:
+            if batch and (len(batch) == LINES_AT_ONCE or size + len(line) > BYTES_AT_ONCE):
+                yield batch
+                batch, size = [], 0
+            batch.append(line)
+            size += len(line)
+    if batch:
+        yield batch
+
+
+def _differences(store: Store, directory: Path, entry: Entry) -> Iterator[str]:
+    """Documents are compared by a digest of their line, whatever their order."""
+    with (directory / entry.file).open("rb") as file:
+        wanted = dict(map(_id_and_digest, file))
+    missing, changed, more = set(wanted), 0, 0
+    with store.export(entry.name) as (count, chunks):
+        lines = 0
+        for line in _lines(chunks):
+            lines += 1
+            document_id, digest = _id_and_digest(line)
+            missing.discard(document_id)
+            more += document_id not in wanted
+            changed += document_id in wanted and wanted[document_id] != digest
+    if lines != count:
+        yield f"only {lines} of {count} documents could be compared: the stream was cut"
+    if missing:
+        yield f"{len(missing)} documents are missing, such as {', '.join(map(repr, islice(sorted(missing), 3)))}"
+    if changed:
+        yield f"{changed} documents are not as exported"
+    if more:
+        yield f"{more} documents are there that the export does not have"
+
+
+def _lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    rest = b""
+    for chunk in chunks:
+        *whole, rest = (rest + chunk).split(b"\n")
+        yield from whole
+    if rest:
+        yield rest
+
+
+def _id_and_digest(line: bytes) -> tuple[str, bytes]:
+    document = orjson.loads(line)
+    canonical = orjson.dumps(document, option=orjson.OPT_SORT_KEYS)
+    return document["id"], hashlib.blake2b(canonical, digest_size=16).digest()
