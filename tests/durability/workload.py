@@ -17,6 +17,7 @@ from tests.support.live import LiveService, chroma_client, eventually
 DIMENSION = 16
 HEAL_SECONDS = 30.0
 ANSWER_SECONDS = 60.0
+PAUSE_SECONDS = 0.05
 GATHERED_FROM_THE_CATALOGUE = {"scan", "exact"}
 
 
@@ -110,6 +111,7 @@ class Writer:
                     self._read_back(session, generator)
             except requests.RequestException:
                 session.close()
+                stopping.wait(PAUSE_SECONDS)
                 session = self.service.session()
         session.close()
 

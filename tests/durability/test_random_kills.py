@@ -1,0 +1,68 @@
+"""Whatever is killed or frozen at whatever moment of concurrent writes, in a row: nothing acknowledged is lost.
+
+Five attacks by default, one of each kind; `make soak` makes sixty and prints what it did. RAG_SOAK_SEED repeats a run's
+choices.
+"""
+
+import os
+import random
+import signal
+from collections import Counter
+
+from tests.durability.processes import alive, keeper, kill, leader, workers
+from tests.durability.workload import Writer, assert_nothing_is_lost, create, healed, running
+from tests.support.live import eventually
+
+KINDS = ("engine", "frozen engine", "worker", "draining worker", "service")
+ROUNDS = int(os.environ.get("RAG_SOAK_ROUNDS", len(KINDS)))
+SEED = int(os.environ.get("RAG_SOAK_SEED", "1"))
+WRITERS = 5
+
+
+def _attack(kind, service, serve):
+    """Do it, wait until what was hit is replaced, and return the service, a new one when all of it was killed."""
+    if kind == "service":
+        pids = [service.process.pid, *workers(service), keeper(service), service.engine_pid]
+        kill(*(pid for pid in pids if pid is not None))
+        eventually(lambda: not any(alive(pid) for pid in pids if pid is not None), seconds=30)
+        return serve()
+    if kind in ("engine", "frozen engine"):
+        engine = eventually(lambda: service.engine_pid, seconds=60)
+        os.kill(engine, signal.SIGKILL if kind == "engine" else signal.SIGSTOP)
+        eventually(lambda: service.engine_pid not in (None, engine), seconds=60, complaint=service.tail)
+        return service
+    first = eventually(lambda: leader(service), seconds=30)
+    doomed = first if kind == "draining worker" else next(pid for pid in workers(service) if pid != first)
+    kill(doomed)
+    eventually(lambda: not alive(doomed), seconds=30)
+    eventually(lambda: len(workers(service)) == 2, seconds=60, complaint=service.tail)
+    return service
+
+
+def test_nothing_acknowledged_is_lost_whatever_is_killed_and_when(serve):
+    generator = random.Random(SEED)
+    service = serve(workers=2)
+    create(service, "attacked")
+    writers = [Writer(service, "attacked", number) for number in range(WRITERS)]
+    done = Counter()
+    while done.total() < ROUNDS:
+        with running(writer.run for writer in writers) as stopping:
+            for kind in generator.sample(KINDS, len(KINDS)):
+                stored = sum(writer.stored for writer in writers) + generator.randint(1, 60)
+                eventually(
+                    lambda stored=stored: stopping.is_set() or sum(each.stored for each in writers) > stored,
+                    seconds=120,
+                    complaint=service.tail,
+                )
+                service = _attack(kind, service, lambda: serve(workers=2))
+                for writer in writers:
+                    writer.service = service
+                done[kind] += 1
+        healed(service)
+        assert not [refusal for writer in writers for refusal in writer.refused]
+        assert not [violation for writer in writers for violation in writer.violations]
+        assert_nothing_is_lost(service, "attacked", writers)
+        kept, acknowledged = (sum(numbers) for numbers in zip(*((len(w.kept), w.stored) for w in writers), strict=True))
+        print(
+            f"seed {SEED}: {dict(done)}; {acknowledged} writes acknowledged, all {kept} documents are there and whole"
+        )
