@@ -90,21 +90,22 @@ class Writer:
     violations: list[str] = field(default_factory=list)
     indexed: int = 0
     stored: int = 0
+    step: int = 0
 
     def run(self, stopping: threading.Event) -> None:
-        generator = np.random.default_rng(self.number)
+        """Write until `stopping`; a later run goes on where this one ends, so no two documents share a vector."""
+        generator = np.random.default_rng((self.number, self.step))
         session = self.service.session()
-        step = 0
         while not stopping.is_set():
-            step += 1
+            self.step += 1
             choice = generator.random()
             try:
                 if choice < 0.6 or len(self.kept) < self.batch:
-                    self._add(session, documents(self.batch, seed=self.number * 100_000 + step, writer=self.number))
+                    self._add(session, documents(self.batch, seed=(self.number, self.step), writer=self.number))
                 elif choice < 0.8:
-                    self._replace(session, generator, step)
+                    self._replace(session, generator)
                 elif choice < 0.9:
-                    self._patch(session, generator, step)
+                    self._patch(session, generator)
                 else:
                     self._delete(session, generator)
                 if self.read_back:
@@ -136,22 +137,21 @@ class Writer:
     def _known(self, generator, number=1):
         return [str(each) for each in generator.choice(sorted(self.kept), size=number, replace=False)]
 
-    def _replace(self, session, generator, step):
+    def _replace(self, session, generator):
         ids = self._known(generator, 2)
-        batch = documents(2, seed=self.number * 100_000 + step, writer=self.number, **{f"key{step % 7}": step})
+        changed = {f"key{self.step % 7}": self.step}
+        batch = documents(2, seed=(self.number, self.step), writer=self.number, **changed)
         for document, document_id in zip(batch, ids, strict=True):
             document["id"] = document_id
             del self.kept[document_id]
         self._add(session, batch)
 
-    def _patch(self, session, generator, step):
+    def _patch(self, session, generator):
         (document_id,) = self._known(generator)
         before = self.kept.pop(document_id)
-        text = f"patched in step {step}"
-        if self._send(
-            session, "PATCH", f"/documents/{document_id}", [document_id], text=text, metadata={"patched": step}
-        ):
-            metadata = {**before["metadata"], "patched": step}
+        text, patch = f"patched in step {self.step}", {"patched": self.step}
+        if self._send(session, "PATCH", f"/documents/{document_id}", [document_id], text=text, metadata=patch):
+            metadata = {**before["metadata"], **patch}
             self.kept[document_id] = {**before, "text": text, "metadata": metadata}
 
     def _delete(self, session, generator):
@@ -250,7 +250,7 @@ def assert_nothing_is_lost(service, collection, writers, *, queries=60):
         for document_id in sorted(kept)[:: max(1, len(kept) // queries)]:
             query = {"query_embedding": kept[document_id]["embedding"], "top_k": 1}
             found = session.post(f"{base}/query", json=query, timeout=60)
-            assert [each["id"] for each in found.json()["results"]] == [document_id]
+            assert [each["id"] for each in found.json()["results"]] == [document_id], found.text
     assert_engine_equals_catalogue(service, collection)
 
 
