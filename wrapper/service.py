@@ -36,8 +36,13 @@ THREADS_KEPT_FOR_READS = 4
 DISK_CHECK_SECONDS = 1.0
 
 
+def free_disk_mb(path: Path) -> float:
+    """Free megabytes where the data is."""
+    return shutil.disk_usage(path).free / 2**20
+
+
 class FreeDisk:
-    """Free megabytes where the data is, asked at most once a second."""
+    """The same, asked at most once a second: for every write."""
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
         self._path = path
@@ -48,7 +53,7 @@ class FreeDisk:
     def __call__(self) -> float:
         now = self._clock()
         if now - self._asked_at >= DISK_CHECK_SECONDS:
-            self._megabytes = shutil.disk_usage(self._path).free / 2**20
+            self._megabytes = free_disk_mb(self._path)
             self._asked_at = now
         return self._megabytes
 
@@ -102,7 +107,6 @@ class Service:
         self._engine = engine
         self._state = state
         self._guard = guard
-        self._free_disk_mb = FreeDisk(settings.data_dir)
 
     def close(self) -> None:
         """Stop what this process started; what waits for the index stays in the outbox."""
@@ -122,7 +126,10 @@ class Service:
             "collections_count": None,
             "engine": self._engine_health(),
             "catalog": {"status": "healthy"},
-            "disk": {"free_mb": round(self._free_disk_mb(), 1), "floor_mb": self.settings.disk_floor_mb},
+            "disk": {
+                "free_mb": round(free_disk_mb(self.settings.data_dir), 1),
+                "floor_mb": self.settings.disk_floor_mb,
+            },
             "index_lag": None,
             "timestamp": datetime.now(UTC).isoformat(timespec="milliseconds"),
         }
@@ -156,7 +163,11 @@ class Service:
             sum(each.index_state == "rebuilding" for each in collections),
         )
         yield "rag_engine_up", "1 when the engine answers", float(self._engine_health()["status"] == "ready")
-        yield "rag_disk_free_megabytes", "Free disk space under the data directory", self._free_disk_mb()
+        yield (
+            "rag_disk_free_megabytes",
+            "Free disk space under the data directory",
+            free_disk_mb(self.settings.data_dir),
+        )
 
     def _engine_health(self) -> dict[str, Any]:
         if self.settings.chroma_url:
