@@ -21,6 +21,7 @@ from wrapper.catalog.rows import all_collections
 from wrapper.catalog.sqlite import SQLiteDatabase
 from wrapper.engine.client import EngineClient
 from wrapper.engine.index import EngineIndex
+from wrapper.engine.index_files import IndexFiles
 from wrapper.engine.keeper_process import KeeperGuard, KeeperProcess, start_keeper
 from wrapper.engine.ownership import DataDirectoryLock, acquire
 from wrapper.engine.state import EngineStateReader, request_restart
@@ -203,6 +204,7 @@ def open_service(settings: WrapperSettings) -> Service:
         incarnation=incarnation,
         restart_engine=lambda: request_restart(settings.data_dir),
         revive_engine=guard.check,
+        index_bytes=(lambda _: None) if settings.chroma_url else IndexFiles(settings.data_dir).bytes_of,
     )
     indexer = Indexer(
         catalog,

@@ -89,7 +89,7 @@ class Process:
 
     def __init__(self, directory: Path, engine: Any, steps: Steps | None = None) -> None:
         steps = steps or Steps()
-        ticks = count(step=10)
+        ticks = count(step=2)
         clock: Callable[[], float] = lambda: float(next(ticks))  # noqa: E731
         self.path = directory / "catalog.sqlite"
         self.catalog = Catalog(_SteppedDatabase(self.path, steps))

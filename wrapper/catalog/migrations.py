@@ -17,7 +17,11 @@ def _first_tables(connection: Connection) -> None:
     )
 
 
-STEPS: list[Callable[[Connection], None]] = [_first_tables]
+def _index_reports(connection: Connection) -> None:
+    tables.index_reports.create(connection, checkfirst=True)
+
+
+STEPS: list[Callable[[Connection], None]] = [_first_tables, _index_reports]
 
 
 def migrate(connection: Connection) -> None:

@@ -16,6 +16,8 @@ from wrapper.catalog.rows import draw
 from wrapper.catalog.transaction import Transaction, one_of
 
 CREATE, METADATA, DROP, EMPTY, DOCUMENTS = "create", "metadata", "drop", "empty", "documents"
+CHECK, REBUILD = "check", "rebuild"
+"""What an operator asks the doctor, in its place among the writes."""
 
 
 @dataclass(frozen=True, slots=True)
