@@ -15,7 +15,7 @@ from wrapper.catalog.transaction import Transaction
 from wrapper.engine.client import EngineClient
 from wrapper.engine.doctor import CANARIES, Doctor
 from wrapper.engine.errors import EngineBrokenError, EngineCollectionMissingError, EngineUnavailableError
-from wrapper.engine.recall import NEAREST, RecallMeasurement
+from wrapper.engine.recall import RecallMeasurement
 from wrapper.rebuilding import Rebuilds
 
 log = structlog.get_logger(__name__)
@@ -143,11 +143,9 @@ class Checkups:
         self._measuring = None
         self._recall_due_at[key] = self._clock() + RECALL_EVERY_SECONDS
         recall = measurement.recall()
-        if recall is not None:
-            self._catalog.commit_quickly(
-                lambda transaction: reports.write(transaction, key, recall_at_10=recall, recall_at_seconds=self._now())
-            )
-            log.debug("index recall measured", collection_key=key, nearest=NEAREST, recall=round(recall, 4))
+        self._catalog.commit_quickly(
+            lambda transaction: reports.write(transaction, key, recall_at_10=recall, recall_at_seconds=self._now())
+        )
 
 
 def _only_documents(entries: list[outbox.Entry]) -> bool:

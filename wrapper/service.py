@@ -14,8 +14,9 @@ from typing import Any
 
 from schemas.errors import RagError
 from schemas.settings import WrapperSettings
+from wrapper import answers, gauges
 from wrapper.applying import Applier
-from wrapper.catalog import outbox
+from wrapper.catalog import outbox, reports
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.rows import all_collections
 from wrapper.catalog.sqlite import SQLiteDatabase
@@ -25,6 +26,7 @@ from wrapper.engine.index_files import IndexFiles
 from wrapper.engine.keeper_process import KeeperGuard, KeeperProcess, start_keeper
 from wrapper.engine.ownership import DataDirectoryLock, acquire
 from wrapper.engine.state import EngineStateReader, request_restart
+from wrapper.gauges import Gauge
 from wrapper.indexer import Indexer
 from wrapper.leadership import FileLeadership
 from wrapper.planner import Planner
@@ -132,6 +134,7 @@ class Service:
                 "floor_mb": self.settings.disk_floor_mb,
             },
             "index_lag": None,
+            "indexes": None,
             "timestamp": datetime.now(UTC).isoformat(timespec="milliseconds"),
         }
         try:
@@ -139,36 +142,26 @@ class Service:
                 collections = all_collections(transaction)
                 report["collections_count"] = len(collections)
                 report["index_lag"] = outbox.lag(transaction)
+                report["indexes"] = answers.indexes(collections, reports.find_all(transaction))
         except RagError as error:
             report["status"] = "unhealthy"
             report["catalog"] = {"status": "unhealthy", "message": error.message}
             return report, False
-        rebuilding = [each.name for each in collections if each.index_state == "rebuilding"]
-        if rebuilding:
-            report["engine"]["rebuilding"] = rebuilding
-        if report["engine"]["status"] != "ready" or rebuilding:
+        if report["engine"]["status"] != "ready" or report["indexes"]["rebuilding"]:
             report["status"] = "degraded"
         return report, True
 
-    def gauges(self) -> Iterator[tuple[str, str, float]]:
+    def gauges(self) -> Iterator[Gauge]:
         """The gauges of `/metrics`."""
         with self._catalog.read() as transaction:
             collections = all_collections(transaction)
+            known = reports.find_all(transaction)
             lag = outbox.lag(transaction)
-        yield "rag_collections", "Collections", len(collections)
-        yield "rag_documents", "Documents in all collections", sum(each.count for each in collections)
-        yield "rag_index_lag", "Writes that the index has yet to be told of", lag
-        yield (
-            "rag_collections_rebuilding",
-            "Collections whose index is being rebuilt",
-            sum(each.index_state == "rebuilding" for each in collections),
+        ready = self._engine_health()["status"] == "ready"
+        yield from gauges.of_service(
+            index_lag=lag, engine_ready=ready, free_disk_mb=free_disk_mb(self.settings.data_dir)
         )
-        yield "rag_engine_up", "1 when the engine answers", float(self._engine_health()["status"] == "ready")
-        yield (
-            "rag_disk_free_megabytes",
-            "Free disk space under the data directory",
-            free_disk_mb(self.settings.data_dir),
-        )
+        yield from gauges.of_collections(collections, known)
 
     def _engine_health(self) -> dict[str, Any]:
         if self.settings.chroma_url:

@@ -97,11 +97,13 @@ class Process:
         self.engine = Interposed(engine, before=steps, after=steps)
         self.restarts_asked = 0
         self.engine_up = True
+        self.index_bytes: dict[str, int] = {}
         self.applier = Applier(
             self.catalog,
             self.engine,
             incarnation=lambda: self.restarts_asked if self.engine_up else None,
             restart_engine=self._restart_engine,
+            index_bytes=self.index_bytes.get,
             clock=clock,
         )
         self._leadership = FileLeadership(directory / "indexer.lock")

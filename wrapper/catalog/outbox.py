@@ -86,9 +86,11 @@ def newest(transaction: Transaction) -> int:
     return int(transaction.value("SELECT value FROM counters WHERE name = 'outbox'"))
 
 
-def lag(transaction: Transaction) -> int:
-    """How many entries wait."""
-    return int(transaction.value("SELECT count(*) FROM outbox"))
+def lag(transaction: Transaction, collection_key: int | None = None) -> int:
+    """How many entries wait, of one collection or of all."""
+    if collection_key is None:
+        return int(transaction.value("SELECT count(*) FROM outbox"))
+    return int(transaction.value("SELECT count(*) FROM outbox WHERE collection_key = ?", (collection_key,)))
 
 
 def still_waiting(transaction: Transaction, entries: list[int]) -> set[int]:
