@@ -68,12 +68,16 @@ class Connection:
 
 @dataclass(frozen=True, slots=True)
 class Together:
-    """What several clients did at the same time: seconds of each piece of work, seconds from the first start to the
-    last end, and how many answers name which plan."""
+    """What several clients did at the same time: seconds of each piece of work, by client; seconds from the first start
+    to the last end; how many answers name which plan."""
 
-    latencies_seconds: list[float]
+    by_client: list[list[float]]
     elapsed_seconds: float
     plans: Counter[str]
+
+    @property
+    def latencies_seconds(self) -> list[float]:
+        return [seconds for client in self.by_client for seconds in client]
 
 
 def plans_of(answers: Sequence[Any]) -> Iterator[str]:
@@ -113,7 +117,7 @@ def do_together(url: str, works: Sequence[Sequence[Work]], seconds: float | None
         if isinstance(outcome, str):
             raise RefusedError(outcome)
     return Together(
-        [latency for _, _, latencies, _ in outcomes for latency in latencies],
+        [latencies for _, _, latencies, _ in outcomes],
         max(ended for _, ended, _, _ in outcomes) - min(started for started, *_ in outcomes),
         sum((plans for *_, plans in outcomes), Counter()),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +26,7 @@ class Query:
     """A question: a unit vector from the documents' clusters, and the value of each filter it is asked with."""
 
     embedding: Vectors
-    filters: dict[str, int]
+    filters: Mapping[str, int | str]
 
 
 class Corpus:
@@ -34,11 +34,16 @@ class Corpus:
 
     Fields: `section_id` (10 documents in a row), `chunk_index`, `source` (100 of them), `language`, and three whose
     values are spread evenly and at random: `ten` (10 documents a value), `thou` (1,000 a value), `half` (0 or 1).
+    Corpora of different `name` share no ids and no sections.
     """
 
-    def __init__(self, count: int, dimension: int, queries: int) -> None:
-        generator = np.random.default_rng(SEED)
+    def __init__(
+        self, count: int, dimension: int, queries: int, *, name: str = "", words_per_text: int = WORDS_PER_TEXT
+    ) -> None:
+        generator = np.random.default_rng([SEED, *name.encode()])
         self.count = count
+        self._name = name
+        self._words_per_text = words_per_text
         centroids = generator.normal(size=(CENTROIDS, dimension))
         cluster = generator.integers(0, CENTROIDS, count + queries)
         points = np.empty((count + queries, dimension), dtype=np.float32)
@@ -70,15 +75,15 @@ class Corpus:
         return -(-self.count // SECTION)
 
     def ids(self, part: range) -> list[str]:
-        return [f"document-{n}" for n in part]
+        return [f"{self._name}document-{n}" for n in part]
 
     def texts(self, part: range) -> list[str]:
-        return [" ".join(random.Random(SEED + n).choices(self._vocabulary, k=WORDS_PER_TEXT)) for n in part]
+        return [" ".join(random.Random(SEED + n).choices(self._vocabulary, k=self._words_per_text)) for n in part]
 
     def metadatas(self, part: range) -> list[dict[str, Any]]:
         return [
             {
-                "section_id": section_id(n // SECTION),
+                "section_id": self._name + section_id(n // SECTION),
                 "chunk_index": n % SECTION,
                 "source": f"source-{n % 100}.md",
                 "language": "en" if n % 3 else "de",
@@ -86,6 +91,11 @@ class Corpus:
             }
             for n in part
         ]
+
+    def sections_near(self, query: Query) -> list[str]:
+        """The sections of the `TOP_K` nearest documents, each once."""
+        nearest = np.argpartition(self.embeddings @ query.embedding, -TOP_K)[-TOP_K:]
+        return sorted({self._name + section_id(int(place) // SECTION) for place in nearest})
 
     def recall(self, query: Query, field: str | None, found: Sequence[str]) -> float:
         """The share of the `TOP_K` nearest matches among `found`, 0 for an answer that names a document twice or one

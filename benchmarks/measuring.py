@@ -10,21 +10,22 @@ from typing import Any
 
 from benchmarks.clients import Connection, Together, Work, plans_of
 
-FEWEST = 5
 LATENCY, RATE, GROWTH = "times faster", "times the rate", "times as long"
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the table. `target` bounds the ratio: from below, for growth from above; `recall` is the least
-    recall@10 that counts."""
+    """One line of the table. `target` bounds the ratio: from below, for growth from above, None for a row that only
+    informs; `recall` is the least recall@10 that counts; `rounds` of `fewest` pieces of work at least."""
 
     key: str
     title: str
     unit: str
     kind: str
-    target: float
+    target: float | None = None
     recall: float | None = None
+    rounds: int = 7
+    fewest: int = 5
 
 
 ROWS = (
@@ -36,9 +37,15 @@ ROWS = (
     Row("unfiltered", "query k=10, no filter, 8 clients", "requests/s", RATE, 0.8, 0.99),
     Row("add-100", "add, batches of 100, one client", "docs/s", RATE, 0.9),
     Row("add-20", "add, batches of 20, 8 clients", "docs/s", RATE, 1.2),
+    Row("gather", "query k=10 with whole sections : query, one get a section, p50", "ms", LATENCY),
+    Row("facets", "facets of four fields : read all metadata, p50", "ms", LATENCY, rounds=2, fewest=2),
+    Row("mixed", "mixed load: 2 add 100s, 2 read sections, 4 query 1 %: reads p95", "ms", LATENCY, 2.0, rounds=5),
     Row("growth", "section p50, all documents : a tenth", "ms", GROWTH, 1.5),
+    Row("rebuild", "index made anew from the catalogue : documents added again", "docs/s", RATE, rounds=1),
+    Row("restart", "SIGTERM, start, first section and vector query", "ms", LATENCY, rounds=3),
 )
-READS = ("section", "half-page", "ten", "thou", "half")
+READS = ("section", "half-page", "ten", "thou", "half", "gather", "facets")
+BY_KEY = {row.key: row for row in ROWS}
 
 
 @dataclass
@@ -63,13 +70,17 @@ class Samples:
 
     @property
     def p95_ms(self) -> float:
-        ordered = sorted(self.latencies_ms)
-        return ordered[min(len(ordered) - 1, int(len(ordered) * 0.95))]
+        return _percentile(self.latencies_ms, 0.95)
 
     def add_latencies(self, together: Together, cpu_seconds: float) -> None:
         """A round whose value is the median latency in milliseconds."""
         self._add(len(together.latencies_seconds), together, cpu_seconds)
         self.rounds.append(statistics.median(together.latencies_seconds) * 1e3)
+
+    def add_p95(self, latencies_seconds: list[float], together: Together, cpu_seconds: float) -> None:
+        """A round whose value is the 95th percentile of some of its latencies, in milliseconds."""
+        self._add(len(together.latencies_seconds), together, cpu_seconds)
+        self.rounds.append(_percentile(latencies_seconds, 0.95) * 1e3)
 
     def add_rate(self, done: int, together: Together, cpu_seconds: float, settling_seconds: float = 0.0) -> None:
         """A round whose value is a number a second."""
@@ -102,7 +113,10 @@ class Result:
         return min(ratios), max(ratios)
 
     @property
-    def met(self) -> bool:
+    def met(self) -> bool | None:
+        """None without a target."""
+        if self.row.target is None:
+            return None
         if self.row.recall is not None and (self.ours.recall is None or self.ours.recall < self.row.recall):
             return False
         return self.ratio <= self.row.target if self.row.kind == GROWTH else self.ratio >= self.row.target
@@ -123,7 +137,7 @@ class Result:
             **{
                 side: {
                     "value": samples.value,
-                    "p95_ms": samples.p95_ms,
+                    "p95_ms": samples.p95_ms if samples.latencies_ms else None,
                     "cpu_ms": samples.cpu_ms,
                     "requests": len(samples.latencies_ms),
                     "rounds": samples.rounds,
@@ -135,14 +149,19 @@ class Result:
         }
 
 
-def work_for(connection: Connection, works: Iterable[Work], seconds: float) -> Together:
-    """What one client does in so many seconds, `FEWEST` pieces of work at least."""
+def _percentile(values: list[float], share: float) -> float:
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
+
+
+def work_for(connection: Connection, works: Iterable[Work], seconds: float, fewest: int = 5) -> Together:
+    """What one client does in so many seconds, `fewest` pieces of work at least."""
     latencies: list[float] = []
     plans: Counter[str] = Counter()
     for work in works:
         answers, taken = connection.do(work)
         latencies.append(taken)
         plans.update(plans_of(answers))
-        if sum(latencies) >= seconds and len(latencies) >= FEWEST:
+        if sum(latencies) >= seconds and len(latencies) >= fewest:
             break
-    return Together(latencies, sum(latencies), plans)
+    return Together([latencies], sum(latencies), plans)

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
@@ -21,13 +21,16 @@ from benchmarks.data import TOP_K, Corpus, Query, section_id
 
 COLLECTION = "benchmark"
 PAGE = 50
+FACETS = ("source", "language", "thou", "half")
+POLL_SECONDS = 0.05
 START_SECONDS = STOP_SECONDS = 60.0
 COLLECTIONS = "/api/v2/tenants/default_tenant/databases/default_database/collections"
 
 
 class Side(Protocol):
     """`ids` reads the answers of any work but `add`: the ids, in order, and the exact total where it was asked for.
-    `is_settled` says whether all that was added is in the index."""
+    `is_settled` says whether all that was added is in the index. `gather` is told the sections of the documents that
+    the query finds: whoever needs them for a second request would know them by then."""
 
     name: str
     url: str
@@ -39,6 +42,8 @@ class Side(Protocol):
     def section(self, number: int) -> Work: ...
     def half_page(self, value: int) -> Work: ...
     def query(self, query: Query, field: str | None) -> Work: ...
+    def gather(self, query: Query, sections: Sequence[str]) -> Work: ...
+    def facets(self) -> Work: ...
     def ids(self, answers: list[Any]) -> tuple[list[str], int | None]: ...
 
 
@@ -76,6 +81,23 @@ class OurSide:
         if field is not None:
             body["where"] = {field: query.filters[field]}
         return [request("POST", f"/collections/{COLLECTION}/query", body)]
+
+    def gather(self, query: Query, sections: Sequence[str]) -> Work:
+        gather = {"by": "section_id", "order_by": ["chunk_index"]}
+        body = {"query_embedding": query.embedding, "top_k": TOP_K, "gather": gather}
+        return [request("POST", f"/collections/{COLLECTION}/query", body)]
+
+    def facets(self) -> Work:
+        return [request("GET", f"/collections/{COLLECTION}/facets?fields={','.join(FACETS)}")]
+
+    def rebuild(self) -> float:
+        """Make the index anew; how many seconds that took."""
+        index = f"/collections/{COLLECTION}/index"
+        started = time.perf_counter()
+        before = _once(self.url, request("POST", f"{index}/rebuild", {}))["rebuilds"]
+        while _once(self.url, request("GET", index))["rebuilds"] == before:
+            time.sleep(POLL_SECONDS)
+        return time.perf_counter() - started
 
     def ids(self, answers: list[Any]) -> tuple[list[str], int | None]:
         (answer,) = answers
@@ -128,6 +150,14 @@ class ChromaSide:
             body["where"] = {field: query.filters[field]}
         return [request("POST", f"{self._collection}/query", body)]
 
+    def gather(self, query: Query, sections: Sequence[str]) -> Work:
+        include = ["documents", "metadatas"]
+        gets = [self._get(where={"section_id": section}, include=include) for section in sections]
+        return [*self.query(query, None), *gets]
+
+    def facets(self) -> Work:
+        return [self._get(include=["metadatas"])]
+
     def ids(self, answers: list[Any]) -> tuple[list[str], int | None]:
         found = answers[0]["ids"]
         if found and isinstance(found[0], list):
@@ -139,8 +169,8 @@ class ChromaSide:
 
 
 @contextmanager
-def chroma_run(directory: Path) -> Iterator[str]:
-    """A stock Chroma server on an empty directory and a free port, as `chroma run` starts it; its address."""
+def chroma_run(directory: Path, *, wait: bool = True) -> Iterator[str]:
+    """A stock Chroma server on a directory and a free port, as `chroma run` starts it; its address."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -157,7 +187,8 @@ def chroma_run(directory: Path) -> Iterator[str]:
         )
     url = f"http://127.0.0.1:{port}"
     try:
-        _wait_until_up(url, process)
+        if wait:
+            _wait_until_up(url, process)
         yield url
     finally:
         process.send_signal(signal.SIGTERM)

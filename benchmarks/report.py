@@ -12,14 +12,14 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.measuring import GROWTH, Result, Samples
+from benchmarks.measuring import GROWTH, Result, Row, Samples
 from benchmarks.processes import ProcessMemory, proc_value
 
 WIDTH = 190
 EXPLANATION = """target: of the ratio, and of our recall
 ratio: times faster, or times the rate; for growth all documents over a tenth of them, both ours
 cpu ms: processor time of all the side's processes for one request, or one document added"""
-SIGNS = {True: "pass", False: "MISS"}
+SIGNS = {True: "pass", False: "MISS", None: ""}
 
 
 def machine() -> dict[str, str]:
@@ -77,9 +77,9 @@ def _results_table(results: Sequence[Result]) -> Table:
             _number(theirs.value),
             f"{result.ratio:.2f}",
             "{:.2f}-{:.2f}".format(*result.spread),
-            f"{'<=' if row.kind == GROWTH else '>='} {row.target:g}" + _recall_wanted(row.recall),
+            _wanted(row),
             SIGNS[result.met],
-            f"{_number(ours.p95_ms)} : {_number(theirs.p95_ms)}",
+            f"{_p95(ours)} : {_p95(theirs)}",
             f"{_number(ours.cpu_ms)} : {_number(theirs.cpu_ms)}",
             f"{len(ours.latencies_ms)} : {len(theirs.latencies_ms)}",
             f"{_recall(ours)} : {_recall(theirs)}" if row.recall is not None else "",
@@ -107,8 +107,15 @@ def _memory_table(moment: str, processes: Sequence[ProcessMemory]) -> Table:
     return table
 
 
-def _recall_wanted(recall: float | None) -> str:
-    return "" if recall is None else f", {recall:g}"
+def _wanted(row: Row) -> str:
+    if row.target is None:
+        return ""
+    recall = "" if row.recall is None else f", {row.recall:g}"
+    return f"{'<=' if row.kind == GROWTH else '>='} {row.target:g}{recall}"
+
+
+def _p95(samples: Samples) -> str:
+    return _number(samples.p95_ms) if samples.latencies_ms else "-"
 
 
 def _recall(samples: Samples) -> str:

@@ -12,6 +12,9 @@ other, and whoever was first is second the next time. So both ways of adding are
 collection, on both sides at the same sizes. A block has ended when all of it is in the index: an answer "not yet
 indexed" (202) gains nothing.
 
+After the reads the index is made anew, then readers are measured beside writers (`benchmarks/mixed.py`), and at last
+both services are restarted.
+
 Recall is measured against the exact answer, on answers that are not timed; they also warm both sides up. `growth`
 compares this service with another one of its own kind that holds the first tenth of the documents.
 
@@ -27,7 +30,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from itertools import cycle
 from pathlib import Path
@@ -37,7 +40,9 @@ import orjson
 from benchmarks import report
 from benchmarks.clients import Connection, RefusedError, Work, do_together
 from benchmarks.data import SECTION, SEED, TOP_K, Corpus
-from benchmarks.measuring import READS, ROWS, Result, Samples, work_for
+from benchmarks.lifecycle import measure_rebuild, measure_restart
+from benchmarks.measuring import BY_KEY, READS, ROWS, Result, Samples, work_for
+from benchmarks.mixed import late_documents, measure_mixed
 from benchmarks.peer import PAGE, ChromaSide, OurSide, Side, chroma_run
 from benchmarks.processes import cpu_seconds, memory_of
 from interfaces.scratch_service import processes_in, scratch_service
@@ -45,10 +50,10 @@ from schemas.errors import RagError
 
 CLIENTS = 8
 BLOCK = 2_000
-ROUNDS = 7
 READ_SECONDS, QUERY_SECONDS, POLL_SECONDS = 1.0, 3.0, 0.02
 QUERIES, FILTERED_RECALL_QUERIES = 300, 100
 ADDS = {"add-100": (100, 1), "add-20": (20, CLIENTS)}
+PREPARED = 500
 FIELDS = {"ten": "ten", "thou": "thou", "half": "half", "unfiltered": None}
 
 
@@ -84,13 +89,13 @@ class Comparison:
         side = self._sides[place]
         works = [side.add(self._corpus, block[start : start + size]) for start in range(0, len(block), size)]
         # Client n takes every n-th batch: the collection grows in about the same order as with one client.
-        before = self._cpu(place)
+        before = self.cpu(place)
         together = do_together(side.url, [works[client::clients] for client in range(clients)])
         answered = time.perf_counter()
         while not side.is_settled():
             time.sleep(POLL_SECONDS)
         settling = time.perf_counter() - answered
-        self.samples[row][place].add_rate(len(block), together, self._cpu(place) - before, settling)
+        self.samples[row][place].add_rate(len(block), together, self.cpu(place) - before, settling)
 
     def measure_recall(self, rows: Sequence[str]) -> None:
         for row in rows:
@@ -110,11 +115,11 @@ class Comparison:
         for row in rows:
             self._check_answers(row, connections)
             works = [_endless(partial(self._work, side, row)) for side in self._sides]
-            for number in range(ROUNDS):
+            for number in range(BY_KEY[row].rounds):
                 for place in _in_turn(number):
-                    before = self._cpu(place)
-                    together = work_for(connections[place], works[place], READ_SECONDS)
-                    self.samples[row][place].add_latencies(together, self._cpu(place) - before)
+                    before = self.cpu(place)
+                    together = work_for(connections[place], works[place], READ_SECONDS, BY_KEY[row].fewest)
+                    self.samples[row][place].add_latencies(together, self.cpu(place) - before)
             ours, theirs = self.samples[row]
             self._say(f"{row}: {ours.value:.2f} : {theirs.value:.2f} ms")
         for connection in connections:
@@ -122,17 +127,18 @@ class Comparison:
 
     def measure_unfiltered(self) -> None:
         works = [[side.query(query, None) for query in self._corpus.queries] for side in self._sides]
-        for number in range(ROUNDS):
+        for number in range(BY_KEY["unfiltered"].rounds):
             for place in _in_turn(number):
                 each = [works[place][client::CLIENTS] for client in range(CLIENTS)]
-                before = self._cpu(place)
+                before = self.cpu(place)
                 together = do_together(self._sides[place].url, each, QUERY_SECONDS)
-                cpu = self._cpu(place) - before
+                cpu = self.cpu(place) - before
                 self.samples["unfiltered"][place].add_rate(len(together.latencies_seconds), together, cpu)
         ours, theirs = self.samples["unfiltered"]
         self._say(f"unfiltered, {CLIENTS} clients: {ours.value:.0f} : {theirs.value:.0f} requests/s")
 
-    def _cpu(self, place: int) -> float:
+    def cpu(self, place: int) -> float:
+        """Seconds of processor time that this side's processes took so far."""
         return cpu_seconds(self._pids[place])
 
     def _work(self, side: Side, row: str, generator: random.Random) -> Work:
@@ -140,7 +146,12 @@ class Comparison:
             return side.section(generator.randrange(self._corpus.sections))
         if row == "half-page":
             return side.half_page(generator.randrange(2))
-        return side.query(generator.choice(self._corpus.queries), FIELDS[row])
+        if row == "facets":
+            return side.facets()
+        query = generator.choice(self._corpus.queries)
+        return (
+            side.gather(query, self._corpus.sections_near(query)) if row == "gather" else side.query(query, FIELDS[row])
+        )
 
     def _check_answers(self, row: str, connections: Sequence[Connection]) -> None:
         """Both sides must answer the same before it means anything how fast they do."""
@@ -171,7 +182,7 @@ def measure_growth(corpus: Corpus, large: OurSide, directory: Path, samples: tup
         works = [
             _endless(partial(_any_section, side, number)) for side, number in zip((large, small), sections, strict=True)
         ]
-        for number in range(ROUNDS + 1):
+        for number in range(BY_KEY["growth"].rounds + 1):
             for place in _in_turn(number):
                 before = cpu_seconds(pids[place])
                 together = work_for(connections[place], works[place], READ_SECONDS)
@@ -179,6 +190,12 @@ def measure_growth(corpus: Corpus, large: OurSide, directory: Path, samples: tup
                     samples[place].add_latencies(together, cpu_seconds(pids[place]) - before)
         for connection in connections:
             connection.close()
+
+
+@contextmanager
+def _started(directory: Path) -> Iterator[str]:
+    with scratch_service(directory, wait=False) as service:
+        yield service.url
 
 
 def _any_section(side: Side, sections: int, generator: random.Random) -> Work:
@@ -192,7 +209,7 @@ def _in_turn(number: int) -> tuple[int, int]:
 def _endless(make: Callable[[random.Random], Work]) -> Iterator[Work]:
     """The same random work for either side, prepared before anything is timed."""
     generator = random.Random(SEED)
-    return cycle([make(generator) for _ in range(1_000)])
+    return cycle([make(generator) for _ in range(PREPARED)])
 
 
 def run(arguments: argparse.Namespace, say: Callable[[str], None]) -> None:
@@ -202,14 +219,14 @@ def run(arguments: argparse.Namespace, say: Callable[[str], None]) -> None:
     say(f"making {arguments.documents:,} documents of {arguments.dimension} dimensions")
     corpus = Corpus(arguments.documents, arguments.dimension, QUERIES)
     memory = {}
-    with ExitStack() as stack:
+    with ExitStack() as stack, ExitStack() as running:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=arguments.directory)))
         places = [scratch / name for name in ("ours", "theirs", "tenth")]
         for place in places:
             place.mkdir()
         say("starting both services")
-        ours = OurSide(stack.enter_context(scratch_service(places[0])).url, places[0])
-        theirs = ChromaSide(stack.enter_context(chroma_run(places[1])), places[1])
+        ours = OurSide(running.enter_context(scratch_service(places[0])).url, places[0])
+        theirs = ChromaSide(running.enter_context(chroma_run(places[1])), places[1])
         sides: tuple[Side, Side] = (ours, theirs)
         comparison = Comparison(corpus, sides, say)
         comparison.load()
@@ -221,6 +238,17 @@ def run(arguments: argparse.Namespace, say: Callable[[str], None]) -> None:
         memory["after the queries"] = [each for side in sides for each in memory_of(side.name, side.directory)]
         if "growth" in wanted:
             measure_growth(corpus, ours, places[2], comparison.samples["growth"])
+        if "rebuild" in wanted:
+            added = comparison.samples["add-100"][1]
+            measure_rebuild(ours, corpus.count, added, comparison.samples["rebuild"])
+        if "mixed" in wanted:
+            late = Corpus(late_documents(BY_KEY["mixed"].rounds), arguments.dimension, 0, name="late-")
+            measure_mixed(corpus, late, sides, comparison.cpu, comparison.samples["mixed"])
+        if "restart" in wanted:
+            running.close()
+            starts = (partial(_started, places[0]), partial(chroma_run, places[1], wait=False))
+            for side, start, samples in zip(sides, starts, comparison.samples["restart"], strict=True):
+                measure_restart(corpus, side, start, samples)
     machine["load at the end"] = report.load()
     machine["documents"] = (
         f"{corpus.count:,} of {arguments.dimension} dimensions, about 1 KB of text, 7 metadata fields"

@@ -42,9 +42,10 @@ def command(*arguments: str) -> list[str]:
 
 
 @contextmanager
-def scratch_service(directory: Path) -> Iterator[ScratchService]:
+def scratch_service(directory: Path, *, wait: bool = True) -> Iterator[ScratchService]:
     """Run the service in `directory` until the block ends. The caller's own RAG_ settings do not reach it: it must not
-    touch the caller's data. UnavailableError when it is not healthy in time; its processes are gone afterwards."""
+    touch the caller's data. UnavailableError when it is not healthy in time, unless the caller does the waiting; its
+    processes are gone afterwards."""
     port = _free_port()
     environ = {name: value for name, value in os.environ.items() if not name.startswith("RAG_")}
     environ |= {"RAG_HOST": "127.0.0.1", "RAG_PORT": str(port), "RAG_DATA_DIR": str(directory / "data")}
@@ -54,7 +55,8 @@ def scratch_service(directory: Path) -> Iterator[ScratchService]:
             command("serve"), env=environ, cwd=directory, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
         )
     try:
-        _wait_until_healthy(service, process)
+        if wait:
+            _wait_until_healthy(service, process)
         yield service
     finally:
         _stop(process, directory)

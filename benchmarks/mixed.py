@@ -1,0 +1,48 @@
+"""Readers beside writers: what an application sees while documents come in."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+
+from benchmarks.clients import Work, do_together
+from benchmarks.data import SEED, Corpus
+from benchmarks.measuring import BY_KEY, Samples
+from benchmarks.peer import Side
+
+SECONDS = 4.0
+WRITERS, BATCH, BATCHES = 2, 100, 20
+SECTION_READERS, QUERIERS = 2, 4
+PREPARED = 200
+
+
+def late_documents(rounds: int) -> int:
+    """How many documents the writers of so many rounds have at most."""
+    return rounds * WRITERS * BATCH * BATCHES
+
+
+def measure_mixed(
+    corpus: Corpus,
+    late: Corpus,
+    sides: Sequence[Side],
+    cpu: Callable[[int], float],
+    samples: tuple[Samples, Samples],
+) -> None:
+    """Two clients add batches of 100, two read sections, four ask queries that 1,000 documents match, all as fast as
+    they are answered. The value of a round is the 95th percentile of all that is read."""
+    generator = random.Random(SEED)
+    sections = [generator.randrange(corpus.sections) for _ in range(PREPARED)]
+    queries = generator.choices(corpus.queries, k=PREPARED)
+    for number in range(BY_KEY["mixed"].rounds):
+        for place in (0, 1) if number % 2 == 0 else (1, 0):
+            side = sides[place]
+            first = number * WRITERS * BATCH * BATCHES
+            batches = [range(start, start + BATCH) for start in range(first, first + WRITERS * BATCH * BATCHES, BATCH)]
+            adds = [side.add(late, batch) for batch in batches]
+            works: list[list[Work]] = [adds[writer::WRITERS] for writer in range(WRITERS)]
+            works += [[side.section(each) for each in sections[n::SECTION_READERS]] for n in range(SECTION_READERS)]
+            works += [[side.query(each, "thou") for each in queries[n::QUERIERS]] for n in range(QUERIERS)]
+            before = cpu(place)
+            together = do_together(side.url, works, SECONDS)
+            reads = [seconds for client in together.by_client[WRITERS:] for seconds in client]
+            samples[place].add_p95(reads, together, cpu(place) - before)
