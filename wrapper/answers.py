@@ -19,7 +19,7 @@ def etag(collection: Collection) -> str:
 
 
 def collection(found: Collection) -> Answer:
-    return {
+    answer: Answer = {
         "name": found.name,
         "count": found.count,
         "metadata": found.metadata,
@@ -27,6 +27,9 @@ def collection(found: Collection) -> Answer:
         "metric": found.metric,
         "revision": found.revision,
     }
+    if found.index_state == "adopting":
+        answer["adopting"] = True
+    return answer
 
 
 def created(made: Collection) -> Answer:

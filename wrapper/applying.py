@@ -12,6 +12,7 @@ import structlog
 
 from schemas.errors import UnavailableError
 from schemas.records import Document
+from wrapper.adoption import Adoptions
 from wrapper.catalog import outbox, reads, states
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.rows import all_collections, collection_by_key
@@ -23,7 +24,7 @@ from wrapper.engine.errors import (
     EngineRefusedError,
     EngineUnavailableError,
 )
-from wrapper.engine_collections import DOCUMENTS_PER_CALL, EngineCollections
+from wrapper.engine_collections import DOCUMENTS_PER_CALL, EngineCollections, rebuild_name
 from wrapper.rebuilding import Rebuilds
 
 log = structlog.get_logger(__name__)
@@ -42,7 +43,8 @@ class Applier:
     """Used by the one thread that drains the outbox.
 
     `incarnation` tells one run of the engine from the next, None while it does not answer; `restart_engine` asks for a
-    new one; `revive_engine` is called while there is none.
+    new one; `revive_engine` is called while there is none; `may_store` says whether there is disk space to fill with
+    what is adopted.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class Applier:
         incarnation: Callable[[], object],
         restart_engine: Callable[[], object],
         revive_engine: Callable[[], object] = lambda: None,
+        may_store: Callable[[], bool] = lambda: True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._catalog = catalog
@@ -64,6 +67,7 @@ class Applier:
         self._collections = EngineCollections(catalog, engine)
         self._doctor = Doctor(catalog, engine)
         self._rebuilds = Rebuilds(catalog, engine, self._collections)
+        self._adoptions = Adoptions(catalog, engine, may_store=may_store, clock=clock)
         self._failures: dict[int, int] = {}
         self._unanswered_by: dict[int, set[object]] = {}
         # Entries up to these may have been applied before: their documents may be in the engine already.
@@ -81,6 +85,7 @@ class Applier:
             self._found_up_to = outbox.newest(transaction)
         self._rebuilds.forget_all()
         self._rebuilds.go_on(unfinished)
+        self._adoptions.go_on()
         self._tried_up_to.clear()
         self._trust_nothing()
 
@@ -93,7 +98,7 @@ class Applier:
         return self._rebuilds.keys
 
     def has_work(self) -> bool:
-        return bool(self._rebuilds.keys or self._to_verify)
+        return bool(self._rebuilds.keys or self._to_verify or self._adoptions.has_work())
 
     def apply(self, entries: list[outbox.Entry]) -> None:
         """Apply entries of one collection: either one of any kind, or several that write documents.
@@ -141,6 +146,7 @@ class Applier:
                 keys = [each.key for each in all_collections(transaction)]
             # What may end the engine comes last: until then the others can be asked.
             self._to_verify = deque(sorted(keys, key=lambda key: len(self._unanswered_by.get(key, ()))))
+            self._adoptions.look()
         try:
             if self._rebuilds.keys:
                 self._rebuild()
@@ -148,6 +154,7 @@ class Applier:
                 if not self._verify(self._to_verify[0]):
                     self._to_verify.append(self._to_verify[0])
                 self._to_verify.popleft()
+            self._adopt()
         except UnavailableError as error:
             log.warning("engine did not answer, maintenance goes on later", reason=error.message)
             self._rests_until = self._clock() + MAINTENANCE_PAUSE_SECONDS
@@ -181,7 +188,8 @@ class Applier:
     def _drop(self, entry: outbox.Entry) -> None:
         name, engine_id = entry.payload["name"], entry.payload["engine_id"]
         self._rebuilds.discard(entry.collection_key, engine_id)
-        self._collections.remove(name, engine_id)
+        # A crash may have come between a rebuild's taking the name and the catalogue's knowing of it.
+        self._collections.remove(name, engine_id, rebuild=rebuild_name(entry.collection_key, engine_id))
 
     def _write(self, collection_key: int, entries: list[outbox.Entry]) -> None:
         stale: dict[str, set[str]] = {}
@@ -239,12 +247,21 @@ class Applier:
         if rebuilt is not None:
             self._tried_up_to[rebuilt.collection_key] = rebuilt.newest_entry
 
+    def _adopt(self) -> None:
+        adopted = self._adoptions.step()
+        if adopted is None:
+            return
+        if adopted.fault is None:
+            self._to_verify.appendleft(adopted.collection_key)
+        else:
+            self._rebuilds.begin(adopted.collection_key, adopted.fault)
+
     def _verify(self, collection_key: int) -> bool:
         """Look at an index, and have it rebuilt when it is not as it should be; False when that cannot quite be said
         as long as writes wait in the outbox."""
         with self._catalog.read() as transaction:
             collection = collection_by_key(transaction, collection_key)
-            if collection is None or collection.engine_id is None:
+            if collection is None or collection.engine_id is None or collection.index_state == states.ADOPTING:
                 return True
             if collection.index_state == states.REBUILDING:
                 self._rebuilds.go_on([collection_key])

@@ -15,7 +15,7 @@ from typing import Any
 from schemas.errors import RagError
 from schemas.settings import WrapperSettings
 from wrapper.applying import Applier
-from wrapper.catalog import outbox
+from wrapper.catalog import adoptions, outbox
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.rows import all_collections
 from wrapper.catalog.sqlite import SQLiteDatabase
@@ -131,6 +131,7 @@ class Service:
                 collections = all_collections(transaction)
                 report["collections_count"] = len(collections)
                 report["index_lag"] = outbox.lag(transaction)
+                adopted = adoptions.report(transaction)
         except RagError as error:
             report["status"] = "unhealthy"
             report["catalog"] = {"status": "unhealthy", "message": error.message}
@@ -138,7 +139,16 @@ class Service:
         rebuilding = [each.name for each in collections if each.index_state == "rebuilding"]
         if rebuilding:
             report["engine"]["rebuilding"] = rebuilding
-        if report["engine"]["status"] != "ready" or rebuilding:
+        adopting = [each for each in adopted if not each.is_complete]
+        if adopting:
+            report["adopting"] = [
+                {"collection": each.collection, "documents": each.documents, "of": each.of} for each in adopting
+            ]
+        if len(adopted) > len(adopting):
+            report["left_out"] = [
+                {"collection": each.collection, "documents": each.left_out} for each in adopted if each.is_complete
+            ]
+        if report["engine"]["status"] != "ready" or rebuilding or adopting:
             report["status"] = "degraded"
         return report, True
 
@@ -154,6 +164,11 @@ class Service:
             "rag_collections_rebuilding",
             "Collections whose index is being rebuilt",
             sum(each.index_state == "rebuilding" for each in collections),
+        )
+        yield (
+            "rag_collections_adopting",
+            "Collections that are being taken in from the engine",
+            sum(each.index_state == "adopting" for each in collections),
         )
         yield "rag_engine_up", "1 when the engine answers", float(self._engine_health()["status"] == "ready")
         yield "rag_disk_free_megabytes", "Free disk space under the data directory", self._free_disk_mb()
@@ -186,12 +201,14 @@ def open_service(settings: WrapperSettings) -> Service:
         return (now.pid, now.pid_started) if now.ready else None
 
     guard = KeeperGuard(settings.data_dir, state)
+    free_disk_mb = FreeDisk(settings.data_dir)
     applier = Applier(
         catalog,
         engine,
         incarnation=incarnation,
         restart_engine=lambda: request_restart(settings.data_dir),
         revive_engine=guard.check,
+        may_store=lambda: free_disk_mb() >= settings.disk_floor_mb,
     )
     indexer = Indexer(
         catalog,
@@ -203,7 +220,7 @@ def open_service(settings: WrapperSettings) -> Service:
         catalog,
         Planner(catalog, index),
         indexer,
-        free_disk_mb=FreeDisk(settings.data_dir),
+        free_disk_mb=free_disk_mb,
         disk_floor_mb=settings.disk_floor_mb,
         write_wait_seconds=settings.write_wait_seconds,
         waiting_writers=max(1, settings.threads - THREADS_KEPT_FOR_READS),

@@ -17,7 +17,11 @@ def _first_tables(connection: Connection) -> None:
     )
 
 
-STEPS: list[Callable[[Connection], None]] = [_first_tables]
+def _adoptions(connection: Connection) -> None:
+    tables.adoptions.create(connection, checkfirst=True)
+
+
+STEPS: list[Callable[[Connection], None]] = [_first_tables, _adoptions]
 
 
 def migrate(connection: Connection) -> None:
