@@ -114,12 +114,12 @@ class Adoptions:
             try:
                 self._begin(stranger)
             except RagError as error:
-                self._rest(stranger.id, stranger.name, error.message)
+                self._rest(stranger.id, stranger.name, error.message, **error.details)
         elif run := self._next():
             try:
                 return self._advance(run)
             except RagError as error:
-                self._rest(run.engine_id, run.name, error.message)
+                self._rest(run.engine_id, run.name, error.message, **error.details)
         return None
 
     def _next(self) -> _Run | None:
@@ -289,11 +289,11 @@ class Adoptions:
             return Adopted(run.key, f"{len(run.left_out)} documents of the engine's collection were left out")
         return Adopted(run.key)
 
-    def _rest(self, engine_id: str, name: str, reason: str) -> None:
+    def _rest(self, engine_id: str, name: str, reason: str, **details: object) -> None:
         _, last = self._rests.get(engine_id, (0.0, FIRST_REST_SECONDS / 2))
         pause = min(2 * last, LONGEST_REST_SECONDS)
         self._rests[engine_id] = (self._clock() + pause, pause)
-        log.warning("adoption goes on later", collection=name, reason=reason, pause_seconds=pause)
+        log.warning("adoption goes on later", collection=name, reason=reason, details=details, pause_seconds=pause)
 
 
 def _forget(transaction: Transaction, collection_key: int) -> None:
