@@ -23,7 +23,7 @@ def vectors(metric, count=None):
 
 def document(metric, number):
     """(id, text, metadata) of a document; every seventh has no metadata, every ninth no text."""
-    metadata = {"n": number, "f": number / 3, "b": number % 2 == 0, "s": WORDS[number % 4]} if number % 7 else None
+    metadata = {"n": number, "f": number / 8, "b": number % 2 == 0, "s": WORDS[number % 4]} if number % 7 else None
     return f"{metric}/{number} ü", f"text {number} {WORDS[number % 4]}" if number % 9 else None, metadata
 
 
