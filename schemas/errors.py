@@ -104,6 +104,13 @@ class BusyError(UnavailableError):
     code = "busy"
 
 
+class AdoptingError(UnavailableError):
+    """The collection is being taken in from the engine and cannot be written to before that is complete."""
+
+    code = "collection_adopting"
+    retry_after_seconds = 5
+
+
 class TooSlowError(RagError):
     """A statement had its time and was given up; nothing was stored. Repeating it is no help."""
 

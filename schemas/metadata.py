@@ -38,6 +38,11 @@ def without_reserved(metadata: Metadata) -> Metadata:
     return {key: value for key, value in metadata.items() if not key.startswith(RESERVED_PREFIXES)}
 
 
+def reserved_of(metadata: Metadata) -> Metadata:
+    """The engine's own keys of collection metadata."""
+    return {key: value for key, value in metadata.items() if key.startswith(RESERVED_PREFIXES)}
+
+
 def merge_patch(target: Any, patch: Any) -> Any:
     """`target` after a JSON Merge Patch (RFC 7396): null removes, objects merge, everything else replaces."""
     if not isinstance(patch, dict):

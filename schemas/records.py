@@ -21,7 +21,7 @@ class Collection:
 
     `dimension` is None until the first document; `revision` grows with each write; `key` is the catalogue's own
     number, never reused, which tells a collection from a later one of the same name. `engine_id` is the id of its
-    index in the engine, None while there is none; `index_state` is `ready`, `pending` or `rebuilding`.
+    index in the engine, None while there is none; `index_state` is `ready`, `pending`, `rebuilding` or `adopting`.
     """
 
     key: int

@@ -22,7 +22,7 @@ def etag(collection: Collection) -> str:
 
 
 def collection(found: Collection) -> Answer:
-    return {
+    answer: Answer = {
         "name": found.name,
         "count": found.count,
         "metadata": found.metadata,
@@ -30,6 +30,9 @@ def collection(found: Collection) -> Answer:
         "metric": found.metric,
         "revision": found.revision,
     }
+    if found.index_state == "adopting":
+        answer["adopting"] = True
+    return answer
 
 
 def index(found: Collection, report: IndexReport, waiting_writes: int) -> Answer:

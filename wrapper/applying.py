@@ -11,6 +11,7 @@ import structlog
 
 from schemas.errors import UnavailableError
 from schemas.records import Document
+from wrapper.adoption import Adoptions
 from wrapper.catalog import outbox, reads, states
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.rows import all_collections, collection_by_key
@@ -23,7 +24,7 @@ from wrapper.engine.errors import (
     EngineRefusedError,
     EngineUnavailableError,
 )
-from wrapper.engine_collections import DOCUMENTS_PER_CALL, EngineCollections
+from wrapper.engine_collections import DOCUMENTS_PER_CALL, EngineCollections, rebuild_name
 from wrapper.rebuilding import Rebuilds
 
 log = structlog.get_logger(__name__)
@@ -36,7 +37,8 @@ class Applier:
     """Used by the one thread that drains the outbox.
 
     `incarnation` tells one run of the engine from the next, None while it does not answer; `restart_engine` asks for a
-    new one; `revive_engine` is called while there is none; `index_bytes` says how large an index is on this machine.
+    new one; `revive_engine` is called while there is none; `index_bytes` says how large an index is on this machine,
+    and `may_store` whether there is disk space to fill with what is adopted.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class Applier:
         restart_engine: Callable[[], object],
         revive_engine: Callable[[], object] = lambda: None,
         index_bytes: Callable[[str], int | None] = lambda _engine_id: None,
+        may_store: Callable[[], bool] = lambda: True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._catalog = catalog
@@ -58,8 +61,9 @@ class Applier:
         self._clock = clock
         self._collections = EngineCollections(catalog, engine)
         self._rebuilds = Rebuilds(catalog, engine, self._collections, clock=clock)
+        self._adoptions = Adoptions(catalog, engine, may_store=may_store, clock=clock)
         doctor = Doctor(catalog, engine, index_bytes)
-        self._checkups = Checkups(catalog, engine, doctor, self._rebuilds, clock=clock)
+        self._checkups = Checkups(catalog, engine, doctor, self._rebuilds, clock=clock, each_round=self._adoptions.look)
         self._failures: dict[int, int] = {}
         # Entries up to these may have been applied before: their documents may be in the engine already.
         self._found_up_to = 0
@@ -74,6 +78,7 @@ class Applier:
             self._found_up_to = outbox.newest(transaction)
         self._rebuilds.forget_all()
         self._rebuilds.go_on(unfinished)
+        self._adoptions.go_on()
         self._tried_up_to.clear()
         self._trust_nothing()
 
@@ -86,7 +91,7 @@ class Applier:
         return self._rebuilds.keys
 
     def has_work(self) -> bool:
-        return bool(self._rebuilds.keys) or self._checkups.has_work()
+        return bool(self._rebuilds.keys) or self._checkups.has_work() or self._adoptions.has_work()
 
     def apply(self, entries: list[outbox.Entry]) -> None:
         """Apply entries of one collection: either one of any kind, or several that write documents.
@@ -138,6 +143,7 @@ class Applier:
                 self._rebuild()
             else:
                 self._checkups.step(incarnation)
+            self._adopt()
         except UnavailableError as error:
             log.warning("engine did not answer, maintenance goes on later", reason=error.message)
             self._rests_until = self._clock() + MAINTENANCE_PAUSE_SECONDS
@@ -170,7 +176,8 @@ class Applier:
     def _drop(self, entry: outbox.Entry) -> None:
         name, engine_id = entry.payload["name"], entry.payload["engine_id"]
         self._rebuilds.discard(entry.collection_key, engine_id)
-        self._collections.remove(name, engine_id)
+        # A crash may have come between a rebuild's taking the name and the catalogue's knowing of it.
+        self._collections.remove(name, engine_id, rebuild=rebuild_name(entry.collection_key, engine_id))
 
     def _write(self, collection_key: int, entries: list[outbox.Entry]) -> None:
         stale: dict[str, set[str]] = {}
@@ -215,6 +222,15 @@ class Applier:
         if rebuilt is not None:
             self._tried_up_to[rebuilt.collection_key] = rebuilt.newest_entry
             self._checkups.ask_for(rebuilt.collection_key)
+
+    def _adopt(self) -> None:
+        adopted = self._adoptions.step()
+        if adopted is None:
+            return
+        if adopted.fault is None:
+            self._checkups.ask_for(adopted.collection_key)
+        else:
+            self._rebuilds.begin(adopted.collection_key, adopted.fault)
 
 
 def _blocks(documents: list[Document], size: int) -> Iterable[list[Document]]:

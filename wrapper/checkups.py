@@ -40,6 +40,7 @@ class Checkups:
         rebuilds: Rebuilds,
         *,
         clock: Callable[[], float],
+        each_round: Callable[[], object],
         now: Callable[[], float] = time.time,
     ) -> None:
         self._catalog = catalog
@@ -47,6 +48,7 @@ class Checkups:
         self._doctor = doctor
         self._rebuilds = rebuilds
         self._clock = clock
+        self._each_round = each_round
         self._now = now
         self._queue: deque[int] = deque()
         self._next_round_at = float("-inf")
@@ -77,6 +79,7 @@ class Checkups:
                 keys = [each.key for each in all_collections(transaction)]
             # What may end the engine comes last: until then the others can be asked.
             self._queue = deque(sorted(keys, key=self._rebuilds.runs_unanswered))
+            self._each_round()
         if self._measuring is not None:
             self._measure(self._measuring)
         elif self._queue:
@@ -89,7 +92,7 @@ class Checkups:
         as long as writes wait in the outbox."""
         with self._catalog.read() as transaction:
             collection = collection_by_key(transaction, collection_key)
-            if collection is None or collection.engine_id is None:
+            if collection is None or collection.engine_id is None or collection.index_state == states.ADOPTING:
                 return True
             if collection.index_state == states.REBUILDING:
                 self._rebuilds.go_on([collection_key])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import uuid
+import re
 from collections.abc import Collection as Group
 from collections.abc import Mapping
 
@@ -20,6 +20,23 @@ from wrapper.engine.errors import EngineConflictError, EngineRefusedError
 log = structlog.get_logger(__name__)
 
 DOCUMENTS_PER_CALL = 500
+_IN_TRANSIT = re.compile(r"rebuild-\d+-(None|[0-9a-f-]{36})|.*-replaced-[0-9a-f]{8}", re.DOTALL)
+
+
+def rebuild_name(collection_key: int, engine_id: str | None) -> str:
+    """The engine's name for what a rebuild makes, the same for every attempt to rebuild one index, so that the next one
+    finds what the last one left."""
+    return f"rebuild-{collection_key}-{engine_id}"
+
+
+def spared_name(name: str, engine_id: str) -> str:
+    """The engine's name for a collection that is put aside."""
+    return f"{name[:480]}-replaced-{engine_id[:8]}"
+
+
+def is_in_transit(name: str) -> bool:
+    """True for what a rebuild makes and for what was put aside: nobody's collections."""
+    return _IN_TRANSIT.fullmatch(name) is not None
 
 
 class EngineCollections:
@@ -30,12 +47,18 @@ class EngineCollections:
         self._engine = engine
 
     def make(self, collection: Collection, name: str) -> str:
-        """The engine's id of a new collection with the metric and metadata of `collection`."""
+        """The engine's id of a new collection with the metric and metadata of `collection`; under another name than its
+        own, it is made by a rebuild."""
+        rebuild = None if name == collection.name else name
         try:
-            return self._engine.create_collection(name, metric=collection.metric, metadata=collection.metadata)
+            return self._engine.create_collection(
+                name, metric=collection.metric, metadata=collection.metadata, rebuild=rebuild
+            )
         except EngineConflictError:
             self.make_room(name)
-            return self._engine.create_collection(name, metric=collection.metric, metadata=collection.metadata)
+            return self._engine.create_collection(
+                name, metric=collection.metric, metadata=collection.metadata, rebuild=rebuild
+            )
 
     def make_room(self, name: str) -> None:
         """What stands in the way is a deleted collection, the empty leftover of a crash, or somebody's: that is kept,
@@ -48,14 +71,18 @@ class EngineCollections:
         if found.id in dropped or self._engine.count(found.id) == 0:
             self._engine.delete_collection(name)
             return
-        spared = f"{name[:480]}-replaced-{uuid.uuid4().hex[:8]}"
+        spared = spared_name(name, found.id)
         log.warning("an unknown engine collection is in the way, renamed", collection=name, renamed_to=spared)
         self._engine.rename_collection(found.id, spared)
 
-    def remove(self, name: str, engine_id: str | None) -> None:
-        """Delete the collection of that name if it has that id, or nobody knows it and it is empty."""
+    def remove(self, name: str, engine_id: str | None, *, rebuild: str | None = None) -> None:
+        """Delete the collection of that name if it has that id or was made by that rebuild, or nobody knows it and it
+        is empty."""
         found = self._engine.get_collection(name)
-        if found is not None and (found.id == engine_id or self._is_leftover(found.id)):
+        if found is None:
+            return
+        is_rebuilt = rebuild is not None and found.rebuild == rebuild
+        if found.id == engine_id or is_rebuilt or self._is_leftover(found.id):
             self._engine.delete_collection(name)
 
     def _is_leftover(self, engine_id: str) -> bool:

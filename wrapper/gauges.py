@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from schemas.records import Collection
 from wrapper.catalog.reports import NOTHING_KNOWN, IndexReport
-from wrapper.catalog.states import REBUILDING
+from wrapper.catalog.states import ADOPTING, REBUILDING
 
 
 class Gauge(NamedTuple):
@@ -31,6 +31,8 @@ def of_collections(collections: Sequence[Collection], reports: Mapping[int, Inde
     yield Gauge("rag_documents", "Documents in all collections", sum(each.count for each in collections))
     rebuilding = sum(each.index_state == REBUILDING for each in collections)
     yield Gauge("rag_collections_rebuilding", "Collections whose index is being rebuilt", rebuilding)
+    adopting = sum(each.index_state == ADOPTING for each in collections)
+    yield Gauge("rag_collections_adopting", "Collections that are being taken in from the engine", adopting)
     for each in collections:
         report = reports.get(each.key, NOTHING_KNOWN)
         rebuilt = report.documents_rebuilt if report.rebuild_reason is not None else None

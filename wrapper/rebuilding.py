@@ -19,11 +19,10 @@ from wrapper.catalog.rows import collection_by_key
 from wrapper.catalog.transaction import Transaction
 from wrapper.engine.client import EngineClient
 from wrapper.engine.errors import EngineUnavailableError
-from wrapper.engine_collections import DOCUMENTS_PER_CALL, EngineCollections
+from wrapper.engine_collections import DOCUMENTS_PER_CALL, EngineCollections, rebuild_name
 
 log = structlog.get_logger(__name__)
 
-REBUILD_PREFIX = "rebuild-"
 RUNS_BEFORE_REBUILD = 3
 TELL_EVERY_SECONDS = 1.0
 
@@ -118,7 +117,7 @@ class Rebuilds:
     def discard(self, collection_key: int, engine_id: str | None) -> None:
         """The collection is gone: so is what its rebuild has made."""
         self._rebuilds.pop(collection_key, None)
-        self._engine.delete_collection(_rebuild_name(collection_key, engine_id))
+        self._engine.delete_collection(rebuild_name(collection_key, engine_id))
 
     def step(self) -> Rebuilt | None:
         """A small step of the first rebuild; what it came to when that was the last."""
@@ -136,7 +135,7 @@ class Rebuilds:
                 documents = list(reads.by_positions(transaction, block, with_embeddings=True).values())
         if rebuild is None:
             random.Random(collection_key).shuffle(places)
-            name = _rebuild_name(collection.key, collection.engine_id)
+            name = rebuild_name(collection.key, collection.engine_id)
             self._engine.delete_collection(name)
             self._rebuilds[collection_key] = _Rebuild(name, self._collections.make(collection, name), places)
             return None
@@ -176,8 +175,3 @@ class Rebuilds:
                 self._collections.make_room(collection.name)
         self._engine.rename_collection(rebuild.engine_id, collection.name)
         self._collections.adopt(collection, rebuild.engine_id, rebuilt=True)
-
-
-def _rebuild_name(collection_key: int, engine_id: str | None) -> str:
-    """The same for every attempt to rebuild one index, so that the next one finds what the last one left."""
-    return f"{REBUILD_PREFIX}{collection_key}-{engine_id}"

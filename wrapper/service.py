@@ -16,7 +16,7 @@ from schemas.errors import RagError
 from schemas.settings import WrapperSettings
 from wrapper import answers, gauges
 from wrapper.applying import Applier
-from wrapper.catalog import outbox, reports
+from wrapper.catalog import adoptions, outbox, reports
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.rows import all_collections
 from wrapper.catalog.sqlite import SQLiteDatabase
@@ -143,11 +143,21 @@ class Service:
                 report["collections_count"] = len(collections)
                 report["index_lag"] = outbox.lag(transaction)
                 report["indexes"] = answers.indexes(collections, reports.find_all(transaction))
+                adopted = adoptions.report(transaction)
         except RagError as error:
             report["status"] = "unhealthy"
             report["catalog"] = {"status": "unhealthy", "message": error.message}
             return report, False
-        if report["engine"]["status"] != "ready" or report["indexes"]["rebuilding"]:
+        adopting = [each for each in adopted if not each.is_complete]
+        if adopting:
+            report["adopting"] = [
+                {"collection": each.collection, "documents": each.documents, "of": each.of} for each in adopting
+            ]
+        if len(adopted) > len(adopting):
+            report["left_out"] = [
+                {"collection": each.collection, "documents": each.left_out} for each in adopted if each.is_complete
+            ]
+        if report["engine"]["status"] != "ready" or report["indexes"]["rebuilding"] or adopting:
             report["status"] = "degraded"
         return report, True
 
@@ -191,6 +201,7 @@ def open_service(settings: WrapperSettings) -> Service:
         return (now.pid, now.pid_started) if now.ready else None
 
     guard = KeeperGuard(settings.data_dir, state)
+    free_disk = FreeDisk(settings.data_dir)
     applier = Applier(
         catalog,
         engine,
@@ -198,6 +209,7 @@ def open_service(settings: WrapperSettings) -> Service:
         restart_engine=lambda: request_restart(settings.data_dir),
         revive_engine=guard.check,
         index_bytes=(lambda _: None) if settings.chroma_url else IndexFiles(settings.data_dir).bytes_of,
+        may_store=lambda: free_disk() >= settings.disk_floor_mb,
     )
     indexer = Indexer(
         catalog,
@@ -209,7 +221,7 @@ def open_service(settings: WrapperSettings) -> Service:
         catalog,
         Planner(catalog, index),
         indexer,
-        free_disk_mb=FreeDisk(settings.data_dir),
+        free_disk_mb=free_disk,
         disk_floor_mb=settings.disk_floor_mb,
         write_wait_seconds=settings.write_wait_seconds,
         waiting_writers=max(1, settings.threads - THREADS_KEPT_FOR_READS),

@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 
 from schemas.errors import BusyError, DiskFloorError, DocumentNotFoundError, InvalidInputError, PreconditionFailedError
-from schemas.metadata import check_metadata, merge_patch, without_reserved
+from schemas.metadata import check_metadata, merge_patch, reserved_of, without_reserved
 from schemas.records import (
     Collection,
     Document,
@@ -119,7 +119,7 @@ class Store:
 
         def change(before: dict[str, Any]) -> dict[str, Any]:
             after = without_reserved(metadata)
-            return check_metadata(merge_patch(before, after)) if merge else after
+            return check_metadata(merge_patch(before, after)) if merge else {**reserved_of(before), **after}
 
         def operation(transaction: Transaction) -> tuple[dict[str, Any], WriteOutcome, Collection | None]:
             changed, outcome = writes.change_collection_metadata(transaction, name, change)

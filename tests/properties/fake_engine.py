@@ -15,7 +15,7 @@ import numpy as np
 from schemas.records import Metadata, Vector
 from tests.properties.model import distances
 from wrapper.engine.client import EngineCollection, EngineRecords
-from wrapper.engine.encoding import decode_metadata, encode_collection_metadata, encode_metadata, removable
+from wrapper.engine.encoding import LISTS_KEY, decode_metadata, encode_collection_metadata, encode_metadata, removable
 from wrapper.engine.errors import EngineCollectionMissingError, EngineConflictError
 
 
@@ -31,6 +31,7 @@ class _Held:
     name: str
     metric: str
     metadata: dict[str, Any] | None
+    rebuild: str | None = None
     records: dict[str, _Record] = field(default_factory=dict)
 
 
@@ -50,10 +51,12 @@ class FakeEngine:
     def get_collection_name(self, engine_id: str) -> str:
         return self._held(engine_id).name
 
-    def create_collection(self, name: str, *, metric: str, metadata: Metadata | None = None) -> str:
+    def create_collection(
+        self, name: str, *, metric: str, metadata: Metadata | None = None, rebuild: str | None = None
+    ) -> str:
         self._refuse_taken(name)
         engine_id = str(uuid.uuid4())
-        self._collections[engine_id] = _Held(name, metric, encode_collection_metadata(metadata or {}))
+        self._collections[engine_id] = _Held(name, metric, encode_collection_metadata(metadata or {}), rebuild)
         return engine_id
 
     def delete_collection(self, name: str) -> bool:
@@ -70,6 +73,7 @@ class FakeEngine:
 
     def set_collection_metadata(self, engine_id: str, metadata: Metadata) -> None:
         self._held(engine_id).metadata = encode_collection_metadata(metadata)
+        self._held(engine_id).rebuild = None
 
     def upsert(
         self,
@@ -110,8 +114,30 @@ class FakeEngine:
         orders = [np.argsort(distances(each, stored, held.metric), kind="stable") for each in embeddings]
         return [[ids[place] for place in order[:n_results]] for order in orders]
 
-    def get(self, engine_id: str, *, include: Sequence[str] = ()) -> EngineRecords:
+    def distances(self, engine_id: str, embeddings: Vector, n_results: int) -> list[dict[str, float]]:
+        held = self._held(engine_id)
+        found = self.query(engine_id, embeddings, n_results)
+        return [
+            {one: float(distances(each, held.records[one].embedding[None], held.metric)[0]) for one in ids}
+            for each, ids in zip(embeddings, found, strict=True)
+        ]
+
+    def mark_lists(self, engine_id: str, ids: Sequence[str]) -> None:
+        for each in ids:
+            self._held(engine_id).records[each].metadata[LISTS_KEY] = True
+
+    def get(
+        self,
+        engine_id: str,
+        *,
+        ids: Sequence[str] | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+        include: Sequence[str] = (),
+    ) -> EngineRecords:
         records = self._held(engine_id).records
+        wanted = [each for each in records if ids is None or each in ids]
+        records = {each: records[each] for each in wanted[offset : None if limit is None else offset + limit]}
         vectors = [record.embedding for record in records.values()]
         return EngineRecords(
             list(records),
@@ -122,7 +148,9 @@ class FakeEngine:
 
     def _described(self, engine_id: str) -> EngineCollection:
         held = self._held(engine_id)
-        return EngineCollection(engine_id, held.name, decode_metadata(held.metadata), None, held.metric)
+        return EngineCollection(
+            engine_id, held.name, decode_metadata(held.metadata), None, held.metric, rebuild=held.rebuild
+        )
 
     def _held(self, engine_id: str) -> _Held:
         if engine_id not in self._collections:

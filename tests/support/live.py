@@ -10,7 +10,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http.client import HTTPConnection
@@ -132,7 +132,7 @@ def start_service(directory: Path, **settings: object) -> LiveService:
     """Start a service in `directory` and wait until it is healthy. `settings` are RAG_ variables in small letters:
     `workers=2`. A second start in the same directory finds the first one's data."""
     for attempt in range(PORT_ATTEMPTS):
-        service = _spawn(directory, settings)
+        service = spawn_service(directory, settings)
         try:
             service.wait_until_healthy()
             return service
@@ -184,7 +184,8 @@ def free_port() -> int:
         return port
 
 
-def _spawn(directory: Path, settings: dict[str, object]) -> LiveService:
+def spawn_service(directory: Path, settings: Mapping[str, object]) -> LiveService:
+    """A service that has just been started and may not answer yet."""
     port = free_port()
     data_dir, log = directory / "data", directory / "service.log"
     environ = {name: value for name, value in os.environ.items() if not name.startswith("RAG_")}

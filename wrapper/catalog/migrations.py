@@ -21,7 +21,11 @@ def _index_reports(connection: Connection) -> None:
     tables.index_reports.create(connection, checkfirst=True)
 
 
-STEPS: list[Callable[[Connection], None]] = [_first_tables, _index_reports]
+def _adoptions(connection: Connection) -> None:
+    tables.adoptions.create(connection, checkfirst=True)
+
+
+STEPS: list[Callable[[Connection], None]] = [_first_tables, _index_reports, _adoptions]
 
 
 def migrate(connection: Connection) -> None:

@@ -81,6 +81,13 @@ def dropped_engine_ids(transaction: Transaction, name: str) -> set[str | None]:
     return {payload["engine_id"] for payload in payloads if payload["name"] == name}
 
 
+def dropped(transaction: Transaction) -> tuple[set[str], set[str | None]]:
+    """(names, engine's ids) of all collections that are deleted but not yet dropped in the engine."""
+    rows = transaction.rows("SELECT payload FROM outbox WHERE kind = ?", (DROP,))
+    payloads = [orjson.loads(row[0]) for row in rows]
+    return {payload["name"] for payload in payloads}, {payload["engine_id"] for payload in payloads}
+
+
 def newest(transaction: Transaction) -> int:
     """The highest id given so far, whether it waits or not."""
     return int(transaction.value("SELECT value FROM counters WHERE name = 'outbox'"))

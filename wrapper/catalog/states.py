@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from wrapper.catalog.transaction import Transaction
 
-PENDING, READY, REBUILDING = "pending", "ready", "rebuilding"
+PENDING, READY, REBUILDING, ADOPTING = "pending", "ready", "rebuilding", "adopting"
 """Queries ask the index of a collection that is `ready`. `pending`: it has none yet, or nobody has looked at it since
-the engine started."""
+the engine started. `adopting`: the catalogue does not have all of its documents yet."""
 
 
 def set_index_state(transaction: Transaction, collection_key: int, state: str) -> None:

@@ -87,6 +87,14 @@ outbox = Table(
     Index("outbox_by_collection", "collection_key", "id"),
 )
 
+adoptions = Table(
+    "adoptions",
+    metadata,
+    Column("collection_key", Integer, primary_key=True, autoincrement=False),
+    Column("documents", BigInteger, nullable=False),
+    Column("left_out", BigInteger, nullable=False),
+)
+
 idempotency_keys = Table(
     "idempotency_keys",
     metadata,

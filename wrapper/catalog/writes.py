@@ -15,12 +15,13 @@ from schemas.errors import ConflictError, DocumentNotFoundError, InvalidInputErr
 from schemas.metadata import merge_patch
 from schemas.records import Collection, Document, DocumentBatch, DocumentPatch, Metadata, WriteOutcome
 from schemas.where import Where
-from wrapper.catalog import idempotency, outbox, reports, text_index
+from wrapper.catalog import adoptions, idempotency, outbox, reports, states, text_index
 from wrapper.catalog.filters import positions
 from wrapper.catalog.rows import (
     DOCUMENT,
     DOCUMENT_AND_VECTOR,
     DOCUMENTS_WITH_VECTORS,
+    collection_by_key,
     draw,
     dump_json,
     find_collection,
@@ -55,7 +56,7 @@ def change_collection_metadata(
     transaction: Transaction, name: str, change: Callable[[Metadata], Metadata]
 ) -> tuple[Collection, WriteOutcome]:
     """Metadata after `change`, which sees the metadata of this very transaction (parallel merges lose nothing)."""
-    collection = find_collection(transaction, name)
+    collection = _writable(transaction, name)
     revision = collection.revision + 1
     transaction.run(
         "UPDATE collections SET metadata = ?, revision = ? WHERE key = ?",
@@ -71,13 +72,14 @@ def delete_collection(transaction: Transaction, name: str) -> WriteOutcome:
     transaction.run("DELETE FROM collections WHERE key = ?", (collection.key,))
     idempotency.forget(transaction, collection.key)
     reports.forget(transaction, collection.key)
+    adoptions.forget(transaction, collection.key)
     entry = outbox.append(transaction, collection.key, outbox.DROP, {"name": name, "engine_id": collection.engine_id})
     return WriteOutcome(revision=collection.revision + 1, outbox_id=entry, deleted=collection.count)
 
 
 def empty_collection(transaction: Transaction, name: str) -> WriteOutcome:
     """All documents go, the metadata stays, the dimension is forgotten."""
-    collection = find_collection(transaction, name)
+    collection = _writable(transaction, name)
     _clear(transaction, collection)
     text_index.create(transaction, collection.key)
     revision = collection.revision + 1
@@ -107,7 +109,7 @@ def add_documents(
     exactly this form counts as unchanged; when all of it is, the revision stays. Raises InvalidInputError when the
     dimension is not the collection's.
     """
-    collection = find_collection(transaction, name)
+    collection = _writable(transaction, name)
     check_dimension(collection, batch.dimension, index=0)
     stored = _stored(transaction, collection.key, batch.ids)
     new: list[int] = []
@@ -150,7 +152,7 @@ def patch_document(
     transaction: Transaction, name: str, document_id: str, patch: DocumentPatch
 ) -> tuple[Document, WriteOutcome]:
     """Change parts of one document; the rest stays. Raises DocumentNotFoundError."""
-    collection = find_collection(transaction, name)
+    collection = _writable(transaction, name)
     stored = _stored(transaction, collection.key, [document_id])
     if document_id not in stored:
         raise DocumentNotFoundError(name, document_id)
@@ -172,7 +174,7 @@ def delete_documents(
     transaction: Transaction, name: str, *, ids: Sequence[str] | None = None, where: Where | None = None
 ) -> WriteOutcome:
     """Delete by ids or by filter; ids that do not exist are passed over and not counted."""
-    collection = find_collection(transaction, name)
+    collection = _writable(transaction, name)
     if where is not None:
         doomed = _remove_matching(transaction, collection.key, where)
     else:
@@ -181,6 +183,21 @@ def delete_documents(
         doomed = list(found)
     outcome = WriteOutcome(revision=collection.revision, outbox_id=None, deleted=len(doomed))
     return _finish(transaction, collection, outcome, [], doomed, dimension=collection.dimension)
+
+
+def take_in(transaction: Transaction, collection_key: int, batch: DocumentBatch) -> bool:
+    """Store documents that the engine has and the catalogue lacks; False when the collection is not under adoption
+    any more."""
+    collection = collection_by_key(transaction, collection_key)
+    if collection is None or collection.index_state != states.ADOPTING:
+        return False
+    first = draw(transaction, "document", len(batch))
+    _insert(transaction, collection_key, [(first + index, index) for index in range(len(batch))], batch)
+    transaction.run(
+        "UPDATE collections SET revision = revision + 1, count = count + ?, dimension = ? WHERE key = ?",
+        (len(batch), batch.dimension, collection_key),
+    )
+    return True
 
 
 def check_dimension(
@@ -196,6 +213,13 @@ def check_dimension(
             expected=collection.dimension,
             actual=dimension,
         )
+
+
+def _writable(transaction: Transaction, name: str) -> Collection:
+    """The collection of that name. Raises CollectionNotFoundError, and AdoptingError while it is taken in."""
+    collection = find_collection(transaction, name)
+    adoptions.check_complete(transaction, collection)
+    return collection
 
 
 def _finish(

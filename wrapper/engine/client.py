@@ -17,9 +17,10 @@ from urllib.parse import quote
 import numpy as np
 
 from schemas.errors import InvalidInputError
-from schemas.records import Metadata, Vector
+from schemas.records import METRICS, Metadata, Vector
 from wrapper.engine.encoding import (
     LISTS_KEY,
+    REBUILD_KEY,
     decode_metadata,
     encode_collection_metadata,
     encode_metadata,
@@ -37,29 +38,34 @@ IDS_PER_CALL = 5000  # Chroma fails beyond 32,766 SQL variables
 RECORDS_PER_CALL = 1000
 NO_METADATA = "rag:none"
 
-Part = Literal["documents", "metadatas", "embeddings"]
+Part = Literal["documents", "metadatas", "embeddings", "uris"]
 
 
 @dataclass(frozen=True, slots=True)
 class EngineCollection:
-    """A collection in the engine. `metadata` as the client gave it; `dimension` is None before the first record."""
+    """A collection in the engine. `metadata` as the client gave it; `dimension` is None before the first record;
+    `metric` is the one it was made with, as far as the engine says; `rebuild` is the name under which a rebuild made
+    it, None for others."""
 
     id: str
     name: str
     metadata: Metadata
     dimension: int | None
     metric: str
+    rebuild: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class EngineRecords:
     """Records column by column, in order of first insertion; a part that was not asked for is None. A text is None
-    when another client stored a record without a document; `embeddings` is float32 (n, dimension)."""
+    when another client stored a record without a document; `embeddings` is float32 (n, dimension), with NaN in the row
+    of a record for which the engine has none."""
 
     ids: list[str]
     texts: list[str | None] | None = None
     metadatas: list[Metadata] | None = None
     embeddings: Vector | None = None
+    uris: list[str | None] | None = None
 
 
 class EngineClient:
@@ -103,12 +109,20 @@ class EngineClient:
             return None
 
     def create_collection(
-        self, name: str, *, metric: str, metadata: Metadata | None = None, timeout_seconds: float = 10.0
+        self,
+        name: str,
+        *,
+        metric: str,
+        metadata: Metadata | None = None,
+        rebuild: str | None = None,
+        timeout_seconds: float = 10.0,
     ) -> str:
-        """The new collection's engine id. `metric` is `cosine`, `l2` or `ip`; an existing name is an
-        EngineConflictError."""
+        """The new collection's engine id. `metric` is `cosine`, `l2` or `ip`; `rebuild` is kept with it until its
+        metadata is set; an existing name is an EngineConflictError."""
         body: dict[str, Any] = {"name": name, "configuration": {"hnsw": {"space": metric, **self._hnsw}}}
-        encoded = encode_collection_metadata(metadata or {})
+        encoded = encode_collection_metadata(metadata or {}) or {}
+        if rebuild is not None:
+            encoded[REBUILD_KEY] = rebuild
         if encoded:
             body["metadata"] = encoded
         created = self._transport.call("POST", COLLECTIONS, body, timeout_seconds=timeout_seconds, repeatable=False)
@@ -227,6 +241,24 @@ class EngineClient:
         found: list[list[str]] = answer["ids"]
         return found
 
+    def distances(
+        self, engine_id: str, embeddings: Vector, n_results: int, *, timeout_seconds: float = 10.0
+    ) -> list[dict[str, float]]:
+        """As `query`, with the engine's own distance of each id."""
+        body = {
+            "query_embeddings": list(np.ascontiguousarray(embeddings, dtype="<f4")),
+            "n_results": n_results,
+            "include": ["distances"],
+        }
+        answer = self._transport.call("POST", f"{_named(engine_id)}/query", body, timeout_seconds=timeout_seconds)
+        rows = zip(answer["ids"], answer["distances"], strict=True)
+        return [dict(zip(ids, distances, strict=True)) for ids, distances in rows]
+
+    def mark_lists(self, engine_id: str, ids: Sequence[str], *, timeout_seconds: float = 60.0) -> None:
+        """Say of records of another client that they have lists, as `upsert` does of ours: see `delete_collection`."""
+        body = {"ids": list(ids), "metadatas": [{LISTS_KEY: True} for _ in ids]}
+        self._transport.call("POST", f"{_named(engine_id)}/update", body, timeout_seconds=timeout_seconds)
+
     def get(
         self,
         engine_id: str,
@@ -280,8 +312,15 @@ def _named(name_or_id: str) -> str:
 def _collection(item: dict[str, Any]) -> EngineCollection:
     configuration = item.get("configuration_json") or {}
     index = configuration.get("hnsw") or configuration.get("spann") or {}
-    metadata = decode_metadata(item.get("metadata"))
-    return EngineCollection(item["id"], item["name"], metadata, item.get("dimension"), index.get("space") or "l2")
+    encoded = item.get("metadata") or {}
+    metric = index.get("space") or "l2"
+    if metric == "l2" and encoded.get("hnsw:space") in METRICS:
+        # Before 1.0 it was said here only, and the configuration says what is the default.
+        metric = encoded["hnsw:space"]
+    metadata = decode_metadata(encoded)
+    return EngineCollection(
+        item["id"], item["name"], metadata, item.get("dimension"), metric, rebuild=encoded.get(REBUILD_KEY)
+    )
 
 
 def _check_finite(embeddings: Vector) -> None:
@@ -313,11 +352,18 @@ def _records(pages: list[dict[str, Any]], include: Sequence[Part]) -> EngineReco
 
     embeddings = None
     if "embeddings" in include:
-        rows = column("embeddings")
-        embeddings = np.array(rows, dtype=np.float32) if rows else np.empty((0, 0), dtype=np.float32)
+        embeddings = _matrix(column("embeddings"))
     return EngineRecords(
         ids=column("ids"),
         texts=column("documents") if "documents" in include else None,
         metadatas=[decode_metadata(item) for item in column("metadatas")] if "metadatas" in include else None,
         embeddings=embeddings,
+        uris=column("uris") if "uris" in include else None,
     )
+
+
+def _matrix(rows: list[list[float] | None]) -> Vector:
+    dimension = max((len(row) for row in rows if row), default=0)
+    absent = [np.nan] * dimension
+    held = [row if row and len(row) == dimension else absent for row in rows]
+    return np.array(held, dtype=np.float32).reshape(len(rows), dimension)

@@ -21,7 +21,10 @@ from schemas.records import Metadata
 
 JSON_KEY = "rag:json"
 LISTS_KEY = "rag:lists"
+REBUILD_KEY = "rag:rebuild"
+"""In the metadata of a collection that was made by a rebuild: the name it was made under."""
 OWN_KEYS = (JSON_KEY, LISTS_KEY)
+MARKS = (LISTS_KEY, REBUILD_KEY)
 REFUSED_PREFIXES = ("#", "$", *RESERVED_PREFIXES)
 MIN_INT, MAX_INT = -(2**63), 2**63 - 1
 # Beyond these Chroma's JSON reader is off by one in the last binary digit for some numbers: a decimal form of more
@@ -59,7 +62,7 @@ def decode_metadata(encoded: Metadata | None) -> Metadata:
             original = None
         if isinstance(original, dict):
             return original
-    return {key: value for key, value in encoded.items() if key != LISTS_KEY}
+    return {key: value for key, value in encoded.items() if key not in MARKS}
 
 
 def removable(keys: Any) -> list[str]:

@@ -24,6 +24,7 @@ from wrapper.engine.chroma_child import LOG_FILE, ChromaChild, end_orphan, lock_
 from wrapper.engine.heartbeat import answers
 from wrapper.engine.index_files import runaway_links
 from wrapper.engine.leftovers import remove_leftovers
+from wrapper.engine.old_log import mend_old_log
 from wrapper.engine.sqlite_tuning import tune_journal, tune_words
 from wrapper.engine.state import READY, STARTING, STOPPED, UNRESPONSIVE, EngineState, write_state
 
@@ -148,6 +149,7 @@ class Keeper:
         with contextlib.suppress(OSError):
             tune_journal(self._data_dir, self._log)
             remove_leftovers(self._data_dir, self._log)
+            mend_old_log(self._data_dir, self._log)
         self._started_at = self._answered_at = self._clock()
         self._misses = 0
         try:

@@ -25,7 +25,7 @@ def remove_leftovers(data_dir: Path, log: Callable[[str], None]) -> None:
     try:
         with closing(sqlite3.connect(path, timeout=5.0)) as connection:
             known = {row[0] for row in connection.execute("SELECT id FROM segments")}
-            if known and _has_table(connection, LISTS_TABLE):
+            if known and has_table(connection, LISTS_TABLE):
                 with connection:
                     connection.execute(f"DELETE FROM {LISTS_TABLE} WHERE id NOT IN (SELECT id FROM embeddings)")
     except sqlite3.Error:
@@ -38,7 +38,7 @@ def remove_leftovers(data_dir: Path, log: Callable[[str], None]) -> None:
             log(f"removed {directory.name}, the index of a collection that is gone")
 
 
-def _has_table(connection: sqlite3.Connection, name: str) -> bool:
+def has_table(connection: sqlite3.Connection, name: str) -> bool:
     found = connection.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", [name])
     return found.fetchone() is not None
 
