@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -14,6 +14,7 @@ import structlog
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from interfaces.options import url_option
 from providers.chromadb_wrapper import ChromaWrapperProvider
 from providers.embeddings.connect import connect
 from retrieval.chunking import DEFAULT_MAX_TOKENS
@@ -21,14 +22,6 @@ from retrieval.loading import LoadProgress, LoadReport
 from retrieval.loading import load as load_files
 
 _SHOWN_ERRORS = 50
-_EVERY_INTERFACE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # where a service listens is not where it is called
-
-
-def service_url(environ: Mapping[str, str]) -> str:
-    """Where a service with these settings is reached from this machine."""
-    host = environ.get("RAG_HOST") or "127.0.0.1"
-    host = _EVERY_INTERFACE.get(host, host)
-    return f"http://{f'[{host}]' if ':' in host else host}:{environ.get('RAG_PORT') or '5006'}"
 
 
 @click.command()
@@ -52,13 +45,7 @@ def service_url(environ: Mapping[str, str]) -> str:
 )
 @click.option("--embedding-url", envvar="RAG_EMBEDDING_URL", metavar="URL", show_envvar=True, help="Its address.")
 @click.option("--embedding-model", envvar="RAG_EMBEDDING_MODEL", metavar="NAME", show_envvar=True, help="Its model.")
-@click.option(
-    "--url",
-    default=lambda: service_url(os.environ),
-    metavar="URL",
-    show_default="http://$RAG_HOST:$RAG_PORT, else http://127.0.0.1:5006",
-    help="The service.",
-)
+@url_option
 @click.option(
     "--source-prefix",
     default="",

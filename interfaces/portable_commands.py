@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -12,17 +11,10 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from interfaces.load_command import service_url
+from interfaces.options import url_option
 from providers.chromadb_wrapper import ChromaWrapperProvider
 from retrieval import portable
 
-_url = click.option(
-    "--url",
-    default=lambda: service_url(os.environ),
-    metavar="URL",
-    show_default="RAG_HOST and RAG_PORT",
-    help="The service.",
-)
 _collections = click.option(
     "--collection", "names", multiple=True, metavar="NAME", help="Only this one; may be given several times."
 )
@@ -31,7 +23,7 @@ _collections = click.option(
 @click.command()
 @click.argument("directory", type=click.Path(path_type=Path))
 @_collections
-@_url
+@url_option
 def export(directory: Path, names: tuple[str, ...], url: str) -> None:
     """Write collections into DIRECTORY, which must be new or empty: a file of lines for each, and a manifest.
 
@@ -49,7 +41,7 @@ def export(directory: Path, names: tuple[str, ...], url: str) -> None:
 @click.command("import")
 @click.argument("directory", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @_collections
-@_url
+@url_option
 @click.pass_context
 def import_(ctx: click.Context, directory: Path, names: tuple[str, ...], url: str) -> None:
     """Bring the collections of an export in DIRECTORY into the service, and compare what is there then with it.

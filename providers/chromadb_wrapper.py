@@ -96,6 +96,18 @@ class ChromaWrapperProvider:
         body = {"documents": [orjson.Fragment(line) for line in lines]}
         return self._service.call("POST", _collection(name, "documents"), body)
 
+    def index(self, name: str) -> Body:
+        """What is known of a collection's index: its state, the last look at it, its recall, its rebuild."""
+        return self._service.call("GET", _collection(name, "index"))
+
+    def check_index(self, name: str) -> Body:
+        """Have it looked at; the answer is what was known before."""
+        return self._service.call("POST", _collection(name, "index/check"), {})
+
+    def rebuild_index(self, name: str) -> Body:
+        """Have it made anew; the answer is what was known before."""
+        return self._service.call("POST", _collection(name, "index/rebuild"), {})
+
     def delete_documents(self, name: str, *, ids: Sequence[str] | None = None, where: Body | None = None) -> int:
         """Delete by ids or by filter; how many there were."""
         answer = self._service.call("DELETE", _collection(name, "documents"), _given(ids=ids, where=where))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import orjson
 
 from schemas.records import Collection, Document, Facet, Group, Match, Page, TextMatch, WriteOutcome
+from wrapper.catalog.reports import IndexReport
+from wrapper.catalog.states import READY
 
 Answer = dict[str, Any]
 
@@ -32,6 +35,48 @@ def collection(found: Collection) -> Answer:
     return answer
 
 
+def index(found: Collection, report: IndexReport, waiting_writes: int) -> Answer:
+    rebuild = None
+    if report.rebuild_reason is not None:
+        rebuild = {"reason": report.rebuild_reason, "documents": report.documents_rebuilt, "of": found.count}
+    return {
+        "collection": found.name,
+        "state": found.index_state,
+        "documents": found.count,
+        "documents_held": report.documents_held,
+        "waiting_writes": waiting_writes,
+        "index_bytes": report.index_bytes,
+        "fault": report.fault,
+        "checked_at": _time(report.checked_at_seconds),
+        "recall_at_10": report.recall_at_10,
+        "recall_measured_at": _time(report.recall_at_seconds),
+        "rebuild": rebuild,
+        "rebuilds": report.rebuilds,
+    }
+
+
+def indexes(collections: Sequence[Collection], reports: Mapping[int, IndexReport]) -> Answer:
+    """All indexes in few words."""
+    known = [(each, reports[each.key]) for each in collections if each.key in reports]
+    measured = [(report.recall_at_10, each.name) for each, report in known if report.recall_at_10 is not None]
+    recall, name = min(measured, default=(None, None))
+    return {
+        "ready": sum(each.index_state == READY for each in collections),
+        "rebuilding": [
+            {
+                "collection": each.name,
+                "reason": report.rebuild_reason,
+                "documents": report.documents_rebuilt,
+                "of": each.count,
+            }
+            for each, report in known
+            if report.rebuild_reason is not None
+        ],
+        "faulty": [{"collection": each.name, "fault": report.fault} for each, report in known if report.fault],
+        "lowest_recall_at_10": None if recall is None else {"collection": name, "recall": recall},
+    }
+
+
 def created(made: Collection) -> Answer:
     return {
         "status": "created",
@@ -51,6 +96,10 @@ def metadata_updated(changed: Collection, *, merge: bool) -> Answer:
         "merge": merge,
         "revision": changed.revision,
     }
+
+
+def _time(seconds: float | None) -> str | None:
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
 
 
 def added(name: str, outcome: WriteOutcome, *, with_deleted: bool) -> Answer:

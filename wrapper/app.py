@@ -13,7 +13,7 @@ from werkzeug.routing import PathConverter
 from schemas.settings import WrapperSettings, read_wrapper_settings
 from wrapper import errors, logs, metrics
 from wrapper.bodies import OrjsonProvider, check_request_line, discard_body
-from wrapper.routes import collections, documents, retrieval, service
+from wrapper.routes import collections, documents, indexes, retrieval, service
 from wrapper.service import open_service
 
 log = structlog.get_logger("wrapper.requests")
@@ -44,7 +44,7 @@ def create_app(settings: WrapperSettings | None = None) -> Flask:
     app.url_map.strict_slashes = True
     app.url_map.converters["document_id"] = DocumentId
     app.extensions["rag.service"] = open_service(settings)
-    for module in (collections, documents, retrieval, service):
+    for module in (collections, documents, indexes, retrieval, service):
         app.register_blueprint(module.blueprint)
     errors.init_app(app)
     app.before_request(_begin)

@@ -1,11 +1,10 @@
-"""Making the engine equal to the catalogue: group by group of outbox entries, and by looking at the indexes now and
-then. One that is missing or broken is rebuilt (`wrapper/rebuilding.py`).
+"""Making the engine equal to the catalogue: group by group of outbox entries, and in between by small steps of looking
+at the indexes (`wrapper/checkups.py`) and of rebuilding one that is missing or broken (`wrapper/rebuilding.py`).
 """
 
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable, Iterable
 
 import structlog
@@ -16,8 +15,9 @@ from wrapper.adoption import Adoptions
 from wrapper.catalog import outbox, reads, states
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.rows import all_collections, collection_by_key
-from wrapper.doctor import CANARIES, Doctor
+from wrapper.checkups import Checkups
 from wrapper.engine.client import EngineClient
+from wrapper.engine.doctor import Doctor
 from wrapper.engine.errors import (
     EngineBrokenError,
     EngineCollectionMissingError,
@@ -30,13 +30,7 @@ from wrapper.rebuilding import Rebuilds
 log = structlog.get_logger(__name__)
 
 FAILURES_BEFORE_RESTART = 2
-RUNS_BEFORE_REBUILD = 3
-WAITING_ENTRIES = 64
-"""Entries that may wait while a collection is verified; behind more of them it is verified later."""
-VERIFY_EVERY_SECONDS = 60.0
 MAINTENANCE_PAUSE_SECONDS = 2.0
-REBUILD_AGAIN_SECONDS = 3600.0
-"""What a rebuild did not mend (a document that the engine refuses, say) is no reason for the next one."""
 
 
 class Applier:
@@ -44,7 +38,7 @@ class Applier:
 
     `incarnation` tells one run of the engine from the next, None while it does not answer; `restart_engine` asks for a
     new one; `revive_engine` is called while there is none; `may_store` says whether there is disk space to fill with
-    what is adopted.
+    what is adopted, `index_bytes` how large an index is on this machine.
     """
 
     def __init__(
@@ -56,6 +50,7 @@ class Applier:
         restart_engine: Callable[[], object],
         revive_engine: Callable[[], object] = lambda: None,
         may_store: Callable[[], bool] = lambda: True,
+        index_bytes: Callable[[str], int | None] = lambda _engine_id: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._catalog = catalog
@@ -65,18 +60,16 @@ class Applier:
         self._revive_engine = revive_engine
         self._clock = clock
         self._collections = EngineCollections(catalog, engine)
-        self._doctor = Doctor(catalog, engine)
-        self._rebuilds = Rebuilds(catalog, engine, self._collections)
         self._adoptions = Adoptions(catalog, engine, may_store=may_store, clock=clock)
+        self._rebuilds = Rebuilds(catalog, engine, self._collections, clock=clock)
+        doctor = Doctor(catalog, engine, index_bytes)
+        self._checkups = Checkups(catalog, engine, doctor, self._rebuilds, clock=clock)
         self._failures: dict[int, int] = {}
-        self._unanswered_by: dict[int, set[object]] = {}
         # Entries up to these may have been applied before: their documents may be in the engine already.
         self._found_up_to = 0
         self._tried_up_to: dict[int, int] = {}
         self._trusted_incarnation: object = None
-        self._to_verify: deque[int] = deque()
-        self._verify_again_at = self._rests_until = float("-inf")
-        self._rebuilt_until: dict[int, float] = {}
+        self._rests_until = float("-inf")
 
     def take_over(self) -> None:
         """This process leads from now on: go on with the rebuilds that another one had begun."""
@@ -98,7 +91,7 @@ class Applier:
         return self._rebuilds.keys
 
     def has_work(self) -> bool:
-        return bool(self._rebuilds.keys or self._to_verify or self._adoptions.has_work())
+        return bool(self._rebuilds.keys) or self._checkups.has_work() or self._adoptions.has_work()
 
     def apply(self, entries: list[outbox.Entry]) -> None:
         """Apply entries of one collection: either one of any kind, or several that write documents.
@@ -115,17 +108,23 @@ class Applier:
                     self._set_metadata(first)
                 case outbox.DROP:
                     self._drop(first)
+                case outbox.CHECK:
+                    self._checkups.ask_for(first.collection_key)
+                    return
+                case outbox.REBUILD:
+                    self._rebuilds.begin(first.collection_key, "it was asked for")
+                    return
                 case _:
                     self._write(first.collection_key, entries)
         except EngineCollectionMissingError:
             self._rebuilds.begin(first.collection_key, "its engine collection is missing")
             raise
         except (EngineBrokenError, EngineUnavailableError) as error:
-            if not self._blames_index(first.collection_key, incarnation, error):
+            if not self._rebuilds.blame(first.collection_key, incarnation, error):
                 self._note_failure(first.collection_key, error)
             raise
         self._failures.pop(first.collection_key, None)
-        self._unanswered_by.pop(first.collection_key, None)
+        self._rebuilds.answered(first.collection_key)
 
     def maintain(self) -> None:
         """One small step of what is not asked by a writer: verification after an engine start and now and then,
@@ -137,33 +136,23 @@ class Applier:
         if incarnation is None:
             self._revive_engine()
             return
-        now = self._clock()
-        if now < self._rests_until:
+        if self._clock() < self._rests_until:
             return
-        if now >= self._verify_again_at:
-            self._verify_again_at = now + VERIFY_EVERY_SECONDS
-            with self._catalog.read() as transaction:
-                keys = [each.key for each in all_collections(transaction)]
-            # What may end the engine comes last: until then the others can be asked.
-            self._to_verify = deque(sorted(keys, key=lambda key: len(self._unanswered_by.get(key, ()))))
-            self._adoptions.look()
         try:
             if self._rebuilds.keys:
                 self._rebuild()
-            elif self._to_verify:
-                if not self._verify(self._to_verify[0]):
-                    self._to_verify.append(self._to_verify[0])
-                self._to_verify.popleft()
+            else:
+                self._checkups.step(incarnation)
             self._adopt()
         except UnavailableError as error:
             log.warning("engine did not answer, maintenance goes on later", reason=error.message)
             self._rests_until = self._clock() + MAINTENANCE_PAUSE_SECONDS
 
     def _trust_nothing(self) -> None:
-        """An index that was not looked at since the engine started may be broken: queries scan until it was."""
-        self._catalog.commit(states.distrust_all)
+        self._checkups.trust_nothing()
+        self._adoptions.look()
         self._trusted_incarnation = None
-        self._verify_again_at = self._rests_until = float("-inf")
+        self._rests_until = float("-inf")
 
     def _create(self, entry: outbox.Entry) -> None:
         with self._catalog.read() as transaction:
@@ -229,76 +218,20 @@ class Applier:
         else:
             self._restart_engine()
 
-    def _blames_index(self, collection_key: int, incarnation: object, error: UnavailableError) -> bool:
-        """A damaged index can end the engine that opens it. One on which several runs of the engine, one after the
-        other, gave no answer is rebuilt."""
-        if not isinstance(error, EngineUnavailableError) or incarnation is None:
-            return False
-        unanswered_by = self._unanswered_by.setdefault(collection_key, set())
-        unanswered_by.add(incarnation)
-        if len(unanswered_by) < RUNS_BEFORE_REBUILD:
-            return False
-        del self._unanswered_by[collection_key]
-        self._rebuilds.begin(collection_key, f"{RUNS_BEFORE_REBUILD} runs of the engine gave no answer on it")
-        return True
-
     def _rebuild(self) -> None:
         rebuilt = self._rebuilds.step()
         if rebuilt is not None:
             self._tried_up_to[rebuilt.collection_key] = rebuilt.newest_entry
+            self._checkups.ask_for(rebuilt.collection_key)
 
     def _adopt(self) -> None:
         adopted = self._adoptions.step()
         if adopted is None:
             return
         if adopted.fault is None:
-            self._to_verify.appendleft(adopted.collection_key)
+            self._checkups.ask_for(adopted.collection_key)
         else:
             self._rebuilds.begin(adopted.collection_key, adopted.fault)
-
-    def _verify(self, collection_key: int) -> bool:
-        """Look at an index, and have it rebuilt when it is not as it should be; False when that cannot quite be said
-        as long as writes wait in the outbox."""
-        with self._catalog.read() as transaction:
-            collection = collection_by_key(transaction, collection_key)
-            if collection is None or collection.engine_id is None or collection.index_state == states.ADOPTING:
-                return True
-            if collection.index_state == states.REBUILDING:
-                self._rebuilds.go_on([collection_key])
-                return True
-            is_trusted = collection.index_state == states.READY
-            entries = outbox.of_collection(transaction, collection_key, limit=1 if is_trusted else WAITING_ENTRIES)
-            if entries and (is_trusted or not _only_documents(entries)):
-                return False
-            waiting = {document_id for entry in entries for document_id in _touched(entry)}
-            canaries = [each for each in reads.sample(transaction, collection, CANARIES) if each.id not in waiting]
-        try:
-            fault = self._doctor.fault(collection, canaries, counts=not entries)
-        except (EngineBrokenError, EngineCollectionMissingError) as error:
-            self._rebuilds.begin(collection_key, error.message)
-            return True
-        except EngineUnavailableError as error:
-            if self._blames_index(collection_key, self._trusted_incarnation, error):
-                return True
-            raise
-        self._unanswered_by.pop(collection_key, None)
-        if fault is not None and self._clock() >= self._rebuilt_until.get(collection_key, float("-inf")):
-            self._rebuilt_until[collection_key] = self._clock() + REBUILD_AGAIN_SECONDS
-            self._rebuilds.begin(collection_key, fault)
-            return True
-        if fault is not None:
-            log.warning("an index is not as it should be, and was not after a rebuild", collection=collection.name)
-        if collection.index_state == states.PENDING:
-            self._catalog.commit(lambda transaction: states.set_index_state(transaction, collection_key, states.READY))
-        return not entries
-
-
-def _only_documents(entries: list[outbox.Entry]) -> bool:
-    return len(entries) < WAITING_ENTRIES and all(entry.kind == outbox.DOCUMENTS for entry in entries)
-
-
-def _touched(entry: outbox.Entry) -> list[str]:
-    return [*(document_id for document_id, _ in entry.payload["upsert"]), *entry.payload["delete"]]
 
 
 def _blocks(documents: list[Document], size: int) -> Iterable[list[Document]]:

@@ -10,9 +10,10 @@ import numpy as np
 import structlog
 
 from schemas.records import Collection, Document
-from wrapper.catalog import outbox, states
+from wrapper.catalog import outbox, reports, states
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.rows import all_collections
+from wrapper.catalog.transaction import Transaction
 from wrapper.engine.client import EngineClient
 from wrapper.engine.errors import EngineConflictError, EngineRefusedError
 
@@ -90,12 +91,16 @@ class EngineCollections:
             known = {each.engine_id for each in all_collections(transaction)}
         return engine_id not in known and self._engine.count(engine_id) == 0
 
-    def adopt(self, collection: Collection, engine_id: str) -> None:
+    def adopt(self, collection: Collection, engine_id: str, *, rebuilt: bool = False) -> None:
         """The collection's index is complete and has its name. One that was deleted meanwhile has none: its entry in
         the outbox knows the engine's collection before this one."""
-        if not self._catalog.commit(
-            lambda transaction: states.set_engine_collection(transaction, collection.key, engine_id, states.READY)
-        ):
+
+        def record(transaction: Transaction) -> bool:
+            if rebuilt:
+                reports.rebuild_ended(transaction, collection.key)
+            return states.set_engine_collection(transaction, collection.key, engine_id, states.READY)
+
+        if not self._catalog.commit(record):
             self.remove(collection.name, engine_id)
 
     def store(

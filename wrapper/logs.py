@@ -4,10 +4,27 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import Any
+from contextlib import suppress
+from typing import IO, Any, BinaryIO, TextIO, cast
 
 import orjson
 import structlog
+
+
+class Unfailing:
+    """A file for log lines. What cannot be written, because the disk is full or the reader is gone, is lost: no request
+    fails for it."""
+
+    def __init__(self, file: IO[Any]) -> None:
+        self._file = file
+
+    def write(self, line: str | bytes) -> None:
+        with suppress(OSError, ValueError):
+            self._file.write(line)
+
+    def flush(self) -> None:
+        with suppress(OSError, ValueError):
+            self._file.flush()
 
 
 def configure(level: str, style: str) -> None:
@@ -20,10 +37,10 @@ def configure(level: str, style: str) -> None:
     ]
     if readable:
         ending: list[Any] = [structlog.dev.ConsoleRenderer()]
-        factory: Any = structlog.PrintLoggerFactory(sys.stderr)
+        factory: Any = structlog.PrintLoggerFactory(cast(TextIO, Unfailing(sys.stderr)))
     else:
         ending = [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(serializer=_dumps)]
-        factory = structlog.BytesLoggerFactory(sys.stderr.buffer)
+        factory = structlog.BytesLoggerFactory(cast(BinaryIO, Unfailing(sys.stderr.buffer)))
     structlog.configure(
         processors=[*shared, *ending],
         wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),

@@ -13,6 +13,8 @@ from typing import Protocol
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Histogram, generate_latest, multiprocess
 from prometheus_client.core import GaugeMetricFamily
 
+from wrapper.gauges import Gauge
+
 REQUEST_SECONDS = Histogram(
     "rag_request_duration_seconds",
     "Time to answer a request",
@@ -23,8 +25,7 @@ QUERY_PLANS = Counter("rag_query_plans_total", "Vector queries by the plan taken
 
 
 class GaugeSource(Protocol):
-    def gauges(self) -> Iterable[tuple[str, str, float]]:
-        """(name, help, value) of every gauge as it is now."""
+    def gauges(self) -> Iterable[Gauge]: ...
 
 
 def exposition(source: GaugeSource) -> bytes:
@@ -44,5 +45,9 @@ class _Collected:
         self._source = source
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        for name, meaning, value in self._source.gauges():
-            yield GaugeMetricFamily(name, meaning, value=value)
+        families: dict[str, GaugeMetricFamily] = {}
+        for name, meaning, value, collection in self._source.gauges():
+            labels = {} if collection is None else {"collection": collection}
+            family = families.setdefault(name, GaugeMetricFamily(name, meaning, labels=tuple(labels)))
+            family.add_metric(tuple(labels.values()), value)
+        yield from families.values()

@@ -14,16 +14,19 @@ from typing import Any
 
 from schemas.errors import RagError
 from schemas.settings import WrapperSettings
+from wrapper import answers, gauges
 from wrapper.applying import Applier
-from wrapper.catalog import adoptions, outbox
+from wrapper.catalog import adoptions, outbox, reports
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.rows import all_collections
 from wrapper.catalog.sqlite import SQLiteDatabase
 from wrapper.engine.client import EngineClient
 from wrapper.engine.index import EngineIndex
+from wrapper.engine.index_files import IndexFiles
 from wrapper.engine.keeper_process import KeeperGuard, KeeperProcess, start_keeper
 from wrapper.engine.ownership import DataDirectoryLock, acquire
 from wrapper.engine.state import EngineStateReader, request_restart
+from wrapper.gauges import Gauge
 from wrapper.indexer import Indexer
 from wrapper.leadership import FileLeadership
 from wrapper.planner import Planner
@@ -36,8 +39,13 @@ THREADS_KEPT_FOR_READS = 4
 DISK_CHECK_SECONDS = 1.0
 
 
+def free_disk_mb(path: Path) -> float:
+    """Free megabytes where the data is."""
+    return shutil.disk_usage(path).free / 2**20
+
+
 class FreeDisk:
-    """Free megabytes where the data is, asked at most once a second."""
+    """The same, asked at most once a second: for every write."""
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
         self._path = path
@@ -48,7 +56,7 @@ class FreeDisk:
     def __call__(self) -> float:
         now = self._clock()
         if now - self._asked_at >= DISK_CHECK_SECONDS:
-            self._megabytes = shutil.disk_usage(self._path).free / 2**20
+            self._megabytes = free_disk_mb(self._path)
             self._asked_at = now
         return self._megabytes
 
@@ -102,7 +110,6 @@ class Service:
         self._engine = engine
         self._state = state
         self._guard = guard
-        self._free_disk_mb = FreeDisk(settings.data_dir)
 
     def close(self) -> None:
         """Stop what this process started; what waits for the index stays in the outbox."""
@@ -122,8 +129,12 @@ class Service:
             "collections_count": None,
             "engine": self._engine_health(),
             "catalog": {"status": "healthy"},
-            "disk": {"free_mb": round(self._free_disk_mb(), 1), "floor_mb": self.settings.disk_floor_mb},
+            "disk": {
+                "free_mb": round(free_disk_mb(self.settings.data_dir), 1),
+                "floor_mb": self.settings.disk_floor_mb,
+            },
             "index_lag": None,
+            "indexes": None,
             "timestamp": datetime.now(UTC).isoformat(timespec="milliseconds"),
         }
         try:
@@ -132,13 +143,11 @@ class Service:
                 report["collections_count"] = len(collections)
                 report["index_lag"] = outbox.lag(transaction)
                 adopted = adoptions.report(transaction)
+                report["indexes"] = answers.indexes(collections, reports.find_all(transaction))
         except RagError as error:
             report["status"] = "unhealthy"
             report["catalog"] = {"status": "unhealthy", "message": error.message}
             return report, False
-        rebuilding = [each.name for each in collections if each.index_state == "rebuilding"]
-        if rebuilding:
-            report["engine"]["rebuilding"] = rebuilding
         adopting = [each for each in adopted if not each.is_complete]
         if adopting:
             report["adopting"] = [
@@ -148,30 +157,21 @@ class Service:
             report["left_out"] = [
                 {"collection": each.collection, "documents": each.left_out} for each in adopted if each.is_complete
             ]
-        if report["engine"]["status"] != "ready" or rebuilding or adopting:
+        if report["engine"]["status"] != "ready" or report["indexes"]["rebuilding"] or adopting:
             report["status"] = "degraded"
         return report, True
 
-    def gauges(self) -> Iterator[tuple[str, str, float]]:
+    def gauges(self) -> Iterator[Gauge]:
         """The gauges of `/metrics`."""
         with self._catalog.read() as transaction:
             collections = all_collections(transaction)
+            known = reports.find_all(transaction)
             lag = outbox.lag(transaction)
-        yield "rag_collections", "Collections", len(collections)
-        yield "rag_documents", "Documents in all collections", sum(each.count for each in collections)
-        yield "rag_index_lag", "Writes that the index has yet to be told of", lag
-        yield (
-            "rag_collections_rebuilding",
-            "Collections whose index is being rebuilt",
-            sum(each.index_state == "rebuilding" for each in collections),
+        ready = self._engine_health()["status"] == "ready"
+        yield from gauges.of_service(
+            index_lag=lag, engine_ready=ready, free_disk_mb=free_disk_mb(self.settings.data_dir)
         )
-        yield (
-            "rag_collections_adopting",
-            "Collections that are being taken in from the engine",
-            sum(each.index_state == "adopting" for each in collections),
-        )
-        yield "rag_engine_up", "1 when the engine answers", float(self._engine_health()["status"] == "ready")
-        yield "rag_disk_free_megabytes", "Free disk space under the data directory", self._free_disk_mb()
+        yield from gauges.of_collections(collections, known)
 
     def _engine_health(self) -> dict[str, Any]:
         if self.settings.chroma_url:
@@ -201,14 +201,15 @@ def open_service(settings: WrapperSettings) -> Service:
         return (now.pid, now.pid_started) if now.ready else None
 
     guard = KeeperGuard(settings.data_dir, state)
-    free_disk_mb = FreeDisk(settings.data_dir)
+    free_disk = FreeDisk(settings.data_dir)
     applier = Applier(
         catalog,
         engine,
         incarnation=incarnation,
         restart_engine=lambda: request_restart(settings.data_dir),
         revive_engine=guard.check,
-        may_store=lambda: free_disk_mb() >= settings.disk_floor_mb,
+        may_store=lambda: free_disk() >= settings.disk_floor_mb,
+        index_bytes=(lambda _: None) if settings.chroma_url else IndexFiles(settings.data_dir).bytes_of,
     )
     indexer = Indexer(
         catalog,
@@ -220,7 +221,7 @@ def open_service(settings: WrapperSettings) -> Service:
         catalog,
         Planner(catalog, index),
         indexer,
-        free_disk_mb=free_disk_mb,
+        free_disk_mb=free_disk,
         disk_floor_mb=settings.disk_floor_mb,
         write_wait_seconds=settings.write_wait_seconds,
         waiting_writers=max(1, settings.threads - THREADS_KEPT_FOR_READS),

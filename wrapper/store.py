@@ -33,7 +33,7 @@ from schemas.records import (
 )
 from schemas.where import EVERYTHING, Where
 from wrapper import answers
-from wrapper.catalog import grouping, idempotency, outbox, reads, writes
+from wrapper.catalog import grouping, idempotency, outbox, reads, reports, writes
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.filters import count
 from wrapper.catalog.rows import all_collections, find_collection
@@ -349,6 +349,27 @@ class Store:
 
         self._catalog.commit(operation)
 
+    def index(self, name: str) -> dict[str, Any]:
+        """What is known of a collection's index."""
+        with self._catalog.read() as transaction:
+            collection = find_collection(transaction, name)
+            waiting = outbox.lag(transaction, collection.key)
+            return answers.index(collection, reports.find(transaction, collection.key), waiting)
+
+    def check_index(self, name: str) -> dict[str, Any]:
+        """Have the doctor look at it, after the writes before this. What is known of it by now."""
+        return self._ask_doctor(name, outbox.CHECK)
+
+    def rebuild_index(self, name: str) -> dict[str, Any]:
+        """Have it made anew from the catalogue, after the writes before this."""
+        self._check_disk()
+        return self._ask_doctor(name, outbox.REBUILD)
+
+    def _ask_doctor(self, name: str, kind: str) -> dict[str, Any]:
+        self._catalog.commit(lambda transaction: writes.ask_doctor(transaction, name, kind))
+        self._indexer.notify()
+        return self.index(name)
+
     def index_lag(self) -> int:
         """How many writes the index has yet to be told of."""
         with self._catalog.read() as transaction:
@@ -373,8 +394,7 @@ class Store:
         self, operation: Operation, options: WriteOptions, name: str | None = None
     ) -> tuple[dict[str, Any], int | None, str | None]:
         """(answer, outbox entry, ETag) of a write that is on disk, without waiting for the index."""
-        if self._free_disk_mb() < self._disk_floor_mb:
-            raise DiskFloorError("Free disk space is below the floor: writes are refused until there is more")
+        self._check_disk()
 
         def run(transaction: Transaction) -> tuple[dict[str, Any], int | None, str | None]:
             if options.idempotency_key is not None:
@@ -394,6 +414,10 @@ class Store:
             return answer, outcome.outbox_id, etag
 
         return self._catalog.commit(run)
+
+    def _check_disk(self) -> None:
+        if self._free_disk_mb() < self._disk_floor_mb:
+            raise DiskFloorError("Free disk space is below the floor: writes are refused until there is more")
 
     def _write(self, operation: Operation, options: WriteOptions, name: str | None = None) -> Written:
         answer, outbox_id, etag = self.commit(operation, options, name)

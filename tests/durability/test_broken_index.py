@@ -15,6 +15,7 @@ from tests.durability.workload import (
     healed,
 )
 from tests.support.live import eventually
+from wrapper.engine.index_files import SPARE_BYTES
 
 DOCUMENTS = 1_100
 VECTOR_SEGMENT = """
@@ -94,3 +95,26 @@ def test_damaged_indexes_are_rebuilt_and_queries_are_right_all_the_while(serve):
     os.kill(again.engine_pid, signal.SIGKILL)
     healed(again)
     assert not [segment for segment in damaged if segment.exists()]
+
+
+def test_an_index_file_that_runs_away_is_stopped_and_the_index_rebuilt(serve):
+    service = serve()
+    given = documents(DOCUMENTS, seed=1)
+    create(service, "running", given)
+    engine = service.engine_pid
+    (links,) = (service.data_dir / "chroma").glob("*/link_lists.bin")
+    sound = links.stat().st_size
+    with links.open("r+b") as file:
+        file.truncate(SPARE_BYTES + 2 * (links.parent / "data_level0.bin").stat().st_size)
+    eventually(lambda: service.engine_pid not in (None, engine), seconds=30, complaint=service.tail)
+    assert "index files run away" in (service.data_dir / "engine.log").read_text()
+    healed(service)
+    assert_engine_equals_catalogue(service, "running")
+    truth = BruteForce(given)
+    with service.session() as session:
+        for number in range(0, DOCUMENTS, 50):
+            query = {"query_embedding": given[number]["embedding"], "top_k": 5}
+            found = session.post(f"{service.url}/collections/running/query", json=query, timeout=15).json()
+            assert found["plan"] == "index"
+            assert [each["id"] for each in found["results"]] == truth.nearest(given[number]["embedding"], 5)
+    assert all(links.stat().st_size <= 2 * sound for links in (service.data_dir / "chroma").glob("*/link_lists.bin"))

@@ -19,7 +19,7 @@ CLIENTS = 8
 BATCH = 20
 
 
-@pytest.fixture(scope="module", params=[1, 2], ids=["one-worker", "two-workers"])
+@pytest.fixture(scope="module", params=[1, 2, 4], ids=["one-worker", "two-workers", "four-workers"])
 def service(request, tmp_path_factory):
     with live_service(tmp_path_factory.mktemp("clients"), workers=request.param) as service:
         yield service

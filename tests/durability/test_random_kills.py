@@ -1,7 +1,8 @@
-"""Whatever is killed or frozen at whatever moment of concurrent writes, in a row: nothing acknowledged is lost.
+"""Whatever is killed or frozen at whatever moment of concurrent writes, in a row: nothing acknowledged is lost, and
+reads are answered all the while.
 
-Five attacks by default, one of each kind; `make soak` makes sixty and prints what it did. RAG_SOAK_SEED repeats a run's
-choices.
+Five attacks by default, one of each kind, on two workers and on four; `make soak` makes sixty of each and prints what
+it did. RAG_SOAK_SEED repeats a run's choices.
 """
 
 import os
@@ -9,17 +10,29 @@ import random
 import signal
 from collections import Counter
 
+import pytest
+
 from tests.durability.processes import alive, keeper, kill, leader, workers
-from tests.durability.workload import Writer, assert_nothing_is_lost, create, healed, running
+from tests.durability.workload import (
+    Reader,
+    Writer,
+    assert_nothing_is_lost,
+    create,
+    documents,
+    healed,
+    percentile,
+    running,
+)
 from tests.support.live import eventually
 
 KINDS = ("engine", "frozen engine", "worker", "draining worker", "service")
 ROUNDS = int(os.environ.get("RAG_SOAK_ROUNDS", len(KINDS)))
 SEED = int(os.environ.get("RAG_SOAK_SEED", "1"))
 WRITERS = 5
+FIXED = 300
 
 
-def _attack(kind, service, serve):
+def _attack(kind, service, number_of_workers, serve):
     """Do it, wait until what was hit is replaced, and return the service, a new one when all of it was killed."""
     if kind == "service":
         pids = [service.process.pid, *workers(service), keeper(service), service.engine_pid]
@@ -35,18 +48,22 @@ def _attack(kind, service, serve):
     doomed = first if kind == "draining worker" else next(pid for pid in workers(service) if pid != first)
     kill(doomed)
     eventually(lambda: not alive(doomed), seconds=30)
-    eventually(lambda: len(workers(service)) == 2, seconds=60, complaint=service.tail)
+    eventually(lambda: len(workers(service)) == number_of_workers, seconds=60, complaint=service.tail)
     return service
 
 
-def test_nothing_acknowledged_is_lost_whatever_is_killed_and_when(serve):
+@pytest.mark.parametrize("number_of_workers", [2, 4])
+def test_nothing_acknowledged_is_lost_whatever_is_killed_and_when(serve, number_of_workers):
     generator = random.Random(SEED)
-    service = serve(workers=2)
+    service = serve(workers=number_of_workers)
+    fixed = documents(FIXED, seed=99)
+    create(service, "fixed", fixed)
     create(service, "attacked")
     writers = [Writer(service, "attacked", number) for number in range(WRITERS)]
+    reader = Reader(service, "fixed", fixed)
     done = Counter()
     while done.total() < ROUNDS:
-        with running(writer.run for writer in writers) as stopping:
+        with running([reader.run, *(writer.run for writer in writers)]) as stopping:
             for kind in generator.sample(KINDS, len(KINDS)):
                 stored = sum(writer.stored for writer in writers) + generator.randint(1, 60)
                 eventually(
@@ -54,15 +71,19 @@ def test_nothing_acknowledged_is_lost_whatever_is_killed_and_when(serve):
                     seconds=120,
                     complaint=service.tail,
                 )
-                service = _attack(kind, service, lambda: serve(workers=2))
-                for writer in writers:
-                    writer.service = service
+                service = _attack(kind, service, number_of_workers, lambda: serve(workers=number_of_workers))
+                for client in (reader, *writers):
+                    client.service = service
                 done[kind] += 1
         healed(service)
         assert not [refusal for writer in writers for refusal in writer.refused]
         assert not [violation for writer in writers for violation in writer.violations]
+        assert not reader.violations
         assert_nothing_is_lost(service, "attacked", writers)
         kept, acknowledged = (sum(numbers) for numbers in zip(*((len(w.kept), w.stored) for w in writers), strict=True))
+        slow = percentile(reader.latencies, 0.99)
         print(
-            f"seed {SEED}: {dict(done)}; {acknowledged} writes acknowledged, all {kept} documents are there and whole"
+            f"seed {SEED}, {number_of_workers} workers: {dict(done)}; {acknowledged} writes acknowledged, all {kept} "
+            f"documents are there and whole; {len(reader.latencies)} reads answered right, 99 % within {slow:.2f} s, all "
+            f"within {max(reader.latencies):.2f} s"
         )

@@ -17,6 +17,7 @@ from tests.support.live import LiveService, chroma_client, eventually
 DIMENSION = 16
 HEAL_SECONDS = 30.0
 ANSWER_SECONDS = 60.0
+READ_SECONDS = 15.0
 PAUSE_SECONDS = 0.05
 GATHERED_FROM_THE_CATALOGUE = {"scan", "exact"}
 
@@ -179,6 +180,53 @@ class Writer:
         least, most = len(self.kept), len(self.kept) + len(self.unanswered)
         if counted.status_code != 200 or not least <= counted.json()["total"] <= most:
             self.violations.append(f"count: {least}..{most} {counted.status_code} {counted.text[:300]}")
+
+
+@dataclass
+class Reader:
+    """One client that asks for documents of a collection that nobody changes: by id, by filter and by vector.
+
+    `latencies` are seconds of answered requests, `cut` counts those whose connection ended with a killed process, and
+    `violations` holds answers that were not right.
+    """
+
+    service: LiveService
+    collection: str
+    given: list[dict]
+    latencies: list[float] = field(default_factory=list)
+    violations: list[str] = field(default_factory=list)
+    cut: int = 0
+
+    def run(self, stopping: threading.Event) -> None:
+        session, step = self.service.session(), 0
+        while not stopping.is_set():
+            step += 1
+            document = self.given[step * 7 % len(self.given)]
+            try:
+                began = time.monotonic()
+                found = self._ask(session, step, document)
+                self.latencies.append(time.monotonic() - began)
+                if found != [document["id"]]:
+                    self.violations.append(f"{document['id']}: {found}")
+            except requests.RequestException:
+                self.cut += 1
+                session.close()
+                stopping.wait(PAUSE_SECONDS)
+                session = self.service.session()
+        session.close()
+
+    def _ask(self, session, step, document):
+        base = f"{self.service.url}/collections/{self.collection}"
+        if step % 3 == 0:
+            answer = session.get(f"{base}/documents/{document['id']}", timeout=READ_SECONDS)
+            return [answer.json().get("id")]
+        if step % 3 == 1:
+            body = {"where": {"number": document["metadata"]["number"]}}
+            answer = session.post(f"{base}/documents/search", json=body, timeout=READ_SECONDS)
+            return [each["id"] for each in answer.json().get("documents", ())]
+        body = {"query_embedding": document["embedding"], "top_k": 1}
+        answer = session.post(f"{base}/query", json=body, timeout=READ_SECONDS)
+        return [each["id"] for each in answer.json().get("results", ())]
 
 
 @contextmanager

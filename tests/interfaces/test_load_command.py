@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from interfaces.load_command import service_url
+from interfaces.options import service_url
 from tests.retrieval.stub_service import StubService, running
 
 RUN_MAIN = (sys.executable, "-W", "error", "-c", "from interfaces.cli import main; main(prog_name='rag-wrapper')")

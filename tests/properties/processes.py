@@ -89,7 +89,7 @@ class Process:
 
     def __init__(self, directory: Path, engine: Any, steps: Steps | None = None) -> None:
         steps = steps or Steps()
-        ticks = count(step=10)
+        ticks = count(step=2)
         clock: Callable[[], float] = lambda: float(next(ticks))  # noqa: E731
         self.path = directory / "catalog.sqlite"
         self.catalog = Catalog(_SteppedDatabase(self.path, steps))
@@ -97,11 +97,13 @@ class Process:
         self.engine = Interposed(engine, before=steps, after=steps)
         self.restarts_asked = 0
         self.engine_up = True
+        self.index_bytes: dict[str, int] = {}
         self.applier = Applier(
             self.catalog,
             self.engine,
             incarnation=lambda: self.restarts_asked if self.engine_up else None,
             restart_engine=self._restart_engine,
+            index_bytes=self.index_bytes.get,
             clock=clock,
         )
         self._leadership = FileLeadership(directory / "indexer.lock")

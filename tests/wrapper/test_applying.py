@@ -10,6 +10,7 @@ from tests.properties.consistency import check_engine
 from tests.properties.fake_engine import FakeEngine
 from tests.properties.processes import Process
 from tests.properties.stories import add
+from wrapper.catalog import reports
 from wrapper.catalog.rows import find_collection
 from wrapper.engine.errors import (
     EngineBrokenError,
@@ -304,3 +305,62 @@ def test_a_collection_that_nobody_looked_at_is_scanned(world):
     assert world.plan() == "scan"
     world.process.drain()
     assert world.plan() == "index"
+
+
+def _report(world, name="docs"):
+    with world.process.catalog.read() as transaction:
+        return reports.find(transaction, find_collection(transaction, name).key)
+
+
+def test_an_index_that_is_larger_than_its_documents_explain_is_rebuilt_once(world):
+    world.fill()
+    bloated = world.engine.get_collection("docs").id
+    world.process.index_bytes[bloated] = 1 << 40
+    world.store.check_index("docs")
+    world.process.drain()
+    assert world.engine.get_collection("docs").id != bloated
+    assert _report(world).rebuilds == 1
+    world.process.index_bytes[world.engine.get_collection("docs").id] = 1 << 40
+    world.store.check_index("docs")
+    world.process.drain()
+    assert _report(world).rebuilds == 1
+    assert "its documents explain" in _report(world).fault
+    assert world.state() == "ready"
+    world.check()
+
+
+def test_a_rebuild_that_is_asked_for_comes_after_the_writes_before_it(world):
+    world.fill()
+    before = world.engine.get_collection("docs").id
+    add("docs", ("new", {}, 1)).run(world.store)
+    world.store.rebuild_index("docs")
+    add("docs", ("newer", {}, 1)).run(world.store)
+    world.process.drain()
+    assert world.engine.get_collection("docs").id != before
+    assert set(world.records()) == {"d0", "d1", "d2", "new", "newer"}
+    assert (_report(world).rebuilds, _report(world).rebuild_reason) == (1, None)
+    world.check()
+
+
+def test_recall_is_measured_and_says_when_the_index_misses_the_nearest(world):
+    world.fill(count=50)
+    world.store.check_index("docs")
+    world.process.drain()
+    assert _report(world).recall_at_10 == 1.0
+    query = world.engine.query
+    world.process.engine.query = lambda engine_id, vectors, number: [
+        found[:1] * (number == 20) or found[-1:] for found in query(engine_id, vectors, 50)
+    ]
+    world.store.check_index("docs")
+    world.process.drain()
+    assert _report(world).recall_at_10 < 0.5
+
+
+def test_the_report_of_an_index_goes_with_its_collection(world):
+    world.fill()
+    world.store.check_index("docs")
+    world.process.drain()
+    assert _report(world).checked_at_seconds is not None
+    world.store.delete_collection("docs", OPTIONS)
+    world.store.create_collection("docs", {}, "l2", OPTIONS)
+    assert _report(world) == reports.NOTHING_KNOWN

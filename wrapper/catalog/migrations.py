@@ -17,11 +17,15 @@ def _first_tables(connection: Connection) -> None:
     )
 
 
+def _index_reports(connection: Connection) -> None:
+    tables.index_reports.create(connection, checkfirst=True)
+
+
 def _adoptions(connection: Connection) -> None:
     tables.adoptions.create(connection, checkfirst=True)
 
 
-STEPS: list[Callable[[Connection], None]] = [_first_tables, _adoptions]
+STEPS: list[Callable[[Connection], None]] = [_first_tables, _index_reports, _adoptions]
 
 
 def migrate(connection: Connection) -> None:

@@ -16,6 +16,8 @@ from wrapper.catalog.rows import draw
 from wrapper.catalog.transaction import Transaction, one_of
 
 CREATE, METADATA, DROP, EMPTY, DOCUMENTS = "create", "metadata", "drop", "empty", "documents"
+CHECK, REBUILD = "check", "rebuild"
+"""What an operator asks the doctor, in its place among the writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +93,11 @@ def newest(transaction: Transaction) -> int:
     return int(transaction.value("SELECT value FROM counters WHERE name = 'outbox'"))
 
 
-def lag(transaction: Transaction) -> int:
-    """How many entries wait."""
-    return int(transaction.value("SELECT count(*) FROM outbox"))
+def lag(transaction: Transaction, collection_key: int | None = None) -> int:
+    """How many entries wait, of one collection or of all."""
+    if collection_key is None:
+        return int(transaction.value("SELECT count(*) FROM outbox"))
+    return int(transaction.value("SELECT count(*) FROM outbox WHERE collection_key = ?", (collection_key,)))
 
 
 def still_waiting(transaction: Transaction, entries: list[int]) -> set[int]:

@@ -165,6 +165,18 @@ def vectors_at(transaction: Transaction, collection: Collection, places: Sequenc
     return [row[0] for row in rows], to_matrix([row[1] for row in rows], collection.dimension or 0)
 
 
+def vectors_after(
+    transaction: Transaction, collection: Collection, position: int, *, limit: int
+) -> tuple[list[int], Vector]:
+    """(positions, float32 matrix) of the next documents after a position, in the order of insertion."""
+    rows = transaction.rows(
+        f"SELECT d.position, e.vector FROM {DOCUMENTS_WITH_VECTORS} "
+        "WHERE d.collection_key = ? AND d.position > ? ORDER BY d.position LIMIT ?",
+        (collection.key, position, limit),
+    )
+    return [row[0] for row in rows], to_matrix([row[1] for row in rows], collection.dimension or 0)
+
+
 def _by_insertion(
     transaction: Transaction,
     collection: Collection,

@@ -11,6 +11,7 @@ from __future__ import annotations
 from sqlalchemy import (
     BigInteger,
     Column,
+    Float,
     ForeignKey,
     Index,
     Integer,
@@ -106,4 +107,19 @@ idempotency_keys = Table(
     Index("idempotency_keys_by_age", "created_at_seconds"),
     Index("idempotency_keys_by_collection", "collection_key"),
     sqlite_with_rowid=False,
+)
+
+index_reports = Table(
+    "index_reports",
+    metadata,
+    Column("collection_key", Integer, primary_key=True, autoincrement=False),
+    Column("checked_at_seconds", Float),
+    Column("documents_held", BigInteger),
+    Column("index_bytes", BigInteger),
+    Column("fault", Text),
+    Column("recall_at_10", Float),
+    Column("recall_at_seconds", Float),
+    Column("rebuild_reason", Text),
+    Column("documents_rebuilt", BigInteger, nullable=False),
+    Column("rebuilds", Integer, nullable=False),
 )

@@ -15,7 +15,7 @@ from schemas.errors import ConflictError, DocumentNotFoundError, InvalidInputErr
 from schemas.metadata import merge_patch
 from schemas.records import Collection, Document, DocumentBatch, DocumentPatch, Metadata, WriteOutcome
 from schemas.where import Where
-from wrapper.catalog import adoptions, idempotency, outbox, states, text_index
+from wrapper.catalog import adoptions, idempotency, outbox, reports, states, text_index
 from wrapper.catalog.filters import positions
 from wrapper.catalog.rows import (
     DOCUMENT,
@@ -72,6 +72,7 @@ def delete_collection(transaction: Transaction, name: str) -> WriteOutcome:
     transaction.run("DELETE FROM collections WHERE key = ?", (collection.key,))
     idempotency.forget(transaction, collection.key)
     adoptions.forget(transaction, collection.key)
+    reports.forget(transaction, collection.key)
     entry = outbox.append(transaction, collection.key, outbox.DROP, {"name": name, "engine_id": collection.engine_id})
     return WriteOutcome(revision=collection.revision + 1, outbox_id=entry, deleted=collection.count)
 
@@ -87,6 +88,11 @@ def empty_collection(transaction: Transaction, name: str) -> WriteOutcome:
     )
     entry = outbox.append(transaction, collection.key, outbox.EMPTY, {"name": name})
     return WriteOutcome(revision=revision, outbox_id=entry, deleted=collection.count)
+
+
+def ask_doctor(transaction: Transaction, name: str, kind: str) -> int:
+    """An outbox entry, `outbox.CHECK` or `outbox.REBUILD`, for the index of a collection."""
+    return outbox.append(transaction, _writable(transaction, name).key, kind, {"name": name})
 
 
 def add_documents(

@@ -22,6 +22,7 @@ from types import FrameType
 
 from wrapper.engine.chroma_child import LOG_FILE, ChromaChild, end_orphan, lock_within
 from wrapper.engine.heartbeat import answers
+from wrapper.engine.index_files import runaway_links
 from wrapper.engine.leftovers import remove_leftovers
 from wrapper.engine.old_log import mend_old_log
 from wrapper.engine.sqlite_tuning import tune_journal, tune_words
@@ -112,8 +113,17 @@ class Keeper:
             self._restart_asked = False
             if self._state.state != STARTING:  # several workers asked for the restart that is under way
                 self._restart("a restart was asked for", self._patience.restart_grace)
+        elif runaway := runaway_links(self._data_dir):
+            self._end_runaway(runaway)
         else:
             self._listen_for_heartbeat(self._child)
+
+    def _end_runaway(self, files: list[Path]) -> None:
+        """Before they fill the disk. An index without them is broken: that is noticed, and it is rebuilt."""
+        self._restart(f"index files run away: {', '.join(str(file) for file in files)}", grace_seconds=0.0)
+        for file in files:
+            with contextlib.suppress(OSError):
+                file.unlink()
 
     def _listen_for_heartbeat(self, child: ChromaChild) -> None:
         interrupts = (LIFELINE, self._wake_reader)

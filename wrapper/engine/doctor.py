@@ -1,12 +1,13 @@
 """Whether an index in the engine is what the catalogue says it should be.
 
-Counts must agree, and stored vectors must find themselves: a damaged index often answers, only not with what is
-nearest.
+Counts must agree, stored vectors must find themselves (a damaged index often answers, only not with what is nearest),
+and the files must not be larger than their documents explain.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.rows import collection_by_key
 from wrapper.distances import exact_distances
 from wrapper.engine.client import EngineClient
+from wrapper.engine.index_files import most_explained_bytes
 
 CANARIES = 30
 AT_FIRST = 6
@@ -24,24 +26,42 @@ NEIGHBOURS = 20
 EQUAL_DISTANCE = 1e-5
 
 
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """`held` documents are in the index, its files have `index_bytes` (None: they are not on this machine), and
+    `fault` is what is wrong, None when nothing is."""
+
+    held: int
+    index_bytes: int | None
+    fault: str | None
+
+
 class Doctor:
     """For the one thread that writes to the engine: nobody else changes an index while it is looked at."""
 
-    def __init__(self, catalog: Catalog, engine: EngineClient) -> None:
+    def __init__(self, catalog: Catalog, engine: EngineClient, index_bytes: Callable[[str], int | None]) -> None:
         self._catalog = catalog
         self._engine = engine
+        self._index_bytes = index_bytes
 
-    def fault(self, collection: Collection, canaries: Sequence[Document], *, counts: bool) -> str | None:
-        """What is wrong, None when nothing is. `canaries` are documents, with embeddings, that the index must have;
-        `counts` says whether it must have all of them by now.
+    def look(self, collection: Collection, canaries: Sequence[Document], *, counts: bool) -> Finding:
+        """What there is to say of an index. `canaries` are documents, with embeddings, that it must have; `counts` says
+        whether it must have all of them by now.
 
-        Raises what the engine's client raises. A graph search may miss a document now and then, hence the larger
-        sample before a miss counts.
+        Raises what the engine's client raises.
         """
         assert collection.engine_id is not None
-        counted = self._engine.count(collection.engine_id)
-        if counts and counted != collection.count:
-            return f"the index holds {counted} of {collection.count} documents"
+        held = self._engine.count(collection.engine_id)
+        size = self._index_bytes(collection.engine_id)
+        if counts and held != collection.count:
+            return Finding(held, size, f"the index holds {held} of {collection.count} documents")
+        most = most_explained_bytes(max(held, collection.count), collection.dimension or 0)
+        if size is not None and size > most:
+            return Finding(held, size, f"the index takes {size >> 20} MB, its documents explain {most >> 20} MB")
+        return Finding(held, size, self._lost(collection, canaries))
+
+    def _lost(self, collection: Collection, canaries: Sequence[Document]) -> str | None:
+        """A graph search may miss a document now and then, hence the larger sample before a miss counts."""
         some = canaries[:: max(1, len(canaries) // AT_FIRST)]
         for looked_at in (some, canaries):
             missed = sum(not self._finds(collection, canary) for canary in looked_at)

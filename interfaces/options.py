@@ -1,0 +1,26 @@
+"""What commands that talk to the running service share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+import click
+
+_EVERY_INTERFACE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # where a service listens is not where it is called
+
+
+def service_url(environ: Mapping[str, str]) -> str:
+    """Where a service with these settings is reached from this machine."""
+    host = environ.get("RAG_HOST") or "127.0.0.1"
+    host = _EVERY_INTERFACE.get(host, host)
+    return f"http://{f'[{host}]' if ':' in host else host}:{environ.get('RAG_PORT') or '5006'}"
+
+
+url_option = click.option(
+    "--url",
+    default=lambda: service_url(os.environ),
+    metavar="URL",
+    show_default="http://$RAG_HOST:$RAG_PORT, else http://127.0.0.1:5006",
+    help="The service.",
+)

@@ -1,0 +1,148 @@
+"""A disk that fills up refuses writes, harms nothing, and is used again as soon as there is room."""
+
+import shutil
+import subprocess
+import threading
+from contextlib import contextmanager, suppress
+
+import pytest
+import requests
+
+from tests.durability.workload import Writer, assert_nothing_is_lost, create, documents, healed, running
+from tests.support.live import eventually, start_service
+
+DISK_MB = 160
+FLOOR_MB = 40
+ANSWER_SECONDS = 30
+STORED_WRITES = 60
+REFUSED_WRITES = 40
+
+
+@contextmanager
+def _small_disk(directory):
+    directory.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={DISK_MB}m", "tmpfs", str(directory)], capture_output=True, text=True
+    )
+    if mounted.returncode != 0:
+        pytest.skip(f"no small disk can be mounted here: {mounted.stderr.strip()}")
+    try:
+        yield directory
+    finally:
+        subprocess.run(["umount", "--lazy", str(directory)], check=True)
+
+
+@pytest.fixture
+def serve_on_small_disk(tmp_path):
+    with _small_disk(tmp_path / "disk") as disk:
+        services = []
+
+        def serve(**settings):
+            services.append(start_service(disk, **settings))
+            return services[-1]
+
+        try:
+            yield serve
+        finally:
+            for service in services:
+                service.stop()
+
+
+def _fill(disk, *, leaving_mb=0):
+    """A file that takes all room but this."""
+    filler = disk / "filler"
+    with filler.open("ab", buffering=0) as file, suppress(OSError):
+        while (left := shutil.disk_usage(disk).free - (leaving_mb << 20)) > 0:
+            file.write(bytes(min(left, 1 << 20)))
+    return filler
+
+
+def test_writes_are_refused_below_the_floor_while_reads_go_on_and_taken_again_above_it(serve_on_small_disk):
+    service = serve_on_small_disk(disk_floor_mb=FLOOR_MB)
+    given = documents(50, seed=1)
+    create(service, "kept", given)
+    disk = service.data_dir.parent
+    filler = _fill(disk, leaving_mb=FLOOR_MB // 2)
+    base = f"{service.url}/collections/kept"
+    late = {"documents": documents(2, seed=2)}
+    with service.session() as session:
+
+        def refused():
+            return session.post(f"{base}/documents", json=late, timeout=ANSWER_SECONDS).status_code == 507
+
+        eventually(refused, seconds=10)
+        for method, path, body in (
+            ("DELETE", "/documents", {"ids": [given[0]["id"]]}),
+            ("PATCH", f"/documents/{given[0]['id']}", {"text": "changed"}),
+            ("PUT", "/metadata", {"metadata": {"topic": "new"}}),
+        ):
+            answer = session.request(method, f"{base}{path}", json=body, timeout=ANSWER_SECONDS)
+            assert (answer.status_code, answer.json()["code"]) == (507, "disk_floor_reached"), answer.text
+        health = session.get(f"{service.url}/health", timeout=ANSWER_SECONDS).json()
+        assert health["disk"]["free_mb"] < health["disk"]["floor_mb"] == FLOOR_MB
+        read = session.get(f"{base}/documents/{given[0]['id']}", timeout=ANSWER_SECONDS).json()
+        assert read["text"] == given[0]["text"]
+        query = {"query_embedding": given[7]["embedding"], "top_k": 1}
+        found = session.post(f"{base}/query", json=query, timeout=ANSWER_SECONDS).json()
+        assert [each["id"] for each in found["results"]] == [given[7]["id"]]
+        filler.unlink()
+
+        def taken():
+            return session.post(f"{base}/documents", json=late, timeout=ANSWER_SECONDS).status_code == 201
+
+        eventually(taken, seconds=10)
+        assert session.get(base, timeout=ANSWER_SECONDS).json()["count"] == len(given) + 2
+
+
+def test_a_disk_full_to_the_last_byte_loses_nothing_and_heals_when_there_is_room(serve_on_small_disk):
+    service = serve_on_small_disk(disk_floor_mb=0, write_wait_seconds=2)
+    given = documents(200, seed=5)
+    create(service, "fixed", given)
+    create(service, "filled")
+    disk = service.data_dir.parent
+    writers = [Writer(service, "filled", number) for number in range(4)]
+    answered = []
+
+    def read(stopping):
+        number = 0
+        with requests.Session() as session:
+            while not stopping.is_set():
+                number = (number + 1) % len(given)
+                query = {"query_embedding": given[number]["embedding"], "top_k": 1}
+                url = f"{service.url}/collections/fixed/query"
+                found = session.post(url, json=query, timeout=ANSWER_SECONDS)
+                assert [each["id"] for each in found.json()["results"]] == [given[number]["id"]], found.text
+                answered.append(found.status_code)
+
+    def keep_filled(stopping):
+        while not (stopping.is_set() or emptied.is_set()):
+            _fill(disk)
+            emptied.wait(0.2)
+
+    emptied = threading.Event()
+    with running([*(writer.run for writer in writers), read]) as stopping:
+        eventually(
+            lambda: stopping.is_set() or sum(writer.stored for writer in writers) > STORED_WRITES,
+            seconds=60,
+            complaint=service.tail,
+        )
+        with running([keep_filled]):
+            eventually(
+                lambda: stopping.is_set() or sum(len(writer.refused) for writer in writers) > REFUSED_WRITES,
+                seconds=60,
+                complaint=service.tail,
+            )
+            answered_when_full = len(answered)
+            eventually(lambda: stopping.is_set() or len(answered) > answered_when_full + 20, seconds=60)
+            emptied.set()
+        (disk / "filler").unlink()
+        stored = sum(writer.stored for writer in writers)
+        eventually(
+            lambda: stopping.is_set() or sum(writer.stored for writer in writers) > stored + STORED_WRITES,
+            seconds=120,
+            complaint=service.tail,
+        )
+    healed(service, seconds=90)
+    refusals = {refusal.split(": ")[1][:3] for writer in writers for refusal in writer.refused}
+    assert refusals <= {"507", "503"}, refusals
+    assert_nothing_is_lost(service, "filled", writers)

@@ -1,0 +1,46 @@
+"""What `/metrics` tells of the state of things. Apart from `wrapper/metrics.py` because prometheus-client decides when
+it is imported whether there are several processes, and gunicorn's master says so only after it has imported this."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from schemas.records import Collection
+from wrapper.catalog.reports import NOTHING_KNOWN, IndexReport
+from wrapper.catalog.states import ADOPTING, REBUILDING
+
+
+class Gauge(NamedTuple):
+    """A number as it is now; `collection` when there is one for each."""
+
+    name: str
+    meaning: str
+    value: float
+    collection: str | None = None
+
+
+def of_service(*, index_lag: int, engine_ready: bool, free_disk_mb: float) -> Iterator[Gauge]:
+    yield Gauge("rag_index_lag", "Writes that the index has yet to be told of", index_lag)
+    yield Gauge("rag_engine_up", "1 when the engine answers", float(engine_ready))
+    yield Gauge("rag_disk_free_megabytes", "Free disk space under the data directory", free_disk_mb)
+
+
+def of_collections(collections: Sequence[Collection], reports: Mapping[int, IndexReport]) -> Iterator[Gauge]:
+    yield Gauge("rag_collections", "Collections", len(collections))
+    yield Gauge("rag_documents", "Documents in all collections", sum(each.count for each in collections))
+    rebuilding = sum(each.index_state == REBUILDING for each in collections)
+    yield Gauge("rag_collections_rebuilding", "Collections whose index is being rebuilt", rebuilding)
+    adopting = sum(each.index_state == ADOPTING for each in collections)
+    yield Gauge("rag_collections_adopting", "Collections that are being taken in from the engine", adopting)
+    for each in collections:
+        report = reports.get(each.key, NOTHING_KNOWN)
+        rebuilt = report.documents_rebuilt if report.rebuild_reason is not None else None
+        for name, meaning, value in (
+            ("rag_index_recall_at_10", "Share of the ten nearest that the index finds", report.recall_at_10),
+            ("rag_index_bytes", "Size of the index's files", report.index_bytes),
+            ("rag_index_rebuilds", "Times the index was made anew", report.rebuilds),
+            ("rag_index_rebuilt_documents", "Documents that the rebuild under way has done", rebuilt),
+        ):
+            if value is not None:
+                yield Gauge(name, meaning, value, each.name)
