@@ -29,6 +29,7 @@ from wrapper.engine_collections import is_in_transit, spared_name
 
 log = structlog.get_logger(__name__)
 
+LOOK_EVERY_SECONDS = 60.0
 IDS_PER_PAGE = 1_000
 DOCUMENTS_AT_FIRST, MOST_DOCUMENTS = 50, 500
 BLOCK_BYTES = 8 * 1024 * 1024
@@ -79,15 +80,15 @@ class Adoptions:
         self._engine = engine
         self._may_store = may_store
         self._clock = clock
-        self._has_to_look = False
+        self._look_again_at = float("-inf")
         self._strangers: deque[EngineCollection] = deque()
         self._runs: dict[int, _Run] = {}
         # By the engine's id of the collection: until when it is left alone, and how long the pause was.
         self._rests: dict[str, tuple[float, float]] = {}
 
     def look(self) -> None:
-        """There may be new ones in the engine."""
-        self._has_to_look = True
+        """There may be new ones in the engine: look at the next step, not in a while."""
+        self._look_again_at = float("-inf")
 
     def go_on(self) -> None:
         """Take up what another process, or an earlier life of this one, has begun."""
@@ -101,14 +102,14 @@ class Adoptions:
         }
 
     def has_work(self) -> bool:
-        return bool(self._has_to_look or self._strangers or self._next())
+        return bool(self._strangers or self._next())
 
     def step(self) -> Adopted | None:
         """A small step; what it came to when it was the last of an adoption. A collection that cannot be read rests,
         and the others go on. Raises UnavailableError when the engine does not list its collections."""
-        if self._has_to_look:
+        if self._clock() >= self._look_again_at:
             self._strangers = deque(self._unknown())
-            self._has_to_look = False
+            self._look_again_at = self._clock() + LOOK_EVERY_SECONDS
         elif self._strangers:
             stranger = self._strangers.popleft()
             try:

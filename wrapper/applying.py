@@ -63,7 +63,7 @@ class Applier:
         self._rebuilds = Rebuilds(catalog, engine, self._collections, clock=clock)
         self._adoptions = Adoptions(catalog, engine, may_store=may_store, clock=clock)
         doctor = Doctor(catalog, engine, index_bytes)
-        self._checkups = Checkups(catalog, engine, doctor, self._rebuilds, clock=clock, each_round=self._adoptions.look)
+        self._checkups = Checkups(catalog, engine, doctor, self._rebuilds, clock=clock)
         self._failures: dict[int, int] = {}
         # Entries up to these may have been applied before: their documents may be in the engine already.
         self._found_up_to = 0
@@ -150,6 +150,7 @@ class Applier:
 
     def _trust_nothing(self) -> None:
         self._checkups.trust_nothing()
+        self._adoptions.look()
         self._trusted_incarnation = None
         self._rests_until = float("-inf")
 

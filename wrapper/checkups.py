@@ -40,7 +40,6 @@ class Checkups:
         rebuilds: Rebuilds,
         *,
         clock: Callable[[], float],
-        each_round: Callable[[], object],
         now: Callable[[], float] = time.time,
     ) -> None:
         self._catalog = catalog
@@ -48,7 +47,6 @@ class Checkups:
         self._doctor = doctor
         self._rebuilds = rebuilds
         self._clock = clock
-        self._each_round = each_round
         self._now = now
         self._queue: deque[int] = deque()
         self._next_round_at = float("-inf")
@@ -79,7 +77,6 @@ class Checkups:
                 keys = [each.key for each in all_collections(transaction)]
             # What may end the engine comes last: until then the others can be asked.
             self._queue = deque(sorted(keys, key=self._rebuilds.runs_unanswered))
-            self._each_round()
         if self._measuring is not None:
             self._measure(self._measuring)
         elif self._queue:

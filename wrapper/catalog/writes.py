@@ -92,7 +92,7 @@ def empty_collection(transaction: Transaction, name: str) -> WriteOutcome:
 
 def ask_doctor(transaction: Transaction, name: str, kind: str) -> int:
     """An outbox entry, `outbox.CHECK` or `outbox.REBUILD`, for the index of a collection."""
-    return outbox.append(transaction, find_collection(transaction, name).key, kind, {"name": name})
+    return outbox.append(transaction, _writable(transaction, name).key, kind, {"name": name})
 
 
 def add_documents(
