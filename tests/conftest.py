@@ -14,6 +14,7 @@ from interfaces.scratch_service import processes_in
 from schemas.settings import WrapperSettings
 from tests.support.contract import CheckedClient
 from tests.support.live import ORIGIN, START_SECONDS, STOP_SECONDS, chroma_client, eventually, live_service
+from tests.support.postgres import postgres_server
 from wrapper import create_app
 
 
@@ -114,3 +115,10 @@ def unchanged(client):
         assert client.get(f"/collections/{name}").json == before
 
     return watch
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    """A PostgreSQL server for all tests of this process; those that stop it have one of their own."""
+    with postgres_server() as server:
+        yield server
