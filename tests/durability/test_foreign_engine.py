@@ -1,57 +1,9 @@
 """`RAG_CHROMA_URL`: the index is in a Chroma server that somebody else runs, stops and starts."""
 
-import os
 import signal
-import subprocess
-import sys
-from pathlib import Path
-
-import pytest
-import requests
 
 from tests.durability.workload import BruteForce, Writer, create, documents, healed, running
-from tests.support.live import eventually, free_port
-
-
-class ChromaServer:
-    """A stock `chroma run` on a directory and a port of its own, which may be stopped and started again."""
-
-    def __init__(self, directory):
-        self._directory, self._port = directory, free_port()
-        self._process = None
-
-    @property
-    def url(self):
-        return f"http://127.0.0.1:{self._port}"
-
-    def start(self):
-        program = str(Path(sys.executable).with_name("chroma"))
-        environ = {**os.environ, "ANONYMIZED_TELEMETRY": "False"}
-        self._process = subprocess.Popen(
-            [program, "run", "--path", str(self._directory), "--port", str(self._port)],
-            env=environ,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        eventually(self._answers, seconds=60)
-
-    def stop(self, number):
-        self._process.send_signal(number)
-        self._process.wait(30)
-
-    def _answers(self):
-        try:
-            return requests.get(f"{self.url}/api/v2/heartbeat", timeout=1).status_code == 200
-        except requests.RequestException:
-            return False
-
-
-@pytest.fixture
-def chroma_server(tmp_path):
-    server = ChromaServer(tmp_path / "elsewhere")
-    server.start()
-    yield server
-    server.stop(signal.SIGKILL)
+from tests.support.live import eventually
 
 
 def _query(session, service, vector):

@@ -96,7 +96,7 @@ def _most_selective(transaction: Transaction, collection_key: int, parts: list[W
     for part in parts:
         matching = best[1] if part is best[0] else positions(transaction, collection_key, part)
         matches = int(
-            transaction.value(f"SELECT count(*) FROM ({matching.text} LIMIT ?) some", (*matching.parameters, fewest))
+            transaction.value(f"SELECT count(*) FROM ({matching.text} LIMIT ?) few", (*matching.parameters, fewest))
         )
         if matches < fewest:
             best, fewest = (part, matching), matches

@@ -151,7 +151,8 @@ def _facet(transaction: Transaction, collection: Collection, among: Sql, field: 
     rows = transaction.rows(
         f"WITH counted AS MATERIALIZED ({counted}), merged AS MATERIALIZED ({merged}) "
         "SELECT value, documents, (SELECT count(*) FROM merged), "
-        "(SELECT value FROM merged ORDER BY value LIMIT 1), (SELECT value FROM merged ORDER BY value DESC LIMIT 1) "
+        "(SELECT value FROM merged ORDER BY value LIMIT 1) AS lowest, "
+        "(SELECT value FROM merged ORDER BY value DESC LIMIT 1) AS highest "
         "FROM merged ORDER BY documents DESC, value LIMIT ?",
         (*among.parameters, path, *_SCALAR_AND_ELEMENT_BOUNDS, *_AS_SCALAR_KINDS, limit),
     )

@@ -1,0 +1,45 @@
+"""A stock Chroma server of our own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import requests
+
+from tests.support.live import eventually, free_port
+
+
+class ChromaServer:
+    """A stock `chroma run` on a directory and a port of its own, which may be stopped and started again."""
+
+    def __init__(self, directory):
+        self._directory, self._port = directory, free_port()
+        self._process = None
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self._port}"
+
+    def start(self):
+        program = str(Path(sys.executable).with_name("chroma"))
+        environ = {**os.environ, "ANONYMIZED_TELEMETRY": "False"}
+        self._process = subprocess.Popen(
+            [program, "run", "--path", str(self._directory), "--port", str(self._port)],
+            env=environ,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        eventually(self._answers, seconds=60)
+
+    def stop(self, number):
+        self._process.send_signal(number)
+        self._process.wait(30)
+
+    def _answers(self):
+        try:
+            return requests.get(f"{self.url}/api/v2/heartbeat", timeout=1).status_code == 200
+        except requests.RequestException:
+            return False
