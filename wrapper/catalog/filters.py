@@ -19,6 +19,9 @@ MAX_DRIVERS = 32
 MAX_UNITED = 200
 """SQLite unites at most 500 selections at a time."""
 
+MAX_JOINED = 32
+"""PostgreSQL makes a join of each part of a conjunction outside a CASE, and plans hundreds of them for a minute."""
+
 _SQL_OPERATORS = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
 
 Leaf = Equals | Ordered | In | Contains | Exists
@@ -31,7 +34,10 @@ def predicate(transaction: Transaction, where: Where, position: str) -> Sql:
             excluded = [part.part for part in parts if isinstance(part, Not)]
             required: list[Where] = [part for part in parts if not isinstance(part, Not)]
             required += [Not(part) for part in _merged(excluded)]
-            return _joined(" AND ", [predicate(transaction, part, position) for part in required], empty="TRUE")
+            joined = _joined(" AND ", [predicate(transaction, part, position) for part in required], empty="TRUE")
+            if _leaves(where) <= MAX_JOINED:
+                return joined
+            return Sql(f"CASE WHEN {joined.text} THEN TRUE ELSE FALSE END", joined.parameters)
         case Or(parts):
             return _joined(" OR ", [predicate(transaction, part, position) for part in _merged(parts)], empty="FALSE")
         case Not(part):
@@ -103,6 +109,16 @@ def _most_selective(transaction: Transaction, collection_key: int, parts: list[W
         if fewest == 0:
             break
     return best
+
+
+def _leaves(where: Where) -> int:
+    match where:
+        case And(parts) | Or(parts):
+            return sum(_leaves(part) for part in parts)
+        case Not(part):
+            return _leaves(part)
+        case _:
+            return 1
 
 
 def _positive(where: Where) -> bool:

@@ -18,6 +18,7 @@ from psycopg.pq import TransactionStatus
 
 from wrapper.catalog import postgres_words
 from wrapper.catalog.dialect import FieldRow, TextIndex
+from wrapper.catalog.postgres_text import escape
 from wrapper.catalog.tables import ID_CHARACTERS
 from wrapper.catalog.transaction import Row, Sql, Transaction
 
@@ -38,11 +39,11 @@ class PostgresDialect:
         return Sql(f"{column} = ANY(?::{kind}[])", (list(values),))
 
     def with_ids(self, ids: Sequence[str]) -> Sql:
-        heads = [text[:ID_CHARACTERS] for text in ids]
-        found = Sql(f"left(d.id, {ID_CHARACTERS}) = ANY(?::text[])", (heads,))
-        if all(len(text) < ID_CHARACTERS for text in ids):
-            return found
-        return Sql(f"{found.text} AND d.id = ANY(?::text[])", (heads, list(ids)))
+        given = list(ids)
+        if all(len(escape(text)) < ID_CHARACTERS for text in given):
+            return Sql(f"left(d.id, {ID_CHARACTERS}) = ANY(?::text[])", (given,))
+        heads = f"ARRAY(SELECT left(given.id, {ID_CHARACTERS}) FROM unnest(?::text[]) AS given (id))"
+        return Sql(f"left(d.id, {ID_CHARACTERS}) = ANY({heads}) AND d.id = ANY(?::text[])", (given, given))
 
     def compared(self, alias: str, operator: str, value: bytes) -> Sql:
         if len(value) < self._value_bytes:

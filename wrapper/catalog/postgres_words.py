@@ -72,7 +72,7 @@ def remove(transaction: Transaction, collection_key: int, rows: list[WordRow]) -
 def search(collection_key: int, query: str) -> Sql | None:
     """Scored by the sum of each term's `ts_rank` (which grows ever more slowly with its occurrences, and is divided by
     the logarithm of the text's length) times its inverse document frequency, as BM25 has it."""
-    terms = [" ".join(words) for term in query_terms(query) if (words := folded_words(term))]
+    terms = [" ".join(map(bounded, words)) for term in query_terms(query) if (words := folded_words(term))]
     if not terms:
         return None
     return Sql(_SEARCH, (terms, f"'{_mark(collection_key)}'", collection_key, collection_key))
