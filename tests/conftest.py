@@ -10,33 +10,16 @@ from contextlib import contextmanager
 
 import pytest
 
-from interfaces.scratch_service import processes_in
-from schemas.settings import WrapperSettings
-from tests.support.contract import CheckedClient
-from tests.support.live import ORIGIN, START_SECONDS, STOP_SECONDS, chroma_client, eventually, live_service
+from tests.support.apps import running_app
+from tests.support.live import chroma_client, live_service
 from tests.support.postgres import postgres_server
-from wrapper import create_app
 
 
 @pytest.fixture(scope="session")
 def app(tmp_path_factory):
     """The storage proxy in this process, its engine a child on a scratch directory."""
-    settings = WrapperSettings(
-        data_dir=tmp_path_factory.mktemp("app"),
-        disk_floor_mb=1,
-        cors_origins=(ORIGIN,),
-        log_level="warning",
-        log_format="json",
-    )
-    app = create_app(settings)
-    app.test_client_class = CheckedClient
-    service = app.extensions["rag.service"]
-    try:
-        eventually(lambda: service.health()[0]["status"] == "healthy", seconds=START_SECONDS)
+    with running_app(tmp_path_factory.mktemp("app")) as app:
         yield app
-    finally:
-        service.close()
-    eventually(lambda: not processes_in(settings.data_dir), seconds=STOP_SECONDS)
 
 
 @pytest.fixture
