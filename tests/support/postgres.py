@@ -21,6 +21,9 @@ import pytest
 
 from tests.support.live import free_port
 
+ADMINISTRATOR = "administrator"
+ROLE = "rag"
+"""Owns its catalogues and may do nothing else."""
 PASSWORD = "not-to-be-seen"
 MISSING = "PostgreSQL is not installed here: install Debian's `postgresql`, or put initdb and pg_ctl on the PATH"
 
@@ -51,7 +54,9 @@ class PostgresServer:
         secret = directory / "password"
         secret.write_text(PASSWORD)
         secret.chmod(0o644)
-        self._run("initdb", "-U", "rag", "-A", "scram-sha-256", f"--pwfile={secret}", "-E", "UTF8", "--locale=C", "-N")
+        self._run(
+            "initdb", "-U", ADMINISTRATOR, "-A", "scram-sha-256", f"--pwfile={secret}", "-E", "UTF8", "--locale=C", "-N"
+        )
 
     def start(self) -> None:
         options = f"-p {self._port} -c listen_addresses=127.0.0.1 -c unix_socket_directories='' -c max_connections=300"
@@ -62,7 +67,7 @@ class PostgresServer:
         self._run("pg_ctl", "-w", "-m", mode, "stop")
 
     def url(self, schema: str) -> str:
-        address = f"postgresql+psycopg://rag:{PASSWORD}@127.0.0.1:{self._port}/postgres"
+        address = f"postgresql+psycopg://{ROLE}:{PASSWORD}@127.0.0.1:{self._port}/postgres"
         return f"{address}?options=-csearch_path%3D{schema}"
 
     @contextmanager
@@ -70,7 +75,9 @@ class PostgresServer:
         """The URL of an empty catalogue, which is dropped at the end of the block."""
         schema = f"test_{uuid.uuid4().hex}"
         with self._connection() as connection:
-            connection.execute(f"CREATE SCHEMA {schema}")
+            if not connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (ROLE,)).fetchone():
+                connection.execute(f"CREATE ROLE {ROLE} LOGIN PASSWORD '{PASSWORD}'")
+            connection.execute(f"CREATE SCHEMA {schema} AUTHORIZATION {ROLE}")
         yield self.url(schema)
         with self._connection() as connection:
             connection.execute(f"DROP SCHEMA {schema} CASCADE")
@@ -78,7 +85,7 @@ class PostgresServer:
     def _connection(self) -> Any:
         import psycopg
 
-        url = self.url("public").replace("+psycopg", "")
+        url = f"postgresql://{ADMINISTRATOR}:{PASSWORD}@127.0.0.1:{self._port}/postgres"
         return closing(psycopg.connect(url, autocommit=True, options="-c client_min_messages=warning"))
 
     def _run(self, program: str, *arguments: str) -> None:
