@@ -40,12 +40,14 @@ CONNECTION = {
     "keepalives_count": 3,
     "tcp_user_timeout": 30_000,
 }
+# The database must notice soon that a client's machine is gone: its locks are free only then.
 # Statements are put together anew for each filter: a plan for any parameters is often a bad one, compiling pays only
 # for what runs for seconds, and joins are written in the order they are meant in (looking for a better one among the
 # hundreds of a wide filter takes longer than all the rest).
 SESSION = (
     "SET lock_timeout = {lock}; SET statement_timeout = {statement}; "
-    "SET plan_cache_mode = force_custom_plan; SET jit = off; SET join_collapse_limit = 1"
+    "SET plan_cache_mode = force_custom_plan; SET jit = off; SET join_collapse_limit = 1; "
+    "SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3"
 )
 LOCK = "SELECT pg_advisory_xact_lock(hashtext('rag catalogue'), hashtext(current_schema()))"
 CHANNEL = "rag_catalogue"
