@@ -6,7 +6,7 @@ A wrong value stops the start with a sentence that names the variable; all wrong
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from schemas.errors import ConfigurationError
 LOG_LEVELS = ("debug", "info", "warning", "error")
 LOG_FORMATS = ("auto", "json", "console")
 SQLITE = "sqlite:///"
+POSTGRESQL = ("postgresql+psycopg://", "postgresql://")
 # Read by the `load` command, which is a client of the service.
 LOAD_VARIABLES = (
     "RAG_EMBEDDING_PROVIDER",
@@ -37,7 +38,7 @@ class WrapperSettings:
     data_dir: Path = Path("data")
     workers: int = 2
     threads: int = 16
-    catalog_url: str = ""  # empty: a SQLite file in the data directory
+    catalog_url: str = field(default="", repr=False)  # empty: a SQLite file in the data directory
     chroma_url: str = ""  # empty: an engine of our own, as a child process
     max_body_mb: int = 100
     disk_floor_mb: int = 200
@@ -80,7 +81,7 @@ def read_wrapper_settings() -> WrapperSettings:
     settings = WrapperSettings(**values)
     for variable, url, schemes in (
         ("RAG_CHROMA_URL", settings.chroma_url, ("http://", "https://")),
-        ("RAG_CATALOG_URL", settings.catalog_url, (SQLITE,)),
+        ("RAG_CATALOG_URL", settings.catalog_url, (SQLITE, *POSTGRESQL)),
     ):
         if url and not url.startswith(schemes):
             raise ConfigurationError(f"Wrong settings: {variable} must start with {' or '.join(schemes)}")
@@ -98,7 +99,7 @@ def apply_config_file(path: Path) -> None:
         raise ConfigurationError(f"Cannot read the configuration file {path}: {error}") from None
     if not isinstance(content, dict):
         raise ConfigurationError(f"The configuration file {path} must map names to values")
-    known = {f"RAG_{field.name.upper()}" for field in fields(WrapperSettings)}.union(LOAD_VARIABLES)
+    known = {f"RAG_{each.name.upper()}" for each in fields(WrapperSettings)}.union(LOAD_VARIABLES)
     for name, value in content.items():
         variable = str(name).upper()
         variable = variable if variable.startswith("RAG_") else f"RAG_{variable}"

@@ -10,32 +10,16 @@ from contextlib import contextmanager
 
 import pytest
 
-from interfaces.scratch_service import processes_in
-from schemas.settings import WrapperSettings
-from tests.support.contract import CheckedClient
-from tests.support.live import ORIGIN, START_SECONDS, STOP_SECONDS, chroma_client, eventually, live_service
-from wrapper import create_app
+from tests.support.apps import running_app
+from tests.support.live import chroma_client, live_service
+from tests.support.postgres import postgres_server
 
 
 @pytest.fixture(scope="session")
 def app(tmp_path_factory):
     """The storage proxy in this process, its engine a child on a scratch directory."""
-    settings = WrapperSettings(
-        data_dir=tmp_path_factory.mktemp("app"),
-        disk_floor_mb=1,
-        cors_origins=(ORIGIN,),
-        log_level="warning",
-        log_format="json",
-    )
-    app = create_app(settings)
-    app.test_client_class = CheckedClient
-    service = app.extensions["rag.service"]
-    try:
-        eventually(lambda: service.health()[0]["status"] == "healthy", seconds=START_SECONDS)
+    with running_app(tmp_path_factory.mktemp("app")) as app:
         yield app
-    finally:
-        service.close()
-    eventually(lambda: not processes_in(settings.data_dir), seconds=STOP_SECONDS)
 
 
 @pytest.fixture
@@ -114,3 +98,10 @@ def unchanged(client):
         assert client.get(f"/collections/{name}").json == before
 
     return watch
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    """A PostgreSQL server for all tests of this process; those that stop it have one of their own."""
+    with postgres_server() as server:
+        yield server

@@ -1,7 +1,7 @@
 """From the outbox to the engine: in order per collection, small writes merged, callers released when applied.
 
-One process of the service drains (it holds a lock that the kernel frees when it dies), the others watch the
-catalogue for the entries that their callers wait for. Applying an entry means reading the current state of what
+One process drains (it holds a lock that is free when it dies), the others watch the catalogue for the entries that
+their callers wait for. Applying an entry means reading the current state of what
 it names and making the engine equal to it, so a repeat after a crash does no harm.
 """
 
@@ -16,8 +16,9 @@ import structlog
 
 from schemas.errors import RagError, UnavailableError
 from wrapper.applying import Applier
-from wrapper.catalog import outbox
+from wrapper.catalog import outbox, states
 from wrapper.catalog.catalog import Catalog
+from wrapper.catalog.transaction import Transaction
 from wrapper.leadership import Leadership
 
 log = structlog.get_logger(__name__)
@@ -47,6 +48,7 @@ class Indexer:
         self._waiting: dict[int, list[threading.Event]] = {}
         self._guard = threading.Lock()
         self._backoff: dict[int, tuple[float, float]] = {}
+        self._doubtful: set[int] = set()
         self._last_change = clock()
         self._thread = threading.Thread(target=self._run, name="indexer", daemon=True)
 
@@ -96,6 +98,7 @@ class Indexer:
             seen = -1
             while not self._stopping.is_set():
                 try:
+                    self._settle_doubts()
                     if not self._leadership.held and self._leadership.acquire():
                         self._applier.take_over()
                         seen = -1
@@ -110,11 +113,17 @@ class Indexer:
                                 pass
                             # Some began to wait after their entry was gone, a repeat of a write for one.
                             self._release_applied()
+                        under_rebuild = self._applier.busy_collections()
                         self._applier.maintain()
+                        if under_rebuild:
+                            self._still_leads_after_writing(under_rebuild)
                     elif changed != seen or self._wake.is_set():
                         self._wake.clear()
                         seen = changed
                         self._release_applied()
+                except UnavailableError as error:
+                    log.warning("indexer: going on later", reason=error.message)
+                    self._stopping.wait(FIRST_BACKOFF_SECONDS)
                 except Exception:
                     log.exception("indexer: unexpected failure, going on")
                     self._stopping.wait(LONGEST_BACKOFF_SECONDS)
@@ -146,6 +155,8 @@ class Indexer:
         try:
             self._applier.apply(together)
         except RagError as error:
+            if not self._still_leads_after_writing([key]):
+                return False
             _, last = self._backoff.get(key, (0.0, FIRST_BACKOFF_SECONDS / 2))
             pause = min(last * 2, LONGEST_BACKOFF_SECONDS)
             self._backoff[key] = (self._clock() + pause, pause)
@@ -155,9 +166,32 @@ class Indexer:
             if not isinstance(error, UnavailableError):
                 log.error("index write refused", collection_key=key, reason=error.message, details=error.details)
             return True
+        if not self._still_leads_after_writing([key]):
+            return False
         self._backoff.pop(key, None)
         self._finish([entry.id for entry in together])
         return True
+
+    def _still_leads_after_writing(self, collection_keys: list[int]) -> bool:
+        """False when the lead was lost before the engine had it all: another leader may have written there meanwhile,
+        something newer. The entries stay for whoever leads, and the indexes are rebuilt."""
+        if self._leadership.confirm():
+            return True
+        self._doubtful.update(collection_keys)
+        return False
+
+    def _settle_doubts(self) -> None:
+        if not self._doubtful:
+            return
+        doubtful = sorted(self._doubtful)
+        log.warning("the lead was lost while these indexes were written: they are rebuilt", collection_keys=doubtful)
+
+        def distrust(transaction: Transaction) -> None:
+            for key in doubtful:
+                states.set_index_state(transaction, key, states.REBUILDING)
+
+        self._catalog.commit(distrust)
+        self._doubtful.difference_update(doubtful)
 
     def _finish(self, entries: list[int]) -> None:
         # Callers in this process are released before the entries are gone: losing the removal only repeats work.

@@ -15,6 +15,9 @@ class Leadership(Protocol):
     def acquire(self) -> bool:
         """Try to become the leader, without waiting; True when this process is."""
 
+    def confirm(self) -> bool:
+        """Whether this process has led without a break until now; after False it does not lead."""
+
     def release(self) -> None: ...
 
 
@@ -40,6 +43,9 @@ class FileLeadership:
             return False
         self._descriptor = descriptor
         return True
+
+    def confirm(self) -> bool:
+        return self.held
 
     def release(self) -> None:
         if self._descriptor is not None:

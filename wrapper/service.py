@@ -19,7 +19,7 @@ from wrapper.applying import Applier
 from wrapper.catalog import adoptions, outbox, reports
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.rows import all_collections
-from wrapper.catalog.sqlite import SQLiteDatabase
+from wrapper.catalogs import catalog_access
 from wrapper.engine.client import EngineClient
 from wrapper.engine.index import EngineIndex
 from wrapper.engine.index_files import IndexFiles
@@ -28,7 +28,6 @@ from wrapper.engine.ownership import DataDirectoryLock, acquire
 from wrapper.engine.state import EngineStateReader, request_restart
 from wrapper.gauges import Gauge
 from wrapper.indexer import Indexer
-from wrapper.leadership import FileLeadership
 from wrapper.planner import Planner
 from wrapper.store import Store
 
@@ -75,12 +74,14 @@ class Host:
 
 
 def open_host(settings: WrapperSettings) -> Host:
-    """Own the data directory and start the engine. Raises ConfigurationError when another service owns it."""
+    """Own the data directory and start the engine. Raises ConfigurationError when another service owns it, or a running
+    one feeds another engine from the same catalogue."""
     lock = acquire(
         settings.data_dir,
         description={"command": "rag-wrapper", "address": f"http://{settings.host}:{settings.port}"},
     )
     try:
+        catalog_access(settings).check()
         keeper = None if settings.chroma_url else start_keeper(settings.data_dir)
     except BaseException:
         lock.release()
@@ -128,7 +129,7 @@ class Service:
             "version": release(),
             "collections_count": None,
             "engine": self._engine_health(),
-            "catalog": {"status": "healthy"},
+            "catalog": {"status": "healthy", "kind": self._catalog.kind},
             "disk": {
                 "free_mb": round(free_disk_mb(self.settings.data_dir), 1),
                 "floor_mb": self.settings.disk_floor_mb,
@@ -146,7 +147,7 @@ class Service:
                 adopted = adoptions.report(transaction)
         except RagError as error:
             report["status"] = "unhealthy"
-            report["catalog"] = {"status": "unhealthy", "message": error.message}
+            report["catalog"] |= {"status": "unhealthy", "message": error.message}
             return report, False
         adopting = [each for each in adopted if not each.is_complete]
         if adopting:
@@ -187,8 +188,8 @@ class Service:
 def open_service(settings: WrapperSettings) -> Service:
     """Open the catalogue and start this process's threads; own the directory and the engine unless a parent does."""
     host = None if os.environ.get(HOSTED) == str(os.getppid()) else open_host(settings)
-    database = SQLiteDatabase(catalog_path(settings))
-    catalog = Catalog(database)
+    access = catalog_access(settings)
+    catalog = Catalog(access.database)
     catalog.open()
     state = EngineStateReader(settings.data_dir)
     engine = EngineClient((lambda: settings.chroma_url) if settings.chroma_url else state.url)
@@ -214,7 +215,7 @@ def open_service(settings: WrapperSettings) -> Service:
     indexer = Indexer(
         catalog,
         applier,
-        FileLeadership(settings.data_dir / "indexer.lock"),
+        access.leadership(),
         clock=time.monotonic,
     )
     store = Store(
@@ -228,12 +229,6 @@ def open_service(settings: WrapperSettings) -> Service:
     )
     indexer.start()
     return Service(settings, host, catalog, store, indexer, engine, state, guard)
-
-
-def catalog_path(settings: WrapperSettings) -> Path:
-    if settings.catalog_url:
-        return Path(settings.catalog_url.removeprefix("sqlite:///"))
-    return settings.data_dir / "catalog.sqlite"
 
 
 def release() -> str:

@@ -1,10 +1,12 @@
 """Services of this folder's own: what is done to them would disturb others."""
 
 import os
+import signal
 from contextlib import ExitStack
 
 import pytest
 
+from tests.support.chroma import ChromaServer
 from tests.support.live import start_service
 
 
@@ -25,3 +27,12 @@ def serve(tmp_path):
 def load_seconds():
     """How long the tests under load run: a minute when RAG_TEST_LONG is set."""
     return 60.0 if os.environ.get("RAG_TEST_LONG") else 10.0
+
+
+@pytest.fixture
+def chroma_server(tmp_path):
+    """A stock Chroma server, on the test's directory `elsewhere`."""
+    server = ChromaServer(tmp_path / "elsewhere")
+    server.start()
+    yield server
+    server.stop(signal.SIGKILL)

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import requests
 
-from tests.durability.chroma_server import ChromaServer
 from tests.durability.foreign_collections import DOCUMENTS, document, vectors
 from tests.durability.old_chroma import OLD, NotInstalledError, install, write_directory
 from tests.durability.workload import all_documents, create, documents
+from tests.support.chroma import ChromaServer
 from tests.support.live import chroma_client, eventually, spawn_service
 from wrapper.distances import exact_distances
 

@@ -2,19 +2,8 @@
 
 import signal
 
-import pytest
-
-from tests.durability.chroma_server import ChromaServer
 from tests.durability.workload import BruteForce, Writer, create, documents, healed, running
 from tests.support.live import eventually
-
-
-@pytest.fixture
-def chroma_server(tmp_path):
-    server = ChromaServer(tmp_path / "elsewhere")
-    server.start()
-    yield server
-    server.stop(signal.SIGKILL)
 
 
 def _query(session, service, vector):

@@ -6,7 +6,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -276,8 +276,9 @@ def _is_well(service):
     return report["status"] == "healthy" and report["index_lag"] == 0
 
 
-def assert_nothing_is_lost(service, collection, writers, *, queries=60):
-    """Everything acknowledged is found by filter and first by its own vector; the engine equals the catalogue."""
+def assert_nothing_is_lost(service, collection, writers, *, queries=60, engine=None):
+    """Everything acknowledged is found by filter and first by its own vector; the engine (that of the service, or that
+    to which the Chroma client `engine` is connected) equals the catalogue."""
     kept = {document_id: document for writer in writers for document_id, document in writer.kept.items()}
     gone = set().union(*(writer.gone for writer in writers))
     unanswered = set().union(*(writer.unanswered for writer in writers))
@@ -299,7 +300,7 @@ def assert_nothing_is_lost(service, collection, writers, *, queries=60):
             query = {"query_embedding": kept[document_id]["embedding"], "top_k": 1}
             found = session.post(f"{base}/query", json=query, timeout=60)
             assert [each["id"] for each in found.json()["results"]] == [document_id], found.text
-    assert_engine_equals_catalogue(service, collection)
+    assert_engine_equals_catalogue(service, collection, engine)
 
 
 def all_documents(base):
@@ -317,10 +318,10 @@ def all_documents(base):
                 return
 
 
-def assert_engine_equals_catalogue(service, collection):
+def assert_engine_equals_catalogue(service, collection, engine=None):
     """Chroma's own client reads exactly the documents that the service answers."""
     stored = {each["id"]: each for each in all_documents(f"{service.url}/collections/{collection}")}
-    with chroma_client(service.data_dir) as engine:
+    with nullcontext(engine) if engine is not None else chroma_client(service.data_dir) as engine:
         held = engine.get_collection(collection, embedding_function=None).get(
             include=["documents", "metadatas", "embeddings"]
         )

@@ -34,6 +34,15 @@ def open_catalog(path: Path) -> Catalog:
     return catalog
 
 
+def open_postgres_catalog(url: str) -> Catalog:
+    """Values are kept in two parts from their fourth byte on, so that the examples have many such."""
+    from wrapper.catalog.postgres import PostgresDatabase
+
+    catalog = Catalog(PostgresDatabase(f"{url}%20-csynchronous_commit%3Doff", value_bytes=3))
+    catalog.open()
+    return catalog
+
+
 class CatalogCollections:
     """Makes collections, each with a name of its own."""
 

@@ -8,17 +8,23 @@ import pytest
 
 pytest.register_assert_rewrite("tests.properties.consistency")
 
-from tests.properties.catalogs import CatalogCollections, open_catalog  # noqa: E402
+from tests.properties.catalogs import CatalogCollections, open_catalog, open_postgres_catalog  # noqa: E402
 from tests.properties.profiles import load_profile  # noqa: E402
 
 load_profile()
 
 
-@pytest.fixture(scope="module")
-def catalog(tmp_path_factory):
-    catalog = open_catalog(tmp_path_factory.mktemp("catalog") / "catalog.sqlite")
-    yield catalog
-    catalog.close()
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def catalog(request, tmp_path_factory):
+    if request.param == "sqlite":
+        catalog = open_catalog(tmp_path_factory.mktemp("catalog") / "catalog.sqlite")
+        yield catalog
+        catalog.close()
+        return
+    with request.getfixturevalue("postgres").catalogue() as url:
+        catalog = open_postgres_catalog(url)
+        yield catalog
+        catalog.close()
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ from wrapper.leadership import FileLeadership
 from wrapper.planner import Planner
 from wrapper.store import Store
 
-STATEMENTS = ("run", "run_many", "row", "rows", "value")
+STATEMENTS = ("run", "run_many", "insert", "row", "rows", "value")
 KILLED = 9
 PATIENCE = 200
 

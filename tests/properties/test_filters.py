@@ -43,7 +43,7 @@ def test_every_statement_selects_what_the_model_selects(catalog, stored, found, 
             assert set(reads.by_ids(transaction, collection, ids, where=tree)) == set(expected)
             for listing in (
                 filters.positions(transaction, collection.key, tree),
-                filters.in_order(collection.key, tree),
+                filters.in_order(transaction, collection.key, tree),
             ):
                 positions = [row[0] for row in transaction.rows(listing.text, listing.parameters)]
                 assert len(positions) == len(set(positions))

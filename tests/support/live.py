@@ -158,7 +158,13 @@ def live_service(directory: Path, **settings: object) -> Iterator[LiveService]:
 @contextmanager
 def chroma_client(data_dir: Path) -> Iterator[chromadb.api.ClientAPI]:
     """Chroma's own client, connected to the engine of a data directory as any other program might be."""
-    host, _, port = read_state(data_dir).url.removeprefix("http://").partition(":")
+    with chroma_client_at(read_state(data_dir).url) as client:
+        yield client
+
+
+@contextmanager
+def chroma_client_at(url: str) -> Iterator[chromadb.api.ClientAPI]:
+    host, _, port = url.removeprefix("http://").partition(":")
     with chromadb.HttpClient(host=host, port=int(port), settings=Settings(anonymized_telemetry=False)) as client:
         try:
             yield client

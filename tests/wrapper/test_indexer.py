@@ -46,8 +46,8 @@ class Calls:
         self.arrived.set()
         assert self.gate.wait(SECONDS)
 
-    def engine(self):
-        return _Recorded(FakeEngine(), self)
+    def engine(self, fake=None):
+        return _Recorded(fake or FakeEngine(), self)
 
 
 class _Recorded(Interposed):
@@ -82,16 +82,16 @@ class World:
         self._stack.callback(catalog.close)
         return catalog
 
-    def worker(self, catalog=None):
+    def worker(self, catalog=None, *, leadership=None, engine=None):
         catalog = catalog or self.catalog
         applier = Applier(
             catalog,
-            self.engine,
+            engine or self.engine,
             incarnation=lambda: 1 if self.up else None,
             restart_engine=lambda: None,
             clock=self.clock,
         )
-        leadership = FileLeadership(self.directory / "indexer.lock")
+        leadership = leadership or FileLeadership(self.directory / "indexer.lock")
         indexer = Indexer(catalog, applier, leadership, clock=self.clock)
         indexer.start()
         self._stack.callback(self._stop, indexer)
@@ -106,8 +106,9 @@ class World:
             1
         ].outbox_id
 
-    def add(self, name, *ids, catalog=None):
-        batch = DocumentBatch(list(ids), list(ids), [{} for _ in ids], np.ones((len(ids), 2), dtype="<f4"))
+    def add(self, name, *ids, catalog=None, text=None):
+        texts = [text or each for each in ids]
+        batch = DocumentBatch(list(ids), texts, [{} for _ in ids], np.ones((len(ids), 2), dtype="<f4"))
         return (
             (catalog or self.catalog)
             .commit(lambda transaction: writes.add_documents(transaction, name, batch))
@@ -307,3 +308,49 @@ def test_workers_that_write_at_once_are_all_told(world):
     assert told == [True] * 30
     assert sum(worker.leads for worker in workers) == 1
     assert world.engine.engine.count(world.engine.engine.get_collection("one").id) == 30
+
+
+def test_an_index_that_a_leader_wrote_after_it_was_cut_off_is_rebuilt(world, postgres):
+    from wrapper.catalog.postgres import PostgresDatabase
+    from wrapper.catalog.postgres_leadership import SHARED_ENGINE, AdvisoryLeadership
+
+    with postgres.catalogue() as url:
+        connect = PostgresDatabase(url).connect
+        leaderships = [AdvisoryLeadership(connect, SHARED_ENGINE) for _ in range(2)]
+        slow = Calls()
+        first = world.worker(leadership=leaderships[0], engine=slow.engine(world.engine.engine))
+        assert first.wait(world.create("one"), SECONDS)
+        assert first.wait(world.add("one", "a", text="first"), SECONDS)
+        before = len(slow.upserts)
+        slow.gate.clear()
+        slow.arrived.clear()
+        world.add("one", "a", text="old")
+        assert slow.arrived.wait(SECONDS)
+        with connect() as connection:
+            connection.execute("SELECT pg_terminate_backend(%s, 10000)", (leaderships[0]._connection.info.backend_pid,))
+
+        catalog = world.open_catalog()
+        second = world.worker(catalog, leadership=leaderships[1])
+        eventually(lambda: _text(world, "one", "a") == "old", seconds=SECONDS)
+        assert second.wait(world.add("one", "a", catalog=catalog, text="new"), SECONDS)
+        assert _text(world, "one", "a") == "new"
+        slow.gate.set()
+        eventually(lambda: len(slow.upserts) > before, seconds=SECONDS)
+        eventually(lambda: _verified(world) and "rename_collection" in world.calls.names, seconds=SECONDS)
+        eventually(lambda: _text(world, "one", "a") == "new", seconds=SECONDS)
+        assert second.leads
+        assert not first.leads
+        for indexer in (first, second):
+            indexer.stop(SECONDS)
+
+
+def _text(world, name, document_id):
+    engine = world.engine.engine
+    records = engine.get(engine.get_collection(name).id, include=("documents",))
+    return dict(zip(records.ids, records.texts, strict=True)).get(document_id)
+
+
+def _verified(world):
+    """Let the time pass after which the leader looks at the indexes."""
+    world.clock.now += 61
+    return True

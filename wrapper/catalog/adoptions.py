@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from schemas.errors import AdoptingError
 from schemas.records import Collection, Metadata
-from wrapper.catalog import outbox, states, text_index
+from wrapper.catalog import outbox, states
 from wrapper.catalog.rows import draw, dump_json
-from wrapper.catalog.transaction import Transaction, one_of
+from wrapper.catalog.transaction import Transaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def begin(
         "INSERT INTO adoptions (collection_key, documents, left_out) VALUES (?, ?, 0)",
         (key, documents),
     )
-    text_index.create(transaction, key)
+    transaction.dialect.text_index.create(transaction, key)
     return key
 
 
@@ -57,9 +57,10 @@ def set_total(transaction: Transaction, collection_key: int, documents: int) -> 
 
 def known_ids(transaction: Transaction, collection_key: int, ids: Sequence[str]) -> set[str]:
     """Those of the documents that are taken in already."""
-    wanted = one_of("id", list(ids))
+    wanted = transaction.dialect.with_ids(ids)
     rows = transaction.rows(
-        f"SELECT id FROM documents WHERE collection_key = ? AND {wanted.text}", (collection_key, *wanted.parameters)
+        f"SELECT d.id FROM documents d WHERE d.collection_key = ? AND {wanted.text}",
+        (collection_key, *wanted.parameters),
     )
     return {row[0] for row in rows}
 

@@ -6,23 +6,17 @@ savepoint of its own, so that one writer's error is nobody else's and a commit i
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Any, TypeVar, cast
 
-import structlog
-from sqlalchemy.exc import SQLAlchemyError
-
-from schemas.errors import DiskFloorError, RagError, TooSlowError, UnavailableError
+from schemas.errors import RagError
+from wrapper.catalog.database import Database, OutcomeUnknownError
 from wrapper.catalog.migrations import migrate
-from wrapper.catalog.sqlite import SQLiteDatabase
 from wrapper.catalog.transaction import Transaction
 from wrapper.combining import Combiner, Ticket
-
-log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 Operation = Callable[[Transaction], Any]
@@ -33,20 +27,20 @@ MAX_SHARED = 64
 class Catalog:
     """Open with `open()`; safe for any number of threads and, through the database, of processes."""
 
-    def __init__(self, database: SQLiteDatabase) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
         self._commits: Combiner[Operation, Any] = Combiner(self._commit_together, most=MAX_SHARED)
         self._committing = threading.Lock()
 
     def open(self) -> None:
         """Bring the schema up to date. Raises ConfigurationError when a newer release wrote it."""
-        with _translated():
+        with self._translated():
             self._database.migrate(migrate)
 
     @contextmanager
     def read(self) -> Iterator[Transaction]:
         """One snapshot. Raises UnavailableError when the database cannot be read."""
-        with _translated(), self._database.read() as transaction:
+        with self._translated(), self._database.read() as transaction:
             yield transaction
 
     def commit(self, operation: Callable[[Transaction], T]) -> T:
@@ -55,15 +49,27 @@ class Catalog:
 
     def commit_quickly(self, operation: Callable[[Transaction], T]) -> T:
         """Run a write without waiting for the disk: one whose loss in a crash only means doing some work again."""
-        with self._committing, _translated(), self._database.write(durable=False) as transaction:
+        with self._committing, self._translated(), self._database.write(durable=False) as transaction:
             return operation(transaction)
 
     def change_counter(self) -> AbstractContextManager[Callable[[], int]]:
         """A cheap number that changes when any other process or connection has committed."""
         return self._database.change_counter()
 
+    @property
+    def kind(self) -> str:
+        """`sqlite` or `postgresql`."""
+        return self._database.kind
+
     def close(self) -> None:
         self._database.close()
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except self._database.errors as error:
+            raise self._database.translated(error) from error
 
     def _commit_together(self, jobs: list[_Job]) -> None:
         with self._committing:
@@ -72,8 +78,13 @@ class Catalog:
                 return
             outcomes: list[Callable[[], None]] = []
             try:
-                with _translated(), self._database.write() as transaction:
+                with self._translated(), self._database.write() as transaction:
                     outcomes = [_in_savepoint(transaction, job) for job in jobs]
+            except OutcomeUnknownError as error:
+                # They may be stored: nobody's is done a second time.
+                for job in jobs:
+                    job.fail(error)
+                return
             except Exception:
                 # Whose fault it was is not known: each has a transaction of its own.
                 for job in jobs:
@@ -84,7 +95,7 @@ class Catalog:
 
     def _commit_alone(self, job: _Job) -> None:
         try:
-            with _translated(), self._database.write() as transaction:
+            with self._translated(), self._database.write() as transaction:
                 result = job.request(transaction)
         except Exception as error:
             job.fail(error)
@@ -102,17 +113,3 @@ def _in_savepoint(transaction: Transaction, job: _Job) -> Callable[[], None]:
         settle = partial(job.fail, error)
     transaction.run("RELEASE one_write")
     return settle
-
-
-@contextmanager
-def _translated() -> Iterator[None]:
-    try:
-        yield
-    except (SQLAlchemyError, sqlite3.Error) as error:
-        reason = str(getattr(error, "orig", error))
-        if reason == "interrupted":
-            raise TooSlowError("This took too long and was given up: ask for less, or with fewer conditions") from error
-        log.error("catalogue failed", error=reason)
-        if "disk is full" in reason:
-            raise DiskFloorError("The disk is full: nothing was stored") from error
-        raise UnavailableError("The catalogue is unavailable", code="catalog_unavailable") from error

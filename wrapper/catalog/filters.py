@@ -10,36 +10,45 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from schemas.where import EVERYTHING, And, Contains, Equals, Exists, In, Not, Or, Ordered, Scalar, Where
+from wrapper.catalog.dialect import Dialect
 from wrapper.catalog.transaction import Sql, Transaction
-from wrapper.catalog.values import ELEMENT_BIT, encode_element, encode_value
+from wrapper.catalog.values import ELEMENT_BIT, bounded, encode_element, encode_value
 
 DRIVER_COUNT_BOUND = 2_000
 MAX_DRIVERS = 32
 MAX_UNITED = 200
 """SQLite unites at most 500 selections at a time."""
 
+MAX_JOINED = 32
+"""PostgreSQL makes a join of each part of a conjunction outside a CASE, and plans hundreds of them for a minute."""
+
+_SQL_OPERATORS = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
+
 Leaf = Equals | Ordered | In | Contains | Exists
 
 
-def predicate(where: Where, position: str) -> Sql:
+def predicate(transaction: Transaction, where: Where, position: str) -> Sql:
     """A condition that holds for documents that match; `position` is the SQL name of the document's position."""
     match where:
         case And(parts):
             excluded = [part.part for part in parts if isinstance(part, Not)]
             required: list[Where] = [part for part in parts if not isinstance(part, Not)]
             required += [Not(part) for part in _merged(excluded)]
-            return _joined(" AND ", [predicate(part, position) for part in required], empty="1")
+            joined = _joined(" AND ", [predicate(transaction, part, position) for part in required], empty="TRUE")
+            if _leaves(where) <= MAX_JOINED:
+                return joined
+            return Sql(f"CASE WHEN {joined.text} THEN TRUE ELSE FALSE END", joined.parameters)
         case Or(parts):
-            return _joined(" OR ", [predicate(part, position) for part in _merged(parts)], empty="0")
+            return _joined(" OR ", [predicate(transaction, part, position) for part in _merged(parts)], empty="FALSE")
         case Not(part):
-            inner = predicate(part, position)
+            inner = predicate(transaction, part, position)
             return Sql(f"NOT {inner.text}", inner.parameters)
         case _:
-            holds = _holds(where)
+            holds = _holds(transaction.dialect, where, "x")
             return Sql(
                 f"EXISTS (SELECT 1 FROM document_fields x WHERE x.position = {position} AND x.path = ? "
                 f"AND {holds.text})",
-                (where.field, *holds.parameters),
+                (bounded(where.field), *holds.parameters),
             )
 
 
@@ -51,25 +60,25 @@ def positions(transaction: Transaction, collection_key: int, where: Where) -> Sq
         case And(parts) if any(_positive(part) for part in parts):
             candidates = [part for part in parts if _positive(part)][:MAX_DRIVERS]
             driver, driven = _most_selective(transaction, collection_key, candidates)
-            rest = predicate(And(tuple(part for part in parts if part is not driver)), "m.position")
+            rest = predicate(transaction, And(tuple(part for part in parts if part is not driver)), "m.position")
             return Sql(f"{driven.text} AND {rest.text}", driven.parameters + rest.parameters)
         case And() | Or() | Not():
-            return in_order(collection_key, where)
+            return in_order(transaction, collection_key, where)
         case _:
-            holds = _holds(where)
+            holds = _holds(transaction.dialect, where, "m")
             return Sql(
                 f"SELECT m.position FROM document_fields m WHERE m.collection_key = {int(collection_key)} "
-                f"AND m.path = ? AND {holds.text.replace('x.', 'm.')}",
-                (where.field, *holds.parameters),
+                f"AND m.path = ? AND {holds.text}",
+                (bounded(where.field), *holds.parameters),
             )
 
 
-def in_order(collection_key: int, where: Where) -> Sql:
+def in_order(transaction: Transaction, collection_key: int, where: Where) -> Sql:
     """The same list read along the order of insertion: for filters so broad that few documents are passed over."""
     scan = Sql("SELECT m.position FROM documents m WHERE m.collection_key = ?", (collection_key,))
     if where == EVERYTHING:
         return scan
-    condition = predicate(where, "m.position")
+    condition = predicate(transaction, where, "m.position")
     return Sql(f"{scan.text} AND {condition.text}", scan.parameters + condition.parameters)
 
 
@@ -93,13 +102,23 @@ def _most_selective(transaction: Transaction, collection_key: int, parts: list[W
     for part in parts:
         matching = best[1] if part is best[0] else positions(transaction, collection_key, part)
         matches = int(
-            transaction.value(f"SELECT count(*) FROM ({matching.text} LIMIT ?)", (*matching.parameters, fewest))
+            transaction.value(f"SELECT count(*) FROM ({matching.text} LIMIT ?) few", (*matching.parameters, fewest))
         )
         if matches < fewest:
             best, fewest = (part, matching), matches
         if fewest == 0:
             break
     return best
+
+
+def _leaves(where: Where) -> int:
+    match where:
+        case And(parts) | Or(parts):
+            return sum(_leaves(part) for part in parts)
+        case Not(part):
+            return _leaves(part)
+        case _:
+            return 1
 
 
 def _positive(where: Where) -> bool:
@@ -119,7 +138,7 @@ def _united(branches: list[Sql]) -> Sql:
         branches = [_united(branches[start : start + MAX_UNITED]) for start in range(0, len(branches), MAX_UNITED)]
     union = " UNION ".join(branch.text for branch in branches)
     parameters = tuple(value for branch in branches for value in branch.parameters)
-    return Sql(f"SELECT m.position FROM ({union}) m WHERE 1", parameters)
+    return Sql(f"SELECT m.position FROM ({union}) m WHERE TRUE", parameters)
 
 
 def _merged(parts: Sequence[Where]) -> list[Where]:
@@ -152,26 +171,20 @@ def _balanced(operator: str, texts: list[str]) -> str:
     return f"({_balanced(operator, texts[:middle])}{operator}{_balanced(operator, texts[middle:])})"
 
 
-def _holds(leaf: Leaf) -> Sql:
+def _holds(dialect: Dialect, leaf: Leaf, alias: str) -> Sql:
     match leaf:
         case Equals():
-            return Sql("x.value = ?", (encode_value(leaf.value),))
+            return dialect.compared(alias, "=", encode_value(leaf.value))
         case In():
-            marks = ", ".join("?" * len(leaf.values))
-            return Sql(f"x.value IN ({marks})", tuple(encode_value(value) for value in leaf.values))
+            return dialect.among(alias, [encode_value(value) for value in leaf.values])
         case Contains():
-            return Sql("x.value = ?", (encode_element(leaf.value),))
+            return dialect.compared(alias, "=", encode_element(leaf.value))
         case Exists():
-            return Sql("x.value < ?", (bytes((ELEMENT_BIT,)),))
+            return dialect.compared(alias, "<", bytes((ELEMENT_BIT,)))
         case Ordered():
             operand = encode_value(leaf.value)
             kind, after = operand[:1], bytes((operand[0] + 1,))
-            match leaf.operator:
-                case "$gt":
-                    return Sql("x.value > ? AND x.value < ?", (operand, after))
-                case "$gte":
-                    return Sql("x.value >= ? AND x.value < ?", (operand, after))
-                case "$lt":
-                    return Sql("x.value < ? AND x.value >= ?", (operand, kind))
-                case _:
-                    return Sql("x.value <= ? AND x.value >= ?", (operand, kind))
+            this_side = dialect.compared(alias, _SQL_OPERATORS[leaf.operator], operand)
+            is_above = leaf.operator in ("$gt", "$gte")
+            same_type = dialect.compared(alias, *(("<", after) if is_above else (">=", kind)))
+            return Sql(f"{this_side.text} AND {same_type.text}", this_side.parameters + same_type.parameters)

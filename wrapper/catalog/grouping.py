@@ -7,18 +7,21 @@ from typing import Any
 
 from schemas.records import Collection, Document, Facet, GatherSpec, Group, TextMatch
 from schemas.where import EVERYTHING, Where
-from wrapper.catalog import text_index
 from wrapper.catalog.filters import positions, predicate
 from wrapper.catalog.reads import AFTER_SCALARS, LOWEST_SCALAR, sort_keys
 from wrapper.catalog.rows import DOCUMENT, to_document
-from wrapper.catalog.transaction import Sql, Transaction, one_of
-from wrapper.catalog.values import ELEMENT_BIT, NUMBER, STRING, as_scalar, decode_value
-from wrapper.catalog.words import match_expression
+from wrapper.catalog.transaction import Sql, Transaction
+from wrapper.catalog.values import BOOLEAN, ELEMENT_BIT, NUMBER, STRING, as_scalar, bounded, decode_value
 
 _SCALARS_AND_ELEMENTS = "((f.value >= ? AND f.value < ?) OR (f.value >= ? AND f.value < ?))"
 _AS_SCALAR = (
-    "CASE WHEN value < x'10' THEN value ELSE CAST(CASE substr(value, 1, 1) "
-    "WHEN x'14' THEN x'04' WHEN x'15' THEN x'05' ELSE x'06' END || substr(value, 2) AS BLOB) END"
+    "CASE WHEN value < ? THEN value "
+    "ELSE CAST(CASE substr(value, 1, 1) WHEN ? THEN ? WHEN ? THEN ? ELSE ? END || substr(value, 2) AS {bytes_type}) END"
+)
+_AS_SCALAR_KINDS = (
+    bytes((ELEMENT_BIT,)),
+    *(kind for scalar in (BOOLEAN, NUMBER) for kind in (bytes((scalar[0] | ELEMENT_BIT,)), scalar)),
+    STRING,
 )
 _SCALAR_AND_ELEMENT_BOUNDS = (
     LOWEST_SCALAR,
@@ -40,11 +43,13 @@ def gather(
     A hit without the field is a group of its own, with key None. One statement reads all groups.
     """
     distances = distances or {}
-    places = one_of("f.position", [hit.position for hit in hits])
+    places = transaction.dialect.one_of("f.position", [hit.position for hit in hits])
+    path = bounded(spec.by)
+    value = transaction.dialect.whole_value(transaction, collection.key, path, "f")
     mine = transaction.rows(
-        f"SELECT f.position, f.value FROM document_fields f WHERE {places.text} AND f.path = ? "
+        f"SELECT f.position, {value} FROM document_fields f WHERE {places.text} AND f.path = ? "
         "AND f.value >= ? AND f.value < ?",
-        (*places.parameters, spec.by, LOWEST_SCALAR, AFTER_SCALARS),
+        (*places.parameters, path, LOWEST_SCALAR, AFTER_SCALARS),
     )
     key_of: dict[int, bytes] = dict(mine)
     members = _members(transaction, collection, sorted(set(key_of.values())), spec)
@@ -76,15 +81,17 @@ def facets(
     else:
         matching = positions(transaction, collection.key, where)
         among = Sql(f"f.position IN ({matching.text})", matching.parameters)
-    return {field: _facet(transaction, among, field, limit) for field in fields}
+    return {field: _facet(transaction, collection, among, field, limit) for field in fields}
 
 
 def distinct_values(transaction: Transaction, collection: Collection, field: str) -> list[Any]:
     """The distinct scalars of a field, of list elements too, in typed order."""
+    path = bounded(field)
+    value = transaction.dialect.whole_value(transaction, collection.key, path, "f")
     rows = transaction.rows(
-        "SELECT DISTINCT f.value FROM document_fields f WHERE f.collection_key = ? AND f.path = ? "
+        f"SELECT DISTINCT {value} FROM document_fields f WHERE f.collection_key = ? AND f.path = ? "
         f"AND {_SCALARS_AND_ELEMENTS}",
-        (collection.key, field, *_SCALAR_AND_ELEMENT_BOUNDS),
+        (collection.key, path, *_SCALAR_AND_ELEMENT_BOUNDS),
     )
     return [decode_value(value) for value in sorted({as_scalar(value) for (value,) in rows})]
 
@@ -92,12 +99,11 @@ def distinct_values(transaction: Transaction, collection: Collection, field: str
 def text_search(
     transaction: Transaction, collection: Collection, query: str, where: Where, *, limit: int
 ) -> tuple[list[TextMatch], int]:
-    """(the best `limit` matches by BM25, how many documents match): any word of the query may match."""
-    expression = match_expression(query)
-    if expression is None:
+    """(the best `limit` matches, how many documents match): any word of the query may match."""
+    found = transaction.dialect.text_index.search(collection.key, query)
+    if found is None:
         return [], 0
-    found = text_index.search(collection.key, expression)
-    matching = predicate(where, "w.position")
+    matching = predicate(transaction, where, "w.position")
     total = transaction.value(
         f"SELECT count(*) FROM ({found.text}) w WHERE {matching.text}", found.parameters + matching.parameters
     )
@@ -113,15 +119,18 @@ def text_search(
 def _members(
     transaction: Transaction, collection: Collection, keys: list[bytes], spec: GatherSpec
 ) -> dict[bytes, tuple[list[Document], int]]:
-    marks = ", ".join("?" * len(keys))
-    joins, terms, _ = sort_keys(spec.order_by, "f.position")
+    path = bounded(spec.by)
+    value = transaction.dialect.whole_value(transaction, collection.key, path, "f")
+    wanted = transaction.dialect.among("f", keys)
+    joins, terms, _ = sort_keys(transaction, collection.key, spec.order_by, "f.position")
     rows = transaction.rows(
         f"SELECT {DOCUMENT}, g.value, g.total FROM ("
-        f"SELECT f.position, f.value, row_number() OVER (PARTITION BY f.value ORDER BY {terms} f.position) AS place, "
-        f"count(*) OVER (PARTITION BY f.value) AS total FROM document_fields f {joins.text} "
-        f"WHERE f.collection_key = ? AND f.path = ? AND f.value IN ({marks})"
+        f"SELECT f.position, {value} AS value, "
+        f"row_number() OVER (PARTITION BY {value} ORDER BY {terms} f.position) AS place, "
+        f"count(*) OVER (PARTITION BY {value}) AS total FROM document_fields f {joins.text} "
+        f"WHERE f.collection_key = ? AND f.path = ? AND {wanted.text}"
         ") g JOIN documents d ON d.position = g.position WHERE g.place <= ? ORDER BY g.value, g.place",
-        (*joins.parameters, collection.key, spec.by, *keys, spec.limit),
+        (*joins.parameters, collection.key, path, *wanted.parameters, spec.limit),
     )
     groups: dict[bytes, tuple[list[Document], int]] = {}
     for row in rows:
@@ -129,19 +138,23 @@ def _members(
     return groups
 
 
-def _facet(transaction: Transaction, among: Sql, field: str, limit: int) -> Facet:
+def _facet(transaction: Transaction, collection: Collection, among: Sql, field: str, limit: int) -> Facet:
+    path = bounded(field)
+    value = transaction.dialect.whole_value(transaction, collection.key, path, "f")
     counted = (
-        f"SELECT f.value AS value, count(*) AS documents FROM document_fields f WHERE {among.text} AND f.path = ? "
-        f"AND {_SCALARS_AND_ELEMENTS} GROUP BY f.value"
+        f"SELECT {value} AS value, count(*) AS documents FROM document_fields f WHERE {among.text} AND f.path = ? "
+        f"AND {_SCALARS_AND_ELEMENTS} GROUP BY {value}"
     )
     # What one document holds alone and another in a list is one value.
-    merged = f"SELECT {_AS_SCALAR} AS value, sum(documents) AS documents FROM counted GROUP BY 1"
+    as_scalar = _AS_SCALAR.format(bytes_type=transaction.dialect.bytes_type)
+    merged = f"SELECT {as_scalar} AS value, CAST(sum(documents) AS BIGINT) AS documents FROM counted GROUP BY 1"
     rows = transaction.rows(
         f"WITH counted AS MATERIALIZED ({counted}), merged AS MATERIALIZED ({merged}) "
         "SELECT value, documents, (SELECT count(*) FROM merged), "
-        "(SELECT min(value) FROM merged), (SELECT max(value) FROM merged) "
+        "(SELECT value FROM merged ORDER BY value LIMIT 1) AS lowest, "
+        "(SELECT value FROM merged ORDER BY value DESC LIMIT 1) AS highest "
         "FROM merged ORDER BY documents DESC, value LIMIT ?",
-        (*among.parameters, field, *_SCALAR_AND_ELEMENT_BOUNDS, limit),
+        (*among.parameters, path, *_SCALAR_AND_ELEMENT_BOUNDS, *_AS_SCALAR_KINDS, limit),
     )
     if not rows:
         return Facet(values=[], distinct=0)

@@ -8,10 +8,17 @@ from sqlalchemy import Connection, text
 
 from schemas.errors import ConfigurationError
 from wrapper.catalog import tables
+from wrapper.catalog.postgres_words import SETUP as WORD_CONFIGURATION
 
 
 def _first_tables(connection: Connection) -> None:
     tables.metadata.create_all(connection)
+    if connection.dialect.name == "sqlite":
+        tables.sqlite_metadata.create_all(connection)
+    else:
+        tables.postgres_metadata.create_all(connection)
+        for statement in WORD_CONFIGURATION:
+            connection.execute(text(statement))
     connection.execute(
         tables.counters.insert(), [{"name": name, "value": 0} for name in ("collection", "document", "outbox")]
     )

@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from wrapper.catalog.rows import draw
-from wrapper.catalog.transaction import Transaction, one_of
+from wrapper.catalog.transaction import Transaction
 
 CREATE, METADATA, DROP, EMPTY, DOCUMENTS = "create", "metadata", "drop", "empty", "documents"
 CHECK, REBUILD = "check", "rebuild"
@@ -43,7 +43,7 @@ def append(transaction: Transaction, collection_key: int, kind: str, payload: di
 
 def oldest(transaction: Transaction, *, limit: int, passing_over: Sequence[int] = ()) -> list[Entry]:
     """The oldest entries, in order, without those of the collections to pass over."""
-    blocked = one_of("collection_key", list(passing_over))
+    blocked = transaction.dialect.one_of("collection_key", list(passing_over))
     rows = transaction.rows(
         f"SELECT id, collection_key, kind, payload FROM outbox WHERE NOT {blocked.text} ORDER BY id LIMIT ?",
         (*blocked.parameters, limit),
@@ -101,12 +101,12 @@ def lag(transaction: Transaction, collection_key: int | None = None) -> int:
 
 
 def still_waiting(transaction: Transaction, entries: list[int]) -> set[int]:
-    waiting = one_of("id", entries)
+    waiting = transaction.dialect.one_of("id", entries)
     return {row[0] for row in transaction.rows(f"SELECT id FROM outbox WHERE {waiting.text}", waiting.parameters)}
 
 
 def remove(transaction: Transaction, entries: list[int]) -> None:
-    doomed = one_of("id", entries)
+    doomed = transaction.dialect.one_of("id", entries)
     transaction.run(f"DELETE FROM outbox WHERE {doomed.text}", doomed.parameters)
 
 

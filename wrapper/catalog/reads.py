@@ -20,8 +20,8 @@ from wrapper.catalog.rows import (
     to_document_and_vector,
     to_matrix,
 )
-from wrapper.catalog.transaction import Sql, Transaction, one_of
-from wrapper.catalog.values import BOOLEAN, STRING
+from wrapper.catalog.transaction import Sql, Transaction
+from wrapper.catalog.values import BOOLEAN, STRING, bounded
 
 SORT_AT_MOST = 5_000
 LOWEST_SCALAR, AFTER_SCALARS = BOOLEAN, bytes((STRING[0] + 1,))
@@ -67,7 +67,7 @@ def by_positions(
     """Documents by position."""
     if not wanted:
         return {}
-    found = _fetch(transaction, one_of("d.position", wanted), with_embeddings)
+    found = _fetch(transaction, transaction.dialect.one_of("d.position", wanted), with_embeddings)
     return {document.position: document for document in found}
 
 
@@ -80,8 +80,8 @@ def by_ids(
     with_embeddings: bool = False,
 ) -> dict[str, Document]:
     """Those of the documents that exist and match, by id."""
-    wanted = one_of("d.id", ids)
-    matching = predicate(where, "d.position")
+    wanted = transaction.dialect.with_ids(ids)
+    matching = predicate(transaction, where, "d.position")
     condition = Sql(
         f"d.collection_key = ? AND {wanted.text} AND {matching.text}",
         (collection.key, *wanted.parameters, *matching.parameters),
@@ -100,8 +100,8 @@ def in_insertion_order(transaction: Transaction, collection: Collection, *, afte
 def everything(transaction: Transaction, collection: Collection, *, block: int) -> Iterator[list[Document]]:
     """All documents of a collection with their embeddings, in the order of insertion, `block` in memory at a time."""
     statement = (
-        f"SELECT {DOCUMENT_AND_VECTOR} FROM documents d CROSS JOIN embeddings e ON e.position = d.position "
-        "WHERE d.collection_key = ? ORDER BY d.position"
+        f"SELECT {DOCUMENT_AND_VECTOR} FROM documents d CROSS JOIN embeddings e "
+        "WHERE e.position = d.position AND d.collection_key = ? ORDER BY d.position"
     )
     for rows in transaction.blocks(statement, (collection.key,), block):
         yield [to_document_and_vector(row) for row in rows]
@@ -149,7 +149,7 @@ def vectors_of(
     transaction: Transaction, collection: Collection, ids: Sequence[str], *, where: Where = EVERYTHING
 ) -> tuple[list[int], Vector]:
     """(positions, float32 matrix) of those of the documents that exist and match."""
-    wanted, matching = one_of("d.id", ids), predicate(where, "d.position")
+    wanted, matching = transaction.dialect.with_ids(ids), predicate(transaction, where, "d.position")
     rows = transaction.rows(
         f"SELECT d.position, e.vector FROM {DOCUMENTS_WITH_VECTORS} "
         f"WHERE d.collection_key = ? AND {wanted.text} AND {matching.text}",
@@ -160,7 +160,7 @@ def vectors_of(
 
 def vectors_at(transaction: Transaction, collection: Collection, places: Sequence[int]) -> tuple[list[int], Vector]:
     """(positions, float32 matrix) of the documents at these positions."""
-    wanted = one_of("e.position", places)
+    wanted = transaction.dialect.one_of("e.position", places)
     rows = transaction.rows(f"SELECT e.position, e.vector FROM embeddings e WHERE {wanted.text}", wanted.parameters)
     return [row[0] for row in rows], to_matrix([row[1] for row in rows], collection.dimension or 0)
 
@@ -189,7 +189,7 @@ def _by_insertion(
     # Walking meets a match every count/total documents; collecting sorts `total` of them.
     walked = (offset + wanted) * collection.count // total
     if where == EVERYTHING or walked < total:
-        matching = in_order(collection.key, where)
+        matching = in_order(transaction, collection.key, where)
     else:
         matching = positions(transaction, collection.key, where)
     rows = transaction.rows(
@@ -199,7 +199,9 @@ def _by_insertion(
     return [Cursor(row[0]) for row in rows]
 
 
-def sort_keys(order_by: Sequence[OrderBy], position: str) -> tuple[Sql, str, list[str]]:
+def sort_keys(
+    transaction: Transaction, collection_key: int, order_by: Sequence[OrderBy], position: str
+) -> tuple[Sql, str, list[str]]:
     """(joins, ORDER BY terms, names of the keys) that sort documents, named by their position, by fields."""
     joins, terms, names, parameters = [], [], [], []
     for number, order in enumerate(order_by):
@@ -208,9 +210,11 @@ def sort_keys(order_by: Sequence[OrderBy], position: str) -> tuple[Sql, str, lis
             f"LEFT JOIN document_fields {alias} ON {alias}.position = {position} AND {alias}.path = ? "
             f"AND {alias}.value >= ? AND {alias}.value < ?"
         )
-        parameters += [order.field, LOWEST_SCALAR, AFTER_SCALARS]
-        terms.append(f"{alias}.value IS NULL, {alias}.value{' DESC' if order.descending else ''}, ")
-        names.append(f"{alias}.value")
+        path = bounded(order.field)
+        parameters += [path, LOWEST_SCALAR, AFTER_SCALARS]
+        name = transaction.dialect.whole_value(transaction, collection_key, path, alias)
+        terms.append(f"{alias}.value IS NULL, {name}{' DESC' if order.descending else ''}, ")
+        names.append(name)
     return Sql(" ".join(joins), tuple(parameters)), "".join(terms), names
 
 
@@ -224,7 +228,7 @@ def _sorted(
     after: Cursor | None,
 ) -> list[Cursor]:
     matching = positions(transaction, collection.key, where)
-    joins, terms, names = sort_keys(order_by, "p.position")
+    joins, terms, names = sort_keys(transaction, collection.key, order_by, "p.position")
     past = _past(names, "p.position", order_by, after)
     rows = transaction.rows(
         f"SELECT p.position, {', '.join(names)} FROM ({matching.text}) p {joins.text} WHERE {past.text} "
@@ -246,17 +250,19 @@ def _walked(
     """Along the index of the field's values, then along the documents that lack the field."""
     found: list[Cursor] = []
     to_skip = offset
+    path = bounded(order.field)
+    value = transaction.dialect.whole_value(transaction, collection.key, path, "m")
     if after is None or after.keys[0] is not None:
-        matching = predicate(where, "m.position")
-        past = _past(["m.value"], "m.position", (order,), after)
+        matching = predicate(transaction, where, "m.position")
+        past = _past([value], "m.position", (order,), after)
         with_field = Sql(
             "FROM document_fields m WHERE m.collection_key = ? AND m.path = ? AND m.value >= ? AND m.value < ? "
             f"AND {matching.text} AND {past.text}",
-            (collection.key, order.field, LOWEST_SCALAR, AFTER_SCALARS, *matching.parameters, *past.parameters),
+            (collection.key, path, LOWEST_SCALAR, AFTER_SCALARS, *matching.parameters, *past.parameters),
         )
         direction = "DESC" if order.descending else "ASC"
         rows = transaction.rows(
-            f"SELECT m.position, m.value {with_field.text} ORDER BY m.value {direction}, m.position LIMIT ? OFFSET ?",
+            f"SELECT m.position, {value} {with_field.text} ORDER BY {value} {direction}, m.position LIMIT ? OFFSET ?",
             (*with_field.parameters, wanted, offset),
         )
         found = [Cursor(row[0], (row[1],)) for row in rows]
@@ -264,7 +270,7 @@ def _walked(
             return found
         passed = transaction.value(f"SELECT count(*) {with_field.text}", with_field.parameters) if offset else 0
         to_skip = max(0, offset - passed)
-    missing = in_order(collection.key, where)
+    missing = in_order(transaction, collection.key, where)
     rows = transaction.rows(
         f"{missing.text} AND m.position > ? AND NOT EXISTS (SELECT 1 FROM document_fields k WHERE "
         "k.position = m.position AND k.path = ? AND k.value >= ? AND k.value < ?) "
@@ -272,7 +278,7 @@ def _walked(
         (
             *missing.parameters,
             after.position if after is not None and after.keys[0] is None else 0,
-            order.field,
+            path,
             LOWEST_SCALAR,
             AFTER_SCALARS,
             wanted - len(found),
@@ -285,7 +291,7 @@ def _walked(
 def _past(names: Sequence[str], position: str, order_by: tuple[OrderBy, ...], after: Cursor | None) -> Sql:
     """Rows after the cursor in (keys, position) order, where a missing key is last."""
     if after is None:
-        return Sql("1")
+        return Sql("TRUE")
     branches: list[str] = []
     parameters: list[object] = []
     equal = ""
@@ -295,8 +301,8 @@ def _past(names: Sequence[str], position: str, order_by: tuple[OrderBy, ...], af
             beyond = "<" if order.descending else ">"
             branches.append(f"({equal}({name} {beyond} ? OR {name} IS NULL))")
             parameters += [*equal_parameters, last]
-        equal += f"{name} IS ? AND "
-        equal_parameters.append(last)
+            equal_parameters.append(last)
+        equal += f"{name} IS NULL AND " if last is None else f"{name} = ? AND "
     branches.append(f"({equal}{position} > ?)")
     parameters += [*equal_parameters, after.position]
     return Sql(f"({' OR '.join(branches)})", tuple(parameters))

@@ -12,13 +12,20 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+import structlog
 from sqlalchemy import Connection, Engine, PoolProxiedConnection, create_engine, event
 from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
-from wrapper.catalog.transaction import Deadline, Transaction
+from schemas.errors import DiskFloorError, RagError, TooSlowError, UnavailableError
+from wrapper.catalog.database import TOO_SLOW
+from wrapper.catalog.sqlite_transaction import Deadline, SQLiteTransaction
+from wrapper.catalog.transaction import Transaction
+
+log = structlog.get_logger(__name__)
 
 BUSY_TIMEOUT_SECONDS = 30
 CACHE_KIB = 8_192
@@ -31,6 +38,9 @@ class SQLiteDatabase:
 
     Each thread keeps one connection for as long as it lives: taking one from a pool costs more than most reads.
     """
+
+    kind = "sqlite"
+    errors: ClassVar[tuple[type[Exception], ...]] = (SQLAlchemyError, sqlite3.Error)
 
     def __init__(
         self, path: Path, *, statement_seconds: float = STATEMENT_SECONDS, clock: Callable[[], float] = time.monotonic
@@ -84,6 +94,16 @@ class SQLiteDatabase:
         self._open.clear()
         self._engine.dispose()
 
+    def translated(self, error: Exception) -> RagError:
+        """One of `errors` in the service's words."""
+        reason = str(getattr(error, "orig", error))
+        if reason == "interrupted":
+            return TooSlowError(TOO_SLOW)
+        log.error("catalogue failed", error=reason)
+        if "disk is full" in reason:
+            return DiskFloorError("The disk is full: nothing was stored")
+        return UnavailableError("The catalogue is unavailable", code="catalog_unavailable")
+
     def _transaction(self, begin: str, *, durable: bool) -> Iterator[Transaction]:
         transaction = self._thread_transaction("durable" if durable else "quick")
         transaction.run(begin)
@@ -98,15 +118,15 @@ class SQLiteDatabase:
             transaction.roll_back()
             raise
 
-    def _thread_transaction(self, kind: str) -> Transaction:
-        transaction: Transaction | None = getattr(self._local, kind, None)
+    def _thread_transaction(self, kind: str) -> SQLiteTransaction:
+        transaction: SQLiteTransaction | None = getattr(self._local, kind, None)
         if transaction is None:
             connection = self._engine.raw_connection()
             self._open.append(connection)
             deadline = Deadline(self._clock, self._statement_seconds)
             driver: Any = connection.driver_connection
             driver.set_progress_handler(deadline.is_over, INSTRUCTIONS_BETWEEN_LOOKS)
-            transaction = Transaction(connection, deadline)
+            transaction = SQLiteTransaction(connection, deadline)
             if kind == "quick":
                 transaction.run("PRAGMA synchronous = NORMAL")
             setattr(self._local, kind, transaction)

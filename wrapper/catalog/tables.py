@@ -1,9 +1,10 @@
 """The catalogue's tables. Vectors have a table of their own so that pages of documents stay small.
 
 `documents.position` is drawn from one counter, never reused, and orders documents by first insertion.
-`document_fields` holds every filterable value twice: by document (its primary key: residual conditions, order,
-facets) and by value (the covering index behind `where`). The text index is one table a collection, made by the
-dialect (`sqlite.py`), so that word statistics are the collection's own and dropping it is cheap.
+`document_fields` holds every filterable value twice: by document (residual conditions, order, facets) and by value
+(the covering index behind `where`). On PostgreSQL, whose indexes have no room for long values, it holds them in two
+parts (`wrapper/catalog/postgres_transaction.py`). The words of SQLite are a table for each collection
+(`wrapper/catalog/text_index.py`), those of PostgreSQL one table (`wrapper/catalog/postgres_words.py`).
 """
 
 from __future__ import annotations
@@ -21,14 +22,32 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    func,
+    literal_column,
+    text,
 )
+from sqlalchemy.dialects.postgresql import TEXT, TSVECTOR, VARCHAR
+
+ID_CHARACTERS = 256
+"""Of an id, in the index by ids on PostgreSQL."""
 
 metadata = MetaData()
+sqlite_metadata = MetaData()
+postgres_metadata = MetaData()
+
+WHOLE = BigInteger().with_variant(Integer(), "sqlite")
+"""SQLite takes a primary key of type INTEGER for the row's own number."""
+TEXTS = Text().with_variant(TEXT(collation="C"), "postgresql")
+
+
+def _string(characters: int) -> String:
+    return String(characters).with_variant(VARCHAR(characters, collation="C"), "postgresql")
+
 
 counters = Table(
     "counters",
     metadata,
-    Column("name", String(32), primary_key=True),
+    Column("name", _string(32), primary_key=True),
     Column("value", BigInteger, nullable=False),
     sqlite_with_rowid=False,
 )
@@ -36,72 +55,56 @@ counters = Table(
 collections = Table(
     "collections",
     metadata,
-    Column("key", Integer, primary_key=True),
-    Column("name", String(512), nullable=False, unique=True),
-    Column("metadata", Text, nullable=False),
-    Column("metric", String(8), nullable=False),
+    Column("key", WHOLE, primary_key=True, autoincrement=False),
+    Column("name", _string(512), nullable=False, unique=True),
+    Column("metadata", TEXTS, nullable=False),
+    Column("metric", _string(8), nullable=False),
     Column("dimension", Integer),
     Column("revision", BigInteger, nullable=False),
     Column("count", BigInteger, nullable=False),
-    Column("engine_id", String(64)),
-    Column("index_state", String(16), nullable=False),
+    Column("engine_id", _string(64)),
+    Column("index_state", _string(16), nullable=False),
 )
 
 documents = Table(
     "documents",
     metadata,
-    Column("position", Integer, primary_key=True),
+    Column("position", WHOLE, primary_key=True, autoincrement=False),
     Column("collection_key", ForeignKey("collections.key"), nullable=False),
-    Column("id", Text, nullable=False),
-    Column("text", Text, nullable=False),
-    Column("metadata", Text, nullable=False),
-    UniqueConstraint("collection_key", "id", name="documents_by_id"),
+    Column("id", TEXTS, nullable=False),
+    Column("text", TEXTS, nullable=False),
+    Column("metadata", TEXTS, nullable=False),
+    UniqueConstraint("collection_key", "id", name="documents_by_id").ddl_if(dialect="sqlite"),
     Index("documents_in_order", "collection_key", "position"),
 )
+Index(
+    "documents_by_id_head", documents.c.collection_key, func.left(documents.c.id, literal_column(str(ID_CHARACTERS)))
+).ddl_if(dialect="postgresql")
 
 embeddings = Table(
     "embeddings",
     metadata,
-    Column("position", Integer, primary_key=True),
+    Column("position", WHOLE, primary_key=True, autoincrement=False),
     Column("vector", LargeBinary, nullable=False),
-)
-
-document_fields = Table(
-    "document_fields",
-    metadata,
-    Column("position", Integer, primary_key=True, autoincrement=False),
-    Column("path", Text, primary_key=True),
-    Column("value", LargeBinary, primary_key=True),
-    Column("collection_key", Integer, nullable=False),
-    Index("document_fields_by_value", "collection_key", "path", "value", "position"),
-    sqlite_with_rowid=False,
 )
 
 outbox = Table(
     "outbox",
     metadata,
-    Column("id", Integer, primary_key=True),
-    Column("collection_key", Integer, nullable=False),
-    Column("kind", String(16), nullable=False),
+    Column("id", WHOLE, primary_key=True, autoincrement=False),
+    Column("collection_key", WHOLE, nullable=False),
+    Column("kind", _string(16), nullable=False),
     Column("payload", LargeBinary, nullable=False),
     Index("outbox_by_collection", "collection_key", "id"),
-)
-
-adoptions = Table(
-    "adoptions",
-    metadata,
-    Column("collection_key", Integer, primary_key=True, autoincrement=False),
-    Column("documents", BigInteger, nullable=False),
-    Column("left_out", BigInteger, nullable=False),
 )
 
 idempotency_keys = Table(
     "idempotency_keys",
     metadata,
-    Column("key", String(255), primary_key=True),
-    Column("collection_key", Integer),
-    Column("request_digest", String(64), nullable=False),
-    Column("outbox_id", Integer),
+    Column("key", _string(255), primary_key=True),
+    Column("collection_key", WHOLE),
+    Column("request_digest", _string(64), nullable=False),
+    Column("outbox_id", WHOLE),
     Column("answer", LargeBinary, nullable=False),
     Column("created_at_seconds", BigInteger, nullable=False),
     Index("idempotency_keys_by_age", "created_at_seconds"),
@@ -112,14 +115,61 @@ idempotency_keys = Table(
 index_reports = Table(
     "index_reports",
     metadata,
-    Column("collection_key", Integer, primary_key=True, autoincrement=False),
+    Column("collection_key", WHOLE, primary_key=True, autoincrement=False),
     Column("checked_at_seconds", Float),
     Column("documents_held", BigInteger),
     Column("index_bytes", BigInteger),
-    Column("fault", Text),
+    Column("fault", TEXTS),
     Column("recall_at_10", Float),
     Column("recall_at_seconds", Float),
-    Column("rebuild_reason", Text),
+    Column("rebuild_reason", TEXTS),
     Column("documents_rebuilt", BigInteger, nullable=False),
     Column("rebuilds", Integer, nullable=False),
+)
+
+adoptions = Table(
+    "adoptions",
+    metadata,
+    Column("collection_key", WHOLE, primary_key=True, autoincrement=False),
+    Column("documents", BigInteger, nullable=False),
+    Column("left_out", BigInteger, nullable=False),
+)
+
+Table(
+    "document_fields",
+    sqlite_metadata,
+    Column("position", Integer, primary_key=True, autoincrement=False),
+    Column("path", Text, primary_key=True),
+    Column("value", LargeBinary, primary_key=True),
+    Column("collection_key", Integer, nullable=False),
+    Index("document_fields_by_value", "collection_key", "path", "value", "position"),
+    sqlite_with_rowid=False,
+)
+
+document_fields = Table(
+    "document_fields",
+    postgres_metadata,
+    Column("position", BigInteger, nullable=False),
+    Column("path", TEXT(collation="C"), nullable=False),
+    Column("value", LargeBinary, nullable=False),
+    Column("rest", LargeBinary, nullable=False),
+    Column("collection_key", BigInteger, nullable=False),
+    Index("document_fields_by_document", "position", "path", "value"),
+    Index("document_fields_by_value", "collection_key", "path", "value", "position"),
+)
+Index(
+    "document_fields_in_parts",
+    document_fields.c.collection_key,
+    document_fields.c.path,
+    postgresql_where=text("rest <> ''"),
+)
+
+Table(
+    "words",
+    postgres_metadata,
+    Column("position", BigInteger, nullable=False),
+    Column("collection_key", BigInteger, nullable=False),
+    Column("lexemes", TSVECTOR, nullable=False),
+    Index("words_by_document", "collection_key", "position"),
+    Index("words_by_lexeme", "lexemes", postgresql_using="gin"),
 )

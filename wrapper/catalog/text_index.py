@@ -1,13 +1,11 @@
-"""The word index of each collection: one contentless FTS5 table, so that texts are not stored twice, word statistics
-are the collection's own, and dropping a collection is cheap."""
+"""The word index of each collection on SQLite: one contentless FTS5 table, so that texts are not stored twice, word
+statistics are the collection's own, and dropping a collection is cheap."""
 
 from __future__ import annotations
 
+from wrapper.catalog.dialect import WordRow
 from wrapper.catalog.transaction import Sql, Transaction
-from wrapper.catalog.words import identifier_words
-
-WordRow = tuple[int, str]
-"""A document's position and text."""
+from wrapper.catalog.words import identifier_words, match_expression
 
 
 def create(transaction: Transaction, collection_key: int) -> None:
@@ -37,8 +35,11 @@ def remove(transaction: Transaction, collection_key: int, rows: list[WordRow]) -
     )
 
 
-def search(collection_key: int, expression: str) -> Sql:
-    """`SELECT position, score` of the documents that match an FTS5 expression. BM25, higher is better."""
+def search(collection_key: int, query: str) -> Sql | None:
+    """Scored by BM25."""
+    expression = match_expression(query)
+    if expression is None:
+        return None
     table = _table(collection_key)
     return Sql(f"SELECT rowid AS position, -bm25({table}) AS score FROM {table} WHERE {table} MATCH ?", (expression,))
 

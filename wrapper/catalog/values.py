@@ -8,6 +8,7 @@ so that `$contains` and `$eq` never see each other's rows.
 
 from __future__ import annotations
 
+import hashlib
 import math
 import struct
 from typing import Any
@@ -17,6 +18,7 @@ from schemas.where import Scalar
 OBJECT, LIST, NULL = b"\x00", b"\x01", b"\x02"
 BOOLEAN, NUMBER, STRING = b"\x04", b"\x05", b"\x06"
 ELEMENT_BIT = 0x10
+BOUNDED_CHARACTERS = 256
 
 _DOUBLE = struct.Struct(">d")
 _BITS = struct.Struct(">Q")
@@ -80,6 +82,15 @@ def _decode_number(encoded: bytes) -> int | float:
     if len(encoded) > 8:
         return int(number) + int(_RESIDUAL.unpack(encoded[8:])[0])
     return int(number) if number.is_integer() and abs(number) < 2**63 else float(number)
+
+
+def bounded(text: str) -> str:
+    """A text as it may stand in an index, which has no room for long ones: itself, or of a longer one its beginning and
+    digest. That is longer than any text that stands as it is, so none is taken for another."""
+    if len(text) <= BOUNDED_CHARACTERS:
+        return text
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return text[: BOUNDED_CHARACTERS + 1 - len(digest)] + digest
 
 
 def flatten(metadata: dict[str, Any]) -> dict[str, list[bytes]]:

@@ -8,6 +8,7 @@ parts of camel-case words, and the joined form of words with underscores.
 from __future__ import annotations
 
 import re
+import unicodedata
 
 MAX_QUERY_TERMS = 256
 
@@ -42,7 +43,12 @@ def identifier_words(text: str) -> str:
 
 
 def match_expression(query: str) -> str | None:
-    """The FTS5 expression for any text of a user: all its words, any of which may match; None when it has none.
+    """The FTS5 expression for any text of a user: all its words, any of which may match; None when it has none."""
+    return " OR ".join(_quoted(term) for term in query_terms(query)) or None
+
+
+def query_terms(query: str) -> list[str]:
+    """What is asked of the index for any text of a user: words, and phrases with spaces between their words.
 
     A compound (`std::env`, `snake_case`, `a.b`) is asked as a phrase and in its parts, a camel-case word whole and
     in its parts, so that a whole match outranks a partial one. Words past `MAX_QUERY_TERMS` are left out.
@@ -51,22 +57,35 @@ def match_expression(query: str) -> str | None:
     for compound in _COMPOUND.findall(query):
         simple = _SIMPLE.findall(compound)
         if len(simple) > 1:
-            terms[_quoted(" ".join(simple))] = None
-            terms[_quoted("".join(simple))] = None
+            terms[_spelt(" ".join(simple))] = None
+            terms[_spelt("".join(simple))] = None
         for word in simple:
-            terms[_quoted(word)] = None
+            terms[_spelt(word)] = None
             humps = _humps(word)
             if len(humps) > 1:
-                terms.update((_quoted(hump), None) for hump in humps)
+                terms.update((_spelt(hump), None) for hump in humps)
         if len(terms) >= MAX_QUERY_TERMS:
             break
-    return " OR ".join(list(terms)[:MAX_QUERY_TERMS]) or None
+    return list(terms)[:MAX_QUERY_TERMS]
+
+
+def folded_words(text: str) -> list[str]:
+    """The words of a text in small letters without diacritics, for an index that does not fold them itself."""
+    folded = text.lower()
+    if not folded.isascii():
+        decomposed = unicodedata.normalize("NFKD", folded)
+        folded = "".join(letter for letter in decomposed if not unicodedata.combining(letter))
+    return _SIMPLE.findall(folded)
 
 
 def _humps(word: str) -> list[str]:
     return _HUMP.findall(word) if _SEAM.search(word) else [word]
 
 
-def _quoted(term: str) -> str:
+def _spelt(term: str) -> str:
     # One spelling for each term that occurs twice; the index folds letters its own way, and not all that Python does.
-    return '"' + (term.lower() if term.isascii() else term).replace('"', '""') + '"'
+    return term.lower() if term.isascii() else term
+
+
+def _quoted(term: str) -> str:
+    return '"' + term.replace('"', '""') + '"'

@@ -15,7 +15,7 @@ from schemas.errors import ConflictError, DocumentNotFoundError, InvalidInputErr
 from schemas.metadata import merge_patch
 from schemas.records import Collection, Document, DocumentBatch, DocumentPatch, Metadata, WriteOutcome
 from schemas.where import Where
-from wrapper.catalog import adoptions, idempotency, outbox, reports, states, text_index
+from wrapper.catalog import adoptions, idempotency, outbox, reports, states
 from wrapper.catalog.filters import positions
 from wrapper.catalog.rows import (
     DOCUMENT,
@@ -28,8 +28,8 @@ from wrapper.catalog.rows import (
     to_document,
     to_document_and_vector,
 )
-from wrapper.catalog.transaction import Transaction, one_of
-from wrapper.catalog.values import flatten
+from wrapper.catalog.transaction import Transaction
+from wrapper.catalog.values import bounded, flatten
 
 ON_CONFLICT = ("replace", "skip", "error")
 REMOVED_AT_ONCE = 1_000
@@ -47,7 +47,7 @@ def create_collection(
         "VALUES (?, ?, ?, ?, 1, 0, 'pending')",
         (key, name, dump_json(metadata), metric),
     )
-    text_index.create(transaction, key)
+    transaction.dialect.text_index.create(transaction, key)
     entry = outbox.append(transaction, key, outbox.CREATE, {"name": name})
     return find_collection(transaction, name), WriteOutcome(revision=1, outbox_id=entry)
 
@@ -81,7 +81,7 @@ def empty_collection(transaction: Transaction, name: str) -> WriteOutcome:
     """All documents go, the metadata stays, the dimension is forgotten."""
     collection = _writable(transaction, name)
     _clear(transaction, collection)
-    text_index.create(transaction, collection.key)
+    transaction.dialect.text_index.create(transaction, collection.key)
     revision = collection.revision + 1
     transaction.run(
         "UPDATE collections SET count = 0, dimension = NULL, revision = ? WHERE key = ?", (revision, collection.key)
@@ -251,7 +251,7 @@ def _finish(
 def _stored(
     transaction: Transaction, collection_key: int, ids: list[str], *, vectors: bool = True
 ) -> dict[str, Document]:
-    wanted = one_of("d.id", ids)
+    wanted = transaction.dialect.with_ids(ids)
     columns, source = (DOCUMENT_AND_VECTOR, DOCUMENTS_WITH_VECTORS) if vectors else (DOCUMENT, "documents d")
     rows = transaction.rows(
         f"SELECT {columns} FROM {source} WHERE d.collection_key = ? AND {wanted.text}",
@@ -276,31 +276,35 @@ def _canonical(metadata: Metadata) -> bytes:
 
 def _insert(transaction: Transaction, collection_key: int, placed: list[tuple[int, int]], batch: DocumentBatch) -> None:
     vectors = np.ascontiguousarray(batch.embeddings, dtype="<f4")
-    transaction.run_many(
-        "INSERT INTO documents (position, collection_key, id, text, metadata) VALUES (?, ?, ?, ?, ?)",
+    transaction.insert(
+        "documents",
+        "position, collection_key, id, text, metadata",
         [
             (position, collection_key, batch.ids[index], batch.texts[index], dump_json(batch.metadatas[index]))
             for position, index in placed
         ],
     )
-    transaction.run_many(
-        "INSERT INTO embeddings (position, vector) VALUES (?, ?)",
-        [(position, vectors[index].tobytes()) for position, index in placed],
+    transaction.insert(
+        "embeddings", "position, vector", [(position, vectors[index].tobytes()) for position, index in placed]
     )
-    transaction.run_many(
-        "INSERT INTO document_fields (position, path, value, collection_key) VALUES (?, ?, ?, ?)",
+    transaction.dialect.insert_fields(
+        transaction,
         [
-            (position, path, value, collection_key)
+            (position, bounded(path), value, collection_key)
             for position, index in placed
             for path, values in flatten(batch.metadatas[index]).items()
             for value in values
         ],
     )
-    text_index.add(transaction, collection_key, [(position, batch.texts[index]) for position, index in placed])
+    transaction.dialect.text_index.add(
+        transaction, collection_key, [(position, batch.texts[index]) for position, index in placed]
+    )
 
 
 def _remove(transaction: Transaction, collection_key: int, doomed: list[Document]) -> None:
-    text_index.remove(transaction, collection_key, [(document.position, document.text) for document in doomed])
+    transaction.dialect.text_index.remove(
+        transaction, collection_key, [(document.position, document.text) for document in doomed]
+    )
     places = [(document.position,) for document in doomed]
     for table in ("documents", "embeddings", "document_fields"):
         transaction.run_many(f"DELETE FROM {table} WHERE position = ?", places)
@@ -314,7 +318,7 @@ def _remove_matching(
     places = [row[0] for row in transaction.rows(matching.text, matching.parameters)]
     removed: list[str] = []
     for start in range(0, len(places), REMOVED_AT_ONCE):
-        wanted = one_of("d.position", places[start : start + REMOVED_AT_ONCE])
+        wanted = transaction.dialect.one_of("d.position", places[start : start + REMOVED_AT_ONCE])
         rows = transaction.rows(f"SELECT {DOCUMENT} FROM documents d WHERE {wanted.text}", wanted.parameters)
         doomed = [document for document in map(to_document, rows) if document.id not in sparing]
         _remove(transaction, collection_key, doomed)
@@ -327,4 +331,4 @@ def _clear(transaction: Transaction, collection: Collection) -> None:
     for table in ("embeddings", "document_fields"):
         transaction.run(f"DELETE FROM {table} WHERE position IN ({mine})", (collection.key,))
     transaction.run("DELETE FROM documents WHERE collection_key = ?", (collection.key,))
-    text_index.drop(transaction, collection.key)
+    transaction.dialect.text_index.drop(transaction, collection.key)

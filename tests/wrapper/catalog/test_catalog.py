@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sqlite3
 import threading
-from contextlib import closing
 
 import pytest
 
@@ -12,34 +10,35 @@ from schemas.errors import ConfigurationError, ConflictError, TooSlowError, Unav
 from wrapper.catalog import migrations, outbox
 from wrapper.catalog.catalog import MAX_SHARED, Catalog
 from wrapper.catalog.rows import draw
-from wrapper.catalog.sqlite import SQLiteDatabase
 
 SECONDS = 30
 
 
-class CountedDatabase(SQLiteDatabase):
+class CountedDatabase:
     """Counts write transactions, and holds the first until `go` is set."""
 
-    def __init__(self, path):
-        super().__init__(path)
+    def __init__(self, database):
+        self._database = database
         self.go = threading.Event()
         self.writing = threading.Event()
         self.transactions = 0
+
+    def __getattr__(self, name):
+        return getattr(self._database, name)
 
     def write(self):
         self.transactions += 1
         self.writing.set()
         assert self.go.wait(SECONDS)
-        return super().write()
+        return self._database.write()
 
 
 @pytest.fixture
-def counted(tmp_path):
-    database = CountedDatabase(tmp_path / "catalog.sqlite")
+def counted(open_database):
+    database = CountedDatabase(open_database())
     catalog = Catalog(database)
     catalog.open()
-    yield catalog, database
-    catalog.close()
+    return catalog, database
 
 
 def _in_threads(catalog, operations):
@@ -110,16 +109,17 @@ def test_a_writer_that_is_refused_harms_nobody_and_leaves_nothing(counted):
     assert _kept(catalog) == [0, 2]
 
 
-@pytest.mark.parametrize("error", [sqlite3.OperationalError("broken"), ZeroDivisionError()])
-def test_a_writer_that_breaks_the_transaction_harms_nobody_and_leaves_nothing(counted, error):
+@pytest.mark.parametrize("is_driver_error", [True, False])
+def test_a_writer_that_breaks_the_transaction_harms_nobody_and_leaves_nothing(counted, is_driver_error):
     catalog, database = counted
+    error = database.errors[-1]("broken") if is_driver_error else ZeroDivisionError()
 
     def broken(transaction):
         _append(99)(transaction)
         raise error
 
     outcomes = _commit_behind_one(catalog, database, [_append(0), broken, _append(2)])
-    expected = UnavailableError if isinstance(error, sqlite3.Error) else ZeroDivisionError
+    expected = UnavailableError if is_driver_error else ZeroDivisionError
     assert isinstance(outcomes[1], expected)
     assert database.transactions == 5
     assert _kept(catalog) == [0, 2]
@@ -163,9 +163,12 @@ def test_a_reader_sees_one_snapshot_while_others_write(catalog):
 
 
 def test_a_commit_is_on_disk_before_it_counts(catalog):
-    with catalog.read() as transaction:
-        assert transaction.value("PRAGMA synchronous") == 2
-        assert transaction.value("PRAGMA journal_mode") == "wal"
+    settings = {
+        "sqlite": [("PRAGMA synchronous", 2), ("PRAGMA journal_mode", "wal")],
+        "postgresql": [("SHOW synchronous_commit", "on"), ("SHOW fsync", "on")],
+    }
+    for statement, setting in settings[catalog.kind]:
+        assert catalog.commit(lambda transaction, statement=statement: transaction.value(statement)) == setting
 
 
 def test_the_change_counter_tells_of_other_connections(catalog):
@@ -176,40 +179,35 @@ def test_the_change_counter_tells_of_other_connections(catalog):
         assert changes() != before
 
 
-def test_opening_again_changes_nothing(catalog, tmp_path):
+def test_opening_again_changes_nothing(catalog, open_database):
     catalog.commit(_append(1))
-    again = Catalog(SQLiteDatabase(tmp_path / "catalog.sqlite"))
+    again = Catalog(open_database())
     again.open()
     assert _kept(again) == [1]
-    again.close()
 
 
-def test_a_catalogue_of_a_newer_release_is_refused(catalog, tmp_path):
+def test_a_catalogue_of_a_newer_release_is_refused(catalog, open_database):
     newer = len(migrations.STEPS) + 1
     catalog.commit(lambda transaction: transaction.run("INSERT INTO schema_version VALUES (?)", (newer,)))
-    again = Catalog(SQLiteDatabase(tmp_path / "catalog.sqlite"))
+    again = Catalog(open_database())
     with pytest.raises(ConfigurationError, match="newer release"):
         again.open()
-    again.close()
 
 
-def test_two_processes_may_open_a_new_catalogue_at_once(tmp_path):
-    catalogs = [Catalog(SQLiteDatabase(tmp_path / "catalog.sqlite")) for _ in range(4)]
+def test_two_processes_may_open_a_new_catalogue_at_once(open_database):
+    catalogs = [Catalog(open_database()) for _ in range(4)]
     threads = [threading.Thread(target=catalog.open) for catalog in catalogs]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(SECONDS)
-    for catalog in catalogs:
-        catalog.close()
-    with closing(sqlite3.connect(tmp_path / "catalog.sqlite")) as connection:
-        assert connection.execute("SELECT count(*) FROM schema_version").fetchone() == (len(migrations.STEPS),)
-        assert connection.execute("SELECT count(*) FROM counters").fetchone() == (3,)
+    with catalogs[0].read() as transaction:
+        assert transaction.value("SELECT count(*) FROM schema_version") == len(migrations.STEPS)
+        assert transaction.value("SELECT count(*) FROM counters") == 3
 
 
-def test_a_statement_that_takes_too_long_is_given_up(tmp_path):
-    now = iter(range(1000))
-    hasty = Catalog(SQLiteDatabase(tmp_path / "hasty.sqlite", statement_seconds=3.0, clock=lambda: float(next(now))))
+def test_a_statement_that_takes_too_long_is_given_up(open_database):
+    hasty = Catalog(open_database(statement_seconds=0.5))
     hasty.open()
     endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
     with pytest.raises(TooSlowError), hasty.read() as transaction:
@@ -223,4 +221,17 @@ def test_a_statement_that_takes_too_long_is_given_up(tmp_path):
         hasty.commit(write_and_search)
     hasty.commit(_append(2))
     assert _kept(hasty) == [2]
-    hasty.close()
+
+
+def test_what_is_read_in_blocks_or_written_may_take_its_time(open_database):
+    patient = Catalog(open_database(statement_seconds=0.05))
+    patient.open()
+    numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 400000) SELECT "
+    with patient.read() as transaction:
+        assert sum(len(rows) for rows in transaction.blocks(f"{numbers} i FROM n", (), 1000)) == 400_000
+        assert transaction.value("SELECT 1") == 1
+        with pytest.raises(patient._database.errors):
+            transaction.value(f"{numbers} count(*) FROM n")
+    patient.commit(lambda transaction: transaction.run(f"UPDATE counters SET value = ({numbers} count(*) FROM n)"))
+    with patient.read() as transaction:
+        assert outbox.newest(transaction) == 400_000

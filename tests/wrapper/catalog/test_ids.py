@@ -8,7 +8,6 @@ import pytest
 from schemas.records import DocumentBatch
 from wrapper.catalog import outbox, reads, writes
 from wrapper.catalog.rows import find_collection
-from wrapper.catalog.transaction import one_of
 
 AWKWARD = ["a", "a\x00b", "a\x00", "\x00", "A", " a", "é", "e\u0301", "𝔸", "1", "1.0", '"', "\\u0000", "/", "null"]
 
@@ -68,10 +67,11 @@ def test_unknown_ids_are_passed_over(filled):
 
 @pytest.mark.parametrize("values", [[], [1, 2], ["a"], ["a\x00", "b"], ["\x00", "a\x00"]])
 def test_a_list_of_values_is_a_condition(catalog, values):
-    listed = one_of("given", values)
+    kind = str if values and isinstance(values[0], str) else int
     with catalog.read() as transaction:
-        for each in [1, 2, 3, "a", "a\x00", "b", "\x00", ""]:
+        listed = transaction.dialect.one_of("o.given", values)
+        for each in [1, 2, 3] if kind is int else ["a", "a\x00", "b", "\x00", ""]:
             found = transaction.rows(
-                f"SELECT 1 FROM (SELECT ? AS given) WHERE {listed.text}", (each, *listed.parameters)
+                f"SELECT 1 FROM (SELECT ? AS given) o WHERE {listed.text}", (each, *listed.parameters)
             )
             assert bool(found) == (each in values)

@@ -96,37 +96,6 @@ def test_a_text_is_found_by_each_of_its_words(words, parts):
             assert _found(words, part) == [0], part
 
 
-@pytest.mark.parametrize(
-    ("text", "queries"),
-    [
-        ("call getUserName now", ["getUserName", "getusername", "user", "name", "get", "userName", "get user name"]),
-        ("use std::env::args here", ["std::env", "std::env::args", "env", "args", "std"]),
-        ("a snake_case_name too", ["snake_case_name", "snake", "case", "name", "snake_case", "snakecasename"]),
-        ("an HTTPServer starts", ["HTTPServer", "httpserver", "http", "server", "HTTP server"]),
-        ("parseHTML5Document()", ["parse", "html", "document", "parseHTML5Document"]),
-        ("MAX_BODY_MB=3", ["max", "body", "MAX_BODY_MB", "maxbodymb"]),
-        ("see wrapper/catalog/words.py", ["words.py", "catalog", "wrapper/catalog", "py"]),
-        ("kebab-case-name", ["kebab-case-name", "kebab", "case-name"]),
-        ("Größe der Straße", ["größe", "GRÖßE", "große", "straße"]),
-        ("__init__ and _private", ["init", "__init__", "private", "_private"]),
-        ("naïve café", ["naive", "cafe", "CAFÉ"]),
-        ("running tests", ["run", "test"]),
-    ],
-)
-def test_identifiers_are_found_whole_and_in_parts(words, text, queries):
-    _holding(words, ["nothing to see", text])
-    for query in queries:
-        assert _found(words, query) == [1], query
-
-
-@pytest.mark.parametrize("whole", ["getUserName", "snake_case_name", "std::env", "HTTPServer", "a.b.c"])
-def test_a_whole_identifier_outranks_its_parts(words, whole):
-    scattered = " and ".join(match_expression(whole).replace('"', " ").replace(" OR ", " ").split()[::-1])
-    parts_only = scattered.replace(whole.lower(), "").replace(whole.replace("_", ""), "")
-    _holding(words, [f"{parts_only} filler words", f"with {whole} filler words"])
-    assert _found(words, whole)[0] == 1
-
-
 @pytest.mark.parametrize("text", ["plain words only", "", "ALL CAPS", "x", "2024-01-05", "日本語"])
 def test_ordinary_prose_needs_no_shadow(text):
     assert identifier_words(text) == ""

@@ -1,4 +1,4 @@
-"""A Chroma server that is not ours."""
+"""A stock Chroma server of our own."""
 
 from __future__ import annotations
 

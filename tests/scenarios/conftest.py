@@ -1,0 +1,26 @@
+"""The scenarios are told twice: on SQLite and on PostgreSQL."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.apps import running_app
+from tests.support.live import chroma_client
+
+
+@pytest.fixture(scope="session", params=["sqlite", "postgresql"])
+def app(request, tmp_path_factory):
+    data_dir = tmp_path_factory.mktemp(request.param)
+    if request.param == "sqlite":
+        with running_app(data_dir) as app:
+            yield app
+        return
+    with request.getfixturevalue("postgres").catalogue() as url, running_app(data_dir, catalog_url=url) as app:
+        yield app
+
+
+@pytest.fixture(scope="session")
+def chroma(app):
+    """Chroma's own client on the engine behind this `app`."""
+    with chroma_client(app.extensions["rag.service"].settings.data_dir) as client:
+        yield client

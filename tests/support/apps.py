@@ -1,0 +1,38 @@
+"""The storage proxy in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from flask import Flask
+
+from interfaces.scratch_service import processes_in
+from schemas.settings import WrapperSettings
+from tests.support.contract import CheckedClient
+from tests.support.live import ORIGIN, START_SECONDS, STOP_SECONDS, eventually
+from wrapper import create_app
+
+
+@contextmanager
+def running_app(data_dir: Path, **settings: object) -> Iterator[Flask]:
+    """Healthy for the length of the block; its clients check every answer against openapi.yaml."""
+    app = create_app(
+        WrapperSettings(
+            data_dir=data_dir,
+            disk_floor_mb=1,
+            cors_origins=(ORIGIN,),
+            log_level="warning",
+            log_format="json",
+            **settings,
+        )
+    )
+    app.test_client_class = CheckedClient
+    service = app.extensions["rag.service"]
+    try:
+        eventually(lambda: service.health()[0]["status"] == "healthy", seconds=START_SECONDS)
+        yield app
+    finally:
+        service.close()
+    eventually(lambda: not processes_in(data_dir), seconds=STOP_SECONDS)

@@ -1,0 +1,117 @@
+"""Text search means the same on both databases: any word may match, whole identifiers come before their parts."""
+
+from __future__ import annotations
+
+from itertools import count
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+
+from schemas.records import DocumentBatch
+from schemas.where import EVERYTHING, parse_where
+from tests.wrapper.catalog.test_words import NOISE, SYNTAX
+from wrapper.catalog import writes
+from wrapper.catalog.grouping import text_search
+from wrapper.catalog.rows import find_collection
+from wrapper.catalog.words import match_expression
+
+
+@pytest.fixture
+def search(catalog):
+    """`search(texts, query)`: the numbers of the texts found, best first, in a collection of their own."""
+    numbers = count()
+
+    def search_in(texts, query, where=EVERYTHING):
+        name = f"texts-{next(numbers)}"
+
+        def fill(transaction):
+            writes.create_collection(transaction, name, {}, "cosine")
+            ids = [str(number) for number in range(len(texts))]
+            metadatas = [{"number": number} for number in range(len(texts))]
+            vectors = np.ones((len(texts), 2), dtype="<f4")
+            writes.add_documents(transaction, name, DocumentBatch(ids, texts, metadatas, vectors))
+
+        catalog.commit(fill)
+        with catalog.read() as transaction:
+            found, total = text_search(transaction, find_collection(transaction, name), query, where, limit=100)
+        assert total == len(found)
+        scores = [match.score for match in found]
+        assert scores == sorted(scores, reverse=True)
+        return [int(match.document.id) for match in found]
+
+    return search_in
+
+
+@pytest.mark.parametrize(
+    ("text", "queries"),
+    [
+        ("call getUserName now", ["getUserName", "getusername", "user", "name", "get", "userName", "get user name"]),
+        ("use std::env::args here", ["std::env", "std::env::args", "env", "args", "std"]),
+        ("a snake_case_name too", ["snake_case_name", "snake", "case", "name", "snake_case", "snakecasename"]),
+        ("an HTTPServer starts", ["HTTPServer", "httpserver", "http", "server", "HTTP server"]),
+        ("parseHTML5Document()", ["parse", "html", "document", "parseHTML5Document"]),
+        ("MAX_BODY_MB=3", ["max", "body", "MAX_BODY_MB", "maxbodymb"]),
+        ("see wrapper/catalog/words.py", ["words.py", "catalog", "wrapper/catalog", "py"]),
+        ("kebab-case-name", ["kebab-case-name", "kebab", "case-name"]),
+        ("Größe der Straße", ["größe", "GRÖßE", "große", "straße"]),
+        ("__init__ and _private", ["init", "__init__", "private", "_private"]),
+        ("naïve café", ["naive", "cafe", "CAFÉ"]),
+        ("running tests", ["run", "test"]),
+    ],
+)
+def test_identifiers_are_found_whole_and_in_parts(search, text, queries):
+    for query in queries:
+        assert search(["nothing to see", text], query) == [1], query
+
+
+@pytest.mark.parametrize("whole", ["getUserName", "snake_case_name", "std::env", "HTTPServer", "a.b.c"])
+def test_a_whole_identifier_outranks_its_parts(search, whole):
+    scattered = " and ".join(match_expression(whole).replace('"', " ").replace(" OR ", " ").split()[::-1])
+    parts_only = scattered.replace(whole.lower(), "").replace(whole.replace("_", ""), "")
+    texts = [f"{parts_only} filler words", f"with {whole} filler words"]
+    assert search(texts, whole)[0] == 1
+
+
+@settings(max_examples=40)
+@example('"')
+@example("a AND")
+@example("text:(x")
+@example("NEAR(a b, 1")
+@example("\x00")
+@example("!a & | <-> ' \\")
+@example("ª² ⅷ ﬁ İ ß ǆ")
+@example("a" * 5_000)
+@example(" ".join(f"w{number}" for number in range(2_000)))
+@given(NOISE | SYNTAX)
+def test_no_text_is_a_syntax_error_and_none_finds_everything(search, text):
+    assert 1 not in search([text, "zqx"], text)
+
+
+def test_the_words_of_every_text_are_words(search):
+    assert search(["the and of", "nothing"], "the") == [0]
+
+
+def test_equals_come_in_the_order_of_insertion(search):
+    assert search(["same words here"] * 5, "words") == [0, 1, 2, 3, 4]
+
+
+def test_a_filter_holds(search):
+    assert search(["word"] * 5, "word", parse_where({"number": {"$gte": 3}})) == [3, 4]
+
+
+def test_a_rare_word_counts_more_than_a_frequent_one(search):
+    texts = ["common rare"[: 6 if number else None] + " filler text" for number in range(20)]
+    assert search([*texts, "common common common"], "common rare")[0] == 0
+
+
+def test_a_very_long_text_is_found_by_its_last_word(search):
+    long = " ".join(f"word{number % 5_000}x{number}" for number in range(60_000))
+    assert search([long + " lastword " + "y" * 3_000, "other"], "lastword") == [0]
+    assert search([long + "y" * 3_000, "other"], "word1x1") == [0]
+    assert search(["y" * 3_000, "y" * 2_999], "y" * 3_000) == [0]
+
+
+def test_another_collection_is_another_matter(search):
+    assert search(["shared word"], "shared") == [0]
+    assert search(["nothing", "shared word"], "shared") == [1]

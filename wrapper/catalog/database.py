@@ -1,0 +1,50 @@
+"""What the catalogue asks of a database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from sqlalchemy import Connection
+
+from schemas.errors import RagError, UnavailableError
+from wrapper.catalog.transaction import Transaction
+
+TOO_SLOW = "This took too long and was given up: ask for less, or with fewer conditions"
+
+
+class OutcomeUnknownError(UnavailableError):
+    """The database went away during a commit: nobody knows whether it holds what was written."""
+
+    code = "catalog_unavailable"
+
+
+class Database(Protocol):
+    kind: str
+
+    @property
+    def errors(self) -> tuple[type[Exception], ...]:
+        """What its driver raises."""
+
+    def translated(self, error: Exception) -> RagError:
+        """One of `errors` in the service's words."""
+
+    def read(self) -> AbstractContextManager[Transaction]:
+        """One snapshot."""
+
+    def write(self, *, durable: bool = True) -> AbstractContextManager[Transaction]:
+        """The only write transaction at a time; commits at the end, rolls back on an exception. What is not `durable`
+        is seen by all at once, but reaches the disk only with the next commit that is."""
+
+    def migrate(self, step: Callable[[Connection], None]) -> None:
+        """Run a schema change in a write transaction."""
+
+    def change_counter(self) -> AbstractContextManager[Callable[[], int]]:
+        """A function whose number changes when another connection has committed; costs microseconds.
+
+        It belongs to the thread that made it.
+        """
+
+    def close(self) -> None:
+        """Close every thread's connection; no thread may be inside a transaction."""

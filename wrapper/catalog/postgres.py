@@ -1,0 +1,247 @@
+"""The shared catalogue: PostgreSQL, for services of several processes on several machines.
+
+A read is one snapshot (`REPEATABLE READ`). Writes of all processes follow each other: each holds an advisory lock from
+its first statement to its commit, so that nothing read is ever stale and outbox ids are committed in their order.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, ClassVar
+
+import psycopg
+import structlog
+from psycopg.conninfo import conninfo_to_dict
+from sqlalchemy import Connection, create_engine
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.pool import NullPool
+
+from schemas.errors import ConfigurationError, DiskFloorError, RagError, TooSlowError, UnavailableError
+from wrapper.catalog import postgres_text
+from wrapper.catalog.database import TOO_SLOW, OutcomeUnknownError
+from wrapper.catalog.postgres_transaction import VALUE_BYTES, PostgresDialect, PostgresTransaction
+from wrapper.catalog.transaction import Transaction
+
+log = structlog.get_logger(__name__)
+
+STATEMENT_SECONDS = 20.0
+LOCK_SECONDS = 30
+IDLE_WRITER_SECONDS = 60
+"""A writer that does nothing for so long (its machine is gone, its process frozen) keeps no other waiting."""
+RECONNECT_SECONDS = 0.5
+CONNECTION = {
+    "application_name": "rag-wrapper",
+    "connect_timeout": 5,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+}
+# The database must notice soon that a client's machine is gone: its locks are free only then.
+# Statements are put together anew for each filter: a plan for any parameters is often a bad one, compiling pays only
+# for what runs for seconds, and joins are written in the order they are meant in (looking for a better one among the
+# hundreds of a wide filter takes longer than all the rest).
+SESSION = (
+    "SET lock_timeout = {lock}; SET statement_timeout = {statement}; "
+    "SET plan_cache_mode = force_custom_plan; SET jit = off; SET join_collapse_limit = 1; "
+    "SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3"
+)
+LOCK = "SELECT pg_advisory_xact_lock(hashtext('rag catalogue'), hashtext(current_schema()))"
+CHANNEL = "rag_catalogue"
+READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+WRITE = (
+    "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = 0; "
+    f"SET LOCAL idle_in_transaction_session_timeout = {IDLE_WRITER_SECONDS * 1000}; "
+)
+COMMIT = f"NOTIFY {CHANNEL}; COMMIT"
+
+
+class PostgresDatabase:
+    """Connections and transactions on one PostgreSQL database; its tables are in the first schema of the search path.
+
+    Each thread keeps one connection for as long as it lives; one that broke is replaced when the next transaction
+    begins. `url` is `postgresql+psycopg://…` or what libpq takes. Raises ConfigurationError when it is neither.
+    """
+
+    kind = "postgresql"
+    errors: ClassVar[tuple[type[Exception], ...]] = (psycopg.Error, SQLAlchemyError)
+
+    def __init__(
+        self, url: str, *, statement_seconds: float = STATEMENT_SECONDS, value_bytes: int = VALUE_BYTES
+    ) -> None:
+        try:
+            given = conninfo_to_dict(url.replace("postgresql+psycopg://", "postgresql://", 1))
+        except psycopg.Error:
+            # The reason may quote the password.
+            raise ConfigurationError("RAG_CATALOG_URL is no address of a PostgreSQL database") from None
+        self._address: dict[str, Any] = {**CONNECTION, **given}
+        self._statement_seconds = statement_seconds
+        self._dialect = PostgresDialect(value_bytes)
+        self._local = threading.local()
+        self._guard = threading.Lock()
+        self._kept: dict[threading.Thread, PostgresTransaction] = {}
+
+    def connect(self) -> psycopg.Connection:
+        """A connection in autocommit mode, which the caller closes."""
+        connection = psycopg.connect(**self._address, autocommit=True)
+        postgres_text.register(connection)
+        settings = SESSION.format(lock=LOCK_SECONDS * 1000, statement=int(self._statement_seconds * 1e3))
+        connection.execute(settings.encode(), prepare=False)
+        return connection
+
+    @contextmanager
+    def read(self) -> Iterator[Transaction]:
+        """One snapshot."""
+        with self._transaction(READ, "COMMIT", limited=True) as transaction:
+            yield transaction
+
+    @contextmanager
+    def write(self, *, durable: bool = True) -> Iterator[Transaction]:
+        """The only write transaction at a time. Raises OutcomeUnknownError when the connection broke in the commit."""
+        begin = WRITE + ("" if durable else "SET LOCAL synchronous_commit = off; ") + LOCK
+        with self._transaction(begin, COMMIT, limited=False) as transaction:
+            yield transaction
+
+    def migrate(self, step: Callable[[Connection], None]) -> None:
+        """Run a schema change in a write transaction."""
+
+        def connect() -> psycopg.Connection:
+            connection = self.connect()
+            connection.autocommit = False
+            return connection
+
+        engine = create_engine("postgresql+psycopg://", creator=connect, poolclass=NullPool)
+        with engine.connect() as connection:
+            encoding = connection.exec_driver_sql("SHOW server_encoding").scalar_one()
+            if encoding != "UTF8":
+                raise ConfigurationError(f"The catalogue's database has the encoding {encoding}: it must have UTF8")
+            connection.exec_driver_sql("SET LOCAL statement_timeout = 0")
+            connection.exec_driver_sql(LOCK)
+            step(connection)
+            connection.commit()
+
+    @contextmanager
+    def change_counter(self) -> Iterator[Callable[[], int]]:
+        """A function whose number changes when anybody has committed; costs no round trip. It never fails: while there
+        is no database nothing changes, and finding it again is a change."""
+        changes = _Changes(self.connect)
+        try:
+            yield changes
+        finally:
+            changes.close()
+
+    def translated(self, error: Exception) -> RagError:
+        """One of `errors` in the service's words."""
+        cause = getattr(error, "orig", error)
+        if isinstance(cause, psycopg.errors.QueryCanceled):
+            return TooSlowError(TOO_SLOW)
+        log.error("catalogue failed", error=str(cause))
+        if isinstance(cause, psycopg.errors.DiskFull):
+            return DiskFloorError("The catalogue's disk is full: nothing was stored")
+        return UnavailableError("The catalogue is unavailable", code="catalog_unavailable")
+
+    def close(self) -> None:
+        with self._guard:
+            for transaction in self._kept.values():
+                transaction.connection.close()
+            self._kept.clear()
+
+    @contextmanager
+    def _transaction(self, begin: str, commit: str, *, limited: bool) -> Iterator[PostgresTransaction]:
+        transaction = self._begun(begin, limited=limited)
+        try:
+            yield transaction
+        except BaseException:
+            transaction.roll_back()
+            raise
+        try:
+            transaction.commit(commit)
+        except BaseException as error:
+            transaction.roll_back()
+            if isinstance(error, psycopg.OperationalError) and transaction.connection.closed and commit == COMMIT:
+                log.error("the catalogue went away during a commit", error=str(error))
+                raise OutcomeUnknownError(
+                    "The catalogue went away during the commit: whether this is stored is not known"
+                ) from error
+            raise
+
+    def _begun(self, begin: str, *, limited: bool) -> PostgresTransaction:
+        transaction = self._of_thread()
+        try:
+            transaction.begin(begin, limited=limited)
+        except psycopg.OperationalError:
+            transaction.roll_back()
+            if not transaction.connection.closed:
+                raise
+            # It broke while nobody used it. Nothing has been done yet, so a new one will do.
+            transaction = self._of_thread()
+            transaction.begin(begin, limited=limited)
+        except BaseException:
+            transaction.roll_back()
+            raise
+        return transaction
+
+    def _of_thread(self) -> PostgresTransaction:
+        transaction: PostgresTransaction | None = getattr(self._local, "transaction", None)
+        if transaction is not None and transaction.is_usable:
+            return transaction
+        if transaction is not None:
+            transaction.connection.close()
+        transaction = self._of_ended_thread() or PostgresTransaction(
+            self.connect(), self._dialect, self._statement_seconds
+        )
+        self._local.transaction = transaction
+        with self._guard:
+            self._kept[threading.current_thread()] = transaction
+        return transaction
+
+    def _of_ended_thread(self) -> PostgresTransaction | None:
+        with self._guard:
+            for thread in [thread for thread in self._kept if not thread.is_alive()]:
+                transaction = self._kept.pop(thread)
+                if transaction.is_usable:
+                    return transaction
+                transaction.connection.close()
+        return None
+
+
+class _Changes:
+    """Counts notifications, on a connection of its own."""
+
+    def __init__(self, connect: Callable[[], psycopg.Connection]) -> None:
+        self._connect = connect
+        self._connection: psycopg.Connection | None = None
+        self._again_at = float("-inf")
+        self._number = 0
+
+    def __call__(self) -> int:
+        if self._connection is None:
+            self._listen()
+        if self._connection is not None:
+            # What the socket holds already: no round trip, and no waiting.
+            try:
+                self._connection.pgconn.consume_input()
+                while self._connection.pgconn.notifies():
+                    self._number += 1
+            except psycopg.OperationalError:
+                self.close()
+        return self._number
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _listen(self) -> None:
+        now = time.monotonic()
+        if now < self._again_at:
+            return
+        self._again_at = now + RECONNECT_SECONDS
+        with suppress(psycopg.Error):
+            connection = self._connect()
+            connection.execute(f"LISTEN {CHANNEL}".encode())
+            self._connection = connection
+            self._number += 1

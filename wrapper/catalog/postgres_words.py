@@ -1,0 +1,96 @@
+"""The word index on PostgreSQL: one table for all collections, so that making and dropping one neither locks nor
+outruns what others read; each row carries its collection as a word of its own, so that the index finds both at once.
+
+A long text has several rows: a `tsvector` has a size, and counts its words only so far. Words are split and folded
+here, as `wrapper/catalog/words.py` says; PostgreSQL stems them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+
+from wrapper.catalog.dialect import WordRow
+from wrapper.catalog.transaction import Sql, Transaction
+from wrapper.catalog.values import bounded
+from wrapper.catalog.words import folded_words, identifier_words, query_terms
+
+CONFIGURATION = "rag_words"
+WORDS_IN_ROW = 1_000
+CHARACTERS_IN_ROW = 100_000
+
+# What an index needs to stem English without leaving out the words that are in every text.
+SETUP = (
+    "CREATE TEXT SEARCH DICTIONARY rag_english (TEMPLATE = pg_catalog.snowball, Language = english)",
+    f"CREATE TEXT SEARCH CONFIGURATION {CONFIGURATION} (COPY = pg_catalog.english)",
+    f"ALTER TEXT SEARCH CONFIGURATION {CONFIGURATION} ALTER MAPPING REPLACE pg_catalog.english_stem WITH rag_english",
+)
+
+_SEARCH = (
+    "WITH terms AS MATERIALIZED ("
+    f"SELECT given.number, phraseto_tsquery('{CONFIGURATION}', given.term) AS term "
+    "FROM unnest(?::text[]) WITH ORDINALITY AS given (term, number)"
+    "), hits AS MATERIALIZED ("
+    "SELECT t.number, w.position, max(ts_rank(w.lexemes, t.term, 1)) AS rank "
+    "FROM terms t JOIN words w ON w.lexemes @@ (?::tsquery && t.term) AND w.collection_key = ? "
+    "WHERE numnode(t.term) > 0 GROUP BY t.number, w.position"
+    "), weights AS MATERIALIZED ("
+    "SELECT h.number, ln(1 + (c.count - count(*) + 0.5) / (count(*) + 0.5)) AS weight "
+    "FROM hits h JOIN collections c ON c.key = ? GROUP BY h.number, c.count"
+    ") SELECT h.position, sum(CAST(h.rank * g.weight AS DOUBLE PRECISION) ORDER BY h.number) AS score "
+    "FROM hits h JOIN weights g ON g.number = h.number GROUP BY h.position"
+)
+
+
+def create(transaction: Transaction, collection_key: int) -> None:
+    """A collection without documents has no rows."""
+
+
+def drop(transaction: Transaction, collection_key: int) -> None:
+    transaction.run("DELETE FROM words WHERE collection_key = ?", (collection_key,))
+
+
+def add(transaction: Transaction, collection_key: int, rows: list[WordRow]) -> None:
+    found = [
+        (position, words)
+        for position, text in rows
+        for words in chain(_in_rows(folded_words(text)), _in_rows(folded_words(identifier_words(text))))
+    ]
+    transaction.run(
+        "INSERT INTO words (position, collection_key, lexemes) "
+        f"SELECT given.position, ?, to_tsvector('{CONFIGURATION}', given.words) || array_to_tsvector(ARRAY[?::text]) "
+        "FROM unnest(?::bigint[], ?::text[]) AS given (position, words)",
+        (collection_key, _mark(collection_key), [row[0] for row in found], [row[1] for row in found]),
+    )
+
+
+def remove(transaction: Transaction, collection_key: int, rows: list[WordRow]) -> None:
+    gone = transaction.dialect.one_of("position", [position for position, _ in rows])
+    transaction.run(f"DELETE FROM words WHERE collection_key = ? AND {gone.text}", (collection_key, *gone.parameters))
+
+
+def search(collection_key: int, query: str) -> Sql | None:
+    """Scored by the sum of each term's `ts_rank` (which grows ever more slowly with its occurrences, and is divided by
+    the logarithm of the text's length) times its inverse document frequency, as BM25 has it."""
+    terms = [" ".join(map(bounded, words)) for term in query_terms(query) if (words := folded_words(term))]
+    if not terms:
+        return None
+    return Sql(_SEARCH, (terms, f"'{_mark(collection_key)}'", collection_key, collection_key))
+
+
+def _mark(collection_key: int) -> str:
+    # No word of a text begins with a number sign.
+    return f"#{int(collection_key)}"
+
+
+def _in_rows(words: list[str]) -> Iterator[str]:
+    row: list[str] = []
+    characters = 0
+    for word in map(bounded, words):
+        row.append(word)
+        characters += len(word)
+        if len(row) == WORDS_IN_ROW or characters > CHARACTERS_IN_ROW:
+            yield " ".join(row)
+            row, characters = [], 0
+    if row:
+        yield " ".join(row)
