@@ -10,8 +10,8 @@ from typing import Any
 import orjson
 
 from schemas.records import Collection, Document, Facet, Group, Match, Page, TextMatch, WriteOutcome
-from wrapper.catalog.reports import IndexReport
-from wrapper.catalog.states import READY
+from wrapper.catalog.reports import NOTHING_KNOWN, IndexReport
+from wrapper.catalog.states import READY, REBUILDING
 
 Answer = dict[str, Any]
 
@@ -36,9 +36,6 @@ def collection(found: Collection) -> Answer:
 
 
 def index(found: Collection, report: IndexReport, waiting_writes: int) -> Answer:
-    rebuild = None
-    if report.rebuild_reason is not None:
-        rebuild = {"reason": report.rebuild_reason, "documents": report.documents_rebuilt, "of": found.count}
     return {
         "collection": found.name,
         "state": found.index_state,
@@ -50,7 +47,7 @@ def index(found: Collection, report: IndexReport, waiting_writes: int) -> Answer
         "checked_at": _time(report.checked_at_seconds),
         "recall_at_10": report.recall_at_10,
         "recall_measured_at": _time(report.recall_at_seconds),
-        "rebuild": rebuild,
+        "rebuild": _rebuild(found, report) if found.index_state == REBUILDING else None,
         "rebuilds": report.rebuilds,
     }
 
@@ -63,14 +60,9 @@ def indexes(collections: Sequence[Collection], reports: Mapping[int, IndexReport
     return {
         "ready": sum(each.index_state == READY for each in collections),
         "rebuilding": [
-            {
-                "collection": each.name,
-                "reason": report.rebuild_reason,
-                "documents": report.documents_rebuilt,
-                "of": each.count,
-            }
-            for each, report in known
-            if report.rebuild_reason is not None
+            {"collection": each.name, **_rebuild(each, reports.get(each.key, NOTHING_KNOWN))}
+            for each in collections
+            if each.index_state == REBUILDING
         ],
         "faulty": [{"collection": each.name, "fault": report.fault} for each, report in known if report.fault],
         "lowest_recall_at_10": None if recall is None else {"collection": name, "recall": recall},
@@ -96,6 +88,11 @@ def metadata_updated(changed: Collection, *, merge: bool) -> Answer:
         "merge": merge,
         "revision": changed.revision,
     }
+
+
+def _rebuild(found: Collection, report: IndexReport) -> Answer:
+    reason = report.rebuild_reason or "it was never complete"
+    return {"reason": reason, "documents": report.documents_rebuilt, "of": found.count}
 
 
 def _time(seconds: float | None) -> str | None:

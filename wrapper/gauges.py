@@ -35,7 +35,7 @@ def of_collections(collections: Sequence[Collection], reports: Mapping[int, Inde
     yield Gauge("rag_collections_adopting", "Collections that are being taken in from the engine", adopting)
     for each in collections:
         report = reports.get(each.key, NOTHING_KNOWN)
-        rebuilt = report.documents_rebuilt if report.rebuild_reason is not None else None
+        rebuilt = report.documents_rebuilt if each.index_state == REBUILDING else None
         for name, meaning, value in (
             ("rag_index_recall_at_10", "Share of the ten nearest that the index finds", report.recall_at_10),
             ("rag_index_bytes", "Size of the index's files", report.index_bytes),

@@ -16,7 +16,7 @@ import structlog
 
 from schemas.errors import RagError, UnavailableError
 from wrapper.applying import Applier
-from wrapper.catalog import outbox, states
+from wrapper.catalog import outbox, reports, states
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.transaction import Transaction
 from wrapper.leadership import Leadership
@@ -27,6 +27,7 @@ MERGED_DOCUMENTS = 500
 ENTRIES_AT_ONCE = 128
 POLL_SECONDS = 0.002
 IDLE_POLL_SECONDS = 0.05
+LEAD_LOST = "the lead was lost while it was written"
 LIVELY_SECONDS = 2.0
 """How long after a commit the catalogue is looked at often: writers of other processes may be waiting."""
 FIRST_BACKOFF_SECONDS = 0.2
@@ -189,6 +190,7 @@ class Indexer:
         def distrust(transaction: Transaction) -> None:
             for key in doubtful:
                 states.set_index_state(transaction, key, states.REBUILDING)
+                reports.write(transaction, key, rebuild_reason=LEAD_LOST, documents_rebuilt=0)
 
         self._catalog.commit(distrust)
         self._doubtful.difference_update(doubtful)
