@@ -37,6 +37,7 @@ ADDED = {
 }
 OPERATIONS = sorted(Contract.load().described())
 ERROR_SAMPLES = {
+    "408": {"message": "The client sends its request too slowly", "code": "client_too_slow"},
     "404": {"message": "Collection 'handbook' not found", "code": "collection_not_found"},
     "412": {"message": "The collection has changed", "code": "precondition_failed"},
     "413": {"message": "The body is too large", "code": "payload_too_large"},
