@@ -30,7 +30,7 @@ def test_the_service_does_what_its_description_says(live, session, tmp_path):
         )
     run = subprocess.run(
         [sys.executable, "-m", "schemathesis.cli", "--config-file", HERE / "schemathesis.toml", "run", OPENAPI]
-        + ["--url", live.url, "--max-examples", EXAMPLES, "--no-color"]
+        + ["--url", live.url, "--max-examples", EXAMPLES, "--no-color", "--no-shrink"]
         + (["--seed", SEED] if SEED else ["--generation-deterministic"]),
         cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": str(OPENAPI.parent)},

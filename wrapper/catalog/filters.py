@@ -36,9 +36,11 @@ def predicate(where: Where, position: str) -> Sql:
             return Sql(f"NOT {inner.text}", inner.parameters)
         case _:
             holds = _holds(where)
+            # A bare list would be looked up value by value, thousands of times for each document.
+            condition = f"({holds.text}) IS TRUE" if isinstance(where, In) else holds.text
             return Sql(
                 f"EXISTS (SELECT 1 FROM document_fields x WHERE x.position = {position} AND x.path = ? "
-                f"AND {holds.text})",
+                f"AND {condition})",
                 (where.field, *holds.parameters),
             )
 
