@@ -5,6 +5,7 @@
 
 import itertools
 import os
+import random
 import re
 from pathlib import Path
 
@@ -41,7 +42,8 @@ class Peaks:
 
 def _lines(start, stop):
     for number in range(start, stop):
-        embedding = [(number * prime % 997) / 997 for prime in range(1, DIMENSION + 1)]
+        chance = random.Random(number)
+        embedding = [chance.gauss(0, 1) for _ in range(DIMENSION)]
         metadata = {"number": number, "kind": number % 10, "name": f"name {number}"}
         document = {"id": f"document-{number}", "text": f"Text {number}.", "metadata": metadata, "embedding": embedding}
         yield orjson.dumps(document) + b"\n"

@@ -15,6 +15,8 @@ from wrapper.catalog.transaction import Sql, Transaction, one_of
 from wrapper.catalog.values import ELEMENT_BIT, NUMBER, STRING, as_scalar, decode_value
 from wrapper.catalog.words import match_expression
 
+VALUES_AT_ONCE = 1_000
+
 _SCALARS_AND_ELEMENTS = "((f.value >= ? AND f.value < ?) OR (f.value >= ? AND f.value < ?))"
 _AS_SCALAR = (
     "CASE WHEN value < x'10' THEN value ELSE CAST(CASE substr(value, 1, 1) "
@@ -81,12 +83,14 @@ def facets(
 
 def distinct_values(transaction: Transaction, collection: Collection, field: str) -> list[Any]:
     """The distinct scalars of a field, of list elements too, in typed order."""
-    rows = transaction.rows(
+    blocks = transaction.blocks(
         "SELECT DISTINCT f.value FROM document_fields f WHERE f.collection_key = ? AND f.path = ? "
         f"AND {_SCALARS_AND_ELEMENTS}",
         (collection.key, field, *_SCALAR_AND_ELEMENT_BOUNDS),
+        VALUES_AT_ONCE,
     )
-    return [decode_value(value) for value in sorted({as_scalar(value) for (value,) in rows})]
+    distinct = {as_scalar(value) for rows in blocks for (value,) in rows}
+    return [decode_value(value) for value in sorted(distinct)]
 
 
 def text_search(
