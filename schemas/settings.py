@@ -18,7 +18,8 @@ from schemas.errors import ConfigurationError
 LOG_LEVELS = ("debug", "info", "warning", "error")
 LOG_FORMATS = ("auto", "json", "console")
 SQLITE = "sqlite:///"
-THREADS_KEPT_FOR_READS = 4
+THREADS_THAT_NEVER_WAIT = 4
+THREADS_KEPT_FOR_READS = 2
 # Read by the `load` command, which is a client of the service.
 LOAD_VARIABLES = (
     "RAG_EMBEDDING_PROVIDER",
@@ -51,8 +52,13 @@ class WrapperSettings:
 
     @property
     def waiting_threads(self) -> int:
-        """How many threads of a process may wait for the same thing; the others are kept for reads."""
-        return max(1, self.threads - THREADS_KEPT_FOR_READS)
+        """How many threads of a process may wait for the index, and how many for slow clients."""
+        return max(1, self.threads - THREADS_THAT_NEVER_WAIT)
+
+    @property
+    def writing_threads(self) -> int:
+        """How many threads of a process writes may have: more than may wait, so that further writes go on."""
+        return self.threads - THREADS_KEPT_FOR_READS
 
 
 def read_wrapper_settings() -> WrapperSettings:

@@ -89,13 +89,13 @@ class Worker(ThreadWorker):
         settings = read_wrapper_settings()
         self.client_seconds = settings.client_wait_seconds
         self.patience = Patience(settings.client_wait_seconds, settings.waiting_threads)
-        self.waiting_threads, self.max_queue = settings.waiting_threads, settings.max_queue
+        self.writing_threads, self.max_queue = settings.writing_threads, settings.max_queue
         self.parting: deque[Connection] = deque()
 
     def init_process(self) -> None:
         pool = ThreadPoolExecutor(self.cfg.threads)
         self.reads = Lane(pool, at_once=self.cfg.threads, waiting=self.max_queue)
-        self.writes = Lane(pool, at_once=self.waiting_threads, waiting=self.max_queue)
+        self.writes = Lane(pool, at_once=self.writing_threads, waiting=self.max_queue)
         self.signs_of_life = Lane(ThreadPoolExecutor(1), at_once=1, waiting=self.worker_connections)
         super().init_process()
 
