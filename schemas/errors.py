@@ -51,6 +51,12 @@ class PayloadTooLargeError(InvalidInputError):
     code = "payload_too_large"
 
 
+class SlowClientError(RagError):
+    """The caller took too long to send its request; nothing was stored, or what `details` says."""
+
+    code = "client_too_slow"
+
+
 class NotFoundError(RagError):
     code = "not_found"
 

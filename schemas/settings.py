@@ -19,6 +19,8 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 LOG_FORMATS = ("auto", "json", "console")
 SQLITE = "sqlite:///"
 POSTGRESQL = ("postgresql+psycopg://", "postgresql://")
+THREADS_THAT_NEVER_WAIT = 4
+THREADS_KEPT_FOR_READS = 2
 # Read by the `load` command, which is a client of the service.
 LOAD_VARIABLES = (
     "RAG_EMBEDDING_PROVIDER",
@@ -42,10 +44,22 @@ class WrapperSettings:
     chroma_url: str = ""  # empty: an engine of our own, as a child process
     max_body_mb: int = 100
     disk_floor_mb: int = 200
+    max_queue: int = 128  # requests that may wait for a thread, in each process
+    client_wait_seconds: float = 30.0  # how long a client may keep a request waiting
     write_wait_seconds: float = 20.0  # how long a write waits for the index before it answers 202
     cors_origins: tuple[str, ...] = ()
     log_level: str = "info"
     log_format: str = "auto"
+
+    @property
+    def waiting_threads(self) -> int:
+        """How many threads of a process may wait for the index, and how many for slow clients."""
+        return max(1, self.threads - THREADS_THAT_NEVER_WAIT)
+
+    @property
+    def writing_threads(self) -> int:
+        """How many threads of a process writes may have: more than may wait, so that further writes go on."""
+        return self.threads - THREADS_KEPT_FOR_READS
 
 
 def read_wrapper_settings() -> WrapperSettings:
@@ -63,6 +77,10 @@ def read_wrapper_settings() -> WrapperSettings:
         "chroma_url": env.str("CHROMA_URL", default.chroma_url),
         "max_body_mb": env.int("MAX_BODY_MB", default.max_body_mb, validate=at_least_one),
         "disk_floor_mb": env.int("DISK_FLOOR_MB", default.disk_floor_mb, validate=validate.Range(min=0)),
+        "max_queue": env.int("MAX_QUEUE", default.max_queue, validate=at_least_one),
+        "client_wait_seconds": env.float(
+            "CLIENT_WAIT_SECONDS", default.client_wait_seconds, validate=validate.Range(min=1)
+        ),
         "write_wait_seconds": env.float(
             "WRITE_WAIT_SECONDS", default.write_wait_seconds, validate=validate.Range(min=0)
         ),

@@ -22,6 +22,7 @@ from schemas.where import EVERYTHING, Where, parse_where
 
 MAX_PAGE = 1_000
 DEFAULT_PAGE = 100
+MAX_OFFSET = 2**53
 MAX_TOP_K = 1_000
 DEFAULT_TOP_K = 3
 DEFAULT_GROUP = 100
@@ -101,14 +102,17 @@ class Number(fields.Field[float]):
 
 
 class Count(fields.Field[int]):
-    """A whole number from `least`, capped or refused above `most`; in a query string also its numeral."""
+    """A whole number from `least`, capped or refused above `most`; its numeral only where `in_text`, which is what a
+    query string is."""
 
-    def __init__(self, *, least: int, most: int | None = None, capped: bool = False, **options: Any) -> None:
+    def __init__(
+        self, *, least: int, most: int | None = None, capped: bool = False, in_text: bool = False, **options: Any
+    ) -> None:
         super().__init__(**options)
-        self._least, self._most, self._capped = least, most, capped
+        self._least, self._most, self._capped, self._in_text = least, most, capped, in_text
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **_: Any) -> int:
-        number = _whole(value)
+        number = _whole(value, in_text=self._in_text)
         if number is None:
             raise ValidationError("must be a whole number")
         if number < self._least:
@@ -192,9 +196,11 @@ class Patch(Body):
 
 
 class Page(Body):
+    """A page as a query string asks for it."""
+
     where = Filter(load_default=EVERYTHING)
-    limit = Count(least=1, most=MAX_PAGE, capped=True, load_default=DEFAULT_PAGE)
-    offset = Count(least=0, most=2**53, load_default=0)
+    limit = Count(least=1, most=MAX_PAGE, capped=True, in_text=True, load_default=DEFAULT_PAGE)
+    offset = Count(least=0, most=MAX_OFFSET, in_text=True, load_default=0)
     order_by = Ordering(load_default=())
     cursor = Text(load_default=None)
     include = Include(load_default=())
@@ -207,9 +213,10 @@ class Page(Body):
 
 
 class Search(Page):
-    """A page by filter, or by ids: then up to `MAX_PAGE` of them when no limit is given."""
+    """A page as a body asks for it, by filter, or by ids: then up to `MAX_PAGE` of them when no limit is given."""
 
     ids = fields.Raw(load_default=None)
+    offset = Count(least=0, most=MAX_OFFSET, load_default=0)
     limit = Count(least=1, most=MAX_PAGE, capped=True, load_default=None)
 
     @post_load
@@ -265,7 +272,7 @@ class Facets(Body):
         error_messages={"required": "is required"},
     )
     where = Filter(load_default=EVERYTHING)
-    limit = Count(least=1, most=MAX_PAGE, capped=True, load_default=DEFAULT_FACET_VALUES)
+    limit = Count(least=1, most=MAX_PAGE, capped=True, in_text=True, load_default=DEFAULT_FACET_VALUES)
 
 
 class Deletion(Body):
@@ -324,14 +331,14 @@ def include_from_text(source: str | None) -> tuple[str, ...]:
     return cast(tuple[str, ...], load(_ONLY_INCLUDE, {"include": source})["include"])
 
 
-def _whole(value: Any) -> int | None:
+def _whole(value: Any, *, in_text: bool) -> int | None:
     if isinstance(value, bool):
         return None
     if isinstance(value, int):
         return value
     if isinstance(value, float) and value.is_integer():
         return int(value)
-    if isinstance(value, str) and _NUMERAL.fullmatch(value):
+    if in_text and isinstance(value, str) and _NUMERAL.fullmatch(value):
         return int(value)
     return None
 

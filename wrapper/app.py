@@ -26,7 +26,7 @@ EXPOSED_HEADERS = ["ETag", "Retry-After", "X-Document-Count", "X-Request-ID"]
 class DocumentId(PathConverter):
     """Any id, slashes too, except the words that are routes of their own."""
 
-    regex = r"(?!(?:count|search|all)$).+"
+    regex = r"(?!(?:count|search|all)\Z)[\s\S]+"
     part_isolating = False
 
 

@@ -7,17 +7,22 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import orjson
 from flask import Response, current_app, request
 from flask.json.provider import JSONProvider
+from werkzeug.exceptions import ClientDisconnected
 
-from schemas.errors import InvalidInputError, PayloadTooLargeError, UnsupportedMediaError
+from schemas.errors import InvalidInputError, PayloadTooLargeError, SlowClientError, UnsupportedMediaError
+from wrapper.patience import PatientSocket
 
 READ_BYTES = 1 << 16
 MAX_REQUEST_LINE_BYTES = 32 * 1024
+MOST_DISCARDED = 4
+"""How many times the largest body is read after the answer is known."""
 JSON = "application/json"
 NDJSON = "application/x-ndjson"
 
@@ -87,32 +92,49 @@ def read_body() -> bytes:
     return bytes(content)
 
 
-def body_chunks() -> Iterator[bytes]:
-    """The body in pieces, unpacked when it is gzip. Raises UnsupportedMediaError, InvalidInputError."""
+def body_chunks(seen: Callable[[bytes], object] | None = None) -> Iterator[bytes]:
+    """The body in pieces, unpacked when it is gzip; `seen` is called with them as they came. Raises
+    UnsupportedMediaError, InvalidInputError, SlowClientError."""
     encoding = request.headers.get("Content-Encoding", "identity").strip().lower()
     if encoding not in ("identity", "", "gzip"):
         raise UnsupportedMediaError(f"Content-Encoding '{encoding}' is not supported", allowed=["gzip", "identity"])
-    chunks = iter(lambda: request.stream.read(READ_BYTES), b"")
+    chunks = _pieces()
+    if seen is not None:
+        chunks = _passing(chunks, seen)
     return _unpacked(chunks) if encoding == "gzip" else chunks
 
 
-def body_lines() -> Iterator[bytes]:
-    """The lines of a body in order, blank ones too, without their ends; one line is at most a body's limit long."""
+def body_lines(seen: Callable[[bytes], object] | None = None) -> Iterator[bytes]:
+    """The lines of a body in order, blank ones too, without their ends; one line is at most a body's limit long.
+    `seen` as in `body_chunks`."""
     limit = int(current_app.config["MAX_BODY_BYTES"])
-    rest = b""
-    for chunk in body_chunks():
-        *lines, rest = (rest + chunk).split(b"\n")
-        yield from lines
-        if len(rest) > limit:
+    begun = bytearray()
+    for chunk in body_chunks(seen):
+        first, *others = chunk.split(b"\n")
+        begun += first
+        if len(begun) > limit:
             raise PayloadTooLargeError(f"A line is longer than {limit >> 20} MB", limit_bytes=limit)
-    if rest:
-        yield rest
+        if others:
+            yield bytes(begun)
+            *whole, last = others
+            yield from whole
+            begun = bytearray(last)
+    if begun:
+        yield bytes(begun)
 
 
 def discard_body() -> None:
-    """Read what nobody has read: otherwise it would be taken for the next request."""
-    while request.stream.read(READ_BYTES):
-        pass
+    """Read what nobody has read: otherwise it would be taken for the next request. Who sends far too much is not heard
+    to the end, and the connection ends with the answer."""
+    left = MOST_DISCARDED * int(current_app.config["MAX_BODY_BYTES"])
+    with suppress(OSError, ClientDisconnected):
+        while content := request.stream.read(READ_BYTES):
+            left -= len(content)
+            if left < 0:
+                connection = request.environ.get("gunicorn.socket")
+                if isinstance(connection, PatientSocket):
+                    connection.end()
+                return
 
 
 def request_digest(body: bytes) -> str:
@@ -120,6 +142,32 @@ def request_digest(body: bytes) -> str:
     digest = hashlib.sha256(f"{request.method} {request.full_path}\n".encode())
     digest.update(body)
     return digest.hexdigest()
+
+
+def _passing(chunks: Iterator[bytes], seen: Callable[[bytes], object]) -> Iterator[bytes]:
+    for chunk in chunks:
+        seen(chunk)
+        yield chunk
+
+
+def _pieces() -> Iterator[bytes]:
+    left = request.content_length
+    while piece := _next_piece():
+        if left is not None:
+            left -= len(piece)
+        yield piece
+    if left:
+        raise InvalidInputError("The body ends too early", code="body_cut_short")
+
+
+def _next_piece() -> bytes:
+    """Raises SlowClientError when the client is too slow, InvalidInputError when it has gone."""
+    try:
+        return request.stream.read(READ_BYTES)
+    except (OSError, ClientDisconnected) as error:
+        if isinstance(error, TimeoutError) or isinstance(error.__context__, TimeoutError):
+            raise SlowClientError("The client sends its request too slowly") from None
+        raise InvalidInputError("The body ends too early", code="body_cut_short") from None
 
 
 def _unpacked(chunks: Iterator[bytes]) -> Iterator[bytes]:

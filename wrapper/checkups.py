@@ -26,7 +26,8 @@ EVERY_SECONDS = 60.0
 RECALL_EVERY_SECONDS = 900.0
 """Measuring recall takes a look at all vectors of the collection."""
 REBUILD_AGAIN_SECONDS = 3600.0
-"""What a rebuild did not mend (a document that the engine refuses, say) is no reason for the next one."""
+"""What a rebuild did not mend (a document that the engine refuses, say) is no reason for the next one soon, and each
+further one waits twice as long."""
 
 
 class Checkups:
@@ -50,7 +51,8 @@ class Checkups:
         self._now = now
         self._queue: deque[int] = deque()
         self._next_round_at = float("-inf")
-        self._rebuilt_until: dict[int, float] = {}
+        # By collection: until when no fault is a reason for a rebuild, and how long the pause was.
+        self._rebuild_pauses: dict[int, tuple[float, float]] = {}
         self._recall_due_at: dict[int, float] = {}
         self._measuring: RecallMeasurement | None = None
 
@@ -110,7 +112,8 @@ class Checkups:
                 return True
             raise
         self._rebuilds.answered(collection_key)
-        again = self._clock() < self._rebuilt_until.get(collection_key, float("-inf"))
+        pause_ends_at, last_pause = self._rebuild_pauses.get(collection_key, (float("-inf"), REBUILD_AGAIN_SECONDS / 2))
+        again = self._clock() < pause_ends_at
         trusted = finding.fault is None or again
 
         def record(transaction: Transaction) -> None:
@@ -127,7 +130,7 @@ class Checkups:
 
         self._catalog.commit_quickly(record)
         if finding.fault is not None and not again:
-            self._rebuilt_until[collection_key] = self._clock() + REBUILD_AGAIN_SECONDS
+            self._rebuild_pauses[collection_key] = (self._clock() + 2 * last_pause, 2 * last_pause)
             self._rebuilds.begin(collection_key, finding.fault)
             return True
         if finding.fault is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import structlog
 from flask import Flask, Response, request
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
@@ -15,6 +17,7 @@ from schemas.errors import (
     PayloadTooLargeError,
     PreconditionFailedError,
     RagError,
+    SlowClientError,
     TooSlowError,
     UnavailableError,
     UnsupportedError,
@@ -27,6 +30,7 @@ log = structlog.get_logger(__name__)
 STATUS: dict[type[RagError], int] = {
     InvalidInputError: 400,
     NotFoundError: 404,
+    SlowClientError: 408,
     ConflictError: 409,
     PreconditionFailedError: 412,
     PayloadTooLargeError: 413,
@@ -45,20 +49,24 @@ def status_of(error: RagError) -> int:
     return next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
 
 
-def error_response(error: RagError) -> Response:
+def body(error: RagError) -> dict[str, Any]:
     """The error body of seeds 003 and 000: the sentence under `error`, `message` and `detail`."""
-    response = json_response(
-        {
-            "error": error.message,
-            "message": error.message,
-            "detail": error.message,
-            "code": error.code,
-            "details": error.details,
-        },
-        status_of(error),
-    )
-    if isinstance(error, UnavailableError):
-        response.headers["Retry-After"] = str(error.retry_after_seconds)
+    return {
+        "error": error.message,
+        "message": error.message,
+        "detail": error.message,
+        "code": error.code,
+        "details": error.details,
+    }
+
+
+def headers(error: RagError) -> dict[str, str]:
+    return {"Retry-After": str(error.retry_after_seconds)} if isinstance(error, UnavailableError) else {}
+
+
+def error_response(error: RagError) -> Response:
+    response = json_response(body(error), status_of(error))
+    response.headers.update(headers(error))
     return response
 
 

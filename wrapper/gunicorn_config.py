@@ -19,7 +19,7 @@ except ConfigurationError as error:
 
 bind = f"{settings.host}:{settings.port}"
 workers = settings.workers
-worker_class = "gthread"
+worker_class = "wrapper.gunicorn_worker.Worker"
 threads = settings.threads
 wsgi_app = "wrapper:create_app()"
 # A request may wait for the index and for a slow client; a worker whose threads all hang is another matter.
@@ -30,6 +30,8 @@ backlog = 512
 worker_connections = 1000
 # The application itself refuses request lines beyond 32 KB, in its own words.
 limit_request_line = 0
+# The kernel's way of sending files knows nothing of clients that do not read.
+sendfile = False
 control_socket_disable = True
 worker_tmp_dir = "/dev/shm" if os.path.isdir("/dev/shm") else None
 

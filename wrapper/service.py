@@ -34,7 +34,6 @@ from wrapper.store import Store
 HOSTED = "RAG_HOSTED_BY"
 """Set in the environment of worker processes whose parent owns the data directory and the engine."""
 
-THREADS_KEPT_FOR_READS = 4
 DISK_CHECK_SECONDS = 1.0
 
 
@@ -225,7 +224,7 @@ def open_service(settings: WrapperSettings) -> Service:
         free_disk_mb=free_disk,
         disk_floor_mb=settings.disk_floor_mb,
         write_wait_seconds=settings.write_wait_seconds,
-        waiting_writers=max(1, settings.threads - THREADS_KEPT_FOR_READS),
+        waiting_writers=settings.waiting_threads,
     )
     indexer.start()
     return Service(settings, host, catalog, store, indexer, engine, state, guard)

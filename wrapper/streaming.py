@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import uuid
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -16,13 +16,14 @@ import orjson
 
 from schemas.documents import new_id, parse_document, to_batch
 from schemas.errors import ConflictError, InvalidInputError, RagError
-from schemas.records import Metadata, Vector
+from schemas.records import Collection, Metadata, Vector
 from wrapper import answers
 from wrapper.bodies import body_lines
 from wrapper.catalog import writes
 from wrapper.store import Store, WriteOptions
 
 LINES_PER_TRANSACTION = 500
+BYTES_PER_TRANSACTION = 8 << 20
 MAX_REPORTED_ERRORS = 1_000
 MAX_RETURNED_IDS = 1_000
 
@@ -34,7 +35,10 @@ class Digest(Protocol):
 
 
 @dataclass
-class _Progress:
+class Progress:
+    """What was done with the lines that have been read."""
+
+    line: int = 0
     created: int = 0
     updated: int = 0
     unchanged: int = 0
@@ -61,8 +65,34 @@ def add_stream(store: Store, name: str, on_conflict: str, options: WriteOptions)
     Raises InvalidInputError when no line was good, and what stops the whole stream (an unknown collection, a full
     disk) with `details.count` and `details.line` telling how far it had come.
     """
+
+    def write(collection: Collection, lines: Iterable[bytes]) -> tuple[dict[str, Any], Progress]:
+        progress = Progress(revision=collection.revision)
+        store_lines(store, collection, lines, on_conflict, options, progress)
+        if progress.count == 0:
+            if not progress.errors:
+                raise InvalidInputError("Documents array is required", code="documents_required", field="documents")
+            raise InvalidInputError(
+                "No line holds a document that could be stored",
+                code="no_good_line",
+                errors=progress.errors,
+                errors_total=progress.errors_total,
+            )
+        return _answer(name, progress), progress
+
+    return once(store, name, options, body_lines(), write)
+
+
+def once(
+    store: Store,
+    name: str,
+    options: WriteOptions,
+    lines: Iterator[bytes],
+    write: Callable[[Collection, Iterable[bytes]], tuple[dict[str, Any], Progress]],
+) -> tuple[dict[str, Any], bool]:
+    """The answer of `write`, or the one that a stream of the same key and lines got, and whether the index has it."""
     digest = hashlib.sha256(options.digest.encode())
-    source = _hashed(body_lines(), digest)
+    source = _hashed(lines, digest)
     key = options.idempotency_key
     if key is not None and store.has_answer(key):
         deque(source, maxlen=0)
@@ -70,43 +100,56 @@ def add_stream(store: Store, name: str, on_conflict: str, options: WriteOptions)
         if kept is not None:
             return kept.answer, kept.indexed
     collection = store.collection(name)
-    progress = _Progress(revision=collection.revision)
-    pending: dict[str, tuple[int, Parsed]] = {}
-    number = 0
-    try:
-        for number, line in enumerate(source, start=1):
-            if not line.strip():
-                continue
-            try:
-                parsed = _parse(line, number, options.idempotency_key)
-                writes.check_dimension(collection, len(parsed[3]))
-            except InvalidInputError as error:
-                progress.report(number, error)
-                continue
-            if parsed[0] in pending or len(pending) == LINES_PER_TRANSACTION:
-                _flush(store, name, pending, on_conflict, options, progress)
-                pending = {}
-            if collection.dimension is None:
-                collection = replace(collection, dimension=len(parsed[3]))
-            pending[parsed[0]] = (number, parsed)
-        _flush(store, name, pending, on_conflict, options, progress)
-    except RagError as error:
-        error.details |= {"count": progress.count, "line": number}
-        raise
-    if progress.count == 0:
-        if not progress.errors:
-            raise InvalidInputError("Documents array is required", code="documents_required", field="documents")
-        raise InvalidInputError(
-            "No line holds a document that could be stored",
-            code="no_good_line",
-            errors=progress.errors,
-            errors_total=progress.errors_total,
-        )
-    answer = _answer(name, progress)
+    answer, progress = write(collection, source)
     if key is not None:
         last = progress.entries[-1] if progress.entries else None
         store.keep_answer(key, digest.hexdigest(), answer, last, collection)
     return answer, all(store.wait_until_indexed(entry) for entry in progress.entries)
+
+
+def store_lines(
+    store: Store,
+    collection: Collection,
+    lines: Iterable[bytes],
+    on_conflict: str,
+    options: WriteOptions,
+    progress: Progress,
+    *,
+    whole: bool = False,
+) -> None:
+    """Store the documents, and report those lines that hold none, or stop at the first such line when the stream must
+    be `whole`. An error says in `details.count` and `details.line` how far it had come."""
+    pending: dict[str, tuple[int, Parsed]] = {}
+    pending_bytes = 0
+
+    def flush() -> None:
+        nonlocal pending, pending_bytes
+        _flush(store, collection.name, pending, on_conflict, options, progress, whole)
+        pending, pending_bytes = {}, 0
+
+    try:
+        for line in lines:
+            progress.line += 1
+            if not line.strip():
+                continue
+            try:
+                parsed = _parse(line, _no_id if whole else _id_maker(progress.line, options.idempotency_key))
+                writes.check_dimension(collection, len(parsed[3]))
+            except InvalidInputError as error:
+                if whole:
+                    raise
+                progress.report(progress.line, error)
+                continue
+            if parsed[0] in pending or len(pending) == LINES_PER_TRANSACTION or pending_bytes > BYTES_PER_TRANSACTION:
+                flush()
+            if collection.dimension is None:
+                collection = replace(collection, dimension=len(parsed[3]))
+            pending[parsed[0]] = (progress.line, parsed)
+            pending_bytes += len(line)
+        flush()
+    except RagError as error:
+        error.details |= {"count": progress.count, "line": progress.line}
+        raise
 
 
 def _hashed(lines: Iterator[bytes], digest: Digest) -> Iterator[bytes]:
@@ -121,7 +164,8 @@ def _flush(
     pending: dict[str, tuple[int, Parsed]],
     on_conflict: str,
     options: WriteOptions,
-    progress: _Progress,
+    progress: Progress,
+    whole: bool,
 ) -> None:
     lines = list(pending.values())
     once = replace(options, idempotency_key=None, if_match=options.if_match if progress.count == 0 else None)
@@ -132,7 +176,7 @@ def _flush(
             )
         except (ConflictError, InvalidInputError) as error:
             index = error.details.get("index")
-            if index is None:
+            if index is None or whole:
                 raise
             number, _ = lines.pop(index)
             progress.report(number, error)
@@ -151,17 +195,25 @@ def _flush(
         return
 
 
-def _parse(line: bytes, number: int, idempotency_key: str | None) -> Parsed:
+def _parse(line: bytes, make_id: Callable[[], str]) -> Parsed:
     try:
         source = orjson.loads(line)
     except orjson.JSONDecodeError as error:
         raise InvalidInputError(f"The line is not valid JSON: {error.msg}", code="invalid_json") from None
+    return parse_document(source, None, make_id)
+
+
+def _id_maker(number: int, idempotency_key: str | None) -> Callable[[], str]:
     if idempotency_key is None:
-        return parse_document(source, None, new_id)
-    return parse_document(source, None, lambda: f"doc_{uuid.uuid5(uuid.NAMESPACE_OID, f'{idempotency_key}:{number}')}")
+        return new_id
+    return lambda: f"doc_{uuid.uuid5(uuid.NAMESPACE_OID, f'{idempotency_key}:{number}')}"
 
 
-def _answer(name: str, progress: _Progress) -> dict[str, Any]:
+def _no_id() -> str:
+    raise InvalidInputError("id is required", code="invalid_id", field="id")
+
+
+def _answer(name: str, progress: Progress) -> dict[str, Any]:
     answer: answers.Answer = {
         "status": "added",
         "collection": name,

@@ -12,6 +12,7 @@ from schemas.wire import (
     Patch,
     Query,
     Search,
+    TextSearch,
     include_from_text,
     load,
     where_from_text,
@@ -33,6 +34,30 @@ def test_what_is_no_limit(given):
     with pytest.raises(InvalidInputError) as caught:
         load(Page(), {"limit": given})
     assert caught.value.details == {"field": "limit"}
+
+
+QUERY = {"query_embedding": [1]}
+
+
+@pytest.mark.parametrize(
+    ("schema", "source", "field"),
+    [
+        (Search(), {"limit": "7"}, "limit"),
+        (Search(), {"offset": "0"}, "offset"),
+        (Query(), QUERY | {"top_k": "3"}, "top_k"),
+        (Query(), QUERY | {"top_k": True}, "top_k"),
+        (Query(), QUERY | {"max_distance": "0.5"}, "max_distance"),
+        (Query(), QUERY | {"max_distance": False}, "max_distance"),
+        (Query(), QUERY | {"gather": {"by": "a", "limit": "7"}}, "gather.limit"),
+        (GatherRequest(), {"ids": ["a"], "by": "a", "limit": "7"}, "limit"),
+        (TextSearch(), {"query": "a", "top_k": "3"}, "top_k"),
+        (NewCollection(), {"name": "abc", "metric": 7}, "metric"),
+    ],
+)
+def test_a_body_means_its_types(schema, source, field):
+    with pytest.raises(InvalidInputError) as caught:
+        load(schema, source)
+    assert caught.value.details["field"] == field
 
 
 @pytest.mark.parametrize(

@@ -137,7 +137,7 @@ class Contract:
             return (*responses, code)
         reason = "the route is not described" if template is None else f"{template} does not describe {method}"
         expected = "404" if template is None else "405"
-        if code not in (expected, "414"):
+        if code not in (expected, "408", "414", "503"):
             raise ContractError(f"{reason}, which must answer {expected}")
         return ("x-unrouted-responses", code)
 

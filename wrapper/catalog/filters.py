@@ -45,9 +45,11 @@ def predicate(transaction: Transaction, where: Where, position: str) -> Sql:
             return Sql(f"NOT {inner.text}", inner.parameters)
         case _:
             holds = _holds(transaction.dialect, where, "x")
+            # A bare list would be looked up value by value, thousands of times for each document.
+            condition = f"({holds.text}) IS TRUE" if isinstance(where, In) else holds.text
             return Sql(
                 f"EXISTS (SELECT 1 FROM document_fields x WHERE x.position = {position} AND x.path = ? "
-                f"AND {holds.text})",
+                f"AND {condition})",
                 (bounded(where.field), *holds.parameters),
             )
 

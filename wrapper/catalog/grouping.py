@@ -13,6 +13,8 @@ from wrapper.catalog.rows import DOCUMENT, to_document
 from wrapper.catalog.transaction import Sql, Transaction
 from wrapper.catalog.values import BOOLEAN, ELEMENT_BIT, NUMBER, STRING, as_scalar, bounded, decode_value
 
+VALUES_AT_ONCE = 1_000
+
 _SCALARS_AND_ELEMENTS = "((f.value >= ? AND f.value < ?) OR (f.value >= ? AND f.value < ?))"
 _AS_SCALAR = (
     "CASE WHEN value < ? THEN value "
@@ -88,12 +90,14 @@ def distinct_values(transaction: Transaction, collection: Collection, field: str
     """The distinct scalars of a field, of list elements too, in typed order."""
     path = bounded(field)
     value = transaction.dialect.whole_value(transaction, collection.key, path, "f")
-    rows = transaction.rows(
+    blocks = transaction.blocks(
         f"SELECT DISTINCT {value} FROM document_fields f WHERE f.collection_key = ? AND f.path = ? "
         f"AND {_SCALARS_AND_ELEMENTS}",
         (collection.key, path, *_SCALAR_AND_ELEMENT_BOUNDS),
+        VALUES_AT_ONCE,
     )
-    return [decode_value(value) for value in sorted({as_scalar(value) for (value,) in rows})]
+    distinct = {as_scalar(value) for rows in blocks for (value,) in rows}
+    return [decode_value(value) for value in sorted(distinct)]
 
 
 def text_search(

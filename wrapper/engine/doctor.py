@@ -70,11 +70,12 @@ class Doctor:
         return f"{missed} of {len(canaries)} documents do not find themselves"
 
     def _finds(self, collection: Collection, canary: Document) -> bool:
-        """Whether a document is among the nearest to its own vector, or those are really as near as itself."""
+        """Whether a document is found by its own vector, or what is found instead is as near: of many equal vectors a
+        graph shows some."""
         assert collection.engine_id is not None
         assert canary.embedding is not None
         found = self._engine.query(collection.engine_id, canary.embedding[np.newaxis], NEIGHBOURS)[0]
-        if canary.id in found or len(found) < NEIGHBOURS:
+        if canary.id in found or not found:
             return canary.id in found
         with self._catalog.read() as transaction:
             now = collection_by_key(transaction, collection.key)
@@ -83,4 +84,6 @@ class Doctor:
             _, vectors = reads.vectors_of(transaction, now, found)
         distances = exact_distances(canary.embedding, vectors, collection.metric)
         own = exact_distances(canary.embedding, canary.embedding[np.newaxis], collection.metric)
-        return bool(distances.max(initial=-np.inf) <= own.max() + EQUAL_DISTANCE)
+        as_near = distances <= own.max() + EQUAL_DISTANCE
+        # By inner product others may be nearer to a vector than itself.
+        return bool(as_near.all() if collection.metric == "ip" else as_near.any())

@@ -8,12 +8,13 @@ from contextlib import ExitStack
 from flask import Blueprint, Response, request
 
 from schemas.documents import parse_documents
-from schemas.errors import InvalidInputError
+from schemas.errors import InvalidInputError, UnsupportedMediaError
 from schemas.records import Collection, Document
 from schemas.wire import DELETION, PAGE_ARGUMENTS, PATCH, SEARCH, include_from_text, load, where_from_text
 from wrapper import answers
 from wrapper.bodies import NDJSON, encode, json_response
 from wrapper.catalog.writes import ON_CONFLICT
+from wrapper.importing import import_stream, parse_announced
 from wrapper.requests_in import arguments, body, decode_json, id_maker, is_known, read_body, store, write_options
 from wrapper.streaming import add_stream
 
@@ -97,6 +98,15 @@ def _lines(snapshot: ExitStack, blocks: Iterator[list[Document]]) -> Iterator[by
     with snapshot:
         for documents in blocks:
             yield b"".join(encode(answers.exported(each)) + b"\n" for each in documents)
+
+
+@blueprint.post("/collections/<name>/import")
+def import_documents(name: str) -> Response:
+    if request.mimetype != NDJSON:
+        raise UnsupportedMediaError(f"The body must be {NDJSON}", allowed=[NDJSON])
+    announced = parse_announced(request.headers.get("X-Document-Count"), request.headers.get("Content-Digest"))
+    answer, indexed = import_stream(store(), name, write_options(), announced)
+    return json_response({**answer, "indexed": indexed}, 200 if indexed else 202)
 
 
 @blueprint.get("/collections/<name>/documents/<document_id:document_id>")

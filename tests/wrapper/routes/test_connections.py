@@ -69,6 +69,13 @@ def test_chunked_bodies_are_read_and_refused_alike(connection, name):
     assert connection.ask("GET", f"/collections/{name}").json["count"] == 2
 
 
+def test_who_sends_without_an_end_is_answered_and_parted_from(live, name):
+    with live.one_connection() as connection:
+        endless = (b" " * (1 << 20) for _ in range(60))
+        answer = connection.ask("POST", f"/collections/{name}/documents", endless, Content_Type="application/json")
+    assert (answer.status, answer.headers["Connection"]) == (413, "close")
+
+
 def test_a_body_of_just_the_limit_is_read(connection, name):
     body = json.dumps({"documents": [{**DOCUMENT, "id": "large"}]}).encode()
     answer = connection.ask(

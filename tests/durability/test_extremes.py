@@ -1,0 +1,130 @@
+"""The longest filters and the farthest pages: answered, or refused in good time, and nobody else waits."""
+
+import threading
+
+import orjson
+import pytest
+import requests
+
+from tests.support.live import live_service
+
+DOCUMENTS = 1_000
+ANSWER_SECONDS = 120
+JSON = {"Content-Type": "application/json"}
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    with live_service(tmp_path_factory.mktemp("extremes"), workers=1, threads=8) as service:
+        with service.session() as session:
+            assert session.post(f"{service.url}/collections", json={"name": "wide"}).status_code == 201
+            lines = b"".join(
+                orjson.dumps(
+                    {
+                        "id": f"d{number}",
+                        "text": "one two three",
+                        "metadata": {
+                            "page": number,
+                            "tags": ["a", number % 7],
+                            **{f"f{n}": number % n for n in range(1, 9)},
+                        },
+                        "embedding": [1.0, number],
+                    }
+                )
+                + b"\n"
+                for number in range(DOCUMENTS)
+            )
+            headers = {"Content-Type": "application/x-ndjson"}
+            answer = session.post(f"{service.url}/collections/wide/documents", data=lines, headers=headers)
+            assert answer.json()["count"] == DOCUMENTS
+        yield service
+
+
+def _nested(depth):
+    where = {"page": 1}
+    for _ in range(depth):
+        where = {"$not": where}
+    return where
+
+
+FILTERS = {
+    "a megabyte of string": {"page": "x" * 1_000_000},
+    "a megabyte of field": {"x" * 1_000_000: 1},
+    "a megabyte of values": {"page": {"$in": ["y" * 100 + str(number) for number in range(9_000)]}},
+    "ten thousand values": {"page": {"$in": list(range(10_000))}},
+    "ten thousand values not": {"page": {"$nin": list(range(10_000))}},
+    "more values": {"page": {"$in": list(range(10_001))}},
+    "more values in parts": {"$or": [{"page": {"$in": list(range(5_001))}}] * 2},
+    "as deep as may be": _nested(16),
+    "deeper": _nested(17),
+    "a thousand deep": b'{"$not": ' * 1_000 + b'{"page": 1}' + b"}" * 1_000,
+    "250 different": {"$and": [{f"f{number % 9}": {"$ne": number}} for number in range(250)]},
+    "250 alternatives": {"$or": [{f"f{number % 9}": {"$ne": number}} for number in range(250)]},
+    "2,000 alternatives": {"$or": [{"page": number} for number in range(2_000)]},
+    "5,000 times not": {"$and": [{"$not": {"tags": {"$contains": number}}} for number in range(5_000)]},
+    "one field 5,000 times": {"$or": [{"page": {"$gt": number, "$lt": number + 2}} for number in range(2_500)]},
+    "many lists": {"$and": [{"tags": {"$not_contains": str(number)}} for number in range(1_000)]},
+}
+SLOW = {"one field 5,000 times", "many lists"}
+REFUSED = {"more values", "more values in parts", "deeper", "a thousand deep"}
+ROUTES = {
+    "search": ("documents/search", {"limit": 5, "order_by": ["-page", "f3"], "offset": 10}),
+    "query": ("query", {"query_embedding": [1.0, 7.0], "top_k": 5}),
+    "text-search": ("text-search", {"query": "two"}),
+}
+
+
+@pytest.fixture
+def session_of(service):
+    with service.session() as session:
+        yield session
+
+
+@pytest.fixture
+def others(service):
+    """Somebody else's requests, which go on all the while."""
+    stopping, statuses = threading.Event(), []
+
+    def ask():
+        with requests.Session() as session:
+            while not stopping.is_set() or not statuses:
+                url = f"{service.url}/collections/wide/documents"
+                statuses.append(session.get(url, params={"where": '{"page": 7}'}, timeout=ANSWER_SECONDS).status_code)
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    yield
+    stopping.set()
+    asking.join()
+    assert set(statuses) == {200}
+
+
+@pytest.mark.parametrize(
+    ("kind", "route"), [(kind, route) for kind in FILTERS for route in ROUTES if kind not in SLOW or route == "search"]
+)
+def test_a_long_filter_is_answered_or_refused(service, session_of, others, route, kind):
+    path, body = ROUTES[route]
+    url = f"{service.url}/collections/wide/{path}"
+    where = FILTERS[kind] if isinstance(FILTERS[kind], bytes) else orjson.dumps(FILTERS[kind])
+    content = orjson.dumps(body)[:-1] + b', "where": ' + where + b"}"
+    answer = session_of.post(url, data=content, headers=JSON, timeout=ANSWER_SECONDS)
+    if kind in REFUSED:
+        assert (answer.status_code, answer.json()["code"]) == (400, "invalid_where")
+    else:
+        assert answer.status_code == 200 or answer.json()["code"] == "too_slow", answer.text[:500]
+
+
+@pytest.mark.parametrize("order", ["", "page", "-page,f3", "nothing"])
+@pytest.mark.parametrize("offset", [DOCUMENTS - 1, DOCUMENTS, 2**31, 2**53, 2**53 + 1, 2**63 - 1, 2**63, 2**64, 10**19])
+def test_a_far_page_is_empty_or_refused(service, session_of, offset, order):
+    url = f"{service.url}/collections/wide/documents"
+    arguments = {"offset": offset, "order_by": order, "limit": 1_000}
+    asked = session_of.get(url, params=arguments, timeout=ANSWER_SECONDS)
+    content = b'{"offset": %d, "order_by": "%s", "limit": 1000}' % (offset, order.encode())
+    searched = session_of.post(f"{url}/search", data=content, headers=JSON, timeout=ANSWER_SECONDS)
+    if offset > 2**53:
+        assert (asked.status_code, asked.json()["details"]["field"]) == (400, "offset")
+        assert (searched.status_code, searched.json()["details"]["field"]) == (400, "offset")
+    else:
+        assert asked.json()["count"] == searched.json()["count"] == max(0, DOCUMENTS - offset)
+        assert asked.json()["total"] == DOCUMENTS

@@ -1,0 +1,35 @@
+"""What schemathesis cannot know of our requests: how bodies are written, and which collections there are."""
+
+from __future__ import annotations
+
+import gzip
+from typing import Any
+
+import orjson
+import schemathesis
+from hypothesis import strategies as st
+
+NAMES = tuple(f"fuzzed-{number}" for number in range(8))
+"""Collections that exist at the beginning."""
+
+
+@schemathesis.serializer("application/json")
+def write_json(context: schemathesis.SerializationContext, value: Any) -> bytes:
+    return _packed(context, value if isinstance(value, bytes) else orjson.dumps(value))
+
+
+@schemathesis.serializer("application/x-ndjson")
+def write_lines(context: schemathesis.SerializationContext, value: Any) -> bytes:
+    return _packed(context, value if isinstance(value, bytes) else str(value).encode(errors="replace"))
+
+
+@schemathesis.hook
+def flatmap_path_parameters(context: schemathesis.HookContext, parameters: Any) -> Any:
+    if not parameters or "name" not in parameters:
+        return st.just(parameters)
+    return st.sampled_from([parameters, *({**parameters, "name": name} for name in NAMES)])
+
+
+def _packed(context: schemathesis.SerializationContext, content: bytes) -> bytes:
+    said = (context.case.headers or {}).get("Content-Encoding", "")
+    return gzip.compress(content) if str(said).lower() == "gzip" else content

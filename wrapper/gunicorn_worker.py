@@ -1,0 +1,261 @@
+"""gunicorn's threaded worker, with bounds: on how long clients may take, and on how many requests may wait.
+
+gunicorn gives a thread to every connection and lets all further ones wait in a queue without an end. Here the
+event loop collects the head of each request, so that a client who dawdles costs no thread. Writes leave some threads
+to reads, and the routes that tell how the service is have one of their own. When too many requests wait already, the
+event loop refuses further ones itself.
+"""
+
+from __future__ import annotations
+
+import re
+import selectors
+import socket
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+import orjson
+from gunicorn.workers.gthread import TConn, ThreadWorker
+
+from schemas.errors import BusyError, RagError, SlowClientError
+from schemas.settings import read_wrapper_settings
+from wrapper.patience import Patience, PatientSocket
+
+HEAD_BYTES = 256 * 1024
+"""The longest head that the event loop collects; a longer one goes to a thread as it is, which refuses it."""
+READ_BYTES = 64 * 1024
+STOPPING_SECONDS = 2.0
+"""How long a connection without a request is kept when the service is being stopped."""
+END_OF_HEAD = re.compile(rb"\r?\n\r?\n")
+SIGN_OF_LIFE = re.compile(rb"(GET|HEAD) /(health|live|ready|metrics)[ ?]")
+WRITE = re.compile(rb"(PUT|PATCH|DELETE) |POST /collections(/[^/ ?]+/(documents|import))?[ ?]")
+
+
+class Connection(TConn):
+    """A client's connection; `head` is what of its next request no thread has yet."""
+
+    lane: Lane
+
+    def __init__(self, cfg: Any, sock: PatientSocket, client: Any, server: Any) -> None:
+        super().__init__(cfg, sock, client, server)
+        self.data_ready = True  # no thread has to wait for the first byte
+        self.head = bytearray()
+        self.has_request = False
+
+    def read_head(self) -> bool:
+        """Take what has arrived; False when the client has gone."""
+        try:
+            content = self.sock.recv(READ_BYTES)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        self.add_to_head(content)
+        return bool(content)
+
+    def add_to_head(self, content: bytes) -> None:
+        begin = max(0, len(self.head) - 3)
+        self.head += content
+        self.has_request = len(self.head) > HEAD_BYTES or END_OF_HEAD.search(self.head, begin) is not None
+
+    def init(self) -> None:
+        super().init()
+        self.sock.begin()
+        self.parser.unreader.unread(bytes(self.head))
+        self.head.clear()
+        self.has_request = False
+
+
+class Lane:
+    """Requests of one kind: at most `at_once` have threads of the pool, and at most `waiting` more wait for one."""
+
+    def __init__(self, pool: ThreadPoolExecutor, *, at_once: int, waiting: int) -> None:
+        self.pool = pool
+        self.threads_left = at_once
+        self.places_left = at_once + waiting
+        self.waiting: deque[Connection] = deque()
+
+
+class Worker(ThreadWorker):
+    """One process's event loop and threads. What is defined here runs on the event loop, but for `handle_request`."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        settings = read_wrapper_settings()
+        self.client_seconds = settings.client_wait_seconds
+        self.patience = Patience(settings.client_wait_seconds, settings.waiting_threads)
+        self.writing_threads, self.max_queue = settings.writing_threads, settings.max_queue
+        self.parting: deque[Connection] = deque()
+
+    def init_process(self) -> None:
+        pool = ThreadPoolExecutor(self.cfg.threads)
+        self.reads = Lane(pool, at_once=self.cfg.threads, waiting=self.max_queue)
+        self.writes = Lane(pool, at_once=self.writing_threads, waiting=self.max_queue)
+        self.signs_of_life = Lane(ThreadPoolExecutor(1), at_once=1, waiting=self.worker_connections)
+        super().init_process()
+
+    def handle_request(self, req: Any, conn: Connection) -> bool:
+        conn.sock.ends_by(req.force_close)
+        return bool(super().handle_request(req, conn))
+
+    def get_thread_pool(self) -> ThreadPoolExecutor:
+        return self.reads.pool
+
+    def accept(self, listener: socket.socket) -> None:
+        try:
+            plain, address = listener.accept()
+        except (BlockingIOError, ConnectionAbortedError):
+            return
+        client = PatientSocket(plain.detach(), self.patience)
+        self.nr_conns += 1
+        self._await_head(Connection(self.cfg, client, address, listener.getsockname()))
+
+    def on_client_socket_readable(self, conn: Connection, client: object) -> None:
+        self.poller.unregister(conn.sock)
+        self.keepalived_conns.remove(conn)
+        self._receive(conn)
+
+    def on_pending_socket_readable(self, conn: Connection, client: object) -> None:
+        self.poller.unregister(conn.sock)
+        self.pending_conns.remove(conn)
+        self._receive(conn, conn.timeout)
+
+    def _receive(self, conn: Connection, deadline: float | None = None) -> None:
+        if not conn.read_head():
+            self._drop(conn)
+        elif conn.has_request:
+            self._admit(conn)
+        else:
+            self._await_head(conn, deadline)
+
+    def _await_head(self, conn: Connection, deadline: float | None = None) -> None:
+        self._watch(conn, self.pending_conns, self.on_pending_socket_readable, self.client_seconds, deadline)
+
+    def _admit(self, conn: Connection) -> None:
+        conn.lane = self._lane_of(conn)
+        if conn.lane.places_left:
+            self.enqueue_req(conn)
+        else:
+            self._refuse(conn, "503 Service Unavailable", BusyError("Too many requests are waiting"))
+
+    def _lane_of(self, conn: Connection) -> Lane:
+        if SIGN_OF_LIFE.match(conn.head):
+            return self.signs_of_life
+        return self.writes if WRITE.match(conn.head) else self.reads
+
+    def enqueue_req(self, conn: Connection) -> None:
+        conn.lane.places_left -= 1
+        if conn.lane.threads_left:
+            self._work(conn)
+        else:
+            conn.lane.waiting.append(conn)
+
+    def _work(self, conn: Connection) -> None:
+        conn.lane.threads_left -= 1
+        done = conn.lane.pool.submit(self.handle, conn)
+        done.add_done_callback(lambda future: self.method_queue.defer(self.finish_request, conn, future))
+
+    def finish_request(self, conn: Connection, fs: Future[bool]) -> None:
+        conn.lane.places_left += 1
+        conn.lane.threads_left += 1
+        if conn.lane.waiting:
+            self._work(conn.lane.waiting.popleft())
+        if fs.cancelled() or fs.exception() is not None or not fs.result():
+            self._part(conn)
+            return
+        # Who sends his next request before he has the answer has sent a part of it to the parser.
+        conn.add_to_head(conn.parser.unreader.take_buffered())
+        conn.sock.setblocking(False)
+        if conn.has_request:
+            self._admit(conn)
+        elif conn.head:
+            self._await_head(conn)
+        else:
+            seconds = self.cfg.keepalive if self.alive else STOPPING_SECONDS
+            self._watch(conn, self.keepalived_conns, self.on_client_socket_readable, seconds)
+
+    def murder_pending(self) -> None:
+        for conn in _expired(self.pending_conns):
+            self.poller.unregister(conn.sock)
+            if conn.head:
+                self._refuse(conn, "408 Request Timeout", SlowClientError("The client sends its request too slowly"))
+            else:
+                self._drop(conn)
+        for conn in _expired(self.parting):
+            self.poller.unregister(conn.sock)
+            self._drop(conn)
+
+    def _cap_keepalive(self, deadline: float) -> None:
+        super()._cap_keepalive(deadline)
+        for conn in (*self.pending_conns, *self.parting):
+            conn.timeout = min(conn.timeout, deadline)
+
+    def _refuse(self, conn: Connection, status: str, error: RagError) -> None:
+        """Answer without a thread. Nobody reads the body, if there is one: this is the connection's last answer."""
+        # Imported late: the master imports this module, and need not know the application.
+        from wrapper import errors, metrics
+
+        content = orjson.dumps(errors.body(error))
+        lines = [
+            f"HTTP/1.1 {status}",
+            "Connection: close",
+            "Content-Type: application/json",
+            f"Content-Length: {len(content)}",
+            f"X-Request-ID: {uuid.uuid4().hex}",
+            *(f"{name}: {text}" for name, text in errors.headers(error).items()),
+        ]
+        head = "\r\n".join([*lines, "", ""]).encode()
+        metrics.REFUSED_REQUESTS.labels(error.code).inc()
+        try:
+            conn.sock.send(head if conn.head.startswith(b"HEAD ") else head + content)
+        except OSError:
+            self._drop(conn)
+        else:
+            self._part(conn)
+
+    def _part(self, conn: Connection) -> None:
+        """End a connection from our side. Closed with something unread, it would be reset, and our answer lost."""
+        try:
+            conn.sock.setblocking(False)
+            conn.sock.shutdown(socket.SHUT_WR)
+        except OSError:
+            self._drop(conn)
+        else:
+            self._watch(conn, self.parting, self._on_parting_socket_readable, self.client_seconds)
+
+    def _on_parting_socket_readable(self, conn: Connection, client: object) -> None:
+        conn.head.clear()
+        if not conn.read_head():
+            self.poller.unregister(conn.sock)
+            self.parting.remove(conn)
+            self._drop(conn)
+
+    def _watch(
+        self,
+        conn: Connection,
+        queue: deque[Connection],
+        then: Callable[[Connection, object], None],
+        seconds: float,
+        deadline: float | None = None,
+    ) -> None:
+        """Call `then` when there is something to read; `queue` has it until then or until its time is over."""
+        conn.timeout = deadline or time.monotonic() + (seconds if self.alive else min(seconds, STOPPING_SECONDS))
+        queue.append(conn)
+        self.poller.register(conn.sock, selectors.EVENT_READ, partial(then, conn))
+
+    def _drop(self, conn: Connection) -> None:
+        self.nr_conns -= 1
+        conn.close()
+
+
+def _expired(queue: deque[Connection]) -> list[Connection]:
+    now = time.monotonic()
+    gone = [conn for conn in queue if conn.timeout <= now]
+    for conn in gone:
+        queue.remove(conn)
+    return gone

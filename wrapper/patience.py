@@ -1,0 +1,99 @@
+"""A client's connection as threads see it: they wait for a client, but not for ever, and not all of them."""
+
+from __future__ import annotations
+
+import errno
+import select
+import socket
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+UNNOTICED_SECONDS = 1.0
+LEAST_BYTES_PER_SECOND = 1_000
+
+
+class Patience:
+    """What the connections of one process share.
+
+    A client may keep a request waiting for `seconds` in all while it sends, and a second more for each
+    `LEAST_BYTES_PER_SECOND` sent; for `seconds` at a time while it takes the answer. At most `waits` requests at a
+    time may wait for longer than `UNNOTICED_SECONDS`: the other threads are for those who are quick.
+    """
+
+    def __init__(self, seconds: float, waits: int) -> None:
+        self.seconds = seconds
+        self.slots = threading.BoundedSemaphore(waits)
+
+
+class PatientSocket(socket.socket):
+    """A connected socket. Where it blocks, it gives its client up after a time: `recv` raises TimeoutError, `sendall`
+    BrokenPipeError."""
+
+    def __init__(self, fileno: int, patience: Patience) -> None:
+        super().__init__(fileno=fileno)
+        self._patience = patience
+        self._waited_seconds = 0.0
+        self._received = 0
+        self._end: Callable[[], None] = _nothing
+
+    def begin(self) -> None:
+        """A new request: what the one before made us wait is forgotten."""
+        self._waited_seconds, self._received = 0.0, 0
+
+    def ends_by(self, end: Callable[[], None]) -> None:
+        """What makes the answer of this request the connection's last."""
+        self._end = end
+
+    def end(self) -> None:
+        """The rest of the request will not be read: the answer is the last one and says so."""
+        self._end()
+
+    def recv(self, size: int, flags: int = 0) -> bytes:
+        while True:
+            try:
+                content = super().recv(size, flags | socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                if self.gettimeout() == 0:
+                    raise
+                earned = self._received / LEAST_BYTES_PER_SECOND
+                if not self._wait(select.POLLIN, self._patience.seconds + earned - self._waited_seconds):
+                    self.end()
+                    raise TimeoutError("The client sends its request too slowly") from None
+            else:
+                self._received += len(content)
+                return content
+
+    def sendall(self, content: Any, flags: int = 0) -> None:
+        rest = memoryview(content)
+        while rest:
+            try:
+                rest = rest[super().send(rest, flags | socket.MSG_DONTWAIT) :]
+            except BlockingIOError:
+                if not self._wait(select.POLLOUT, self._patience.seconds):
+                    raise BrokenPipeError(errno.EPIPE, "The client takes its answer too slowly") from None
+
+    def _wait(self, event: int, seconds: float) -> bool:
+        began = time.monotonic()
+        unnoticed = min(seconds, max(0.0, UNNOTICED_SECONDS - self._waited_seconds))
+        try:
+            if self._is_ready(event, unnoticed):
+                return True
+            if seconds <= unnoticed or not self._patience.slots.acquire(blocking=False):
+                return False
+            try:
+                return self._is_ready(event, seconds - unnoticed)
+            finally:
+                self._patience.slots.release()
+        finally:
+            self._waited_seconds += time.monotonic() - began
+
+    def _is_ready(self, event: int, seconds: float) -> bool:
+        poll = select.poll()
+        poll.register(self, event)
+        return bool(poll.poll(max(0.0, seconds) * 1e3))
+
+
+def _nothing() -> None:
+    pass
