@@ -18,7 +18,7 @@ def test_health(client, filled):
     assert answer["collections_count"] == len(client.get("/collections").json["collections"])
     assert answer["engine"]["status"] == "ready"
     assert answer["engine"]["mode"] == "child"
-    assert answer["catalog"] == {"status": "healthy"}
+    assert answer["catalog"] == {"status": "healthy", "kind": "sqlite"}
     assert answer["disk"]["free_mb"] > answer["disk"]["floor_mb"]
     # A writer is answered a moment before its outbox entry is gone.
     eventually(lambda: client.get("/health").json["index_lag"] == 0, seconds=10)

@@ -60,7 +60,7 @@ def test_health_is_degraded_with_200(client, url):
     answer = client.get("/health")
     assert (answer.status_code, answer.json["status"]) == (200, "degraded")
     assert answer.json["engine"] == {"status": "unresponsive", "mode": "remote"}
-    assert answer.json["catalog"] == {"status": "healthy"}
+    assert answer.json["catalog"] == {"status": "healthy", "kind": "sqlite"}
     assert answer.json["index_lag"] == 2
     assert client.get("/ready").status_code == 200
 
