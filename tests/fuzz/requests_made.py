@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import json
 from typing import Any
 
-import orjson
 import schemathesis
 from hypothesis import strategies as st
 
@@ -15,7 +15,7 @@ NAMES = tuple(f"fuzzed-{number}" for number in range(8))
 
 @schemathesis.serializer("application/json")
 def write_json(context: schemathesis.SerializationContext, value: Any) -> bytes:
-    return _packed(context, value if isinstance(value, bytes) else orjson.dumps(value))
+    return _packed(context, value if isinstance(value, bytes) else json.dumps(value).encode())
 
 
 @schemathesis.serializer("application/x-ndjson")
