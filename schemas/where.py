@@ -14,6 +14,8 @@ from schemas.errors import InvalidFilterError
 
 MAX_DEPTH = 16
 MAX_VALUES = 10_000
+MAX_COMPARISONS = 1_000
+"""Of `$gt`, `$gte`, `$lt` and `$lte`: unlike values, each is a step of its own for the database."""
 
 Scalar = bool | int | float | str
 
@@ -99,7 +101,7 @@ def parse_where(source: Any, name: str = "where") -> Where:
 class _Parser:
     def __init__(self, name: str) -> None:
         self._name = name
-        self._values = 0
+        self._values = self._comparisons = 0
 
     def filter(self, source: Any, pointer: str, depth: int) -> Where:
         if not isinstance(source, dict):
@@ -149,6 +151,9 @@ class _Parser:
                 value = self._scalar(operand, pointer)
                 if isinstance(value, bool):
                     raise self._fault(f"{name} compares numbers or strings, not a boolean", pointer)
+                self._comparisons += 1
+                if self._comparisons > MAX_COMPARISONS:
+                    raise self._fault(f"more than {MAX_COMPARISONS} comparisons", pointer, limit=MAX_COMPARISONS)
                 return Ordered(field, name, value)
             case "$in":
                 return In(field, self._scalars(name, operand, pointer))

@@ -10,6 +10,7 @@ from schemas.errors import InvalidFilterError
 from schemas.where import (
     EVERYTHING,
     MAX_DEPTH,
+    MAX_COMPARISONS,
     MAX_VALUES,
     OPERATORS,
     And,
@@ -148,6 +149,14 @@ def test_values_are_counted_over_the_whole_filter():
     half = list(range(MAX_VALUES // 2 + 1))
     with pytest.raises(InvalidFilterError, match=f"more than {MAX_VALUES} values"):
         parse_where({"a": {"$in": half}, "b": {"$in": half}})
+
+
+@pytest.mark.parametrize("operator", ["$gt", "$gte", "$lt", "$lte"])
+def test_the_number_of_comparisons_has_a_limit(operator):
+    parse_where({"$or": [{"a": {operator: number}} for number in range(MAX_COMPARISONS)]})
+    with pytest.raises(InvalidFilterError, match=f"more than {MAX_COMPARISONS} comparisons") as refused:
+        parse_where({"$or": [{"a": {operator: number}} for number in range(MAX_COMPARISONS + 1)]})
+    assert refused.value.details["pointer"] == f"/$or/{MAX_COMPARISONS}/a/{operator}"
 
 
 JSON = st.recursive(
