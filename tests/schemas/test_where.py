@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from schemas.errors import InvalidFilterError
 from schemas.where import (
     EVERYTHING,
-    MAX_DEPTH,
     MAX_COMPARISONS,
+    MAX_DEPTH,
     MAX_VALUES,
     OPERATORS,
     And,
