@@ -14,6 +14,7 @@ import signal
 import statistics
 import sys
 import tempfile
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -79,7 +80,7 @@ def _measure(sides: tuple[Side, Side], row: str, size: int, corpus: Corpus) -> l
     return [statistics.median(each) for each in latencies]
 
 
-def run(sizes: list[int], dimension: int) -> dict[str, Any]:
+def run(sizes: list[int], dimension: int, save: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
     figures: dict[str, Any] = {"machine": report.machine(), "sizes": sizes, "rows": {row: [] for row in ROWS}}
     corpus = Corpus(sizes[-1], dimension, QUERIES, words_per_text=WORDS_PER_TEXT)
     with ExitStack() as stack:
@@ -101,6 +102,7 @@ def run(sizes: list[int], dimension: int) -> dict[str, Any]:
                 measured = _measure(sides, row, size, corpus)
                 figures["rows"][row].append(measured)
                 print(f"{size:>9,} documents, {title}: {measured[0]:.2f} : {measured[1]:.2f} ms", flush=True)
+            save(figures)
     return figures
 
 
@@ -115,7 +117,8 @@ def plot(figures: dict[str, Any], path: Path) -> None:
     figure, charts = pyplot.subplots(1, len(ROWS), figsize=(3 * len(ROWS), 3.2), sharey=True, layout="constrained")
     for chart, (row, title) in zip(charts, ROWS.items(), strict=True):
         for side, name, style in ((0, "rag-wrapper", "o-"), (1, "chroma run", "s--")):
-            chart.plot(figures["sizes"], [each[side] for each in figures["rows"][row]], style, label=name)
+            measured = [each[side] for each in figures["rows"][row]]
+            chart.plot(figures["sizes"][: len(measured)], measured, style, label=name)
         chart.set(xscale="log", yscale="log", title=title, xlabel="documents")
         chart.grid(alpha=0.3)
     charts[0].set_ylabel("median, ms")
@@ -132,15 +135,19 @@ def main() -> int:
     parser.add_argument("--svg", type=Path, help="draw the figures into this file (needs matplotlib)")
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+
+    def save(figures: dict[str, Any]) -> None:
+        if arguments.json:
+            arguments.json.write_bytes(orjson.dumps(figures, option=orjson.OPT_INDENT_2))
+
     try:
-        figures = (
-            orjson.loads(arguments.plot.read_bytes()) if arguments.plot else run(arguments.sizes, arguments.dimension)
-        )
+        if arguments.plot:
+            figures = orjson.loads(arguments.plot.read_bytes())
+        else:
+            figures = run(arguments.sizes, arguments.dimension, save)
     except (RefusedError, RagError, OSError) as error:
         print(f"The benchmark failed: {error}", file=sys.stderr)
         return 1
-    if arguments.json:
-        arguments.json.write_bytes(orjson.dumps(figures, option=orjson.OPT_INDENT_2))
     if arguments.svg:
         plot(figures, arguments.svg)
     return 0

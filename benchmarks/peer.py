@@ -21,6 +21,7 @@ from benchmarks.data import TOP_K, Corpus, Query, section_id
 
 COLLECTION = "benchmark"
 PAGE = 50
+MOST_AT_ONCE = 30_000
 FACETS = ("source", "language", "thou", "half")
 POLL_SECONDS = 0.05
 START_SECONDS = STOP_SECONDS = 60.0
@@ -43,7 +44,7 @@ class Side(Protocol):
     def half_page(self, value: int) -> Work: ...
     def query(self, query: Query, field: str | None) -> Work: ...
     def gather(self, query: Query, sections: Sequence[str]) -> Work: ...
-    def facets(self) -> Work: ...
+    def facets(self, documents: int) -> Work: ...
     def ids(self, answers: list[Any]) -> tuple[list[str], int | None]: ...
 
 
@@ -87,7 +88,7 @@ class OurSide:
         body = {"query_embedding": query.embedding, "top_k": TOP_K, "gather": gather}
         return [request("POST", f"/collections/{COLLECTION}/query", body)]
 
-    def facets(self) -> Work:
+    def facets(self, documents: int) -> Work:
         return [request("GET", f"/collections/{COLLECTION}/facets?fields={','.join(FACETS)}")]
 
     def rebuild(self) -> float:
@@ -108,7 +109,9 @@ class OurSide:
 
 
 class ChromaSide:
-    """Chroma has no count with a filter: who wants a page and the total asks for the ids of all matches as well."""
+    """Chroma has no count with a filter: who wants a page and the total asks for the ids of all matches as well. It has
+    no facets either: who wants them reads the metadata of all documents, in pages, because beyond `MOST_AT_ONCE` it
+    fails."""
 
     name = "chroma run"
 
@@ -155,8 +158,9 @@ class ChromaSide:
         gets = [self._get(where={"section_id": section}, include=include) for section in sections]
         return [*self.query(query, None), *gets]
 
-    def facets(self) -> Work:
-        return [self._get(include=["metadatas"])]
+    def facets(self, documents: int) -> Work:
+        pages = range(0, documents, MOST_AT_ONCE)
+        return [self._get(limit=MOST_AT_ONCE, offset=offset, include=["metadatas"]) for offset in pages]
 
     def ids(self, answers: list[Any]) -> tuple[list[str], int | None]:
         found = answers[0]["ids"]

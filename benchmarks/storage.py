@@ -44,7 +44,7 @@ from benchmarks.lifecycle import measure_rebuild, measure_restart
 from benchmarks.measuring import BY_KEY, READS, ROWS, Result, Samples, work_for
 from benchmarks.mixed import late_documents, measure_mixed
 from benchmarks.peer import PAGE, ChromaSide, OurSide, Side, chroma_run
-from benchmarks.processes import cpu_seconds, memory_of
+from benchmarks.processes import ProcessMemory, cpu_seconds, memory_of
 from interfaces.scratch_service import processes_in, scratch_service
 from schemas.errors import RagError
 
@@ -57,13 +57,19 @@ PREPARED = 500
 FIELDS = {"ten": "ten", "thou": "thou", "half": "half", "unfiltered": None}
 
 
-class Comparison:
-    """Two sides with the same documents, and what was measured of them: by row, ours and theirs."""
+SamplesByRow = dict[str, tuple[Samples, Samples]]
+"""Ours and theirs."""
 
-    def __init__(self, corpus: Corpus, sides: Sequence[Side], say: Callable[[str], None]) -> None:
+
+class Comparison:
+    """Two sides with the same documents; what is measured of them goes into `samples`."""
+
+    def __init__(
+        self, corpus: Corpus, sides: Sequence[Side], samples: SamplesByRow, say: Callable[[str], None]
+    ) -> None:
         self._corpus, self._sides, self._say = corpus, sides, say
         self._pids = [processes_in(side.directory) for side in sides]
-        self.samples: dict[str, tuple[Samples, Samples]] = {row.key: (Samples(), Samples()) for row in ROWS}
+        self._samples = samples
 
     def load(self) -> None:
         """Store all documents on both sides, block by block; fills the rows of `add`."""
@@ -78,7 +84,7 @@ class Comparison:
             if number % 2 == 1 or block.stop == self._corpus.count:
                 rates = " ".join(
                     f"{row} {ours.rounds[-1]:.0f} : {theirs.rounds[-1]:.0f}/s"
-                    for row, (ours, theirs) in self.samples.items()
+                    for row, (ours, theirs) in self._samples.items()
                     if row in ADDS and ours.rounds
                 )
                 seconds = time.perf_counter() - started
@@ -95,7 +101,7 @@ class Comparison:
         while not side.is_settled():
             time.sleep(POLL_SECONDS)
         settling = time.perf_counter() - answered
-        self.samples[row][place].add_rate(len(block), together, self.cpu(place) - before, settling)
+        self._samples[row][place].add_rate(len(block), together, self.cpu(place) - before, settling)
 
     def measure_recall(self, rows: Sequence[str]) -> None:
         for row in rows:
@@ -106,8 +112,8 @@ class Comparison:
                 found = [side.ids(connection.do(side.query(query, field))[0])[0] for query in queries]
                 connection.close()
                 recalls = [self._corpus.recall(query, field, ids) for query, ids in zip(queries, found, strict=True)]
-                self.samples[row][place].recall = sum(recalls) / len(recalls)
-            ours, theirs = (each.recall for each in self.samples[row])
+                self._samples[row][place].recall = sum(recalls) / len(recalls)
+            ours, theirs = (each.recall for each in self._samples[row])
             self._say(f"recall@{TOP_K} of {row}: {ours:.4f} : {theirs:.4f}")
 
     def measure_reads(self, rows: Sequence[str]) -> None:
@@ -119,8 +125,8 @@ class Comparison:
                 for place in _in_turn(number):
                     before = self.cpu(place)
                     together = work_for(connections[place], works[place], READ_SECONDS, BY_KEY[row].fewest)
-                    self.samples[row][place].add_latencies(together, self.cpu(place) - before)
-            ours, theirs = self.samples[row]
+                    self._samples[row][place].add_latencies(together, self.cpu(place) - before)
+            ours, theirs = self._samples[row]
             self._say(f"{row}: {ours.value:.2f} : {theirs.value:.2f} ms")
         for connection in connections:
             connection.close()
@@ -133,8 +139,8 @@ class Comparison:
                 before = self.cpu(place)
                 together = do_together(self._sides[place].url, each, QUERY_SECONDS)
                 cpu = self.cpu(place) - before
-                self.samples["unfiltered"][place].add_rate(len(together.latencies_seconds), together, cpu)
-        ours, theirs = self.samples["unfiltered"]
+                self._samples["unfiltered"][place].add_rate(len(together.latencies_seconds), together, cpu)
+        ours, theirs = self._samples["unfiltered"]
         self._say(f"unfiltered, {CLIENTS} clients: {ours.value:.0f} : {theirs.value:.0f} requests/s")
 
     def cpu(self, place: int) -> float:
@@ -147,7 +153,7 @@ class Comparison:
         if row == "half-page":
             return side.half_page(generator.randrange(2))
         if row == "facets":
-            return side.facets()
+            return side.facets(self._corpus.count)
         query = generator.choice(self._corpus.queries)
         return (
             side.gather(query, self._corpus.sections_near(query)) if row == "gather" else side.query(query, FIELDS[row])
@@ -213,12 +219,34 @@ def _endless(make: Callable[[random.Random], Work]) -> Iterator[Work]:
 
 
 def run(arguments: argparse.Namespace, say: Callable[[str], None]) -> None:
-    machine = report.machine()
+    """Measure and report; what was measured before something failed is reported too."""
+    machine, memory = report.machine(), {}
     rows = [row for row in ROWS if row.key in arguments.rows]
-    wanted = [row.key for row in rows]
     say(f"making {arguments.documents:,} documents of {arguments.dimension} dimensions")
     corpus = Corpus(arguments.documents, arguments.dimension, QUERIES)
-    memory = {}
+    samples: SamplesByRow = {row.key: (Samples(), Samples()) for row in ROWS}
+    try:
+        _measure(arguments, corpus, [row.key for row in rows], samples, memory, say)
+    finally:
+        machine["load at the end"] = report.load()
+        machine["documents"] = (
+            f"{corpus.count:,} of {arguments.dimension} dimensions, about 1 KB of text, 7 metadata fields"
+        )
+        results = [Result(row, *samples[row.key]) for row in rows if all(each.rounds for each in samples[row.key])]
+        report.show(machine, results, memory)
+        if arguments.json:
+            figures = report.as_json(machine, results, memory)
+            arguments.json.write_bytes(orjson.dumps(figures, option=orjson.OPT_INDENT_2))
+
+
+def _measure(
+    arguments: argparse.Namespace,
+    corpus: Corpus,
+    wanted: Sequence[str],
+    samples: SamplesByRow,
+    memory: dict[str, list[ProcessMemory]],
+    say: Callable[[str], None],
+) -> None:
     with ExitStack() as stack, ExitStack() as running:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=arguments.directory)))
         places = [scratch / name for name in ("ours", "theirs", "tenth")]
@@ -228,7 +256,7 @@ def run(arguments: argparse.Namespace, say: Callable[[str], None]) -> None:
         ours = OurSide(running.enter_context(scratch_service(places[0])).url, places[0])
         theirs = ChromaSide(running.enter_context(chroma_run(places[1])), places[1])
         sides: tuple[Side, Side] = (ours, theirs)
-        comparison = Comparison(corpus, sides, say)
+        comparison = Comparison(corpus, sides, samples, say)
         comparison.load()
         memory["after loading"] = [each for side in sides for each in memory_of(side.name, side.directory)]
         comparison.measure_recall([row for row in wanted if row in FIELDS])
@@ -237,26 +265,17 @@ def run(arguments: argparse.Namespace, say: Callable[[str], None]) -> None:
             comparison.measure_unfiltered()
         memory["after the queries"] = [each for side in sides for each in memory_of(side.name, side.directory)]
         if "growth" in wanted:
-            measure_growth(corpus, ours, places[2], comparison.samples["growth"])
+            measure_growth(corpus, ours, places[2], samples["growth"])
         if "rebuild" in wanted:
-            added = comparison.samples["add-100"][1]
-            measure_rebuild(ours, corpus.count, added, comparison.samples["rebuild"])
+            measure_rebuild(ours, corpus.count, samples["add-100"][1], samples["rebuild"])
         if "mixed" in wanted:
             late = Corpus(late_documents(BY_KEY["mixed"].rounds), arguments.dimension, 0, name="late-")
-            measure_mixed(corpus, late, sides, comparison.cpu, comparison.samples["mixed"])
+            measure_mixed(corpus, late, sides, comparison.cpu, samples["mixed"])
         if "restart" in wanted:
             running.close()
             starts = (partial(_started, places[0]), partial(chroma_run, places[1], wait=False))
-            for side, start, samples in zip(sides, starts, comparison.samples["restart"], strict=True):
-                measure_restart(corpus, side, start, samples)
-    machine["load at the end"] = report.load()
-    machine["documents"] = (
-        f"{corpus.count:,} of {arguments.dimension} dimensions, about 1 KB of text, 7 metadata fields"
-    )
-    results = [Result(row, *comparison.samples[row.key]) for row in rows if comparison.samples[row.key][0].rounds]
-    report.show(machine, results, memory)
-    if arguments.json:
-        arguments.json.write_bytes(orjson.dumps(report.as_json(machine, results, memory), option=orjson.OPT_INDENT_2))
+            for side, start, of_side in zip(sides, starts, samples["restart"], strict=True):
+                measure_restart(corpus, side, start, of_side)
 
 
 def main() -> int:

@@ -1,6 +1,7 @@
 """Index files that were damaged while the service was down are made anew from the catalogue."""
 
 import os
+import random
 import shutil
 import signal
 import sqlite3
@@ -38,6 +39,12 @@ def _labels_torn(segment):
     labels.write_bytes(labels.read_bytes()[:-100])
 
 
+def _rubbish(segment):
+    generator = random.Random(7)
+    for file in segment.iterdir():
+        file.write_bytes(generator.randbytes(file.stat().st_size))
+
+
 def _vectors_shifted(segment):
     """Nothing that Chroma could notice: every document has its neighbour's vector."""
     vectors = segment / "data_level0.bin"
@@ -49,6 +56,7 @@ DAMAGES = {
     "deleted": _deleted,
     "torn": _torn,
     "labels-torn": _labels_torn,
+    "rubbish": _rubbish,
     "vectors-shifted": _vectors_shifted,
 }
 
@@ -118,3 +126,27 @@ def test_an_index_file_that_runs_away_is_stopped_and_the_index_rebuilt(serve):
             assert found["plan"] == "index"
             assert [each["id"] for each in found["results"]] == truth.nearest(given[number]["embedding"], 5)
     assert all(links.stat().st_size <= 2 * sound for links in (service.data_dir / "chroma").glob("*/link_lists.bin"))
+
+
+def test_a_chroma_directory_that_is_gone_is_made_anew(serve):
+    service = serve()
+    given = {name: documents(number, seed=number) for name, number in (("many", DOCUMENTS), ("few", 7), ("none", 0))}
+    for name, batch in given.items():
+        create(service, name, batch, metadata={"title": name}, metric="l2")
+    assert service.stop() == 0
+    shutil.rmtree(service.data_dir / "chroma")
+    again = serve()
+    with again.session() as session:
+        for name, batch in given.items():
+            eventually(
+                lambda name=name: session.get(f"{again.url}/collections/{name}/index").json()["state"] == "ready",
+                seconds=60,
+                complaint=again.tail,
+            )
+            assert session.get(f"{again.url}/collections/{name}").json()["count"] == len(batch)
+        query = {"query_embedding": given["many"][9]["embedding"], "top_k": 1}
+        found = session.post(f"{again.url}/collections/many/query", json=query, timeout=15).json()
+    assert ([each["id"] for each in found["results"]], found["plan"]) == ([given["many"][9]["id"]], "index")
+    healed(again)
+    for name in given:
+        assert_engine_equals_catalogue(again, name)
