@@ -24,7 +24,7 @@ import orjson
 from benchmarks import report
 from benchmarks.clients import Connection, RefusedError, Work, do_together
 from benchmarks.data import SEED, Corpus, Query, section_id
-from benchmarks.measuring import work_for
+from benchmarks.measuring import in_turn, work_for
 from benchmarks.peer import ChromaSide, OurSide, Side, chroma_run
 from interfaces.scratch_service import scratch_service
 from schemas.errors import RagError
@@ -71,7 +71,7 @@ def _measure(sides: tuple[Side, Side], row: str, size: int, corpus: Corpus) -> l
         works.append([_work(side, row, size // 10, corpus, generator) for _ in range(QUERIES)])
     latencies: list[list[float]] = [[], []]
     for number in range(ROUNDS + 1):
-        for place in (0, 1) if number % 2 == 0 else (1, 0):
+        for place in in_turn(number):
             together = work_for(connections[place], works[place], SECONDS)
             if number > 0:
                 latencies[place].append(statistics.median(together.latencies_seconds) * 1e3)

@@ -149,6 +149,11 @@ class Result:
         }
 
 
+def in_turn(number: int) -> tuple[int, int]:
+    """The places of both sides; whoever is first in one round is second in the next."""
+    return (0, 1) if number % 2 == 0 else (1, 0)
+
+
 def _percentile(values: list[float], share: float) -> float:
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))]

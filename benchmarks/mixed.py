@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from benchmarks.clients import Work, do_together
 from benchmarks.data import SEED, Corpus
-from benchmarks.measuring import BY_KEY, Samples
+from benchmarks.measuring import BY_KEY, Samples, in_turn
 from benchmarks.peer import Side
 
 SECONDS = 4.0
@@ -34,7 +34,7 @@ def measure_mixed(
     sections = [generator.randrange(corpus.sections) for _ in range(PREPARED)]
     queries = generator.choices(corpus.queries, k=PREPARED)
     for number in range(BY_KEY["mixed"].rounds):
-        for place in (0, 1) if number % 2 == 0 else (1, 0):
+        for place in in_turn(number):
             side = sides[place]
             first = number * WRITERS * BATCH * BATCHES
             batches = [range(start, start + BATCH) for start in range(first, first + WRITERS * BATCH * BATCHES, BATCH)]

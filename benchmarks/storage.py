@@ -41,7 +41,7 @@ from benchmarks import report
 from benchmarks.clients import Connection, RefusedError, Work, do_together
 from benchmarks.data import SECTION, SEED, TOP_K, Corpus
 from benchmarks.lifecycle import measure_rebuild, measure_restart
-from benchmarks.measuring import BY_KEY, READS, ROWS, Result, Samples, work_for
+from benchmarks.measuring import BY_KEY, READS, ROWS, Result, Samples, in_turn, work_for
 from benchmarks.mixed import late_documents, measure_mixed
 from benchmarks.peer import PAGE, ChromaSide, OurSide, Side, chroma_run
 from benchmarks.processes import ProcessMemory, cpu_seconds, memory_of
@@ -79,7 +79,7 @@ class Comparison:
         for number, start in enumerate(range(0, self._corpus.count, BLOCK)):
             block = range(start, min(start + BLOCK, self._corpus.count))
             row = list(ADDS)[number % 2]
-            for place in _in_turn(number // 2):
+            for place in in_turn(number // 2):
                 self._load_block(row, place, block)
             if number % 2 == 1 or block.stop == self._corpus.count:
                 rates = " ".join(
@@ -122,7 +122,7 @@ class Comparison:
             self._check_answers(row, connections)
             works = [_endless(partial(self._work, side, row)) for side in self._sides]
             for number in range(BY_KEY[row].rounds):
-                for place in _in_turn(number):
+                for place in in_turn(number):
                     before = self.cpu(place)
                     together = work_for(connections[place], works[place], READ_SECONDS, BY_KEY[row].fewest)
                     self._samples[row][place].add_latencies(together, self.cpu(place) - before)
@@ -134,7 +134,7 @@ class Comparison:
     def measure_unfiltered(self) -> None:
         works = [[side.query(query, None) for query in self._corpus.queries] for side in self._sides]
         for number in range(BY_KEY["unfiltered"].rounds):
-            for place in _in_turn(number):
+            for place in in_turn(number):
                 each = [works[place][client::CLIENTS] for client in range(CLIENTS)]
                 before = self.cpu(place)
                 together = do_together(self._sides[place].url, each, QUERY_SECONDS)
@@ -189,7 +189,7 @@ def measure_growth(corpus: Corpus, large: OurSide, directory: Path, samples: tup
             _endless(partial(_any_section, side, number)) for side, number in zip((large, small), sections, strict=True)
         ]
         for number in range(BY_KEY["growth"].rounds + 1):
-            for place in _in_turn(number):
+            for place in in_turn(number):
                 before = cpu_seconds(pids[place])
                 together = work_for(connections[place], works[place], READ_SECONDS)
                 if number > 0:
@@ -206,10 +206,6 @@ def _started(directory: Path) -> Iterator[str]:
 
 def _any_section(side: Side, sections: int, generator: random.Random) -> Work:
     return side.section(generator.randrange(sections))
-
-
-def _in_turn(number: int) -> tuple[int, int]:
-    return (0, 1) if number % 2 == 0 else (1, 0)
 
 
 def _endless(make: Callable[[random.Random], Work]) -> Iterator[Work]:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from contextlib import closing
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from interfaces.options import url_option
+from interfaces.options import documents_progress, url_option
 from providers.chromadb_wrapper import ChromaWrapperProvider
 from providers.rest import Body
 
@@ -92,9 +89,7 @@ def _was_looked_at(index: Body, before: Body) -> bool:
 
 def _follow(service: ChromaWrapperProvider, name: str, rebuilds_before: int) -> Body:
     """The report of the finished rebuild."""
-    console = Console(file=sys.stderr)
-    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}", markup=False))
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+    with documents_progress() as progress:
         task = progress.add_task(name, total=None)
         while True:
             index = service.index(name)

@@ -1,11 +1,14 @@
-"""What commands that talk to the running service share."""
+"""What commands that talk to the running service share: how they are told where it is, and how they show progress."""
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 
 import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 _EVERY_INTERFACE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # where a service listens is not where it is called
 
@@ -24,3 +27,10 @@ url_option = click.option(
     show_default="http://$RAG_HOST:$RAG_PORT, else http://127.0.0.1:5006",
     help="The service.",
 )
+
+
+def documents_progress() -> Progress:
+    """A bar for so many of so many documents, on a terminal only; it is gone when it is done."""
+    console = Console(file=sys.stderr)
+    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}", markup=False))
+    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from interfaces.options import url_option
+from interfaces.options import documents_progress, url_option
 from providers.chromadb_wrapper import ChromaWrapperProvider
 from retrieval import portable
 
@@ -63,9 +60,7 @@ def import_(ctx: click.Context, directory: Path, names: tuple[str, ...], url: st
 
 @contextmanager
 def _progress() -> Iterator[portable.Progress]:
-    console = Console(file=sys.stderr)
-    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}", markup=False))
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+    with documents_progress() as progress:
         task = progress.add_task("", total=None)
 
         def tell(name: str, done: int, total: int) -> None:

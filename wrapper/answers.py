@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 
 from schemas.records import Collection, Document, Facet, Group, Match, Page, TextMatch, WriteOutcome
+from wrapper.catalog.adoptions import Adoption
 from wrapper.catalog.reports import NOTHING_KNOWN, IndexReport
 from wrapper.catalog.states import READY, REBUILDING
 
@@ -67,6 +68,18 @@ def indexes(collections: Sequence[Collection], reports: Mapping[int, IndexReport
         "faulty": [{"collection": each.name, "fault": report.fault} for each, report in known if report.fault],
         "lowest_recall_at_10": None if recall is None else {"collection": name, "recall": recall},
     }
+
+
+def adopted(adoptions: Sequence[Adoption]) -> Answer:
+    """What `/health` says of them; nothing when there is nothing to say."""
+    under_way = [
+        {"collection": each.collection, "documents": each.documents, "of": each.of}
+        for each in adoptions
+        if not each.is_complete
+    ]
+    left_out = [{"collection": each.collection, "documents": each.left_out} for each in adoptions if each.is_complete]
+    found = {"adopting": under_way, "left_out": left_out}
+    return {name: collections for name, collections in found.items() if collections}
 
 
 def created(made: Collection) -> Answer:

@@ -50,11 +50,7 @@ def create_app(settings: WrapperSettings | None = None) -> Flask:
     app.before_request(_begin)
     app.after_request(_end)
     if settings.cors_origins:
-        CORS(
-            app,
-            origins=list(settings.cors_origins),
-            expose_headers=["ETag", "Retry-After", "X-Document-Count", "X-Request-ID"],
-        )
+        CORS(app, origins=list(settings.cors_origins), expose_headers=EXPOSED_HEADERS)
     return app
 
 

@@ -161,7 +161,7 @@ class Applier:
             return
         if entry.kind == outbox.EMPTY:
             self._collections.remove(collection.name, collection.engine_id)
-        self._collections.adopt(collection, self._collections.make(collection, collection.name))
+        self._collections.put_to_use(collection, self._collections.make(collection, collection.name))
 
     def _set_metadata(self, entry: outbox.Entry) -> None:
         with self._catalog.read() as transaction:

@@ -113,8 +113,7 @@ class Checkups:
             raise
         self._rebuilds.answered(collection_key)
         pause_ends_at, last_pause = self._rebuild_pauses.get(collection_key, (float("-inf"), REBUILD_AGAIN_SECONDS / 2))
-        again = self._clock() < pause_ends_at
-        trusted = finding.fault is None or again
+        rebuilt_lately = self._clock() < pause_ends_at
 
         def record(transaction: Transaction) -> None:
             reports.write(
@@ -125,11 +124,11 @@ class Checkups:
                 index_bytes=finding.index_bytes,
                 fault=finding.fault,
             )
-            if trusted and not is_trusted:
+            if not is_trusted and (finding.fault is None or rebuilt_lately):
                 states.set_index_state(transaction, collection_key, states.READY)
 
         self._catalog.commit_quickly(record)
-        if finding.fault is not None and not again:
+        if finding.fault is not None and not rebuilt_lately:
             self._rebuild_pauses[collection_key] = (self._clock() + 2 * last_pause, 2 * last_pause)
             self._rebuilds.begin(collection_key, finding.fault)
             return True

@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 
 from schemas.records import Vector
 
+EQUAL_DISTANCE = 1e-5
+"""The index and we round differently: what differs by less is equally far."""
+
 
 def rough_distances(query: Vector, vectors: Vector, metric: str) -> NDArray[np.float32]:
     """float32 distances (n,) of n vectors (n, dimension), for ranking."""

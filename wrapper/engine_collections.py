@@ -91,7 +91,7 @@ class EngineCollections:
             known = {each.engine_id for each in all_collections(transaction)}
         return engine_id not in known and self._engine.count(engine_id) == 0
 
-    def adopt(self, collection: Collection, engine_id: str, *, rebuilt: bool = False) -> None:
+    def put_to_use(self, collection: Collection, engine_id: str, *, rebuilt: bool = False) -> None:
         """The collection's index is complete and has its name. One that was deleted meanwhile has none: its entry in
         the outbox knows the engine's collection before this one."""
 

@@ -174,4 +174,4 @@ class Rebuilds:
             else:
                 self._collections.make_room(collection.name)
         self._engine.rename_collection(rebuild.engine_id, collection.name)
-        self._collections.adopt(collection, rebuild.engine_id, rebuilt=True)
+        self._collections.put_to_use(collection, rebuild.engine_id, rebuilt=True)

@@ -143,21 +143,12 @@ class Service:
                 report["collections_count"] = len(collections)
                 report["index_lag"] = outbox.lag(transaction)
                 report["indexes"] = answers.indexes(collections, reports.find_all(transaction))
-                adopted = adoptions.report(transaction)
+                report |= answers.adopted(adoptions.report(transaction))
         except RagError as error:
             report["status"] = "unhealthy"
             report["catalog"] |= {"status": "unhealthy", "message": error.message}
             return report, False
-        adopting = [each for each in adopted if not each.is_complete]
-        if adopting:
-            report["adopting"] = [
-                {"collection": each.collection, "documents": each.documents, "of": each.of} for each in adopting
-            ]
-        if len(adopted) > len(adopting):
-            report["left_out"] = [
-                {"collection": each.collection, "documents": each.left_out} for each in adopted if each.is_complete
-            ]
-        if report["engine"]["status"] != "ready" or report["indexes"]["rebuilding"] or adopting:
+        if report["engine"]["status"] != "ready" or report["indexes"]["rebuilding"] or "adopting" in report:
             report["status"] = "degraded"
         return report, True
 

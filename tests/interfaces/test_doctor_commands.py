@@ -1,8 +1,5 @@
 """The doctor by hand, as a user calls it, against a real service."""
 
-import os
-import subprocess
-import sys
 import uuid
 
 import numpy as np
@@ -10,18 +7,7 @@ import pytest
 
 from tests.support.live import eventually
 
-RUN_MAIN = (sys.executable, "-W", "error", "-c", "from interfaces.cli import main; main(prog_name='rag-wrapper')")
 DOCUMENTS = 1_200
-
-
-@pytest.fixture
-def run(live):
-    def run(*arguments):
-        environ = {name: value for name, value in os.environ.items() if not name.startswith("RAG_")}
-        command = (*RUN_MAIN, *map(str, arguments), "--url", live.url)
-        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=environ)
-
-    return run
 
 
 @pytest.fixture
@@ -41,8 +27,8 @@ def _index(live, session, name):
     return session.get(f"{live.url}/collections/{name}/index").json()
 
 
-def test_a_sound_index_is_looked_at_and_its_recall_measured(run, live, session, name):
-    checked = run("check", name)
+def test_a_sound_index_is_looked_at_and_its_recall_measured(run_live, live, session, name):
+    checked = run_live("check", name)
     assert (checked.returncode, checked.stderr) == (0, "")
     assert "1 of 1 indexes are well" in checked.stdout
     assert f"{name}: {DOCUMENTS} documents" in checked.stdout
@@ -55,9 +41,9 @@ def test_a_sound_index_is_looked_at_and_its_recall_measured(run, live, session, 
     assert session.get(f"{live.url}/health").json()["indexes"]["lowest_recall_at_10"]["recall"] <= 1
 
 
-def test_an_index_is_made_anew_when_asked(run, live, session, name):
+def test_an_index_is_made_anew_when_asked(run_live, live, session, name):
     before = _index(live, session, name)["rebuilds"]
-    rebuilt = run("rebuild", name)
+    rebuilt = run_live("rebuild", name)
     assert (rebuilt.returncode, rebuilt.stderr) == (0, "")
     assert rebuilt.stdout == f"{name}: rebuilt, {DOCUMENTS} documents\n"
     after = _index(live, session, name)
@@ -80,11 +66,11 @@ def test_progress_and_reason_of_a_rebuild_are_told(live, session, name):
 
 
 @pytest.mark.parametrize("command", ["check", "rebuild"])
-def test_a_collection_that_is_not_there_is_named(run, command):
-    refused = run(command, "no-such-collection")
+def test_a_collection_that_is_not_there_is_named(run_live, command):
+    refused = run_live(command, "no-such-collection")
     assert refused.returncode == 2
     assert "no-such-collection" in refused.stderr
 
 
-def test_a_rebuild_wants_to_be_told_which(run):
-    assert run("rebuild").returncode == 2
+def test_a_rebuild_wants_to_be_told_which(run_live):
+    assert run_live("rebuild").returncode == 2

@@ -12,8 +12,8 @@ import pytest
 
 from interfaces.options import service_url
 from tests.retrieval.stub_service import StubService, running
+from tests.support.commands import RUN_MAIN
 
-RUN_MAIN = (sys.executable, "-W", "error", "-c", "from interfaces.cli import main; main(prog_name='rag-wrapper')")
 GUIDE = "# Guide\n\nHow to start.\n\n## Install\n\nPut it there.\n"
 
 

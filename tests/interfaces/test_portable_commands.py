@@ -2,25 +2,10 @@
 
 import hashlib
 import json
-import os
-import subprocess
-import sys
 import uuid
 
 import numpy as np
 import pytest
-
-RUN_MAIN = (sys.executable, "-W", "error", "-c", "from interfaces.cli import main; main(prog_name='rag-wrapper')")
-
-
-@pytest.fixture
-def run(live):
-    def run(*arguments):
-        environ = {name: value for name, value in os.environ.items() if not name.startswith("RAG_")}
-        command = (*RUN_MAIN, *map(str, arguments), "--url", live.url)
-        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=environ)
-
-    return run
 
 
 @pytest.fixture
@@ -50,8 +35,8 @@ def _drop(live, session, name):
     assert session.delete(f"{live.url}/collections/{name}").status_code == 200
 
 
-def test_what_is_imported_is_what_was_exported(run, live, session, name, tmp_path):
-    exported = run("export", tmp_path / "out", "--collection", name)
+def test_what_is_imported_is_what_was_exported(run_live, live, session, name, tmp_path):
+    exported = run_live("export", tmp_path / "out", "--collection", name)
     assert (exported.returncode, exported.stderr) == (0, "")
     (entry,) = json.loads((tmp_path / "out" / "manifest.json").read_text())["collections"]
     content = (tmp_path / "out" / f"{name}.ndjson").read_bytes()
@@ -60,61 +45,61 @@ def test_what_is_imported_is_what_was_exported(run, live, session, name, tmp_pat
     before = session.get(f"{live.url}/collections/{name}").json()
 
     _drop(live, session, name)
-    imported = run("import", tmp_path / "out")
+    imported = run_live("import", tmp_path / "out")
     assert (imported.returncode, imported.stderr) == (0, "")
     assert imported.stdout == f"{name}: 450 created, 0 updated, 0 unchanged\n"
     after = session.get(f"{live.url}/collections/{name}").json()
     assert {**after, "revision": 0} == {**before, "revision": 0}
     assert session.get(f"{live.url}/collections/{name}/export").content == content
 
-    again = run("import", tmp_path / "out", "--collection", name)
+    again = run_live("import", tmp_path / "out", "--collection", name)
     assert (again.returncode, again.stdout) == (0, f"{name}: 0 created, 0 updated, 450 unchanged\n")
 
 
-def test_an_import_that_was_interrupted_is_resumed(run, live, session, name, tmp_path):
-    assert run("export", tmp_path / "out", "--collection", name).returncode == 0
+def test_an_import_that_was_interrupted_is_resumed(run_live, live, session, name, tmp_path):
+    assert run_live("export", tmp_path / "out", "--collection", name).returncode == 0
     doomed = {"where": {"n": {"$gte": 200}}}
     assert session.delete(f"{live.url}/collections/{name}/documents", json=doomed).status_code == 200
-    resumed = run("import", tmp_path / "out")
+    resumed = run_live("import", tmp_path / "out")
     assert (resumed.returncode, resumed.stdout) == (0, f"{name}: 250 created, 0 updated, 200 unchanged\n")
 
 
-def test_differences_are_told_and_end_non_zero(run, live, session, name, tmp_path):
-    assert run("export", tmp_path / "out", "--collection", name).returncode == 0
+def test_differences_are_told_and_end_non_zero(run_live, live, session, name, tmp_path):
+    assert run_live("export", tmp_path / "out", "--collection", name).returncode == 0
     more = [{"id": "more", "text": "", "embedding": [0.5] * 8}]
     assert session.post(f"{live.url}/collections/{name}/documents", json={"documents": more}).status_code == 201
-    told = run("import", tmp_path / "out")
+    told = run_live("import", tmp_path / "out")
     assert told.returncode == 1
     assert told.stderr == f"{name}: 1 documents are there that the export does not have\n"
 
 
 def test_a_file_that_is_not_what_the_manifest_says_is_refused_before_anything_is_sent(
-    run, live, session, name, tmp_path
+    run_live, live, session, name, tmp_path
 ):
-    assert run("export", tmp_path / "out", "--collection", name).returncode == 0
+    assert run_live("export", tmp_path / "out", "--collection", name).returncode == 0
     _drop(live, session, name)
     path = tmp_path / "out" / f"{name}.ndjson"
     path.write_bytes(path.read_bytes().replace(b"text", b"TEXT", 1))
-    refused = run("import", tmp_path / "out")
+    refused = run_live("import", tmp_path / "out")
     assert (refused.returncode, "nothing was imported" in refused.stderr) == (2, True)
     path.unlink()
-    assert run("import", tmp_path / "out").returncode == 2
+    assert run_live("import", tmp_path / "out").returncode == 2
     assert session.get(f"{live.url}/collections/{name}").status_code == 404
 
 
-def test_a_collection_of_another_metric_or_dimension_is_refused(run, live, session, name, tmp_path):
-    assert run("export", tmp_path / "out", "--collection", name).returncode == 0
+def test_a_collection_of_another_metric_or_dimension_is_refused(run_live, live, session, name, tmp_path):
+    assert run_live("export", tmp_path / "out", "--collection", name).returncode == 0
     _drop(live, session, name)
     assert session.post(f"{live.url}/collections", json={"name": name}).status_code == 201
-    refused = run("import", tmp_path / "out")
+    refused = run_live("import", tmp_path / "out")
     assert (refused.returncode, "metric cosine" in refused.stderr) == (2, True)
     assert session.get(f"{live.url}/collections/{name}").json()["count"] == 0
 
 
-def test_folders_that_are_in_use_or_no_export_are_refused(run, name, tmp_path):
+def test_folders_that_are_in_use_or_no_export_are_refused(run_live, name, tmp_path):
     (tmp_path / "mine.txt").write_text("mine")
-    refused = run("export", tmp_path, "--collection", name)
+    refused = run_live("export", tmp_path, "--collection", name)
     assert (refused.returncode, "new or an empty folder" in refused.stderr) == (2, True)
-    assert run("import", tmp_path).returncode == 2
-    assert run("export", tmp_path / "out", "--collection", "nobody").returncode == 2
+    assert run_live("import", tmp_path).returncode == 2
+    assert run_live("export", tmp_path / "out", "--collection", "nobody").returncode == 2
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]

@@ -126,6 +126,8 @@ class Contract:
                 raise ContractError("this answer must not have a body")
             return
         _check_body(answer, headers.get("content-type", ""), body)
+        if status == 503 and "retry-after" not in headers and orjson.loads(body).get("code") != "too_slow":
+            raise ContractError("header Retry-After is missing")
 
     def _documented(self, method: str, template: str | None, status: int) -> Pointer:
         code = str(status)

@@ -105,6 +105,9 @@ class TestChecker:
             check(contract, "GET", "/collections/handbook", 200, COLLECTION, {**JSON, "ETag": "7"})
         with pytest.raises(ContractError, match="header Retry-After is missing"):
             check(contract, "GET", "/ready", 503, {"status": "not ready"})
+        with pytest.raises(ContractError, match="header Retry-After is missing"):
+            check(contract, "GET", "/collections", 503, error_body("The catalogue is unavailable", "unavailable"))
+        check(contract, "GET", "/collections", 503, error_body("This took too long", "too_slow"))
 
     def test_another_content_type_is_caught(self, contract):
         with pytest.raises(ContractError, match="Content-Type is 'text/html'"):

@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import BinaryIO
 
 from wrapper.engine import chroma_main
+from wrapper.engine.directory import CHROMA_DIR
 from wrapper.engine.state import start_time
 
 LOCK_FILE = "engine.lock"
 LOG_FILE = "engine.log"
 CONFIG_FILE = "engine-config.yaml"
-CHROMA_DIR = "chroma"
 MAX_LOG_BYTES = 10 * 1024 * 1024
 # Above what this service lets in as one body (100 MB), so that no single document is too large for the engine.
 MAX_PAYLOAD_BYTES = 256 * 1024 * 1024

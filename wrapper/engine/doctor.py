@@ -15,7 +15,7 @@ from schemas.records import Collection, Document
 from wrapper.catalog import reads
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.rows import collection_by_key
-from wrapper.distances import exact_distances
+from wrapper.distances import EQUAL_DISTANCE, exact_distances
 from wrapper.engine.client import EngineClient
 from wrapper.engine.index_files import most_explained_bytes
 
@@ -23,7 +23,6 @@ CANARIES = 30
 AT_FIRST = 6
 TOLERATED_MISSES = 0.05
 NEIGHBOURS = 20
-EQUAL_DISTANCE = 1e-5
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ import sqlite3
 from contextlib import closing, suppress
 from pathlib import Path
 
-CHROMA_DIR, DATABASE = "chroma", "chroma.sqlite3"
+from wrapper.engine.directory import CHROMA_DIR, DATABASE
+
 VECTORS, LINKS = "data_level0.bin", "link_lists.bin"
 SPARE_BYTES = 64 * 1024 * 1024
 PER_DOCUMENT_BYTES = 256
@@ -41,12 +42,12 @@ class IndexFiles:
     """The sizes of the indexes under one data directory."""
 
     def __init__(self, data_dir: Path) -> None:
-        self._directory = data_dir / CHROMA_DIR
+        self._data_dir = data_dir
 
     def bytes_of(self, engine_id: str) -> int | None:
         """Of the index of one engine collection, 0 while it has no files yet; None when that cannot be said."""
         try:
-            with closing(sqlite3.connect(f"file:{self._directory / DATABASE}?mode=ro", uri=True)) as connection:
+            with closing(sqlite3.connect(f"file:{self._data_dir / DATABASE}?mode=ro", uri=True)) as connection:
                 row = connection.execute(
                     "SELECT id FROM segments WHERE collection = ? AND scope = 'VECTOR'", (engine_id,)
                 ).fetchone()
@@ -55,5 +56,5 @@ class IndexFiles:
         if row is None:
             return None
         with suppress(FileNotFoundError):
-            return sum(file.stat().st_size for file in (self._directory / row[0]).iterdir())
+            return sum(file.stat().st_size for file in (self._data_dir / CHROMA_DIR / row[0]).iterdir())
         return 0

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-CHROMA_DIR, DATABASE = "chroma", "chroma.sqlite3"
+from wrapper.engine.directory import DATABASE
+
 LISTS_TABLE = "embedding_metadata_array"
 
 
@@ -19,7 +20,7 @@ def remove_leftovers(data_dir: Path, log: Callable[[str], None]) -> None:
     Chroma 1.5.9 never does, whatever their size, and gives the lists to later documents. Where its database knows no
     segments at all, nothing is removed: then it is the database that is missing.
     """
-    path = data_dir / CHROMA_DIR / DATABASE
+    path = data_dir / DATABASE
     if not path.exists():
         return
     try:

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
+from wrapper.engine.directory import DATABASE
 from wrapper.engine.leftovers import has_table
 
-DATABASE = Path("chroma", "chroma.sqlite3")
 TIMEOUT_SECONDS = 5.0
 
 

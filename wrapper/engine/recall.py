@@ -12,13 +12,12 @@ from wrapper.catalog import reads
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.rows import collection_by_key
 from wrapper.catalog.transaction import Transaction
-from wrapper.distances import exact_distances, rough_distances
+from wrapper.distances import EQUAL_DISTANCE, exact_distances, rough_distances
 from wrapper.engine.client import EngineClient
 
 NEAREST = 10
 QUERIES = 20
 VECTORS_AT_ONCE = 2_000
-EQUAL_DISTANCE = 1e-5
 
 
 class RecallMeasurement:

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-DATABASE = Path("chroma", "chroma.sqlite3")
+from wrapper.engine.directory import DATABASE
+
 TIMEOUT_SECONDS = 5.0
 WORDS = "embedding_fulltext_search"
 WORD_SETTINGS = {"automerge": 16, "crisismerge": 64, "hashsize": 8 << 20}

@@ -9,13 +9,14 @@ import pytest
 from schemas.errors import InvalidInputError
 from wrapper.engine import client as client_module
 from wrapper.engine.client import EngineClient
+from wrapper.engine.directory import DATABASE
 from wrapper.engine.errors import (
     EngineCollectionMissingError,
     EngineConflictError,
     EngineRefusedError,
     EngineUnavailableError,
 )
-from wrapper.engine.sqlite_tuning import DATABASE, WORD_SETTINGS, WORDS
+from wrapper.engine.sqlite_tuning import WORD_SETTINGS, WORDS
 from wrapper.engine.state import EngineStateReader
 
 MISSING = "00000000-0000-0000-0000-000000000000"
