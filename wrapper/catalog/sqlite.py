@@ -16,9 +16,10 @@ from typing import Any, ClassVar
 
 import structlog
 from sqlalchemy import Connection, Engine, PoolProxiedConnection, create_engine, event
-from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.engine.interfaces import DBAPIConnection, DBAPICursor
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
+from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from schemas.errors import DiskFloorError, RagError, TooSlowError, UnavailableError
 from wrapper.catalog.database import TOO_SLOW
@@ -28,6 +29,7 @@ from wrapper.catalog.transaction import Transaction
 log = structlog.get_logger(__name__)
 
 BUSY_TIMEOUT_SECONDS = 30
+BUSY_PAUSE_SECONDS = 0.02
 CACHE_KIB = 8_192
 STATEMENT_SECONDS = 20.0
 INSTRUCTIONS_BETWEEN_LOOKS = 100_000
@@ -137,8 +139,8 @@ def _prepare(connection: DBAPIConnection, _record: object) -> None:
     # The driver must not open transactions of its own: each says which kind it is.
     connection.isolation_level = None
     cursor = connection.cursor()
+    _use_write_ahead_log(cursor)
     for pragma in (
-        "journal_mode = WAL",
         "synchronous = FULL",
         "temp_store = MEMORY",
         f"cache_size = -{CACHE_KIB}",
@@ -146,3 +148,14 @@ def _prepare(connection: DBAPIConnection, _record: object) -> None:
     ):
         cursor.execute(f"PRAGMA {pragma}")
     cursor.close()
+
+
+@retry(
+    retry=retry_if_exception_type(sqlite3.OperationalError),
+    wait=wait_fixed(BUSY_PAUSE_SECONDS),
+    stop=stop_after_delay(BUSY_TIMEOUT_SECONDS),
+    reraise=True,
+)
+def _use_write_ahead_log(cursor: DBAPICursor) -> None:
+    # Of two connections that want this of a new file SQLite refuses one at once: it does not wait here as elsewhere.
+    cursor.execute("PRAGMA journal_mode = WAL")
