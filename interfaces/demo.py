@@ -21,8 +21,8 @@ from rich.table import Table
 from rich.text import Text
 
 from interfaces.scratch_service import ScratchService, command, scratch_service
-from providers.chromadb_wrapper import ChromaWrapperProvider
-from providers.embeddings.connect import connect
+from providers.embeddings.minilm import MiniLMConnection
+from providers.wrapper_client import WrapperClient
 from retrieval.chunking import DEFAULT_MAX_TOKENS
 from retrieval.drafts import Draft, drafts_of_file
 from retrieval.sources import find_sources
@@ -49,7 +49,7 @@ class WrongAnswerError(RagError):
 class Demo:
     """Asks a service that holds `expected` and shows what it answers; a wrong answer raises WrongAnswerError."""
 
-    def __init__(self, provider: ChromaWrapperProvider, expected: list[Draft], console: Console) -> None:
+    def __init__(self, provider: WrapperClient, expected: list[Draft], console: Console) -> None:
         self._provider = provider
         self._expected = {draft.id: draft for draft in expected}
         self._console = console
@@ -188,9 +188,9 @@ def run(directory: Path, console: Console) -> int:
     folder = directory / COLLECTION
     copy_documentation(PROJECT, folder)
     expected = expected_documents(folder)
-    with connect("minilm") as embed:
+    with MiniLMConnection({}) as embed:
         question = embed.embed([QUESTION])[0]
-    with scratch_service(directory) as service, closing(ChromaWrapperProvider(service.url)) as provider:
+    with scratch_service(directory) as service, closing(WrapperClient(service.url)) as provider:
         console.print(f"The service is healthy at {service.url}", highlight=False)
         demo = Demo(provider, expected, console)
         steps: tuple[Callable[[], None], ...] = (

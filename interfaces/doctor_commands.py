@@ -8,8 +8,8 @@ from contextlib import closing
 import click
 
 from interfaces.options import documents_progress, url_option
-from providers.chromadb_wrapper import ChromaWrapperProvider
 from providers.rest import Body
+from providers.wrapper_client import WrapperClient
 
 _POLL_SECONDS = 0.2
 _LOOK_SECONDS = 120.0
@@ -27,7 +27,7 @@ def check(ctx: click.Context, names: tuple[str, ...], url: str) -> None:
 
     Exit code: 0 all are well, 1 one is not, 2 they could not be looked at.
     """
-    with closing(ChromaWrapperProvider(url)) as service:
+    with closing(WrapperClient(url)) as service:
         chosen = names or tuple(each["name"] for each in service.collections())
         wrong = [name for name in chosen if not _is_well(service, name)]
     click.echo(f"{len(chosen) - len(wrong)} of {len(chosen)} indexes are well")
@@ -47,7 +47,7 @@ def rebuild(names: tuple[str, ...], everything: bool, url: str) -> None:
     """
     if bool(names) == everything:
         raise click.UsageError("Name the collections, or say --all.")
-    with closing(ChromaWrapperProvider(url)) as service:
+    with closing(WrapperClient(url)) as service:
         chosen = [each["name"] for each in service.collections()] if everything else list(names)
         # All are asked for before the first is waited for; one that is not there stops it before anything is done.
         before = {name: service.index(name) for name in chosen}
@@ -58,7 +58,7 @@ def rebuild(names: tuple[str, ...], everything: bool, url: str) -> None:
             click.echo(f"{name}: rebuilt, {index['documents']} documents")
 
 
-def _is_well(service: ChromaWrapperProvider, name: str) -> bool:
+def _is_well(service: WrapperClient, name: str) -> bool:
     before = service.index(name)
     service.check_index(name)
     deadline = time.monotonic() + _LOOK_SECONDS
@@ -87,7 +87,7 @@ def _was_looked_at(index: Body, before: Body) -> bool:
     return measured and index["checked_at"] != before["checked_at"]
 
 
-def _follow(service: ChromaWrapperProvider, name: str, rebuilds_before: int) -> Body:
+def _follow(service: WrapperClient, name: str, rebuilds_before: int) -> Body:
     """The report of the finished rebuild."""
     with documents_progress() as progress:
         task = progress.add_task(name, total=None)

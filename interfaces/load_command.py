@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import cast
 
 import click
 import structlog
@@ -15,8 +16,11 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from interfaces.options import url_option
-from providers.chromadb_wrapper import ChromaWrapperProvider
-from providers.embeddings.connect import connect
+from providers.base import ProviderContext
+from providers.embeddings.base import EmbeddingConnection
+from providers.wrapper_client import WrapperClient
+from registry.discovery import discover
+from registry.registry import ProviderRegistry
 from retrieval.chunking import DEFAULT_MAX_TOKENS
 from retrieval.loading import LoadProgress, LoadReport
 from retrieval.loading import load as load_files
@@ -87,10 +91,14 @@ def load(
         wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),  # stdout is for the summary
     )
-    api_key = os.environ.get("RAG_EMBEDDING_API_KEY")
+    embedding = {
+        "url": embedding_url,
+        "model": embedding_model,
+        "api_key": os.environ.get("RAG_EMBEDDING_API_KEY") or None,
+    }
     with (
-        closing(ChromaWrapperProvider(url)) as store,
-        connect(embedding_provider, url=embedding_url, model=embedding_model, api_key=api_key) as embed,
+        closing(WrapperClient(url)) as store,
+        _embedding_connection(embedding_provider, embedding) as embed,
         _progress_bar() as bar,
     ):
         report = load_files(
@@ -108,6 +116,14 @@ def load(
         click.echo(f"… and {len(report.errors) - _SHOWN_ERRORS} more", err=True)
     click.echo(summary(collection, report))
     ctx.exit(1 if report.errors else 0)
+
+
+def _embedding_connection(provider: str, config: dict[str, str | None]) -> EmbeddingConnection:
+    """The connection that the variables describe; a provider on this machine has no use for some of them."""
+    registry = discover(ProviderRegistry())
+    known = registry.provider("embedding", provider).connection_schema()["properties"]
+    given = {name: value for name, value in config.items() if name in known}
+    return cast(EmbeddingConnection, registry.connect("embedding", provider, given, ProviderContext()))
 
 
 def summary(collection: str, report: LoadReport) -> str:

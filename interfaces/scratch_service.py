@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from providers.chromadb_wrapper import ChromaWrapperProvider
+from providers.wrapper_client import WrapperClient
 from schemas.errors import RagError, UnavailableError
 
 START_SECONDS = 60.0
@@ -79,7 +79,7 @@ def processes_in(directory: Path) -> list[int]:
 
 def _wait_until_healthy(service: ScratchService, process: subprocess.Popen[bytes]) -> None:
     deadline = time.monotonic() + START_SECONDS
-    provider = ChromaWrapperProvider(service.url, timeout_seconds=5.0)
+    provider = WrapperClient(service.url, timeout_seconds=5.0)
     try:
         while time.monotonic() < deadline:
             if process.poll() is not None:
@@ -92,7 +92,7 @@ def _wait_until_healthy(service: ScratchService, process: subprocess.Popen[bytes
     raise UnavailableError(f"The service was not healthy within {START_SECONDS:.0f} seconds:\n{service.log_tail}")
 
 
-def _is_healthy(provider: ChromaWrapperProvider) -> bool:
+def _is_healthy(provider: WrapperClient) -> bool:
     try:
         return bool(provider.health()["status"] == "healthy")
     except RagError:

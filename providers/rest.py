@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import ipaddress
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import urlsplit
 
 import orjson
 import requests
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt, wait_exponential
 
+from providers.addresses import split_url
+from providers.network import CONNECT_SECONDS, Network
 from schemas.errors import (
     BusyError,
     CollectionNotFoundError,
@@ -34,7 +34,6 @@ Body = dict[str, Any]
 
 _MAX_WAIT_SECONDS = 30.0
 _BACKOFF = wait_exponential(multiplier=0.25, max=_MAX_WAIT_SECONDS)
-_CONNECT_SECONDS = 5.0
 _STREAM_BYTES = 1 << 18
 _TIMEOUT = "timeout"
 
@@ -66,16 +65,19 @@ class RestConnection:
         self,
         base_url: str,
         *,
+        network: Network | None = None,
+        api_key: str | None = None,
         timeout_seconds: float = 120.0,
         attempts: int = 4,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
+        split_url(base_url)
         self._base_url = base_url.rstrip("/")
         self._timeout_seconds = timeout_seconds
-        self._session = requests.Session()
-        self._session.trust_env = not _is_loopback(
-            self._base_url
-        )  # a proxy for the internet does not know this machine
+        self._session = (network or Network()).session(base_url)
+        self._headers = {"Content-Type": "application/json"}
+        if api_key is not None:
+            self._headers["Authorization"] = f"Bearer {api_key}"
         self._retrying = Retrying(
             retry=retry_if_exception(_may_succeed_later),
             stop=stop_after_attempt(attempts),
@@ -145,8 +147,8 @@ class RestConnection:
                 self._base_url + path,
                 data=payload,
                 params=params,
-                headers={"Content-Type": "application/json", **(headers or {})},
-                timeout=(5.0, self._timeout_seconds),
+                headers={**self._headers, **(headers or {})},
+                timeout=(min(CONNECT_SECONDS, self._timeout_seconds), self._timeout_seconds),
                 allow_redirects=False,
                 stream=stream,
             )
@@ -157,15 +159,10 @@ def _translate_failures(base_url: str) -> Iterator[None]:
     try:
         yield
     except requests.ReadTimeout as error:
-        raise UnavailableError(f"The service at {base_url} did not answer in time", code=_TIMEOUT) from error
-    except (
-        requests.exceptions.InvalidURL,
-        requests.exceptions.InvalidSchema,
-        requests.exceptions.MissingSchema,
-    ) as error:
-        raise InvalidInputError(f"'{base_url}' is not the URL of a service", field="url") from error
+        sentence = f"The service at {base_url} did not answer in time"
+        raise UnavailableError(sentence, code=_TIMEOUT, error_type="timeout") from error
     except requests.RequestException as error:
-        raise UnavailableError(f"The service at {base_url} cannot be reached") from error
+        raise UnavailableError(f"The service at {base_url} cannot be reached", error_type="network") from error
 
 
 def _json(response: requests.Response) -> Body:
@@ -202,11 +199,3 @@ def _wait_seconds(state: RetryCallState) -> float:
     error = state.outcome.exception() if state.outcome else None
     asked = error.details.get("retry_after_seconds") if isinstance(error, RagError) else None
     return _BACKOFF(state) if asked is None else min(float(asked), _MAX_WAIT_SECONDS)
-
-
-def _is_loopback(url: str) -> bool:
-    host = urlsplit(url).hostname or ""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

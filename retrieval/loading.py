@@ -259,7 +259,7 @@ class _Loader:
     def _new_metadata(self) -> Metadata:
         metadata = {"title_field": "title", "source_field": "source"}
         if self._has_embedded:  # else all embeddings came with their records, and only their maker knows the model
-            metadata |= {"embedding_provider": self._embed.provider, "embedding_model": self._embed.model}
+            metadata |= {"embedding_provider": self._embed.id, "embedding_model": self._embed.model}
         return metadata
 
     def _recorded_model(self) -> str | None:

@@ -7,7 +7,6 @@ row, so that a document's distance depends neither on the plan that found it nor
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -29,19 +28,6 @@ def exact_distances(query: Vector, vectors: Vector, metric: str) -> NDArray[np.f
     """float64 distances (n,), for answers."""
     precise = _distances(query.astype(np.float64), vectors.astype(np.float64), metric, _products_by_row)
     return precise.astype(np.float64, copy=False)
-
-
-def score(distance: float, metric: str) -> float:
-    """Nearness in [0, 1], higher is nearer. cosine: 1 - d/2; l2: 1/(1 + d); ip: the logistic function of 1 - d."""
-    if metric == "cosine":
-        return min(1.0, max(0.0, 1.0 - distance / 2.0))
-    if metric == "l2":
-        return 1.0 / (1.0 + max(0.0, distance))
-    product = 1.0 - distance
-    if product >= 0:
-        return 1.0 / (1.0 + math.exp(-min(product, 700.0)))
-    grown = math.exp(max(product, -700.0))
-    return grown / (1.0 + grown)
 
 
 def _products_by_row(vectors: NDArray[np.floating], query: NDArray[np.floating]) -> NDArray[np.floating]:

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from schemas.errors import UnavailableError
 from schemas.records import Collection, GatherSpec, Group, Match, Vector
+from schemas.scores import score
 from schemas.where import EVERYTHING, Where
 from wrapper.catalog import outbox, reads
 from wrapper.catalog.catalog import Catalog
@@ -33,7 +34,7 @@ from wrapper.catalog.grouping import gather
 from wrapper.catalog.rows import find_collection
 from wrapper.catalog.transaction import Transaction
 from wrapper.catalog.writes import check_dimension
-from wrapper.distances import exact_distances, rough_distances, score
+from wrapper.distances import exact_distances, rough_distances
 
 log = structlog.get_logger(__name__)
 

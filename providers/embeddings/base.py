@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from types import TracebackType
-from typing import ClassVar, Self
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
+from providers.base import Provider, ProviderContext
 from schemas.errors import InvalidInputError, UnavailableError
 from schemas.records import Vector
 
 
-class EmbeddingConnection(ABC):
+class EmbeddingConnection(Provider):
     """One model behind one provider. Safe to use from several threads; build it after a fork, not before.
 
-    `provider` is the registered name, `model` the model's name at that provider; vectors of two connections may be
-    compared only when both agree. `max_input_tokens` is where the model cuts a text, None when the provider decides.
+    `model` is the model's name at that provider, the field `model` of the configuration; vectors of two connections may
+    be compared only when provider and model agree. `max_input_tokens` is where the model cuts a text, None when the
+    provider decides.
     """
 
-    provider: ClassVar[str]
+    kind = "embedding"
     max_input_tokens: int | None = None
 
-    def __init__(self, model: str, *, dimension: int | None = None) -> None:
-        self.model = model
-        self._dimension = dimension
+    def __init__(self, config: Mapping[str, Any], context: ProviderContext | None = None) -> None:
+        super().__init__(config, context)
+        self.model: str = self.config["model"]
+        self._dimension: int | None = self.config.get("dimension")
 
     @property
     def dimension(self) -> int | None:
@@ -53,17 +55,12 @@ class EmbeddingConnection(ABC):
     def _embed(self, texts: list[str]) -> Vector:
         """Embed texts that were checked already; at least one."""
 
-    @abstractmethod
-    def close(self) -> None:
-        """Free sockets or memory. May be called twice; a later `embed` opens again what it needs."""
+    def check(self) -> dict[str, Any]:
+        return self.try_out()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
+    def try_out(self) -> dict[str, Any]:
+        vectors = self.embed(["connection test"])
+        return {"model": self.model, "dimension": int(vectors.shape[1])}
 
     def _check_vectors(self, vectors: Vector, count: int) -> None:
         if vectors.ndim != 2 or vectors.shape[0] != count or vectors.shape[1] == 0:
@@ -77,9 +74,9 @@ class EmbeddingConnection(ABC):
     def _unusable(self, what: str) -> UnavailableError:
         """For answers that arrive but break the protocol or the contract."""
         return UnavailableError(
-            f"The embedding service '{self.provider}' answered {what}",
+            f"The embedding service '{self.id}' answered {what}",
             code="embedding_answer_unusable",
-            provider=self.provider,
+            provider=self.id,
             model=self.model,
             error_type="unknown",
         )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import structlog
 
+from providers.base import ProviderContext, Registry
 from providers.embeddings.base import EmbeddingConnection
 from providers.embeddings.minilm_graph import HIDDEN, MAX_TOKENS, build_graph
 from providers.embeddings.minilm_parts import (
@@ -19,6 +20,7 @@ from providers.embeddings.minilm_parts import (
     tokenizer_file,
     weights_file,
 )
+from schemas.configuration import JsonSchema, read_schema
 from schemas.errors import ConfigurationError
 from schemas.records import Vector
 
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-DEFAULT_MODEL = "all-MiniLM-L6-v2"
 # Tokens of one run, padding included: speed per text is flat from here up, memory is not.
 MAX_BATCH_TOKENS = 2048
 # Texts tokenised at a time, so that a long list does not become a long list of tokens.
@@ -39,29 +40,37 @@ class MiniLMConnection(EmbeddingConnection):
     """384 dimensions, unit length, texts cut after 256 tokens ([CLS] and [SEP] included): mean pooling over the mask.
 
     Constructing it only looks whether everything is there; the first `embed` loads the model (well under a second)
-    and every load checks the weights' sha256. `threads` is what one text may use, None leaves it to onnxruntime (all
-    cores); with several worker processes give each its share. `model_dir` holds `model.safetensors` and
+    and every load checks the weights' sha256. `model_dir` holds `model.safetensors` and
     `tokenizer.json`, None finds the weights package.
     """
 
-    provider = "minilm"
+    id = "minilm"
+    display_name = "MiniLM on this machine"
+    description = "all-MiniLM-L6-v2 in this process: 384 dimensions, no network"
+    limits: ClassVar = {"max_input_tokens": MAX_TOKENS}
     max_input_tokens = MAX_TOKENS
 
     def __init__(
-        self, *, model: str = DEFAULT_MODEL, threads: int | None = None, model_dir: Path | None = None
+        self, config: Mapping[str, Any], context: ProviderContext | None = None, *, model_dir: Path | None = None
     ) -> None:
-        super().__init__(model, dimension=HIDDEN)
-        if model != DEFAULT_MODEL:
-            raise ConfigurationError(
-                f"The local embedding provider has one model, '{DEFAULT_MODEL}', not '{model}'",
-                field="model",
-                allowed=[DEFAULT_MODEL],
-                error_type="invalid_config",
-            )
+        super().__init__(config, context)
+        self._dimension = HIDDEN
         self._model_dir = locate_model(model_dir)
-        self._threads = threads
+        self._threads: int | None = self.config.get("threads")
         self._lock = threading.Lock()
         self._loaded: _Loaded | None = None
+
+    @classmethod
+    def connection_schema(cls) -> JsonSchema:
+        return read_schema("embedding-minilm")
+
+    @classmethod
+    def unavailable_because(cls) -> str | None:
+        try:
+            locate_model()
+        except ConfigurationError as error:
+            return error.message
+        return None
 
     def count_tokens(self, text: str) -> int:
         """Tokens of the whole text as the model counts them, [CLS] and [SEP] included, before any cut."""
@@ -150,3 +159,7 @@ def _run(session: InferenceSession, tokens: list[list[int]]) -> Vector:
         attention_mask[row, : len(ids)] = 1
     vectors: Vector = session.run(None, {"input_ids": input_ids, "attention_mask": attention_mask})[0]
     return vectors
+
+
+def register(registry: Registry) -> None:
+    registry.register(MiniLMConnection)

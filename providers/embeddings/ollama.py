@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from providers.base import ProviderContext, Registry
 from providers.embeddings.remote import RemoteConnection
+from schemas.configuration import JsonSchema, read_schema
 from schemas.errors import ConfigurationError
 from schemas.records import Vector
-
-DEFAULT_URL = "http://127.0.0.1:11434"
-DEFAULT_MODEL = "nomic-embed-text"
 
 
 class OllamaConnection(RemoteConnection):
@@ -20,11 +20,17 @@ class OllamaConnection(RemoteConnection):
     Vectors have length 1 by either route. Ollama cuts texts that exceed the model's context.
     """
 
-    provider = "ollama"
+    id = "ollama"
+    display_name = "Ollama"
+    description = "Embeddings from an Ollama server"
 
-    def __init__(self, *, url: str = DEFAULT_URL, model: str = DEFAULT_MODEL, **options: Any) -> None:
-        super().__init__(url=url, model=model, **options)
+    def __init__(self, config: Mapping[str, Any], context: ProviderContext | None = None, **options: Any) -> None:
+        super().__init__(config, context, **options)
         self._has_batch_route = True
+
+    @classmethod
+    def connection_schema(cls) -> JsonSchema:
+        return read_schema("embedding-ollama")
 
     def _ask(self, batch: list[str]) -> list[Vector]:
         if self._has_batch_route:
@@ -59,3 +65,7 @@ class OllamaConnection(RemoteConnection):
 
 class _RouteMissingError(ConfigurationError):
     """The server has no such route."""
+
+
+def register(registry: Registry) -> None:
+    registry.register(OllamaConnection)

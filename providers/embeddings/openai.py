@@ -3,34 +3,38 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from providers.base import ProviderContext, Registry
 from providers.embeddings.remote import RemoteConnection
+from schemas.configuration import JsonSchema, read_schema
 from schemas.errors import InvalidInputError
 from schemas.records import Vector
-
-DEFAULT_URL = "https://api.openai.com/v1"
-DEFAULT_MODEL = "text-embedding-3-small"
 
 
 class OpenAIConnection(RemoteConnection):
     """`POST {url}/embeddings`.
 
-    `dimension` is None for the model's own, or the shorter length that the model is asked for (`dimensions`).
-    Vectors come as base64 where the server can do it (a quarter of the bytes) and as arrays where it cannot.
+    The configuration's `dimension` is a shorter length that the model is asked for, None its own. Vectors come as
+    base64 where the server can do it (a quarter of the bytes) and as arrays where it cannot.
     """
 
-    provider = "openai"
+    id = "openai"
+    display_name = "OpenAI-compatible server"
+    description = "Embeddings from OpenAI, vLLM, LM Studio, llama.cpp, LocalAI and others of that protocol"
 
-    def __init__(
-        self, *, url: str = DEFAULT_URL, model: str = DEFAULT_MODEL, dimension: int | None = None, **options: Any
-    ) -> None:
-        super().__init__(url=url, model=model, dimension=dimension, **options)
-        self._request: dict[str, Any] = {"model": model, "encoding_format": "base64"}
-        if dimension is not None:
-            self._request["dimensions"] = dimension
+    def __init__(self, config: Mapping[str, Any], context: ProviderContext | None = None, **options: Any) -> None:
+        super().__init__(config, context, **options)
+        self._request: dict[str, Any] = {"model": self.model, "encoding_format": "base64"}
+        if self.config.get("dimension") is not None:
+            self._request["dimensions"] = self.config["dimension"]
+
+    @classmethod
+    def connection_schema(cls) -> JsonSchema:
+        return read_schema("embedding-openai")
 
     def _ask(self, batch: list[str]) -> list[Vector]:
         items = self._list_of(self._post(batch), "data", len(batch))
@@ -62,3 +66,7 @@ class OpenAIConnection(RemoteConnection):
             return np.frombuffer(base64.b64decode(value, validate=True), dtype="<f4").astype(np.float32)
         except ValueError as exc:
             raise self._unusable("an embedding that is not base64 of float32 numbers") from exc
+
+
+def register(registry: Registry) -> None:
+    registry.register(OpenAIConnection)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
+from providers.base import ProviderContext
 from providers.embeddings.base import EmbeddingConnection
-from providers.embeddings.service import EmbeddingService, RetryPolicy
+from providers.remote_service import RemoteService, RetryPolicy
 from schemas.records import Vector
 
 # OpenAI takes 300,000 tokens per request; a token is seldom less than two bytes.
@@ -20,30 +21,28 @@ MAX_BATCH_BYTES = 500_000
 class RemoteConnection(EmbeddingConnection):
     """Asks for at most `batch_size` texts (and half a megabyte of text) at a time, one request after the other.
 
-    `timeout_seconds` is for each silence of the server, not for the whole answer. `sleep` and `clock` (seconds since
-    the epoch, for Retry-After dates) serve the retries.
+    The configuration's `timeout_seconds` is for each silence of the server, not for the whole answer. `sleep` and
+    `clock` (seconds since the epoch, for Retry-After dates) serve the retries.
     """
 
     def __init__(
         self,
+        config: Mapping[str, Any],
+        context: ProviderContext | None = None,
         *,
-        url: str,
-        model: str,
-        api_key: str | None = None,
-        dimension: int | None = None,
-        batch_size: int = 64,
-        timeout_seconds: float = 60.0,
         retry: RetryPolicy | None = None,
         sleep: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        super().__init__(model, dimension=dimension)
-        self._batch_size = batch_size
-        self._service = EmbeddingService(
-            self.provider,
-            url,
-            api_key=api_key,
-            timeout_seconds=timeout_seconds,
+        super().__init__(config, context)
+        self._batch_size: int = self.config["batch_size"]
+        self._service = RemoteService(
+            "embedding service",
+            self.id,
+            self.config["url"],
+            network=self.context.network,
+            api_key=self.config.get("api_key"),
+            timeout_seconds=self.config["timeout_seconds"],
             retry=retry,
             sleep=sleep,
             clock=clock,

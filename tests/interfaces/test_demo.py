@@ -11,7 +11,7 @@ from rich.console import Console
 
 from interfaces import scratch_service as scratch
 from interfaces.demo import COLLECTION, Demo, WrongAnswerError, copy_documentation, expected_documents
-from providers.embeddings.connect import connect
+from providers.embeddings.minilm import MiniLMConnection
 from retrieval.drafts import text_to_embed
 from retrieval.loading import load
 from schemas.errors import ConfigurationError, UnavailableError
@@ -200,7 +200,7 @@ def test_a_process_left_behind_is_told_and_ended(serve_as, tmp_path):
 
 def has_local_model():
     try:
-        connect("minilm").close()
+        MiniLMConnection({}).close()
     except ConfigurationError:
         return False
     return True

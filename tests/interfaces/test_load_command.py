@@ -87,9 +87,9 @@ def test_of_many_errors_the_first_are_shown(run, tmp_path):
     ("arguments", "sentence"),
     [
         (["--url", "http://127.0.0.1:1"], "Error: The service at http://127.0.0.1:1 cannot be reached"),
-        (["--url", "nonsense"], "Error: 'nonsense' is not the URL of a service"),
+        (["--url", "nonsense"], "Error: The URL of a service must be http(s)://host"),
         (["--collection", "x"], "Error: Collection name must be"),
-        (["--embedding-provider", "psychic"], "Error: Unknown embedding provider 'psychic'"),
+        (["--embedding-provider", "psychic"], "Error: Provider 'psychic' not found"),
         (["--embedding-url", "http://127.0.0.1:1/v1"], "Error: "),
         (["--connection", "mine"], "Error: Invalid value for '--connection': 'mine' is not 'default'"),
         (["--max-tokens", "3"], "Error: Invalid value for '--max-tokens'"),

@@ -176,9 +176,9 @@ def ollama(server, waits):
 def _builder(kind, url, waits):
     built = []
 
-    def build(**options):
-        settings = {"url": url, "sleep": waits.append, "clock": lambda: 1_000_000_000.0, **options}
-        built.append(kind(**settings))
+    def build(*, retry=None, **config):
+        config = {"url": url, **config}
+        built.append(kind(config, retry=retry, sleep=waits.append, clock=lambda: 1_000_000_000.0))
         return built[-1]
 
     yield build
@@ -191,5 +191,5 @@ def minilm():
     """The real model; absent weights are an error here, not a skip: the product ships with them."""
     from providers.embeddings.minilm import MiniLMConnection
 
-    with MiniLMConnection(threads=2) as connection:
+    with MiniLMConnection({"threads": 2}) as connection:
         yield connection

@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 from providers.embeddings.base import EmbeddingConnection
-from providers.embeddings.connect import CONNECTIONS, connect
+from providers.embeddings.minilm import MiniLMConnection
+from providers.embeddings.ollama import OllamaConnection
+from providers.embeddings.openai import OpenAIConnection
+from registry.discovery import BUILTINS
 from schemas.errors import InvalidInputError
 
 TEXTS = [
@@ -19,7 +22,10 @@ TEXTS = [
 ]
 
 
-@pytest.fixture(params=CONNECTIONS)
+EMBEDDINGS = [builtin.id for builtin in BUILTINS if builtin.kind == "embedding"]
+
+
+@pytest.fixture(params=EMBEDDINGS)
 def connection(request):
     """A new kind of connection fails here until it has a builder."""
     build = {
@@ -32,7 +38,7 @@ def connection(request):
 
 def test_it_says_who_it_is(connection):
     assert isinstance(connection, EmbeddingConnection)
-    assert connection.provider in CONNECTIONS
+    assert connection.id in EMBEDDINGS
     assert connection.model
 
 
@@ -108,24 +114,15 @@ def test_threads_share_a_connection(connection):
     np.testing.assert_allclose(np.stack(rows), expected, atol=1e-5)
 
 
-def test_an_unknown_provider_is_refused_with_the_known_names():
-    from schemas.errors import ConfigurationError
-
-    with pytest.raises(ConfigurationError, match="minilm, openai, ollama") as caught:
-        connect("cohere")
-    assert caught.value.details["allowed"] == ["minilm", "openai", "ollama"]
-
-
-def test_connect_fills_in_the_defaults_of_each_provider():
-    with connect("openai") as openai, connect("ollama", url=None) as ollama, connect("minilm") as minilm:
+def test_the_defaults_are_those_of_the_schema():
+    with OpenAIConnection({}) as openai, OllamaConnection({"url": None}) as ollama, MiniLMConnection({}) as minilm:
         assert openai.model == "text-embedding-3-small"
         assert ollama.model == "nomic-embed-text"
         assert (minilm.model, minilm.dimension, minilm.max_input_tokens) == ("all-MiniLM-L6-v2", 384, 256)
 
 
-def test_connect_passes_on_what_is_given(server, stub):
-    with connect("openai", url=f"{server.url}/v1/", model="m", api_key="k", timeout_seconds=5.0) as connection:
-        connection.embed(["hello"])
+def test_what_is_given_is_used(server, openai):
+    openai(url=f"{server.url}/v1/", model="m", api_key="k").embed(["hello"])
     [request] = server.requests
     assert request.path == "/v1/embeddings"
     assert request.body == {"model": "m", "encoding_format": "base64", "input": ["hello"]}

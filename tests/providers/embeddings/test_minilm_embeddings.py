@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import structlog
 
-from providers.embeddings.connect import connect
 from providers.embeddings.minilm import MiniLMConnection, batches_by_length
 from providers.embeddings.minilm_parts import (
     WEIGHTS_PACKAGE,
@@ -16,6 +15,7 @@ from providers.embeddings.minilm_parts import (
     tokenizer_file,
     weights_file,
 )
+from schemas.connections import InvalidConfigurationError
 from schemas.errors import ConfigurationError
 
 PIP_LIBRARIES = "pip install 'rag-wrapper[local-embeddings]'"
@@ -74,7 +74,7 @@ def test_batches_hold_texts_of_like_length_within_the_bound():
 
 def test_the_number_of_threads_changes_nothing(minilm):
     texts = ["one text", "another text that is longer"]
-    with MiniLMConnection(threads=1) as single:
+    with MiniLMConnection({"threads": 1}) as single:
         np.testing.assert_allclose(single.embed(texts), minilm.embed(texts), atol=1e-6)
 
 
@@ -88,14 +88,14 @@ def test_weights_that_differ_in_one_byte_are_refused(tmp_path):
     content[-1] ^= 1
     weights_file(tmp_path).write_bytes(content)
     with pytest.raises(ConfigurationError, match="sha256 differs") as caught:
-        MiniLMConnection(model_dir=tmp_path).embed(["hello"])
+        MiniLMConnection({}, model_dir=tmp_path).embed(["hello"])
     assert_says_what_to_install(caught.value)
 
 
 def test_a_directory_of_ones_own_serves_as_well(minilm, tmp_path):
     for file in (weights_file(locate_model()), tokenizer_file(locate_model())):
         (tmp_path / file.name).symlink_to(file)
-    with connect("minilm", model_dir=tmp_path) as connection:
+    with MiniLMConnection({}, model_dir=tmp_path) as connection:
         np.testing.assert_array_equal(connection.embed(["hello"]), minilm.embed(["hello"]))
 
 
@@ -105,7 +105,7 @@ def test_a_missing_file_is_noticed_before_the_first_text(tmp_path, missing):
         if file.name != missing:
             (tmp_path / file.name).symlink_to(file)
     with pytest.raises(ConfigurationError, match="incomplete") as caught:
-        MiniLMConnection(model_dir=tmp_path)
+        MiniLMConnection({}, model_dir=tmp_path)
     assert_says_what_to_install(caught.value)
 
 
@@ -113,12 +113,12 @@ def test_a_missing_file_is_noticed_before_the_first_text(tmp_path, missing):
 def test_a_missing_library_is_noticed_before_the_first_text(monkeypatch, library):
     monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(ConfigurationError, match=library) as caught:
-        connect("minilm")
+        MiniLMConnection({})
     assert_says_what_to_install(caught.value)
 
 
 def test_a_library_that_is_there_but_cannot_be_imported_is_named(monkeypatch):
-    connection = MiniLMConnection()
+    connection = MiniLMConnection({})
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(ConfigurationError, match="onnxruntime") as caught:
         connection.embed(["hello"])
@@ -128,21 +128,21 @@ def test_a_library_that_is_there_but_cannot_be_imported_is_named(monkeypatch):
 def test_missing_weights_are_noticed_before_the_first_text(monkeypatch):
     monkeypatch.setitem(sys.modules, WEIGHTS_PACKAGE, None)
     with pytest.raises(ConfigurationError, match="not installed") as caught:
-        connect("minilm")
+        MiniLMConnection({})
     assert_says_what_to_install(caught.value)
 
 
 def test_another_model_is_refused_by_name():
-    with pytest.raises(ConfigurationError, match="all-MiniLM-L6-v2") as caught:
-        connect("minilm", model="all-mpnet-base-v2")
-    assert caught.value.details["allowed"] == ["all-MiniLM-L6-v2"]
+    with pytest.raises(InvalidConfigurationError, match="all-MiniLM-L6-v2") as caught:
+        MiniLMConnection({"model": "all-mpnet-base-v2"})
+    assert [fault["pointer"] for fault in caught.value.details["errors"]] == ["/model"]
 
 
 def test_building_a_connection_imports_nothing_heavy_and_embedding_opens_no_socket():
     program = f"""
 import socket, sys
-from providers.embeddings.connect import connect
-connection = connect("minilm")
+from providers.embeddings.minilm import MiniLMConnection
+connection = MiniLMConnection({{}})
 heavy = {{"onnx", "onnxruntime", "tokenizers", "safetensors"}} & set(sys.modules)
 assert not heavy, heavy
 def refuse(*args, **kwargs):

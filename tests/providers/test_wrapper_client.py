@@ -6,7 +6,7 @@ import socket
 import numpy as np
 import pytest
 
-from providers.chromadb_wrapper import ChromaWrapperProvider
+from providers.wrapper_client import WrapperClient
 from schemas.errors import (
     BusyError,
     CollectionNotFoundError,
@@ -37,7 +37,7 @@ def waits():
 
 @pytest.fixture
 def provider(service, waits):
-    provider = ChromaWrapperProvider(service.url + "/", sleep=waits.append)
+    provider = WrapperClient(service.url + "/", sleep=waits.append)
     yield provider
     provider.close()
 
@@ -195,7 +195,7 @@ def test_a_service_that_is_not_there_is_unavailable(waits):
     with socket.socket() as reserved:
         reserved.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{reserved.getsockname()[1]}"
-        provider = ChromaWrapperProvider(url, sleep=waits.append)
+        provider = WrapperClient(url, sleep=waits.append)
         with pytest.raises(UnavailableError, match=f"The service at {url} cannot be reached"):
             provider.collection("docs")
     assert len(waits) == 3
@@ -204,7 +204,7 @@ def test_a_service_that_is_not_there_is_unavailable(waits):
 def test_a_silent_service_is_not_asked_twice(waits):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        provider = ChromaWrapperProvider(url, timeout_seconds=0.05, sleep=waits.append)
+        provider = WrapperClient(url, timeout_seconds=0.05, sleep=waits.append)
         with pytest.raises(UnavailableError, match="did not answer in time"):
             provider.collection("docs")
         provider.close()
@@ -213,8 +213,8 @@ def test_a_silent_service_is_not_asked_twice(waits):
 
 @pytest.mark.parametrize("url", ["127.0.0.1:5006", "ftp://x", "http://", ""])
 def test_a_url_that_is_none_is_bad_input(url, waits):
-    with pytest.raises(InvalidInputError, match="is not the URL of a service"):
-        ChromaWrapperProvider(url, sleep=waits.append).collection("docs")
+    with pytest.raises(InvalidInputError, match="The URL of a service must be"):
+        WrapperClient(url, sleep=waits.append).collection("docs")
 
 
 def test_a_proxy_for_the_internet_is_not_asked_for_this_machine(monkeypatch, provider):

@@ -17,6 +17,7 @@ from urllib.parse import quote
 import numpy as np
 import orjson
 
+from providers.network import Network
 from providers.rest import Body, RestConnection
 from schemas.errors import CollectionNotFoundError, ConflictError
 from schemas.records import Metadata
@@ -24,7 +25,7 @@ from schemas.records import Metadata
 _PAGE_LIMIT = 1000  # the service gives no more at once
 
 
-class ChromaWrapperProvider:
+class WrapperClient:
     """A connection to the service at `base_url`; usable by several threads. Added documents carry an idempotency key,
     so that what is sent again after a lost answer changes nothing."""
 
@@ -32,11 +33,20 @@ class ChromaWrapperProvider:
         self,
         base_url: str,
         *,
+        network: Network | None = None,
+        api_key: str | None = None,
         timeout_seconds: float = 120.0,
         attempts: int = 4,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._service = RestConnection(base_url, timeout_seconds=timeout_seconds, attempts=attempts, sleep=sleep)
+        self._service = RestConnection(
+            base_url,
+            network=network,
+            api_key=api_key,
+            timeout_seconds=timeout_seconds,
+            attempts=attempts,
+            sleep=sleep,
+        )
 
     def close(self) -> None:
         self._service.close()

@@ -1,4 +1,4 @@
-"""One remote embedding service: JSON over HTTP, retried where a retry can help, failures in our words."""
+"""One service of a vendor: JSON over HTTP, retried where a retry can help, failures in our words."""
 
 from __future__ import annotations
 
@@ -9,30 +9,25 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
-from http.cookiejar import DefaultCookiePolicy
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
 import orjson
 import requests
 import structlog
 import urllib3
-from requests.adapters import HTTPAdapter
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt
 
+from providers.addresses import split_url
+from providers.network import CONNECT_SECONDS, Network
 from schemas.errors import ConfigurationError, InvalidInputError, RagError, UnavailableError
 
 log = structlog.get_logger(__name__)
 
 ErrorT = TypeVar("ErrorT", bound=RagError)
 
-LOOPBACK = ("localhost", "127.0.0.1", "::1")
-# 64 texts of 4,096 numbers are about 6 MB as JSON; what is far beyond that is not an embedding answer.
+# 64 texts of 4,096 numbers are about 6 MB as JSON; what is far beyond that is not an answer to anything asked here.
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 MAX_REASON_CHARS = 200
-MAX_CONNECTIONS = 32
-# A host that does not even accept is not thinking about the texts.
-CONNECT_TIMEOUT_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,42 +39,49 @@ class RetryPolicy:
     longest_wait_seconds: float = 30.0  # a longer Retry-After is passed on to the caller instead of waited for
 
 
-class EmbeddingService:
-    """POSTs JSON below one base URL.
+class RemoteService:
+    """Asks for JSON below one base URL. Errors call it "the {noun} '{provider}'".
 
-    The key travels in `Authorization: Bearer` only and appears in no error and no log line. Redirects are not
-    followed: they could carry texts and key to a host nobody configured. Proxies and CA bundles come from the
-    environment as usual, except that a loopback address never goes through a proxy.
+    The key travels in one header only, by default `Authorization: Bearer`, and appears in no error and no log line.
+    Redirects are not followed: they could carry texts and key to a host nobody configured.
     """
 
     def __init__(
         self,
+        noun: str,
         provider: str,
         url: str,
         *,
+        network: Network,
         api_key: str | None = None,
+        key_header: str = "Authorization",
         timeout_seconds: float = 60.0,
         retry: RetryPolicy | None = None,
         sleep: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        self._noun = noun
         self._provider = provider
-        self._url = _checked_url(url)
+        split_url(url)
+        self._url = url.rstrip("/")
         self._api_key = _checked_key(api_key)
         self._timeout_seconds = timeout_seconds
         self._retry = retry or RetryPolicy()
         self._sleep = sleep
         self._clock = clock
-        self._session = requests.Session()
-        self._session.trust_env = urlsplit(self._url).hostname not in LOOPBACK
+        self._key_header = key_header
+        self._session = network.session(self._url)
         self._session.auth = self._authorize
-        self._session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
-        adapter = HTTPAdapter(pool_maxsize=MAX_CONNECTIONS)
-        self._session.mount("http://", adapter)
-        self._session.mount("https://", adapter)
+
+    def get(self, route: str) -> Any:
+        """Like `post`, without a body."""
+        return self.call("GET", route)
 
     def post(self, route: str, body: dict[str, Any]) -> Any:
-        """POST `body` to `url + route` and return the parsed answer.
+        return self.call("POST", route, body)
+
+    def call(self, method: str, route: str, body: dict[str, Any] | None = None) -> Any:
+        """Send `body` to `url + route` and return the parsed answer.
 
         UnavailableError: network, timeout, 429, 5xx (after the attempts of the policy; timeouts are not repeated),
         or an answer that is not JSON. ConfigurationError: 401, 403, 404, redirects, broken TLS. InvalidInputError:
@@ -93,18 +95,19 @@ class EmbeddingService:
             before_sleep=self._log_retry,
             reraise=True,
         )
-        return retrying(self._attempt, route, orjson.dumps(body))
+        return retrying(self._attempt, method, route, None if body is None else orjson.dumps(body))
 
     def close(self) -> None:
         self._session.close()
 
-    def _attempt(self, route: str, payload: bytes) -> Any:
+    def _attempt(self, method: str, route: str, payload: bytes | None) -> Any:
         try:
-            with self._session.post(
+            with self._session.request(
+                method,
                 self._url + route,
                 data=payload,
                 headers={"Content-Type": "application/json", "Accept": "application/json"},
-                timeout=(min(CONNECT_TIMEOUT_SECONDS, self._timeout_seconds), self._timeout_seconds),
+                timeout=(min(CONNECT_SECONDS, self._timeout_seconds), self._timeout_seconds),
                 allow_redirects=False,
                 stream=True,
             ) as response:
@@ -129,7 +132,8 @@ class EmbeddingService:
     def _authorize(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
         # Set even without a key: requests would otherwise look for one in ~/.netrc.
         if self._api_key is not None:
-            request.headers["Authorization"] = f"Bearer {self._api_key}"
+            bearer = "Bearer " if self._key_header == "Authorization" else ""
+            request.headers[self._key_header] = bearer + self._api_key
         return request
 
     def _broken_connection(self, exc: requests.RequestException) -> RagError:
@@ -152,7 +156,7 @@ class EmbeddingService:
             what = "refuses the API key" if self._api_key else "demands an API key"
             return self._error(ConfigurationError, f"{what} (HTTP 401)", "authentication", status=status)
         if status == HTTPStatus.FORBIDDEN:
-            what = "does not allow this API key to embed (HTTP 403)"
+            what = "does not allow this to the API key (HTTP 403)"
             return self._error(ConfigurationError, what, "authorization", status=status)
         reason = self._reason(content)
         said = f": {reason}" if reason else ""
@@ -164,7 +168,7 @@ class EmbeddingService:
             HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
             HTTPStatus.UNPROCESSABLE_ENTITY,
         ):
-            what = f"refuses the texts (HTTP {status}){said}"
+            what = f"refuses the request (HTTP {status}){said}"
             return self._error(InvalidInputError, what, "unknown", status=status, reason=reason)
         what = f"failed (HTTP {status}){said}"
         if status == HTTPStatus.TOO_MANY_REQUESTS:
@@ -179,7 +183,7 @@ class EmbeddingService:
         return error
 
     def _error(self, kind: type[ErrorT], what: str, error_type: str, **details: Any) -> ErrorT:
-        sentence = f"The embedding service '{self._provider}' {what}"
+        sentence = f"The {self._noun} '{self._provider}' {what}"
         return kind(sentence, provider=self._provider, error_type=error_type, **details)
 
     def _reason(self, content: bytes) -> str | None:
@@ -210,7 +214,9 @@ class EmbeddingService:
         return min(wait_seconds * random.uniform(1.0, 1.5), self._retry.longest_wait_seconds)
 
     def _log_retry(self, state: RetryCallState) -> None:
-        log.warning("embedding request is repeated", attempt=state.attempt_number, reason=str(_failure_of(state)))
+        log.warning(
+            "request is repeated", provider=self._provider, attempt=state.attempt_number, reason=str(_failure_of(state))
+        )
 
 
 class _TransientError(UnavailableError):
@@ -243,28 +249,12 @@ def _retry_after_seconds(header: str | None, now: float) -> float | None:
     return max(0.0, seconds) if math.isfinite(seconds) else None
 
 
-def _checked_url(url: str) -> str:
-    try:
-        parts = urlsplit(url.strip())
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        usable = False
-    # The URL is not quoted: it may hold a password.
-    if not usable or parts.username is not None or parts.password is not None or parts.query or parts.fragment:
-        raise ConfigurationError(
-            "The URL of the embedding service must be http(s)://host[:port][/path], without credentials or query",
-            field="url",
-            error_type="invalid_config",
-        )
-    return url.strip().rstrip("/")
-
-
 def _checked_key(api_key: str | None) -> str | None:
     key = (api_key or "").strip()
     # The HTTP library would quote a key that it cannot send, so it never gets to see one.
     if not key.isascii() or any(c.isspace() or not c.isprintable() for c in key):
         raise ConfigurationError(
-            "The API key of the embedding service holds characters that no key has (line break, space, accent)",
+            "The API key holds characters that no key has (line break, space, accent)",
             field="api_key",
             error_type="invalid_config",
         )

@@ -1,0 +1,271 @@
+"""What every provider is, and what a provider of documents can do: one class for the duty, one for each ability.
+
+What a provider can do is what it implements: the capabilities that a user interface is shown are read off its class
+(seed 003, "Provider Capabilities Declaration"). `docs/providers.md` shows a complete one.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, ClassVar, Protocol, Self
+
+import structlog
+
+from providers.network import Network
+from schemas.configuration import JsonSchema, faults, with_defaults
+from schemas.connections import HEALTHY, UNHEALTHY, CollectionInfo, HealthReport, InvalidConfigurationError
+from schemas.errors import CollectionNotFoundError, RagError
+from schemas.records import DocumentBatch, GatherSpec, Group, Match, Metadata, OrderBy, Page, TextMatch, Vector
+
+log = structlog.get_logger(__name__)
+
+Filter = dict[str, Any]
+"""A `where` filter as it is on the wire (`schemas/where.py` has its grammar)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """A module that a provider imports when it connects, and the command that installs it."""
+
+    module: str
+    install: str
+
+    @property
+    def is_here(self) -> bool:
+        try:
+            return importlib.util.find_spec(self.module) is not None
+        except (ImportError, ValueError):
+            return False
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderContext:
+    """What a connection gets from the program it lives in.
+
+    `network` is the only way out: it refuses what the operator's policy does not allow. `storage` is the storage proxy
+    of this process and `data_dir` its directory, None where there is none.
+    """
+
+    network: Network = field(default_factory=Network)
+    storage: Any = None
+    data_dir: Path | None = None
+
+
+class Provider(ABC):
+    """One kind of service that can be connected to; an instance is one connection, usable by several threads.
+
+    `id` is its registered name and `kind` one of `schemas.connections.KINDS`. `limits` tells users of what they may
+    run into (`{"max_top_k": 1000}`). Failures of the service are `schemas.errors` whose `details.error_type` is one of
+    `schemas.connections.ERROR_TYPES`.
+    """
+
+    kind: ClassVar[str]
+    id: ClassVar[str]
+    display_name: ClassVar[str]
+    description: ClassVar[str] = ""
+    limits: ClassVar[Mapping[str, Any]] = {}
+    libraries: ClassVar[tuple[Library, ...]] = ()
+
+    def __init__(self, config: Mapping[str, Any], context: ProviderContext | None = None) -> None:
+        """Connect lazily: nothing is asked of the service yet. Raises InvalidConfigurationError."""
+        schema = self.connection_schema()
+        wrong = faults({name: value for name, value in config.items() if value is not None}, schema)
+        if wrong:
+            raise InvalidConfigurationError(self.id, wrong)
+        self.config: dict[str, Any] = with_defaults(config, schema)
+        self.context = context or ProviderContext()
+
+    @classmethod
+    @abstractmethod
+    def connection_schema(cls) -> JsonSchema:
+        """The JSON Schema (2020-12) of the configuration, an object; `schemas/configuration.py` says which annotations
+        make a form of it. On the wire this is `getConnectionSchema()` (seed 003)."""
+
+    @classmethod
+    def unavailable_because(cls) -> str | None:
+        """Why it cannot be used on this machine, with what to do about it; None when it can."""
+        missing = [library for library in cls.libraries if not library.is_here]
+        if not missing:
+            return None
+        return f"{', '.join(library.module for library in missing)} is not installed: {missing[0].install}"
+
+    @classmethod
+    def address(cls, config: Mapping[str, Any]) -> str | None:
+        """The URL that a connection would be opened to, None when nothing leaves this machine's processes."""
+        url = with_defaults(config, cls.connection_schema()).get("url")
+        return url if isinstance(url, str) else None
+
+    @abstractmethod
+    def check(self) -> dict[str, Any]:
+        """Ask the service for a sign of life, with the credentials: what it says of itself, by name (`version`,
+        `collections_count`, `storage_bytes`, …). Raises what is wrong."""
+
+    @abstractmethod
+    def try_out(self) -> dict[str, Any]:
+        """Do once the least of what it is for, and tell what came of it. Raises what is wrong."""
+
+    def health(self) -> HealthReport:
+        """What `check` says, as a report; never raises."""
+        began = time.perf_counter()
+        details: dict[str, Any] = {}
+        error: str | None = None
+        try:
+            details = self.check()
+        except RagError as failure:
+            error = failure.message
+            details = {"error_type": failure.details.get("error_type", "unknown")}
+        except Exception:
+            log.exception("a health check failed in a way of its own", provider=self.id)
+            error = "The check failed for a reason that is in the log"
+            details = {"error_type": "unknown"}
+        details = {"url": self.address(self.config), "response_time_ms": _milliseconds_since(began), **details}
+        return HealthReport(
+            status=UNHEALTHY if error else details.pop("status", HEALTHY),
+            provider=self.id,
+            timestamp=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            message=error or f"{self.display_name} answers",
+            error=error,
+            details=details,
+        )
+
+    def close(self) -> None:  # noqa: B027 - what holds nothing has nothing to free
+        """Free sockets or memory. May be called twice; what is asked later opens again what it needs."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Registry(Protocol):
+    """What a provider's module registers with."""
+
+    def register(self, provider: type[Provider]) -> None: ...
+
+
+class RagProvider(Provider):
+    """A provider of documents with embeddings, in collections."""
+
+    kind = "rag"
+
+    @abstractmethod
+    def collections(self) -> list[CollectionInfo]:
+        """All of them, by name."""
+
+    def collection(self, name: str) -> CollectionInfo:
+        """Raises CollectionNotFoundError."""
+        for each in self.collections():
+            if each.name == name:
+                return each
+        raise CollectionNotFoundError(name)
+
+    def try_out(self) -> dict[str, Any]:
+        found = self.collections()
+        return {"collections_count": len(found), "collections": [each.name for each in found]}
+
+
+class SupportsSearch(ABC):
+    @abstractmethod
+    def search(self, collection: str, embedding: Vector, *, top_k: int = 3, where: Filter | None = None) -> list[Match]:
+        """The nearest documents, nearest first; `distance` in the collection's metric and `score` by
+        `schemas.scores.score`, the same for every provider. `where` needs the capability `metadata_filtering`."""
+
+
+class SupportsMetadataFiltering(ABC):
+    @abstractmethod
+    def documents(
+        self,
+        collection: str,
+        where: Filter | None = None,
+        *,
+        limit: int = 100,
+        cursor: str | None = None,
+        with_embeddings: bool = False,
+    ) -> Page:
+        """One page of the documents that match, and how many there are in all. `cursor` is the last page's
+        `next_cursor`. A filter that the service cannot express is an UnsupportedError which names its operator."""
+
+
+class SupportsEmbeddings(ABC):
+    """Stores documents with the embeddings they come with."""
+
+    @abstractmethod
+    def add_documents(self, collection: str, batch: DocumentBatch, *, replace_where: Filter | None = None) -> None:
+        """Store documents, replacing those of the same id. What matches `replace_where` and is not among them is
+        deleted, together with it or, where the service has no transactions, right after it."""
+
+    @abstractmethod
+    def delete_documents(
+        self, collection: str, *, ids: Sequence[str] | None = None, where: Filter | None = None
+    ) -> None:
+        """Delete by ids or by filter, whatever of it exists."""
+
+
+class SupportsDynamicCollections(ABC):
+    @abstractmethod
+    def create_collection(self, name: str, metadata: Metadata, *, metric: str = "cosine") -> CollectionInfo:
+        """Raises ConflictError when the name is taken."""
+
+    @abstractmethod
+    def delete_collection(self, name: str) -> None:
+        """Raises CollectionNotFoundError."""
+
+
+class SupportsTextSearch(ABC):
+    @abstractmethod
+    def text_search(
+        self, collection: str, query: str, *, top_k: int = 10, where: Filter | None = None
+    ) -> list[TextMatch]:
+        """The documents with the words of a user's text, best first. No text is a syntax error."""
+
+
+class SupportsGather(ABC):
+    @abstractmethod
+    def gather(self, collection: str, ids: Sequence[str], spec: GatherSpec) -> list[Group]:
+        """The whole groups of these documents, in the order of `ids`."""
+
+
+class SupportsOrderBy(ABC):
+    @abstractmethod
+    def ordered_documents(
+        self,
+        collection: str,
+        where: Filter | None = None,
+        *,
+        order_by: Sequence[OrderBy],
+        limit: int = 100,
+        cursor: str | None = None,
+        with_embeddings: bool = False,
+    ) -> Page:
+        """Like `documents`, in this order; documents without the field come last, whatever the direction."""
+
+
+CAPABILITIES: Mapping[str, type] = {
+    "collections": RagProvider,
+    "search": SupportsSearch,
+    "embeddings": SupportsEmbeddings,
+    "metadata_filtering": SupportsMetadataFiltering,
+    "dynamic_collections": SupportsDynamicCollections,
+    "text_search": SupportsTextSearch,
+    "gather": SupportsGather,
+    "order_by": SupportsOrderBy,
+}
+
+
+def capabilities(provider: type[Provider]) -> list[str]:
+    """What a provider of documents can do, by the words of seed 003; the other kinds do one thing."""
+    return [name for name, ability in CAPABILITIES.items() if issubclass(provider, ability)]
+
+
+def _milliseconds_since(began: float) -> float:
+    return round((time.perf_counter() - began) * 1e3, 1)

@@ -1,0 +1,157 @@
+"""A connection's configuration against its provider's JSON Schema (2020-12): faults by field, defaults, form fields.
+
+The schema is the single source: what a form shows, what is validated and what the documentation lists are read from
+it. Its annotations mean: `title` the label, `writeOnly` a secret, `examples` a placeholder, `x-message` the sentence
+for a value that does not fit.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, cast
+
+import orjson
+from jsonschema import Draft202012Validator, ValidationError
+
+from schemas.connections import Fault
+
+JsonSchema = dict[str, Any]
+
+_FILES = Path(__file__).resolve().parent / "providers"
+_PLACEHOLDER = re.compile(r"\$\{[^}]*\}")
+_TYPES = {"string": "text", "integer": "number", "number": "number", "boolean": "boolean", "array": "list"}
+
+
+@cache
+def read_schema(name: str) -> JsonSchema:
+    """The schema in `schemas/providers/{name}.json`. Not to be changed."""
+    schema: JsonSchema = orjson.loads((_FILES / f"{name}.json").read_bytes())
+    return schema
+
+
+def faults(config: Any, schema: JsonSchema, *, placeholders: bool = False) -> list[Fault]:
+    """What is wrong, in the order of the schema's fields, then the rest. Values are never quoted: they may be secrets.
+
+    With `placeholders`, a string that holds one fits everywhere: what it stands for is judged when it is known.
+    """
+    if not isinstance(config, Mapping):
+        return [Fault("", "The configuration must be an object")]
+    order = {name: position for position, name in enumerate(schema.get("properties", {}))}
+    found = [
+        fault
+        for error in Draft202012Validator(schema).iter_errors(config)
+        for fault in _faults_of(error, schema)
+        if not (placeholders and has_placeholder(error.instance) and error.validator != "required")
+    ]
+    unique = list(dict.fromkeys(found))
+    return sorted(unique, key=lambda fault: order.get(fault.pointer.split("/")[1] if fault.pointer else "", len(order)))
+
+
+def with_defaults(config: Mapping[str, Any], schema: JsonSchema) -> dict[str, Any]:
+    """The configuration with the schema's defaults for what is absent or null."""
+    properties = schema.get("properties", {})
+    defaults = {name: copy.deepcopy(field["default"]) for name, field in properties.items() if "default" in field}
+    return defaults | {name: value for name, value in config.items() if value is not None}
+
+
+def secrets(schema: JsonSchema) -> frozenset[str]:
+    """The names of the fields whose values nobody is shown."""
+    return frozenset(name for name, field in schema.get("properties", {}).items() if field.get("writeOnly"))
+
+
+def has_placeholder(value: Any) -> bool:
+    return isinstance(value, str) and bool(_PLACEHOLDER.search(value))
+
+
+def form_fields(schema: JsonSchema) -> list[dict[str, Any]]:
+    """The fields of a form, in order: what a config builder needs to draw and to check it (seed 003)."""
+    required = set(schema.get("required", ()))
+    return [_form_field(name, field, name in required) for name, field in schema.get("properties", {}).items()]
+
+
+def _form_field(name: str, field: JsonSchema, required: bool) -> dict[str, Any]:
+    secret = bool(field.get("writeOnly"))
+    kind = "password" if secret else "select" if "enum" in field else _kind(field)
+    shown = {
+        "name": name,
+        "type": kind,
+        "label": field.get("title", name),
+        "description": field.get("description", ""),
+        "required": required,
+        "default": field.get("default"),
+        "placeholder": next(iter(field.get("examples", ())), None),
+        "secret": secret,
+        "validation": _validation(field),
+        "min": field.get("minimum", field.get("minLength")),
+        "max": field.get("maximum", field.get("maxLength")),
+        "step": field.get("multipleOf", 1 if field.get("type") == "integer" else None),
+    }
+    if "enum" in field:
+        shown["options"] = field["enum"]
+    return shown
+
+
+def _kind(field: JsonSchema) -> str:
+    if field.get("format") == "uri":
+        return "url"
+    return _TYPES.get(str(field.get("type")), "text")
+
+
+def _validation(field: JsonSchema) -> dict[str, Any]:
+    rules = {
+        "pattern": field.get("pattern"),
+        "min": field.get("minimum", field.get("minLength")),
+        "max": field.get("maximum", field.get("maxLength")),
+        "message": field.get("x-message"),
+    }
+    return {name: value for name, value in rules.items() if value is not None}
+
+
+def _faults_of(error: ValidationError, schema: JsonSchema) -> Iterator[Fault]:
+    pointer = "".join(f"/{_escaped(part)}" for part in error.absolute_path)
+    if error.validator == "required":
+        for name in cast(list[str], error.validator_value):
+            if name not in error.instance:
+                yield Fault(f"{pointer}/{_escaped(name)}", f"{_label(schema, name)} is required")
+    elif error.validator == "additionalProperties":
+        for name in error.instance:
+            if name not in error.schema.get("properties", {}):
+                yield Fault(f"{pointer}/{_escaped(name)}", f"There is no field '{name}'")
+    else:
+        name = str(error.absolute_path[0]) if error.absolute_path else ""
+        yield Fault(pointer, error.schema.get("x-message") or f"{_label(schema, name)} {_complaint(error)}")
+
+
+def _label(schema: JsonSchema, name: str) -> str:
+    return str(schema.get("properties", {}).get(name, {}).get("title", name or "The configuration"))
+
+
+def _complaint(error: ValidationError) -> str:
+    limit = error.validator_value
+    match error.validator:
+        case "type":
+            return f"must be {_article(str(limit))}"
+        case "enum":
+            return f"must be one of {', '.join(str(each) for each in limit)}"
+        case "minimum" | "exclusiveMinimum":
+            return f"must be at least {limit}"
+        case "maximum" | "exclusiveMaximum":
+            return f"must be at most {limit}"
+        case "minLength":
+            return "must not be empty" if limit == 1 else f"must have at least {limit} characters"
+        case "maxLength":
+            return f"must have at most {limit} characters"
+        case _:
+            return "is not valid"
+
+
+def _article(kind: str) -> str:
+    return f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
+
+
+def _escaped(part: Any) -> str:
+    return str(part).replace("~", "~0").replace("/", "~1")

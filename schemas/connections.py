@@ -1,0 +1,77 @@
+"""Connections to other services, and what is said about them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from schemas.errors import InvalidInputError
+from schemas.records import Metadata
+
+KINDS = ("rag", "embedding", "llm")
+"""What a connection is for: documents, vectors of texts, words."""
+
+HEALTHY, DEGRADED, UNHEALTHY = "healthy", "degraded", "unhealthy"
+
+ERROR_TYPES = (
+    "timeout",
+    "authentication",
+    "authorization",
+    "not_found",
+    "network",
+    "rate_limit",
+    "invalid_config",
+    "blocked",
+    "unknown",
+)
+"""The coarse reasons of a failed connection; `details.error_type` of the errors that providers raise."""
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionInfo:
+    """A collection at a provider. `count` and `dimension` are None where the provider does not know them."""
+
+    name: str
+    count: int | None
+    metadata: Metadata
+    metric: str
+    dimension: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class HealthReport:
+    """How a provider is, at a moment (seed 003, "Health Check with Details").
+
+    `timestamp` is ISO 8601 in UTC; `message` one sentence; `error` the error's sentence when something is wrong;
+    `details` what the service says of itself: `response_time_ms`, `collections_count`, `storage_bytes`, …
+    """
+
+    status: str
+    provider: str
+    timestamp: str
+    message: str
+    error: str | None = None
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What is wrong with one field of a configuration. `pointer` is a JSON Pointer into it, "" the whole."""
+
+    pointer: str
+    message: str
+
+
+class InvalidConfigurationError(InvalidInputError):
+    """A connection's configuration does not fit its provider; `details.errors` lists `{pointer, message}`."""
+
+    code = "invalid_config"
+
+    def __init__(self, provider: str, faults: list[Fault]) -> None:
+        sentences = "; ".join(fault.message for fault in faults)
+        super().__init__(
+            f"The configuration for '{provider}' is not valid: {sentences}",
+            provider=provider,
+            errors=[{"pointer": fault.pointer, "message": fault.message} for fault in faults],
+            error_type="invalid_config",
+        )
