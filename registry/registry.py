@@ -15,6 +15,7 @@ AbilityT = TypeVar("AbilityT")
 
 class ProviderNotFoundError(NotFoundError):
     code = "provider_not_found"
+    summary = "Provider not found"
 
     def __init__(self, kind: str | None, name: str, known: list[str]) -> None:
         super().__init__(f"Provider '{name}' not found", provider=name, type=kind, allowed=known)
