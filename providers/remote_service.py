@@ -19,6 +19,7 @@ import urllib3
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt
 
 from providers.addresses import split_url
+from providers.answers import reading
 from providers.network import CONNECT_SECONDS, Network
 from schemas.errors import ConfigurationError, InvalidInputError, RagError, UnavailableError
 
@@ -93,10 +94,8 @@ class RemoteService:
     @contextmanager
     def reading(self) -> Iterator[None]:
         """For a block that takes an answer apart: what is not there or of another type is an UnavailableError."""
-        try:
+        with reading(f"The {self._noun} '{self._provider}'"):
             yield
-        except (LookupError, TypeError, ValueError, AttributeError) as exc:
-            raise self._error(UnavailableError, "answered something unexpected", "unknown") from exc
 
     def send(self, method: str, route: str, payload: bytes | None) -> bytes:
         """The answer to a JSON text.
