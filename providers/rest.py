@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from http import HTTPStatus
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 import requests
+import urllib3
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt, wait_exponential
 
 from providers.addresses import split_url
@@ -17,6 +19,7 @@ from providers.network import CONNECT_SECONDS, Network
 from schemas.errors import (
     BusyError,
     CollectionNotFoundError,
+    ConfigurationError,
     ConflictError,
     DiskFloorError,
     InvalidFilterError,
@@ -35,10 +38,15 @@ Body = dict[str, Any]
 _MAX_WAIT_SECONDS = 30.0
 _BACKOFF = wait_exponential(multiplier=0.25, max=_MAX_WAIT_SECONDS)
 _STREAM_BYTES = 1 << 18
+_MAX_ANSWER_BYTES = 256 * 1024 * 1024
+"""Twice what a page of 1,000 large documents with their embeddings takes: what is beyond is not an answer."""
 _TIMEOUT = "timeout"
+_TOO_LARGE = "answer_too_large"
 
 _ERRORS: dict[int, type[RagError]] = {
     HTTPStatus.BAD_REQUEST: InvalidInputError,
+    HTTPStatus.UNAUTHORIZED: ConfigurationError,
+    HTTPStatus.FORBIDDEN: ConfigurationError,
     HTTPStatus.NOT_FOUND: NotFoundError,
     HTTPStatus.CONFLICT: ConflictError,
     HTTPStatus.PRECONDITION_FAILED: PreconditionFailedError,
@@ -52,6 +60,42 @@ _ERRORS: dict[int, type[RagError]] = {
     HTTPStatus.GATEWAY_TIMEOUT: UnavailableError,
     HTTPStatus.INSUFFICIENT_STORAGE: DiskFloorError,
 }
+
+_ERROR_TYPES: dict[int, str] = {
+    HTTPStatus.UNAUTHORIZED: "authentication",
+    HTTPStatus.FORBIDDEN: "authorization",
+    HTTPStatus.NOT_FOUND: "not_found",
+    HTTPStatus.METHOD_NOT_ALLOWED: "not_found",
+    HTTPStatus.TOO_MANY_REQUESTS: "rate_limit",
+    HTTPStatus.GATEWAY_TIMEOUT: "timeout",
+}
+# Answered by gateways too, in words of their own.
+_SPEAK_FOR_THEMSELVES = {
+    HTTPStatus.UNAUTHORIZED,
+    HTTPStatus.FORBIDDEN,
+    HTTPStatus.TOO_MANY_REQUESTS,
+    *(status for status, kind in _ERRORS.items() if kind is UnavailableError),
+}
+_NO_ROUTE = (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED)
+_MISSING_COLLECTION = re.compile(r"Collection '(.*)' not found", re.DOTALL)
+"""Seed 003's sentence, which servers without error codes say too."""
+
+
+class RouteNotFoundError(NotFoundError):
+    """The service does not have this route: it is an older one, or another."""
+
+    code = "route_not_found"
+
+
+class _Answer(NamedTuple):
+    status: int
+    url: str
+    headers: Mapping[str, str]
+    content: bytes
+
+    @property
+    def is_ok(self) -> bool:
+        return _is_ok(self.status)
 
 
 class RestConnection:
@@ -91,11 +135,11 @@ class RestConnection:
 
     def report(self, path: str) -> Body:
         """What a health route says, asked once, also when its status is an error."""
-        response = self._send("GET", path)
-        report = _json(response)
-        if response.ok or "status" in report:
+        answer = self._ask("GET", path)
+        report = _json(answer)
+        if answer.is_ok or "status" in report:
             return report
-        raise _error(response, report)
+        raise _error(answer, report)
 
     def call(
         self,
@@ -110,26 +154,40 @@ class RestConnection:
         payload = None if body is None else orjson.dumps(body)
 
         def attempt() -> Body:
-            response = self._send(method, path, payload, params=params, headers=headers)
-            answer = _json(response)
-            if response.ok:
-                return answer
-            raise _error(response, answer)
+            answer = self._ask(method, path, payload, params=params, headers=headers)
+            found = _json(answer)
+            if answer.is_ok:
+                return found
+            raise _error(answer, found)
 
         return self._retrying.copy()(attempt)
 
     @contextmanager
     def stream(self, path: str) -> Iterator[tuple[Mapping[str, str], Iterator[bytes]]]:
         """(headers, pieces of the body as they come) of a GET; the pieces raise UnavailableError when it is cut."""
-        response = self._send("GET", path, stream=True)
+        response = self._send("GET", path)
         with closing(response):
-            if not response.ok:
-                raise _error(response, _json(response))
+            if not _is_ok(response.status_code):
+                answer = self._read(response)
+                raise _error(answer, _json(answer))
             yield response.headers, self._pieces(response)
 
     def _pieces(self, response: requests.Response) -> Iterator[bytes]:
         with _translate_failures(self._base_url):
             yield from response.iter_content(_STREAM_BYTES)
+
+    def _ask(self, method: str, path: str, payload: bytes | None = None, **options: Any) -> _Answer:
+        with closing(self._send(method, path, payload, **options)) as response:
+            return self._read(response)
+
+    def _read(self, response: requests.Response) -> _Answer:
+        content = bytearray()
+        for piece in self._pieces(response):
+            content += piece
+            if len(content) > _MAX_ANSWER_BYTES:
+                sentence = f"The service at {self._base_url} answered more than {_MAX_ANSWER_BYTES} bytes"
+                raise UnavailableError(sentence, code=_TOO_LARGE, error_type="unknown")
+        return _Answer(response.status_code, response.url, response.headers, bytes(content))
 
     def _send(
         self,
@@ -139,8 +197,8 @@ class RestConnection:
         *,
         params: Body | None = None,
         headers: dict[str, str] | None = None,
-        stream: bool = False,
     ) -> requests.Response:
+        """The answer's head; its body is still to be read."""
         with _translate_failures(self._base_url):
             return self._session.request(
                 method,
@@ -150,7 +208,7 @@ class RestConnection:
                 headers={**self._headers, **(headers or {})},
                 timeout=(min(CONNECT_SECONDS, self._timeout_seconds), self._timeout_seconds),
                 allow_redirects=False,
-                stream=stream,
+                stream=True,
             )
 
 
@@ -162,37 +220,66 @@ def _translate_failures(base_url: str) -> Iterator[None]:
         sentence = f"The service at {base_url} did not answer in time"
         raise UnavailableError(sentence, code=_TIMEOUT, error_type="timeout") from error
     except requests.RequestException as error:
-        raise UnavailableError(f"The service at {base_url} cannot be reached", error_type="network") from error
+        # While a body is read, requests reports the timeout as a ConnectionError around urllib3's.
+        inner = error.args[0] if error.args else None
+        if isinstance(inner, urllib3.exceptions.ReadTimeoutError):
+            sentence = f"The service at {base_url} did not answer in time"
+            raise UnavailableError(sentence, code=_TIMEOUT, error_type="timeout") from error
+        late = isinstance(error, requests.ConnectTimeout)
+        raise UnavailableError(
+            f"The service at {base_url} cannot be reached", error_type="timeout" if late else "network"
+        ) from error
 
 
-def _json(response: requests.Response) -> Body:
+def _is_ok(status: int) -> bool:
+    return HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES
+
+
+def _json(answer: _Answer) -> Body:
     try:
-        body = orjson.loads(response.content)
+        body = orjson.loads(answer.content)
     except orjson.JSONDecodeError:
         body = None
     if isinstance(body, dict):
         return body
-    if response.status_code in _ERRORS and _ERRORS[response.status_code] is UnavailableError:
+    if answer.status in _SPEAK_FOR_THEMSELVES or HTTPStatus.MULTIPLE_CHOICES <= answer.status < HTTPStatus.BAD_REQUEST:
         return {}
-    raise RagError(f"What answers at {response.url} is not this service: {response.status_code}, not a JSON object")
+    kind = RouteNotFoundError if answer.status in _NO_ROUTE else RagError
+    raise kind(
+        f"What answers at {answer.url} is not this service: {answer.status}, not a JSON object",
+        error_type=_ERROR_TYPES.get(answer.status, "unknown"),
+    )
 
 
-def _error(response: requests.Response, body: Body) -> RagError:
-    message = body.get("message") or f"{response.url} answered {response.status_code}"
-    details = body.get("details") or {}
-    code = body.get("code")
-    if code == CollectionNotFoundError.code:
-        return CollectionNotFoundError(str(details.get("collection", "")))
-    if response.headers.get("Retry-After", "").isdecimal():
-        details = details | {"retry_after_seconds": int(response.headers["Retry-After"])}
-    kind = InvalidFilterError if code == InvalidFilterError.code else _ERRORS.get(response.status_code, RagError)
+def _error(answer: _Answer, body: Body) -> RagError:
+    status = answer.status
+    sentence = body.get("message") or body.get("error")
+    message = sentence if isinstance(sentence, str) else f"{answer.url} answered {status}"
+    details = body["details"] if isinstance(body.get("details"), dict) else {}
+    code = body["code"] if isinstance(body.get("code"), str) else None
+    missing = _MISSING_COLLECTION.fullmatch(message) if status == HTTPStatus.NOT_FOUND else None
+    if code == CollectionNotFoundError.code or (code is None and missing):
+        return CollectionNotFoundError(str(details.get("collection", missing[1] if missing else "")))
+    if HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST:
+        return ConfigurationError(
+            f"{answer.url} redirects ({status}), which is not followed: configure the URL that the service stands at",
+            error_type="invalid_config",
+        )
+    if status in _ERROR_TYPES:
+        details = {"error_type": _ERROR_TYPES[status], **details}
+    if answer.headers.get("Retry-After", "").isdecimal():
+        details = details | {"retry_after_seconds": int(answer.headers["Retry-After"])}
+    if status in _NO_ROUTE and (code is None or status == HTTPStatus.METHOD_NOT_ALLOWED):
+        kind: type[RagError] = RouteNotFoundError
+    else:
+        kind = InvalidFilterError if code == InvalidFilterError.code else _ERRORS.get(status, RagError)
     error = kind(message, code=code)
     error.details = details
     return error
 
 
 def _may_succeed_later(error: BaseException) -> bool:
-    return isinstance(error, UnavailableError) and error.code != _TIMEOUT
+    return isinstance(error, UnavailableError) and error.code not in (_TIMEOUT, _TOO_LARGE)
 
 
 def _wait_seconds(state: RetryCallState) -> float:

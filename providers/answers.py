@@ -1,0 +1,19 @@
+"""Taking a service's answer apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from schemas.errors import UnavailableError
+
+
+@contextmanager
+def reading(service: str) -> Iterator[None]:
+    """What is not there, or of another type than agreed, is an UnavailableError about `service`."""
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise UnavailableError(
+            f"{service} answered something unexpected", code="answer_unusable", error_type="unknown"
+        ) from error
