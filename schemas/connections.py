@@ -91,3 +91,6 @@ class InvalidConfigurationError(InvalidInputError):
             errors=[{"pointer": fault.pointer, "message": fault.message} for fault in faults],
             error_type="invalid_config",
         )
+
+
+class TestReport: ...

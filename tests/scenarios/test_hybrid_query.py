@@ -15,6 +15,20 @@ TEXTS = {
 FIRST, FOLLOW_UP = "first message (raw query)", "follow-up (contextualized topic)"
 
 
+@pytest.fixture
+def logs(monkeypatch):
+    """What the collector and its cache log, as a list that grows."""
+    entries = []
+
+    def keep(_logger, _method, entry):
+        entries.append(dict(entry))
+        raise structlog.DropEvent
+
+    for module in ("registry.collector", "registry.embedding_cache"):
+        monkeypatch.setattr(f"{module}.log", structlog.wrap_logger(None, [keep], structlog.BoundLogger))
+    return entries
+
+
 @pytest.fixture(scope="module")
 def embed(app):
     """One text's embedding by the connection that the service itself uses."""
@@ -52,10 +66,9 @@ def found(answer):
     return [document["id"] for document in answer["data"]["documents"]]
 
 
-def test_first_message_query_strategy(library, collect):
+def test_first_message_query_strategy(library, collect, logs):
     """WHEN no current topic exists THEN the raw user message is embedded, AND the strategy is logged."""
-    with structlog.testing.capture_logs() as logs:
-        answer = collect(library, message="How much water do tomatoes need?", topic="something else entirely")
+    answer = collect(library, message="How much water do tomatoes need?", topic="something else entirely")
     assert answer["receipt"]["strategy"] == FIRST
     assert answer["receipt"]["query_text"] == "How much water do tomatoes need?"
     assert FIRST in [entry.get("strategy") for entry in logs if entry["event"] == "query strategy"]
@@ -66,10 +79,9 @@ def test_first_message_query_strategy(library, collect):
     assert result["description"] == "A library"
 
 
-def test_follow_up_message_query_strategy(library, collect):
+def test_follow_up_message_query_strategy(library, collect, logs):
     """WHEN a current topic exists THEN the accumulated topic is embedded, AND the strategy is logged."""
-    with structlog.testing.capture_logs() as logs:
-        answer = collect(library, message="And how much water?", topic="Growing  TOMATOES ", current="tomatoes")
+    answer = collect(library, message="And how much water?", topic="Growing  TOMATOES ", current="tomatoes")
     assert answer["receipt"]["strategy"] == FOLLOW_UP
     assert answer["receipt"]["query_text"] == "growing tomatoes"
     assert FOLLOW_UP in [entry.get("strategy") for entry in logs if entry["event"] == "query strategy"]
@@ -100,13 +112,12 @@ def test_query_text_selection_logic(library, collect, topic, current, expected):
     assert collect(library, message="What is it?", topic=topic, current=current)["receipt"]["query_text"] == expected
 
 
-def test_embedding_cache_efficiency(library, collect):
+def test_embedding_cache_efficiency(library, collect, logs):
     """WHEN multiple collections use the same embedding connection and model THEN the embedding is generated once, reused,
     AND cache hits are logged with the key `connectionId:model`."""
     message = f"a question that nobody asked before, about {library}"
-    with structlog.testing.capture_logs() as logs:
-        first = collect(*[library] * 5, message=message)
-        second = collect(library, message=message)
+    first = collect(*[library] * 5, message=message)
+    second = collect(library, message=message)
     assert first["receipt"]["embeddings"] == {"generated": 1, "reused": 4}
     assert second["receipt"]["embeddings"] == {"generated": 0, "reused": 1}
     hits = [entry["key"] for entry in logs if entry["event"] == "embedding cache hit"]
