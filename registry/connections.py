@@ -111,30 +111,26 @@ class Connections:
                 allowed=[each.id for each in self.all() if each.kind == kind],
             )
         config = connection.config if model is None else {**connection.config, "model": model}
-        schema = self.registry.provider(kind, connection.provider).connection_schema()
-        resolved = self._resolved(connection, config, schema)
+        provider = self.registry.provider(kind, connection.provider)
+        try:
+            resolved = self.placeholders.resolve(config, provider.connection_schema())
+            return self._live_connection(connection, model, resolved)
+        except InvalidConfigurationError as error:
+            # What was stored was sound: it is the environment that does not fit it now.
+            sentence = f"Connection '{connection_id}' cannot be used: {error.message}"
+            raise ConfigurationError(sentence, connection=connection_id, **error.details) from None
+
+    def _live_connection(self, connection: Connection, model: str | None, resolved: dict[str, Any]) -> Provider:
         made_from = orjson.dumps([connection.provider, resolved], option=orjson.OPT_SORT_KEYS)
         with self._lock:
-            before = self._live.get((connection_id, model))
+            before = self._live.get((connection.id, model))
             if before is not None and before[0] == made_from:
                 return before[1]
-            opened = self.registry.connect(kind, connection.provider, resolved, self.context)
-            self._live[connection_id, model] = (made_from, opened)
+            opened = self.registry.connect(connection.kind, connection.provider, resolved, self.context)
+            self._live[connection.id, model] = (made_from, opened)
         if before is not None:
             before[1].close()
         return opened
-
-    def _resolved(self, connection: Connection, config: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
-        try:
-            resolved = self.placeholders.resolve(config, schema)
-            wrong = faults({name: value for name, value in resolved.items() if value is not None}, schema)
-            if wrong:
-                raise InvalidConfigurationError(connection.provider, wrong)
-        except InvalidConfigurationError as error:
-            # What was stored was sound: it is the environment that does not fit it now.
-            sentence = f"Connection '{connection.id}' cannot be used: {error.message}"
-            raise ConfigurationError(sentence, connection=connection.id, **error.details) from None
-        return resolved
 
     def shown(self, connection: Connection) -> dict[str, Any]:
         """What anybody may see of a connection: of its secrets only which are set and what they refer to."""
