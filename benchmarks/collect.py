@@ -2,9 +2,8 @@
 
     python -m benchmarks.collect [--documents 2000]
 
-One client asks the running service with texts that nobody asked before, so that each question is embedded once, by the
-local model. Five collections and single ones take turns. The ratio is the median with five to that of the slowest single
-one.
+One client asks the running service with texts that nobody asked before, so that each is embedded once, by the local
+model. Five collections and single ones take turns. The ratio is the median with five to that of the slowest single one.
 """
 
 from __future__ import annotations

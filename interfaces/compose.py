@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from flask import Flask
-from registry.placeholders import Placeholders
 
 import wrapper
 from interfaces.http import collect, connections
@@ -21,6 +20,7 @@ from registry.conversations import Conversations
 from registry.discovery import discover
 from registry.embedding_cache import EmbeddingCache
 from registry.health import HealthWatch
+from registry.placeholders import Placeholders
 from registry.registry import ProviderRegistry
 from registry.stored_connections import StoredConnections
 from registry.topic import TopicByChat, TopicByRule
@@ -87,6 +87,7 @@ def open_layers(service: Service, settings: RegistrySettings) -> Layers:
         placeholders,
         context,
         given=[*built_in_connections(settings), *declared_connections(registry, placeholders)],
+        test_seconds=settings.connect_test_seconds,
     )
     ttl_seconds = settings.embedding_cache_seconds
     cache = EmbeddingCache(VectorFiles(data_dir / "query-embeddings", ttl_seconds=ttl_seconds), ttl_seconds=ttl_seconds)

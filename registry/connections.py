@@ -12,11 +12,12 @@ import orjson
 import structlog
 
 from providers.base import Provider, ProviderContext
+from registry.connection_test import test_connection
 from registry.placeholders import Placeholders, secret_faults
 from registry.registry import ProviderRegistry
 from registry.stored_connections import ConnectionNotFoundError, StoredConnections, taken
 from schemas.configuration import faults, secrets
-from schemas.connections import KINDS, Connection, InvalidConfigurationError
+from schemas.connections import KINDS, Connection, Fault, InvalidConfigurationError, TestReport
 from schemas.errors import ConfigurationError, ConflictError, InvalidInputError
 
 log = structlog.get_logger(__name__)
@@ -37,11 +38,14 @@ class Connections:
         placeholders: Placeholders,
         context: ProviderContext,
         given: Sequence[Connection] = (),
+        *,
+        test_seconds: float = 10.0,
     ) -> None:
         self.registry = registry
         self.placeholders = placeholders
         self.context = context
         self._stored = stored
+        self._test_seconds = test_seconds
         self._given = {connection.id: connection for connection in given}
         self._lock = threading.Lock()
         self._live: dict[tuple[str, str | None], tuple[bytes, Provider]] = {}
@@ -84,7 +88,7 @@ class Connections:
                 before.id,
                 kind or before.kind,
                 provider or before.provider,
-                {name: value for name, value in config.items() if value is not None},
+                _present(config),
                 display_name or before.display_name,
             )
             after = replace(after, config=self._with_kept_secrets(before, after))
@@ -131,6 +135,31 @@ class Connections:
         if before is not None:
             before[1].close()
         return opened
+
+    def judge(self, kind: str, name: str, config: dict[str, Any]) -> tuple[list[Fault], list[Fault]]:
+        """(what is wrong with a form, what is worth knowing about it), also of one that is half filled."""
+        entry = self.registry.entry(name, kind)
+        if entry.provider is None:
+            return [Fault("", f"Provider '{name}' cannot be used here: {entry.reason}")], []
+        schema = entry.provider.connection_schema()
+        given = self._without_empty_secrets(Connection("", kind, name, config), _present(config))
+        wrong = [*faults(given, schema, placeholders=True), *self.placeholders.faults(given)]
+        noted = [*self.placeholders.missing(given), *secret_faults(given, schema)]
+        if not entry.viable:
+            noted.append(Fault("", f"Provider '{name}' cannot be used here: {entry.reason}"))
+        return wrong, noted
+
+    def test(self, kind: str, name: str, config: dict[str, Any]) -> TestReport:
+        """Try a configuration out, stage by stage; never raises for what is wrong with it."""
+        return test_connection(
+            self.registry,
+            self.placeholders,
+            self.context,
+            kind,
+            name,
+            self._without_empty_secrets(Connection("", kind, name, config), _present(config)),
+            seconds=self._test_seconds,
+        )
 
     def shown(self, connection: Connection) -> dict[str, Any]:
         """What anybody may see of a connection: of its secrets only which are set and what they refer to."""
@@ -215,7 +244,7 @@ def check_configuration(
     provider: str, config: Mapping[str, Any], schema: dict[str, Any], placeholders: Placeholders
 ) -> None:
     """Raises InvalidConfigurationError naming every field that is no good to keep."""
-    given = {name: value for name, value in config.items() if value is not None}
+    given = _present(config)
     if len(orjson.dumps(given)) > MAX_CONFIG_BYTES:
         raise InvalidInputError(f"config is larger than {MAX_CONFIG_BYTES} bytes", code="invalid_field", field="config")
     wrong = [
@@ -225,3 +254,7 @@ def check_configuration(
     ]
     if wrong:
         raise InvalidConfigurationError(provider, wrong)
+
+
+def _present(config: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in config.items() if value is not None}

@@ -93,4 +93,40 @@ class InvalidConfigurationError(InvalidInputError):
         )
 
 
-class TestReport: ...
+PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
+STAGES = ("config", "placeholders", "address", "connect", "authenticate", "capability")
+"""What a connection test looks at, in this order; what comes after a failure is skipped."""
+
+
+@dataclass(frozen=True, slots=True)
+class StageReport:
+    """One stage of a connection test. `next_step` says what to do about a failure, `errors` which fields are wrong."""
+
+    name: str
+    verdict: str
+    latency_ms: float
+    message: str
+    next_step: str | None = None
+    errors: tuple[Fault, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TestReport:
+    """A connection test. `error_type` is one of ERROR_TYPES when it failed, None when all is well; `method` says what
+    was tried; `details` what the service told of itself; `collections` the names of a document provider's."""
+
+    __test__ = False  # not a test of pytest's
+
+    provider: str
+    kind: str
+    duration_ms: float
+    stages: tuple[StageReport, ...]
+    method: str
+    message: str
+    error_type: str | None = None
+    details: dict[str, Any] = field(default_factory=dict)
+    collections: tuple[str, ...] | None = None
+
+    @property
+    def success(self) -> bool:
+        return self.error_type is None

@@ -11,7 +11,7 @@ from interfaces.http.layers import layers
 from providers.base import RagProvider
 from registry.registry import Entry
 from schemas.configuration import form_fields
-from schemas.connections import HEALTHY, KINDS, Connection, HealthReport, TestReport
+from schemas.connections import HEALTHY, KINDS, Connection, HealthReport, StageReport, TestReport
 from schemas.errors import NotFoundError
 from schemas.wire_connections import CANDIDATE, CHANGED_CONNECTION, ENV_VAR_NAMES, NEW_CONNECTION, TYPED_CANDIDATE
 from wrapper.bodies import json_response
@@ -174,4 +174,22 @@ def _health(connection: Connection, report: HealthReport) -> dict[str, Any]:
 
 
 def _tested(report: TestReport) -> Response:
-    raise NotImplementedError
+    said: dict[str, Any] = {
+        "success": report.success,
+        "provider": report.provider,
+        "type": report.kind,
+        "duration": report.duration_ms,
+        "stages": [_stage(stage) for stage in report.stages],
+    }
+    if not report.success:
+        failed = {"error": report.message, "message": report.message, "errorType": report.error_type}
+        return json_response(said | failed, 400)
+    said |= {"method": report.method, "details": report.details}
+    if report.collections is not None:
+        said |= {"collectionCount": len(report.collections), "collections": list(report.collections)}
+    return json_response(said)
+
+
+def _stage(stage: StageReport) -> dict[str, Any]:
+    said = asdict(stage)
+    return said if stage.errors else {name: value for name, value in said.items() if name != "errors"}
