@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -10,10 +11,12 @@ from typing import Any
 
 import orjson
 import requests
-from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt, wait_exponential
+from tenacity import RetryCallState, Retrying, retry_if_exception, wait_exponential
 
 from providers.addresses import split_url
+from providers.api_keys import checked_key, redacted
 from providers.network import CONNECT_SECONDS, Network
+from providers.sessions import ANSWER_PATIENCE, answer_within, is_read_timeout
 from schemas.errors import (
     BusyError,
     CollectionNotFoundError,
@@ -35,6 +38,9 @@ Body = dict[str, Any]
 _MAX_WAIT_SECONDS = 30.0
 _BACKOFF = wait_exponential(multiplier=0.25, max=_MAX_WAIT_SECONDS)
 _STREAM_BYTES = 1 << 18
+# A thousand documents with their embeddings are some tens of megabytes.
+MAX_ANSWER_BYTES = 256 * 1024 * 1024
+MAX_SENTENCE_CHARS = 1000
 _TIMEOUT = "timeout"
 
 _ERRORS: dict[int, type[RagError]] = {
@@ -52,13 +58,20 @@ _ERRORS: dict[int, type[RagError]] = {
     HTTPStatus.GATEWAY_TIMEOUT: UnavailableError,
     HTTPStatus.INSUFFICIENT_STORAGE: DiskFloorError,
 }
+_ERROR_TYPES: dict[int, str] = {
+    HTTPStatus.UNAUTHORIZED: "authentication",
+    HTTPStatus.FORBIDDEN: "authorization",
+    HTTPStatus.NOT_FOUND: "not_found",
+    HTTPStatus.TOO_MANY_REQUESTS: "rate_limit",
+}
 
 
 class RestConnection:
     """A connection to the service at `base_url`; usable by several threads.
 
     A request that does not get through, or is answered "busy, come again", is sent up to `attempts` times: send only
-    what may be repeated. `timeout_seconds` bounds the wait for an answer, which is not asked for twice.
+    what may be repeated. `timeout_seconds` is for each silence of the service, which is not asked twice then; a whole
+    answer may take `ANSWER_PATIENCE` times as long, but for a stream, which may take any time.
     """
 
     def __init__(
@@ -74,13 +87,17 @@ class RestConnection:
         split_url(base_url)
         self._base_url = base_url.rstrip("/")
         self._timeout_seconds = timeout_seconds
-        self._session = (network or Network()).session(base_url)
+        self._answer_seconds = timeout_seconds * ANSWER_PATIENCE
+        self._attempts = attempts
+        self._network = network or Network()
+        self._session = self._network.session(base_url)
         self._headers = {"Content-Type": "application/json"}
-        if api_key is not None:
-            self._headers["Authorization"] = f"Bearer {api_key}"
+        self._api_key = checked_key(api_key)
+        if self._api_key is not None:
+            self._headers["Authorization"] = f"Bearer {self._api_key}"
         self._retrying = Retrying(
             retry=retry_if_exception(_may_succeed_later),
-            stop=stop_after_attempt(attempts),
+            stop=self._is_the_end,
             wait=_wait_seconds,
             sleep=sleep,
             reraise=True,
@@ -91,11 +108,11 @@ class RestConnection:
 
     def report(self, path: str) -> Body:
         """What a health route says, asked once, also when its status is an error."""
-        response = self._send("GET", path)
-        report = _json(response)
+        response, content = self._ask("GET", path)
+        report = _json(response, content)
         if response.ok or "status" in report:
             return report
-        raise _error(response, report)
+        raise self._error(response, report)
 
     def call(
         self,
@@ -110,26 +127,43 @@ class RestConnection:
         payload = None if body is None else orjson.dumps(body)
 
         def attempt() -> Body:
-            response = self._send(method, path, payload, params=params, headers=headers)
-            answer = _json(response)
+            response, content = self._ask(method, path, payload, params=params, headers=headers)
+            answer = _json(response, content)
             if response.ok:
                 return answer
-            raise _error(response, answer)
+            raise self._error(response, answer)
 
         return self._retrying.copy()(attempt)
 
     @contextmanager
     def stream(self, path: str) -> Iterator[tuple[Mapping[str, str], Iterator[bytes]]]:
         """(headers, pieces of the body as they come) of a GET; the pieces raise UnavailableError when it is cut."""
-        response = self._send("GET", path, stream=True)
+        with _translate_failures(self._base_url):
+            response = self._send("GET", path)
         with closing(response):
             if not response.ok:
-                raise _error(response, _json(response))
+                raise self._error(response, _json(response, self._read(response)))
             yield response.headers, self._pieces(response)
 
     def _pieces(self, response: requests.Response) -> Iterator[bytes]:
         with _translate_failures(self._base_url):
             yield from response.iter_content(_STREAM_BYTES)
+
+    def _ask(
+        self,
+        method: str,
+        path: str,
+        payload: bytes | None = None,
+        *,
+        params: Body | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> tuple[requests.Response, bytes]:
+        with (
+            _translate_failures(self._base_url),
+            answer_within(self._answer_seconds),
+            self._send(method, path, payload, params=params, headers=headers) as response,
+        ):
+            return response, self._read(response)
 
     def _send(
         self,
@@ -139,56 +173,76 @@ class RestConnection:
         *,
         params: Body | None = None,
         headers: dict[str, str] | None = None,
-        stream: bool = False,
     ) -> requests.Response:
-        with _translate_failures(self._base_url):
-            return self._session.request(
-                method,
-                self._base_url + path,
-                data=payload,
-                params=params,
-                headers={**self._headers, **(headers or {})},
-                timeout=(min(CONNECT_SECONDS, self._timeout_seconds), self._timeout_seconds),
-                allow_redirects=False,
-                stream=stream,
-            )
+        return self._session.request(
+            method,
+            self._base_url + path,
+            data=payload,
+            params=params,
+            headers={**self._headers, **(headers or {})},
+            timeout=(min(CONNECT_SECONDS, self._timeout_seconds), self._timeout_seconds),
+            allow_redirects=False,
+            stream=True,
+        )
+
+    def _read(self, response: requests.Response) -> bytes:
+        content = bytearray()
+        for piece in self._pieces(response):
+            content += piece
+            if len(content) > MAX_ANSWER_BYTES:
+                sentence = f"The service at {self._base_url} answered more than {MAX_ANSWER_BYTES} bytes"
+                raise RagError(sentence, error_type="unknown")
+        return bytes(content)
+
+    def _error(self, response: requests.Response, body: Body) -> RagError:
+        body = redacted(body, [self._api_key] if self._api_key else [])
+        code = _text(body.get("code"))
+        details = body.get("details")
+        details = dict(details) if isinstance(details, dict) else {}
+        if code == CollectionNotFoundError.code:
+            return CollectionNotFoundError(_text(details.get("collection")) or "")
+        retry_after = response.headers.get("Retry-After", "")
+        if re.fullmatch(r"[0-9]{1,9}", retry_after):
+            details |= {"retry_after_seconds": int(retry_after)}
+        kind = InvalidFilterError if code == InvalidFilterError.code else _ERRORS.get(response.status_code, RagError)
+        sentence = _text(body.get("message")) or f"{response.url} answered {response.status_code}"
+        error = kind(sentence, code=code)
+        error.details = details | {"error_type": _ERROR_TYPES.get(response.status_code, "unknown")}
+        return error
+
+    def _is_the_end(self, state: RetryCallState) -> bool:
+        return state.attempt_number >= self._attempts or state.upcoming_sleep >= self._network.seconds_left()
 
 
 @contextmanager
 def _translate_failures(base_url: str) -> Iterator[None]:
     try:
         yield
-    except requests.ReadTimeout as error:
-        sentence = f"The service at {base_url} did not answer in time"
-        raise UnavailableError(sentence, code=_TIMEOUT, error_type="timeout") from error
     except requests.RequestException as error:
-        raise UnavailableError(f"The service at {base_url} cannot be reached", error_type="network") from error
+        if is_read_timeout(error):
+            sentence = f"The service at {base_url} did not answer in time"
+            raise UnavailableError(sentence, code=_TIMEOUT, error_type="timeout") from error
+        error_type = "timeout" if isinstance(error, requests.ConnectTimeout) else "network"
+        raise UnavailableError(f"The service at {base_url} cannot be reached", error_type=error_type) from error
 
 
-def _json(response: requests.Response) -> Body:
+def _json(response: requests.Response, content: bytes) -> Body:
     try:
-        body = orjson.loads(response.content)
+        body = orjson.loads(content)
     except orjson.JSONDecodeError:
         body = None
     if isinstance(body, dict):
         return body
     if response.status_code in _ERRORS and _ERRORS[response.status_code] is UnavailableError:
         return {}
-    raise RagError(f"What answers at {response.url} is not this service: {response.status_code}, not a JSON object")
+    raise RagError(
+        f"What answers at {response.url} is not this service: {response.status_code}, not a JSON object",
+        error_type=_ERROR_TYPES.get(response.status_code, "unknown"),
+    )
 
 
-def _error(response: requests.Response, body: Body) -> RagError:
-    message = body.get("message") or f"{response.url} answered {response.status_code}"
-    details = body.get("details") or {}
-    code = body.get("code")
-    if code == CollectionNotFoundError.code:
-        return CollectionNotFoundError(str(details.get("collection", "")))
-    if response.headers.get("Retry-After", "").isdecimal():
-        details = details | {"retry_after_seconds": int(response.headers["Retry-After"])}
-    kind = InvalidFilterError if code == InvalidFilterError.code else _ERRORS.get(response.status_code, RagError)
-    error = kind(message, code=code)
-    error.details = details
-    return error
+def _text(value: Any) -> str | None:
+    return value[:MAX_SENTENCE_CHARS] if isinstance(value, str) else None
 
 
 def _may_succeed_later(error: BaseException) -> bool:
