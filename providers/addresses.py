@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Literal
@@ -23,25 +24,56 @@ SCHEMES = ("http", "https")
 REACHES = ("loopback", "private", "public")
 DEFAULT_POLICY = "loopback,private,public"
 
-# Where clouds answer with a machine's credentials outside of the link-local ranges.
+# Where clouds answer with a machine's credentials: AWS, ECS, EKS, Alibaba, Azure, Oracle, GCP, Linode, Scaleway.
 _METADATA = frozenset(
     ipaddress.ip_address(each)
-    for each in ("100.100.100.200", "168.63.129.16", "192.0.0.192", "fd00:ec2::254", "fd20:ce::254", "fd00:42::42")
+    for each in (
+        "169.254.169.254",
+        "169.254.170.2",
+        "169.254.170.23",
+        "100.100.100.200",
+        "168.63.129.16",
+        "192.0.0.192",
+        "fd20:ce::254",
+        "fd00:a9fe:a9fe::1",
+        "fd00:42::42",
+    )
 )
-_NEVER = tuple(ipaddress.ip_network(each) for each in ("0.0.0.0/8", "169.254.0.0/16", "fe80::/10"))
+_NEVER = tuple(
+    ipaddress.ip_network(each)
+    for each in (
+        "0.0.0.0/8",
+        "169.254.0.0/16",
+        "224.0.0.0/4",
+        "255.255.255.255/32",
+        "::/128",
+        "fe80::/10",
+        "ff00::/8",
+        "fd00:ec2::/32",  # AWS: metadata, pod identity, the VPC's own services
+    )
+)
 _CARRIES_IPV4 = tuple(
     ipaddress.ip_network(each) for each in ("64:ff9b::/96", "64:ff9b:1::/48", "::/96", "::ffff:0:0:0/96")
+)
+# Where RFC 6052 puts the four bytes of an IPv4 address, for prefixes of 96, 64, 56, 48, 40 and 32 bits.
+_TRANSLATED_BYTES = (
+    (12, 13, 14, 15),
+    (9, 10, 11, 12),
+    (7, 9, 10, 11),
+    (6, 7, 9, 10),
+    (5, 6, 7, 9),
+    (4, 5, 6, 7),
 )
 _UNPRINTABLE = re.compile(r"[\x00-\x20\x7f\\]")
 
 
 class BlockedError(InvalidInputError):
-    """The policy does not let a connection go there. The sentence holds nothing that the caller did not say."""
+    """The policy does not let a connection go there. The sentence does not say where that is."""
 
     code = "connection_blocked"
 
-    def __init__(self, sentence: str) -> None:
-        super().__init__(sentence, error_type="blocked")
+    def __init__(self) -> None:
+        super().__init__("Connections to this host are not allowed here (RAG_CONNECT_POLICY)", error_type="blocked")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +92,8 @@ class _Rule:
 
 @dataclass(frozen=True, slots=True)
 class ConnectPolicy:
-    """What `RAG_CONNECT_POLICY` allows."""
+    """What `RAG_CONNECT_POLICY` allows. A host that is allowed by name may be at any address that is not forbidden to
+    all."""
 
     rules: tuple[_Rule, ...]
 
@@ -74,8 +107,11 @@ class ConnectPolicy:
         return cls(tuple(rules))
 
     def allows(self, scheme: str, host: str, address: Address) -> bool:
-        address = embedded(address)
-        return reach_of(address) != "never" and any(rule.allows(scheme, host, address) for rule in self.rules)
+        """Whether `scheme` may be spoken with `host`, a name in lower case, at an address that it resolved to."""
+        if reach_of(address) == "never":
+            return False
+        target = embedded(address)
+        return any(rule.allows(scheme, host, target) for rule in self.rules)
 
 
 def _rule(text: str) -> _Rule:
@@ -83,7 +119,7 @@ def _rule(text: str) -> _Rule:
     if separator and scheme not in SCHEMES:
         raise ConfigurationError(f"RAG_CONNECT_POLICY: '{text}' has a scheme other than {' and '.join(SCHEMES)}")
     try:
-        return _Rule(scheme or None, ipaddress.ip_network(target.strip("[]")))
+        return _Rule(scheme or None, ipaddress.ip_network(target.replace("[", "").replace("]", "")))
     except ValueError:
         pass
     if not re.fullmatch(r"[a-z0-9*?._-]+", target):
@@ -99,7 +135,7 @@ def split_url(url: str) -> SplitResult:
         usable = parts.scheme in SCHEMES and bool(parts.hostname) and parts.port != 0 and not _UNPRINTABLE.search(url)
     except ValueError:
         usable = False
-    if not usable or "@" in parts.netloc or parts.query or parts.fragment:
+    if not usable or "@" in parts.netloc or "?" in url or "#" in url:
         raise InvalidInputError(
             "The URL of a service must be http(s)://host[:port][/path], without credentials, query or fragment",
             code="invalid_url",
@@ -111,10 +147,10 @@ def split_url(url: str) -> SplitResult:
 
 def reach_of(address: Address) -> Reach:
     """Which of the policy's words an address falls under."""
-    address = embedded(address)
-    if address in _METADATA or any(address in each for each in _NEVER if each.version == address.version):
+    if any(each in _METADATA for each in _translated(address)):
         return "never"
-    if address.is_unspecified or address.is_multicast or address == ipaddress.ip_address("255.255.255.255"):
+    address = embedded(address)
+    if address in _METADATA or any(address in each for each in _NEVER):
         return "never"
     if address.is_loopback:
         return "loopback"
@@ -129,6 +165,13 @@ def embedded(address: Address) -> Address:
         return address.ipv4_mapped or address.sixtofour or address
     if address.teredo:
         return address.teredo[1]
-    if any(address in each for each in _CARRIES_IPV4) and int(address) & 0xFFFFFFFF > 1 and not address.is_loopback:
+    if any(address in each for each in _CARRIES_IPV4) and int(address) > 1:
         return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
     return address
+
+
+def _translated(address: Address) -> Iterator[ipaddress.IPv4Address]:
+    """What a translator might make of an IPv6 address, whose prefix only the network knows."""
+    if isinstance(address, ipaddress.IPv6Address):
+        for places in _TRANSLATED_BYTES:
+            yield ipaddress.IPv4Address(bytes(address.packed[place] for place in places))

@@ -15,12 +15,13 @@ from typing import Any, TypeVar
 import orjson
 import requests
 import structlog
-import urllib3
-from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt
+from tenacity import RetryCallState, Retrying, retry_if_exception
 
 from providers.addresses import split_url
 from providers.answers import reading
+from providers.api_keys import checked_key, redacted
 from providers.network import CONNECT_SECONDS, Network
+from providers.sessions import ANSWER_PATIENCE, AnswerTimeout, answer_within, is_read_timeout
 from schemas.errors import ConfigurationError, InvalidInputError, RagError, UnavailableError
 
 log = structlog.get_logger(__name__)
@@ -44,7 +45,8 @@ class RetryPolicy:
 class RemoteService:
     """Asks for JSON below one base URL. Errors call it "the {noun} '{provider}'".
 
-    The key travels in one header only, by default `Authorization: Bearer`, and appears in no error and no log line.
+    `timeout_seconds` is for each silence of the server; a whole answer may take `ANSWER_PATIENCE` times as long. The
+    key travels in one header only, by default `Authorization: Bearer`, and appears in no error and no log line.
     Redirects are not followed: they could carry texts and key to a host nobody configured.
     """
 
@@ -66,12 +68,14 @@ class RemoteService:
         self._provider = provider
         split_url(url)
         self._url = url.rstrip("/")
-        self._api_key = _checked_key(api_key)
+        self._api_key = checked_key(api_key)
         self._timeout_seconds = timeout_seconds
+        self._answer_seconds = timeout_seconds * ANSWER_PATIENCE
         self._retry = retry or RetryPolicy()
         self._sleep = sleep
         self._clock = clock
         self._key_header = key_header
+        self._network = network
         self._session = network.session(self._url)
         self._session.auth = self._authorize
 
@@ -105,7 +109,7 @@ class RemoteService:
         the upstream status, `details.reason` its own words, where there are any.
         """
         retrying = Retrying(
-            stop=stop_after_attempt(self._retry.attempts),
+            stop=self._is_the_end,
             wait=self._wait_seconds,
             retry=retry_if_exception(self._is_worth_another_attempt),
             sleep=self._sleep,
@@ -119,15 +123,18 @@ class RemoteService:
 
     def _attempt(self, method: str, route: str, payload: bytes | None) -> bytes:
         try:
-            with self._session.request(
-                method,
-                self._url + route,
-                data=payload,
-                headers={"Content-Type": "application/json", "Accept": "application/json"},
-                timeout=(min(CONNECT_SECONDS, self._timeout_seconds), self._timeout_seconds),
-                allow_redirects=False,
-                stream=True,
-            ) as response:
+            with (
+                answer_within(self._answer_seconds),
+                self._session.request(
+                    method,
+                    self._url + route,
+                    data=payload,
+                    headers={"Content-Type": "application/json", "Accept": "application/json"},
+                    timeout=(min(CONNECT_SECONDS, self._timeout_seconds), self._timeout_seconds),
+                    allow_redirects=False,
+                    stream=True,
+                ) as response,
+            ):
                 content = self._read(response)
         except requests.RequestException as exc:
             raise self._broken_connection(exc) from exc
@@ -153,7 +160,10 @@ class RemoteService:
     def _broken_connection(self, exc: requests.RequestException) -> RagError:
         if isinstance(exc, requests.exceptions.SSLError):
             return self._error(ConfigurationError, "has a TLS certificate that is not trusted", "network")
-        if _is_read_timeout(exc):
+        if isinstance(exc, AnswerTimeout):
+            what = f"did not come to the end of its answer in {self._answer_seconds:g} s"
+            return self._error(UnavailableError, what, "timeout")
+        if is_read_timeout(exc):
             return self._error(UnavailableError, f"did not answer in {self._timeout_seconds:g} s", "timeout")
         if isinstance(exc, requests.ConnectTimeout):
             return self._error(_TransientError, "cannot be reached in time", "timeout")
@@ -211,14 +221,18 @@ class RemoteService:
             answer = next((answer[key] for key in ("message", "error", "detail", "status") if key in answer), None)
         if not isinstance(answer, str):
             return None
-        if self._api_key:
-            answer = answer.replace(self._api_key, "***")
-        return "".join(c for c in answer if c.isprintable())[:MAX_REASON_CHARS] or None
+        # First what cannot be seen goes, which could hide a key from the search for it.
+        seen = "".join(c for c in answer if c.isprintable())
+        return redacted(seen, [self._api_key] if self._api_key else [])[:MAX_REASON_CHARS] or None
 
     def _is_worth_another_attempt(self, error: BaseException) -> bool:
         if not isinstance(error, _TransientError):
             return False
         return error.wait_seconds is None or error.wait_seconds <= self._retry.longest_wait_seconds
+
+    def _is_the_end(self, state: RetryCallState) -> bool:
+        no_time_left = state.upcoming_sleep >= self._network.seconds_left()
+        return state.attempt_number >= self._retry.attempts or no_time_left
 
     def _wait_seconds(self, state: RetryCallState) -> float:
         error = _failure_of(state)
@@ -243,12 +257,6 @@ def _failure_of(state: RetryCallState) -> BaseException | None:
     return state.outcome.exception() if state.outcome else None
 
 
-def _is_read_timeout(exc: requests.RequestException) -> bool:
-    # While a body is read, requests reports the timeout as a ConnectionError around urllib3's.
-    inner = exc.args[0] if exc.args else None
-    return isinstance(exc, requests.ReadTimeout) or isinstance(inner, urllib3.exceptions.ReadTimeoutError)
-
-
 def _retry_after_seconds(header: str | None, now: float) -> float | None:
     """Seconds to wait by a Retry-After header, which is a number or a date (RFC 9110, 10.2.3); None when unreadable."""
     if header is None:
@@ -258,18 +266,6 @@ def _retry_after_seconds(header: str | None, now: float) -> float | None:
     except ValueError:
         try:
             seconds = parsedate_to_datetime(header).timestamp() - now
-        except ValueError:
+        except (ValueError, OverflowError):
             return None
     return max(0.0, seconds) if math.isfinite(seconds) else None
-
-
-def _checked_key(api_key: str | None) -> str | None:
-    key = (api_key or "").strip()
-    # The HTTP library would quote a key that it cannot send, so it never gets to see one.
-    if not key.isascii() or any(c.isspace() or not c.isprintable() for c in key):
-        raise ConfigurationError(
-            "The API key holds characters that no key has (line break, space, accent)",
-            field="api_key",
-            error_type="invalid_config",
-        )
-    return key or None

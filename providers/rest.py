@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 
 import orjson
 import requests
-import urllib3
-from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt, wait_exponential
+from tenacity import RetryCallState, Retrying, retry_if_exception, wait_exponential
 
 from providers.addresses import split_url
+from providers.api_keys import checked_key, redacted
 from providers.network import CONNECT_SECONDS, Network
+from providers.sessions import ANSWER_PATIENCE, answer_within, is_read_timeout
 from schemas.errors import (
     BusyError,
     CollectionNotFoundError,
@@ -38,8 +39,9 @@ Body = dict[str, Any]
 _MAX_WAIT_SECONDS = 30.0
 _BACKOFF = wait_exponential(multiplier=0.25, max=_MAX_WAIT_SECONDS)
 _STREAM_BYTES = 1 << 18
-_MAX_ANSWER_BYTES = 256 * 1024 * 1024
+MAX_ANSWER_BYTES = 256 * 1024 * 1024
 """Twice what a page of 1,000 large documents with their embeddings takes: what is beyond is not an answer."""
+MAX_SENTENCE_CHARS = 1000
 _TIMEOUT = "timeout"
 _TOO_LARGE = "answer_too_large"
 
@@ -102,7 +104,8 @@ class RestConnection:
     """A connection to the service at `base_url`; usable by several threads.
 
     A request that does not get through, or is answered "busy, come again", is sent up to `attempts` times: send only
-    what may be repeated. `timeout_seconds` bounds the wait for an answer, which is not asked for twice.
+    what may be repeated. `timeout_seconds` is for each silence of the service, which is not asked twice then; a whole
+    answer may take `ANSWER_PATIENCE` times as long, but for a stream, which may take any time.
     """
 
     def __init__(
@@ -118,13 +121,17 @@ class RestConnection:
         split_url(base_url)
         self._base_url = base_url.rstrip("/")
         self._timeout_seconds = timeout_seconds
-        self._session = (network or Network()).session(base_url)
+        self._answer_seconds = timeout_seconds * ANSWER_PATIENCE
+        self._attempts = attempts
+        self._network = network or Network()
+        self._session = self._network.session(base_url)
         self._headers = {"Content-Type": "application/json"}
-        if api_key is not None:
-            self._headers["Authorization"] = f"Bearer {api_key}"
+        self._api_key = checked_key(api_key)
+        if self._api_key is not None:
+            self._headers["Authorization"] = f"Bearer {self._api_key}"
         self._retrying = Retrying(
             retry=retry_if_exception(_may_succeed_later),
-            stop=stop_after_attempt(attempts),
+            stop=self._is_the_end,
             wait=_wait_seconds,
             sleep=sleep,
             reraise=True,
@@ -139,7 +146,7 @@ class RestConnection:
         report = _json(answer)
         if answer.is_ok or "status" in report:
             return report
-        raise _error(answer, report)
+        raise self._error(answer, report)
 
     def call(
         self,
@@ -158,18 +165,20 @@ class RestConnection:
             found = _json(answer)
             if answer.is_ok:
                 return found
-            raise _error(answer, found)
+            raise self._error(answer, found)
 
         return self._retrying.copy()(attempt)
 
     @contextmanager
     def stream(self, path: str) -> Iterator[tuple[Mapping[str, str], Iterator[bytes]]]:
         """(headers, pieces of the body as they come) of a GET; the pieces raise UnavailableError when it is cut."""
-        response = self._send("GET", path)
+        with _translate_failures(self._base_url):
+            response = self._send("GET", path)
         with closing(response):
             if not _is_ok(response.status_code):
-                answer = self._read(response)
-                raise _error(answer, _json(answer))
+                with _translate_failures(self._base_url):
+                    answer = self._read(response)
+                raise self._error(answer, _json(answer))
             yield response.headers, self._pieces(response)
 
     def _pieces(self, response: requests.Response) -> Iterator[bytes]:
@@ -177,15 +186,19 @@ class RestConnection:
             yield from response.iter_content(_STREAM_BYTES)
 
     def _ask(self, method: str, path: str, payload: bytes | None = None, **options: Any) -> _Answer:
-        with closing(self._send(method, path, payload, **options)) as response:
+        with (
+            _translate_failures(self._base_url),
+            answer_within(self._answer_seconds),
+            closing(self._send(method, path, payload, **options)) as response,
+        ):
             return self._read(response)
 
     def _read(self, response: requests.Response) -> _Answer:
         content = bytearray()
-        for piece in self._pieces(response):
+        for piece in response.iter_content(_STREAM_BYTES):
             content += piece
-            if len(content) > _MAX_ANSWER_BYTES:
-                sentence = f"The service at {self._base_url} answered more than {_MAX_ANSWER_BYTES} bytes"
+            if len(content) > MAX_ANSWER_BYTES:
+                sentence = f"The service at {self._base_url} answered more than {MAX_ANSWER_BYTES} bytes"
                 raise UnavailableError(sentence, code=_TOO_LARGE, error_type="unknown")
         return _Answer(response.status_code, response.url, response.headers, bytes(content))
 
@@ -199,36 +212,35 @@ class RestConnection:
         headers: dict[str, str] | None = None,
     ) -> requests.Response:
         """The answer's head; its body is still to be read."""
-        with _translate_failures(self._base_url):
-            return self._session.request(
-                method,
-                self._base_url + path,
-                data=payload,
-                params=params,
-                headers={**self._headers, **(headers or {})},
-                timeout=(min(CONNECT_SECONDS, self._timeout_seconds), self._timeout_seconds),
-                allow_redirects=False,
-                stream=True,
-            )
+        return self._session.request(
+            method,
+            self._base_url + path,
+            data=payload,
+            params=params,
+            headers={**self._headers, **(headers or {})},
+            timeout=(min(CONNECT_SECONDS, self._timeout_seconds), self._timeout_seconds),
+            allow_redirects=False,
+            stream=True,
+        )
+
+    def _error(self, answer: _Answer, body: Body) -> RagError:
+        """What the service refused, without the key should it quote it."""
+        return _error(answer, redacted(body, [self._api_key] if self._api_key else []))
+
+    def _is_the_end(self, state: RetryCallState) -> bool:
+        return state.attempt_number >= self._attempts or state.upcoming_sleep >= self._network.seconds_left()
 
 
 @contextmanager
 def _translate_failures(base_url: str) -> Iterator[None]:
     try:
         yield
-    except requests.ReadTimeout as error:
-        sentence = f"The service at {base_url} did not answer in time"
-        raise UnavailableError(sentence, code=_TIMEOUT, error_type="timeout") from error
     except requests.RequestException as error:
-        # While a body is read, requests reports the timeout as a ConnectionError around urllib3's.
-        inner = error.args[0] if error.args else None
-        if isinstance(inner, urllib3.exceptions.ReadTimeoutError):
+        if is_read_timeout(error):
             sentence = f"The service at {base_url} did not answer in time"
             raise UnavailableError(sentence, code=_TIMEOUT, error_type="timeout") from error
-        late = isinstance(error, requests.ConnectTimeout)
-        raise UnavailableError(
-            f"The service at {base_url} cannot be reached", error_type="timeout" if late else "network"
-        ) from error
+        error_type = "timeout" if isinstance(error, requests.ConnectTimeout) else "network"
+        raise UnavailableError(f"The service at {base_url} cannot be reached", error_type=error_type) from error
 
 
 def _is_ok(status: int) -> bool:
@@ -254,7 +266,7 @@ def _json(answer: _Answer) -> Body:
 def _error(answer: _Answer, body: Body) -> RagError:
     status = answer.status
     sentence = body.get("message") or body.get("error")
-    message = sentence if isinstance(sentence, str) else f"{answer.url} answered {status}"
+    message = sentence[:MAX_SENTENCE_CHARS] if isinstance(sentence, str) else f"{answer.url} answered {status}"
     details = body["details"] if isinstance(body.get("details"), dict) else {}
     code = body["code"] if isinstance(body.get("code"), str) else None
     missing = _MISSING_COLLECTION.fullmatch(message) if status == HTTPStatus.NOT_FOUND else None
@@ -265,10 +277,9 @@ def _error(answer: _Answer, body: Body) -> RagError:
             f"{answer.url} redirects ({status}), which is not followed: configure the URL that the service stands at",
             error_type="invalid_config",
         )
-    if status in _ERROR_TYPES:
-        details = {"error_type": _ERROR_TYPES[status], **details}
-    if answer.headers.get("Retry-After", "").isdecimal():
-        details = details | {"retry_after_seconds": int(answer.headers["Retry-After"])}
+    details = {**details, "error_type": _ERROR_TYPES.get(status, "unknown")}
+    if re.fullmatch(r"[0-9]{1,9}", answer.headers.get("Retry-After", "")):
+        details["retry_after_seconds"] = int(answer.headers["Retry-After"])
     if status in _NO_ROUTE and (code is None or status == HTTPStatus.METHOD_NOT_ALLOWED):
         kind: type[RagError] = RouteNotFoundError
     else:

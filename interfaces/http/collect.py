@@ -8,7 +8,7 @@ from typing import Any
 from flask import Blueprint, Response
 
 from interfaces.http.layers import layers
-from schemas.collected import MATCH, PARTIAL, Collected, CollectReceipt, CollectRequest
+from schemas.collected import MATCH, Collected, CollectReceipt, CollectRequest
 from schemas.wire_connections import COLLECT
 from wrapper.bodies import json_response
 from wrapper.requests_in import body
@@ -28,7 +28,7 @@ def collect() -> Response:
 
 def _answer(collected: Collected) -> dict[str, Any]:
     results = [asdict(result) for result in collected.results]
-    data: Any = {MATCH: results[:1], PARTIAL: [results]}.get(collected.result, [None])[0]
+    data = results[0] if collected.result == MATCH else results or None
     return {"result": collected.result, "data": data, "receipt": _receipt(collected.receipt)}
 
 

@@ -1,0 +1,83 @@
+"""A server on loopback that says what a function says: bytes on a socket, nothing of HTTP in between."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Iterable
+from contextlib import contextmanager, suppress
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+PAUSE_SECONDS = 0.01
+
+
+class RawServer:
+    """`speak` is asked for each connection; it runs in a thread of its own, whose socket errors end it. `requests`
+    holds the first bytes of each connection; `over` is set when the test ends."""
+
+    def __init__(self, speak: Callable[[RawServer, socket.socket], None], tls: ssl.SSLContext | None = None) -> None:
+        self.requests: list[bytes] = []
+        self.over = threading.Event()
+        self._speak = speak
+        self._tls = tls
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self._threads = [threading.Thread(target=self._accept)]
+        self._threads[0].start()
+
+    @property
+    def port(self) -> int:
+        return self._listening.getsockname()[1]
+
+    @property
+    def url(self) -> str:
+        return f"{'https' if self._tls else 'http'}://127.0.0.1:{self.port}"
+
+    def drip(self, connection: socket.socket, pieces: Iterable[bytes]) -> None:
+        """Send the pieces with pauses, which are shorter than any silence that a client may not bear."""
+        for piece in pieces:
+            connection.sendall(piece)
+            if self.over.wait(PAUSE_SECONDS):
+                return
+
+    def stop(self) -> None:
+        self.over.set()
+        # Closing alone does not wake the thread that accepts.
+        with suppress(OSError):
+            self._listening.shutdown(socket.SHUT_RDWR)
+        self._listening.close()
+        for thread in self._threads:
+            thread.join()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = self._listening.accept()
+                thread = threading.Thread(target=self._serve, args=(connection,))
+                self._threads.append(thread)
+                thread.start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        with suppress(OSError):
+            connection.settimeout(20)
+            with connection if self._tls is None else self._tls.wrap_socket(connection, server_side=True) as spoken:
+                self.requests.append(spoken.recv(65536))
+                self._speak(self, spoken)
+
+
+@contextmanager
+def raw_server(speak: Callable[[RawServer, socket.socket], None], tls: ssl.SSLContext | None = None):
+    server = RawServer(speak, tls)
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+def saying(answer: bytes) -> Callable[[RawServer, socket.socket], None]:
+    """Says that and closes the connection."""
+    return lambda server, connection: connection.sendall(answer)
+
+
+def silent(server: RawServer, connection: socket.socket) -> None:
+    server.over.wait(20)
