@@ -385,14 +385,16 @@ def test_what_drips_or_is_silent_is_cut_at_the_end_of_the_work(speak):
         get_to_the_end(network, server.url)
 
 
-@pytest.mark.parametrize("speak", [endless_head, silent], ids=lambda speak: speak.__name__)
-def test_a_proxy_that_drips_or_is_silent_is_cut_too(monkeypatch, speak):
+@pytest.mark.parametrize(
+    ("scheme", "speak"),
+    [("http", endless_head), ("http", silent), ("https", silent)],
+    ids=["drips", "silent", "tunnel"],
+)
+def test_a_proxy_that_drips_or_is_silent_is_cut_too(monkeypatch, scheme, speak):
     with raw_server(speak) as proxy:
-        for variable in ("http_proxy", "https_proxy"):
-            monkeypatch.setenv(variable, proxy.url)
-        for scheme in ("http", "https"):
-            with Network(resolve=numbers_only).within(0.3) as network:
-                get_to_the_end(network, f"{scheme}://service.example/")
+        monkeypatch.setenv(f"{scheme}_proxy", proxy.url)
+        with Network(resolve=numbers_only).within(0.3) as network:
+            get_to_the_end(network, f"{scheme}://service.example/")
 
 
 def test_a_server_that_never_shakes_hands_is_cut():
