@@ -209,7 +209,7 @@ def test_a_route_that_is_not_there_is_told_from_a_missing_collection(provider, s
 
 
 def test_an_endless_answer_is_cut(monkeypatch, provider, service):
-    monkeypatch.setattr("providers.rest._MAX_ANSWER_BYTES", 1_000)
+    monkeypatch.setattr("providers.rest.MAX_ANSWER_BYTES", 1_000)
     service.answers = [(200, {}, b'{"name": "' + b"x" * 2_000 + b'"}')]
     with pytest.raises(UnavailableError, match="more than 1000 bytes"):
         provider.collection("docs")
