@@ -69,6 +69,7 @@ def create_app(settings: WrapperSettings | None = None, registry_settings: Regis
         raise
     app.extensions["rag.layers"] = layers
     service.on_close(layers.close)
+    app.url_map.converters["connection_id"] = connections.ConnectionId
     for module in (connections, collect):
         app.register_blueprint(module.blueprint)
     return app

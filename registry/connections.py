@@ -23,6 +23,8 @@ from schemas.errors import ConfigurationError, ConflictError, InvalidInputError
 log = structlog.get_logger(__name__)
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+RESERVED_IDS = ("env-vars", "health", "providers", "test", "validate")
+"""What the routes of connections are called."""
 MAX_NAME_CHARACTERS = 200
 MAX_CONFIG_BYTES = 65_536
 
@@ -104,11 +106,11 @@ class Connections:
 
     def open(self, connection_id: str, kind: str, *, model: str | None = None) -> Provider:
         """The live connection of that name, with another model when one is given; opened anew when what it is made
-        from has changed. Raises ConnectionNotFoundError, InvalidInputError when it is of another kind, and
+        from has changed. Raises ConnectionNotFoundError, ConflictError when it is of another kind, and
         ConfigurationError with the reason when it cannot be used."""
         connection = self.find(connection_id)
         if connection.kind != kind:
-            raise InvalidInputError(
+            raise ConflictError(
                 f"Connection '{connection_id}' is of type {connection.kind}, not {kind}",
                 code="wrong_connection_type",
                 connection=connection_id,
@@ -117,7 +119,7 @@ class Connections:
         config = connection.config if model is None else {**connection.config, "model": model}
         provider = self.registry.provider(kind, connection.provider)
         try:
-            resolved = self.placeholders.resolve(config, provider.connection_schema())
+            resolved = self.placeholders.resolve(config, provider.connection_schema(), provider.id)
             return self._live_connection(connection, model, resolved)
         except InvalidConfigurationError as error:
             # What was stored was sound: it is the environment that does not fit it now.
@@ -215,9 +217,10 @@ class Connections:
 
 def check_connection(connection: Connection, registry: ProviderRegistry, placeholders: Placeholders) -> None:
     """Raises InvalidInputError when a connection must not be kept: its names, its configuration, a secret in clear."""
-    if not _ID.fullmatch(connection.id):
+    if not _ID.fullmatch(connection.id) or connection.id in RESERVED_IDS:
         raise InvalidInputError(
-            "id must have 1-64 characters from [a-zA-Z0-9._-] and start with a letter or digit",
+            "id must have 1-64 characters from [a-zA-Z0-9._-], start with a letter or digit and not be one of "
+            + ", ".join(RESERVED_IDS),
             code="invalid_field",
             field="id",
         )

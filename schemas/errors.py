@@ -28,7 +28,6 @@ class ConfigurationError(RagError):
     what needs it unavailable; names the variable or the field."""
 
     code = "configuration_error"
-    retry_after_seconds = 60
 
 
 class InvalidInputError(RagError):

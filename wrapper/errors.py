@@ -38,7 +38,7 @@ STATUS: dict[type[RagError], int] = {
     LongRequestLineError: 414,
     UnsupportedMediaError: 415,
     UnsupportedError: 422,
-    ConfigurationError: 503,
+    ConfigurationError: 409,
     BusyError: 503,
     UnavailableError: 503,
     TooSlowError: 503,
@@ -63,9 +63,7 @@ def body(error: RagError) -> dict[str, Any]:
 
 
 def headers(error: RagError) -> dict[str, str]:
-    if isinstance(error, UnavailableError | ConfigurationError):
-        return {"Retry-After": str(error.retry_after_seconds)}
-    return {}
+    return {"Retry-After": str(error.retry_after_seconds)} if isinstance(error, UnavailableError) else {}
 
 
 def error_response(error: RagError) -> Response:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict
 from typing import Any, cast
 
 from flask import Blueprint, Response, request
+from werkzeug.routing import UnicodeConverter
 
 from interfaces.http.layers import layers
 from providers.base import RagProvider
+from registry.connections import RESERVED_IDS
 from registry.registry import Entry
 from schemas.configuration import form_fields
 from schemas.connections import HEALTHY, KINDS, Connection, HealthReport, StageReport, TestReport
@@ -16,6 +19,14 @@ from schemas.errors import NotFoundError
 from schemas.wire_connections import CANDIDATE, CHANGED_CONNECTION, ENV_VAR_NAMES, NEW_CONNECTION, TYPED_CANDIDATE
 from wrapper.bodies import json_response
 from wrapper.requests_in import body
+
+
+class ConnectionId(UnicodeConverter):
+    """Any id that a connection can have: the routes of connections are none."""
+
+    regex = rf"(?!(?:{'|'.join(map(re.escape, RESERVED_IDS))})\Z)[^/]+"
+    part_isolating = False
+
 
 blueprint = Blueprint("connections", __name__, url_prefix="/api/connections")
 
@@ -93,20 +104,20 @@ def create() -> Response:
     return json_response(connections.shown(made), 201)
 
 
-@blueprint.get("/<connection_id>")
+@blueprint.get("/<connection_id:connection_id>")
 def show(connection_id: str) -> Response:
     connections = layers().connections
     return json_response(connections.shown(connections.find(connection_id)))
 
 
-@blueprint.put("/<connection_id>")
+@blueprint.put("/<connection_id:connection_id>")
 def change(connection_id: str) -> Response:
     connections = layers().connections
     changed = connections.change(connection_id, **body(CHANGED_CONNECTION))
     return json_response(connections.shown(changed))
 
 
-@blueprint.delete("/<connection_id>")
+@blueprint.delete("/<connection_id:connection_id>")
 def delete(connection_id: str) -> Response:
     layers().connections.delete(connection_id)
     return json_response({"status": "deleted", "id": connection_id})
@@ -126,13 +137,13 @@ def health_of_all() -> Response:
     )
 
 
-@blueprint.get("/<connection_id>/health")
+@blueprint.get("/<connection_id:connection_id>/health")
 def health(connection_id: str) -> Response:
     connection = layers().connections.find(connection_id)
     return json_response(_health(connection, layers().health.of(connection)))
 
 
-@blueprint.get("/<connection_id>/collections")
+@blueprint.get("/<connection_id:connection_id>/collections")
 def collections(connection_id: str) -> Response:
     provider = cast(RagProvider, layers().connections.open(connection_id, "rag"))
     return json_response(

@@ -43,7 +43,7 @@ def test_a_taken_id_is_a_conflict(connections):
             connections.create(words(taken))
 
 
-@pytest.mark.parametrize("wrong", ["", "a b", "../x", "-a", "a" * 65, "ä", "a\n"])
+@pytest.mark.parametrize("wrong", ["", "a b", "../x", "-a", "a" * 65, "ä", "a\n", "health", "test"])
 def test_an_id_is_a_plain_name(connections, wrong):
     with pytest.raises(InvalidInputError) as caught:
         connections.create(words(wrong))
@@ -142,7 +142,7 @@ def test_another_model_is_another_live_connection(connections):
 
 
 def test_a_connection_of_another_kind_is_refused_with_the_right_ones(connections):
-    with pytest.raises(InvalidInputError, match="is of type rag, not embedding") as caught:
+    with pytest.raises(ConflictError, match="is of type rag, not embedding") as caught:
         connections.open("local", "embedding")
     assert caught.value.details["allowed"] == ["default"]
 

@@ -180,7 +180,7 @@ def test_variables_are_named_and_never_shown(client, secret):
 
 def test_only_documents_have_collections(client):
     answer = client.get("/api/connections/default/collections")
-    assert (answer.status_code, answer.json["code"]) == (400, "wrong_connection_type")
+    assert (answer.status_code, answer.json["code"]) == (409, "wrong_connection_type")
     assert "local" in answer.json["details"]["allowed"]
 
 
