@@ -62,6 +62,47 @@ class Fault:
     message: str
 
 
+PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
+
+STAGES = ("config", "placeholders", "address", "connect", "authenticate", "capability")
+"""Of a connection test, in their order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One step of a connection test. `verdict` is passed, failed or skipped; `message` a sentence, `next_step` what to
+    do about a failure; `faults` what is wrong with which field."""
+
+    name: str
+    verdict: str
+    latency_ms: float
+    message: str
+    next_step: str | None = None
+    faults: tuple[Fault, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TestReport:
+    """What came of a connection test; `stages` are always all of `STAGES`.
+
+    Of a success, `method` says what was done in the end (`list_collections`, `embed_text`, `complete_chat`), `details`
+    is what the service said of itself, and `collections` and `collections_count` are None where it has none. Of a
+    failure, `message` is the sentence and `error_type` one of `ERROR_TYPES`.
+    """
+
+    success: bool
+    provider: str
+    kind: str
+    duration_ms: float
+    stages: tuple[Stage, ...]
+    method: str | None = None
+    details: dict[str, Any] = field(default_factory=dict)
+    collections_count: int | None = None
+    collections: tuple[str, ...] | None = None
+    message: str | None = None
+    error_type: str | None = None
+
+
 class InvalidConfigurationError(InvalidInputError):
     """A connection's configuration does not fit its provider; `details.errors` lists `{pointer, message}`."""
 
