@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,7 +14,7 @@ import structlog
 
 from providers.base import Provider, ProviderContext
 from registry.connection_test import test_connection
-from registry.placeholders import Placeholders, secret_faults
+from registry.placeholders import Placeholders, UnresolvedPlaceholderError, secret_faults
 from registry.registry import ProviderRegistry
 from registry.stored_connections import ConnectionNotFoundError, StoredConnections, taken
 from schemas.configuration import faults, secrets
@@ -119,9 +120,9 @@ class Connections:
         config = connection.config if model is None else {**connection.config, "model": model}
         provider = self.registry.provider(kind, connection.provider)
         try:
-            resolved = self.placeholders.resolve(config, provider.connection_schema(), provider.id)
+            resolved = self.placeholders.resolve(config, provider.connection_schema())
             return self._live_connection(connection, model, resolved)
-        except InvalidConfigurationError as error:
+        except (InvalidConfigurationError, UnresolvedPlaceholderError) as error:
             # What was stored was sound: it is the environment that does not fit it now.
             sentence = f"Connection '{connection_id}' cannot be used: {error.message}"
             raise ConfigurationError(sentence, connection=connection_id, **error.details) from None
@@ -145,7 +146,7 @@ class Connections:
             return [Fault("", f"Provider '{name}' cannot be used here: {entry.reason}")], []
         schema = entry.provider.connection_schema()
         given = self._without_empty_secrets(Connection("", kind, name, config), _present(config))
-        wrong = [*faults(given, schema, placeholders=True), *self.placeholders.faults(given)]
+        wrong = [*faults(given, schema, placeholders=True), *self.placeholders.forbidden(given)]
         noted = [*self.placeholders.missing(given), *secret_faults(given, schema)]
         if not entry.viable:
             noted.append(Fault("", f"Provider '{name}' cannot be used here: {entry.reason}"))
@@ -161,6 +162,7 @@ class Connections:
             name,
             self._without_empty_secrets(Connection("", kind, name, config), _present(config)),
             seconds=self._test_seconds,
+            clock=time.perf_counter,
         )
 
     def shown(self, connection: Connection) -> dict[str, Any]:
@@ -173,7 +175,7 @@ class Connections:
             "display_name": connection.display_name,
             "config": {name: value for name, value in connection.config.items() if name not in hidden},
             "secrets": {
-                name: self.placeholders.names({name: connection.config[name]})
+                name: self.placeholders.references(connection.config[name])
                 for name in sorted(hidden & connection.config.keys())
             },
             "origin": connection.origin,
@@ -252,7 +254,7 @@ def check_configuration(
         raise InvalidInputError(f"config is larger than {MAX_CONFIG_BYTES} bytes", code="invalid_field", field="config")
     wrong = [
         *faults(given, schema, placeholders=True),
-        *placeholders.faults(given),
+        *placeholders.forbidden(given),
         *secret_faults(given, schema),
     ]
     if wrong:

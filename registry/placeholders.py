@@ -1,12 +1,13 @@
-"""Placeholders in configurations: `${VAR}`, `${VAR:-default}`, `${file:/path}`; `$$` is a dollar sign.
+"""Placeholders in a configuration's strings: `${VAR}`, `${VAR:-default}` and `${file:/path}`; `$$` is a dollar sign.
 
-They stand for what is known only where the service runs, and are resolved when a connection is used, never before.
-Whoever may define connections can send what a placeholder stands for to a host of their choice, so the operator says
-which variables may be named and where files may lie.
+They are resolved when a connection is opened and never before, so that what is stored and shown holds no secret.
+Whoever may define connections may send what a placeholder stands for to any host that may be reached: names and
+directories are therefore the operator's to allow.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import stat
@@ -14,247 +15,274 @@ from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
-from schemas.configuration import JsonSchema, secrets
-from schemas.connections import Fault, InvalidConfigurationError
+from schemas.configuration import JsonSchema
+from schemas.connections import Fault
+from schemas.errors import InvalidInputError, RagError
+from schemas.settings import RegistrySettings
 
-NEVER = ("RAG_CATALOG_URL",)
-"""Variables whose values hold a password of the service itself."""
-MAX_FILE_BYTES = 16_384
-FILE = "file:"
+NEVER = frozenset({"RAG_CATALOG_URL"})
+"""The service's own database, whatever the patterns say."""
+MAX_FILE_BYTES = 64 * 1024
+MAX_DEPTH = 32
 
-_TOKEN = re.compile(r"\$\$|\$\{(?P<inside>[^{}]*)\}")
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_ONLY_PLACEHOLDERS = re.compile(r"(?:\$\{[^{}]*\})+")
-_TRUTHS = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
-
-
-class _UnresolvableError(Exception):
-    """Why a placeholder stands for nothing; the sentence holds names only."""
+_TOKEN = re.compile(r"\$\$|\$\{(?P<inside>[^}]*)\}|\$\{")
+_VARIABLE = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>(?:(?!\$\{).)*))?", re.DOTALL)
+_FILE = "file:"
+_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 
 
-class _Placeholder(NamedTuple):
-    """`reference` is a variable's name, or `file:` and a path. `default` is None when there is none."""
+class UnresolvedPlaceholderError(InvalidInputError):
+    """Something that a placeholder stands for is not to be had; `details.errors` lists `{pointer, message}`."""
 
-    reference: str
-    default: str | None
+    code = "invalid_config"
+
+    def __init__(self, faults: Sequence[Fault]) -> None:
+        super().__init__(
+            "; ".join(dict.fromkeys(fault.message for fault in faults)),
+            errors=[{"pointer": fault.pointer, "message": fault.message} for fault in faults],
+            error_type="invalid_config",
+        )
+
+
+class _WrongPlaceholderError(RagError):
+    """Why one placeholder cannot be resolved."""
+
+
+class _MissingError(_WrongPlaceholderError):
+    """What it stands for is not there now, and may be later."""
+
+
+class Resolved(NamedTuple):
+    """A configuration as it is used, and what its placeholders stood for: nobody is to be shown either."""
+
+    config: dict[str, Any]
+    values: frozenset[str]
 
 
 class Placeholders:
-    """What configurations may refer to. `environ` is the process's environment, `patterns` are those of
-    `RAG_ENV_PATTERNS`, `secret_dirs` the directories of `RAG_SECRET_DIRS`."""
+    """Resolves from `environ` the variables whose names match one of `patterns` (`*_API_KEY`, letters as they are), and
+    files below `secret_dirs`. A variable that holds a URL with a password is refused whatever its name."""
 
-    def __init__(self, environ: Mapping[str, str], patterns: Sequence[str], secret_dirs: Sequence[str]) -> None:
+    def __init__(
+        self,
+        environ: Mapping[str, str],
+        patterns: Sequence[str] = RegistrySettings.env_patterns,
+        secret_dirs: Sequence[str | Path] = RegistrySettings.secret_dirs,
+    ) -> None:
         self._environ = environ
         self._patterns = tuple(patterns)
-        self._secret_dirs = tuple(secret_dirs)
+        self._secret_dirs = tuple(map(Path, secret_dirs))
 
-    def resolve(self, config: Mapping[str, Any], schema: JsonSchema, provider: str = "") -> dict[str, Any]:
-        """The configuration with what its placeholders stand for. What they make of a field becomes the number or
-        boolean that its schema asks for. Raises InvalidConfigurationError naming every one that stands for nothing."""
-        wrong: list[Fault] = []
-        resolved = {name: self._resolved(value, f"/{_escaped(name)}", wrong) for name, value in config.items()}
+    def resolve(self, config: Mapping[str, Any], schema: JsonSchema) -> dict[str, Any]:
+        """The configuration as it is used. A string that is one placeholder and nothing else becomes a number or a
+        truth value where the schema wants one. Raises UnresolvedPlaceholderError."""
+        return self.resolved(config, schema).config
+
+    def resolved(self, config: Mapping[str, Any], schema: JsonSchema) -> Resolved:
+        """Like `resolve`, with what was put in."""
+        wrong = self.faults(config)
         if wrong:
-            raise InvalidConfigurationError(provider, wrong)
-        fields = schema.get("properties", {})
-        return {
-            name: _converted(value, fields.get(name, {})) if value != config[name] else value
-            for name, value in resolved.items()
+            raise UnresolvedPlaceholderError(wrong)
+        values: set[str] = set()
+        found = {
+            name: self._resolve_value(value, schema.get("properties", {}).get(name, {}), values)
+            for name, value in config.items()
         }
+        return Resolved(found, frozenset(values))
 
-    def faults(self, config: Mapping[str, Any]) -> list[Fault]:
-        """What may not be kept: placeholders that are none, forbidden names, files in forbidden places. That a variable
-        is not set, or a file not there, is no fault: it may be later."""
-        return [
-            Fault(pointer, reason)
-            for pointer, text in _strings(config)
-            for placeholder in _placeholders(text)
-            if (reason := self._refusal(placeholder)) is not None
-        ]
+    def faults(self, config: Any) -> list[Fault]:
+        """What cannot be resolved. The sentences name variables, never a value."""
+        return [fault for fault, _ in self._wrong(config)]
 
-    def missing(self, config: Mapping[str, Any]) -> list[Fault]:
-        """The placeholders without a default that stand for nothing now."""
-        found = []
+    def forbidden(self, config: Any) -> list[Fault]:
+        """The faults that stay: what is no placeholder, or names what the operator does not allow."""
+        return [fault for fault, error in self._wrong(config) if not isinstance(error, _MissingError)]
+
+    def missing(self, config: Any) -> list[Fault]:
+        """The faults that may go: variables that are not set now, files that are not there."""
+        return [fault for fault, error in self._wrong(config) if isinstance(error, _MissingError)]
+
+    def _wrong(self, config: Any) -> list[tuple[Fault, _WrongPlaceholderError]]:
+        found: dict[Fault, _WrongPlaceholderError] = {}
         for pointer, text in _strings(config):
-            for placeholder in _placeholders(text):
-                if self._refusal(placeholder) is not None:
-                    continue
+            for token in _TOKEN.finditer(text):
                 try:
-                    self._value(placeholder)
-                except _UnresolvableError as error:
-                    found.append(Fault(pointer, str(error)))
-        return found
+                    self._value_of(token)
+                except _WrongPlaceholderError as error:
+                    found.setdefault(Fault(pointer, error.message), error)
+        return list(found.items())
 
-    def names(self, config: Mapping[str, Any]) -> list[str]:
-        """The variables and files that a configuration refers to, without defaults; each once, in order."""
-        found = [each.reference for _, text in _strings(config) for each in _placeholders(text)]
+    def names(self, config: Any) -> list[str]:
+        """The variables that a configuration, or a string, speaks of, in its order, each once."""
+        return [each for each in self.references(config) if not each.startswith(_FILE)]
+
+    def references(self, config: Any) -> list[str]:
+        """The same with files, as `file:/path`; no defaults."""
+        found = []
+        for _, text in _strings(config):
+            for token in _TOKEN.finditer(text):
+                inside = token["inside"] or ""
+                variable = _VARIABLE.fullmatch(inside)
+                if inside.startswith(_FILE) or variable:
+                    found.append(variable["name"] if variable else inside)
         return list(dict.fromkeys(found))
 
-    def variables(self) -> list[dict[str, Any]]:
-        """The variables that may be named and are set, by name. Their values are nobody's business."""
-        return [self._judged(name) for name in sorted(self._environ) if self._may_name(name)]
+    def available(self) -> list[str]:
+        """The variables that a placeholder may use and that are set, by name."""
+        return sorted(name for name in self._environ if self.is_allowed(name) and not self._has_password(name))
 
-    def judge(self, names: Sequence[str], text: str) -> dict[str, Any]:
-        """Which of these variables, and of those in a text with placeholders, may be named and are set."""
-        in_text = [each.reference for each in _placeholders(text) if not each.reference.startswith(FILE)]
-        judged = [self._judged(name) for name in dict.fromkeys([*names, *in_text])]
-        return {"valid": all(each["allowed"] and each["set"] for each in judged), "variables": judged}
-
-    def suggestions(self, provider: str, field: str) -> list[dict[str, Any]]:
-        """Variables that fit a provider's field, best first: those that name both, then either."""
-        wanted = [set(_words(provider)), set(_words(field))]
-        ranked = []
-        for each in self.variables():
-            has = set(_words(each["name"]))
-            score = sum(bool(has & words) * (2 - place) for place, words in enumerate(wanted))
-            if score:
-                ranked.append((-score, len(has), each["name"], each))
-        return [each for *_, each in sorted(ranked, key=lambda item: item[:3])]
-
-    def _resolved(self, value: Any, pointer: str, wrong: list[Fault]) -> Any:
-        if isinstance(value, str):
-            return self._filled_in(value, pointer, wrong)
-        if isinstance(value, dict):
-            return {name: self._resolved(each, f"{pointer}/{_escaped(name)}", wrong) for name, each in value.items()}
-        if isinstance(value, list):
-            return [self._resolved(each, f"{pointer}/{index}", wrong) for index, each in enumerate(value)]
-        return value
-
-    def _filled_in(self, text: str, pointer: str, wrong: list[Fault]) -> str:
-        def fill(match: re.Match[str]) -> str:
-            inside = match["inside"]
-            if inside is None:
-                return "$"
-            placeholder = _placeholder(inside)
-            refusal = self._refusal(placeholder)
-            if refusal is None:
-                try:
-                    return self._value(placeholder)
-                except _UnresolvableError as error:
-                    refusal = str(error)
-            wrong.append(Fault(pointer, refusal))
-            return ""
-
-        return _TOKEN.sub(fill, text)
-
-    def _refusal(self, placeholder: _Placeholder) -> str | None:
-        reference = placeholder.reference
-        if reference.startswith(FILE):
-            if self._place_of(reference) is None:
-                return "A file of a placeholder must lie in a directory that RAG_SECRET_DIRS allows"
-            return None
-        if not _NAME.fullmatch(reference):
-            return "A placeholder must be ${VARIABLE}, ${VARIABLE:-default} or ${file:/path}"
-        if not self._may_name(reference):
-            return f"The variable {reference} is not one that RAG_ENV_PATTERNS allows"
-        return None
-
-    def _may_name(self, name: str) -> bool:
+    def is_allowed(self, name: str) -> bool:
+        """Whether the operator lets placeholders use a variable of that name."""
         return name not in NEVER and any(fnmatchcase(name, pattern) for pattern in self._patterns)
 
-    def _judged(self, name: str) -> dict[str, Any]:
-        allowed = self._may_name(name)
-        # Whether a forbidden one is set is not told either.
-        return {"name": name, "allowed": allowed, "set": allowed and bool(self._environ.get(name))}
+    def _has_password(self, name: str) -> bool:
+        try:
+            return "@" in urlsplit(self._environ.get(name, "")).netloc
+        except ValueError:
+            return "@" in self._environ[name]
 
-    def _value(self, placeholder: _Placeholder) -> str:
-        reference, default = placeholder
-        if not reference.startswith(FILE):
-            value = self._environ.get(reference) or default
-            if value is None:
-                raise _UnresolvableError(f"The variable {reference} is not set")
+    def _resolve_value(self, value: Any, schema: JsonSchema, values: set[str]) -> Any:
+        if isinstance(value, Mapping):
+            fields = schema.get("properties", {})
+            return {name: self._resolve_value(each, fields.get(name, {}), values) for name, each in value.items()}
+        if isinstance(value, list):
+            items = schema.get("items")
+            items = items if isinstance(items, Mapping) else {}
+            return [self._resolve_value(each, dict(items), values) for each in value]
+        if not isinstance(value, str):
             return value
-        place = self._place_of(reference)
-        try:
-            if place is None:
-                raise OSError
-            return _read(place)
-        except (OSError, UnicodeDecodeError):
-            if default is not None:
-                return default
-            raise _UnresolvableError("The file of a placeholder cannot be read") from None
 
-    def _place_of(self, reference: str) -> Path | None:
-        """Where a file really lies, links followed; None outside of the allowed directories."""
-        path = Path(reference.removeprefix(FILE))
-        if not path.is_absolute() or "\x00" in reference:
-            return None
+        def put_in(token: re.Match[str]) -> str:
+            text = self._value_of(token)
+            if token.group() != "$$":
+                values.add(text)
+            return text
+
+        text = _TOKEN.sub(put_in, value)
+        return _converted(text, schema.get("type")) if _is_one_placeholder(value) else text
+
+    def _value_of(self, token: re.Match[str]) -> str:
+        inside = token["inside"]
+        if token.group() == "$$":
+            return "$"
+        if inside is not None and inside.startswith(_FILE):
+            return self._content_of(inside.removeprefix(_FILE))
+        variable = _VARIABLE.fullmatch(inside or "")
+        if variable is None:
+            raise _WrongPlaceholderError(
+                "A placeholder is ${NAME}, ${NAME:-default} or ${file:/path}; $$ is a dollar sign"
+            )
+        name, default = variable["name"], variable["default"]
+        if not self.is_allowed(name):
+            raise _WrongPlaceholderError(f"The variable {name} is not among those allowed here (RAG_ENV_PATTERNS)")
+        if self._has_password(name):
+            raise _WrongPlaceholderError(
+                f"The variable {name} holds a URL with credentials, which go nowhere from here"
+            )
+        # As in a shell, an empty variable is as good as none where there is a default.
+        value = self._environ.get(name) or default
+        if value is None and name not in self._environ:
+            raise _MissingError(f"The variable {name} is not set")
+        return value or ""
+
+    def _content_of(self, written: str) -> str:
         try:
-            real = path.resolve()
-            allowed = [Path(each).resolve() for each in self._secret_dirs]
-        except (OSError, RuntimeError):
-            return None
-        return real if any(real.is_relative_to(each) and real != each for each in allowed) else None
+            path = Path(written).resolve()
+            directories = [directory.resolve() for directory in self._secret_dirs]
+        except (OSError, RuntimeError, ValueError):
+            raise _WrongPlaceholderError("The file of a placeholder cannot be read") from None
+        if not written.startswith("/") or not any(path.is_relative_to(directory) for directory in directories):
+            raise _WrongPlaceholderError(
+                "The file of a placeholder is not below a directory that is allowed here (RAG_SECRET_DIRS)"
+            )
+        try:
+            return _read_text(path)
+        except (OSError, ValueError):
+            raise _MissingError("The file of a placeholder cannot be read") from None
 
 
 def secret_faults(config: Mapping[str, Any], schema: JsonSchema) -> list[Fault]:
-    """The secrets that are given in clear, which are not kept: all of a secret must be placeholders."""
-    found = []
+    """Which secret fields (`writeOnly`, at any depth) hold something else than placeholders: it would be stored."""
+    return [
+        Fault(
+            pointer, f"{label} is a secret: store a placeholder like ${{NAME_API_KEY}} or ${{file:/path}} instead of it"
+        )
+        for pointer, label, value in _secret_values(config, schema)
+        if value is not None and not (isinstance(value, str) and _is_only_placeholders(value))
+    ]
+
+
+def _secret_values(value: Any, schema: JsonSchema, pointer: str = "") -> Iterator[tuple[str, str, Any]]:
+    if not isinstance(value, Mapping) or pointer.count("/") > MAX_DEPTH:
+        return
     for name, field in schema.get("properties", {}).items():
-        value = config.get(name)
-        if name not in secrets(schema) or value is None:
-            continue
-        if not (isinstance(value, str) and _ONLY_PLACEHOLDERS.fullmatch(value)):
-            sentence = f"{field.get('title', name)} is not kept in clear: use a placeholder, ${{VARIABLE}}"
-            found.append(Fault(f"/{_escaped(name)}", sentence))
-    return found
+        if name in value and isinstance(field, Mapping):
+            place = f"{pointer}/{_escaped(name)}"
+            if field.get("writeOnly"):
+                yield place, str(field.get("title", name)), value[name]
+            else:
+                yield from _secret_values(value[name], dict(field), place)
 
 
-def _read(path: Path) -> str:
-    # Not blocking: what looks like a file may be a pipe that nobody writes to.
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        about = os.fstat(descriptor)
-        if not stat.S_ISREG(about.st_mode) or about.st_size > MAX_FILE_BYTES:
-            raise OSError
-        return os.read(descriptor, MAX_FILE_BYTES).decode().removesuffix("\n").removesuffix("\r")
-    finally:
-        os.close(descriptor)
-
-
-def _strings(value: Any, pointer: str = "") -> Iterator[tuple[str, str]]:
-    """(JSON Pointer, text) of every string in a configuration."""
+def _strings(value: Any, pointer: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
+    """(pointer, string) of all strings."""
+    if depth > MAX_DEPTH:
+        raise InvalidInputError(
+            "The configuration is nested too deeply",
+            code="invalid_config",
+            pointer=pointer,
+            error_type="invalid_config",
+        )
     if isinstance(value, str):
         yield pointer, value
     elif isinstance(value, Mapping):
         for name, each in value.items():
-            yield from _strings(each, f"{pointer}/{_escaped(name)}")
+            yield from _strings(each, f"{pointer}/{_escaped(str(name))}", depth + 1)
     elif isinstance(value, list):
-        for index, each in enumerate(value):
-            yield from _strings(each, f"{pointer}/{index}")
+        for position, each in enumerate(value):
+            yield from _strings(each, f"{pointer}/{position}", depth + 1)
 
 
-def _placeholders(text: str) -> Iterator[_Placeholder]:
-    for match in _TOKEN.finditer(text):
-        if match["inside"] is not None:
-            yield _placeholder(match["inside"])
+def _is_one_placeholder(text: str) -> bool:
+    token = _TOKEN.fullmatch(text)
+    return token is not None and token["inside"] is not None
 
 
-def _placeholder(inside: str) -> _Placeholder:
-    reference, separator, default = inside.partition(":-")
-    return _Placeholder(reference, default if separator else None)
+def _is_only_placeholders(text: str) -> bool:
+    return bool(re.fullmatch(r"(?:\$\{[^}]+\})+", text))
 
 
-def _converted(value: Any, field: JsonSchema) -> Any:
-    """A text as the number or boolean that the field asks for; where it cannot be one, the schema will say so."""
-    if not isinstance(value, str):
-        return value
-    try:
-        match field.get("type"):
-            case "integer":
-                return int(value)
-            case "number":
-                return float(value)
-            case "boolean":
-                return _TRUTHS[value.strip().lower()]
-    except (ValueError, KeyError):
-        pass
-    return value
+def _converted(text: str, kind: Any) -> Any:
+    """What cannot be converted stays a string, which the schema then refuses."""
+    kinds = kind if isinstance(kind, list) else [kind]
+    if "string" in kinds:
+        return text
+    if "boolean" in kinds and text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    if ("integer" in kinds or "number" in kinds) and _INTEGER.fullmatch(text):
+        return int(text)
+    if "number" in kinds:
+        try:
+            number = float(text)
+        except ValueError:
+            return text
+        return number if math.isfinite(number) else text
+    return text
 
 
-def _words(name: str) -> list[str]:
-    return [word for word in re.split(r"[^a-z0-9]+", name.lower()) if word]
+def _read_text(path: Path) -> str:
+    # Opening a FIFO would wait for somebody who writes.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    with open(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError("not a regular file")
+        content = file.read(MAX_FILE_BYTES + 1)
+    if len(content) > MAX_FILE_BYTES:
+        raise OSError("too large")
+    return content.decode().removesuffix("\n").removesuffix("\r")
 
 
-def _escaped(part: Any) -> str:
-    return str(part).replace("~", "~0").replace("/", "~1")
+def _escaped(part: str) -> str:
+    return part.replace("~", "~0").replace("/", "~1")

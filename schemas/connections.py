@@ -78,6 +78,47 @@ class Fault:
     message: str
 
 
+PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
+
+STAGES = ("config", "placeholders", "address", "connect", "authenticate", "capability")
+"""Of a connection test, in their order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One step of a connection test. `verdict` is passed, failed or skipped; `message` a sentence, `next_step` what to
+    do about a failure; `faults` what is wrong with which field."""
+
+    name: str
+    verdict: str
+    latency_ms: float
+    message: str
+    next_step: str | None = None
+    faults: tuple[Fault, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TestReport:
+    """What came of a connection test; `stages` are always all of `STAGES`.
+
+    Of a success, `method` says what was done in the end (`list_collections`, `embed_text`, `complete_chat`), `details`
+    is what the service said of itself, and `collections` and `collections_count` are None where it has none. Of a
+    failure, `message` is the sentence and `error_type` one of `ERROR_TYPES`.
+    """
+
+    success: bool
+    provider: str
+    kind: str
+    duration_ms: float
+    stages: tuple[Stage, ...]
+    method: str | None = None
+    details: dict[str, Any] = field(default_factory=dict)
+    collections_count: int | None = None
+    collections: tuple[str, ...] | None = None
+    message: str | None = None
+    error_type: str | None = None
+
+
 class InvalidConfigurationError(InvalidInputError):
     """A connection's configuration does not fit its provider; `details.errors` lists `{pointer, message}`."""
 
@@ -91,42 +132,3 @@ class InvalidConfigurationError(InvalidInputError):
             errors=[{"pointer": fault.pointer, "message": fault.message} for fault in faults],
             error_type="invalid_config",
         )
-
-
-PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
-STAGES = ("config", "placeholders", "address", "connect", "authenticate", "capability")
-"""What a connection test looks at, in this order; what comes after a failure is skipped."""
-
-
-@dataclass(frozen=True, slots=True)
-class StageReport:
-    """One stage of a connection test. `next_step` says what to do about a failure, `errors` which fields are wrong."""
-
-    name: str
-    verdict: str
-    latency_ms: float
-    message: str
-    next_step: str | None = None
-    errors: tuple[Fault, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class TestReport:
-    """A connection test. `error_type` is one of ERROR_TYPES when it failed, None when all is well; `method` says what
-    was tried; `details` what the service told of itself; `collections` the names of a document provider's."""
-
-    __test__ = False  # not a test of pytest's
-
-    provider: str
-    kind: str
-    duration_ms: float
-    stages: tuple[StageReport, ...]
-    method: str
-    message: str
-    error_type: str | None = None
-    details: dict[str, Any] = field(default_factory=dict)
-    collections: tuple[str, ...] | None = None
-
-    @property
-    def success(self) -> bool:
-        return self.error_type is None

@@ -12,9 +12,10 @@ from werkzeug.routing import UnicodeConverter
 from interfaces.http.layers import layers
 from providers.base import RagProvider
 from registry.connections import RESERVED_IDS
+from registry.env_vars import listed, suggested, validated
 from registry.registry import Entry
 from schemas.configuration import form_fields
-from schemas.connections import HEALTHY, KINDS, Connection, HealthReport, StageReport, TestReport
+from schemas.connections import HEALTHY, KINDS, Connection, HealthReport, Stage, TestReport
 from schemas.errors import NotFoundError
 from schemas.wire_connections import CANDIDATE, CHANGED_CONNECTION, ENV_VAR_NAMES, NEW_CONNECTION, TYPED_CANDIDATE
 from wrapper.bodies import json_response
@@ -76,19 +77,23 @@ def test_kind(kind: str) -> Response:
 
 @blueprint.get("/env-vars")
 def env_vars() -> Response:
-    return json_response({"variables": layers().connections.placeholders.variables()})
+    return json_response({"variables": listed(layers().connections.placeholders)})
 
 
 @blueprint.post("/env-vars/validate")
 def validate_env_vars() -> Response:
     asked = body(ENV_VAR_NAMES)
-    return json_response(layers().connections.placeholders.judge(asked["names"], asked["text"]))
+    placeholders = layers().connections.placeholders
+    judged = validated(placeholders, [*asked["names"], *placeholders.names(asked["text"])])
+    valid = all(variable["allowed"] and variable["set"] for variable in judged)
+    return json_response({"valid": valid, "variables": judged})
 
 
 @blueprint.get("/env-vars/suggestions")
 def suggest_env_vars() -> Response:
     provider, field = request.args.get("provider", ""), request.args.get("field", "")
-    return json_response({"suggestions": layers().connections.placeholders.suggestions(provider, field)})
+    fitting = suggested(layers().connections.placeholders, provider, field, layers().registry.schema(provider))
+    return json_response({"suggestions": fitting})
 
 
 @blueprint.get("")
@@ -197,10 +202,11 @@ def _tested(report: TestReport) -> Response:
         return json_response(said | failed, 400)
     said |= {"method": report.method, "details": report.details}
     if report.collections is not None:
-        said |= {"collectionCount": len(report.collections), "collections": list(report.collections)}
+        said |= {"collectionCount": report.collections_count, "collections": list(report.collections)}
     return json_response(said)
 
 
-def _stage(stage: StageReport) -> dict[str, Any]:
+def _stage(stage: Stage) -> dict[str, Any]:
     said = asdict(stage)
-    return said if stage.errors else {name: value for name, value in said.items() if name != "errors"}
+    wrong = said.pop("faults")
+    return said | {"errors": list(wrong)} if wrong else said

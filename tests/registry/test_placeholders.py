@@ -1,31 +1,37 @@
-"""What placeholders stand for, and what they must not."""
-
 import os
+import re
+from pathlib import Path
 
 import pytest
 
-from registry.placeholders import MAX_FILE_BYTES, Placeholders, secret_faults
-from schemas.connections import Fault, InvalidConfigurationError
-from schemas.settings import RegistrySettings
+from registry.placeholders import MAX_FILE_BYTES, Placeholders, UnresolvedPlaceholderError, secret_faults
+from schemas.configuration import has_placeholder, read_schema
+from schemas.connections import Fault
+from schemas.errors import InvalidInputError
 
-PATTERNS = RegistrySettings().env_patterns
 ENVIRON = {
     "OPENAI_API_KEY": "sk-planted",
-    "CHROMA_HOST": "chroma.internal",
-    "RAG_LIMIT": "7",
-    "RAG_CATALOG_URL": "postgresql://rag:password@db/rag",
-    "HOME": "/root",
-    "QDRANT_API_KEY": "q",
-    "EMPTY_API_KEY": "",
+    "RAG_THEIR_URL": "http://127.0.0.1:1",
+    "RAG_BATCH": "7",
+    "RAG_SECONDS": "2.5",
+    "RAG_YES": "True",
+    "RAG_EMPTY": "",
+    "RAG_NAN": "nan",
+    "RAG_HUGE": "9" * 5000,
+    "RAG_CATALOG_URL": "postgresql+psycopg://db/planted",
+    "SOME_DATABASE_URL": "postgresql://me:planted@db/",
+    "PATH": "/planted",
+    "openai_api_key": "planted",
 }
-SCHEMA = {
+TYPED = {
     "properties": {
-        "url": {"type": "string"},
-        "api_key": {"type": "string", "writeOnly": True, "title": "API key"},
-        "limit": {"type": "integer"},
-        "ratio": {"type": "number"},
-        "fast": {"type": "boolean"},
-        "nested": {"type": "object"},
+        "count": {"type": "integer"},
+        "seconds": {"type": "number"},
+        "on": {"type": "boolean"},
+        "either": {"type": ["string", "integer"]},
+        "maybe": {"type": ["integer", "null"]},
+        "nested": {"properties": {"count": {"type": "integer"}}},
+        "list": {"type": "array", "items": {"type": "integer"}},
     }
 }
 
@@ -34,179 +40,222 @@ SCHEMA = {
 def secret_dir(tmp_path):
     directory = tmp_path / "secrets"
     directory.mkdir()
-    (directory / "key").write_text("from a file\n")
-    (tmp_path / "outside").write_text("planted")
+    (directory / "key").write_text("sk-from-file\n")
     return directory
 
 
 @pytest.fixture
 def placeholders(secret_dir):
-    return Placeholders(ENVIRON, PATTERNS, (str(secret_dir),))
-
-
-def refused(placeholders, value):
-    with pytest.raises(InvalidConfigurationError) as caught:
-        placeholders.resolve({"url": value}, SCHEMA)
-    [error] = caught.value.details["errors"]
-    assert error["pointer"] == "/url"
-    return error["message"]
+    return Placeholders(ENVIRON, secret_dirs=[secret_dir])
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("written", "meant"),
     [
-        ("${CHROMA_HOST}", "chroma.internal"),
-        ("http://${CHROMA_HOST}:8000/v1", "http://chroma.internal:8000/v1"),
-        ("${OPENAI_API_KEY}${CHROMA_HOST}", "sk-plantedchroma.internal"),
-        ("${NO_SUCH_URL:-http://127.0.0.1}", "http://127.0.0.1"),
-        ("${EMPTY_API_KEY:-fallback}", "fallback"),
-        ("${NO_SUCH_URL:-}", ""),
-        ("${CHROMA_HOST:-unused}", "chroma.internal"),
-        ("$$", "$"),
-        ("$${CHROMA_HOST}", "${CHROMA_HOST}"),
-        ("$$${CHROMA_HOST}", "$chroma.internal"),
-        ("costs $5", "costs $5"),
-        ("${NO_SUCH_URL:-a:-b}", "a:-b"),
-        ("$CHROMA_HOST", "$CHROMA_HOST"),
         ("plain", "plain"),
+        ("${OPENAI_API_KEY}", "sk-planted"),
+        ("${RAG_THEIR_URL}/v${RAG_BATCH}", "http://127.0.0.1:1/v7"),
+        ("${RAG_MISSING:-there}", "there"),
+        ("${RAG_MISSING:-}", ""),
+        ("${RAG_EMPTY:-there}", "there"),
+        ("${RAG_EMPTY}", ""),
+        ("${RAG_BATCH:-there}", "7"),
+        ("${RAG_MISSING:-a:-b $x\n}", "a:-b $x\n"),
+        ("$$", "$"),
+        ("$${OPENAI_API_KEY}", "${OPENAI_API_KEY}"),
+        ("$$${RAG_BATCH}", "$7"),
+        ("$5 and $PATH", "$5 and $PATH"),
     ],
 )
-def test_what_stands_in_a_string_is_filled_in(placeholders, text, expected):
-    assert placeholders.resolve({"url": text}, SCHEMA) == {"url": expected}
+def test_what_a_string_means(placeholders, written, meant):
+    assert placeholders.resolve({"a": written}, {}) == {"a": meant}
+    assert placeholders.resolve({"a": {"b": [1, {"c": written}]}}, {}) == {"a": {"b": [1, {"c": meant}]}}
 
 
-def test_what_a_value_holds_is_not_a_placeholder_again():
-    environ = {"A_URL": "${B_URL}", "B_URL": "planted"}
-    resolved = Placeholders(environ, PATTERNS, ()).resolve({"url": "${A_URL}"}, SCHEMA)
-    assert resolved == {"url": "${B_URL}"}
+def test_what_was_put_in_is_told_apart(placeholders):
+    found = placeholders.resolved({"key": "${OPENAI_API_KEY}", "url": "http://$$/${RAG_BATCH}", "plain": "x"}, {})
+    assert found.values == {"sk-planted", "7"}
 
 
-def test_strings_at_any_depth_are_filled_in_and_faults_name_their_place(placeholders):
-    config = {"nested": {"a/b": ["x", "${CHROMA_HOST}"]}, "url": "u"}
-    assert placeholders.resolve(config, SCHEMA)["nested"] == {"a/b": ["x", "chroma.internal"]}
-    with pytest.raises(InvalidConfigurationError) as caught:
-        placeholders.resolve({"nested": {"a/b": ["x", "${NO_SUCH_URL}"]}}, SCHEMA)
-    assert caught.value.details["errors"][0]["pointer"] == "/nested/a~1b/1"
+def test_what_is_resolved_is_not_resolved_again():
+    placeholders = Placeholders({"RAG_A": "${RAG_B} $$", "RAG_B": "planted"})
+    assert placeholders.resolve({"a": "${RAG_A}"}, {}) == {"a": "${RAG_B} $$"}
 
 
 @pytest.mark.parametrize(
-    ("field", "text", "expected"),
+    ("field", "written", "meant"),
     [
-        ("limit", "${RAG_LIMIT}", 7),
-        ("ratio", "${NO_SUCH_URL:-0.5}", 0.5),
-        ("fast", "${NO_SUCH_URL:-true}", True),
-        ("fast", "${NO_SUCH_URL:-off}", False),
-        ("limit", "${OPENAI_API_KEY}", "sk-planted"),
-        ("limit", "7", "7"),
+        ("count", "${RAG_BATCH}", 7),
+        ("count", "${RAG_MISSING:--7}", -7),
+        ("count", "${RAG_SECONDS}", "2.5"),
+        ("count", "${RAG_HUGE}", ENVIRON["RAG_HUGE"]),
+        ("count", "1${RAG_BATCH}", "17"),
+        ("count", "7", "7"),
+        ("seconds", "${RAG_SECONDS}", 2.5),
+        ("seconds", "${RAG_BATCH}", 7),
+        ("seconds", "${RAG_NAN}", "nan"),
+        ("on", "${RAG_YES}", True),
+        ("on", "${RAG_MISSING:-false}", False),
+        ("on", "${RAG_BATCH}", "7"),
+        ("either", "${RAG_BATCH}", "7"),
+        ("maybe", "${RAG_BATCH}", 7),
+        ("nested", {"count": "${RAG_BATCH}"}, {"count": 7}),
+        ("list", ["${RAG_BATCH}", 1], [7, 1]),
     ],
 )
-def test_a_placeholder_becomes_the_number_or_boolean_that_its_field_asks_for(placeholders, field, text, expected):
-    assert placeholders.resolve({field: text}, SCHEMA) == {field: expected}
-
-
-def test_an_unset_variable_is_named(placeholders):
-    assert refused(placeholders, "${NO_SUCH_URL}") == "The variable NO_SUCH_URL is not set"
-
-
-@pytest.mark.parametrize("name", ["HOME", "PATH", "RAG_CATALOG_URL", "openai_api_key"])
-def test_a_forbidden_variable_is_refused_by_name_set_or_not(placeholders, name):
-    message = refused(placeholders, f"${{{name}}}")
-    assert message == f"The variable {name} is not one that RAG_ENV_PATTERNS allows"
-    assert "password" not in message
-
-
-@pytest.mark.parametrize("text", ["${}", "${A B}", "${1X}", "${A_URL-default}", "${env:A_URL}", "${A_URL\n}"])
-def test_what_is_no_placeholder_is_refused(placeholders, text):
-    assert "must be ${VARIABLE}" in refused(placeholders, text)
-
-
-def test_a_file_is_read_without_its_last_line_break(placeholders, secret_dir):
-    assert placeholders.resolve({"url": f"${{file:{secret_dir}/key}}"}, SCHEMA) == {"url": "from a file"}
+def test_a_lone_placeholder_becomes_what_the_schema_wants(placeholders, field, written, meant):
+    found = placeholders.resolve({field: written}, TYPED)[field]
+    assert found == meant
+    assert type(found) is type(meant)
 
 
 @pytest.mark.parametrize(
-    "path", ["/etc/passwd", "/proc/self/environ", "{dir}/../outside", "{dir}", "key", "../key", "{dir}/link", ""]
+    ("written", "sentence"),
+    [
+        ("${RAG_MISSING}", "The variable RAG_MISSING is not set"),
+        ("${PATH}", "The variable PATH is not among those allowed here"),
+        ("${PATH:-default}", "The variable PATH is not among those allowed here"),
+        ("${openai_api_key}", "The variable openai_api_key is not among"),
+        ("${RAG_CATALOG_URL}", "The variable RAG_CATALOG_URL is not among"),
+        ("${SOME_DATABASE_URL}", "The variable SOME_DATABASE_URL holds a URL with credentials"),
+        ("${}", "A placeholder is"),
+        ("${OPENAI_API_KEY", "A placeholder is"),
+        ("${OPENAI_API_KEY:+x}", "A placeholder is"),
+        ("${1X}", "A placeholder is"),
+        ("${ OPENAI_API_KEY }", "A placeholder is"),
+        ("${RAG_A:-${OPENAI_API_KEY}}", "A placeholder is"),
+        ("${RAG_Ä}", "A placeholder is"),
+    ],
 )
-def test_a_file_elsewhere_is_refused_and_not_shown(placeholders, secret_dir, path):
-    (secret_dir / "link").symlink_to(secret_dir.parent / "outside")
-    message = refused(placeholders, "${file:" + path.replace("{dir}", str(secret_dir)) + "}")
-    assert message == "A file of a placeholder must lie in a directory that RAG_SECRET_DIRS allows"
+def test_what_cannot_be_resolved_is_named_with_its_place_and_without_a_value(placeholders, written, sentence):
+    config = {"fine": "${OPENAI_API_KEY}", "a/b": [{"c~": written}]}
+    [fault] = placeholders.faults(config)
+    assert fault.pointer == "/a~1b/0/c~0"
+    assert fault.message.startswith(sentence)
+    with pytest.raises(UnresolvedPlaceholderError) as caught:
+        placeholders.resolve(config, {})
+    assert caught.value.details["errors"] == [{"pointer": fault.pointer, "message": fault.message}]
+    assert "planted" not in str(caught.value) + str(caught.value.details)
 
 
-def test_a_file_that_is_none_or_too_long_is_refused_at_once(placeholders, secret_dir):
-    os.mkfifo(secret_dir / "pipe")
-    (secret_dir / "folder").mkdir()
-    (secret_dir / "long").write_text("x" * (MAX_FILE_BYTES + 1))
+def test_the_operators_patterns_are_instead_of_ours():
+    placeholders = Placeholders({**ENVIRON, "MINE_A": "x"}, patterns=["MINE_*"])
+    assert placeholders.available() == ["MINE_A"]
+    assert placeholders.faults({"a": "${MINE_A}${OPENAI_API_KEY}"})[0].message.startswith("The variable OPENAI_API_KEY")
+
+
+def test_the_catalogue_stays_closed_whatever_the_patterns():
+    assert Placeholders(ENVIRON, patterns=["*"]).faults({"a": "${RAG_CATALOG_URL}"})
+
+
+def test_names_are_listed_once_in_order(placeholders):
+    assert placeholders.names({"a": "${B}${A:-x}$${C}", "b": ["${B}", "${file:/x}", "${"]}) == ["B", "A"]
+    assert placeholders.names("text with ${OPENAI_API_KEY}") == ["OPENAI_API_KEY"]
+
+
+def test_a_file_is_read_without_its_last_newline(placeholders, secret_dir):
+    (secret_dir / "windows").write_bytes(b"a\n\r\n")
+    for name, content in (("key", "sk-from-file"), ("windows", "a\n")):
+        assert placeholders.resolve({"k": f"${{file:{secret_dir}/{name}}}"}, {}) == {"k": content}
+
+
+def test_a_link_within_the_directory_is_followed(placeholders, secret_dir):
+    (secret_dir / "..data").mkdir()
+    (secret_dir / "..data" / "inner").write_text("x")
+    (secret_dir / "link").symlink_to("..data/inner")
+    assert placeholders.resolve({"k": f"${{file:{secret_dir}/link}}"}, {}) == {"k": "x"}
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "/etc/hostname",
+        "/etc/no-such-file",
+        "/proc/self/environ",
+        "{secrets}/../outside",
+        "{secrets}/../secrets-too/key",
+        "{secrets}/link-out",
+        "{secrets}/link-to-root/etc/hostname",
+        "key",
+        "./key",
+        "",
+        "~/key",
+        "{secrets}x",
+    ],
+)
+def test_no_file_outside_is_read_and_none_is_said_to_exist(placeholders, secret_dir, written, monkeypatch):
+    monkeypatch.chdir(secret_dir)
+    (secret_dir.parent / "outside").write_text("planted")
+    (secret_dir.parent / "secrets-too").mkdir()
+    (secret_dir.parent / "secrets-too" / "key").write_text("planted")
+    (secret_dir / "link-out").symlink_to(secret_dir.parent / "outside")
+    (secret_dir / "link-to-root").symlink_to("/")
+    [fault] = placeholders.faults({"k": f"${{file:{written.format(secrets=secret_dir)}}}"})
+    assert "is not below a directory that is allowed here (RAG_SECRET_DIRS)" in fault.message
+    assert str(secret_dir) not in fault.message
+
+
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize(
+    "name", ["missing", "fifo", "directory", "large", "binary", "loop", "device", "nul\0", "x" * 300]
+)
+def test_what_is_no_readable_small_text_file_is_refused(placeholders, secret_dir, name):
+    os.mkfifo(secret_dir / "fifo")
+    (secret_dir / "directory").mkdir()
+    (secret_dir / "large").write_text("x" * (MAX_FILE_BYTES + 1))
     (secret_dir / "binary").write_bytes(b"\xff\xfe")
-    for name in ("pipe", "folder", "long", "binary", "missing"):
-        message = refused(placeholders, f"${{file:{secret_dir}/{name}}}")
-        assert message == "The file of a placeholder cannot be read"
+    (secret_dir / "loop").symlink_to("loop")
+    (secret_dir / "device").symlink_to("/dev/zero")
+    [fault] = placeholders.faults({"k": f"${{file:{secret_dir}/{name}}}"})
+    assert re.match("The file of a placeholder (cannot be read|is not below)", fault.message)
+    assert str(secret_dir) not in fault.message
 
 
-def test_a_missing_file_has_a_default(placeholders, secret_dir):
-    assert placeholders.resolve({"url": f"${{file:{secret_dir}/no:-d}}"}, SCHEMA) == {"url": "d"}
+def test_the_secret_directory_may_be_a_link_itself(secret_dir):
+    (secret_dir.parent / "alias").symlink_to(secret_dir)
+    placeholders = Placeholders({}, secret_dirs=[secret_dir.parent / "alias"])
+    assert placeholders.resolve({"k": f"${{file:{secret_dir.parent}/alias/key}}"}, {}) == {"k": "sk-from-file"}
 
 
-def test_to_keep_a_configuration_its_variables_need_not_be_set_yet(placeholders):
-    config = {"url": "${NO_SUCH_URL}", "api_key": "${HOME}", "nested": {"x": "${file:/etc/passwd}"}}
-    assert [fault.pointer for fault in placeholders.faults(config)] == ["/api_key", "/nested/x"]
-    assert placeholders.missing(config) == [Fault("/url", "The variable NO_SUCH_URL is not set")]
+def test_no_directory_allows_no_file(secret_dir):
+    assert Placeholders({}, secret_dirs=[]).faults({"k": f"${{file:{secret_dir}/key}}"})
+    assert Placeholders({}).faults({"k": f"${{file:{Path(__file__)}}}"})
 
 
-def test_names_are_told_without_defaults(placeholders):
-    config = {"url": "http://${CHROMA_HOST:-planted}/${CHROMA_HOST}", "api_key": "${file:/run/secrets/key}"}
-    assert placeholders.names(config) == ["CHROMA_HOST", "file:/run/secrets/key"]
+def test_what_is_nested_beyond_reason_is_refused_and_not_followed(placeholders):
+    config: dict = {}
+    for _ in range(900):
+        config = {"a": config}
+    with pytest.raises(InvalidInputError, match="nested too deeply"):
+        placeholders.resolve(config, {})
 
 
 @pytest.mark.parametrize(
-    ("secret", "kept"),
-    [
-        ("${OPENAI_API_KEY}", True),
-        ("${OPENAI_API_KEY:-x}", True),
-        ("${file:/run/secrets/key}", True),
-        ("${A_API_KEY}${B_API_KEY}", True),
-        ("sk-planted", False),
-        ("Bearer ${OPENAI_API_KEY}", False),
-        ("${OPENAI_API_KEY} ", False),
-        ("$$", False),
-        ("", False),
-        (7, False),
-    ],
+    "value", ["sk-literal", "Bearer ${OPENAI_API_KEY}", "${OPENAI_API_KEY}x", "${}", "$$", 7, ["x"], ""]
 )
-def test_a_secret_is_kept_as_placeholders_only(secret, kept):
-    found = secret_faults({"api_key": secret, "url": "in clear"}, SCHEMA)
-    assert [fault.pointer for fault in found] == ([] if kept else ["/api_key"])
-    assert "sk-planted" not in str(found)
+def test_a_secret_is_not_stored_as_it_is(value):
+    faults = secret_faults({"url": "http://host", "api_key": value}, read_schema("embedding-openai"))
+    assert [fault.pointer for fault in faults] == ["/api_key"]
+    assert "literal" not in faults[0].message
 
 
-def test_variables_are_listed_by_name_and_never_with_their_values(placeholders):
-    listed = placeholders.variables()
-    assert [each["name"] for each in listed] == [
-        "CHROMA_HOST",
-        "EMPTY_API_KEY",
-        "OPENAI_API_KEY",
-        "QDRANT_API_KEY",
-        "RAG_LIMIT",
+@pytest.mark.parametrize(
+    "value", ["${OPENAI_API_KEY}", "${OPENAI_API_KEY:-none}", "${file:/run/secrets/key}", "${RAG_A}${RAG_B}", None]
+)
+def test_a_secret_is_stored_as_placeholders(value):
+    assert secret_faults({"api_key": value}, read_schema("embedding-openai")) == []
+
+
+def test_a_secret_within_another_field_counts_too():
+    schema = {"properties": {"auth": {"properties": {"token": {"writeOnly": True, "title": "Token"}}}}}
+    assert secret_faults({"auth": {"token": "x"}}, schema) == [
+        Fault("/auth/token", secret_faults({"auth": {"token": "x"}}, schema)[0].message)
     ]
-    assert [each["set"] for each in listed] == [True, False, True, True, True]
-    assert not any(value in str(listed) for value in ENVIRON.values() if value not in ("", "q", "7"))
+    assert secret_faults({"auth": "x"}, schema) == []
 
 
-def test_names_and_texts_are_judged(placeholders):
-    judged = placeholders.judge(["HOME", "QDRANT_API_KEY"], "http://${CHROMA_HOST}:${NO_SUCH_URL}")
-    assert judged == {
-        "valid": False,
-        "variables": [
-            {"name": "HOME", "allowed": False, "set": False},
-            {"name": "QDRANT_API_KEY", "allowed": True, "set": True},
-            {"name": "CHROMA_HOST", "allowed": True, "set": True},
-            {"name": "NO_SUCH_URL", "allowed": True, "set": False},
-        ],
-    }
-
-
-def test_suggestions_fit_provider_and_field_best_first(placeholders):
-    names = [each["name"] for each in placeholders.suggestions("qdrant", "api_key")]
-    assert names[0] == "QDRANT_API_KEY"
-    assert "OPENAI_API_KEY" in names
-    assert "CHROMA_HOST" not in names
+@pytest.mark.parametrize(
+    ("text", "holds"), [("${A}", True), ("$${A}", False), ("$$${A}", True), ("a$${B}c${D}", True), ("$A", False)]
+)
+def test_two_dollar_signs_are_no_placeholder(text, holds):
+    assert has_placeholder(text) is holds

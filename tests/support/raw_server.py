@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import ssl
 import threading
@@ -14,7 +15,7 @@ PAUSE_SECONDS = 0.01
 
 class RawServer:
     """`speak` is asked for each connection; it runs in a thread of its own, whose socket errors end it. `requests`
-    holds the first bytes of each connection; `over` is set when the test ends."""
+    holds the first request of each connection; `over` is set when the test ends."""
 
     def __init__(self, speak: Callable[[RawServer, socket.socket], None], tls: ssl.SSLContext | None = None) -> None:
         self.requests: list[bytes] = []
@@ -61,8 +62,23 @@ class RawServer:
         with suppress(OSError):
             connection.settimeout(20)
             with connection if self._tls is None else self._tls.wrap_socket(connection, server_side=True) as spoken:
-                self.requests.append(spoken.recv(65536))
+                self.requests.append(_read_request(spoken))
                 self._speak(self, spoken)
+
+
+def _read_request(connection: socket.socket) -> bytes:
+    """What is left unread when a connection is closed makes the answer get lost."""
+    request = b""
+    while not (body := re.search(rb"\r\n\r\n", request)):
+        piece = connection.recv(65536)
+        request += piece
+        if not piece:
+            return request
+    length = re.search(rb"(?i)\r\ncontent-length: *(\d+)", request)
+    end = body.end() + (int(length[1]) if length else 0)
+    while len(request) < end:
+        request += connection.recv(65536) or b"\0" * end
+    return request
 
 
 @contextmanager

@@ -166,7 +166,7 @@ def test_a_planted_secret_is_in_no_answer_of_any_route(client, connection_id, se
 
 def test_variables_are_named_and_never_shown(client, secret):
     listed = client.get("/api/connections/env-vars").json["variables"]
-    assert {"name": "TEST_OPENAI_API_KEY", "allowed": True, "set": True} in listed
+    assert {"name": "TEST_OPENAI_API_KEY", "value": "********"} in listed
     assert "PATH" not in [each["name"] for each in listed]
     judged = client.post("/api/connections/env-vars/validate", json={"names": ["PATH"], "text": "${NO_SUCH_URL}"}).json
     assert judged["valid"] is False
@@ -176,6 +176,7 @@ def test_variables_are_named_and_never_shown(client, secret):
     ]
     suggested = client.get("/api/connections/env-vars/suggestions?provider=openai&field=api_key").json["suggestions"]
     assert suggested[0]["name"].endswith("OPENAI_API_KEY")
+    assert {"name": "TEST_OPENAI_API_KEY", "set": True} in suggested
 
 
 def test_only_documents_have_collections(client):
