@@ -11,7 +11,7 @@ import orjson
 
 from schemas.connections import CollectionInfo
 from schemas.documents import new_id, parse_document, parse_embedding, to_batch
-from schemas.errors import InvalidInputError
+from schemas.errors import CollectionNotFoundError, InvalidInputError
 from schemas.metadata import check_metadata, without_reserved
 from schemas.names import check_collection_name
 from schemas.records import METRICS, DocumentBatch, Metadata, Vector
@@ -73,6 +73,15 @@ def checked_collection(name: str, metadata: Metadata, metric: str) -> Metadata:
         raise InvalidInputError(f"metric must be one of {', '.join(METRICS)}", code="invalid_field", field="metric")
     _check_json({"metadata": metadata}, None)
     return without_reserved(check_metadata(metadata))
+
+
+def checked_name(name: str) -> str:
+    """The name of a collection that may exist. Raises CollectionNotFoundError for what none is called by Chroma's rule:
+    as a part of a path it might be another route."""
+    try:
+        return check_collection_name(name)
+    except InvalidInputError:
+        raise CollectionNotFoundError(name) from None
 
 
 def check_dimension(collection: CollectionInfo, dimension: int, *, field: str = "embedding") -> None:

@@ -18,6 +18,7 @@ from providers.arguments import (
     checked_batch,
     checked_collection,
     checked_limit,
+    checked_name,
     checked_selection,
     checked_top_k,
     checked_vector,
@@ -39,8 +40,7 @@ from providers.cursors import decode_offset, encode_cursor
 from providers.remote_service import RemoteService, RetryPolicy
 from schemas.configuration import JsonSchema, read_schema
 from schemas.connections import CollectionInfo
-from schemas.errors import CollectionNotFoundError, ConfigurationError, ConflictError, InvalidInputError, RagError
-from schemas.names import check_collection_name
+from schemas.errors import CollectionNotFoundError, ConfigurationError, ConflictError, RagError
 from schemas.records import METRICS, Document, DocumentBatch, Match, Metadata, Page, Vector
 from schemas.scores import score
 from schemas.where import parse_where
@@ -314,11 +314,7 @@ class ChromaProvider(
             )
 
     def _named(self, name: str) -> str:
-        try:
-            check_collection_name(name)
-        except InvalidInputError:
-            raise CollectionNotFoundError(name) from None
-        return f"{self._database}/collections/{quote(name, safe='')}"
+        return f"{self._database}/collections/{checked_name(name)}"
 
     def _records(self, found: Answer) -> str:
         with self._service.reading():

@@ -18,6 +18,7 @@ from providers.arguments import (
     checked_batch,
     checked_collection,
     checked_limit,
+    checked_name,
     checked_selection,
     checked_top_k,
     checked_vector,
@@ -118,7 +119,7 @@ class ChromaWrapperProvider(
         if report.get("status") == UNHEALTHY:
             raise UnavailableError(f"{self._name} says that it is unhealthy", error_type="unknown")
         # A proxy before the service may let everybody ask for its health.
-        found = self._client.collections()
+        found = self.collections()
         told = {name: report[name] for name in ("status", "version", "index_lag") if name in report}
         return told | {"collections_count": len(found)}
 
@@ -127,7 +128,7 @@ class ChromaWrapperProvider(
             return sorted(map(_info, self._client.collections()), key=lambda collection: collection.name)
 
     def collection(self, name: str) -> CollectionInfo:
-        found = self._client.collection(name)
+        found = self._client.collection(checked_name(name))
         with self._reading():
             return _info(found)
 
@@ -142,7 +143,7 @@ class ChromaWrapperProvider(
         return self.collection(name)
 
     def delete_collection(self, name: str) -> None:
-        self._client.delete_collection(name)
+        self._client.delete_collection(checked_name(name))
 
     def add_documents(self, collection: str, batch: DocumentBatch, *, replace_where: Filter | None = None) -> None:
         checked = checked_batch(batch)
@@ -165,6 +166,7 @@ class ChromaWrapperProvider(
         self, collection: str, *, ids: Sequence[str] | None = None, where: Filter | None = None
     ) -> None:
         tree = checked_selection(ids, where)
+        checked_name(collection)
         chosen = None if ids is None else list(ids)
         if tree is not None and not self._is_current(collection):
             chosen, where = self._ids(collection, self._clause(tree)), None
@@ -193,14 +195,14 @@ class ChromaWrapperProvider(
     ) -> list[TextMatch]:
         parse_where(where)
         with self._needing("text_search"):
-            answer = self._client.text_search(collection, query, top_k=checked_top_k(top_k), where=where)
+            answer = self._client.text_search(checked_name(collection), query, top_k=checked_top_k(top_k), where=where)
         with self._reading():
             return [TextMatch(_document(each), float(each["score"])) for each in answer["results"]]
 
     def gather(self, collection: str, ids: Sequence[str], spec: GatherSpec) -> list[Group]:
         with self._needing("gather"):
             answer = self._client.gather(
-                collection, by=spec.by, ids=list(ids), order_by=_spelt(spec.order_by), limit=spec.limit
+                checked_name(collection), by=spec.by, ids=list(ids), order_by=_spelt(spec.order_by), limit=spec.limit
             )
         with self._reading():
             return [_group(each) for each in answer["groups"]]
@@ -278,6 +280,7 @@ class ChromaWrapperProvider(
 
     def _is_current(self, collection: str) -> bool:
         """Whether the service answers all that this release does. Raises CollectionNotFoundError."""
+        checked_name(collection)
         if not self._is_known_as_current:
             self._is_known_as_current = "revision" in self._client.collection(collection)
         return self._is_known_as_current

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -292,6 +293,8 @@ def _found(client: QdrantClient, name: str) -> _Collection:
     """Raises CollectionNotFoundError."""
     try:
         config = client.get_collection(name).config
+    except json.JSONDecodeError:
+        raise
     except ValueError:
         raise CollectionNotFoundError(name) from None
     except ConfigurationError as error:

@@ -17,6 +17,7 @@ from filelock import FileLock, Timeout
 from qdrant_client import QdrantClient
 from qdrant_client.http.exceptions import ApiException, ResponseHandlingException
 
+from providers.answers import reading
 from providers.remote_service import RemoteService
 from schemas.errors import BusyError, RagError, UnavailableError
 
@@ -43,12 +44,9 @@ class ServerAccess:
 
     @contextmanager
     def client(self) -> Iterator[QdrantClient]:
-        try:
+        # The library asserts that an answer has what it needs.
+        with reading("The document store 'qdrant'", ApiException, AssertionError):
             yield self._client
-        except ApiException as error:
-            raise UnavailableError(
-                "The document store 'qdrant' answered something unexpected", error_type="unknown"
-            ) from error
 
     def close(self) -> None:
         self._client.close()
@@ -73,7 +71,7 @@ class FolderAccess:
             raise BusyError(
                 f"The folder '{self._folder.name}' was in use for {self._timeout_seconds:g} s", error_type="timeout"
             ) from error
-        except (OSError, sqlite3.Error) as error:
+        except (OSError, ValueError, sqlite3.Error) as error:
             raise self._unusable() from error
 
     def close(self) -> None:

@@ -222,7 +222,7 @@ def _array(embedding: Iterable[float]) -> list[float]:
 
 
 def _text(where: Body | None) -> str | None:
-    return orjson.dumps(where).decode() if where else None
+    return None if where is None else orjson.dumps(where).decode()
 
 
 def _given(**fields: Any) -> Body:
