@@ -142,7 +142,9 @@ class RestConnection:
             response = self._send("GET", path)
         with closing(response):
             if not response.ok:
-                raise self._error(response, _json(response, self._read(response)))
+                with _translate_failures(self._base_url):
+                    content = self._read(response)
+                raise self._error(response, _json(response, content))
             yield response.headers, self._pieces(response)
 
     def _pieces(self, response: requests.Response) -> Iterator[bytes]:
@@ -187,7 +189,7 @@ class RestConnection:
 
     def _read(self, response: requests.Response) -> bytes:
         content = bytearray()
-        for piece in self._pieces(response):
+        for piece in response.iter_content(_STREAM_BYTES):
             content += piece
             if len(content) > MAX_ANSWER_BYTES:
                 sentence = f"The service at {self._base_url} answered more than {MAX_ANSWER_BYTES} bytes"

@@ -81,6 +81,7 @@ _SENTENCES = {
         "Check that the URL leads to a service of this kind; the service's own log may say more.",
     ),
 }
+_REFUSED_STEP = "Check the URL, which the service may redirect from, and that the API key has no blanks or accents."
 _PASSED = {
     "config": "The configuration fits the provider",
     "placeholders": "All placeholders can be resolved",
@@ -267,7 +268,7 @@ class _Run:
         self._stage_began = self._clock()
         try:
             yield
-        except Exception as error:
+        except BaseException as error:  # also of a library that ends its thread
             failed = error if isinstance(error, _StageFailedError) else self._explained(error)
             self._finish(self._failed(name, failed.error_type, failed.faults, failed.next_step), failed.error_type)
             raise failed from error
@@ -290,17 +291,18 @@ class _Run:
         latency_ms = _milliseconds(self._clock() - self._stage_began)
         return Stage(name, FAILED, latency_ms, message, next_step or usual_step, wrong)
 
-    def _explained(self, error: Exception) -> _StageFailedError:
+    def _explained(self, error: BaseException) -> _StageFailedError:
         # What was cut ends in all kinds of errors.
         if not self._network.seconds_left():
             return _StageFailedError("timeout")
         if isinstance(error, UnresolvedPlaceholderError | InvalidConfigurationError):
             wrong = tuple(Fault(each["pointer"], each["message"]) for each in error.details["errors"])
             return _StageFailedError("invalid_config", wrong)
-        return _StageFailedError(_error_type(error))
+        error_type = _error_type(error)
+        return _StageFailedError(error_type, next_step=_REFUSED_STEP if error_type == "invalid_config" else None)
 
 
-def _error_type(error: Exception) -> str:
+def _error_type(error: BaseException) -> str:
     said = error.details.get("error_type") if isinstance(error, RagError) else None
     if said in ERROR_TYPES:
         return str(said)
