@@ -179,11 +179,13 @@ def measure_growth(corpus: Corpus, large: OurSide, directory: Path, samples: tup
     with scratch_service(directory) as service:
         small = OurSide(service.url, directory)
         small.create()
-        connections = [Connection(large.url), Connection(small.url)]
         pids = [processes_in(side.directory) for side in (large, small)]
         documents = corpus.count // 10
+        loading = Connection(small.url)
         for start in range(0, documents, 100):
-            connections[1].do(small.add(corpus, range(start, min(start + 100, documents))))
+            loading.do(small.add(corpus, range(start, min(start + 100, documents))))
+        loading.close()
+        connections = [Connection(large.url), Connection(small.url)]
         sections = (corpus.sections, documents // SECTION)
         works = [
             _endless(partial(_any_section, side, number)) for side, number in zip((large, small), sections, strict=True)

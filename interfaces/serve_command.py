@@ -12,6 +12,8 @@ import wrapper
 from schemas.errors import ConfigurationError
 from schemas.settings import apply_config_file, read_wrapper_settings
 
+APP = "interfaces.compose:create_app()"
+
 
 @click.command()
 @click.option(
@@ -32,4 +34,4 @@ def serve(config_file: Path | None) -> None:
     os.environ["RAG_DATA_DIR"] = str(settings.data_dir)
     os.environ["RAG_CATALOG_URL"] = settings.catalog_url
     os.chdir(Path(wrapper.__file__).resolve().parent.parent)
-    os.execv(sys.executable, [sys.executable, "-m", "gunicorn", "-c", "python:wrapper.gunicorn_config"])
+    os.execv(sys.executable, [sys.executable, "-m", "gunicorn", "-c", "python:wrapper.gunicorn_config", APP])

@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Protocol, Self
 import structlog
 
 from providers.network import Network
+from providers.storage import Storage
 from schemas.configuration import JsonSchema, faults, with_defaults
 from schemas.connections import HEALTHY, UNHEALTHY, CollectionInfo, HealthReport, InvalidConfigurationError
 from schemas.errors import CollectionNotFoundError, RagError
@@ -54,7 +55,7 @@ class ProviderContext:
     """
 
     network: Network = field(default_factory=Network)
-    storage: Any = None
+    storage: Storage | None = None
     data_dir: Path | None = None
 
 
@@ -193,7 +194,8 @@ class SupportsMetadataFiltering(ABC):
         with_embeddings: bool = False,
     ) -> Page:
         """One page of the documents that match, and how many there are in all. `cursor` is the last page's
-        `next_cursor`. A filter that the service cannot express is an UnsupportedError which names its operator."""
+        `next_cursor`. `position` and `revision` are 0 where the service has none. A filter that the service cannot
+        express is an UnsupportedError which names its operator."""
 
 
 class SupportsEmbeddings(ABC):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
@@ -17,6 +18,7 @@ import structlog
 from tenacity import RetryCallState, Retrying, retry_if_exception
 
 from providers.addresses import split_url
+from providers.answers import reading
 from providers.api_keys import checked_key, redacted
 from providers.network import CONNECT_SECONDS, Network
 from providers.sessions import ANSWER_PATIENCE, AnswerTimeout, answer_within, is_read_timeout
@@ -85,11 +87,26 @@ class RemoteService:
         return self.call("POST", route, body)
 
     def call(self, method: str, route: str, body: dict[str, Any] | None = None) -> Any:
-        """Send `body` to `url + route` and return the parsed answer.
+        """Send `body` to `url + route` and return the parsed answer. Raises what `send` raises, and UnavailableError
+        for an answer that is not JSON."""
+        content = self.send(method, route, None if body is None else orjson.dumps(body))
+        try:
+            return orjson.loads(content)
+        except orjson.JSONDecodeError as exc:
+            raise self._error(UnavailableError, "answered something that is not JSON", "unknown") from exc
 
-        UnavailableError: network, timeout, 429, 5xx (after the attempts of the policy; timeouts are not repeated),
-        or an answer that is not JSON. ConfigurationError: 401, 403, 404, redirects, broken TLS. InvalidInputError:
-        400, 413, 422. `details.status` is the upstream status, `details.reason` its own words, where there are any.
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """For a block that takes an answer apart: what is not there or of another type is an UnavailableError."""
+        with reading(f"The {self._noun} '{self._provider}'"):
+            yield
+
+    def send(self, method: str, route: str, payload: bytes | None) -> bytes:
+        """The answer to a JSON text.
+
+        UnavailableError: network, timeout, 429, 5xx (after the attempts of the policy; timeouts are not repeated).
+        ConfigurationError: 401, 403, 404, redirects, broken TLS. InvalidInputError: 400, 413, 422. `details.status` is
+        the upstream status, `details.reason` its own words, where there are any.
         """
         retrying = Retrying(
             stop=self._is_the_end,
@@ -99,12 +116,12 @@ class RemoteService:
             before_sleep=self._log_retry,
             reraise=True,
         )
-        return retrying(self._attempt, method, route, None if body is None else orjson.dumps(body))
+        return retrying(self._attempt, method, route, payload)
 
     def close(self) -> None:
         self._session.close()
 
-    def _attempt(self, method: str, route: str, payload: bytes | None) -> Any:
+    def _attempt(self, method: str, route: str, payload: bytes | None) -> bytes:
         try:
             with (
                 answer_within(self._answer_seconds),
@@ -123,10 +140,7 @@ class RemoteService:
             raise self._broken_connection(exc) from exc
         if not HTTPStatus.OK <= response.status_code < HTTPStatus.MULTIPLE_CHOICES:
             raise self._refusal(response, content)
-        try:
-            return orjson.loads(content)
-        except orjson.JSONDecodeError as exc:
-            raise self._error(UnavailableError, "answered something that is not JSON", "unknown") from exc
+        return content
 
     def _read(self, response: requests.Response) -> bytes:
         content = bytearray()
@@ -197,14 +211,14 @@ class RemoteService:
         return kind(sentence, provider=self._provider, error_type=error_type, **details)
 
     def _reason(self, content: bytes) -> str | None:
-        """The service's own sentence, from the shapes OpenAI, Ollama and FastAPI use; None when there is none."""
+        """The service's own sentence, from the shapes OpenAI, Ollama, FastAPI, Chroma and Qdrant use; None when there
+        is none."""
         try:
             answer = orjson.loads(content)
         except orjson.JSONDecodeError:
             return None
-        for key in ("error", "message", "detail"):
-            if isinstance(answer, dict) and key in answer:
-                answer = answer[key]
+        while isinstance(answer, dict):
+            answer = next((answer[key] for key in ("message", "error", "detail", "status") if key in answer), None)
         if not isinstance(answer, str):
             return None
         # First what cannot be seen goes, which could hide a key from the search for it.

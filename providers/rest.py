@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from http import HTTPStatus
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 import requests
@@ -20,6 +20,7 @@ from providers.sessions import ANSWER_PATIENCE, answer_within, is_read_timeout
 from schemas.errors import (
     BusyError,
     CollectionNotFoundError,
+    ConfigurationError,
     ConflictError,
     DiskFloorError,
     InvalidFilterError,
@@ -38,13 +39,16 @@ Body = dict[str, Any]
 _MAX_WAIT_SECONDS = 30.0
 _BACKOFF = wait_exponential(multiplier=0.25, max=_MAX_WAIT_SECONDS)
 _STREAM_BYTES = 1 << 18
-# A thousand documents with their embeddings are some tens of megabytes.
 MAX_ANSWER_BYTES = 256 * 1024 * 1024
+"""Twice what a page of 1,000 large documents with their embeddings takes: what is beyond is not an answer."""
 MAX_SENTENCE_CHARS = 1000
 _TIMEOUT = "timeout"
+_TOO_LARGE = "answer_too_large"
 
 _ERRORS: dict[int, type[RagError]] = {
     HTTPStatus.BAD_REQUEST: InvalidInputError,
+    HTTPStatus.UNAUTHORIZED: ConfigurationError,
+    HTTPStatus.FORBIDDEN: ConfigurationError,
     HTTPStatus.NOT_FOUND: NotFoundError,
     HTTPStatus.CONFLICT: ConflictError,
     HTTPStatus.PRECONDITION_FAILED: PreconditionFailedError,
@@ -58,12 +62,42 @@ _ERRORS: dict[int, type[RagError]] = {
     HTTPStatus.GATEWAY_TIMEOUT: UnavailableError,
     HTTPStatus.INSUFFICIENT_STORAGE: DiskFloorError,
 }
+
 _ERROR_TYPES: dict[int, str] = {
     HTTPStatus.UNAUTHORIZED: "authentication",
     HTTPStatus.FORBIDDEN: "authorization",
     HTTPStatus.NOT_FOUND: "not_found",
+    HTTPStatus.METHOD_NOT_ALLOWED: "not_found",
     HTTPStatus.TOO_MANY_REQUESTS: "rate_limit",
+    HTTPStatus.GATEWAY_TIMEOUT: "timeout",
 }
+# Answered by gateways too, in words of their own.
+_SPEAK_FOR_THEMSELVES = {
+    HTTPStatus.UNAUTHORIZED,
+    HTTPStatus.FORBIDDEN,
+    HTTPStatus.TOO_MANY_REQUESTS,
+    *(status for status, kind in _ERRORS.items() if kind is UnavailableError),
+}
+_NO_ROUTE = (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED)
+_MISSING_COLLECTION = re.compile(r"Collection '(.*)' not found", re.DOTALL)
+"""Seed 003's sentence, which servers without error codes say too."""
+
+
+class RouteNotFoundError(NotFoundError):
+    """The service does not have this route: it is an older one, or another."""
+
+    code = "route_not_found"
+
+
+class _Answer(NamedTuple):
+    status: int
+    url: str
+    headers: Mapping[str, str]
+    content: bytes
+
+    @property
+    def is_ok(self) -> bool:
+        return _is_ok(self.status)
 
 
 class RestConnection:
@@ -108,11 +142,11 @@ class RestConnection:
 
     def report(self, path: str) -> Body:
         """What a health route says, asked once, also when its status is an error."""
-        response, content = self._ask("GET", path)
-        report = _json(response, content)
-        if response.ok or "status" in report:
+        answer = self._ask("GET", path)
+        report = _json(answer)
+        if answer.is_ok or "status" in report:
             return report
-        raise self._error(response, report)
+        raise self._error(answer, report)
 
     def call(
         self,
@@ -127,11 +161,11 @@ class RestConnection:
         payload = None if body is None else orjson.dumps(body)
 
         def attempt() -> Body:
-            response, content = self._ask(method, path, payload, params=params, headers=headers)
-            answer = _json(response, content)
-            if response.ok:
-                return answer
-            raise self._error(response, answer)
+            answer = self._ask(method, path, payload, params=params, headers=headers)
+            found = _json(answer)
+            if answer.is_ok:
+                return found
+            raise self._error(answer, found)
 
         return self._retrying.copy()(attempt)
 
@@ -141,31 +175,32 @@ class RestConnection:
         with _translate_failures(self._base_url):
             response = self._send("GET", path)
         with closing(response):
-            if not response.ok:
+            if not _is_ok(response.status_code):
                 with _translate_failures(self._base_url):
-                    content = self._read(response)
-                raise self._error(response, _json(response, content))
+                    answer = self._read(response)
+                raise self._error(answer, _json(answer))
             yield response.headers, self._pieces(response)
 
     def _pieces(self, response: requests.Response) -> Iterator[bytes]:
         with _translate_failures(self._base_url):
             yield from response.iter_content(_STREAM_BYTES)
 
-    def _ask(
-        self,
-        method: str,
-        path: str,
-        payload: bytes | None = None,
-        *,
-        params: Body | None = None,
-        headers: dict[str, str] | None = None,
-    ) -> tuple[requests.Response, bytes]:
+    def _ask(self, method: str, path: str, payload: bytes | None = None, **options: Any) -> _Answer:
         with (
             _translate_failures(self._base_url),
             answer_within(self._answer_seconds),
-            self._send(method, path, payload, params=params, headers=headers) as response,
+            closing(self._send(method, path, payload, **options)) as response,
         ):
-            return response, self._read(response)
+            return self._read(response)
+
+    def _read(self, response: requests.Response) -> _Answer:
+        content = bytearray()
+        for piece in response.iter_content(_STREAM_BYTES):
+            content += piece
+            if len(content) > MAX_ANSWER_BYTES:
+                sentence = f"The service at {self._base_url} answered more than {MAX_ANSWER_BYTES} bytes"
+                raise UnavailableError(sentence, code=_TOO_LARGE, error_type="unknown")
+        return _Answer(response.status_code, response.url, response.headers, bytes(content))
 
     def _send(
         self,
@@ -176,6 +211,7 @@ class RestConnection:
         params: Body | None = None,
         headers: dict[str, str] | None = None,
     ) -> requests.Response:
+        """The answer's head; its body is still to be read."""
         return self._session.request(
             method,
             self._base_url + path,
@@ -187,30 +223,9 @@ class RestConnection:
             stream=True,
         )
 
-    def _read(self, response: requests.Response) -> bytes:
-        content = bytearray()
-        for piece in response.iter_content(_STREAM_BYTES):
-            content += piece
-            if len(content) > MAX_ANSWER_BYTES:
-                sentence = f"The service at {self._base_url} answered more than {MAX_ANSWER_BYTES} bytes"
-                raise RagError(sentence, error_type="unknown")
-        return bytes(content)
-
-    def _error(self, response: requests.Response, body: Body) -> RagError:
-        body = redacted(body, [self._api_key] if self._api_key else [])
-        code = _text(body.get("code"))
-        details = body.get("details")
-        details = dict(details) if isinstance(details, dict) else {}
-        if code == CollectionNotFoundError.code:
-            return CollectionNotFoundError(_text(details.get("collection")) or "")
-        retry_after = response.headers.get("Retry-After", "")
-        if re.fullmatch(r"[0-9]{1,9}", retry_after):
-            details |= {"retry_after_seconds": int(retry_after)}
-        kind = InvalidFilterError if code == InvalidFilterError.code else _ERRORS.get(response.status_code, RagError)
-        sentence = _text(body.get("message")) or f"{response.url} answered {response.status_code}"
-        error = kind(sentence, code=code)
-        error.details = details | {"error_type": _ERROR_TYPES.get(response.status_code, "unknown")}
-        return error
+    def _error(self, answer: _Answer, body: Body) -> RagError:
+        """What the service refused, without the key should it quote it."""
+        return _error(answer, redacted(body, [self._api_key] if self._api_key else []))
 
     def _is_the_end(self, state: RetryCallState) -> bool:
         return state.attempt_number >= self._attempts or state.upcoming_sleep >= self._network.seconds_left()
@@ -228,27 +243,54 @@ def _translate_failures(base_url: str) -> Iterator[None]:
         raise UnavailableError(f"The service at {base_url} cannot be reached", error_type=error_type) from error
 
 
-def _json(response: requests.Response, content: bytes) -> Body:
+def _is_ok(status: int) -> bool:
+    return HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES
+
+
+def _json(answer: _Answer) -> Body:
     try:
-        body = orjson.loads(content)
+        body = orjson.loads(answer.content)
     except orjson.JSONDecodeError:
         body = None
     if isinstance(body, dict):
         return body
-    if response.status_code in _ERRORS and _ERRORS[response.status_code] is UnavailableError:
+    if answer.status in _SPEAK_FOR_THEMSELVES or HTTPStatus.MULTIPLE_CHOICES <= answer.status < HTTPStatus.BAD_REQUEST:
         return {}
-    raise RagError(
-        f"What answers at {response.url} is not this service: {response.status_code}, not a JSON object",
-        error_type=_ERROR_TYPES.get(response.status_code, "unknown"),
+    kind = RouteNotFoundError if answer.status in _NO_ROUTE else RagError
+    raise kind(
+        f"What answers at {answer.url} is not this service: {answer.status}, not a JSON object",
+        error_type=_ERROR_TYPES.get(answer.status, "unknown"),
     )
 
 
-def _text(value: Any) -> str | None:
-    return value[:MAX_SENTENCE_CHARS] if isinstance(value, str) else None
+def _error(answer: _Answer, body: Body) -> RagError:
+    status = answer.status
+    sentence = body.get("message") or body.get("error")
+    message = sentence[:MAX_SENTENCE_CHARS] if isinstance(sentence, str) else f"{answer.url} answered {status}"
+    details = body["details"] if isinstance(body.get("details"), dict) else {}
+    code = body["code"] if isinstance(body.get("code"), str) else None
+    missing = _MISSING_COLLECTION.fullmatch(message) if status == HTTPStatus.NOT_FOUND else None
+    if code == CollectionNotFoundError.code or (code is None and missing):
+        return CollectionNotFoundError(str(details.get("collection", missing[1] if missing else "")))
+    if HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST:
+        return ConfigurationError(
+            f"{answer.url} redirects ({status}), which is not followed: configure the URL that the service stands at",
+            error_type="invalid_config",
+        )
+    details = {**details, "error_type": _ERROR_TYPES.get(status, "unknown")}
+    if re.fullmatch(r"[0-9]{1,9}", answer.headers.get("Retry-After", "")):
+        details["retry_after_seconds"] = int(answer.headers["Retry-After"])
+    if status in _NO_ROUTE and (code is None or status == HTTPStatus.METHOD_NOT_ALLOWED):
+        kind: type[RagError] = RouteNotFoundError
+    else:
+        kind = InvalidFilterError if code == InvalidFilterError.code else _ERRORS.get(status, RagError)
+    error = kind(message, code=code)
+    error.details = details
+    return error
 
 
 def _may_succeed_later(error: BaseException) -> bool:
-    return isinstance(error, UnavailableError) and error.code != _TIMEOUT
+    return isinstance(error, UnavailableError) and error.code not in (_TIMEOUT, _TOO_LARGE)
 
 
 def _wait_seconds(state: RetryCallState) -> float:

@@ -71,10 +71,16 @@ class WrapperClient:
         except CollectionNotFoundError:
             pass
         try:
-            body = {"name": name, "metadata": metadata, **_given(metric=metric)}
-            return self._service.call("POST", "/collections", body)
+            return self.create_collection(name, metadata, metric=metric)
         except ConflictError:
             return self.collection(name)
+
+    def create_collection(self, name: str, metadata: Metadata, *, metric: str | None = None) -> Body:
+        """Raises ConflictError when the name is taken."""
+        return self._service.call("POST", "/collections", {"name": name, "metadata": metadata, **_given(metric=metric)})
+
+    def delete_collection(self, name: str) -> Body:
+        return self._service.call("DELETE", _collection(name))
 
     def add_documents(
         self,
@@ -83,15 +89,18 @@ class WrapperClient:
         *,
         replace_where: Body | None = None,
         idempotency_key: str | None = None,
+        with_arrays: bool = False,
     ) -> Body:
         """Store documents `{id?, text, metadata?, embedding}` in one transaction, replacing those of the same id; with
         `replace_where`, what matches it and is not among them is deleted. The answer counts created, updated,
-        unchanged; `indexed` is False while vector queries do not see them yet."""
+        unchanged; `indexed` is False while vector queries do not see them yet. Embeddings travel as base64 or, for
+        services that do not read that, as arrays of numbers."""
+        spell = _array if with_arrays else _encoded
         return self._service.call(
             "POST",
             _collection(name, "documents"),
-            {"documents": [document | {"embedding": _encoded(document["embedding"])} for document in documents]},
-            params={"replace_where": orjson.dumps(replace_where).decode()} if replace_where else None,
+            {"documents": [document | {"embedding": spell(document["embedding"])} for document in documents]},
+            params=_given(replace_where=_text(replace_where)),
             headers={"Idempotency-Key": idempotency_key or str(uuid.uuid4())},
         )
 
@@ -139,6 +148,11 @@ class WrapperClient:
         body |= _given(where=where, ids=ids, cursor=cursor)
         return self._service.call("POST", _collection(name, "documents/search"), body)
 
+    def listed(self, name: str, where: Body | None, *, limit: int, offset: int) -> Body:
+        """`{documents, count, total}`, by the route that the oldest services have."""
+        params = {"limit": limit, "offset": offset, **_given(where=_text(where))}
+        return self._service.call("GET", _collection(name, "documents"), params=params)
+
     def documents(
         self,
         name: str,
@@ -165,10 +179,18 @@ class WrapperClient:
         top_k: int = 3,
         where: Body | None = None,
         gather: Body | None = None,
+        with_arrays: bool = False,
     ) -> Body:
-        """The `top_k` nearest documents and the plan that found them; with `gather`, their whole groups."""
-        body = {"query_embedding": _encoded(embedding), "top_k": top_k, **_given(where=where, gather=gather)}
-        return self._service.call("POST", _collection(name, "query"), body)
+        """The `top_k` nearest documents and the plan that found them; with `gather`, their whole groups. Embeddings
+        travel as in `add_documents`."""
+        spell = _array if with_arrays else _encoded
+        body = {"collection": name, "query_embedding": spell(embedding), "top_k": top_k}
+        return self._service.call("POST", "/query", body | _given(where=where, gather=gather))
+
+    def text_search(self, name: str, query: str, *, top_k: int, where: Body | None = None) -> Body:
+        """`{results, total}`: the documents with the words of a text, best first."""
+        body = {"query": query, "top_k": top_k, **_given(where=where)}
+        return self._service.call("POST", _collection(name, "text-search"), body)
 
     def gather(
         self,
@@ -186,12 +208,21 @@ class WrapperClient:
 
     def facets(self, name: str, fields: Sequence[str], where: Body | None = None) -> Body:
         """`{facets: {field: {values: [{value, count}], distinct, …}}, total}`."""
-        params = _given(fields=",".join(fields), where=orjson.dumps(where).decode() if where else None)
+        params = _given(fields=",".join(fields), where=_text(where))
         return self._service.call("GET", _collection(name, "facets"), params=params)
 
 
 def _encoded(embedding: Iterable[float]) -> str:
     return base64.b64encode(np.asarray(embedding, dtype="<f4").tobytes()).decode()
+
+
+def _array(embedding: Iterable[float]) -> list[float]:
+    numbers: list[float] = np.asarray(embedding, dtype="<f4").tolist()
+    return numbers
+
+
+def _text(where: Body | None) -> str | None:
+    return None if where is None else orjson.dumps(where).decode()
 
 
 def _given(**fields: Any) -> Body:

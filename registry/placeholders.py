@@ -20,20 +20,8 @@ from urllib.parse import urlsplit
 from schemas.configuration import JsonSchema
 from schemas.connections import Fault
 from schemas.errors import InvalidInputError, RagError
+from schemas.settings import RegistrySettings
 
-DEFAULT_PATTERNS = (
-    "RAG_*",
-    "*_API_KEY",
-    "*_URL",
-    "*_HOST",
-    "*OPENAI*",
-    "*OLLAMA*",
-    "*ANTHROPIC*",
-    "*GEMINI*",
-    "*CHROMA*",
-    "*QDRANT*",
-)
-DEFAULT_SECRET_DIRS = (Path("/run/secrets"),)
 NEVER = frozenset({"RAG_CATALOG_URL"})
 """The service's own database, whatever the patterns say."""
 MAX_FILE_BYTES = 64 * 1024
@@ -62,6 +50,10 @@ class _WrongPlaceholderError(RagError):
     """Why one placeholder cannot be resolved."""
 
 
+class _MissingError(_WrongPlaceholderError):
+    """What it stands for is not there now, and may be later."""
+
+
 class Resolved(NamedTuple):
     """A configuration as it is used, and what its placeholders stood for: nobody is to be shown either."""
 
@@ -76,12 +68,12 @@ class Placeholders:
     def __init__(
         self,
         environ: Mapping[str, str],
-        patterns: Sequence[str] = DEFAULT_PATTERNS,
-        secret_dirs: Sequence[Path] = DEFAULT_SECRET_DIRS,
+        patterns: Sequence[str] = RegistrySettings.env_patterns,
+        secret_dirs: Sequence[str | Path] = RegistrySettings.secret_dirs,
     ) -> None:
         self._environ = environ
         self._patterns = tuple(patterns)
-        self._secret_dirs = tuple(secret_dirs)
+        self._secret_dirs = tuple(map(Path, secret_dirs))
 
     def resolve(self, config: Mapping[str, Any], schema: JsonSchema) -> dict[str, Any]:
         """The configuration as it is used. A string that is one placeholder and nothing else becomes a number or a
@@ -102,23 +94,39 @@ class Placeholders:
 
     def faults(self, config: Any) -> list[Fault]:
         """What cannot be resolved. The sentences name variables, never a value."""
-        found: list[Fault] = []
+        return [fault for fault, _ in self._wrong(config)]
+
+    def forbidden(self, config: Any) -> list[Fault]:
+        """The faults that stay: what is no placeholder, or names what the operator does not allow."""
+        return [fault for fault, error in self._wrong(config) if not isinstance(error, _MissingError)]
+
+    def missing(self, config: Any) -> list[Fault]:
+        """The faults that may go: variables that are not set now, files that are not there."""
+        return [fault for fault, error in self._wrong(config) if isinstance(error, _MissingError)]
+
+    def _wrong(self, config: Any) -> list[tuple[Fault, _WrongPlaceholderError]]:
+        found: dict[Fault, _WrongPlaceholderError] = {}
         for pointer, text in _strings(config):
             for token in _TOKEN.finditer(text):
                 try:
                     self._value_of(token)
                 except _WrongPlaceholderError as error:
-                    found.append(Fault(pointer, error.message))
-        return list(dict.fromkeys(found))
+                    found.setdefault(Fault(pointer, error.message), error)
+        return list(found.items())
 
     def names(self, config: Any) -> list[str]:
         """The variables that a configuration, or a string, speaks of, in its order, each once."""
-        found = [
-            variable["name"]
-            for _, text in _strings(config)
-            for token in _TOKEN.finditer(text)
-            if (variable := _VARIABLE.fullmatch(token["inside"] or ""))
-        ]
+        return [each for each in self.references(config) if not each.startswith(_FILE)]
+
+    def references(self, config: Any) -> list[str]:
+        """The same with files, as `file:/path`; no defaults."""
+        found = []
+        for _, text in _strings(config):
+            for token in _TOKEN.finditer(text):
+                inside = token["inside"] or ""
+                variable = _VARIABLE.fullmatch(inside)
+                if inside.startswith(_FILE) or variable:
+                    found.append(variable["name"] if variable else inside)
         return list(dict.fromkeys(found))
 
     def available(self) -> list[str]:
@@ -176,7 +184,7 @@ class Placeholders:
         # As in a shell, an empty variable is as good as none where there is a default.
         value = self._environ.get(name) or default
         if value is None and name not in self._environ:
-            raise _WrongPlaceholderError(f"The variable {name} is not set")
+            raise _MissingError(f"The variable {name} is not set")
         return value or ""
 
     def _content_of(self, written: str) -> str:
@@ -192,7 +200,7 @@ class Placeholders:
         try:
             return _read_text(path)
         except (OSError, ValueError):
-            raise _WrongPlaceholderError("The file of a placeholder cannot be read") from None
+            raise _MissingError("The file of a placeholder cannot be read") from None
 
 
 def secret_faults(config: Mapping[str, Any], schema: JsonSchema) -> list[Fault]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from providers.base import CAPABILITIES, Provider, ProviderContext, capabilities
+from schemas.configuration import JsonSchema
 from schemas.connections import KINDS
 from schemas.errors import ConfigurationError, ConflictError, NotFoundError, UnsupportedError
 
@@ -15,6 +16,7 @@ AbilityT = TypeVar("AbilityT")
 
 class ProviderNotFoundError(NotFoundError):
     code = "provider_not_found"
+    summary = "Provider not found"
 
     def __init__(self, kind: str | None, name: str, known: list[str]) -> None:
         super().__init__(f"Provider '{name}' not found", provider=name, type=kind, allowed=known)
@@ -73,6 +75,11 @@ class ProviderRegistry:
             if (each, name) in self._entries:
                 return self._entries[each, name]
         raise ProviderNotFoundError(kind, name, [entry.id for entry in self.entries(kind)])
+
+    def schema(self, name: str) -> JsonSchema:
+        """The schema of a provider's connections, of whatever kind; empty for one that is not known."""
+        found = [entry.provider for entry in self.entries() if entry.id == name and entry.provider is not None]
+        return found[0].connection_schema() if found else {}
 
     def provider(self, kind: str, name: str) -> type[Provider]:
         """The class to connect with. Raises ProviderNotFoundError, or ConfigurationError with the reason when it

@@ -28,6 +28,22 @@ ERROR_TYPES = (
 
 
 @dataclass(frozen=True, slots=True)
+class Connection:
+    """A named connection: a provider and how it is reached. Placeholders in `config` are not resolved.
+
+    `origin` is `stored` (made over the API), `declared` (in the configuration file) or `built-in`; only the first can
+    be changed over the API.
+    """
+
+    id: str
+    kind: str
+    provider: str
+    config: dict[str, Any]
+    display_name: str | None = None
+    origin: str = "stored"
+
+
+@dataclass(frozen=True, slots=True)
 class CollectionInfo:
     """A collection at a provider. `count` and `dimension` are None where the provider does not know them."""
 

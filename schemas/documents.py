@@ -25,7 +25,8 @@ def new_id() -> str:
 
 
 def parse_embedding(value: Any, *, field: str = "embedding", index: int | None = None) -> Vector:
-    """A float32 vector (dimension,) from a JSON array of numbers or a base64 string of little-endian float32.
+    """A float32 vector (dimension,) from a JSON array of numbers, a base64 string of little-endian float32, or an array
+    of NumPy.
 
     Raises InvalidInputError for anything else: booleans and numerals in strings, empty vectors, values that are
     not finite in float32.
@@ -46,6 +47,11 @@ def parse_embedding(value: Any, *, field: str = "embedding", index: int | None =
         if not content or len(content) % 4:
             raise _invalid("embedding in base64 must hold a whole number of float32 values", field, index)
         vector = np.frombuffer(content, dtype="<f4")
+    elif isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind in "fiu":
+        if not value.size:
+            raise _invalid("embedding must not be empty", field, index)
+        with np.errstate(over="ignore"):
+            vector = value.astype("<f4")
     else:
         raise _invalid("embedding must be an array of numbers or base64 of float32", field, index)
     if not np.isfinite(vector).all():

@@ -10,9 +10,11 @@ from typing import Any
 
 class RagError(Exception):
     """The root. `message` is one sentence for people, `code` a stable slug for programs,
-    `details` locates the fault (`field`, `index`, `line`, `pointer`, `allowed`, …)."""
+    `details` locates the fault (`field`, `index`, `line`, `pointer`, `allowed`, …). `summary` is said under `error`
+    where a seed wants a short word there and the sentence under `message`."""
 
     code = "internal_error"
+    summary: str | None = None
 
     def __init__(self, message: str, *, code: str | None = None, **details: Any) -> None:
         super().__init__(message)
@@ -22,7 +24,8 @@ class RagError(Exception):
 
 
 class ConfigurationError(RagError):
-    """A setting is wrong. Stops the start and names the variable."""
+    """A setting or a connection is wrong, and stays so until an operator changes something. Stops the start, or makes
+    what needs it unavailable; names the variable or the field."""
 
     code = "configuration_error"
 

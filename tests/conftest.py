@@ -17,7 +17,7 @@ from tests.support.postgres import postgres_server
 
 @pytest.fixture(scope="session")
 def app(tmp_path_factory):
-    """The storage proxy in this process, its engine a child on a scratch directory."""
+    """The service in this process, its engine a child on a scratch directory."""
     with running_app(tmp_path_factory.mktemp("app")) as app:
         yield app
 

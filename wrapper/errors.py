@@ -10,6 +10,7 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 
 from schemas.errors import (
     BusyError,
+    ConfigurationError,
     ConflictError,
     DiskFloorError,
     InvalidInputError,
@@ -37,6 +38,7 @@ STATUS: dict[type[RagError], int] = {
     LongRequestLineError: 414,
     UnsupportedMediaError: 415,
     UnsupportedError: 422,
+    ConfigurationError: 409,
     BusyError: 503,
     UnavailableError: 503,
     TooSlowError: 503,
@@ -52,7 +54,7 @@ def status_of(error: RagError) -> int:
 def body(error: RagError) -> dict[str, Any]:
     """The error body of seeds 003 and 000: the sentence under `error`, `message` and `detail`."""
     return {
-        "error": error.message,
+        "error": error.summary or error.message,
         "message": error.message,
         "detail": error.message,
         "code": error.code,

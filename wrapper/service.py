@@ -110,9 +110,21 @@ class Service:
         self._engine = engine
         self._state = state
         self._guard = guard
+        self._closing: list[Callable[[], None]] = []
+
+    @property
+    def catalog(self) -> Catalog:
+        """For the tables that layers above keep in the same database."""
+        return self._catalog
+
+    def on_close(self, close: Callable[[], None]) -> None:
+        """Have something closed before the rest, last come first."""
+        self._closing.append(close)
 
     def close(self) -> None:
         """Stop what this process started; what waits for the index stays in the outbox."""
+        while self._closing:
+            self._closing.pop()()
         self._indexer.stop(timeout_seconds=10.0)
         self._engine.close()
         self._catalog.close()

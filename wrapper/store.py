@@ -60,6 +60,9 @@ class WriteOptions:
     if_match: frozenset[str] | None = None
 
 
+AS_IT_COMES = WriteOptions()
+
+
 @dataclass(frozen=True, slots=True)
 class Written:
     """The answer of a write, and whether the index has it already."""
@@ -105,7 +108,9 @@ class Store:
         with self._catalog.read() as transaction:
             return find_collection(transaction, name)
 
-    def create_collection(self, name: str, metadata: dict[str, Any], metric: str, options: WriteOptions) -> Written:
+    def create_collection(
+        self, name: str, metadata: dict[str, Any], metric: str, options: WriteOptions = AS_IT_COMES
+    ) -> Written:
         def operation(transaction: Transaction) -> tuple[dict[str, Any], WriteOutcome, Collection | None]:
             made, outcome = writes.create_collection(transaction, name, metadata, metric)
             return answers.created(made), outcome, made
@@ -127,7 +132,7 @@ class Store:
 
         return self._write(operation, options, name)
 
-    def delete_collection(self, name: str, options: WriteOptions) -> Written:
+    def delete_collection(self, name: str, options: WriteOptions = AS_IT_COMES) -> Written:
         def operation(transaction: Transaction) -> tuple[dict[str, Any], WriteOutcome, Collection | None]:
             return {"status": "deleted", "name": name}, writes.delete_collection(transaction, name), None
 
@@ -150,7 +155,7 @@ class Store:
         self,
         name: str,
         batch: DocumentBatch,
-        options: WriteOptions,
+        options: WriteOptions = AS_IT_COMES,
         *,
         on_conflict: str = "replace",
         replace_where: Where | None = None,
@@ -186,7 +191,12 @@ class Store:
         return self._write(operation, options, name)
 
     def delete_documents(
-        self, name: str, options: WriteOptions, *, ids: Sequence[str] | None = None, where: Where | None = None
+        self,
+        name: str,
+        options: WriteOptions = AS_IT_COMES,
+        *,
+        ids: Sequence[str] | None = None,
+        where: Where | None = None,
     ) -> Written:
         def operation(transaction: Transaction) -> tuple[dict[str, Any], WriteOutcome, Collection | None]:
             outcome = writes.delete_documents(transaction, name, ids=ids, where=where)
@@ -206,10 +216,10 @@ class Store:
         where: Where,
         *,
         limit: int,
-        offset: int,
-        order_by: tuple[OrderBy, ...],
-        cursor: str | None,
-        with_embeddings: bool,
+        offset: int = 0,
+        order_by: tuple[OrderBy, ...] = (),
+        cursor: str | None = None,
+        with_embeddings: bool = False,
     ) -> tuple[Page, Collection]:
         with self._catalog.read() as transaction:
             collection = find_collection(transaction, name)
@@ -281,10 +291,10 @@ class Store:
         embedding: Vector,
         *,
         top_k: int,
-        where: Where,
-        max_distance: float | None,
-        gather_by: GatherSpec | None,
-        with_embeddings: bool,
+        where: Where = EVERYTHING,
+        max_distance: float | None = None,
+        gather_by: GatherSpec | None = None,
+        with_embeddings: bool = False,
     ) -> Found:
         """The nearest documents and, when asked, the whole group of each."""
         return self._planner.query(
@@ -298,7 +308,7 @@ class Store:
         )
 
     def gather(
-        self, name: str, spec: GatherSpec, *, ids: Sequence[str] | None, where: Where | None
+        self, name: str, spec: GatherSpec, *, ids: Sequence[str] | None = None, where: Where | None = None
     ) -> tuple[list[Group], Collection]:
         """The groups of documents given by ids (in that order) or by a filter (in order of insertion).
 

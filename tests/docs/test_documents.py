@@ -9,7 +9,7 @@ import click
 import pytest
 
 from interfaces.load_command import load
-from schemas.settings import WrapperSettings, apply_config_file, read_wrapper_settings
+from schemas.settings import CONFIG_FILE, RegistrySettings, WrapperSettings, apply_config_file, read_wrapper_settings
 from tests.docs.examples import tokens
 from tests.support.contract import Contract
 from wrapper.service import HOSTED
@@ -24,14 +24,18 @@ NOTHING = "–"
 
 def test_every_setting_is_in_the_table_with_its_default():
     documented = {name: default for name, default, _ in _rows(README, "Settings")}
-    default = WrapperSettings()
-    of_the_service = {f"RAG_{each.name.upper()}": _spelt(getattr(default, each.name)) for each in fields(default)}
+    of_the_service = {
+        f"RAG_{each.name.upper()}": _spelt(getattr(default, each.name))
+        for default in (WrapperSettings(), RegistrySettings())
+        for each in fields(default)
+    }
     of_load = {
         option.envvar: _spelt(option.to_info_dict()["default"])
         for option in load.params
         if isinstance(option, click.Option) and option.envvar
     }
-    assert documented == {**of_the_service, **of_load, "RAG_EMBEDDING_API_KEY": NOTHING}
+    keys = {"RAG_EMBEDDING_API_KEY": NOTHING, "RAG_CHAT_API_KEY": NOTHING}
+    assert documented == {**of_load, **of_the_service, **keys}
 
 
 def test_every_variable_the_code_names_is_in_the_table():
@@ -41,7 +45,7 @@ def test_every_variable_the_code_names_is_in_the_table():
         for file in (PROJECT / package).rglob("*.py")
         for name in re.findall(r"\bRAG_[A-Z][A-Z_]*[A-Z]\b", file.read_text())
     }
-    assert named - {HOSTED} <= {row[0] for row in _rows(README, "Settings")}
+    assert named - {HOSTED, CONFIG_FILE} <= {row[0] for row in _rows(README, "Settings")}
 
 
 def test_the_settings_file_shown_is_accepted(tmp_path, monkeypatch):
@@ -143,4 +147,6 @@ def _anchors(document):
 
 
 def _spelt(default):
-    return str(default) if default not in ("", (), None) else NOTHING
+    if isinstance(default, tuple):
+        default = ",".join(default)
+    return str(default) if default not in ("", None) else NOTHING

@@ -6,10 +6,12 @@ import socket
 import numpy as np
 import pytest
 
+from providers.rest import RouteNotFoundError
 from providers.wrapper_client import WrapperClient
 from schemas.errors import (
     BusyError,
     CollectionNotFoundError,
+    ConfigurationError,
     ConflictError,
     DiskFloorError,
     InvalidFilterError,
@@ -82,9 +84,9 @@ def test_embeddings_travel_as_base64_float32(provider, service):
     service.answers = [(200, {}, {})]
     provider.query("docs", np.array([0.1, 2]), top_k=5, where={"a": 1}, gather={"by": "section_id"})
     (request,) = service.requests
-    assert request["path"] == "/collections/docs/query"
+    assert request["path"] == "/query"
     assert request["body"].pop("query_embedding") == base64.b64encode(np.array([0.1, 2], "<f4").tobytes()).decode()
-    assert request["body"] == {"top_k": 5, "where": {"a": 1}, "gather": {"by": "section_id"}}
+    assert request["body"] == {"collection": "docs", "top_k": 5, "where": {"a": 1}, "gather": {"by": "section_id"}}
 
 
 def test_gather_and_facets_say_what_the_wire_says(provider, service):
@@ -174,11 +176,44 @@ def test_a_wrong_filter_is_told_from_other_bad_input(provider, service):
         provider.page("docs", {"$foo": 1})
 
 
-@pytest.mark.parametrize("answer", [(200, {}, b"<html>"), (404, {}, b"<html>"), (200, {}, b"[]"), (302, {}, b"")])
+@pytest.mark.parametrize("answer", [(200, {}, b"<html>"), (404, {}, b"<html>"), (200, {}, b"[]")])
 def test_something_else_on_the_port_is_named_as_such(provider, service, answer):
     service.answers = [answer]
     with pytest.raises(RagError, match="is not this service"):
         provider.collection("docs")
+
+
+@pytest.mark.parametrize(
+    ("answer", "error_type"),
+    [
+        ((401, {}, b"<html>"), "authentication"),
+        ((403, {}, {"error": "no"}), "authorization"),
+        ((302, {"Location": "http://169.254.169.254/"}, b""), "invalid_config"),
+    ],
+)
+def test_what_an_operator_must_change_is_a_matter_of_configuration(provider, service, answer, error_type):
+    service.answers = [answer]
+    with pytest.raises(ConfigurationError) as raised:
+        provider.collection("docs")
+    assert raised.value.details["error_type"] == error_type
+    assert len(service.requests) == 1
+
+
+@pytest.mark.parametrize("answer", [(404, {}, {"error": "Not found"}), (405, {}, {"error": "Method not allowed"})])
+def test_a_route_that_is_not_there_is_told_from_a_missing_collection(provider, service, answer):
+    service.answers = [answer, (404, {}, {"error": "Collection 'a'b' not found"})]
+    with pytest.raises(RouteNotFoundError):
+        provider.page("docs")
+    with pytest.raises(CollectionNotFoundError, match="'a'b'"):
+        provider.page("a'b")
+
+
+def test_an_endless_answer_is_cut(monkeypatch, provider, service):
+    monkeypatch.setattr("providers.rest.MAX_ANSWER_BYTES", 1_000)
+    service.answers = [(200, {}, b'{"name": "' + b"x" * 2_000 + b'"}')]
+    with pytest.raises(UnavailableError, match="more than 1000 bytes"):
+        provider.collection("docs")
+    assert len(service.requests) == 1
 
 
 def test_a_gateway_without_service_is_unavailable(provider, service):

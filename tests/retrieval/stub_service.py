@@ -75,6 +75,7 @@ class StubService:
 def running(service: StubService):
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
 
         def handle_any(self):
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
@@ -90,7 +91,7 @@ def running(service: StubService):
             self.end_headers()
             self.wfile.write(content)
 
-        do_GET = do_POST = do_DELETE = handle_any
+        do_GET = do_POST = do_PUT = do_DELETE = handle_any
 
         def log_message(self, format, *args):
             """Requests are in `service.requests`."""

@@ -1,4 +1,4 @@
-"""The storage proxy in this process."""
+"""The whole service in this process."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 
 from flask import Flask
 
+from interfaces.compose import create_app
 from interfaces.scratch_service import processes_in
-from schemas.settings import WrapperSettings
+from schemas.settings import RegistrySettings, WrapperSettings
 from tests.support.contract import CheckedClient
 from tests.support.live import ORIGIN, START_SECONDS, STOP_SECONDS, eventually
-from wrapper import create_app
 
 
 @contextmanager
@@ -26,7 +26,8 @@ def running_app(data_dir: Path, **settings: object) -> Iterator[Flask]:
             log_level="warning",
             log_format="json",
             **settings,
-        )
+        ),
+        RegistrySettings(),
     )
     app.test_client_class = CheckedClient
     service = app.extensions["rag.service"]

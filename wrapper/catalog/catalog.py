@@ -7,14 +7,14 @@ savepoint of its own, so that one writer's error is nobody else's and a commit i
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Any, TypeVar, cast
 
 from schemas.errors import RagError
 from wrapper.catalog.database import Database, OutcomeUnknownError
-from wrapper.catalog.migrations import migrate
+from wrapper.catalog.migrations import migrate, migrate_part
 from wrapper.catalog.transaction import Transaction
 from wrapper.combining import Combiner, Ticket
 
@@ -36,6 +36,11 @@ class Catalog:
         """Bring the schema up to date. Raises ConfigurationError when a newer release wrote it."""
         with self._translated():
             self._database.migrate(migrate)
+
+    def open_part(self, part: str, steps: Sequence[Sequence[str]]) -> None:
+        """The same for the tables of a layer above (`wrapper.catalog.migrations.migrate_part`)."""
+        with self._translated():
+            self._database.migrate(lambda connection: migrate_part(connection, part, steps))
 
     @contextmanager
     def read(self) -> Iterator[Transaction]:

@@ -1,8 +1,11 @@
-"""The catalogue's schema, in numbered steps that run once, each in the transaction that records it."""
+"""The catalogue's schema, in numbered steps that run once, each in the transaction that records it.
+
+Layers above keep tables of their own in the same database, as parts with names and numbered steps of their own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from sqlalchemy import Connection, text
 
@@ -34,6 +37,11 @@ def _adoptions(connection: Connection) -> None:
 
 STEPS: list[Callable[[Connection], None]] = [_first_tables, _index_reports, _adoptions]
 
+TYPES = {
+    "sqlite": {"text": "TEXT", "bytes": "BLOB"},
+    "postgresql": {"text": 'TEXT COLLATE "C"', "bytes": "BYTEA"},
+}
+
 
 def migrate(connection: Connection) -> None:
     """Bring the database to the newest version, inside the caller's write transaction.
@@ -50,3 +58,24 @@ def migrate(connection: Connection) -> None:
     for number, step in enumerate(STEPS[version:], start=version + 1):
         step(connection)
         connection.execute(text("INSERT INTO schema_version VALUES (:version)"), {"version": number})
+
+
+def migrate_part(connection: Connection, part: str, steps: Sequence[Sequence[str]]) -> None:
+    """The same for a part: each step is a sequence of statements that both databases understand, in which `{text}` and
+    `{bytes}` stand for their types."""
+    types = TYPES[connection.dialect.name]
+    connection.execute(text("CREATE TABLE IF NOT EXISTS part_versions (part VARCHAR(64) PRIMARY KEY, version INTEGER)"))
+    known = text("SELECT version FROM part_versions WHERE part = :part")
+    version = connection.execute(known, {"part": part}).scalar() or 0
+    if version > len(steps):
+        raise ConfigurationError(
+            f"The tables of '{part}' have version {version}, this release knows {len(steps)}: use the newer release",
+            version=version,
+        )
+    for step in steps[version:]:
+        for statement in step:
+            connection.exec_driver_sql(statement.format(**types))
+    connection.execute(text("DELETE FROM part_versions WHERE part = :part"), {"part": part})
+    connection.execute(
+        text("INSERT INTO part_versions VALUES (:part, :version)"), {"part": part, "version": len(steps)}
+    )

@@ -9,6 +9,7 @@ from typing import Any, cast
 import yaml
 from flask import Blueprint, Response, current_app, send_from_directory
 from prometheus_client import CONTENT_TYPE_LATEST
+from werkzeug.routing import MapAdapter
 
 from schemas.errors import NotFoundError
 from wrapper import metrics
@@ -73,7 +74,10 @@ def show_metrics() -> Response:
 
 @blueprint.get("/openapi.json")
 def description() -> Response:
-    return json_response(_description())
+    described = _description()
+    served = current_app.url_map.bind("")
+    paths = {path: item for path, item in described["paths"].items() if _is_served(served, path, item)}
+    return json_response({**described, "paths": paths})
 
 
 @blueprint.get("/docs")
@@ -96,6 +100,12 @@ def about() -> Response:
 @cache
 def _description() -> dict[str, Any]:
     return cast(dict[str, Any], yaml.safe_load(DESCRIPTION.read_text()))
+
+
+def _is_served(routes: MapAdapter, path: str, item: dict[str, Any]) -> bool:
+    """The description is of the whole service; the storage proxy alone has only some of its routes."""
+    method = next(name.upper() for name in item if name != "parameters")
+    return routes.test(path.replace("{", "").replace("}", ""), method)
 
 
 @cache

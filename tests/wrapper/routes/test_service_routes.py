@@ -67,11 +67,23 @@ def test_the_description_is_the_file(client):
 
 def test_served_routes_and_described_routes_are_equal(app):
     served = {
-        (re.sub(r"<(?:[^:<>]+:)?([^<>]+)>", r"{\1}", rule.rule).replace("{document_id}", "{id}"), method)
+        (
+            re.sub(r"<(?:[^:<>]+:)?([^<>]+)>", r"{\1}", rule.rule)
+            .replace("{document_id}", "{id}")
+            .replace("{connection_id}", "{id}"),
+            method,
+        )
         for rule in app.url_map.iter_rules()
         for method in rule.methods & METHODS - {"HEAD", "OPTIONS"}
     }
     assert served == Contract.load().described()
+
+
+def test_the_storage_proxy_alone_describes_its_own_routes(open_client):
+    with open_client() as client:
+        paths = client.get("/openapi.json").json["paths"]
+        assert {"/collections", "/query", "/health"} <= paths.keys()
+        assert not [path for path in paths if path.startswith("/api/")]
 
 
 def test_about(client):

@@ -1,0 +1,169 @@
+"""The composition root: settings in, the whole service out."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any, cast
+
+from flask import Flask
+
+import wrapper
+from interfaces.http import collect, connections
+from providers.addresses import ConnectPolicy
+from providers.base import ProviderContext
+from providers.chat.base import ChatConnection
+from providers.network import Network
+from registry.collector import Collector, Thresholds
+from registry.connections import Connections, check_connection
+from registry.conversations import Conversations
+from registry.discovery import discover
+from registry.embedding_cache import EmbeddingCache
+from registry.health import HealthWatch
+from registry.placeholders import Placeholders
+from registry.registry import ProviderRegistry
+from registry.stored_connections import StoredConnections
+from registry.topic import TopicByChat, TopicByRule
+from registry.vector_files import VectorFiles
+from schemas.connections import Connection
+from schemas.errors import ConfigurationError, RagError
+from schemas.settings import (
+    RegistrySettings,
+    WrapperSettings,
+    read_declared_connections,
+    read_registry_settings,
+    read_wrapper_settings,
+)
+from wrapper.service import Service
+
+
+@dataclass
+class Layers:
+    """What stands above the storage proxy, in one process: what the routes of `interfaces/http` call."""
+
+    registry: ProviderRegistry
+    connections: Connections
+    health: HealthWatch
+    collector: Collector
+    conversations: Conversations | None
+    settings: RegistrySettings
+
+    def close(self) -> None:
+        self.collector.close()
+        self.connections.close()
+
+
+def create_app(settings: WrapperSettings | None = None, registry_settings: RegistrySettings | None = None) -> Flask:
+    """The storage proxy and everything above it as one WSGI application.
+
+    Raises ConfigurationError when a setting or a declared connection is wrong, or another service owns the data.
+    """
+    settings = settings or read_wrapper_settings()
+    registry_settings = registry_settings or read_registry_settings()
+    app = wrapper.create_app(settings)
+    service: Service = app.extensions["rag.service"]
+    try:
+        layers = open_layers(service, registry_settings)
+    except BaseException:
+        service.close()
+        raise
+    app.extensions["rag.layers"] = layers
+    service.on_close(layers.close)
+    app.url_map.converters["connection_id"] = connections.ConnectionId
+    for module in (connections, collect):
+        app.register_blueprint(module.blueprint)
+    return app
+
+
+def open_layers(service: Service, settings: RegistrySettings) -> Layers:
+    data_dir = service.settings.data_dir
+    registry = discover(ProviderRegistry())
+    placeholders = Placeholders(os.environ, settings.env_patterns, settings.secret_dirs)
+    context = ProviderContext(
+        network=Network(ConnectPolicy.parse(settings.connect_policy)), storage=service.store, data_dir=data_dir
+    )
+    known = Connections(
+        registry,
+        StoredConnections(service.catalog),
+        placeholders,
+        context,
+        given=[*built_in_connections(settings), *declared_connections(registry, placeholders)],
+        test_seconds=settings.connect_test_seconds,
+    )
+    ttl_seconds = settings.embedding_cache_seconds
+    cache = EmbeddingCache(VectorFiles(data_dir / "query-embeddings", ttl_seconds=ttl_seconds), ttl_seconds=ttl_seconds)
+    collector = Collector(
+        known,
+        cache,
+        thresholds=Thresholds(settings.match_threshold, settings.partial_threshold),
+        limit_seconds=settings.collect_seconds,
+    )
+    health = HealthWatch(known, limit_seconds=settings.health_seconds, fresh_seconds=FRESH_SECONDS)
+    return Layers(registry, known, health, collector, _conversations(service, known, settings), settings)
+
+
+def _conversations(service: Service, connections: Connections, settings: RegistrySettings) -> Conversations | None:
+    """None when clients keep their topics themselves."""
+    if settings.topic == "off":
+        return None
+    if settings.topic == "rule":
+        return Conversations(service.catalog, TopicByRule)
+    return Conversations(service.catalog, lambda: TopicByChat(cast(ChatConnection, connections.open("chat", "llm"))))
+
+
+FRESH_SECONDS = 2.0
+"""How long a health report serves others who ask."""
+
+
+def built_in_connections(settings: RegistrySettings) -> list[Connection]:
+    """`local`, and the embedding and chat connections that the settings describe."""
+    made = [
+        Connection("local", "rag", "local", {}, "Storage of this service", "built-in"),
+        Connection(
+            "default",
+            "embedding",
+            settings.embedding_provider,
+            _config(
+                settings.embedding_provider, settings.embedding_url, settings.embedding_model, "RAG_EMBEDDING_API_KEY"
+            ),
+            "The configured embeddings",
+            "built-in",
+        ),
+    ]
+    if settings.chat_provider:
+        config = _config(settings.chat_provider, settings.chat_url, settings.chat_model, "RAG_CHAT_API_KEY")
+        made.append(Connection("chat", "llm", settings.chat_provider, config, "The configured chat model", "built-in"))
+    return made
+
+
+def _config(provider: str, url: str, model: str, key_variable: str) -> dict[str, Any]:
+    config = {"model": model}
+    if provider != "minilm":
+        config |= {"url": url, "api_key": f"${{{key_variable}}}" if os.environ.get(key_variable) else ""}
+    return {name: value for name, value in config.items() if value}
+
+
+def declared_connections(registry: ProviderRegistry, placeholders: Placeholders) -> list[Connection]:
+    """The connections of the configuration file. Raises ConfigurationError naming the first that is no good."""
+    declared = []
+    for connection_id, said in read_declared_connections().items():
+        unknown = sorted(set(said) - {"type", "provider", "config", "display_name"})
+        if unknown:
+            raise ConfigurationError(f"connections.{connection_id} has an unknown field '{unknown[0]}'")
+        config = said.get("config") or {}
+        if not isinstance(config, dict):
+            raise ConfigurationError(f"connections.{connection_id}.config must be a mapping")
+        connection = Connection(
+            connection_id,
+            str(said.get("type", "rag")),
+            str(said.get("provider")),
+            config,
+            said.get("display_name"),
+            "declared",
+        )
+        try:
+            check_connection(connection, registry, placeholders)
+        except RagError as error:
+            raise ConfigurationError(f"connections.{connection_id}: {error.message}") from None
+        declared.append(connection)
+    return declared

@@ -1,0 +1,212 @@
+"""`/api/connections`: what a config-builder UI discovers, describes, configures, tests and watches (seed 003)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict
+from typing import Any, cast
+
+from flask import Blueprint, Response, request
+from werkzeug.routing import UnicodeConverter
+
+from interfaces.http.layers import layers
+from providers.base import RagProvider
+from registry.connections import RESERVED_IDS
+from registry.env_vars import listed, suggested, validated
+from registry.registry import Entry
+from schemas.configuration import form_fields
+from schemas.connections import HEALTHY, KINDS, Connection, HealthReport, Stage, TestReport
+from schemas.errors import NotFoundError
+from schemas.wire_connections import CANDIDATE, CHANGED_CONNECTION, ENV_VAR_NAMES, NEW_CONNECTION, TYPED_CANDIDATE
+from wrapper.bodies import json_response
+from wrapper.requests_in import body
+
+
+class ConnectionId(UnicodeConverter):
+    """Any id that a connection can have: the routes of connections are none."""
+
+    regex = rf"(?!(?:{'|'.join(map(re.escape, RESERVED_IDS))})\Z)[^/]+"
+    part_isolating = False
+
+
+blueprint = Blueprint("connections", __name__, url_prefix="/api/connections")
+
+
+@blueprint.get("/providers")
+def list_providers() -> Response:
+    registry = layers().registry
+    return json_response({kind: [_provider(entry) for entry in registry.entries(kind)] for kind in KINDS})
+
+
+@blueprint.get("/providers/<provider>")
+def show_provider(provider: str) -> Response:
+    return json_response(_provider(layers().registry.entry(provider, request.args.get("type"))))
+
+
+@blueprint.get("/providers/<provider>/schema")
+def show_schema(provider: str) -> Response:
+    return json_response(_schema(layers().registry.entry(provider, request.args.get("type"))))
+
+
+@blueprint.post("/validate")
+def validate() -> Response:
+    asked = body(CANDIDATE)
+    wrong, warnings = layers().connections.judge(asked["kind"], asked["provider"], asked["config"])
+    return json_response(
+        {
+            "valid": not wrong,
+            "errors": [asdict(fault) for fault in wrong],
+            "warnings": [asdict(warning) for warning in warnings],
+        }
+    )
+
+
+@blueprint.post("/test")
+def test() -> Response:
+    asked = body(CANDIDATE)
+    return _tested(layers().connections.test(asked["kind"], asked["provider"], asked["config"]))
+
+
+@blueprint.post("/rag/test", defaults={"kind": "rag"})
+@blueprint.post("/embedding/test", defaults={"kind": "embedding"})
+@blueprint.post("/llm/test", defaults={"kind": "llm"})
+def test_kind(kind: str) -> Response:
+    asked = body(TYPED_CANDIDATE)
+    return _tested(layers().connections.test(kind, asked["provider"], asked["config"]))
+
+
+@blueprint.get("/env-vars")
+def env_vars() -> Response:
+    return json_response({"variables": listed(layers().connections.placeholders)})
+
+
+@blueprint.post("/env-vars/validate")
+def validate_env_vars() -> Response:
+    asked = body(ENV_VAR_NAMES)
+    placeholders = layers().connections.placeholders
+    judged = validated(placeholders, [*asked["names"], *placeholders.names(asked["text"])])
+    valid = all(variable["allowed"] and variable["set"] for variable in judged)
+    return json_response({"valid": valid, "variables": judged})
+
+
+@blueprint.get("/env-vars/suggestions")
+def suggest_env_vars() -> Response:
+    provider, field = request.args.get("provider", ""), request.args.get("field", "")
+    fitting = suggested(layers().connections.placeholders, provider, field, layers().registry.schema(provider))
+    return json_response({"suggestions": fitting})
+
+
+@blueprint.get("")
+def list_connections() -> Response:
+    connections = layers().connections
+    return json_response({"connections": [connections.shown(each) for each in connections.all()]})
+
+
+@blueprint.post("")
+def create() -> Response:
+    connections = layers().connections
+    made = connections.create(Connection(**body(NEW_CONNECTION)))
+    return json_response(connections.shown(made), 201)
+
+
+@blueprint.get("/<connection_id:connection_id>")
+def show(connection_id: str) -> Response:
+    connections = layers().connections
+    return json_response(connections.shown(connections.find(connection_id)))
+
+
+@blueprint.put("/<connection_id:connection_id>")
+def change(connection_id: str) -> Response:
+    connections = layers().connections
+    changed = connections.change(connection_id, **body(CHANGED_CONNECTION))
+    return json_response(connections.shown(changed))
+
+
+@blueprint.delete("/<connection_id:connection_id>")
+def delete(connection_id: str) -> Response:
+    layers().connections.delete(connection_id)
+    return json_response({"status": "deleted", "id": connection_id})
+
+
+@blueprint.get("/health")
+def health_of_all() -> Response:
+    known = layers().connections.all()
+    reports = layers().health.of_all(known)
+    healthy = sum(report.status == HEALTHY for report in reports)
+    return json_response(
+        {
+            "connections": [_health(*each) for each in zip(known, reports, strict=True)],
+            "healthy": healthy,
+            "unhealthy": len(known) - healthy,
+        }
+    )
+
+
+@blueprint.get("/<connection_id:connection_id>/health")
+def health(connection_id: str) -> Response:
+    connection = layers().connections.find(connection_id)
+    return json_response(_health(connection, layers().health.of(connection)))
+
+
+@blueprint.get("/<connection_id:connection_id>/collections")
+def collections(connection_id: str) -> Response:
+    provider = cast(RagProvider, layers().connections.open(connection_id, "rag"))
+    return json_response(
+        {"connection": connection_id, "collections": [asdict(each) for each in provider.collections()]}
+    )
+
+
+def _provider(entry: Entry) -> dict[str, Any]:
+    shown: dict[str, Any] = {"id": entry.id, "type": entry.kind, "capabilities": entry.capabilities}
+    provider = entry.provider
+    shown |= {
+        "display_name": provider.display_name if provider else entry.id,
+        "description": provider.description if provider else "",
+        "limits": dict(provider.limits) if provider else {},
+        "viable": entry.viable,
+        "schema": _schema(entry) if provider else None,
+    }
+    return shown if entry.viable else {**shown, "reason": entry.reason}
+
+
+def _schema(entry: Entry) -> dict[str, Any]:
+    if entry.provider is None:
+        raise NotFoundError(f"Provider '{entry.id}' has no schema: {entry.reason}", provider=entry.id)
+    schema = entry.provider.connection_schema()
+    return {
+        "provider": entry.id,
+        "type": entry.kind,
+        "display_name": entry.provider.display_name,
+        "description": entry.provider.description,
+        "fields": form_fields(schema),
+        "capabilities": entry.capabilities,
+        "json_schema": schema,
+    }
+
+
+def _health(connection: Connection, report: HealthReport) -> dict[str, Any]:
+    said = {name: value for name, value in asdict(report).items() if name != "error" or value is not None}
+    return {"id": connection.id, "type": connection.kind, **said}
+
+
+def _tested(report: TestReport) -> Response:
+    said: dict[str, Any] = {
+        "success": report.success,
+        "provider": report.provider,
+        "type": report.kind,
+        "duration": report.duration_ms,
+        "stages": [_stage(stage) for stage in report.stages],
+    }
+    if not report.success:
+        failed = {"error": report.message, "message": report.message, "errorType": report.error_type}
+        return json_response(said | failed, 400)
+    said |= {"method": report.method, "details": report.details}
+    if report.collections is not None:
+        said |= {"collectionCount": report.collections_count, "collections": list(report.collections)}
+    return json_response(said)
+
+
+def _stage(stage: Stage) -> dict[str, Any]:
+    said = asdict(stage)
+    wrong = said.pop("faults")
+    return said | {"errors": list(wrong)} if wrong else said

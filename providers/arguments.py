@@ -1,0 +1,124 @@
+"""What every provider of documents checks before it asks anybody: the same sentences, whoever is behind."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import orjson
+
+from schemas.connections import CollectionInfo
+from schemas.documents import new_id, parse_document, parse_embedding, to_batch
+from schemas.errors import CollectionNotFoundError, InvalidInputError
+from schemas.metadata import check_metadata, without_reserved
+from schemas.names import check_collection_name
+from schemas.records import METRICS, DocumentBatch, Metadata, Vector
+from schemas.where import EVERYTHING, Where, parse_where
+from schemas.wire import MAX_PAGE, MAX_TOP_K
+
+JSON_NUMBER_BYTES = 22
+"""What a float32 takes at most in JSON, with its comma."""
+
+
+def checked_batch(batch: DocumentBatch) -> DocumentBatch:
+    """The same documents, as every storage can take them. Raises InvalidInputError with field and `index`."""
+    if not batch.ids:
+        raise InvalidInputError("Documents array is required", code="documents_required", field="documents")
+    rows = zip(batch.ids, batch.texts, batch.metadatas, batch.embeddings, strict=True)
+    parsed = []
+    for index, (document_id, text, metadata, embedding) in enumerate(rows):
+        source = {"id": document_id, "text": text, "metadata": metadata, "embedding": embedding}
+        document = parse_document(source, index, new_id)
+        _check_json({"id": document[0], "text": document[1], "metadata": document[2]}, index)
+        parsed.append(document)
+    return to_batch(parsed)
+
+
+def checked_vector(embedding: Vector) -> Vector:
+    """A query's vector. Raises InvalidInputError."""
+    return parse_embedding(np.asarray(embedding), field="query_embedding")
+
+
+def checked_top_k(top_k: int) -> int:
+    if not 1 <= top_k <= MAX_TOP_K:
+        raise InvalidInputError(f"top_k must be 1 to {MAX_TOP_K}", code="invalid_field", field="top_k")
+    return top_k
+
+
+def checked_limit(limit: int) -> int:
+    """How many documents a page holds: more than `MAX_PAGE` means `MAX_PAGE`."""
+    if limit < 1:
+        raise InvalidInputError("limit must be at least 1", code="invalid_field", field="limit")
+    return min(limit, MAX_PAGE)
+
+
+def checked_selection(ids: Sequence[str] | None, where: Mapping[str, Any] | None) -> Where | None:
+    """The filter of what is to be deleted, None when it is said by ids. Raises InvalidInputError."""
+    if (ids is None) == (where is None):
+        raise InvalidInputError("either ids or where is required", code="invalid_field", field="ids")
+    if where is None:
+        return None
+    tree = parse_where(where)
+    if tree == EVERYTHING:
+        raise InvalidInputError("an empty filter would delete everything", code="invalid_field", field="where")
+    return tree
+
+
+def checked_collection(name: str, metadata: Metadata, metric: str) -> Metadata:
+    """The metadata that a new collection gets. Raises InvalidInputError."""
+    check_collection_name(name)
+    if metric not in METRICS:
+        raise InvalidInputError(f"metric must be one of {', '.join(METRICS)}", code="invalid_field", field="metric")
+    _check_json({"metadata": metadata}, None)
+    return without_reserved(check_metadata(metadata))
+
+
+def checked_name(name: str) -> str:
+    """The name of a collection that may exist. Raises CollectionNotFoundError for what none is called by Chroma's rule:
+    as a part of a path it might be another route."""
+    try:
+        return check_collection_name(name)
+    except InvalidInputError:
+        raise CollectionNotFoundError(name) from None
+
+
+def check_dimension(collection: CollectionInfo, dimension: int, *, field: str = "embedding") -> None:
+    """Raises InvalidInputError with both numbers when vectors of this dimension do not belong to the collection."""
+    if collection.dimension is not None and dimension != collection.dimension:
+        raise InvalidInputError(
+            f"Embedding dimension mismatch: collection '{collection.name}' has {collection.dimension}, got {dimension}",
+            code="dimension_mismatch",
+            field=field,
+            expected=collection.dimension,
+            actual=dimension,
+        )
+
+
+def parts_of(batch: DocumentBatch, *, max_documents: int, max_bytes: int) -> Iterator[DocumentBatch]:
+    """The batch in pieces of about `max_bytes` of JSON; a single document may be larger."""
+    start, size = 0, 0
+    for index, (text, metadata) in enumerate(zip(batch.texts, batch.metadatas, strict=True)):
+        own = batch.dimension * JSON_NUMBER_BYTES + 2 * len(text.encode()) + 2 * len(orjson.dumps(metadata))
+        if index > start and (index - start == max_documents or size + own > max_bytes):
+            yield _part(batch, start, index)
+            start, size = index, 0
+        size += own
+    yield _part(batch, start, len(batch))
+
+
+def _part(batch: DocumentBatch, start: int, end: int) -> DocumentBatch:
+    rows = slice(start, end)
+    return DocumentBatch(batch.ids[rows], batch.texts[rows], batch.metadatas[rows], batch.embeddings[rows])
+
+
+def _check_json(fields: Mapping[str, Any], index: int | None) -> None:
+    """What comes from a program, not from a JSON reader, may hold what JSON does not."""
+    for field, value in fields.items():
+        try:
+            json.dumps(value, allow_nan=False)
+            orjson.dumps(value)
+        except (TypeError, ValueError, RecursionError):
+            reason = f"{field} must be JSON: finite numbers of at most 64 bits, and whole characters"
+            raise InvalidInputError(reason, code=f"invalid_{field}", field=field, index=index) from None

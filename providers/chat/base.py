@@ -1,0 +1,102 @@
+"""The contract of a chat connection: messages in, an answer out."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from providers.base import Provider, ProviderContext
+from providers.remote_service import RemoteService, RetryPolicy
+from schemas.errors import InvalidInputError, UnavailableError
+
+ROLES = ("system", "user", "assistant")
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChatAnswer:
+    """`model` is the one that answered; tokens are counted by the server, None where it does not say."""
+
+    content: str
+    model: str
+    prompt_tokens: int | None = None
+    answer_tokens: int | None = None
+
+
+class ChatConnection(Provider):
+    """One model behind one server, usable by several threads. What fails is asked once more: a model that has begun to
+    think is not helped by being asked again and again."""
+
+    kind = "llm"
+    retry: ClassVar[RetryPolicy] = RetryPolicy(attempts=2)
+
+    def __init__(
+        self, config: Mapping[str, Any], context: ProviderContext | None = None, *, retry: RetryPolicy | None = None
+    ) -> None:
+        super().__init__(config, context)
+        self.model: str = self.config["model"]
+        self._service = RemoteService(
+            "chat service",
+            self.id,
+            self.config["url"],
+            network=self.context.network,
+            api_key=self.config.get("api_key"),
+            timeout_seconds=self.config["timeout_seconds"],
+            retry=retry or self.retry,
+        )
+
+    def close(self) -> None:
+        self._service.close()
+
+    def chat(
+        self, messages: Sequence[Message], *, temperature: float | None = None, max_tokens: int | None = None
+    ) -> ChatAnswer:
+        """The model's answer. What is None is the configuration's, else the model's own.
+
+        InvalidInputError: no messages, or the model refuses them. UnavailableError: no usable answer now.
+        ConfigurationError: none until an operator changes something. `details.error_type` as in embedding connections.
+        """
+        if not messages:
+            raise InvalidInputError("messages must not be empty", field="messages")
+        return self._chat(
+            [{"role": message.role, "content": message.content} for message in messages],
+            self.config.get("temperature") if temperature is None else temperature,
+            max_tokens or int(self.config["max_tokens"]),
+        )
+
+    def try_out(self) -> dict[str, Any]:
+        answer = self.chat([Message("user", "Say yes.")], max_tokens=1)
+        return {"model": answer.model}
+
+    @abstractmethod
+    def _chat(self, messages: list[dict[str, str]], temperature: float | None, max_tokens: int) -> ChatAnswer: ...
+
+    def _unusable(self, what: str) -> UnavailableError:
+        return UnavailableError(
+            f"The chat service '{self.id}' answered {what}",
+            code="chat_answer_unusable",
+            provider=self.id,
+            model=self.model,
+            error_type="unknown",
+        )
+
+
+def member(value: Any, *path: str | int) -> Any:
+    """What lies at a path of a decoded answer, None where it ends early."""
+    for step in path:
+        if isinstance(step, int):
+            value = value[step] if isinstance(value, list) and len(value) > step else None
+        else:
+            value = value.get(step) if isinstance(value, dict) else None
+    return value
+
+
+def token_count(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

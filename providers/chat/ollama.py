@@ -1,0 +1,55 @@
+"""Chat with an Ollama server, by its own protocol."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from providers.base import Registry
+from providers.chat.base import ChatAnswer, ChatConnection, member, token_count
+from schemas.configuration import JsonSchema, read_schema
+from schemas.errors import ConfigurationError
+
+
+class OllamaChat(ChatConnection):
+    """`POST {url}/api/chat`, answered as a whole."""
+
+    id = "ollama"
+    display_name = "Ollama"
+    description = "Chat with a model on an Ollama server"
+
+    @classmethod
+    def connection_schema(cls) -> JsonSchema:
+        return read_schema("llm-ollama")
+
+    def check(self) -> dict[str, Any]:
+        models = member(self._service.get("/api/tags"), "models")
+        if not isinstance(models, list):
+            raise self._unusable("no list of models")
+        return {"models_count": len(models)}
+
+    def _chat(self, messages: list[dict[str, str]], temperature: float | None, max_tokens: int) -> ChatAnswer:
+        options: dict[str, Any] = {"num_predict": max_tokens}
+        if temperature is not None:
+            options["temperature"] = temperature
+        asked = {"model": self.model, "messages": messages, "stream": False, "options": options}
+        try:
+            answer = self._service.post("/api/chat", asked)
+        except ConfigurationError as error:
+            if error.details.get("error_type") == "not_found" and "model" in str(error.details.get("reason", "")):
+                raise ConfigurationError(
+                    f"Ollama has no model '{self.model}'; get it with: ollama pull {self.model}", **error.details
+                ) from error
+            raise
+        content = member(answer, "message", "content")
+        if not isinstance(content, str):
+            raise self._unusable("without a message")
+        return ChatAnswer(
+            content,
+            str(member(answer, "model") or self.model),
+            token_count(member(answer, "prompt_eval_count")),
+            token_count(member(answer, "eval_count")),
+        )
+
+
+def register(registry: Registry) -> None:
+    registry.register(OllamaChat)

@@ -1,0 +1,53 @@
+"""Chat with any server that speaks OpenAI's protocol: OpenAI, vLLM, LM Studio, llama.cpp, LocalAI, …"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from providers.base import Registry
+from providers.chat.base import ChatAnswer, ChatConnection, member, token_count
+from schemas.configuration import JsonSchema, read_schema
+from schemas.errors import InvalidInputError
+
+
+class OpenAIChat(ChatConnection):
+    """`POST {url}/chat/completions`. Newer models of OpenAI take the limit of an answer under another name, which is
+    tried when the first is refused."""
+
+    id = "openai"
+    display_name = "OpenAI-compatible server"
+    description = "Chat with OpenAI, vLLM, LM Studio, llama.cpp, LocalAI and others of that protocol"
+
+    @classmethod
+    def connection_schema(cls) -> JsonSchema:
+        return read_schema("llm-openai")
+
+    def check(self) -> dict[str, Any]:
+        models = member(self._service.get("/models"), "data")
+        if not isinstance(models, list):
+            raise self._unusable("no list of models")
+        return {"models_count": len(models)}
+
+    def _chat(self, messages: list[dict[str, str]], temperature: float | None, max_tokens: int) -> ChatAnswer:
+        asked: dict[str, Any] = {"model": self.model, "messages": messages}
+        if temperature is not None:
+            asked["temperature"] = temperature
+        try:
+            answer = self._service.post("/chat/completions", {**asked, "max_tokens": max_tokens})
+        except InvalidInputError as error:
+            if "max_tokens" not in str(error.details.get("reason", "")):
+                raise
+            answer = self._service.post("/chat/completions", {**asked, "max_completion_tokens": max_tokens})
+        content = member(answer, "choices", 0, "message", "content")
+        if not isinstance(content, str):
+            raise self._unusable("without a message")
+        return ChatAnswer(
+            content,
+            str(member(answer, "model") or self.model),
+            token_count(member(answer, "usage", "prompt_tokens")),
+            token_count(member(answer, "usage", "completion_tokens")),
+        )
+
+
+def register(registry: Registry) -> None:
+    registry.register(OpenAIChat)

@@ -1,0 +1,357 @@
+"""A Chroma server, over its own HTTP API (v2).
+
+Chroma's client is not used: it opens sockets of its own, which no policy of this service could judge.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+from urllib.parse import quote
+
+import numpy as np
+import orjson
+
+from providers.arguments import (
+    check_dimension,
+    checked_batch,
+    checked_collection,
+    checked_limit,
+    checked_name,
+    checked_selection,
+    checked_top_k,
+    checked_vector,
+    parts_of,
+)
+from providers.base import (
+    Filter,
+    ProviderContext,
+    RagProvider,
+    Registry,
+    SupportsDynamicCollections,
+    SupportsEmbeddings,
+    SupportsMetadataFiltering,
+    SupportsSearch,
+)
+from providers.chroma_filters import Clause, to_chroma
+from providers.chroma_records import LISTS_KEY, checked_metadata, decoded, encoded, with_nulls
+from providers.cursors import decode_offset, encode_cursor
+from providers.remote_service import RemoteService, RetryPolicy
+from schemas.configuration import JsonSchema, read_schema
+from schemas.connections import CollectionInfo
+from schemas.errors import CollectionNotFoundError, ConfigurationError, ConflictError, RagError
+from schemas.records import METRICS, Document, DocumentBatch, Match, Metadata, Page, Vector
+from schemas.scores import score
+from schemas.where import parse_where
+from schemas.wire import MAX_PAGE, MAX_TOP_K
+
+Answer = dict[str, Any]
+
+RECORDS_PER_CALL = 1_000
+IDS_PER_CALL = 5_000  # Chroma fails beyond 32,766 SQL variables
+MAX_BODY_BYTES = 16 * 1024 * 1024  # a stock Chroma server takes 40 MB
+DEFAULT_METRIC = "l2"
+
+
+class ChromaProvider(
+    RagProvider, SupportsSearch, SupportsMetadataFiltering, SupportsEmbeddings, SupportsDynamicCollections
+):
+    """`retry` and `sleep` serve the requests that may succeed when sent again."""
+
+    id = "chromadb"
+    display_name = "Chroma server"
+    description = "The collections of a Chroma server, read and written directly"
+    limits: ClassVar[Mapping[str, Any]] = {
+        "max_top_k": MAX_TOP_K,
+        "max_page": MAX_PAGE,
+        "metadata": "texts, numbers, booleans, and lists of one of these; no objects, no nulls",
+        "filters": "no $exists, no ordering of strings, no $not of an ordering, no numbers beyond 2^53",
+        "pages": "a cursor is a number of documents: deleting while paging moves the pages",
+        "numbers": "a float of more than 15 digits may come back with another last binary digit",
+        "search": "approximate, by Chroma's index",
+    }
+
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        context: ProviderContext | None = None,
+        *,
+        retry: RetryPolicy | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        super().__init__(config, context)
+        tenant, database = (quote(self.config[name], safe="") for name in ("tenant", "database"))
+        self._database = f"/api/v2/tenants/{tenant}/databases/{database}"
+        self._service = RemoteService(
+            "document store",
+            self.id,
+            self.config["url"],
+            network=self.context.network,
+            api_key=self.config.get("api_key"),
+            key_header="x-chroma-token",
+            timeout_seconds=self.config["timeout_seconds"],
+            retry=retry,
+            sleep=sleep,
+        )
+
+    @classmethod
+    def connection_schema(cls) -> JsonSchema:
+        return read_schema("rag-chromadb")
+
+    def close(self) -> None:
+        self._service.close()
+
+    def check(self) -> dict[str, Any]:
+        version = self._service.get("/api/v2/version")
+        # It counts nothing, and says so, in a database that does not exist.
+        self._service.get(self._database)
+        count = self._service.get(f"{self._database}/collections_count")
+        with self._service.reading():
+            return {"version": str(version), "collections_count": int(count)}
+
+    def collections(self) -> list[CollectionInfo]:
+        found = []
+        for each in self._listed():
+            try:
+                found.append(self._info(each))
+            except CollectionNotFoundError:
+                continue
+        return sorted(found, key=lambda collection: collection.name)
+
+    def collection(self, name: str) -> CollectionInfo:
+        return self._info(self._found(name))
+
+    def create_collection(self, name: str, metadata: Metadata, *, metric: str = "cosine") -> CollectionInfo:
+        kept = checked_metadata(checked_collection(name, metadata, metric), lists=False)
+        body: Answer = {"name": name, "configuration": {"hnsw": {"space": metric}}}
+        if kept:
+            body["metadata"] = kept
+        try:
+            self.collection(name)
+        except CollectionNotFoundError:
+            pass
+        else:
+            raise _exists(name)
+        try:
+            self._service.post(f"{self._database}/collections", body)
+        except RagError as error:
+            if "already exists" in error.message:
+                raise _exists(name) from error
+            raise
+        return self.collection(name)
+
+    def delete_collection(self, name: str) -> None:
+        """Chroma gives the lists in a deleted collection's metadata to documents that come later, in whatever
+        collection: documents with lists are deleted first."""
+        found = self._found(name)
+        path = self._records(found)
+        with_lists = {"where": {LISTS_KEY: True}, "limit": RECORDS_PER_CALL, "include": []}
+        while ids := self._column(self._service.post(f"{path}/get", with_lists), "ids"):
+            self._service.post(f"{path}/delete", {"ids": ids})
+        self._asked("DELETE", name, self._named(name))
+
+    def add_documents(self, collection: str, batch: DocumentBatch, *, replace_where: Filter | None = None) -> None:
+        checked = checked_batch(batch)
+        replaced = False if replace_where is None else to_chroma(parse_where(replace_where, "replace_where"))
+        held = [checked_metadata(each, index=index) for index, each in enumerate(checked.metadatas)]
+        found = self._found(collection)
+        path = self._records(found)
+        check_dimension(self._description(found, None), checked.dimension)
+        for part in parts_of(
+            DocumentBatch(checked.ids, checked.texts, held, checked.embeddings),
+            max_documents=RECORDS_PER_CALL,
+            max_bytes=MAX_BODY_BYTES,
+        ):
+            self._upsert(path, part)
+        if replaced is not False:
+            kept = set(checked.ids)
+            self._delete_ids(path, [each for each in self._ids(path, replaced) if each not in kept])
+
+    def delete_documents(
+        self, collection: str, *, ids: Sequence[str] | None = None, where: Filter | None = None
+    ) -> None:
+        tree = checked_selection(ids, where)
+        clause = None if tree is None else to_chroma(tree)
+        path = self._records(self._found(collection))
+        if clause is None:
+            self._delete_ids(path, list(ids or ()))
+        elif clause is True:
+            self._delete_ids(path, self._ids(path, True))
+        elif clause is not False:
+            self._service.post(f"{path}/delete", {"where": clause})
+
+    def search(self, collection: str, embedding: Vector, *, top_k: int = 3, where: Filter | None = None) -> list[Match]:
+        vector, clause = checked_vector(embedding), to_chroma(parse_where(where))
+        checked_top_k(top_k)
+        found = self._found(collection)
+        info = self._description(found, None)
+        check_dimension(info, len(vector), field="query_embedding")
+        if clause is False or info.dimension is None:
+            return []
+        body = {
+            "query_embeddings": [vector.tolist()],
+            "n_results": top_k,
+            "include": ["documents", "metadatas", "distances"],
+            **_where(clause),
+        }
+        answer = self._service.post(f"{self._records(found)}/query", body)
+        with self._service.reading():
+            first = {name: answer[name][0] for name in ("ids", "documents", "metadatas", "distances")}
+            distances = [float(each) for each in first["distances"]]
+            documents = _documents(first)
+            matches = [
+                Match(document, distance, score(distance, info.metric))
+                for document, distance in zip(documents, distances, strict=True)
+            ]
+        return sorted(matches, key=lambda match: match.distance)
+
+    def documents(
+        self,
+        collection: str,
+        where: Filter | None = None,
+        *,
+        limit: int = 100,
+        cursor: str | None = None,
+        with_embeddings: bool = False,
+    ) -> Page:
+        tree = parse_where(where)
+        clause, offset, wanted = to_chroma(tree), decode_offset(cursor, tree), checked_limit(limit)
+        path = self._records(self._found(collection))
+        selection: Answer = {"include": ["documents", "metadatas", *(["embeddings"] if with_embeddings else [])]}
+        if clause is True:
+            total = self._count(path)
+            selection |= {"limit": wanted, "offset": offset}
+        else:
+            # Chroma does not count what matches: all their ids are asked for, and the page is cut from them.
+            matching = [] if clause is False else self._ids(path, clause)
+            total = len(matching)
+            selection["ids"] = matching[offset : offset + wanted]
+        documents = self._read(path, selection, offset) if selection.get("ids", True) else []
+        following = offset + wanted
+        return Page(documents, total, encode_cursor(following, tree) if following < total else None, 0)
+
+    def _upsert(self, path: str, batch: DocumentBatch) -> None:
+        """Chroma merges metadata: the keys that a document loses must be sent as nulls."""
+        before = self._service.post(f"{path}/get", {"ids": batch.ids, "include": ["metadatas"]})
+        with self._service.reading():
+            held = dict(zip(before["ids"], before["metadatas"], strict=True))
+            stale = [list(held.get(each) or ()) for each in batch.ids]
+        body = {
+            "ids": batch.ids,
+            "embeddings": batch.embeddings.tolist(),
+            "documents": batch.texts,
+            "metadatas": [
+                with_nulls(encoded(metadata), keys) for metadata, keys in zip(batch.metadatas, stale, strict=True)
+            ],
+        }
+        self._service.post(f"{path}/upsert", body)
+
+    def _read(self, path: str, selection: Answer, offset: int) -> list[Document]:
+        answer = self._service.post(f"{path}/get", selection)
+        with self._service.reading():
+            return _documents(answer, first_position=offset)
+
+    def _ids(self, path: str, clause: Clause | bool) -> list[str]:
+        """All that match, in the order of their first insertion."""
+        if clause is False:
+            return []
+        return self._column(self._service.post(f"{path}/get", {"include": [], **_where(clause)}), "ids")
+
+    def _delete_ids(self, path: str, ids: list[str]) -> None:
+        for start in range(0, len(ids), IDS_PER_CALL):
+            self._service.post(f"{path}/delete", {"ids": ids[start : start + IDS_PER_CALL]})
+
+    def _column(self, answer: Any, name: str) -> list[str]:
+        with self._service.reading():
+            return [str(each) for each in answer[name]]
+
+    def _count(self, path: str) -> int:
+        count = self._service.get(f"{path}/count")
+        with self._service.reading():
+            return int(count)
+
+    def _listed(self) -> Iterator[Answer]:
+        offset = 0
+        while True:
+            page = self._service.get(f"{self._database}/collections?limit={RECORDS_PER_CALL}&offset={offset}")
+            with self._service.reading():
+                found = [dict(each) for each in page]
+            yield from found
+            offset += len(found)
+            if len(found) < RECORDS_PER_CALL:
+                return
+
+    def _found(self, name: str) -> Answer:
+        with self._service.reading():
+            return dict(self._asked("GET", name, self._named(name)))
+
+    def _asked(self, method: str, name: str, path: str) -> Any:
+        try:
+            return self._service.call(method, path)
+        except ConfigurationError as error:
+            if error.details.get("error_type") == "not_found":
+                raise CollectionNotFoundError(name) from error
+            raise
+
+    def _info(self, found: Answer) -> CollectionInfo:
+        with self._service.reading():
+            name = str(found["name"])
+        count = self._asked("GET", name, f"{self._records(found)}/count")
+        with self._service.reading():
+            return self._description(found, int(count))
+
+    def _description(self, found: Answer, count: int | None) -> CollectionInfo:
+        with self._service.reading():
+            metadata = found.get("metadata") or {}
+            dimension = found.get("dimension")
+            return CollectionInfo(
+                str(found["name"]),
+                count,
+                decoded(metadata),
+                _metric(found.get("configuration_json") or {}, metadata),
+                None if dimension is None else int(dimension),
+            )
+
+    def _named(self, name: str) -> str:
+        return f"{self._database}/collections/{checked_name(name)}"
+
+    def _records(self, found: Answer) -> str:
+        with self._service.reading():
+            return f"{self._database}/collections/{quote(found['id'], safe='')}"
+
+
+def _metric(configuration: Answer, metadata: Metadata) -> str:
+    index = configuration.get("hnsw") or configuration.get("spann") or {}
+    metric = str(index.get("space") or DEFAULT_METRIC)
+    # Before 1.0 it was said in the metadata only, and the configuration says what is the default.
+    told = metadata.get("hnsw:space")
+    return str(told) if metric == DEFAULT_METRIC and told in METRICS else metric
+
+
+def _documents(answer: Answer, *, first_position: int = 0) -> list[Document]:
+    embeddings = answer.get("embeddings") or [None] * len(answer["ids"])
+    return [
+        Document(
+            str(document_id),
+            text or "",
+            orjson.dumps(decoded(metadata or {})).decode(),
+            first_position + index,
+            None if embedding is None else np.asarray(embedding, dtype=np.float32),
+        )
+        for index, (document_id, text, metadata, embedding) in enumerate(
+            zip(answer["ids"], answer["documents"], answer["metadatas"], embeddings, strict=True)
+        )
+    ]
+
+
+def _where(clause: Clause | bool) -> Answer:
+    return {"where": clause} if isinstance(clause, dict) else {}
+
+
+def _exists(name: str) -> ConflictError:
+    return ConflictError(f"Collection '{name}' already exists", code="collection_exists", collection=name)
+
+
+def register(registry: Registry) -> None:
+    registry.register(ChromaProvider)

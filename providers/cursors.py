@@ -1,0 +1,45 @@
+"""Cursors of services that have a place of their own for the next page: opaque, and bound to their filter."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+
+import orjson
+
+from schemas.errors import InvalidInputError
+from schemas.where import Where
+
+Place = int | str
+
+
+def encode_cursor(place: Place, where: Where) -> str:
+    content = orjson.dumps([_fingerprint(where), place])
+    return base64.urlsafe_b64encode(content).decode().rstrip("=")
+
+
+def decode_cursor(cursor: str, where: Where) -> Place:
+    """Raises InvalidInputError when the text is no cursor, or one of another filter."""
+    try:
+        padded = cursor.encode("ascii") + b"=" * (-len(cursor) % 4)
+        fingerprint, place = orjson.loads(base64.urlsafe_b64decode(padded))
+        if isinstance(place, bool) or not isinstance(place, int | str) or place == "":
+            raise ValueError("no place")
+    except (ValueError, TypeError, binascii.Error):
+        raise InvalidInputError("Invalid cursor", code="invalid_cursor", field="cursor") from None
+    if fingerprint != _fingerprint(where):
+        raise InvalidInputError("The cursor belongs to another 'where'", code="invalid_cursor", field="cursor")
+    return place
+
+
+def decode_offset(cursor: str | None, where: Where) -> int:
+    """The number of documents before the page; 0 without a cursor."""
+    place = 0 if cursor is None else decode_cursor(cursor, where)
+    if not isinstance(place, int) or place < 0:
+        raise InvalidInputError("Invalid cursor", code="invalid_cursor", field="cursor")
+    return place
+
+
+def _fingerprint(where: Where) -> str:
+    return hashlib.blake2b(repr(where).encode(), digest_size=6).hexdigest()

@@ -1,0 +1,25 @@
+"""What a provider says to a filter that its service cannot answer exactly."""
+
+from __future__ import annotations
+
+from schemas.errors import UnsupportedError
+
+SAFE_INTEGER = 2**53
+"""From here on a float cannot tell one integer from the next."""
+
+
+class UnsupportedFilterError(UnsupportedError):
+    """`details.operator` and `details.path` (the metadata field) say what of the filter it is about."""
+
+    code = "unsupported_filter"
+
+    def __init__(self, service: str, operator: str, path: str, reason: str) -> None:
+        super().__init__(
+            f"{service} cannot answer {operator} on '{path}': {reason}", field="where", operator=operator, path=path
+        )
+
+
+def check_number(service: str, operator: str, path: str, number: int | float) -> None:
+    """Raises UnsupportedFilterError for a number that services round."""
+    if abs(number) >= SAFE_INTEGER:
+        raise UnsupportedFilterError(service, operator, path, "the number is beyond 2^53 and would be rounded")

@@ -1,0 +1,383 @@
+"""Qdrant: a server, or a folder of this machine with Qdrant's own embedded form, for small collections."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from providers.answers import reading
+from providers.arguments import (
+    check_dimension,
+    checked_batch,
+    checked_collection,
+    checked_limit,
+    checked_selection,
+    checked_top_k,
+    checked_vector,
+    parts_of,
+)
+from providers.base import (
+    Filter,
+    Library,
+    ProviderContext,
+    RagProvider,
+    Registry,
+    SupportsDynamicCollections,
+    SupportsEmbeddings,
+    SupportsMetadataFiltering,
+    SupportsSearch,
+)
+from providers.cursors import decode_cursor, encode_cursor
+from providers.qdrant_filters import NOT_OURS, Condition, to_qdrant
+from providers.qdrant_points import foreign_point_id, point_id, to_document, to_payload, to_vector
+from providers.remote_service import RemoteService, RetryPolicy
+from providers.storage import folder_bytes
+from schemas.configuration import JsonSchema, read_schema
+from schemas.connections import CollectionInfo
+from schemas.errors import (
+    CollectionNotFoundError,
+    ConfigurationError,
+    ConflictError,
+    InvalidInputError,
+    UnsupportedError,
+)
+from schemas.records import Document, DocumentBatch, Match, Metadata, Page, Vector
+from schemas.scores import score
+from schemas.where import parse_where
+from schemas.wire import MAX_PAGE, MAX_TOP_K
+
+if TYPE_CHECKING:
+    from qdrant_client import QdrantClient
+
+    from providers.qdrant_access import FolderAccess, ServerAccess
+
+POINTS_PER_CALL = 500
+MAX_BODY_BYTES = 16 * 1024 * 1024  # a stock Qdrant server takes 32 MB
+METRIC_KEY = "rag:metric"
+"""In a collection's metadata: the metric of the vectors that its first documents will bring."""
+VECTOR_NAME = "embedding"
+METRICS = {"Cosine": "cosine", "Euclid": "l2", "Dot": "ip"}
+DISTANCES = {metric: distance for distance, metric in METRICS.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Collection:
+    """What Qdrant says of a collection. `vector_name` is "" for the vector without a name, None when there is none or
+    more than one; `is_ours` when it was made here."""
+
+    info: CollectionInfo
+    vector_name: str | None
+    is_ours: bool
+
+
+class QdrantProvider(
+    RagProvider, SupportsSearch, SupportsMetadataFiltering, SupportsEmbeddings, SupportsDynamicCollections
+):
+    """`retry` and `sleep` serve the requests to a server that may succeed when sent again."""
+
+    id = "qdrant"
+    display_name = "Qdrant"
+    description = "The collections of a Qdrant server, or of an embedded Qdrant in the data directory"
+    libraries = (
+        Library("qdrant_client", "pip install 'rag-wrapper[qdrant]'"),
+        Library("filelock", "pip install 'rag-wrapper[qdrant]'"),
+    )
+    limits: ClassVar[Mapping[str, Any]] = {
+        "max_top_k": MAX_TOP_K,
+        "max_page": MAX_PAGE,
+        "filters": "no ordering of strings, no numbers beyond 2^53; an empty list counts as absent",
+        "order": "documents come in the order of their point ids, not of their insertion",
+        "embeddings": "of cosine collections come back with length 1",
+        "search": "approximate on a server, by Qdrant's index; exact in a folder",
+        "server": "new collections need a server that adds vectors to them later (1.18 or newer)",
+        "folder": "is read as a whole by each operation: for small collections",
+    }
+
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        context: ProviderContext | None = None,
+        *,
+        retry: RetryPolicy | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        super().__init__(config, context)
+        self._lock = threading.Lock()
+        self._access: FolderAccess | ServerAccess | None = None
+        self._service: RemoteService | None = None
+        self._folder: Path | None = None
+        if "url" in self.config:
+            self._service = RemoteService(
+                "document store",
+                self.id,
+                self.config["url"],
+                network=self.context.network,
+                api_key=self.config.get("api_key"),
+                key_header="api-key",
+                timeout_seconds=self.config["timeout_seconds"],
+                retry=retry,
+                sleep=sleep,
+            )
+        elif self.context.data_dir is None:
+            raise ConfigurationError(
+                "Provider 'qdrant' keeps its folder in the data directory, and this program has none",
+                provider=self.id,
+                error_type="invalid_config",
+            )
+        else:
+            self._folder = self.context.data_dir / self.config["path"]
+
+    @classmethod
+    def connection_schema(cls) -> JsonSchema:
+        return read_schema("rag-qdrant")
+
+    def close(self) -> None:
+        with self._lock:
+            access, self._access = self._access, None
+        if access is not None:
+            access.close()
+        if self._service is not None:
+            self._service.close()
+
+    def check(self) -> dict[str, Any]:
+        with self._client() as client:
+            details = {"version": client.info().version, "collections_count": len(client.get_collections().collections)}
+        if self._folder is not None:
+            details["storage_bytes"] = folder_bytes(self._folder)
+        return details
+
+    def collections(self) -> list[CollectionInfo]:
+        found = []
+        with self._client() as client:
+            for each in client.get_collections().collections:
+                try:
+                    found.append(_counted(client, each.name))
+                except CollectionNotFoundError:
+                    continue
+        return sorted(found, key=lambda collection: collection.name)
+
+    def collection(self, name: str) -> CollectionInfo:
+        with self._client() as client:
+            return _counted(client, name)
+
+    def create_collection(self, name: str, metadata: Metadata, *, metric: str = "cosine") -> CollectionInfo:
+        """Qdrant wants the dimension first, which only the first documents tell: until then there is no vector."""
+        kept = checked_collection(name, metadata, metric)
+        with self._client() as client:
+            if client.collection_exists(name):
+                raise ConflictError(f"Collection '{name}' already exists", code="collection_exists", collection=name)
+            client.create_collection(name, vectors_config={}, metadata={**kept, METRIC_KEY: metric})
+            return _counted(client, name)
+
+    def delete_collection(self, name: str) -> None:
+        with self._client() as client:
+            _found(client, name)
+            client.delete_collection(name)
+
+    def add_documents(self, collection: str, batch: DocumentBatch, *, replace_where: Filter | None = None) -> None:
+        from qdrant_client import models
+
+        checked = checked_batch(batch)
+        replaced = None if replace_where is None else parse_where(replace_where, "replace_where")
+        stale = None if replaced is None else to_qdrant(replaced)
+        ids = [point_id(each) for each in checked.ids]
+        with self._client() as client:
+            found = _with_vector(client, _found(client, collection), checked.dimension)
+            check_dimension(found.info, checked.dimension)
+            for part in parts_of(checked, max_documents=POINTS_PER_CALL, max_bytes=MAX_BODY_BYTES):
+                points = [
+                    models.PointStruct(
+                        id=point_id(document_id),
+                        vector={found.vector_name: vector} if found.vector_name else vector,
+                        payload=to_payload(document_id, text, metadata),
+                    )
+                    for document_id, text, metadata, vector in zip(
+                        part.ids, part.texts, part.metadatas, part.embeddings.tolist(), strict=True
+                    )
+                ]
+                client.upsert(collection, points, wait=True)
+            if replaced is not None:
+                others = {"must": [stale] if stale else [], "must_not": [{"has_id": ids}]}
+                client.delete(collection, _filter(others), wait=True)
+
+    def delete_documents(
+        self, collection: str, *, ids: Sequence[str] | None = None, where: Filter | None = None
+    ) -> None:
+        tree = checked_selection(ids, where)
+        condition = _of_ids(ids or ()) if tree is None else to_qdrant(tree)
+        with self._client() as client:
+            _found(client, collection)
+            client.delete(collection, _filter(condition or {}), wait=True)
+
+    def search(self, collection: str, embedding: Vector, *, top_k: int = 3, where: Filter | None = None) -> list[Match]:
+        vector, condition = checked_vector(embedding), to_qdrant(parse_where(where))
+        checked_top_k(top_k)
+        with self._client() as client:
+            found = _found(client, collection)
+            check_dimension(found.info, len(vector), field="query_embedding")
+            if found.info.dimension is None and found.is_ours:
+                return []
+            name = _searchable(found)
+            points = client.query_points(
+                collection,
+                query=vector.tolist(),
+                using=name or None,
+                limit=top_k,
+                query_filter=None if condition is None else _filter(condition),
+                with_payload=True,
+            ).points
+        with self._reading():
+            return [_match(point, found.info.metric) for point in points]
+
+    def documents(
+        self,
+        collection: str,
+        where: Filter | None = None,
+        *,
+        limit: int = 100,
+        cursor: str | None = None,
+        with_embeddings: bool = False,
+    ) -> Page:
+        tree, wanted = parse_where(where), checked_limit(limit)
+        condition = to_qdrant(tree)
+        chosen = None if condition is None else _filter(condition)
+        with self._client() as client:
+            found = _found(client, collection)
+            total = client.count(collection, count_filter=chosen, exact=True).count
+            records, following = client.scroll(
+                collection,
+                scroll_filter=chosen,
+                limit=wanted,
+                offset=None if cursor is None else decode_cursor(cursor, tree),
+                with_payload=True,
+                with_vectors=with_embeddings,
+            )
+        with self._reading():
+            documents = [_document(record, found.vector_name) for record in records]
+        return Page(documents, total, None if following is None else encode_cursor(_place(following), tree), 0)
+
+    @contextmanager
+    def _client(self) -> Iterator[QdrantClient]:
+        with self._lock:
+            if self._access is None:
+                self._access = self._opened()
+            access = self._access
+        with access.client() as client:
+            yield client
+
+    def _opened(self) -> FolderAccess | ServerAccess:
+        from providers.qdrant_access import FolderAccess, ServerAccess
+
+        if self._service is not None:
+            return ServerAccess(self._service)
+        assert self._folder is not None
+        return FolderAccess(self._folder, self.config["timeout_seconds"])
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        with reading("The document store 'qdrant'"):
+            yield
+
+
+def _counted(client: QdrantClient, name: str) -> CollectionInfo:
+    return replace(_found(client, name).info, count=client.count(name, exact=True).count)
+
+
+def _found(client: QdrantClient, name: str) -> _Collection:
+    """Raises CollectionNotFoundError."""
+    try:
+        config = client.get_collection(name).config
+    except json.JSONDecodeError:
+        raise
+    except ValueError:
+        raise CollectionNotFoundError(name) from None
+    except ConfigurationError as error:
+        if error.details.get("error_type") != "not_found":
+            raise
+        raise CollectionNotFoundError(name) from error
+    metadata = dict(config.metadata or {})
+    told = metadata.pop(METRIC_KEY, None)
+    vectors = config.params.vectors or {}
+    named = vectors if isinstance(vectors, dict) else {"": vectors}
+    vector_name, params = next(iter(named.items())) if len(named) == 1 else (None, None)
+    if params is None or params.multivector_config is not None:
+        vector_name, params = None, None
+    metric = METRICS.get(params.distance.value, params.distance.value.lower()) if params else str(told or "cosine")
+    info = CollectionInfo(name, None, metadata, metric, None if params is None else params.size)
+    return _Collection(info, vector_name, is_ours=told in DISTANCES)
+
+
+def _with_vector(client: QdrantClient, found: _Collection, dimension: int) -> _Collection:
+    """The collection with a vector of that dimension, if it was made here without one."""
+    from qdrant_client import models
+
+    if found.vector_name is not None or not found.is_ours:
+        _searchable(found)
+        return found
+    distance = models.Distance(DISTANCES[found.info.metric])
+    config = models.DenseVectorNameConfig(dense=models.DenseVectorConfig(size=dimension, distance=distance))
+    try:
+        client.create_vector_name(found.info.name, VECTOR_NAME, config)
+    except ConfigurationError as error:
+        if error.details.get("error_type") != "not_found":
+            raise
+        raise UnsupportedError(
+            "The Qdrant server is too old to give a collection its vector after it was made", code="service_too_old"
+        ) from error
+    except (ValueError, InvalidInputError):
+        # Somebody else's first documents came first: their dimension is the collection's.
+        pass
+    completed = _found(client, found.info.name)
+    _searchable(completed)
+    return completed
+
+
+def _searchable(found: _Collection) -> str:
+    """The name of the one vector. Raises UnsupportedError when there is none, several, or one without a score."""
+    if found.vector_name is None or found.info.metric not in DISTANCES:
+        raise UnsupportedError(
+            f"Collection '{found.info.name}' has no vector, several, or one of a metric other than "
+            f"{', '.join(DISTANCES)}",
+            collection=found.info.name,
+        )
+    return found.vector_name
+
+
+def _of_ids(ids: Sequence[str]) -> Condition:
+    foreign = [found for each in ids if (found := foreign_point_id(each)) is not None]
+    return {
+        "should": [
+            {"has_id": [point_id(each) for each in ids]},
+            {"must": [{"has_id": foreign}, NOT_OURS]},
+        ]
+    }
+
+
+def _filter(condition: Condition) -> Any:
+    from qdrant_client import models
+
+    return models.Filter.model_validate(condition)
+
+
+def _match(point: Any, metric: str) -> Match:
+    distance = point.score**2 if metric == "l2" else 1.0 - point.score
+    return Match(to_document(point.id, point.payload or {}, None), distance, score(distance, metric))
+
+
+def _document(record: Any, vector_name: str | None) -> Document:
+    embedding = None if vector_name is None else to_vector(record.vector, vector_name)
+    return to_document(record.id, record.payload or {}, embedding)
+
+
+def _place(following: Any) -> int | str:
+    return following if isinstance(following, int) else str(following)
+
+
+def register(registry: Registry) -> None:
+    registry.register(QdrantProvider)

@@ -1,0 +1,265 @@
+"""Named connections: where they are kept, what may be changed about them, and the live one behind each name."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import orjson
+import structlog
+
+from providers.base import Provider, ProviderContext
+from registry.connection_test import test_connection
+from registry.placeholders import Placeholders, UnresolvedPlaceholderError, secret_faults
+from registry.registry import ProviderRegistry
+from registry.stored_connections import ConnectionNotFoundError, StoredConnections, taken
+from schemas.configuration import faults, secrets
+from schemas.connections import KINDS, Connection, Fault, InvalidConfigurationError, TestReport
+from schemas.errors import ConfigurationError, ConflictError, InvalidInputError
+
+log = structlog.get_logger(__name__)
+
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+RESERVED_IDS = ("env-vars", "health", "providers", "test", "validate")
+"""What the routes of connections are called."""
+MAX_NAME_CHARACTERS = 200
+MAX_CONFIG_BYTES = 65_536
+
+
+class Connections:
+    """Every worker has one; what users make is shared through the catalogue's database. `given` are the connections
+    that the operator declares and those that always exist."""
+
+    def __init__(
+        self,
+        registry: ProviderRegistry,
+        stored: StoredConnections,
+        placeholders: Placeholders,
+        context: ProviderContext,
+        given: Sequence[Connection] = (),
+        *,
+        test_seconds: float = 10.0,
+    ) -> None:
+        self.registry = registry
+        self.placeholders = placeholders
+        self.context = context
+        self._stored = stored
+        self._test_seconds = test_seconds
+        self._given = {connection.id: connection for connection in given}
+        self._lock = threading.Lock()
+        self._live: dict[tuple[str, str | None], tuple[bytes, Provider]] = {}
+
+    def all(self) -> list[Connection]:
+        """Built-in, declared, then stored ones by id."""
+        return [*self._given.values(), *(each for each in self._stored.all() if each.id not in self._given)]
+
+    def find(self, connection_id: str) -> Connection:
+        """Raises ConnectionNotFoundError."""
+        found = self._given.get(connection_id) or self._stored.find(connection_id)
+        if found is None:
+            raise ConnectionNotFoundError(connection_id)
+        return found
+
+    def create(self, connection: Connection) -> Connection:
+        """Keep a new one. Raises ConflictError when the id is taken, InvalidInputError when it is no good."""
+        if connection.id in self._given:
+            raise taken(connection.id)
+        connection = replace(connection, config=self._without_empty_secrets(connection, connection.config))
+        check_connection(connection, self.registry, self.placeholders)
+        self._stored.add(connection)
+        return connection
+
+    def change(
+        self,
+        connection_id: str,
+        *,
+        config: dict[str, Any],
+        kind: str | None = None,
+        provider: str | None = None,
+        display_name: str | None = None,
+    ) -> Connection:
+        """Give one another configuration, and what else is given. Secrets that are left out stay, as long as the
+        provider does; an empty string removes one."""
+        self._check_changeable(connection_id)
+
+        def change(before: Connection) -> Connection:
+            after = Connection(
+                before.id,
+                kind or before.kind,
+                provider or before.provider,
+                _present(config),
+                display_name or before.display_name,
+            )
+            after = replace(after, config=self._with_kept_secrets(before, after))
+            check_connection(after, self.registry, self.placeholders)
+            return after
+
+        return self._stored.change(connection_id, change)
+
+    def delete(self, connection_id: str) -> None:
+        self._check_changeable(connection_id)
+        self._stored.delete(connection_id)
+        self._forget(connection_id)
+
+    def open(self, connection_id: str, kind: str, *, model: str | None = None) -> Provider:
+        """The live connection of that name, with another model when one is given; opened anew when what it is made
+        from has changed. Raises ConnectionNotFoundError, ConflictError when it is of another kind, and
+        ConfigurationError with the reason when it cannot be used."""
+        connection = self.find(connection_id)
+        if connection.kind != kind:
+            raise ConflictError(
+                f"Connection '{connection_id}' is of type {connection.kind}, not {kind}",
+                code="wrong_connection_type",
+                connection=connection_id,
+                allowed=[each.id for each in self.all() if each.kind == kind],
+            )
+        config = connection.config if model is None else {**connection.config, "model": model}
+        provider = self.registry.provider(kind, connection.provider)
+        try:
+            resolved = self.placeholders.resolve(config, provider.connection_schema())
+            return self._live_connection(connection, model, resolved)
+        except (InvalidConfigurationError, UnresolvedPlaceholderError) as error:
+            # What was stored was sound: it is the environment that does not fit it now.
+            sentence = f"Connection '{connection_id}' cannot be used: {error.message}"
+            raise ConfigurationError(sentence, connection=connection_id, **error.details) from None
+
+    def _live_connection(self, connection: Connection, model: str | None, resolved: dict[str, Any]) -> Provider:
+        made_from = orjson.dumps([connection.provider, resolved], option=orjson.OPT_SORT_KEYS)
+        with self._lock:
+            before = self._live.get((connection.id, model))
+            if before is not None and before[0] == made_from:
+                return before[1]
+            opened = self.registry.connect(connection.kind, connection.provider, resolved, self.context)
+            self._live[connection.id, model] = (made_from, opened)
+        if before is not None:
+            before[1].close()
+        return opened
+
+    def judge(self, kind: str, name: str, config: dict[str, Any]) -> tuple[list[Fault], list[Fault]]:
+        """(what is wrong with a form, what is worth knowing about it), also of one that is half filled."""
+        entry = self.registry.entry(name, kind)
+        if entry.provider is None:
+            return [Fault("", f"Provider '{name}' cannot be used here: {entry.reason}")], []
+        schema = entry.provider.connection_schema()
+        given = self._without_empty_secrets(Connection("", kind, name, config), _present(config))
+        wrong = [*faults(given, schema, placeholders=True), *self.placeholders.forbidden(given)]
+        noted = [*self.placeholders.missing(given), *secret_faults(given, schema)]
+        if not entry.viable:
+            noted.append(Fault("", f"Provider '{name}' cannot be used here: {entry.reason}"))
+        return wrong, noted
+
+    def test(self, kind: str, name: str, config: dict[str, Any]) -> TestReport:
+        """Try a configuration out, stage by stage; never raises for what is wrong with it."""
+        return test_connection(
+            self.registry,
+            self.placeholders,
+            self.context,
+            kind,
+            name,
+            self._without_empty_secrets(Connection("", kind, name, config), _present(config)),
+            seconds=self._test_seconds,
+            clock=time.perf_counter,
+        )
+
+    def shown(self, connection: Connection) -> dict[str, Any]:
+        """What anybody may see of a connection: of its secrets only which are set and what they refer to."""
+        hidden = self._secret_names(connection)
+        return {
+            "id": connection.id,
+            "type": connection.kind,
+            "provider": connection.provider,
+            "display_name": connection.display_name,
+            "config": {name: value for name, value in connection.config.items() if name not in hidden},
+            "secrets": {
+                name: self.placeholders.references(connection.config[name])
+                for name in sorted(hidden & connection.config.keys())
+            },
+            "origin": connection.origin,
+        }
+
+    def close(self) -> None:
+        with self._lock:
+            live, self._live = list(self._live.values()), {}
+        for _, provider in live:
+            provider.close()
+
+    def _forget(self, connection_id: str) -> None:
+        with self._lock:
+            gone = [self._live.pop(key) for key in list(self._live) if key[0] == connection_id]
+        for _, provider in gone:
+            provider.close()
+
+    def _secret_names(self, connection: Connection) -> frozenset[str]:
+        provider = self.registry.entry(connection.provider, connection.kind).provider
+        # Of a provider that is gone nobody knows which fields are secret: so all are.
+        return frozenset(connection.config) if provider is None else secrets(provider.connection_schema())
+
+    def _with_kept_secrets(self, before: Connection, after: Connection) -> dict[str, Any]:
+        config = after.config
+        if (before.kind, before.provider) == (after.kind, after.provider):
+            config = {name: before.config[name] for name in self._secret_names(before) & before.config.keys()} | config
+        return self._without_empty_secrets(after, config)
+
+    def _without_empty_secrets(self, connection: Connection, config: dict[str, Any]) -> dict[str, Any]:
+        hidden = self._secret_names(connection)
+        return {name: value for name, value in config.items() if not (name in hidden and value == "")}
+
+    def _check_changeable(self, connection_id: str) -> None:
+        if connection_id in self._given:
+            raise ConflictError(
+                f"Connection '{connection_id}' is {self._given[connection_id].origin} and cannot be changed here",
+                code="connection_read_only",
+                connection=connection_id,
+            )
+
+
+def check_connection(connection: Connection, registry: ProviderRegistry, placeholders: Placeholders) -> None:
+    """Raises InvalidInputError when a connection must not be kept: its names, its configuration, a secret in clear."""
+    if not _ID.fullmatch(connection.id) or connection.id in RESERVED_IDS:
+        raise InvalidInputError(
+            "id must have 1-64 characters from [a-zA-Z0-9._-], start with a letter or digit and not be one of "
+            + ", ".join(RESERVED_IDS),
+            code="invalid_field",
+            field="id",
+        )
+    if connection.kind not in KINDS:
+        raise InvalidInputError(
+            f"type must be one of {', '.join(KINDS)}", code="invalid_field", field="type", allowed=list(KINDS)
+        )
+    name = connection.display_name
+    if name is not None and not (1 <= len(name) <= MAX_NAME_CHARACTERS and name.isprintable()):
+        raise InvalidInputError(
+            f"display_name must have 1 to {MAX_NAME_CHARACTERS} printable characters",
+            code="invalid_field",
+            field="display_name",
+        )
+    entry = registry.entry(connection.provider, connection.kind)
+    if entry.provider is None:
+        raise InvalidInputError(
+            f"Provider '{entry.id}' cannot be used here: {entry.reason}", code="provider_not_viable", field="provider"
+        )
+    check_configuration(entry.id, connection.config, entry.provider.connection_schema(), placeholders)
+
+
+def check_configuration(
+    provider: str, config: Mapping[str, Any], schema: dict[str, Any], placeholders: Placeholders
+) -> None:
+    """Raises InvalidConfigurationError naming every field that is no good to keep."""
+    given = _present(config)
+    if len(orjson.dumps(given)) > MAX_CONFIG_BYTES:
+        raise InvalidInputError(f"config is larger than {MAX_CONFIG_BYTES} bytes", code="invalid_field", field="config")
+    wrong = [
+        *faults(given, schema, placeholders=True),
+        *placeholders.forbidden(given),
+        *secret_faults(given, schema),
+    ]
+    if wrong:
+        raise InvalidConfigurationError(provider, wrong)
+
+
+def _present(config: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in config.items() if value is not None}

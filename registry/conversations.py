@@ -1,0 +1,62 @@
+"""The topics of conversations whose clients keep none themselves, in the catalogue's database."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import structlog
+
+from registry.database import Database, Transaction
+from registry.topic import TopicByRule, TopicKeeper
+from schemas.collected import CollectRequest
+from schemas.errors import RagError
+
+log = structlog.get_logger(__name__)
+
+STEPS = (
+    (
+        """CREATE TABLE conversation_topics (
+            id VARCHAR(200) PRIMARY KEY, topic {text} NOT NULL, changed_at_seconds BIGINT NOT NULL
+        )""",
+        "CREATE INDEX conversation_topics_by_age ON conversation_topics (changed_at_seconds)",
+    ),
+)
+FORGOTTEN_AFTER_SECONDS = 7 * 86_400
+
+
+class Conversations:
+    """`keeper` gives what decides on topics, a chat model perhaps; when it fails the rule decides."""
+
+    def __init__(
+        self, database: Database, keeper: Callable[[], TopicKeeper], clock: Callable[[], float] = time.time
+    ) -> None:
+        self._database = database
+        self._keeper = keeper
+        self._clock = clock
+        database.open_part("conversations", STEPS)
+
+    def follow(self, conversation_id: str, request: CollectRequest) -> CollectRequest:
+        """The request with the conversation's topic before its message and after it, which is kept for the next one."""
+        with self._database.read() as transaction:
+            row = transaction.row("SELECT topic FROM conversation_topics WHERE id = ?", (conversation_id,))
+        before = "" if row is None else str(row[0])
+        after = self._next_topic(before, request.user_message)
+        now = int(self._clock())
+
+        def keep(transaction: Transaction) -> None:
+            transaction.run("DELETE FROM conversation_topics WHERE id = ?", (conversation_id,))
+            oldest = now - FORGOTTEN_AFTER_SECONDS
+            transaction.run("DELETE FROM conversation_topics WHERE changed_at_seconds < ?", (oldest,))
+            transaction.run("INSERT INTO conversation_topics VALUES (?, ?, ?)", (conversation_id, after, now))
+
+        self._database.commit_quickly(keep)
+        return replace(request, topic=after, current_topic=before)
+
+    def _next_topic(self, topic: str, message: str) -> str:
+        try:
+            return self._keeper().next_topic(topic, message)
+        except RagError as error:
+            log.warning("the topic is decided by rule", reason=error.message)
+            return TopicByRule().next_topic(topic, message)

@@ -1,0 +1,108 @@
+"""The named connections that users made, in the catalogue's database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import orjson
+
+from registry.database import Database, Transaction
+from schemas.connections import Connection
+from schemas.errors import ConflictError, NotFoundError
+
+STEPS = (
+    (
+        """CREATE TABLE connections (
+            id VARCHAR(64) PRIMARY KEY, type VARCHAR(16) NOT NULL, provider VARCHAR(128) NOT NULL,
+            display_name {text}, config {text} NOT NULL
+        )""",
+    ),
+)
+COLUMNS = "id, type, provider, display_name, config"
+
+
+class ConnectionNotFoundError(NotFoundError):
+    code = "connection_not_found"
+
+    def __init__(self, connection_id: str) -> None:
+        super().__init__(f"Connection '{connection_id}' not found", connection=connection_id)
+
+
+class StoredConnections:
+    """Their configurations are kept as they were given: placeholders unresolved."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        database.open_part("connections", STEPS)
+
+    def all(self) -> list[Connection]:
+        """By id."""
+        with self._database.read() as transaction:
+            rows = transaction.rows(f"SELECT {COLUMNS} FROM connections ORDER BY id")
+        return [_connection(*row) for row in rows]
+
+    def find(self, connection_id: str) -> Connection | None:
+        with self._database.read() as transaction:
+            return _find(transaction, connection_id)
+
+    def add(self, connection: Connection) -> None:
+        """Raises ConflictError when the id is taken."""
+
+        def operation(transaction: Transaction) -> None:
+            if _find(transaction, connection.id) is not None:
+                raise taken(connection.id)
+            _insert(transaction, connection)
+
+        self._database.commit(operation)
+
+    def change(self, connection_id: str, change: Callable[[Connection], Connection]) -> Connection:
+        """Replace one by what `change` makes of it. Raises ConnectionNotFoundError and what `change` raises."""
+
+        def operation(transaction: Transaction) -> Connection:
+            before = _find(transaction, connection_id)
+            if before is None:
+                raise ConnectionNotFoundError(connection_id)
+            after = change(before)
+            transaction.run("DELETE FROM connections WHERE id = ?", (connection_id,))
+            _insert(transaction, after)
+            return after
+
+        return self._database.commit(operation)
+
+    def delete(self, connection_id: str) -> None:
+        """Raises ConnectionNotFoundError."""
+
+        def operation(transaction: Transaction) -> None:
+            if _find(transaction, connection_id) is None:
+                raise ConnectionNotFoundError(connection_id)
+            transaction.run("DELETE FROM connections WHERE id = ?", (connection_id,))
+
+        self._database.commit(operation)
+
+
+def taken(connection_id: str) -> ConflictError:
+    return ConflictError(
+        f"There is a connection '{connection_id}' already", code="connection_exists", connection=connection_id
+    )
+
+
+def _find(transaction: Transaction, connection_id: str) -> Connection | None:
+    row = transaction.row(f"SELECT {COLUMNS} FROM connections WHERE id = ?", (connection_id,))
+    return None if row is None else _connection(*row)
+
+
+def _insert(transaction: Transaction, connection: Connection) -> None:
+    transaction.run(
+        f"INSERT INTO connections ({COLUMNS}) VALUES (?, ?, ?, ?, ?)",
+        (
+            connection.id,
+            connection.kind,
+            connection.provider,
+            connection.display_name,
+            orjson.dumps(connection.config).decode(),
+        ),
+    )
+
+
+def _connection(connection_id: str, kind: str, provider: str, display_name: str | None, config: str) -> Connection:
+    return Connection(connection_id, kind, provider, orjson.loads(config), display_name)

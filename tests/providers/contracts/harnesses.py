@@ -1,0 +1,176 @@
+"""A real backend for each provider, and what of the filters it can express."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import strategies as st
+
+from providers.base import ProviderContext
+from tests.properties import strategies
+from tests.providers.contracts.qdrant_server import KEY, QdrantServer
+from tests.retrieval.stub_service import running
+from tests.support.chroma import ChromaServer
+
+NUMBERS = st.integers(-(2**53) + 1, 2**53 - 1) | st.floats(-(2.0**50), 2.0**50, allow_subnormal=False)
+SMALL_NUMBERS = st.sampled_from((0, 1, 1.0, -1, -1.0, 2, 1.5, -1.5, 0.5, -0.5))
+EXACT_NUMBERS = SMALL_NUMBERS | st.integers(-1000, 1000) | st.integers(-4000, 4000).map(lambda eighths: eighths / 8)
+TEXTS = st.sampled_from(("", "a", "b", "A", "1", "true", "é", "日本語", "a\nb"))
+FIELDS = ("a", "b", "größe", "a-b", "x y")
+LEAVES = st.booleans() | EXACT_NUMBERS | TEXTS
+
+
+def filters(leaves: st.SearchStrategy, fields: st.SearchStrategy, *, with_not: bool, exists: bool = True):
+    """Filters of these values: with `with_not`, also the opposite of orderings."""
+    equal = st.tuples(st.sampled_from(("$eq", "$ne", "$contains", "$not_contains")), leaves)
+    among = st.tuples(st.sampled_from(("$in", "$nin")), st.lists(leaves, max_size=4))
+    ordered = st.tuples(st.sampled_from(strategies.ORDERED), EXACT_NUMBERS)
+    kinds = [equal, among, *([st.tuples(st.just("$exists"), st.booleans())] if exists else [])]
+    plain = st.lists(st.one_of(kinds), min_size=1, max_size=2).map(dict)
+    any_operators = st.lists(st.one_of([*kinds, ordered]), min_size=1, max_size=2).map(dict)
+    clauses = st.dictionaries(fields, leaves | any_operators, min_size=1, max_size=2)
+    negatable = clauses if with_not else st.dictionaries(fields, leaves | plain, min_size=1, max_size=2)
+    return st.recursive(
+        clauses | st.just({}) | st.fixed_dictionaries({"$not": negatable}),
+        lambda inner: st.one_of(
+            st.fixed_dictionaries({"$and": st.lists(inner, min_size=1, max_size=3)}),
+            st.fixed_dictionaries({"$or": st.lists(inner, min_size=1, max_size=3)}),
+        ),
+        max_leaves=4,
+    )
+
+
+HELD_BY_CHROMA = st.dictionaries(
+    st.sampled_from(FIELDS),
+    LEAVES
+    | st.lists(st.booleans(), min_size=1, max_size=3)
+    | st.lists(TEXTS, min_size=1, max_size=3)
+    | st.lists(EXACT_NUMBERS.filter(lambda number: isinstance(number, int)), min_size=1, max_size=3)
+    | st.lists(EXACT_NUMBERS.map(float), min_size=1, max_size=3),
+    max_size=3,
+)
+HELD_BY_QDRANT = st.recursive(
+    st.dictionaries(
+        st.sampled_from((*FIELDS, "a.b")),
+        LEAVES | st.none() | st.lists(LEAVES | st.none(), min_size=1, max_size=3),
+        max_size=3,
+    ),
+    lambda inner: st.dictionaries(st.sampled_from(("a", "b")), LEAVES | inner, max_size=3),
+    max_leaves=3,
+)
+
+
+@dataclass(frozen=True)
+class Backend:
+    """`config` and `context` connect to it; `gone` to one that is not there any more."""
+
+    config: dict[str, Any]
+    context: ProviderContext
+    gone: tuple[dict[str, Any], ProviderContext]
+    metadata: st.SearchStrategy = strategies.METADATA
+    filters: st.SearchStrategy = strategies.FILTERS
+    refused: tuple[dict[str, Any], ...] = ()
+    details: frozenset[str] = field(default_factory=frozenset)
+
+
+def nobody_there() -> str:
+    with socket.socket() as reserved:
+        reserved.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{reserved.getsockname()[1]}"
+
+
+@contextlib.contextmanager
+def local(request, directory):
+    service = request.getfixturevalue("app").extensions["rag.service"]
+    lost = request.getfixturevalue("lost_storage")
+    context = ProviderContext(storage=service.store, data_dir=service.settings.data_dir)
+    yield Backend({}, context, ({}, ProviderContext(storage=lost)), details=frozenset({"storage_bytes"}))
+
+
+@contextlib.contextmanager
+def wrapper_service(request, directory):
+    live = request.getfixturevalue("live")
+    gone = ({"url": nobody_there()}, ProviderContext())
+    yield Backend({"url": live.url}, ProviderContext(), gone, details=frozenset({"version", "index_lag"}))
+
+
+@contextlib.contextmanager
+def chroma_server(request, directory):
+    server = ChromaServer(directory)
+    server.start()
+    try:
+        yield Backend(
+            {"url": server.url},
+            ProviderContext(),
+            ({"url": nobody_there()}, ProviderContext()),
+            HELD_BY_CHROMA,
+            filters(LEAVES, st.sampled_from(FIELDS), with_not=False, exists=False),
+            (
+                {"a": {"$gt": "b"}},
+                {"a": {"$exists": True}},
+                {"a": {"$not": {"$gt": 1}}},
+                {"a": 2**53},
+                {"#a": 1},
+                {"$or": [{"n": number} for number in range(300)]},
+            ),
+            frozenset({"version"}),
+        )
+    finally:
+        server.stop(signal.SIGTERM)
+
+
+QDRANT_FILTERS = filters(LEAVES, st.sampled_from((*FIELDS, "a.b", "a.b.a")), with_not=True)
+REFUSED_BY_QDRANT = ({"a": {"$gt": "b"}}, {"a": 2**53}, {'"': 1}, {"a.": {"$exists": True}}, {"a.b.c.d.e": 1})
+
+
+@contextlib.contextmanager
+def qdrant_folder(request, directory):
+    blocked = directory / "blocked"
+    blocked.mkdir()
+    (blocked / "folder").write_text("no folder")
+    yield Backend(
+        {"path": "folder"},
+        ProviderContext(data_dir=directory),
+        ({"path": "folder"}, ProviderContext(data_dir=blocked)),
+        HELD_BY_QDRANT,
+        QDRANT_FILTERS,
+        REFUSED_BY_QDRANT,
+        frozenset({"storage_bytes"}),
+    )
+
+
+@contextlib.contextmanager
+def qdrant_server(request, directory):
+    with running(QdrantServer()) as server:
+        yield Backend(
+            {"url": server.url, "api_key": KEY},
+            ProviderContext(),
+            ({"url": nobody_there()}, ProviderContext()),
+            HELD_BY_QDRANT,
+            QDRANT_FILTERS,
+            REFUSED_BY_QDRANT,
+            frozenset({"version"}),
+        )
+
+
+HARNESSES: dict[str, tuple[Callable, ...]] = {
+    "local": (local,),
+    "chromadb-wrapper": (wrapper_service,),
+    "chromadb": (chroma_server,),
+    "qdrant": (qdrant_folder, qdrant_server),
+}
+
+
+def harnesses_of(entries):
+    """A test parameter for each backend of each provider; a provider without a harness is one that fails."""
+    return [
+        pytest.param((entry.id, harness), id=f"{entry.id}-{harness.__name__}" if harness else entry.id)
+        for entry in entries
+        for harness in HARNESSES.get(entry.id, (None,))
+    ]

@@ -1,0 +1,225 @@
+"""What only Qdrant has: collections of others, folders that processes share, servers of other releases."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from qdrant_client import models
+
+from providers.base import ProviderContext
+from providers.qdrant import QdrantProvider
+from schemas.errors import BusyError, InvalidInputError, UnsupportedError
+from tests.providers.contracts.batches import batch
+from tests.providers.contracts.qdrant_server import KEY, QdrantServer
+from tests.retrieval.stub_service import running
+
+PROCESSES, WRITES = 3, 4
+
+
+@pytest.fixture
+def server():
+    with running(QdrantServer()) as server:
+        yield server
+
+
+@pytest.fixture
+def provider(server):
+    with QdrantProvider({"url": server.url, "api_key": KEY}, sleep=lambda seconds: None) as provider:
+        yield provider
+
+
+@pytest.fixture
+def foreign(server):
+    """Points as other programs store them: LangChain, LlamaIndex, by hand."""
+    server.client.create_collection("theirs", models.VectorParams(size=2, distance=models.Distance.EUCLID))
+    uuid = "12345678-1234-5678-1234-567812345678"
+    server.client.upsert(
+        "theirs",
+        [
+            models.PointStruct(id=1, vector=[0, 1], payload={"page_content": "one", "metadata": {"source": "a"}}),
+            models.PointStruct(id=2, vector=[0, 2], payload={"text": "two", "source": "a", "n": 1.0}),
+            models.PointStruct(id=uuid, vector=[0, 3], payload={"content": "three", "tags": ["a"]}),
+            models.PointStruct(id=4, vector=[0, 4], payload=None),
+        ],
+    )
+    return "theirs", uuid
+
+
+def test_collections_of_others_are_read(provider, foreign):
+    name, uuid = foreign
+    assert (provider.collection(name).metric, provider.collection(name).dimension) == ("l2", 2)
+    found = {each.id: (each.text, each.metadata) for each in provider.documents(name).documents}
+    assert found == {
+        "1": ("one", {"metadata": {"source": "a"}}),
+        "2": ("two", {"source": "a", "n": 1.0}),
+        uuid: ("three", {"tags": ["a"]}),
+        "4": ("", {}),
+    }
+    nearest = provider.search(name, np.array([0, 0], "f4"), top_k=2)
+    assert [(each.document.text, each.distance) for each in nearest] == [("one", 1), ("two", 4)]
+
+
+def test_filters_reach_the_points_of_others_and_ours_alike(provider, foreign):
+    name, uuid = foreign
+    provider.add_documents(name, batch(("ours", {"source": "a", "n": 1, "metadata": {"source": "b"}}), dimension=2))
+    for where, expected in (
+        ({"source": "a"}, {"2", "ours"}),
+        ({"metadata.source": "a"}, {"1"}),
+        ({"metadata.source": {"$ne": "a"}}, {"2", uuid, "4", "ours"}),
+        ({"n": 1}, {"2", "ours"}),
+        ({"tags": {"$contains": "a"}}, {uuid}),
+        ({"tags": "a"}, set()),
+        ({"document": {"$exists": True}}, set()),
+    ):
+        assert {each.id for each in provider.documents(name, where).documents} == expected, where
+
+
+def test_points_of_others_are_deleted_by_their_ids(provider, foreign):
+    name, uuid = foreign
+    provider.add_documents(name, batch(("2", {}), ("01", {}), dimension=2))
+    provider.delete_documents(name, ids=["1", uuid, "01"])
+    assert sorted(each.id for each in provider.documents(name).documents) == ["2", "2", "4"]
+    provider.delete_documents(name, ids=["2"])
+    assert [each.id for each in provider.documents(name).documents] == ["4"]
+
+
+@pytest.mark.parametrize(
+    "vectors",
+    [
+        {"a": models.VectorParams(size=2, distance="Dot"), "b": models.VectorParams(size=2, distance="Dot")},
+        models.VectorParams(size=2, distance="Manhattan"),
+        {"a": models.VectorParams(size=2, distance="Dot", multivector_config={"comparator": "max_sim"})},
+        {},
+    ],
+    ids=["several", "manhattan", "multivector", "none"],
+)
+def test_vectors_that_have_no_score_are_told_and_refused(provider, server, vectors):
+    server.client.create_collection("theirs", vectors)
+    assert provider.collection("theirs") in provider.collections()
+    for ask in (
+        lambda: provider.search("theirs", np.ones(2, "f4")),
+        lambda: provider.add_documents("theirs", batch(("a", {}), dimension=2)),
+    ):
+        with pytest.raises(UnsupportedError, match="no vector, several, or one of a metric other than"):
+            ask()
+    assert provider.documents("theirs").total == 0
+
+
+def test_the_only_vector_of_a_collection_may_have_a_name(provider, server):
+    server.client.create_collection("theirs", {"words": models.VectorParams(size=2, distance="Dot")})
+    provider.add_documents("theirs", batch(("a", {}, [1, 2])))
+    (found,) = provider.documents("theirs", with_embeddings=True).documents
+    assert found.embedding.tolist() == [1, 2]
+    (match,) = provider.search("theirs", np.array([1, 1], "f4"))
+    assert match.distance == -2
+
+
+def test_an_empty_list_counts_as_absent(provider):
+    provider.create_collection("docs", {})
+    provider.add_documents(
+        "docs", batch(("empty", {"a": []}), ("null", {"a": None}), ("none", {}), ("one", {"a": [1]}))
+    )
+    assert {each.id for each in provider.documents("docs", {"a": {"$exists": True}}).documents} == {"null", "one"}
+    assert "empty list" in QdrantProvider.limits["filters"]
+
+
+def test_embeddings_of_cosine_collections_come_back_with_length_1(provider):
+    provider.create_collection("docs", {})
+    provider.add_documents("docs", batch(("a", {}, [3, 4]), ("zero", {}, [0, 0])))
+    found = {each.id: each.embedding for each in provider.documents("docs", with_embeddings=True).documents}
+    assert found["a"].tolist() == pytest.approx([0.6, 0.8])
+    assert {match.document.id: match.distance for match in provider.search("docs", np.array([6, 8], "f4"))} == {
+        "a": pytest.approx(0, abs=1e-6),
+        "zero": 1,
+    }
+
+
+def test_the_dimension_is_that_of_whoever_comes_first(provider, server):
+    provider.create_collection("docs", {})
+    raced = models.DenseVectorNameConfig(dense=models.DenseVectorConfig(size=3, distance="Cosine"))
+    get_collection = server.client.get_collection
+
+    def come_between(name):
+        server.client.get_collection = get_collection
+        found = get_collection(name)
+        server.client.create_vector_name(name, "embedding", raced)
+        return found
+
+    server.client.get_collection = come_between
+    with pytest.raises(InvalidInputError, match="has 3, got 4"):
+        provider.add_documents("docs", batch(("a", {})))
+    provider.add_documents("docs", batch(("a", {}), dimension=3))
+
+
+def test_a_server_that_cannot_add_a_vector_later_is_too_old(provider, server):
+    provider.create_collection("docs", {})
+    route = server._route
+
+    def without_vectors(method, path, body):
+        if "/vectors/" in path:
+            raise LookupError(path)
+        return route(method, path, body)
+
+    server._route = without_vectors
+    with pytest.raises(UnsupportedError, match="too old"):
+        provider.add_documents("docs", batch(("a", {})))
+
+
+def test_nothing_is_asked_of_a_server_before_it_is_needed(server):
+    QdrantProvider({"url": server.url}).close()
+    assert server.requests == []
+
+
+PROGRAM = """
+import sys
+from pathlib import Path
+import numpy as np
+from providers.base import ProviderContext
+from providers.qdrant import QdrantProvider
+from schemas.records import DocumentBatch
+
+provider = QdrantProvider({"path": "shared"}, ProviderContext(data_dir=Path(sys.argv[1])))
+for number in range(int(sys.argv[3])):
+    document_id = f"{sys.argv[2]}-{number}"
+    provider.add_documents("docs", DocumentBatch([document_id], [""], [{}], np.ones((1, 2), "f4")))
+    assert provider.documents("docs").total > number
+"""
+
+
+def test_processes_share_a_folder(tmp_path):
+    provider = QdrantProvider({"path": "shared"}, ProviderContext(data_dir=tmp_path))
+    provider.create_collection("docs", {})
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, str(tmp_path), str(number), str(WRITES)],
+            cwd=Path(__file__).parents[3],
+            stderr=subprocess.PIPE,
+        )
+        for number in range(PROCESSES)
+    ]
+    for process in started:
+        _, said = process.communicate(timeout=120)
+        assert process.returncode == 0, said.decode()
+    found = {each.id for each in provider.documents("docs").documents}
+    assert found == {f"{number}-{write}" for number in range(PROCESSES) for write in range(WRITES)}
+
+
+def test_a_folder_that_stays_in_use_is_busy(tmp_path):
+    config, context = {"path": "shared", "timeout_seconds": 0.1}, ProviderContext(data_dir=tmp_path)
+    first, second = QdrantProvider(config, context), QdrantProvider(config, context)
+    with first._client(), pytest.raises(BusyError) as raised:
+        second.collections()
+    assert raised.value.details["error_type"] == "timeout"
+    assert second.collections() == []
+
+
+@pytest.mark.parametrize("path", ["..", "a/b", "/tmp", "a\\b", ""])
+def test_a_folder_lies_in_the_data_directory(tmp_path, path):
+    with pytest.raises(InvalidInputError):
+        QdrantProvider({"path": path}, ProviderContext(data_dir=tmp_path))
+    with pytest.raises(InvalidInputError):
+        QdrantProvider({"path": "a", "url": "http://127.0.0.1:6333"}, ProviderContext(data_dir=tmp_path))

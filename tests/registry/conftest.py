@@ -1,0 +1,124 @@
+"""A registry with two small providers, and connections to them over a database of its own."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+from providers.base import ProviderContext, RagProvider, SupportsSearch
+from providers.embeddings.base import EmbeddingConnection
+from registry.connections import Connections
+from registry.placeholders import Placeholders
+from registry.registry import ProviderRegistry
+from registry.stored_connections import StoredConnections
+from schemas.connections import CollectionInfo, Connection
+from schemas.errors import CollectionNotFoundError, UnavailableError
+from schemas.records import Document, Match
+from schemas.scores import score
+from wrapper.catalog.catalog import Catalog
+from wrapper.catalog.sqlite import SQLiteDatabase
+
+DIMENSION = 4
+
+
+@dataclass
+class World:
+    """What the providers of these tests hold and are asked. `down` names what does not answer; `gate` holds embeddings
+    up until it is set."""
+
+    collections: dict[str, tuple[CollectionInfo, list[Match]]] = field(default_factory=dict)
+    embedded: list[tuple[str, str]] = field(default_factory=list)
+    searched: list[str] = field(default_factory=list)
+    down: set[str] = field(default_factory=set)
+    gate: threading.Event | None = None
+
+    def add(self, name, *distances, dimension=DIMENSION, **metadata):
+        """A collection whose nearest documents are so far from any question."""
+        matches = [
+            Match(
+                Document(f"{name}-{n}", f"text {n} of {name}", f'{{"title": "Title {n}", "n": {n}}}', n),
+                each,
+                score(each, "cosine"),
+            )
+            for n, each in enumerate(distances)
+        ]
+        self.collections[name] = (CollectionInfo(name, len(matches), metadata, "cosine", dimension), matches)
+
+
+@pytest.fixture
+def world():
+    return World()
+
+
+@pytest.fixture
+def registry(world):
+    class Words(EmbeddingConnection):
+        id, display_name = "words", "Words"
+
+        @classmethod
+        def connection_schema(cls):
+            properties = {
+                "model": {"type": "string", "default": "words-1"},
+                "api_key": {"type": "string", "writeOnly": True, "minLength": 1},
+            }
+            return {"type": "object", "properties": properties, "additionalProperties": False}
+
+        def _embed(self, texts):
+            if world.gate is not None:
+                assert world.gate.wait(30)
+            world.embedded += [(self.model, text) for text in texts]
+            if self.model in world.down:
+                raise UnavailableError("The embedding service does not answer")
+            seeds = [int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") for text in texts]
+            return np.stack([np.random.default_rng(seed).normal(size=DIMENSION) for seed in seeds]).astype(np.float32)
+
+    class Shelf(RagProvider, SupportsSearch):
+        id, display_name = "shelf", "Shelf"
+
+        @classmethod
+        def connection_schema(cls):
+            thresholds = {name: {"type": "number"} for name in ("match_threshold", "partial_threshold")}
+            return {"type": "object", "properties": thresholds, "additionalProperties": False}
+
+        def check(self):
+            return {"collections_count": len(world.collections)}
+
+        def collections(self):
+            return [info for info, _ in world.collections.values()]
+
+        def search(self, collection, embedding, *, top_k=3, where=None):
+            world.searched.append(collection)
+            if collection in world.down:
+                raise UnavailableError("The shelf is on fire")
+            if collection not in world.collections:
+                raise CollectionNotFoundError(collection)
+            return world.collections[collection][1][:top_k]
+
+    registry = ProviderRegistry()
+    registry.register(Words)
+    registry.register(Shelf)
+    return registry
+
+
+@pytest.fixture
+def database(tmp_path):
+    catalog = Catalog(SQLiteDatabase(tmp_path / "catalog.sqlite"))
+    catalog.open()
+    yield catalog
+    catalog.close()
+
+
+@pytest.fixture
+def connections(registry, database):
+    given = [
+        Connection("local", "rag", "shelf", {}, origin="built-in"),
+        Connection("default", "embedding", "words", {}, origin="built-in"),
+    ]
+    placeholders = Placeholders({"WORDS_API_KEY": "sk-planted"}, ("*_API_KEY",), ())
+    made = Connections(registry, StoredConnections(database), placeholders, ProviderContext(), given)
+    yield made
+    made.close()

@@ -1,0 +1,237 @@
+"""The collector: one embedding for all, collections in parallel, judged in order, failures named."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import structlog
+
+from registry.collector import Collector, Thresholds
+from registry.embedding_cache import EmbeddingCache
+from schemas.collected import CollectRequest, SelectedCollection
+from schemas.connections import Connection
+
+
+@pytest.fixture
+def collector(connections):
+    collector = Collector(
+        connections, EmbeddingCache(ttl_seconds=60), thresholds=Thresholds(0.3, 0.6), limit_seconds=20
+    )
+    yield collector
+    collector.close()
+
+
+def request(*names, message="what is it?", topic="", current="", **more):
+    selected = tuple(SelectedCollection("local", name, "default") for name in names)
+    return CollectRequest(message, topic, current, selected, **more)
+
+
+def statuses(collected):
+    return [each.status for each in collected.receipt.collections]
+
+
+def test_five_collections_of_one_connection_need_one_embedding(world, collector):
+    for number in range(5):
+        world.add(f"c{number}", 0.5)
+    collected = collector.collect(request(*(f"c{number}" for number in range(5))))
+    assert world.embedded == [("words-1", "what is it?")]
+    assert (collected.receipt.embeddings_generated, collected.receipt.embeddings_reused) == (1, 4)
+
+
+def test_the_next_question_with_the_same_words_needs_none(world, collector):
+    world.add("docs", 0.5)
+    collector.collect(request("docs"))
+    again = collector.collect(request("docs"))
+    assert len(world.embedded) == 1
+    assert (again.receipt.embeddings_generated, again.receipt.embeddings_reused) == (0, 1)
+
+
+def test_eight_identical_queries_at_once_need_one_embedding(world, collector):
+    world.add("docs", 0.5)
+    world.gate = threading.Event()
+    with ThreadPoolExecutor(8) as pool:
+        asked = [pool.submit(collector.collect, request("docs")) for _ in range(8)]
+        world.gate.set()
+        receipts = [each.result().receipt for each in asked]
+    assert len(world.embedded) == 1
+    assert sum(receipt.embeddings_generated for receipt in receipts) == 1
+
+
+def test_each_connection_and_model_embeds_for_itself(world, connections, collector):
+    connections.create(Connection("other", "embedding", "words", {"model": "words-2"}))
+    world.add("docs", 0.5)
+    selected = tuple(
+        SelectedCollection("local", "docs", connection, model)
+        for connection, model in (("default", None), ("default", "words-3"), ("other", None), ("default", None))
+    )
+    collected = collector.collect(CollectRequest("hello", "", "", selected))
+    assert sorted(world.embedded) == [("words-1", "hello"), ("words-2", "hello"), ("words-3", "hello")]
+    assert (collected.receipt.embeddings_generated, collected.receipt.embeddings_reused) == (3, 1)
+
+
+def test_the_first_match_in_the_order_asked_is_the_answer_though_a_later_one_is_nearer(world, collector):
+    world.add("far", 0.9)
+    world.add("partial", 0.5)
+    world.add("near", 0.29, 0.7)
+    world.add("nearest", 0.1)
+    collected = collector.collect(request("far", "partial", "near", "nearest"))
+    assert collected.result == "match"
+    [result] = collected.results
+    assert (result.result_type, result.collection, result.distance) == ("match", "near", 0.29)
+    assert [document.id for document in result.documents] == ["near-0", "near-1"]
+    assert statuses(collected) == ["none", "partial", "match", "match"]
+
+
+def test_without_a_match_all_partial_ones_are_the_answer_in_the_order_asked(world, collector):
+    world.add("a", 0.59)
+    world.add("b", 0.7)
+    world.add("c", 0.3)
+    collected = collector.collect(request("c", "b", "a"))
+    assert collected.result == "partial"
+    assert [(each.collection, each.result_type) for each in collected.results] == [("c", "partial"), ("a", "partial")]
+
+
+def test_nothing_near_is_none(world, collector):
+    world.add("far", 0.6)
+    world.add("empty")
+    collected = collector.collect(request("far", "empty"))
+    assert (collected.result, collected.results) == ("none", [])
+    assert statuses(collected) == ["none", "none"]
+    assert [each.distance for each in collected.receipt.collections] == [0.6, None]
+
+
+def test_no_collections_is_none(collector):
+    assert collector.collect(request()).result == "none"
+
+
+@pytest.mark.parametrize(
+    ("collection", "connection", "asked", "expected"),
+    [
+        ({"match_threshold": 0.2}, {"match_threshold": 0.9}, 0.9, "partial"),
+        ({}, {"match_threshold": 0.2}, 0.9, "partial"),
+        ({}, {}, 0.2, "partial"),
+        ({}, {}, None, "match"),
+        ({"match_threshold": 0}, {}, 0.9, "partial"),
+        ({"match_threshold": 0, "partial_threshold": 0}, {}, 0.9, "none"),
+        ({"match_threshold": 0.25}, {}, None, "partial"),
+        ({"match_threshold": 0.2500001}, {}, None, "match"),
+        ({"match_threshold": "0.9"}, {"match_threshold": 0.1}, None, "partial"),
+        ({"match_threshold": True}, {}, 0.1, "partial"),
+    ],
+)
+def test_thresholds_come_from_the_collection_then_the_connection_then_the_request(
+    world, connections, collector, collection, connection, asked, expected
+):
+    connections.create(Connection("shelf", "rag", "shelf", connection))
+    world.add("docs", 0.25, **collection)
+    selected = (SelectedCollection("shelf", "docs", "default"),)
+    collected = collector.collect(CollectRequest("hello", "", "", selected, match_threshold=asked))
+    assert collected.result == expected
+
+
+def test_what_fails_is_left_out_and_named(world, collector):
+    world.add("fire", 0.1)
+    world.add("docs", 0.5)
+    world.down.add("fire")
+    collected = collector.collect(request("fire", "missing", "docs"))
+    assert [each.collection for each in collected.results] == ["docs"]
+    assert statuses(collected) == ["failed", "failed", "partial"]
+    assert [each.error for each in collected.receipt.collections] == [
+        "The shelf is on fire",
+        "Collection 'missing' not found",
+        None,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("service", "embedding", "complaint"),
+    [
+        ("nowhere", "default", "Connection 'nowhere' not found"),
+        ("local", "nowhere", "Connection 'nowhere' not found"),
+        ("default", "default", "is of type embedding, not rag"),
+        ("local", "local", "is of type rag, not embedding"),
+    ],
+)
+def test_wrong_connections_fail_alone(world, collector, service, embedding, complaint):
+    world.add("docs", 0.5)
+    selected = (SelectedCollection(service, "docs", embedding), SelectedCollection("local", "docs", "default"))
+    collected = collector.collect(CollectRequest("hello", "", "", selected))
+    assert statuses(collected) == ["failed", "partial"]
+    assert complaint in collected.receipt.collections[0].error
+
+
+def test_a_dead_embedding_service_fails_its_own_collections_only(world, connections, collector):
+    connections.create(Connection("dead", "embedding", "words", {"model": "dead"}))
+    world.down.add("dead")
+    world.add("docs", 0.5)
+    selected = (
+        SelectedCollection("local", "docs", "dead"),
+        SelectedCollection("local", "docs", "dead"),
+        SelectedCollection("local", "docs", "default"),
+    )
+    collected = collector.collect(CollectRequest("hello", "", "", selected))
+    assert statuses(collected) == ["failed", "failed", "partial"]
+    assert (collected.receipt.embeddings_generated, collected.receipt.embeddings_reused) == (1, 0)
+
+
+def test_another_model_than_the_recorded_one_is_refused_before_the_query_with_both_names(world, collector):
+    world.add("docs", 0.1, embedding_model="words-9")
+    collected = collector.collect(request("docs"))
+    assert world.searched == []
+    assert "'words-9'" in collected.receipt.collections[0].error
+    assert "'words-1'" in collected.receipt.collections[0].error
+
+
+def test_another_dimension_is_refused_before_the_query_with_both_numbers(world, collector):
+    world.add("docs", 0.1, dimension=384)
+    collected = collector.collect(request("docs"))
+    assert world.searched == []
+    assert "dimension 384" in collected.receipt.collections[0].error
+    assert "has 4" in collected.receipt.collections[0].error
+
+
+def test_documents_carry_title_and_source_by_the_collections_fields(world, collector):
+    world.add("docs", 0.1, title_field="n", source_field="nothing", description="All about docs")
+    [result] = collector.collect(request("docs")).results
+    [document] = result.documents
+    assert (document.title, document.source, document.collection) == ("0", None, "docs")
+    assert document.metadata == {"title": "Title 0", "n": 0}
+    assert result.description == "All about docs"
+
+
+def test_top_k_bounds_the_documents(world, collector):
+    world.add("docs", 0.1, 0.2, 0.3, 0.4)
+    assert len(collector.collect(request("docs", top_k=2)).results[0].documents) == 2
+
+
+def test_a_given_query_text_is_asked_with(world, collector):
+    world.add("docs", 0.1)
+    collected = collector.collect(request("docs", topic="t", current="t", query_text="exactly this"))
+    assert world.embedded == [("words-1", "exactly this")]
+    assert collected.receipt.query_text == "exactly this"
+
+
+def test_a_collection_that_never_answers_is_left_out_in_time(world, connections):
+    world.add("docs", 0.1)
+    world.gate = threading.Event()
+    collector = Collector(
+        connections, EmbeddingCache(ttl_seconds=60), thresholds=Thresholds(0.3, 0.6), limit_seconds=0.05
+    )
+    collected = collector.collect(request("docs"))
+    world.gate.set()
+    collector.close()
+    assert statuses(collected) == ["failed"]
+    assert "within 0.05 s" in collected.receipt.collections[0].error
+
+
+def test_the_log_says_strategy_text_and_cache_hits(world, collector):
+    world.add("docs", 0.5)
+    with structlog.testing.capture_logs() as logs:
+        collector.collect(request("docs", "docs"))
+        collector.collect(request("docs", topic=" The  Topic ", current="t"))
+        collector.collect(request("docs"))
+    said = {(entry["event"], entry.get("strategy"), entry.get("query_text")) for entry in logs}
+    assert ("query strategy", "first message (raw query)", "what is it?") in said
+    assert ("query strategy", "follow-up (contextualized topic)", "the topic") in said
+    assert [entry["key"] for entry in logs if entry["event"] == "embedding cache hit"] == ["default:words-1"]
+    assert [entry["key"] for entry in logs if entry["event"] == "embedding cache miss"] == ["default:words-1"] * 2

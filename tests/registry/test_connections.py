@@ -1,0 +1,158 @@
+"""Named connections: kept, changed, opened, and never shown with a secret."""
+
+import orjson
+import pytest
+import structlog
+
+from providers.base import ProviderContext
+from registry.connections import Connections
+from registry.placeholders import Placeholders
+from registry.stored_connections import ConnectionNotFoundError, StoredConnections
+from schemas.connections import Connection, InvalidConfigurationError
+from schemas.errors import ConfigurationError, ConflictError, InvalidInputError
+
+SECRET = "sk-planted"
+
+
+def words(connection_id="words", **config):
+    return Connection(connection_id, "embedding", "words", config)
+
+
+def test_the_built_in_ones_come_first_and_then_those_made_by_id(connections):
+    connections.create(words("b"))
+    connections.create(words("a"))
+    assert [each.id for each in connections.all()] == ["local", "default", "a", "b"]
+
+
+def test_what_one_worker_keeps_every_worker_finds(connections, registry, database):
+    connections.create(words(model="words-2"))
+    placeholders = Placeholders({}, (), ())
+    other = Connections(registry, StoredConnections(database), placeholders, ProviderContext())
+    assert other.find("words").config == {"model": "words-2"}
+    other.change("words", config={"model": "words-3"})
+    assert connections.open("words", "embedding").model == "words-3"
+    connections.delete("words")
+    with pytest.raises(ConnectionNotFoundError):
+        other.find("words")
+
+
+def test_a_taken_id_is_a_conflict(connections):
+    connections.create(words())
+    for taken in ("words", "local"):
+        with pytest.raises(ConflictError, match=f"'{taken}' already"):
+            connections.create(words(taken))
+
+
+@pytest.mark.parametrize("wrong", ["", "a b", "../x", "-a", "a" * 65, "ä", "a\n", "health", "test"])
+def test_an_id_is_a_plain_name(connections, wrong):
+    with pytest.raises(InvalidInputError) as caught:
+        connections.create(words(wrong))
+    assert caught.value.details["field"] == "id"
+
+
+@pytest.mark.parametrize("name", ["", "x" * 201, "nul\x00", "line\nbreak"])
+def test_a_display_name_can_be_printed(connections, name):
+    with pytest.raises(InvalidInputError) as caught:
+        connections.create(Connection("words", "embedding", "words", {}, name))
+    assert caught.value.details["field"] == "display_name"
+
+
+def test_a_wrong_configuration_is_refused_by_field(connections):
+    with pytest.raises(InvalidConfigurationError) as caught:
+        connections.create(words(model=7, speed="high"))
+    assert [fault["pointer"] for fault in caught.value.details["errors"]] == ["/model", "/speed"]
+    assert connections.all()[-1].id == "default"
+
+
+def test_a_giant_configuration_is_refused(connections):
+    with pytest.raises(InvalidInputError, match="larger than"):
+        connections.create(words(model="x" * 70_000))
+
+
+def test_built_in_ones_cannot_be_changed_or_deleted(connections):
+    with pytest.raises(ConflictError, match="built-in"):
+        connections.change("local", config={})
+    with pytest.raises(ConflictError, match="built-in"):
+        connections.delete("local")
+
+
+@pytest.mark.parametrize("do", [lambda c: c.change("x", config={}), lambda c: c.delete("x"), lambda c: c.find("x")])
+def test_what_is_not_there_is_not_found(connections, do):
+    with pytest.raises(ConnectionNotFoundError, match="Connection 'x' not found"):
+        do(connections)
+
+
+def test_a_secret_in_clear_is_not_kept(connections):
+    with pytest.raises(InvalidConfigurationError) as caught:
+        connections.create(words(api_key=SECRET))
+    assert [fault["pointer"] for fault in caught.value.details["errors"]] == ["/api_key"]
+    assert SECRET not in caught.value.message + str(caught.value.details)
+
+
+def test_a_secret_is_resolved_at_use_and_shown_only_as_what_it_refers_to(connections, database):
+    with structlog.testing.capture_logs() as logs:
+        connections.create(words(api_key="${WORDS_API_KEY}"))
+        assert connections.open("words", "embedding").config["api_key"] == SECRET
+        shown = connections.shown(connections.find("words"))
+    assert shown["config"] == {}
+    assert shown["secrets"] == {"api_key": ["WORDS_API_KEY"]}
+    with database.read() as transaction:
+        stored = transaction.rows("SELECT * FROM connections")
+    assert SECRET not in str(stored) + orjson.dumps(shown).decode() + str(logs)
+
+
+def test_an_edit_that_leaves_a_secret_out_keeps_it(connections):
+    connections.create(words(api_key="${WORDS_API_KEY}", model="words-1"))
+    changed = connections.change("words", config={"model": "words-2", "api_key": None})
+    assert changed.config == {"model": "words-2", "api_key": "${WORDS_API_KEY}"}
+
+
+def test_an_empty_string_removes_a_secret_and_is_none_in_a_new_connection(connections):
+    assert connections.create(words(api_key="")).config == {}
+    connections.change("words", config={"api_key": "${WORDS_API_KEY}"})
+    assert connections.change("words", config={"api_key": ""}).config == {}
+
+
+def test_a_secret_does_not_move_to_another_provider(connections):
+    connections.create(words(api_key="${WORDS_API_KEY}"))
+    assert connections.change("words", kind="rag", provider="shelf", config={}).config == {}
+
+
+def test_a_failed_change_changes_nothing(connections):
+    connections.create(words(model="words-1"))
+    with pytest.raises(InvalidConfigurationError):
+        connections.change("words", config={"model": 7})
+    assert connections.find("words").config == {"model": "words-1"}
+
+
+def test_a_live_connection_is_kept_until_what_it_is_made_from_changes(registry, database):
+    environ = {"WORDS_MODEL": "words-1", "WORDS_API_KEY": "a"}
+    placeholders = Placeholders(environ, ("WORDS_*",), ())
+    connections = Connections(registry, StoredConnections(database), placeholders, ProviderContext())
+    connections.create(words(model="${WORDS_MODEL}"))
+    first = connections.open("words", "embedding")
+    assert connections.open("words", "embedding") is first
+    environ["WORDS_MODEL"] = "words-2"
+    assert connections.open("words", "embedding").model == "words-2"
+
+
+def test_another_model_is_another_live_connection(connections):
+    assert connections.open("default", "embedding", model="words-7").model == "words-7"
+    assert connections.open("default", "embedding").model == "words-1"
+
+
+def test_a_connection_of_another_kind_is_refused_with_the_right_ones(connections):
+    with pytest.raises(ConflictError, match="is of type rag, not embedding") as caught:
+        connections.open("local", "embedding")
+    assert caught.value.details["allowed"] == ["default"]
+
+
+def test_a_provider_that_is_gone_makes_its_connections_unusable_and_hides_all_of_them(registry, database):
+    stored = StoredConnections(database)
+    stored.add(Connection("old", "rag", "lost", {"url": "http://127.0.0.1:1", "password": SECRET}))
+    registry.register_missing("rag", "lost", "lost_client is not installed: pip install lost-client")
+    connections = Connections(registry, stored, Placeholders({}, (), ()), ProviderContext())
+    with pytest.raises(ConfigurationError, match="pip install lost-client"):
+        connections.open("old", "rag")
+    shown = connections.shown(connections.find("old"))
+    assert (shown["config"], SECRET in str(shown)) == ({}, False)

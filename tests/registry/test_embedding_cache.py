@@ -1,0 +1,200 @@
+"""One embedding for all who ask for the same text: in a thread, in threads, in processes."""
+
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from registry.embedding_cache import EmbeddingCache, EmbeddingKey
+from registry.vector_files import MAX_FILES, VectorFiles
+from schemas.errors import UnavailableError
+
+KEY = EmbeddingKey("default", "configuration", "all-MiniLM-L6-v2", "how to rotate keys")
+VECTOR = np.array([0.6, 0.8], dtype=np.float32)
+
+
+class Clock:
+    def __init__(self):
+        self.now = 1_000_000.0
+
+    def __call__(self):
+        return self.now
+
+
+class Maker:
+    """Counts how often it is asked; `gate` holds every one up until it is set."""
+
+    def __init__(self, gate=None):
+        self.calls = 0
+        self._gate = gate
+
+    def __call__(self):
+        self.calls += 1
+        if self._gate is not None:
+            assert self._gate.wait(30)
+        return VECTOR
+
+
+def test_the_second_question_is_answered_from_the_cache():
+    cache, make = EmbeddingCache(ttl_seconds=60), Maker()
+    first, made_first = cache.get(KEY, make)
+    second, made_second = cache.get(KEY, make)
+    assert (made_first, made_second, make.calls) == (True, False, 1)
+    np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        KEY._replace(connection_id="another"),
+        KEY._replace(made_by="another configuration"),
+        KEY._replace(model="another model"),
+        KEY._replace(text="another text"),
+        KEY._replace(text="how to rotate keys "),
+    ],
+)
+def test_another_connection_configuration_model_or_text_is_another_embedding(other):
+    cache, make = EmbeddingCache(ttl_seconds=60), Maker()
+    cache.get(KEY, make)
+    assert cache.get(other, make)[1]
+    assert make.calls == 2
+
+
+def test_the_name_of_a_key_is_connection_and_model():
+    assert KEY.name == "default:all-MiniLM-L6-v2"
+
+
+def test_eight_who_ask_at_once_make_one_call():
+    gate = threading.Event()
+    cache, make = EmbeddingCache(ttl_seconds=60), Maker(gate)
+    together = threading.Barrier(9)
+
+    def ask():
+        together.wait()
+        return cache.get(KEY, make)
+
+    with ThreadPoolExecutor(8) as pool:
+        asked = [pool.submit(ask) for _ in range(8)]
+        together.wait()
+        gate.set()
+        answers = [each.result() for each in asked]
+    assert make.calls == 1
+    assert sum(made for _, made in answers) == 1
+
+
+def test_a_failure_is_everybodys_and_is_not_kept():
+    cache = EmbeddingCache(ttl_seconds=60)
+
+    def fail():
+        raise UnavailableError("the embedding service does not answer")
+
+    with pytest.raises(UnavailableError):
+        cache.get(KEY, fail)
+    assert cache.get(KEY, Maker())[1]
+
+
+def test_an_embedding_is_forgotten_after_its_time():
+    clock, make = Clock(), Maker()
+    cache = EmbeddingCache(ttl_seconds=60, clock=clock)
+    cache.get(KEY, make)
+    clock.now += 59
+    assert not cache.get(KEY, make)[1]
+    clock.now += 2
+    assert cache.get(KEY, make)[1]
+
+
+def test_the_cache_has_an_end():
+    cache, make = EmbeddingCache(ttl_seconds=60, max_entries=2), Maker()
+    for text in ("a", "b", "c"):
+        cache.get(KEY._replace(text=text), make)
+    assert cache.get(KEY._replace(text="a"), make)[1]
+
+
+def test_another_worker_finds_what_this_one_made(tmp_path):
+    ours = EmbeddingCache(VectorFiles(tmp_path, ttl_seconds=60), ttl_seconds=60)
+    theirs = EmbeddingCache(VectorFiles(tmp_path, ttl_seconds=60), ttl_seconds=60)
+    make = Maker()
+    ours.get(KEY, make)
+    found, made = theirs.get(KEY, make)
+    assert (made, make.calls) == (False, 1)
+    np.testing.assert_array_equal(found, VECTOR)
+
+
+PROGRAM = """
+import sys, pathlib
+import numpy as np
+from registry.embedding_cache import EmbeddingCache, EmbeddingKey
+from registry.vector_files import VectorFiles
+
+calls = pathlib.Path(sys.argv[1])
+def make():
+    with calls.open("a") as file:
+        file.write("called\\n")
+    return np.ones(4, dtype=np.float32)
+
+print("ready", flush=True)
+sys.stdin.readline()
+files = VectorFiles(pathlib.Path(sys.argv[2]), ttl_seconds=60)
+EmbeddingCache(files, ttl_seconds=60).get(EmbeddingKey("c", "f", "m", "t"), make)
+"""
+
+
+def test_processes_that_ask_at_once_make_one_call(tmp_path):
+    calls = tmp_path / "calls"
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, calls, tmp_path / "vectors"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(4)
+    ]
+    for process in processes:
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        process.stdin.write("go\n")
+        process.stdin.close()
+    for process in processes:
+        assert process.wait(30) == 0
+        process.stdout.close()
+    assert calls.read_text() == "called\n"
+
+
+def test_files_older_than_their_time_are_not_found_and_swept(tmp_path):
+    clock = Clock()
+    files = VectorFiles(tmp_path, ttl_seconds=60, clock=clock)
+    files.keep("0" * 64, VECTOR)
+    assert files.find("0" * 64) is not None
+    clock.now += 61
+    assert files.find("0" * 64) is None
+    files.keep("1" * 64, VECTOR)
+    assert [each.name for each in tmp_path.iterdir()] == ["1" * 64 + ".f32"]
+
+
+def test_there_are_never_many_more_files_than_allowed(tmp_path, monkeypatch):
+    monkeypatch.setattr("registry.vector_files.MAX_FILES", 3)
+    assert MAX_FILES > 3
+    clock = Clock()
+    files = VectorFiles(tmp_path, ttl_seconds=10_000, clock=clock)
+    for number in range(6):
+        clock.now += 61
+        files.keep(f"{number:064d}", VECTOR)
+    assert sorted(each.name[63] for each in tmp_path.iterdir()) == ["3", "4", "5"]
+
+
+@pytest.mark.parametrize("content", [b"", b"abc"])
+def test_a_torn_file_is_no_embedding(tmp_path, content):
+    files = VectorFiles(tmp_path, ttl_seconds=60)
+    files.keep("0" * 64, VECTOR)
+    (tmp_path / ("0" * 64 + ".f32")).write_bytes(content)
+    assert files.find("0" * 64) is None
+
+
+def test_a_directory_that_cannot_be_written_only_means_that_nothing_is_shared(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    cache = EmbeddingCache(VectorFiles(tmp_path / "file", ttl_seconds=60), ttl_seconds=60)
+    assert cache.get(KEY, Maker())[1]

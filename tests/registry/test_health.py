@@ -1,0 +1,111 @@
+"""Health of many connections: in parallel, each in time, never an exception."""
+
+import threading
+
+import pytest
+
+from providers.base import RagProvider
+from registry.health import HealthWatch
+from schemas.connections import Connection
+from schemas.errors import UnavailableError
+
+
+class Clock:
+    def __init__(self):
+        self.now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def patients(registry):
+    """A provider whose check does what the connection's configuration says."""
+    gate = threading.Event()
+    checks = []
+
+    class Patient(RagProvider):
+        id, display_name = "patient", "Patient"
+
+        @classmethod
+        def connection_schema(cls):
+            return {"type": "object", "properties": {"does": {"type": "string"}}, "required": ["does"]}
+
+        def check(self):
+            checks.append(self.config["does"])
+            match self.config["does"]:
+                case "hangs":
+                    assert gate.wait(30)
+                case "fails":
+                    raise UnavailableError("It does not answer", error_type="network")
+                case "breaks":
+                    raise ZeroDivisionError("a secret detail")
+            return {"collections_count": 2, "storage_bytes": 1024}
+
+        def collections(self):
+            return []
+
+    registry.register(Patient)
+    yield checks
+    gate.set()
+
+
+def connect(connections, *deeds):
+    return [connections.create(Connection(does, "rag", "patient", {"does": does})) for does in deeds]
+
+
+def test_a_report_has_the_standard_shape(connections, patients):
+    [connection] = connect(connections, "works")
+    report = HealthWatch(connections, limit_seconds=10, fresh_seconds=0).of(connection)
+    assert (report.status, report.provider, report.error) == ("healthy", "patient", None)
+    assert report.timestamp.endswith("+00:00")
+    assert report.details["collections_count"] == 2
+    assert report.details["storage_bytes"] == 1024
+    assert report.details["response_time_ms"] >= 0
+    assert "url" in report.details
+
+
+def test_every_connection_gets_a_report_whatever_the_others_do(connections, patients):
+    known = connect(connections, "hangs", "fails", "breaks", "works")
+    reports = HealthWatch(connections, limit_seconds=2.0, fresh_seconds=0).of_all(known)
+    assert [report.status for report in reports] == ["unhealthy", "unhealthy", "unhealthy", "healthy"]
+    assert [report.details.get("error_type") for report in reports] == ["timeout", "network", "unknown", None]
+    assert reports[1].error == "It does not answer"
+    assert "secret" not in str(reports[2])
+
+
+def test_a_connection_that_cannot_be_opened_is_unhealthy(connections, registry, patients):
+    registry.register_missing("rag", "lost", "lost_client is not installed: pip install lost-client")
+    lost = Connection("lost", "rag", "lost", {})
+    connections._stored.add(lost)
+    report = HealthWatch(connections, limit_seconds=10, fresh_seconds=0).of(lost)
+    assert report.status == "unhealthy"
+    assert "pip install lost-client" in report.message
+
+
+def test_a_hanging_check_is_not_asked_a_second_time(connections, patients):
+    [connection] = connect(connections, "hangs")
+    watch = HealthWatch(connections, limit_seconds=0.05, fresh_seconds=0)
+    assert [watch.of(connection).details["error_type"] for _ in range(3)] == ["timeout"] * 3
+    assert patients == ["hangs"]
+
+
+def test_a_report_is_kept_for_a_moment_and_says_its_age(connections, patients):
+    [connection] = connect(connections, "works")
+    clock = Clock()
+    watch = HealthWatch(connections, limit_seconds=10, fresh_seconds=5, clock=clock)
+    first = watch.of(connection)
+    clock.now += 3
+    second = watch.of(connection)
+    assert (first.details["age_seconds"], second.details["age_seconds"]) == (0.0, 3.0)
+    clock.now += 3
+    assert watch.of(connection).details["age_seconds"] == 0.0
+    assert len(patients) == 2
+
+
+def test_a_changed_connection_is_asked_anew(connections, patients):
+    [connection] = connect(connections, "works")
+    watch = HealthWatch(connections, limit_seconds=10, fresh_seconds=1000)
+    watch.of(connection)
+    changed = connections.change("works", config={"does": "fails"})
+    assert watch.of(changed).status == "unhealthy"

@@ -1,0 +1,101 @@
+"""The topic of a conversation by rule and by a chat model."""
+
+import pytest
+
+from providers.chat.base import ChatAnswer
+from registry.query_text import Strategy, choose_query_text, normalized
+from registry.topic import MAX_TOPIC_WORDS, TopicByChat, TopicByRule, leans_on_topic
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\t\n ", "\u00a0\u2003"])
+def test_white_space_is_no_current_topic(blank):
+    assert choose_query_text("What is it?", "Ignored Topic", blank) == (Strategy.FIRST, "What is it?")
+
+
+def test_a_topic_is_normalised():
+    strategy, text = choose_query_text("Does it?", "  InstructLab\tand\n OpenShift AI  ", "instructlab")
+    assert (strategy, text) == (Strategy.FOLLOW_UP, "instructlab and openshift ai")
+
+
+def test_a_blank_topic_falls_back_on_the_current_one():
+    assert choose_query_text("Does it?", " \n", "InstructLab ")[1] == "instructlab"
+
+
+def test_the_raw_message_is_left_as_it_is():
+    assert choose_query_text("  What IS\nthis? ", "x", "")[1] == "  What IS\nthis? "
+
+
+@pytest.mark.parametrize(
+    ("message", "leans"),
+    [
+        ("Does it integrate with OpenShift AI?", True),
+        ("And what about GPUs?", True),
+        ("Why?", True),
+        ("How much does that cost?", True),
+        ("How do I configure the retention of backups?", False),
+        ("What are Kubernetes operators and how do I install them?", False),
+        ("Explain vector index parameters", False),
+    ],
+)
+def test_which_messages_lean_on_what_was_said(message, leans):
+    assert leans_on_topic(message) is leans
+
+
+def test_a_conversation_keeps_its_subject_until_a_new_one_comes():
+    keeper, topic, topics = TopicByRule(), "", []
+    for message in (
+        "What is InstructLab?",
+        "Does it integrate with OpenShift AI?",
+        "And what about GPUs?",
+        "How do I configure the retention of backups?",
+        "Thanks!",
+    ):
+        topic = keeper.next_topic(topic, message)
+        topics.append(topic)
+    assert topics == [
+        "instructlab",
+        "instructlab integrate openshift ai",
+        "instructlab integrate openshift ai gpus",
+        "configure retention backups",
+        "configure retention backups",
+    ]
+
+
+def test_a_topic_does_not_grow_without_end():
+    keeper, topic = TopicByRule(), ""
+    for number in range(50):
+        topic = keeper.next_topic(topic, f"and it has word{number}a word{number}b")
+    assert len(topic.split()) == MAX_TOPIC_WORDS
+    assert topic.endswith("word49a word49b")
+
+
+@pytest.mark.parametrize("message", ["?!", "...", "it", "日本語の文章です", "👩‍🚀"])
+def test_any_message_gives_a_topic(message):
+    assert TopicByRule().next_topic("", message) == normalized(message)
+
+
+class Parrot:
+    """Says what it was told to say."""
+
+    def __init__(self, content):
+        self.content = content
+        self.asked = []
+
+    def chat(self, messages, **_):
+        self.asked.append(messages)
+        return ChatAnswer(self.content, "parrot")
+
+
+@pytest.mark.parametrize(
+    ("said", "topic"),
+    [
+        ("InstructLab and OpenShift AI integration", "instructlab and openshift ai integration"),
+        ('\n\nTopic: "InstructLab".\nBecause …', "instructlab"),
+        ("", "instructlab openshift ai"),
+        ("x" * 1000, "instructlab openshift ai"),
+    ],
+)
+def test_a_chat_model_names_the_topic_or_leaves_it_to_the_rule(said, topic):
+    parrot = Parrot(said)
+    assert TopicByChat(parrot).next_topic("InstructLab", "And it on OpenShift AI?") == topic
+    assert "InstructLab" in parrot.asked[0][1].content
