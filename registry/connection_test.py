@@ -39,8 +39,6 @@ log = structlog.get_logger(__name__)
 METHODS = {"rag": "list_collections", "embedding": "embed_text", "llm": "complete_chat"}
 MAX_COLLECTIONS = 1000
 MAX_TEXT_CHARS = 512
-# Shorter ones are no secrets, and would be found in every word.
-MIN_SECRET_CHARS = 4
 
 # By error type: what is said, and what to do about it.
 _SENTENCES = {
@@ -238,8 +236,7 @@ class _Run:
 
     def _resolve(self, config: Mapping[str, Any]) -> dict[str, Any]:
         resolved, values = self._placeholders.resolved(_given(config), self._schema)
-        strings = {str(resolved[name]) for name in secrets(self._schema) if name in resolved} | values
-        self._hidden = frozenset(each for each in strings if len(each) >= MIN_SECRET_CHARS)
+        self._hidden = values | {str(resolved[name]) for name in secrets(self._schema) if name in resolved}
         return resolved
 
     def _check_resolved(self, resolved: Mapping[str, Any]) -> None:
