@@ -7,6 +7,9 @@ from typing import Any
 
 from schemas.errors import ConfigurationError
 
+MIN_SECRET_CHARS = 4
+"""Shorter ones keep nothing secret, and would be found in every word."""
+
 
 def checked_key(api_key: str | None) -> str | None:
     """The key without white space around it; None for none. Raises ConfigurationError, which does not quote it, when
@@ -24,7 +27,7 @@ def checked_key(api_key: str | None) -> str | None:
 
 def redacted(value: Any, secrets: Iterable[str]) -> Any:
     """A JSON value in which no string holds one of the secrets: what a service says may quote what it was sent."""
-    hidden = sorted(secrets, key=len, reverse=True)
+    hidden = sorted((each for each in secrets if len(each) >= MIN_SECRET_CHARS), key=len, reverse=True)
     if isinstance(value, str):
         for secret in hidden:
             value = value.replace(secret, "***")

@@ -65,6 +65,8 @@ from schemas.wire import MAX_PAGE, MAX_TOP_K
 DEFAULT_METRIC = "cosine"
 METRIC_KEY = "hnsw:space"
 """Where older services leave the metric, for Chroma to read; those of this release ignore it."""
+PLACE = "the connection's URL"
+"""What errors call it: the URL itself may have come out of a placeholder."""
 
 
 class ChromaWrapperProvider(
@@ -96,13 +98,13 @@ class ChromaWrapperProvider(
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         super().__init__(config, context)
-        url = self.config["url"]
-        self._name = f"The service at {url}"
+        self._name = f"The service at {PLACE}"
         self._client = WrapperClient(
-            url,
+            self.config["url"],
             network=self.context.network,
             api_key=self.config.get("api_key"),
             timeout_seconds=self.config["timeout_seconds"],
+            place=PLACE,
             sleep=sleep,
         )
         self._is_known_as_current = False

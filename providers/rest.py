@@ -91,7 +91,7 @@ class RouteNotFoundError(NotFoundError):
 
 class _Answer(NamedTuple):
     status: int
-    url: str
+    place: str
     headers: Mapping[str, str]
     content: bytes
 
@@ -105,7 +105,8 @@ class RestConnection:
 
     A request that does not get through, or is answered "busy, come again", is sent up to `attempts` times: send only
     what may be repeated. `timeout_seconds` is for each silence of the service, which is not asked twice then; a whole
-    answer may take `ANSWER_PATIENCE` times as long, but for a stream, which may take any time.
+    answer may take `ANSWER_PATIENCE` times as long, but for a stream, which may take any time. `place` is what errors
+    call the URL, which may have come out of a placeholder; by default it is the URL.
     """
 
     def __init__(
@@ -116,10 +117,12 @@ class RestConnection:
         api_key: str | None = None,
         timeout_seconds: float = 120.0,
         attempts: int = 4,
+        place: str | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         split_url(base_url)
         self._base_url = base_url.rstrip("/")
+        self._place = place or self._base_url
         self._timeout_seconds = timeout_seconds
         self._answer_seconds = timeout_seconds * ANSWER_PATIENCE
         self._attempts = attempts
@@ -172,22 +175,22 @@ class RestConnection:
     @contextmanager
     def stream(self, path: str) -> Iterator[tuple[Mapping[str, str], Iterator[bytes]]]:
         """(headers, pieces of the body as they come) of a GET; the pieces raise UnavailableError when it is cut."""
-        with _translate_failures(self._base_url):
+        with _translate_failures(self._place):
             response = self._send("GET", path)
         with closing(response):
             if not _is_ok(response.status_code):
-                with _translate_failures(self._base_url):
+                with _translate_failures(self._place):
                     answer = self._read(response)
                 raise self._error(answer, _json(answer))
             yield response.headers, self._pieces(response)
 
     def _pieces(self, response: requests.Response) -> Iterator[bytes]:
-        with _translate_failures(self._base_url):
+        with _translate_failures(self._place):
             yield from response.iter_content(_STREAM_BYTES)
 
     def _ask(self, method: str, path: str, payload: bytes | None = None, **options: Any) -> _Answer:
         with (
-            _translate_failures(self._base_url),
+            _translate_failures(self._place),
             answer_within(self._answer_seconds),
             closing(self._send(method, path, payload, **options)) as response,
         ):
@@ -198,9 +201,9 @@ class RestConnection:
         for piece in response.iter_content(_STREAM_BYTES):
             content += piece
             if len(content) > MAX_ANSWER_BYTES:
-                sentence = f"The service at {self._base_url} answered more than {MAX_ANSWER_BYTES} bytes"
+                sentence = f"The service at {self._place} answered more than {MAX_ANSWER_BYTES} bytes"
                 raise UnavailableError(sentence, code=_TOO_LARGE, error_type="unknown")
-        return _Answer(response.status_code, response.url, response.headers, bytes(content))
+        return _Answer(response.status_code, self._place, response.headers, bytes(content))
 
     def _send(
         self,
@@ -232,15 +235,15 @@ class RestConnection:
 
 
 @contextmanager
-def _translate_failures(base_url: str) -> Iterator[None]:
+def _translate_failures(place: str) -> Iterator[None]:
     try:
         yield
     except requests.RequestException as error:
         if is_read_timeout(error):
-            sentence = f"The service at {base_url} did not answer in time"
+            sentence = f"The service at {place} did not answer in time"
             raise UnavailableError(sentence, code=_TIMEOUT, error_type="timeout") from error
         error_type = "timeout" if isinstance(error, requests.ConnectTimeout) else "network"
-        raise UnavailableError(f"The service at {base_url} cannot be reached", error_type=error_type) from error
+        raise UnavailableError(f"The service at {place} cannot be reached", error_type=error_type) from error
 
 
 def _is_ok(status: int) -> bool:
@@ -258,7 +261,7 @@ def _json(answer: _Answer) -> Body:
         return {}
     kind = RouteNotFoundError if answer.status in _NO_ROUTE else RagError
     raise kind(
-        f"What answers at {answer.url} is not this service: {answer.status}, not a JSON object",
+        f"What answers at {answer.place} is not this service: {answer.status}, not a JSON object",
         error_type=_ERROR_TYPES.get(answer.status, "unknown"),
     )
 
@@ -266,7 +269,7 @@ def _json(answer: _Answer) -> Body:
 def _error(answer: _Answer, body: Body) -> RagError:
     status = answer.status
     sentence = body.get("message") or body.get("error")
-    message = sentence[:MAX_SENTENCE_CHARS] if isinstance(sentence, str) else f"{answer.url} answered {status}"
+    message = sentence[:MAX_SENTENCE_CHARS] if isinstance(sentence, str) else f"{answer.place} answered {status}"
     details = body["details"] if isinstance(body.get("details"), dict) else {}
     code = body["code"] if isinstance(body.get("code"), str) else None
     missing = _MISSING_COLLECTION.fullmatch(message) if status == HTTPStatus.NOT_FOUND else None
@@ -274,7 +277,7 @@ def _error(answer: _Answer, body: Body) -> RagError:
         return CollectionNotFoundError(str(details.get("collection", missing[1] if missing else "")))
     if HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST:
         return ConfigurationError(
-            f"{answer.url} redirects ({status}), which is not followed: configure the URL that the service stands at",
+            f"{answer.place} redirects ({status}), which is not followed: configure the URL that the service stands at",
             error_type="invalid_config",
         )
     details = {**details, "error_type": _ERROR_TYPES.get(status, "unknown")}

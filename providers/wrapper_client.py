@@ -37,6 +37,7 @@ class WrapperClient:
         api_key: str | None = None,
         timeout_seconds: float = 120.0,
         attempts: int = 4,
+        place: str | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._service = RestConnection(
@@ -45,6 +46,7 @@ class WrapperClient:
             api_key=api_key,
             timeout_seconds=timeout_seconds,
             attempts=attempts,
+            place=place,
             sleep=sleep,
         )
 

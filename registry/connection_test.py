@@ -39,8 +39,6 @@ log = structlog.get_logger(__name__)
 METHODS = {"rag": "list_collections", "embedding": "embed_text", "llm": "complete_chat"}
 MAX_COLLECTIONS = 1000
 MAX_TEXT_CHARS = 512
-# Shorter ones are no secrets, and would be found in every word.
-MIN_SECRET_CHARS = 4
 
 # By error type: what is said, and what to do about it.
 _SENTENCES = {
@@ -81,6 +79,7 @@ _SENTENCES = {
         "Check that the URL leads to a service of this kind; the service's own log may say more.",
     ),
 }
+_REFUSED_STEP = "Check the URL, which the service may redirect from, and that the API key has no blanks or accents."
 _PASSED = {
     "config": "The configuration fits the provider",
     "placeholders": "All placeholders can be resolved",
@@ -237,8 +236,7 @@ class _Run:
 
     def _resolve(self, config: Mapping[str, Any]) -> dict[str, Any]:
         resolved, values = self._placeholders.resolved(_given(config), self._schema)
-        strings = {str(resolved[name]) for name in secrets(self._schema) if name in resolved} | values
-        self._hidden = frozenset(each for each in strings if len(each) >= MIN_SECRET_CHARS)
+        self._hidden = values | {str(resolved[name]) for name in secrets(self._schema) if name in resolved}
         return resolved
 
     def _check_resolved(self, resolved: Mapping[str, Any]) -> None:
@@ -267,7 +265,7 @@ class _Run:
         self._stage_began = self._clock()
         try:
             yield
-        except Exception as error:
+        except BaseException as error:  # also of a library that ends its thread
             failed = error if isinstance(error, _StageFailedError) else self._explained(error)
             self._finish(self._failed(name, failed.error_type, failed.faults, failed.next_step), failed.error_type)
             raise failed from error
@@ -290,17 +288,18 @@ class _Run:
         latency_ms = _milliseconds(self._clock() - self._stage_began)
         return Stage(name, FAILED, latency_ms, message, next_step or usual_step, wrong)
 
-    def _explained(self, error: Exception) -> _StageFailedError:
+    def _explained(self, error: BaseException) -> _StageFailedError:
         # What was cut ends in all kinds of errors.
         if not self._network.seconds_left():
             return _StageFailedError("timeout")
         if isinstance(error, UnresolvedPlaceholderError | InvalidConfigurationError):
             wrong = tuple(Fault(each["pointer"], each["message"]) for each in error.details["errors"])
             return _StageFailedError("invalid_config", wrong)
-        return _StageFailedError(_error_type(error))
+        error_type = _error_type(error)
+        return _StageFailedError(error_type, next_step=_REFUSED_STEP if error_type == "invalid_config" else None)
 
 
-def _error_type(error: Exception) -> str:
+def _error_type(error: BaseException) -> str:
     said = error.details.get("error_type") if isinstance(error, RagError) else None
     if said in ERROR_TYPES:
         return str(said)

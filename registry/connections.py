@@ -181,6 +181,15 @@ class Connections:
             "origin": connection.origin,
         }
 
+    def address(self, connection: Connection) -> str | None:
+        """The URL that a connection is opened to, as it was written."""
+        return self.registry.provider(connection.kind, connection.provider).address(connection.config)
+
+    def hidden(self, connection: Connection) -> frozenset[str]:
+        """What the placeholders of a connection stand for now: nobody is to be shown it."""
+        schema = self.registry.provider(connection.kind, connection.provider).connection_schema()
+        return self.placeholders.resolved(connection.config, schema).values
+
     def close(self) -> None:
         with self._lock:
             live, self._live = list(self._live.values()), {}
@@ -250,11 +259,12 @@ def check_configuration(
 ) -> None:
     """Raises InvalidConfigurationError naming every field that is no good to keep."""
     given = _present(config)
+    forbidden = placeholders.forbidden(given)  # refuses what is nested too deeply to be written as JSON
     if len(orjson.dumps(given)) > MAX_CONFIG_BYTES:
         raise InvalidInputError(f"config is larger than {MAX_CONFIG_BYTES} bytes", code="invalid_field", field="config")
     wrong = [
         *faults(given, schema, placeholders=True),
-        *placeholders.forbidden(given),
+        *forbidden,
         *secret_faults(given, schema),
     ]
     if wrong:

@@ -36,7 +36,8 @@ def configure(level: str, style: str) -> None:
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
     if readable:
-        ending: list[Any] = [structlog.dev.ConsoleRenderer()]
+        # Without the values of variables, which rich would show: keys are among them.
+        ending: list[Any] = [structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
         factory: Any = structlog.PrintLoggerFactory(cast(TextIO, Unfailing(sys.stderr)))
     else:
         ending = [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(serializer=_dumps)]

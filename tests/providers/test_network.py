@@ -14,9 +14,10 @@ from providers.addresses import BlockedError, ConnectPolicy
 from providers.network import Network
 from providers.sessions import AnswerTimeout, answer_within
 from schemas.errors import InvalidInputError, UnavailableError
+from tests.support.dripping import DRIPPING, endless_body, endless_head
+from tests.support.notations import METADATA, NOTATIONS
 from tests.support.raw_server import HEAD, raw_server, saying, silent
 
-METADATA = "169.254.169.254"
 ELSEWHERE = "192.0.2.1"
 """An address of the documentation range (RFC 5737)."""
 OK = HEAD + b"Connection: close\r\nContent-Length: 2\r\n\r\n{}"
@@ -59,34 +60,6 @@ def get(network, url, **options):
 
 def words_of(error):
     return "".join(traceback.format_exception(error))
-
-
-NOTATIONS = {
-    "dotted": METADATA,
-    "decimal": "2852039166",
-    "hexadecimal": "0xA9FEA9FE",
-    "dotted hexadecimal": "0xa9.0xfe.0xa9.0xfe",
-    "octal": "0251.0376.0251.0376",
-    "octal with zeros": "00000251.00376.000251.0376",
-    "two parts": "169.16689662",
-    "three parts": "169.254.43518",
-    "mixed": "0xa9.254.0251.254",
-    "full-width digits": "１６９.２５４.１６９.２５４",
-    "circled digits": "①⑥⑨.②⑤④.①⑥⑨.②⑤④",
-    "ideographic full stops": "169。254。169。254",
-    "trailing dot": f"{METADATA}.",
-    "mapped": "[::ffff:169.254.169.254]",
-    "mapped in hexadecimal": "[0:0:0:0:0:FFFF:A9FE:A9FE]",
-    "compatible": "[::169.254.169.254]",
-    "NAT64": "[64:ff9b::a9fe:a9fe]",
-    "6to4": "[2002:a9fe:a9fe::]",
-    "Teredo": "[2001:0:c000:201:0:0:5601:5601]",
-    "link-local": "[fe80::1]",
-    "nothing": "0.0.0.0",
-    "nothing, short": "0",
-    "nothing in IPv6": "[::]",
-    "AWS in IPv6": "[fd00:ec2::254]",
-}
 
 
 @pytest.mark.parametrize("host", NOTATIONS.values(), ids=NOTATIONS)
@@ -300,47 +273,6 @@ def test_a_certificate_that_nobody_vouches_for_is_refused(authority):
         get(network, f"https://service.example:{server.port}/")
 
 
-def endless_head(server, connection):
-    server.drip(connection, itertools.chain([b"HTTP/1.1 200 OK\r\nX: "], itertools.repeat(b"x")))
-
-
-def endless_interim(server, connection):
-    server.drip(connection, itertools.repeat(b"HTTP/1.1 100 Continue\r\n\r\n"))
-
-
-def endless_body(server, connection):
-    server.drip(connection, itertools.chain([HEAD + b"\r\n"], itertools.repeat(b" ")))
-
-
-def body_of_closed_connection(server, connection):
-    server.drip(connection, itertools.chain([b"HTTP/1.0 200 OK\r\n\r\n"], itertools.repeat(b" ")))
-
-
-def body_of_known_length(server, connection):
-    server.drip(connection, itertools.chain([HEAD + b"Content-Length: 1000000\r\n\r\n"], itertools.repeat(b" ")))
-
-
-def endless_chunks(server, connection):
-    head = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
-    server.drip(connection, itertools.chain([head], itertools.repeat(b"1\r\nx\r\n")))
-
-
-def endless_trailers(server, connection):
-    head = HEAD + b"Transfer-Encoding: chunked\r\n\r\n0\r\n"
-    server.drip(connection, itertools.chain([head], itertools.repeat(b"X: y\r\n")))
-
-
-DRIPPING = [
-    endless_head,
-    endless_interim,
-    endless_body,
-    body_of_closed_connection,
-    body_of_known_length,
-    endless_chunks,
-    endless_trailers,
-]
-
-
 @pytest.mark.parametrize("speak", DRIPPING, ids=lambda speak: speak.__name__)
 def test_an_answer_that_drips_ends_with_its_time(speak):
     with raw_server(speak) as server, pytest.raises(AnswerTimeout), answer_within(0.3):
@@ -407,7 +339,7 @@ def test_a_server_that_never_shakes_hands_is_cut():
 
 
 def test_nothing_is_opened_after_the_end_of_the_work():
-    with raw_server(saying(OK)) as server:
+    with raw_server(silent) as server:
         with Network().within(30) as network:
             kept = network.open_socket("http", "127.0.0.1", server.port, 5)
         assert kept.recv(1) == b""

@@ -4,8 +4,11 @@ import threading
 
 import pytest
 
-from providers.base import RagProvider
+from providers.base import ProviderContext, RagProvider
+from registry.connections import Connections
 from registry.health import HealthWatch
+from registry.placeholders import Placeholders
+from registry.stored_connections import StoredConnections
 from schemas.connections import Connection
 from schemas.errors import UnavailableError
 
@@ -63,6 +66,35 @@ def test_a_report_has_the_standard_shape(connections, patients):
     assert report.details["storage_bytes"] == 1024
     assert report.details["response_time_ms"] >= 0
     assert "url" in report.details
+
+
+def test_placeholders_are_shown_as_they_were_written(registry, database):
+    class Talkative(RagProvider):
+        id, display_name = "talkative", "Talkative"
+
+        @classmethod
+        def connection_schema(cls):
+            text = {"type": "string"}
+            return {"type": "object", "properties": {"url": text, "deed": text}}
+
+        def check(self):
+            if self.config["deed"] == "fail":
+                raise UnavailableError(f"{self.config['url']} is down", error_type="network")
+            return {"seen": [self.config["url"]]}
+
+        def collections(self):
+            return []
+
+    registry.register(Talkative)
+    placeholders = Placeholders({"RAG_THEIR_URL": "http://planted.internal"})
+    connections = Connections(registry, StoredConnections(database), placeholders, ProviderContext())
+    for deed in ("fail", "work"):
+        config = {"url": "${RAG_THEIR_URL}/v1", "deed": deed}
+        connection = connections.create(Connection(f"talk-{deed}", "rag", "talkative", config))
+        report = HealthWatch(connections, limit_seconds=10, fresh_seconds=0).of(connection)
+        assert report.details["url"] == "${RAG_THEIR_URL}/v1"
+        assert "planted" not in str(report)
+    connections.close()
 
 
 def test_every_connection_gets_a_report_whatever_the_others_do(connections, patients):

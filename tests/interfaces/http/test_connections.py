@@ -220,3 +220,17 @@ def test_a_connection_that_does_not_work_says_at_which_stage_and_what_to_do(clie
     assert failed["name"] == stage
     assert failed["next_step"]
     assert answer.json["error"] == answer.json["message"]
+
+
+@pytest.mark.parametrize("depth", [40, 300, 1000])
+def test_a_configuration_that_is_nested_beyond_reason_is_refused(client, connection_id, depth):
+    nested = '{"a":' * depth + "1" + "}" * depth
+    for path, given in (
+        ("/api/connections", f'"id": "{connection_id}", "config": {nested}'),
+        ("/api/connections/validate", f'"config": {nested}'),
+        ("/api/connections/test", f'"config": {nested}'),
+    ):
+        sent = f'{{"type": "embedding", "provider": "openai", {given}}}'
+        answer = client.post(path, data=sent, content_type="application/json")
+        assert answer.status_code in (200, 400)
+        assert answer.json.get("valid") is not True
