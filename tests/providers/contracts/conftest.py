@@ -30,7 +30,7 @@ def lost_storage(tmp_path_factory):
     return service.store
 
 
-@pytest.fixture(scope="module", params=harnesses_of(REGISTRY.entries("rag")))
+@pytest.fixture(scope="session", params=harnesses_of(REGISTRY.entries("rag")))
 def backend(request, tmp_path_factory):
     name, harness = request.param
     assert harness, f"provider '{name}' needs a line in HARNESSES"
@@ -38,7 +38,7 @@ def backend(request, tmp_path_factory):
         yield name, backend
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def provider(backend):
     name, found = backend
     with REGISTRY.connect("rag", name, found.config, found.context) as provider:

@@ -12,13 +12,12 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from providers.base import ProviderContext
+from providers.base import CAPABILITIES, ProviderContext
 from tests.properties import strategies
 from tests.providers.contracts.qdrant_server import KEY, QdrantServer
 from tests.retrieval.stub_service import running
 from tests.support.chroma import ChromaServer
 
-NUMBERS = st.integers(-(2**53) + 1, 2**53 - 1) | st.floats(-(2.0**50), 2.0**50, allow_subnormal=False)
 SMALL_NUMBERS = st.sampled_from((0, 1, 1.0, -1, -1.0, 2, 1.5, -1.5, 0.5, -0.5))
 EXACT_NUMBERS = SMALL_NUMBERS | st.integers(-1000, 1000) | st.integers(-4000, 4000).map(lambda eighths: eighths / 8)
 TEXTS = st.sampled_from(("", "a", "b", "A", "1", "true", "é", "日本語", "a\nb"))
@@ -27,7 +26,8 @@ LEAVES = st.booleans() | EXACT_NUMBERS | TEXTS
 
 
 def filters(leaves: st.SearchStrategy, fields: st.SearchStrategy, *, with_not: bool, exists: bool = True):
-    """Filters of these values: with `with_not`, also the opposite of orderings."""
+    """Filters of these values: with `with_not`, also the opposite of orderings, with `exists`, `$exists`. None of them
+    is one that has to be refused."""
     equal = st.tuples(st.sampled_from(("$eq", "$ne", "$contains", "$not_contains")), leaves)
     among = st.tuples(st.sampled_from(("$in", "$nin")), st.lists(leaves, max_size=4))
     ordered = st.tuples(st.sampled_from(strategies.ORDERED), EXACT_NUMBERS)
@@ -66,6 +66,9 @@ HELD_BY_QDRANT = st.recursive(
 )
 
 
+SIMPLE = ("collections", "search", "embeddings", "metadata_filtering", "dynamic_collections")
+
+
 @dataclass(frozen=True)
 class Backend:
     """`config` and `context` connect to it; `gone` to one that is not there any more."""
@@ -73,6 +76,7 @@ class Backend:
     config: dict[str, Any]
     context: ProviderContext
     gone: tuple[dict[str, Any], ProviderContext]
+    capabilities: tuple[str, ...] = SIMPLE
     metadata: st.SearchStrategy = strategies.METADATA
     filters: st.SearchStrategy = strategies.FILTERS
     refused: tuple[dict[str, Any], ...] = ()
@@ -90,14 +94,16 @@ def local(request, directory):
     service = request.getfixturevalue("app").extensions["rag.service"]
     lost = request.getfixturevalue("lost_storage")
     context = ProviderContext(storage=service.store, data_dir=service.settings.data_dir)
-    yield Backend({}, context, ({}, ProviderContext(storage=lost)), details=frozenset({"storage_bytes"}))
+    gone = ({}, ProviderContext(storage=lost))
+    yield Backend({}, context, gone, tuple(CAPABILITIES), details=frozenset({"storage_bytes"}))
 
 
 @contextlib.contextmanager
 def wrapper_service(request, directory):
     live = request.getfixturevalue("live")
     gone = ({"url": nobody_there()}, ProviderContext())
-    yield Backend({"url": live.url}, ProviderContext(), gone, details=frozenset({"version", "index_lag"}))
+    details = frozenset({"version", "index_lag"})
+    yield Backend({"url": live.url}, ProviderContext(), gone, tuple(CAPABILITIES), details=details)
 
 
 @contextlib.contextmanager
@@ -109,6 +115,7 @@ def chroma_server(request, directory):
             {"url": server.url},
             ProviderContext(),
             ({"url": nobody_there()}, ProviderContext()),
+            SIMPLE,
             HELD_BY_CHROMA,
             filters(LEAVES, st.sampled_from(FIELDS), with_not=False, exists=False),
             (
@@ -138,6 +145,7 @@ def qdrant_folder(request, directory):
         {"path": "folder"},
         ProviderContext(data_dir=directory),
         ({"path": "folder"}, ProviderContext(data_dir=blocked)),
+        SIMPLE,
         HELD_BY_QDRANT,
         QDRANT_FILTERS,
         REFUSED_BY_QDRANT,
@@ -152,6 +160,7 @@ def qdrant_server(request, directory):
             {"url": server.url, "api_key": KEY},
             ProviderContext(),
             ({"url": nobody_there()}, ProviderContext()),
+            SIMPLE,
             HELD_BY_QDRANT,
             QDRANT_FILTERS,
             REFUSED_BY_QDRANT,
