@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any, cast
 
 from flask import Blueprint, Response, request
-from werkzeug.routing import UnicodeConverter
+from werkzeug.routing import BaseConverter
 
 from interfaces.http.layers import layers
 from providers.base import RagProvider
@@ -22,11 +22,10 @@ from wrapper.bodies import json_response
 from wrapper.requests_in import body
 
 
-class ConnectionId(UnicodeConverter):
+class ConnectionId(BaseConverter):
     """Any id that a connection can have: the routes of connections are none."""
 
     regex = rf"(?!(?:{'|'.join(map(re.escape, RESERVED_IDS))})\Z)[^/]+"
-    part_isolating = False
 
 
 blueprint = Blueprint("connections", __name__, url_prefix="/api/connections")
