@@ -1,0 +1,190 @@
+"""What every chat connection promises, asked of both protocols on a small server on loopback."""
+
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import orjson
+import pytest
+
+from providers.chat.base import ChatAnswer, Message
+from providers.chat.ollama import OllamaChat
+from providers.chat.openai import OpenAIChat
+from providers.remote_service import RetryPolicy
+from registry.discovery import BUILTINS
+from schemas.connections import InvalidConfigurationError
+from schemas.errors import ConfigurationError, InvalidInputError, UnavailableError
+
+KEY = "sk-planted-1234"
+HELLO = [Message("system", "Be brief."), Message("user", "Hello?")]
+ANSWERS = {
+    "/v1/chat/completions": {
+        "model": "m-2026",
+        "choices": [{"message": {"role": "assistant", "content": "Hi."}}],
+        "usage": {"prompt_tokens": 9, "completion_tokens": 2},
+    },
+    "/api/chat": {
+        "model": "m-2026",
+        "message": {"role": "assistant", "content": "Hi."},
+        "prompt_eval_count": 9,
+        "eval_count": 2,
+    },
+    "/v1/models": {"data": [{"id": "m"}, {"id": "n"}]},
+    "/api/tags": {"models": [{"name": "m"}, {"name": "n"}]},
+}
+
+
+class Server:
+    """`script` holds (status, body) pairs that go out first; then the protocols' own answers."""
+
+    def __init__(self):
+        self.requests, self.script = [], []
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self):
+                self._answer(orjson.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+
+            def do_GET(self):
+                self._answer(None)
+
+            def _answer(self, body):
+                server.requests.append((self.path, self.headers.get("Authorization"), body))
+                status, answer = server.script.pop(0) if server.script else (200, ANSWERS.get(self.path))
+                content = answer if isinstance(answer, bytes) else orjson.dumps(answer)
+                self.send_response(status if answer is not None else 404)
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+            def log_message(self, *args):
+                pass
+
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.01})
+        self._thread.start()
+        self.url = f"http://127.0.0.1:{self._http.server_port}"
+
+    def stop(self):
+        self._http.shutdown()
+        self._thread.join()
+        self._http.server_close()
+
+
+@pytest.fixture
+def server():
+    server = Server()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(params=[builtin.id for builtin in BUILTINS if builtin.kind == "llm"])
+def connect(request, server):
+    """Builds connections of one protocol; a new kind fails here until it has a line."""
+    kind, path = {"openai": (OpenAIChat, "/v1"), "ollama": (OllamaChat, "")}[request.param]
+    built = []
+
+    def build(**config):
+        built.append(kind({"url": server.url + path, "model": "m", **config}, retry=RetryPolicy(attempts=1)))
+        return built[-1]
+
+    yield build
+    for connection in built:
+        connection.close()
+
+
+def test_an_answer_and_what_it_cost(connect, server):
+    assert connect().chat(HELLO) == ChatAnswer("Hi.", "m-2026", 9, 2)
+    [(_, authorization, body)] = server.requests
+    assert authorization is None
+    assert body["model"] == "m"
+    assert body["messages"] == [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Hello?"},
+    ]
+
+
+def test_temperature_and_length_are_the_calls_else_the_configurations(connect, server):
+    connection = connect(temperature=0.5, max_tokens=50)
+    connection.chat(HELLO)
+    connection.chat(HELLO, temperature=0.0, max_tokens=7)
+    asked = [body.get("options", body) for _, _, body in server.requests]
+    assert [each["temperature"] for each in asked] == [0.5, 0.0]
+    assert [each.get("max_tokens", each.get("num_predict")) for each in asked] == [50, 7]
+
+
+def test_the_key_travels_in_one_header(connect, server):
+    connect(api_key=KEY).chat(HELLO)
+    [(path, authorization, body)] = server.requests
+    assert authorization == f"Bearer {KEY}"
+    assert KEY not in path + str(body)
+
+
+def test_no_messages_are_refused(connect, server):
+    with pytest.raises(InvalidInputError):
+        connect().chat([])
+    assert server.requests == []
+
+
+@pytest.mark.parametrize(
+    "body", [{}, [], {"choices": [], "message": {}}, {"choices": [{"message": {"content": None}}]}, b"<p>"]
+)
+def test_an_answer_without_words_is_unusable(connect, server, body):
+    server.script = [(200, body)]
+    with pytest.raises(UnavailableError):
+        connect().chat(HELLO)
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "error_type"),
+    [
+        (400, InvalidInputError, "unknown"),
+        (401, ConfigurationError, "authentication"),
+        (403, ConfigurationError, "authorization"),
+        (404, ConfigurationError, "not_found"),
+        (429, UnavailableError, "rate_limit"),
+        (500, UnavailableError, "unknown"),
+    ],
+)
+def test_refusals_have_their_kind_and_never_quote_the_key(connect, server, status, kind, error_type):
+    server.script = [(status, {"error": {"message": f"no, {KEY}"}})]
+    with pytest.raises(kind) as caught:
+        connect(api_key=KEY).chat(HELLO)
+    assert caught.value.details["error_type"] == error_type
+    assert KEY not in caught.value.message + str(caught.value.details)
+
+
+def test_a_check_counts_models_and_a_trial_asks_for_one_token(connect, server):
+    connection = connect()
+    assert connection.check() == {"models_count": 2}
+    assert connection.try_out() == {"model": "m-2026"}
+    asked = server.requests[-1][2]
+    assert asked.get("options", asked).get("num_predict", asked.get("max_tokens")) == 1
+    assert connection.health().status == "healthy"
+
+
+def test_a_dead_server_is_unhealthy(connect):
+    report = connect(url="http://127.0.0.1:9").health()
+    assert (report.status, report.details["error_type"]) == ("unhealthy", "network")
+
+
+@pytest.mark.parametrize("config", [{"temperature": 3}, {"max_tokens": 0}, {"url": "nowhere"}, {"colour": "red"}])
+def test_a_wrong_configuration_is_refused(connect, config):
+    with pytest.raises(InvalidConfigurationError):
+        connect(**config)
+
+
+def test_openais_newer_name_for_the_limit_is_tried_when_the_older_is_refused(server):
+    refusal = {"error": {"message": "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."}}
+    server.script = [(400, refusal)]
+    with OpenAIChat({"url": f"{server.url}/v1", "model": "o9"}, retry=RetryPolicy(attempts=1)) as connection:
+        assert connection.chat(HELLO, max_tokens=5).content == "Hi."
+    assert server.requests[1][2]["max_completion_tokens"] == 5
+
+
+def test_ollama_says_how_to_get_a_missing_model(server):
+    server.script = [(404, {"error": "model 'm' not found"})]
+    with (
+        OllamaChat({"url": server.url, "model": "m"}, retry=RetryPolicy(attempts=1)) as connection,
+        pytest.raises(ConfigurationError, match="ollama pull m"),
+    ):
+        connection.chat(HELLO)
