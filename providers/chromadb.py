@@ -40,7 +40,7 @@ from providers.cursors import decode_offset, encode_cursor
 from providers.remote_service import RemoteService, RetryPolicy
 from schemas.configuration import JsonSchema, read_schema
 from schemas.connections import CollectionInfo
-from schemas.errors import CollectionNotFoundError, ConfigurationError, ConflictError, RagError
+from schemas.errors import CollectionNotFoundError, ConfigurationError, ConflictError, RagError, UnavailableError
 from schemas.records import METRICS, Document, DocumentBatch, Match, Metadata, Page, Vector
 from schemas.scores import score
 from schemas.where import parse_where
@@ -48,6 +48,7 @@ from schemas.wire import MAX_PAGE, MAX_TOP_K
 
 Answer = dict[str, Any]
 
+MAX_COLLECTIONS = 100_000  # beyond, what answers does not mean to end
 RECORDS_PER_CALL = 1_000
 IDS_PER_CALL = 5_000  # Chroma fails beyond 32,766 SQL variables
 MAX_BODY_BYTES = 16 * 1024 * 1024  # a stock Chroma server takes 40 MB
@@ -147,8 +148,8 @@ class ChromaProvider(
         found = self._found(name)
         path = self._records(found)
         with_lists = {"where": {LISTS_KEY: True}, "limit": RECORDS_PER_CALL, "include": []}
-        while ids := self._column(self._service.post(f"{path}/get", with_lists), "ids"):
-            self._service.post(f"{path}/delete", {"ids": ids})
+        for _ in range(0, self._count(path) + 1, RECORDS_PER_CALL):
+            self._delete_ids(path, self._column(self._service.post(f"{path}/get", with_lists), "ids"))
         self._asked("DELETE", name, self._named(name))
 
     def add_documents(self, collection: str, batch: DocumentBatch, *, replace_where: Filter | None = None) -> None:
@@ -272,15 +273,14 @@ class ChromaProvider(
             return int(count)
 
     def _listed(self) -> Iterator[Answer]:
-        offset = 0
-        while True:
+        for offset in range(0, MAX_COLLECTIONS, RECORDS_PER_CALL):
             page = self._service.get(f"{self._database}/collections?limit={RECORDS_PER_CALL}&offset={offset}")
             with self._service.reading():
                 found = [dict(each) for each in page]
             yield from found
-            offset += len(found)
             if len(found) < RECORDS_PER_CALL:
                 return
+        raise UnavailableError(f"The database has more than {MAX_COLLECTIONS} collections", error_type="unknown")
 
     def _found(self, name: str) -> Answer:
         with self._service.reading():

@@ -275,9 +275,11 @@ class ChromaWrapperProvider(
             return Page([_document(each) for each in answer["documents"]], int(answer["total"]), None, 0)
 
     def _ids(self, collection: str, clause: Clause | bool) -> list[str]:
-        ids: list[str] = []
-        while found := self._listed(collection, clause, limit=MAX_PAGE, offset=len(ids)).documents:
-            ids += [document.id for document in found]
+        page = self._listed(collection, clause, limit=MAX_PAGE, offset=0)
+        ids = [document.id for document in page.documents]
+        while len(ids) < page.total and page.documents:
+            page = self._listed(collection, clause, limit=MAX_PAGE, offset=len(ids))
+            ids += [document.id for document in page.documents]
         return ids
 
     def _is_current(self, collection: str) -> bool:
