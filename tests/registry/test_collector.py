@@ -4,12 +4,12 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-import structlog
 
 from registry.collector import Collector, Thresholds
 from registry.embedding_cache import EmbeddingCache
 from schemas.collected import CollectRequest, SelectedCollection
 from schemas.connections import Connection
+from tests.support.logs import logs_of
 
 
 @pytest.fixture
@@ -224,12 +224,12 @@ def test_a_collection_that_never_answers_is_left_out_in_time(world, connections)
     assert "within 0.05 s" in collected.receipt.collections[0].error
 
 
-def test_the_log_says_strategy_text_and_cache_hits(world, collector):
+def test_the_log_says_strategy_text_and_cache_hits(world, collector, monkeypatch):
     world.add("docs", 0.5)
-    with structlog.testing.capture_logs() as logs:
-        collector.collect(request("docs", "docs"))
-        collector.collect(request("docs", topic=" The  Topic ", current="t"))
-        collector.collect(request("docs"))
+    logs = logs_of(monkeypatch, "registry.collector", "registry.embedding_cache")
+    collector.collect(request("docs", "docs"))
+    collector.collect(request("docs", topic=" The  Topic ", current="t"))
+    collector.collect(request("docs"))
     said = {(entry["event"], entry.get("strategy"), entry.get("query_text")) for entry in logs}
     assert ("query strategy", "first message (raw query)", "what is it?") in said
     assert ("query strategy", "follow-up (contextualized topic)", "the topic") in said

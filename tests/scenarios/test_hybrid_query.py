@@ -1,7 +1,8 @@
 """Seed 003, "Hybrid Query Strategy for Contextual Continuity", over HTTP with real MiniLM embeddings."""
 
 import pytest
-import structlog
+
+from tests.support.logs import logs_of
 
 TEXTS = {
     "instructlab-openshift": "InstructLab model tuning runs on OpenShift AI as a pipeline: the integration installs the "
@@ -18,15 +19,7 @@ FIRST, FOLLOW_UP = "first message (raw query)", "follow-up (contextualized topic
 @pytest.fixture
 def logs(monkeypatch):
     """What the collector and its cache log, as a list that grows."""
-    entries = []
-
-    def keep(_logger, _method, entry):
-        entries.append(dict(entry))
-        raise structlog.DropEvent
-
-    for module in ("registry.collector", "registry.embedding_cache"):
-        monkeypatch.setattr(f"{module}.log", structlog.wrap_logger(None, [keep], structlog.BoundLogger))
-    return entries
+    return logs_of(monkeypatch, "registry.collector", "registry.embedding_cache")
 
 
 @pytest.fixture(scope="module")

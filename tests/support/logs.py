@@ -1,0 +1,21 @@
+"""What modules log, as a list that grows: whatever the program's loggers are configured to leave out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import structlog
+
+
+def logs_of(monkeypatch: pytest.MonkeyPatch, *modules: str) -> list[dict[str, Any]]:
+    """The entries that the loggers called `log` in these modules get from now on, in their order."""
+    entries: list[dict[str, Any]] = []
+
+    def keep(_logger: Any, _method: str, entry: Any) -> str:
+        entries.append(dict(entry))
+        raise structlog.DropEvent
+
+    for module in modules:
+        monkeypatch.setattr(f"{module}.log", structlog.wrap_logger(None, [keep], structlog.BoundLogger))
+    return entries
