@@ -51,7 +51,10 @@ class Conversations:
             transaction.run("DELETE FROM conversation_topics WHERE changed_at_seconds < ?", (oldest,))
             transaction.run("INSERT INTO conversation_topics VALUES (?, ?, ?)", (conversation_id, after, now))
 
-        self._database.commit_quickly(keep)
+        try:
+            self._database.commit_quickly(keep)
+        except RagError as error:
+            log.warning("a topic could not be kept", reason=error.message)
         return replace(request, topic=after, current_topic=before)
 
     def _next_topic(self, topic: str, message: str) -> str:

@@ -350,11 +350,13 @@ class TestDescription:
         operation = contract.at(("paths", path, method.lower()))
         responses = operation["responses"]
         headers = {parameter["name"] for parameter in parameters(contract, path, method, "header")}
+        keeps_connection = path in ("/api/connections", "/api/connections/{id}") and method != "GET"
         reads = method == "GET" or path.endswith(("/search", "/query", "/gather", "/text-search"))
+        reads = reads or (path.startswith("/api/") and not keeps_connection)
         asks_doctor = "/index/" in path  # twice is no more than once
-        assert ("Idempotency-Key" in headers) == (not reads and not asks_doctor)
+        assert ("Idempotency-Key" in headers) == (not reads and not asks_doctor and not keeps_connection)
         assert ("507" in responses) == (not reads and not path.endswith("/index/check"))
-        preconditions = not reads and not asks_doctor and path != "/collections"
+        preconditions = not reads and not asks_doctor and not keeps_connection and path != "/collections"
         assert ("If-Match" in headers) == ("412" in responses) == preconditions
         assert ("If-None-Match" in headers) == ("304" in responses)
         assert ("requestBody" in operation) == ("413" in responses) == ("415" in responses)
