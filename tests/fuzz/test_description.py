@@ -14,7 +14,7 @@ from tests.fuzz.requests_made import NAMES
 from tests.support.contract import OPENAPI
 
 HERE = Path(__file__).parent
-EXAMPLES = os.environ.get("RAG_FUZZ_EXAMPLES", "2")
+EXAMPLES = os.environ.get("RAG_FUZZ_EXAMPLES", "1")
 SEED = os.environ.get("RAG_FUZZ_SEED")
 
 

@@ -13,7 +13,7 @@ def load_profile() -> None:
     settings.register_profile(
         "ci",
         deadline=None,
-        max_examples=100,
+        max_examples=50,
         derandomize=True,
         database=None,
         suppress_health_check=[
