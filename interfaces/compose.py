@@ -143,6 +143,13 @@ def _config(provider: str, url: str, model: str, key_variable: str) -> dict[str,
     return {name: value for name, value in config.items() if value}
 
 
+def check_declared_connections() -> None:
+    """Raises ConfigurationError when the configuration file declares a connection that is no good."""
+    settings = read_registry_settings()
+    placeholders = Placeholders(os.environ, settings.env_patterns, settings.secret_dirs)
+    declared_connections(discover(ProviderRegistry()), placeholders)
+
+
 def declared_connections(registry: ProviderRegistry, placeholders: Placeholders) -> list[Connection]:
     """The connections of the configuration file. Raises ConfigurationError naming the first that is no good."""
     declared = []

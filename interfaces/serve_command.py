@@ -9,8 +9,14 @@ from pathlib import Path
 import click
 
 import wrapper
+from providers.addresses import ConnectPolicy
 from schemas.errors import ConfigurationError
-from schemas.settings import apply_config_file, read_wrapper_settings
+from schemas.settings import (
+    apply_config_file,
+    read_declared_connections,
+    read_registry_settings,
+    read_wrapper_settings,
+)
 
 APP = "interfaces.compose:create_app()"
 
@@ -28,6 +34,12 @@ def serve(config_file: Path | None) -> None:
         if config_file is not None:
             apply_config_file(config_file)
         settings = read_wrapper_settings()
+        ConnectPolicy.parse(read_registry_settings().connect_policy)
+        if read_declared_connections():
+            # Imported late: it takes as long as all the rest of this command.
+            from interfaces.compose import check_declared_connections
+
+            check_declared_connections()
     except ConfigurationError as error:
         raise click.ClickException(error.message) from None
     # Gunicorn puts the folder it runs in first on the search path: the caller's may have a `schemas` of its own.

@@ -1,0 +1,78 @@
+"""Connections that the configuration file declares."""
+
+import os
+import subprocess
+
+import pytest
+import yaml
+
+from interfaces.scratch_service import command
+from tests.support.live import live_service
+
+GOOD = {
+    "type": "rag",
+    "provider": "chromadb",
+    "config": {"url": "http://127.0.0.1:9", "api_key": "${CHROMA_API_KEY:-sk-planted}"},
+    "display_name": "The books",
+}
+
+
+def file_of(tmp_path, **connections):
+    path = tmp_path / "rag.yaml"
+    path.write_text(yaml.safe_dump({"connections": connections}))
+    return path
+
+
+def test_a_declared_connection_is_there_for_all_and_cannot_be_changed(tmp_path):
+    path = file_of(tmp_path, books=GOOD)
+    with live_service(tmp_path, workers=2, config_file=path) as service, service.session() as session:
+        shown = session.get(f"{service.url}/api/connections/books", timeout=30).json()
+        assert (shown["origin"], shown["display_name"]) == ("declared", "The books")
+        assert (shown["config"], shown["secrets"]) == ({"url": "http://127.0.0.1:9"}, {"api_key": ["CHROMA_API_KEY"]})
+        refused = session.delete(f"{service.url}/api/connections/books", timeout=30)
+        assert (refused.status_code, refused.json()["code"]) == (409, "connection_read_only")
+        taken = session.post(f"{service.url}/api/connections", json={"id": "books", **GOOD}, timeout=30)
+        assert taken.status_code == 409
+
+
+@pytest.mark.parametrize(
+    ("connection", "sentence"),
+    [
+        ({**GOOD, "provider": "pinecone"}, "connections.books: Provider 'pinecone' not found"),
+        ({**GOOD, "type": "database"}, "connections.books: type must be one of"),
+        (
+            {**GOOD, "config": {"url": "nowhere"}},
+            "connections.books: The configuration for 'chromadb' is not valid: URL",
+        ),
+        ({**GOOD, "config": {"api_key": "sk-planted"}}, "API key is a secret"),
+        ({**GOOD, "config": {"url": "http://${HOME}"}}, "HOME is not among those allowed"),
+        ({**GOOD, "config": ["x"]}, "connections.books.config must be a mapping"),
+        ({**GOOD, "colour": "red"}, "connections.books has an unknown field 'colour'"),
+        ("books", "must map ids to connections"),
+    ],
+)
+def test_one_that_is_no_good_stops_the_start_with_a_sentence(tmp_path, connection, sentence):
+    path = file_of(tmp_path, books=connection)
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("RAG_")}
+    done = subprocess.run(
+        [*command("serve"), "--config", path],
+        env={**environ, "RAG_DATA_DIR": str(tmp_path / "data")},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "sk-planted" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"), [("RAG_CONNECT_POLICY", "ftp://x"), ("RAG_MATCH_THRESHOLD", "near"), ("RAG_TOPIC", "maybe")]
+)
+def test_a_wrong_setting_stops_the_start_and_names_itself(tmp_path, variable, value):
+    environ = {**os.environ, "RAG_DATA_DIR": str(tmp_path / "data"), variable: value}
+    done = subprocess.run(command("serve"), env=environ, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode != 0
+    assert variable in done.stderr
