@@ -110,6 +110,9 @@ def _stop(process: subprocess.Popen[bytes], directory: Path) -> None:
     left = processes_in(directory)
     for pid in left:
         os.kill(pid, signal.SIGKILL)
+    deadline = time.monotonic() + STOP_SECONDS
+    while left and processes_in(directory) and time.monotonic() < deadline:
+        time.sleep(_POLL_SECONDS)
     if left:
         raise UnavailableError(f"The service left processes behind when it was stopped: {left}")
 
