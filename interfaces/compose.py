@@ -36,6 +36,9 @@ from schemas.settings import (
 )
 from wrapper.service import Service
 
+FRESH_SECONDS = 2.0
+"""How long a health report serves others who ask."""
+
 
 @dataclass
 class Layers:
@@ -78,7 +81,7 @@ def create_app(settings: WrapperSettings | None = None, registry_settings: Regis
 def open_layers(service: Service, settings: RegistrySettings) -> Layers:
     data_dir = service.settings.data_dir
     registry = discover(ProviderRegistry())
-    placeholders = Placeholders(os.environ, settings.env_patterns, settings.secret_dirs)
+    placeholders = _placeholders(settings)
     context = ProviderContext(
         network=Network(ConnectPolicy.parse(settings.connect_policy)), storage=service.store, data_dir=data_dir
     )
@@ -102,6 +105,10 @@ def open_layers(service: Service, settings: RegistrySettings) -> Layers:
     return Layers(registry, known, health, collector, _conversations(service, known, settings), settings)
 
 
+def _placeholders(settings: RegistrySettings) -> Placeholders:
+    return Placeholders(os.environ, settings.env_patterns, settings.secret_dirs)
+
+
 def _conversations(service: Service, connections: Connections, settings: RegistrySettings) -> Conversations | None:
     """None when clients keep their topics themselves."""
     if settings.topic == "off":
@@ -109,10 +116,6 @@ def _conversations(service: Service, connections: Connections, settings: Registr
     if settings.topic == "rule":
         return Conversations(service.catalog, TopicByRule)
     return Conversations(service.catalog, lambda: TopicByChat(cast(ChatConnection, connections.open("chat", "llm"))))
-
-
-FRESH_SECONDS = 2.0
-"""How long a health report serves others who ask."""
 
 
 def built_in_connections(settings: RegistrySettings) -> list[Connection]:
@@ -145,9 +148,7 @@ def _config(provider: str, url: str, model: str, key_variable: str) -> dict[str,
 
 def check_declared_connections() -> None:
     """Raises ConfigurationError when the configuration file declares a connection that is no good."""
-    settings = read_registry_settings()
-    placeholders = Placeholders(os.environ, settings.env_patterns, settings.secret_dirs)
-    declared_connections(discover(ProviderRegistry()), placeholders)
+    declared_connections(discover(ProviderRegistry()), _placeholders(read_registry_settings()))
 
 
 def declared_connections(registry: ProviderRegistry, placeholders: Placeholders) -> list[Connection]:

@@ -15,6 +15,7 @@ from typing import Literal
 from urllib.parse import SplitResult, urlsplit
 
 from schemas.errors import ConfigurationError, InvalidInputError
+from schemas.settings import RegistrySettings
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 IPNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -22,7 +23,7 @@ Reach = Literal["loopback", "private", "public", "never"]
 
 SCHEMES = ("http", "https")
 REACHES = ("loopback", "private", "public")
-DEFAULT_POLICY = "loopback,private,public"
+DEFAULT_POLICY = RegistrySettings.connect_policy
 
 # Where clouds answer with a machine's credentials: AWS, ECS, EKS, Alibaba, Azure, Oracle, GCP, Linode, Scaleway.
 _METADATA = frozenset(

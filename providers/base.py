@@ -20,7 +20,7 @@ import structlog
 
 from providers.network import Network
 from providers.storage import Storage
-from schemas.configuration import JsonSchema, faults, with_defaults
+from schemas.configuration import JsonSchema, faults, present, with_defaults
 from schemas.connections import HEALTHY, UNHEALTHY, CollectionInfo, HealthReport, InvalidConfigurationError
 from schemas.errors import CollectionNotFoundError, RagError
 from schemas.records import DocumentBatch, GatherSpec, Group, Match, Metadata, OrderBy, Page, TextMatch, Vector
@@ -77,7 +77,7 @@ class Provider(ABC):
     def __init__(self, config: Mapping[str, Any], context: ProviderContext | None = None) -> None:
         """Connect lazily: nothing is asked of the service yet. Raises InvalidConfigurationError."""
         schema = self.connection_schema()
-        wrong = faults({name: value for name, value in config.items() if value is not None}, schema)
+        wrong = faults(present(config), schema)
         if wrong:
             raise InvalidConfigurationError(self.id, wrong)
         self.config: dict[str, Any] = with_defaults(config, schema)

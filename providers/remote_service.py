@@ -74,10 +74,11 @@ class RemoteService:
         self._retry = retry or RetryPolicy()
         self._sleep = sleep
         self._clock = clock
-        self._key_header = key_header
         self._network = network
         self._session = network.session(self._url)
-        self._session.auth = self._authorize
+        if self._api_key is not None:
+            bearer = "Bearer " if key_header == "Authorization" else ""
+            self._session.headers[key_header] = bearer + self._api_key
 
     def get(self, route: str) -> Any:
         """Like `post`, without a body."""
@@ -149,13 +150,6 @@ class RemoteService:
             if len(content) > MAX_ANSWER_BYTES:
                 raise self._error(UnavailableError, f"answered more than {MAX_ANSWER_BYTES} bytes", "unknown")
         return bytes(content)
-
-    def _authorize(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
-        # Set even without a key: requests would otherwise look for one in ~/.netrc.
-        if self._api_key is not None:
-            bearer = "Bearer " if self._key_header == "Authorization" else ""
-            request.headers[self._key_header] = bearer + self._api_key
-        return request
 
     def _broken_connection(self, exc: requests.RequestException) -> RagError:
         if isinstance(exc, requests.exceptions.SSLError):

@@ -36,11 +36,10 @@ from schemas.collected import (
     CollectReceipt,
     CollectRequest,
     SelectedCollection,
-    title_and_source,
 )
 from schemas.connections import CollectionInfo
 from schemas.errors import InvalidInputError, RagError, UnavailableError
-from schemas.records import Match, Vector
+from schemas.records import Match, Metadata, Vector
 
 log = structlog.get_logger(__name__)
 
@@ -242,8 +241,18 @@ def _check_model(info: CollectionInfo, embedded: _Embedded) -> None:
 
 def _document(match: Match, info: CollectionInfo) -> CollectedDocument:
     metadata = match.document.metadata
-    title, source = title_and_source(metadata, info.metadata)
+    title, source = _title_and_source(metadata, info.metadata)
     return CollectedDocument(match.document.id, match.document.text, title, source, metadata, info.name)
+
+
+def _title_and_source(metadata: Metadata, collection: Metadata) -> tuple[str | None, str | None]:
+    """The fields that the collection's metadata names in `title_field` and `source_field`, else `title`, `source`."""
+    found: list[str | None] = []
+    for setting, usual in (("title_field", "title"), ("source_field", "source")):
+        named = collection.get(setting)
+        value = metadata.get(named if isinstance(named, str) else usual)
+        found.append(None if value is None else str(value))
+    return found[0], found[1]
 
 
 def _number(value: object) -> float | None:
@@ -254,13 +263,11 @@ def _number(value: object) -> float | None:
 
 def _counted(request: CollectRequest, embeddings: dict[tuple[str, str | None], Future[_Embedded]]) -> tuple[int, int]:
     """(embeddings made for this query, collections served by one that was there)."""
-    made = {
-        key
-        for key, each in embeddings.items()
-        if each.done() and not each.cancelled() and each.exception() is None and each.result().generated
-    }
     there = {
-        key for key, each in embeddings.items() if each.done() and not each.cancelled() and each.exception() is None
+        key: each.result()
+        for key, each in embeddings.items()
+        if each.done() and not each.cancelled() and each.exception() is None
     }
+    made = sum(embedded.generated for embedded in there.values())
     served = sum((each.embedding_connection, each.embedding_model) in there for each in request.collections)
-    return len(made), served - len(made)
+    return made, served - made

@@ -20,7 +20,7 @@ from providers.base import ProviderContext
 from providers.network import DEFAULT_PORTS, Network
 from registry.placeholders import Placeholders, UnresolvedPlaceholderError
 from registry.registry import ProviderRegistry
-from schemas.configuration import JsonSchema, faults, secrets
+from schemas.configuration import JsonSchema, faults, present, secrets
 from schemas.connections import (
     ERROR_TYPES,
     FAILED,
@@ -230,12 +230,12 @@ class _Run:
             self._registry.provider(self._kind, self._provider)
         except ConfigurationError as error:
             raise _StageFailedError("invalid_config", next_step=error.message) from error
-        wrong = faults(_given(config), self._schema, placeholders=True)
+        wrong = faults(present(config) if isinstance(config, Mapping) else config, self._schema, placeholders=True)
         if wrong:
             raise _StageFailedError("invalid_config", tuple(wrong))
 
     def _resolve(self, config: Mapping[str, Any]) -> dict[str, Any]:
-        resolved, values = self._placeholders.resolved(_given(config), self._schema)
+        resolved, values = self._placeholders.resolved(present(config), self._schema)
         self._hidden = values | {str(resolved[name]) for name in secrets(self._schema) if name in resolved}
         return resolved
 
@@ -310,13 +310,6 @@ def _error_type(error: BaseException) -> str:
     if isinstance(error, NotFoundError):
         return "not_found"
     return "rate_limit" if isinstance(error, BusyError) else "unknown"
-
-
-def _given(config: Any) -> Any:
-    """Without what is null, which is as good as absent."""
-    if not isinstance(config, Mapping):
-        return config
-    return {name: value for name, value in config.items() if value is not None}
 
 
 def _milliseconds(seconds: float) -> float:

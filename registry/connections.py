@@ -10,18 +10,15 @@ from dataclasses import replace
 from typing import Any
 
 import orjson
-import structlog
 
 from providers.base import Provider, ProviderContext
 from registry.connection_test import test_connection
 from registry.placeholders import Placeholders, UnresolvedPlaceholderError, secret_faults
 from registry.registry import ProviderRegistry
 from registry.stored_connections import ConnectionNotFoundError, StoredConnections, taken
-from schemas.configuration import faults, secrets
+from schemas.configuration import faults, present, secrets
 from schemas.connections import KINDS, Connection, Fault, InvalidConfigurationError, TestReport
 from schemas.errors import ConfigurationError, ConflictError, InvalidInputError
-
-log = structlog.get_logger(__name__)
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 RESERVED_IDS = ("env-vars", "health", "providers", "test", "validate")
@@ -91,7 +88,7 @@ class Connections:
                 before.id,
                 kind or before.kind,
                 provider or before.provider,
-                _present(config),
+                present(config),
                 display_name or before.display_name,
             )
             after = replace(after, config=self._with_kept_secrets(before, after))
@@ -145,7 +142,7 @@ class Connections:
         if entry.provider is None:
             return [Fault("", f"Provider '{name}' cannot be used here: {entry.reason}")], []
         schema = entry.provider.connection_schema()
-        given = self._without_empty_secrets(Connection("", kind, name, config), _present(config))
+        given = self._without_empty_secrets(Connection("", kind, name, config), present(config))
         wrong = [*faults(given, schema, placeholders=True), *self.placeholders.forbidden(given)]
         noted = [*self.placeholders.missing(given), *secret_faults(given, schema)]
         if not entry.viable:
@@ -160,7 +157,7 @@ class Connections:
             self.context,
             kind,
             name,
-            self._without_empty_secrets(Connection("", kind, name, config), _present(config)),
+            self._without_empty_secrets(Connection("", kind, name, config), present(config)),
             seconds=self._test_seconds,
             clock=time.perf_counter,
         )
@@ -258,7 +255,7 @@ def check_configuration(
     provider: str, config: Mapping[str, Any], schema: dict[str, Any], placeholders: Placeholders
 ) -> None:
     """Raises InvalidConfigurationError naming every field that is no good to keep."""
-    given = _present(config)
+    given = present(config)
     forbidden = placeholders.forbidden(given)  # refuses what is nested too deeply to be written as JSON
     if len(orjson.dumps(given)) > MAX_CONFIG_BYTES:
         raise InvalidInputError(f"config is larger than {MAX_CONFIG_BYTES} bytes", code="invalid_field", field="config")
@@ -269,7 +266,3 @@ def check_configuration(
     ]
     if wrong:
         raise InvalidConfigurationError(provider, wrong)
-
-
-def _present(config: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in config.items() if value is not None}

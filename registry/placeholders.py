@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 from schemas.configuration import JsonSchema
 from schemas.connections import Fault
 from schemas.errors import InvalidInputError, RagError
+from schemas.pointers import escaped
 from schemas.settings import RegistrySettings
 
 NEVER = frozenset({"RAG_CATALOG_URL"})
@@ -219,7 +220,7 @@ def _secret_values(value: Any, schema: JsonSchema, pointer: str = "") -> Iterato
         return
     for name, field in schema.get("properties", {}).items():
         if name in value and isinstance(field, Mapping):
-            place = f"{pointer}/{_escaped(name)}"
+            place = f"{pointer}/{escaped(name)}"
             if field.get("writeOnly"):
                 yield place, str(field.get("title", name)), value[name]
             else:
@@ -239,7 +240,7 @@ def _strings(value: Any, pointer: str = "", depth: int = 0) -> Iterator[tuple[st
         yield pointer, value
     elif isinstance(value, Mapping):
         for name, each in value.items():
-            yield from _strings(each, f"{pointer}/{_escaped(str(name))}", depth + 1)
+            yield from _strings(each, f"{pointer}/{escaped(name)}", depth + 1)
     elif isinstance(value, list):
         for position, each in enumerate(value):
             yield from _strings(each, f"{pointer}/{position}", depth + 1)
@@ -282,7 +283,3 @@ def _read_text(path: Path) -> str:
     if len(content) > MAX_FILE_BYTES:
         raise OSError("too large")
     return content.decode().removesuffix("\n").removesuffix("\r")
-
-
-def _escaped(part: str) -> str:
-    return part.replace("~", "~0").replace("/", "~1")

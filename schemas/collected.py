@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from schemas.records import Metadata
 
@@ -89,13 +88,3 @@ class Collected:
     result: str
     results: list[CollectedResult]
     receipt: CollectReceipt
-
-
-def title_and_source(metadata: Metadata, collection: Metadata) -> tuple[str | None, str | None]:
-    """The fields that the collection's metadata names in `title_field` and `source_field`, else `title`, `source`."""
-    found: list[str | None] = []
-    for setting, usual in (("title_field", "title"), ("source_field", "source")):
-        named: Any = collection.get(setting)
-        value = metadata.get(named if isinstance(named, str) else usual)
-        found.append(None if value is None else str(value))
-    return found[0], found[1]

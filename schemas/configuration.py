@@ -18,6 +18,7 @@ import orjson
 from jsonschema import Draft202012Validator, ValidationError
 
 from schemas.connections import Fault
+from schemas.pointers import escaped
 
 JsonSchema = dict[str, Any]
 
@@ -55,7 +56,12 @@ def with_defaults(config: Mapping[str, Any], schema: JsonSchema) -> dict[str, An
     """The configuration with the schema's defaults for what is absent or null."""
     properties = schema.get("properties", {})
     defaults = {name: copy.deepcopy(field["default"]) for name, field in properties.items() if "default" in field}
-    return defaults | {name: value for name, value in config.items() if value is not None}
+    return defaults | present(config)
+
+
+def present(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Without what is null, which is as good as absent."""
+    return {name: value for name, value in config.items() if value is not None}
 
 
 def secrets(schema: JsonSchema) -> frozenset[str]:
@@ -112,15 +118,15 @@ def _validation(field: JsonSchema) -> dict[str, Any]:
 
 
 def _faults_of(error: ValidationError, schema: JsonSchema) -> Iterator[Fault]:
-    pointer = "".join(f"/{_escaped(part)}" for part in error.absolute_path)
+    pointer = "".join(f"/{escaped(part)}" for part in error.absolute_path)
     if error.validator == "required":
         for name in cast(list[str], error.validator_value):
             if name not in error.instance:
-                yield Fault(f"{pointer}/{_escaped(name)}", f"{_label(schema, name)} is required")
+                yield Fault(f"{pointer}/{escaped(name)}", f"{_label(schema, name)} is required")
     elif error.validator == "additionalProperties":
         for name in error.instance:
             if name not in error.schema.get("properties", {}):
-                yield Fault(f"{pointer}/{_escaped(name)}", f"There is no field '{name}'")
+                yield Fault(f"{pointer}/{escaped(name)}", f"There is no field '{name}'")
     else:
         name = str(error.absolute_path[0]) if error.absolute_path else ""
         yield Fault(pointer, error.schema.get("x-message") or f"{_label(schema, name)} {_complaint(error)}")
@@ -151,7 +157,3 @@ def _complaint(error: ValidationError) -> str:
 
 def _article(kind: str) -> str:
     return f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
-
-
-def _escaped(part: Any) -> str:
-    return str(part).replace("~", "~0").replace("/", "~1")

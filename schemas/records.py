@@ -127,16 +127,6 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class QueryResult:
-    """Matches nearest first, and how they were found: `plan` is `index`, `index+filter`, `exact` or `scan`."""
-
-    matches: list[Match]
-    collection: Collection
-    plan: str
-    groups: list[Group] | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class TextMatch:
     """A document found by its words; `score` is BM25, higher is better."""
 

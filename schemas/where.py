@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from schemas.errors import InvalidFilterError
+from schemas.pointers import escaped
 
 MAX_DEPTH = 16
 MAX_VALUES = 10_000
@@ -108,7 +109,7 @@ class _Parser:
             raise self._fault(f"a filter must be an object, not {_kind(source)}", pointer)
         parts: list[Where] = []
         for key, operand in source.items():
-            here = f"{pointer}/{_escape(key)}"
+            here = f"{pointer}/{escaped(key)}"
             if key.startswith("$"):
                 parts.append(self._logical(key, operand, here, depth + 1))
             elif isinstance(operand, dict):
@@ -136,7 +137,7 @@ class _Parser:
         if not operators:
             raise self._fault("a field needs at least one operator", pointer, allowed=list(OPERATORS))
         parts = tuple(
-            self._operator(field, name, operand, f"{pointer}/{_escape(name)}", depth)
+            self._operator(field, name, operand, f"{pointer}/{escaped(name)}", depth)
             for name, operand in operators.items()
         )
         return parts[0] if len(parts) == 1 else And(parts)
@@ -200,10 +201,6 @@ class _Parser:
     def _fault(self, reason: str, pointer: str, **details: Any) -> InvalidFilterError:
         sentence = f"Invalid '{self._name}' filter: {reason}"
         return InvalidFilterError(sentence, field=self._name, pointer=pointer, **details)
-
-
-def _escape(key: str) -> str:
-    return key.replace("~", "~0").replace("/", "~1")
 
 
 def _kind(value: Any) -> str:
