@@ -21,6 +21,7 @@ from registry.discovery import discover
 from registry.embedding_cache import EmbeddingCache
 from registry.health import HealthWatch
 from registry.placeholders import Placeholders
+from registry.query_embeddings import QueryEmbeddings
 from registry.registry import ProviderRegistry
 from registry.stored_connections import StoredConnections
 from registry.topic import TopicByChat, TopicByRule
@@ -97,7 +98,7 @@ def open_layers(service: Service, settings: RegistrySettings) -> Layers:
     cache = EmbeddingCache(VectorFiles(data_dir / "query-embeddings", ttl_seconds=ttl_seconds), ttl_seconds=ttl_seconds)
     collector = Collector(
         known,
-        cache,
+        QueryEmbeddings(known, cache),
         thresholds=Thresholds(settings.match_threshold, settings.partial_threshold),
         limit_seconds=settings.collect_seconds,
     )

@@ -58,11 +58,9 @@ _SHOWN_ERRORS = 50
 )
 @click.option(
     "--max-tokens",
-    envvar="RAG_CHUNK_MAX_TOKENS",
     type=click.IntRange(min=16),
     default=DEFAULT_MAX_TOKENS,
     show_default=True,
-    show_envvar=True,
     help="Longest chunk.",
 )
 @click.pass_context

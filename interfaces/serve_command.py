@@ -15,6 +15,7 @@ from schemas.settings import (
     apply_config_file,
     read_declared_connections,
     read_registry_settings,
+    read_retrieval_settings,
     read_wrapper_settings,
 )
 
@@ -35,6 +36,7 @@ def serve(config_file: Path | None) -> None:
             apply_config_file(config_file)
         settings = read_wrapper_settings()
         ConnectPolicy.parse(read_registry_settings().connect_policy)
+        read_retrieval_settings()
         if read_declared_connections():
             # Imported late: it takes as long as all the rest of this command.
             from interfaces.compose import check_declared_connections

@@ -7,7 +7,6 @@ judged in the order given. One that fails is left out and named in the receipt.
 
 from __future__ import annotations
 
-import hashlib
 import math
 import time
 from collections.abc import Callable
@@ -16,13 +15,11 @@ from concurrent.futures import TimeoutError as NotInTimeError
 from dataclasses import dataclass
 from typing import cast
 
-import orjson
 import structlog
 
 from providers.base import RagProvider, SupportsSearch
-from providers.embeddings.base import EmbeddingConnection
 from registry.connections import Connections
-from registry.embedding_cache import EmbeddingCache, EmbeddingKey
+from registry.query_embeddings import QueryEmbedding, QueryEmbeddings
 from registry.query_text import choose_query_text
 from schemas.collected import (
     FAILED,
@@ -38,19 +35,13 @@ from schemas.collected import (
     SelectedCollection,
 )
 from schemas.connections import CollectionInfo
-from schemas.errors import InvalidInputError, RagError, UnavailableError
-from schemas.records import Match, Metadata, Vector
+from schemas.errors import RagError, UnavailableError
+from schemas.records import Match, Metadata
 
 log = structlog.get_logger(__name__)
 
 PARALLEL = 32
 """Collections that one worker asks at a time, for all its requests."""
-
-
-class EmbeddingMismatchError(InvalidInputError):
-    """The collection's documents were embedded by another model than the query would be."""
-
-    code = "embedding_mismatch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,27 +61,20 @@ class _Asked:
     thresholds: Thresholds
 
 
-@dataclass(frozen=True, slots=True)
-class _Embedded:
-    connection: EmbeddingConnection
-    vector: Vector
-    generated: bool
-
-
 class Collector:
     """Usable by several threads. `thresholds` apply where nobody else says any; `limit_seconds` bounds a query."""
 
     def __init__(
         self,
         connections: Connections,
-        cache: EmbeddingCache,
+        embeddings: QueryEmbeddings,
         *,
         thresholds: Thresholds,
         limit_seconds: float,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._connections = connections
-        self._cache = cache
+        self._embeddings = embeddings
         self._thresholds = thresholds
         self._limit_seconds = limit_seconds
         self._clock = clock
@@ -108,11 +92,11 @@ class Collector:
         text = request.query_text or text
         log.info("query strategy", strategy=strategy.value, query_text=text, collections=len(request.collections))
         # A mapping by connection and model: each is embedded once, whatever number of collections wait for it.
-        embeddings: dict[tuple[str, str | None], Future[_Embedded]] = {}
+        embeddings: dict[tuple[str, str | None], Future[QueryEmbedding]] = {}
         for selected in request.collections:
-            key = (selected.embedding_connection, selected.embedding_model)
+            connection_id, model = key = (selected.embedding_connection, selected.embedding_model)
             if key not in embeddings:
-                embeddings[key] = self._embedding_pool.submit(self._embed, *key, text)
+                embeddings[key] = self._embedding_pool.submit(self._embeddings.embed, connection_id, text, model)
         asked = [
             self._pool.submit(
                 self._ask, request, selected, embeddings[selected.embedding_connection, selected.embedding_model]
@@ -133,15 +117,8 @@ class Collector:
                 return Collected(MATCH, [result], receipt)
         return Collected(PARTIAL if results else NONE, results, receipt)
 
-    def _embed(self, connection_id: str, model: str | None, text: str) -> _Embedded:
-        connection = cast(EmbeddingConnection, self._connections.open(connection_id, "embedding", model=model))
-        made_by = hashlib.sha256(orjson.dumps(connection.config, option=orjson.OPT_SORT_KEYS)).hexdigest()
-        key = EmbeddingKey(connection_id, made_by, connection.model, text)
-        vector, generated = self._cache.get(key, lambda: connection.embed([text])[0])
-        return _Embedded(connection, vector, generated)
-
     def _ask(
-        self, request: CollectRequest, selected: SelectedCollection, embedding: Future[_Embedded]
+        self, request: CollectRequest, selected: SelectedCollection, embedding: Future[QueryEmbedding]
     ) -> tuple[_Asked | RagError, float]:
         """(the answer or what went wrong, milliseconds)."""
         began = self._clock()
@@ -155,12 +132,14 @@ class Collector:
             answer = UnavailableError("The collection could not be asked for a reason that is in the log")
         return answer, round((self._clock() - began) * 1e3, 2)
 
-    def _answer_of(self, request: CollectRequest, selected: SelectedCollection, embedding: Future[_Embedded]) -> _Asked:
+    def _answer_of(
+        self, request: CollectRequest, selected: SelectedCollection, embedding: Future[QueryEmbedding]
+    ) -> _Asked:
         provider = cast(RagProvider, self._connections.open(selected.service, "rag"))
         search = self._connections.registry.require(provider, SupportsSearch)
         info = provider.collection(selected.name)
         embedded = embedding.result()
-        _check_model(info, embedded)
+        embedded.check_fits(info)
         matches = search.search(selected.name, embedded.vector, top_k=request.top_k)
         return _Asked(info, matches, self._thresholds_for(request, info, provider))
 
@@ -218,27 +197,6 @@ def _status(distance: float | None, thresholds: Thresholds) -> str:
     return PARTIAL if distance < thresholds.partial else NONE
 
 
-def _check_model(info: CollectionInfo, embedded: _Embedded) -> None:
-    """Vectors of two models mean nothing to each other, even where their dimensions agree."""
-    recorded = info.metadata.get("embedding_model")
-    model = embedded.connection.model
-    if isinstance(recorded, str) and recorded != model:
-        raise EmbeddingMismatchError(
-            f"Collection '{info.name}' holds embeddings of '{recorded}', the query's would be of '{model}'",
-            collection=info.name,
-            recorded=recorded,
-            given=model,
-        )
-    dimension = embedded.vector.shape[0]
-    if info.dimension is not None and info.dimension != dimension:
-        raise EmbeddingMismatchError(
-            f"Collection '{info.name}' holds embeddings of dimension {info.dimension}, the query's has {dimension}",
-            collection=info.name,
-            recorded=info.dimension,
-            given=dimension,
-        )
-
-
 def _document(match: Match, info: CollectionInfo) -> CollectedDocument:
     metadata = match.document.metadata
     title, source = _title_and_source(metadata, info.metadata)
@@ -261,7 +219,9 @@ def _number(value: object) -> float | None:
     return float(value)
 
 
-def _counted(request: CollectRequest, embeddings: dict[tuple[str, str | None], Future[_Embedded]]) -> tuple[int, int]:
+def _counted(
+    request: CollectRequest, embeddings: dict[tuple[str, str | None], Future[QueryEmbedding]]
+) -> tuple[int, int]:
     """(embeddings made for this query, collections served by one that was there)."""
     there = {
         key: each.result()

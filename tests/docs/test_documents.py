@@ -9,7 +9,14 @@ import click
 import pytest
 
 from interfaces.load_command import load
-from schemas.settings import CONFIG_FILE, RegistrySettings, WrapperSettings, apply_config_file, read_wrapper_settings
+from schemas.settings import (
+    CONFIG_FILE,
+    RegistrySettings,
+    RetrievalSettings,
+    WrapperSettings,
+    apply_config_file,
+    read_wrapper_settings,
+)
 from tests.docs.examples import tokens
 from tests.support.contract import Contract
 from wrapper.service import HOSTED
@@ -26,7 +33,7 @@ def test_every_setting_is_in_the_table_with_its_default():
     documented = {name: default for name, default, _ in _rows(README, "Settings")}
     of_the_service = {
         f"RAG_{each.name.upper()}": _spelt(getattr(default, each.name))
-        for default in (WrapperSettings(), RegistrySettings())
+        for default in (WrapperSettings(), RegistrySettings(), RetrievalSettings())
         for each in fields(default)
     }
     of_load = {

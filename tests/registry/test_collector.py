@@ -7,16 +7,19 @@ import pytest
 
 from registry.collector import Collector, Thresholds
 from registry.embedding_cache import EmbeddingCache
+from registry.query_embeddings import QueryEmbeddings
 from schemas.collected import CollectRequest, SelectedCollection
 from schemas.connections import Connection
 from tests.support.logs import logs_of
 
 
+def embeddings(connections):
+    return QueryEmbeddings(connections, EmbeddingCache(ttl_seconds=60))
+
+
 @pytest.fixture
 def collector(connections):
-    collector = Collector(
-        connections, EmbeddingCache(ttl_seconds=60), thresholds=Thresholds(0.3, 0.6), limit_seconds=20
-    )
+    collector = Collector(connections, embeddings(connections), thresholds=Thresholds(0.3, 0.6), limit_seconds=20)
     yield collector
     collector.close()
 
@@ -214,9 +217,7 @@ def test_a_given_query_text_is_asked_with(world, collector):
 def test_a_collection_that_never_answers_is_left_out_in_time(world, connections):
     world.add("docs", 0.1)
     world.gate = threading.Event()
-    collector = Collector(
-        connections, EmbeddingCache(ttl_seconds=60), thresholds=Thresholds(0.3, 0.6), limit_seconds=0.05
-    )
+    collector = Collector(connections, embeddings(connections), thresholds=Thresholds(0.3, 0.6), limit_seconds=0.05)
     collected = collector.collect(request("docs"))
     world.gate.set()
     collector.close()

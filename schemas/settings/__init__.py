@@ -1,0 +1,24 @@
+"""Settings, read from the environment once, at the composition root.
+
+A wrong value stops the start with a sentence that names the variable; all wrong ones are named at once.
+"""
+
+from schemas.settings.config_file import CONFIG_FILE, CONNECTIONS, apply_config_file, read_declared_connections
+from schemas.settings.registry import RegistrySettings, read_registry_settings
+from schemas.settings.retrieval import RetrievalSettings, read_retrieval_settings
+from schemas.settings.storage import POSTGRESQL, SQLITE, WrapperSettings, read_wrapper_settings
+
+__all__ = [
+    "CONFIG_FILE",
+    "CONNECTIONS",
+    "POSTGRESQL",
+    "SQLITE",
+    "RegistrySettings",
+    "RetrievalSettings",
+    "WrapperSettings",
+    "apply_config_file",
+    "read_declared_connections",
+    "read_registry_settings",
+    "read_retrieval_settings",
+    "read_wrapper_settings",
+]

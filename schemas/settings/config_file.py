@@ -1,0 +1,69 @@
+"""The YAML file that `--config` names: settings for the environment, and connections that the operator declares."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from schemas.errors import ConfigurationError
+from schemas.settings.environment import PREFIX
+from schemas.settings.registry import RegistrySettings
+from schemas.settings.retrieval import RetrievalSettings
+from schemas.settings.storage import WrapperSettings
+
+# Read where they are needed: as a placeholder in a connection.
+OTHER_VARIABLES = ("RAG_EMBEDDING_API_KEY", "RAG_CHAT_API_KEY")
+CONFIG_FILE = "RAG_CONFIG_FILE"
+CONNECTIONS = "connections"
+
+
+def read_declared_connections() -> dict[str, Any]:
+    """The connections of the configuration file that this process was started with, by id, as they are written."""
+    path = os.environ.get(CONFIG_FILE)
+    declared = _read_config_file(Path(path)).get(CONNECTIONS) if path else None
+    if declared is None:
+        return {}
+    if not isinstance(declared, dict) or not all(isinstance(each, dict) for each in declared.values()):
+        raise ConfigurationError(f"connections in {path} must map ids to connections (type, provider, config)")
+    return {str(name): connection for name, connection in declared.items()}
+
+
+def apply_config_file(path: Path) -> None:
+    """Take a YAML file's settings into the environment, which wins where it says something already.
+
+    The file maps variables to scalars or lists, with or without the `RAG_` prefix, in any case of letters. Its
+    `connections` are read by `read_declared_connections`.
+    """
+    os.environ[CONFIG_FILE] = str(path.resolve())
+    known = {
+        f"{PREFIX}{each.name.upper()}"
+        for kind in (WrapperSettings, RegistrySettings, RetrievalSettings)
+        for each in fields(kind)
+    }
+    known.update(OTHER_VARIABLES)
+    for name, value in _read_config_file(path).items():
+        if name == CONNECTIONS:
+            continue
+        variable = str(name).upper()
+        variable = variable if variable.startswith(PREFIX) else f"{PREFIX}{variable}"
+        if variable not in known:
+            raise ConfigurationError(f"{path} has an unknown setting '{name}'", allowed=sorted(known))
+        if isinstance(value, list):
+            value = ",".join(str(item) for item in value)
+        if isinstance(value, dict) or value is None:
+            raise ConfigurationError(f"{name} in {path} must be a value or a list of values")
+        os.environ.setdefault(variable, str(value))
+
+
+def _read_config_file(path: Path) -> dict[Any, Any]:
+    try:
+        content = yaml.safe_load(path.read_text())
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigurationError(f"Cannot read the configuration file {path}: {error}") from None
+    if not isinstance(content, dict):
+        raise ConfigurationError(f"The configuration file {path} must map names to values")
+    return content

@@ -1,0 +1,29 @@
+"""Variables of the environment whose name begins with `RAG_`."""
+
+from __future__ import annotations
+
+from environs import Env, EnvError
+
+from schemas.errors import ConfigurationError
+
+PREFIX = "RAG_"
+
+
+def environment() -> Env:
+    """Read from it, then `seal` it: only that says what is wrong, all of it at once."""
+    return Env(eager=False, prefix=PREFIX)
+
+
+def seal(env: Env) -> None:
+    """Raises ConfigurationError naming every wrong variable."""
+    try:
+        env.seal()
+    except EnvError as error:
+        raise ConfigurationError(f"Wrong settings: {_sentence(error)}") from None
+
+
+def _sentence(error: EnvError) -> str:
+    messages = getattr(error, "error_messages", None) or {"": [str(error)]}
+    return "; ".join(
+        f"{variable}: {' '.join(str(reason) for reason in reasons)}" for variable, reasons in messages.items()
+    )

@@ -1,0 +1,76 @@
+"""The settings of the registry of providers and of its collector."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from environs import validate
+
+from schemas.settings.environment import environment, seal
+
+TOPIC_KEEPERS = ("off", "rule", "chat")
+
+
+@dataclass(frozen=True)
+class RegistrySettings:
+    """The registry's settings. Each field is `RAG_` and its name in capitals."""
+
+    embedding_provider: str = "minilm"
+    embedding_url: str = ""  # empty: the provider's own default
+    embedding_model: str = ""
+    chat_provider: str = ""  # empty: no chat connection of the operator's
+    chat_url: str = ""
+    chat_model: str = ""
+    connect_policy: str = "loopback,private,public"  # whom connections may reach; link-local addresses never
+    env_patterns: tuple[str, ...] = (
+        "RAG_*",
+        "*_API_KEY",
+        "*_URL",
+        "*_HOST",
+        "*OPENAI*",
+        "*OLLAMA*",
+        "*ANTHROPIC*",
+        "*GEMINI*",
+        "*CHROMA*",
+        "*QDRANT*",
+    )  # names that a placeholder may use
+    secret_dirs: tuple[str, ...] = ("/run/secrets",)  # where files that a placeholder names may lie
+    connect_test_seconds: float = 10.0  # for all stages of a connection test
+    health_seconds: float = 5.0  # for the report of one connection
+    collect_seconds: float = 10.0  # for all collections of one query
+    match_threshold: float = 0.4  # distances, where neither collection, connection nor request says one
+    partial_threshold: float = 0.7
+    topic: str = "off"  # who keeps topics of conversations: off (the client), rule, chat (the chat connection)
+    embedding_cache_seconds: float = 3600.0  # how long the embedding of a query's text is reused
+
+
+def read_registry_settings() -> RegistrySettings:
+    """Those of this process's environment. Raises ConfigurationError naming every wrong variable."""
+    env = environment()
+    default = RegistrySettings()
+    positive, distance = validate.Range(min=0.1, max=600), validate.Range(min=-1e9, max=1e9)
+    values: dict[str, Any] = {
+        "embedding_provider": env.str("EMBEDDING_PROVIDER", default.embedding_provider),
+        "embedding_url": env.str("EMBEDDING_URL", default.embedding_url),
+        "embedding_model": env.str("EMBEDDING_MODEL", default.embedding_model),
+        "chat_provider": env.str("CHAT_PROVIDER", default.chat_provider),
+        "chat_url": env.str("CHAT_URL", default.chat_url),
+        "chat_model": env.str("CHAT_MODEL", default.chat_model),
+        "connect_policy": env.str("CONNECT_POLICY", default.connect_policy),
+        "env_patterns": env.list("ENV_PATTERNS", list(default.env_patterns)),
+        "secret_dirs": env.list("SECRET_DIRS", list(default.secret_dirs)),
+        "connect_test_seconds": env.float("CONNECT_TEST_SECONDS", default.connect_test_seconds, validate=positive),
+        "health_seconds": env.float("HEALTH_SECONDS", default.health_seconds, validate=positive),
+        "collect_seconds": env.float("COLLECT_SECONDS", default.collect_seconds, validate=positive),
+        "match_threshold": env.float("MATCH_THRESHOLD", default.match_threshold, validate=distance),
+        "partial_threshold": env.float("PARTIAL_THRESHOLD", default.partial_threshold, validate=distance),
+        "topic": env.str("TOPIC", default.topic, validate=validate.OneOf(TOPIC_KEEPERS)),
+        "embedding_cache_seconds": env.float(
+            "EMBEDDING_CACHE_SECONDS", default.embedding_cache_seconds, validate=validate.Range(min=0)
+        ),
+    }
+    seal(env)
+    for name in ("env_patterns", "secret_dirs"):
+        values[name] = tuple(part.strip() for part in values[name] if part.strip())
+    return RegistrySettings(**values)

@@ -1,0 +1,60 @@
+"""The settings of retrieval: chunks, ingestion, search."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from environs import validate
+
+from schemas.errors import ConfigurationError
+from schemas.settings.environment import environment, seal
+
+
+@dataclass(frozen=True)
+class RetrievalSettings:
+    """Each field is `RAG_` and its name in capitals. Where a number comes from a seed, it is the seed's."""
+
+    documents_collection: str = "rag-documents"  # what `/api/rag/ingest` stores
+    rules_collection: str = "rag-rules"  # what `/api/rag/documents:batch` stores
+    notes_collection: str = "rag-notes"  # notes of sessions, the persona's knowledge
+    doc_types: tuple[str, ...] = ("core-rules", "faq", "team-rules", "ops", "killzone")
+    chunk_max_tokens: int = 1024  # of a window; all but the last have at least half of it
+    chunk_overlap_tokens: int = 100  # of two neighbouring windows, at most; at least half of it
+    whole_max_tokens: int = 8192  # up to here a document of `/api/rag/documents:batch` is one chunk
+    rrf_k: int = 60  # the constant of reciprocal rank fusion
+    fetch_multiplier: int = 2  # how many times the limit each oracle is asked for
+    cache_ttl_seconds: float = 300.0  # how long an answer of `/api/rag/retrieve` is given again
+    retrieve_seconds: float = 10.0  # for one retrieval, its embedding included
+
+
+def read_retrieval_settings() -> RetrievalSettings:
+    """Those of this process's environment. Raises ConfigurationError naming every wrong variable."""
+    env = environment()
+    default = RetrievalSettings()
+    name, tokens = validate.Length(min=3, max=512), validate.Range(min=16, max=1_000_000)
+    values: dict[str, Any] = {
+        "documents_collection": env.str("DOCUMENTS_COLLECTION", default.documents_collection, validate=name),
+        "rules_collection": env.str("RULES_COLLECTION", default.rules_collection, validate=name),
+        "notes_collection": env.str("NOTES_COLLECTION", default.notes_collection, validate=name),
+        "doc_types": env.list("DOC_TYPES", list(default.doc_types), validate=validate.Length(min=1)),
+        "chunk_max_tokens": env.int("CHUNK_MAX_TOKENS", default.chunk_max_tokens, validate=tokens),
+        "chunk_overlap_tokens": env.int(
+            "CHUNK_OVERLAP_TOKENS", default.chunk_overlap_tokens, validate=validate.Range(min=0)
+        ),
+        "whole_max_tokens": env.int("WHOLE_MAX_TOKENS", default.whole_max_tokens, validate=tokens),
+        "rrf_k": env.int("RRF_K", default.rrf_k, validate=validate.Range(min=1, max=10_000)),
+        "fetch_multiplier": env.int(
+            "FETCH_MULTIPLIER", default.fetch_multiplier, validate=validate.Range(min=1, max=100)
+        ),
+        "cache_ttl_seconds": env.float("CACHE_TTL_SECONDS", default.cache_ttl_seconds, validate=validate.Range(min=0)),
+        "retrieve_seconds": env.float(
+            "RETRIEVE_SECONDS", default.retrieve_seconds, validate=validate.Range(min=0.1, max=600)
+        ),
+    }
+    seal(env)
+    values["doc_types"] = tuple(part.strip() for part in values["doc_types"] if part.strip())
+    settings = RetrievalSettings(**values)
+    if settings.chunk_overlap_tokens > settings.chunk_max_tokens // 2:
+        raise ConfigurationError("Wrong settings: RAG_CHUNK_OVERLAP_TOKENS is more than half of RAG_CHUNK_MAX_TOKENS")
+    return settings

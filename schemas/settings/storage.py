@@ -1,0 +1,91 @@
+"""The storage proxy's settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from environs import validate
+
+from schemas.errors import ConfigurationError
+from schemas.settings.environment import environment, seal
+
+LOG_LEVELS = ("debug", "info", "warning", "error")
+LOG_FORMATS = ("auto", "json", "console")
+SQLITE = "sqlite:///"
+POSTGRESQL = ("postgresql+psycopg://", "postgresql://")
+THREADS_THAT_NEVER_WAIT = 4
+THREADS_KEPT_FOR_READS = 2
+
+
+@dataclass(frozen=True)
+class WrapperSettings:
+    """The storage proxy's settings. Each field is `RAG_` and its name in capitals."""
+
+    host: str = "127.0.0.1"
+    port: int = 5006
+    data_dir: Path = Path("data")
+    workers: int = 2
+    threads: int = 16
+    catalog_url: str = field(default="", repr=False)  # empty: a SQLite file in the data directory
+    chroma_url: str = ""  # empty: an engine of our own, as a child process
+    max_body_mb: int = 100
+    disk_floor_mb: int = 200
+    max_queue: int = 128  # requests that may wait for a thread, in each process
+    client_wait_seconds: float = 30.0  # how long a client may keep a request waiting
+    write_wait_seconds: float = 20.0  # how long a write waits for the index before it answers 202
+    cors_origins: tuple[str, ...] = ()
+    log_level: str = "info"
+    log_format: str = "auto"
+
+    @property
+    def waiting_threads(self) -> int:
+        """How many threads of a process may wait for the index, and how many for slow clients."""
+        return max(1, self.threads - THREADS_THAT_NEVER_WAIT)
+
+    @property
+    def writing_threads(self) -> int:
+        """How many threads of a process writes may have: more than may wait, so that further writes go on."""
+        return self.threads - THREADS_KEPT_FOR_READS
+
+
+def read_wrapper_settings() -> WrapperSettings:
+    """The settings of this process's environment. Raises ConfigurationError naming every wrong variable."""
+    env = environment()
+    default = WrapperSettings()
+    at_least_one = validate.Range(min=1)
+    values: dict[str, Any] = {
+        "host": env.str("HOST", default.host, validate=validate.Length(min=1)),
+        "port": env.int("PORT", default.port, validate=validate.Range(min=1, max=65535)),
+        "data_dir": env.path("DATA_DIR", default.data_dir),
+        "workers": env.int("WORKERS", default.workers, validate=validate.Range(min=1, max=64)),
+        "threads": env.int("THREADS", default.threads, validate=validate.Range(min=4, max=256)),
+        "catalog_url": env.str("CATALOG_URL", default.catalog_url),
+        "chroma_url": env.str("CHROMA_URL", default.chroma_url),
+        "max_body_mb": env.int("MAX_BODY_MB", default.max_body_mb, validate=at_least_one),
+        "disk_floor_mb": env.int("DISK_FLOOR_MB", default.disk_floor_mb, validate=validate.Range(min=0)),
+        "max_queue": env.int("MAX_QUEUE", default.max_queue, validate=at_least_one),
+        "client_wait_seconds": env.float(
+            "CLIENT_WAIT_SECONDS", default.client_wait_seconds, validate=validate.Range(min=1)
+        ),
+        "write_wait_seconds": env.float(
+            "WRITE_WAIT_SECONDS", default.write_wait_seconds, validate=validate.Range(min=0)
+        ),
+        "cors_origins": env.list("CORS_ORIGINS", list(default.cors_origins)),
+        "log_level": env.str("LOG_LEVEL", default.log_level, validate=validate.OneOf(LOG_LEVELS)),
+        "log_format": env.str("LOG_FORMAT", default.log_format, validate=validate.OneOf(LOG_FORMATS)),
+    }
+    seal(env)
+    values["cors_origins"] = tuple(values["cors_origins"])
+    values["data_dir"] = values["data_dir"].resolve()
+    if values["catalog_url"].startswith(SQLITE):
+        values["catalog_url"] = SQLITE + str(Path(values["catalog_url"].removeprefix(SQLITE)).resolve())
+    settings = WrapperSettings(**values)
+    for variable, url, schemes in (
+        ("RAG_CHROMA_URL", settings.chroma_url, ("http://", "https://")),
+        ("RAG_CATALOG_URL", settings.catalog_url, (SQLITE, *POSTGRESQL)),
+    ):
+        if url and not url.startswith(schemes):
+            raise ConfigurationError(f"Wrong settings: {variable} must start with {' or '.join(schemes)}")
+    return settings
