@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from schemas.documents import new_id, parse_document, parse_embedding, to_batch
 from schemas.errors import CollectionNotFoundError, InvalidInputError
 from schemas.metadata import check_metadata, without_reserved
 from schemas.names import check_collection_name
-from schemas.records import METRICS, DocumentBatch, Metadata, Vector
+from schemas.records import METRICS, Document, DocumentBatch, Metadata, Vector
 from schemas.where import EVERYTHING, Where, parse_where
 from schemas.wire import MAX_PAGE, MAX_TOP_K
 
@@ -52,6 +52,20 @@ def checked_limit(limit: int) -> int:
     if limit < 1:
         raise InvalidInputError("limit must be at least 1", code="invalid_field", field="limit")
     return min(limit, MAX_PAGE)
+
+
+def checked_ids(ids: Sequence[str]) -> list[str]:
+    """The ids to look up, each once. Raises InvalidInputError for more than `MAX_PAGE`."""
+    wanted = list(dict.fromkeys(ids))
+    if len(wanted) > MAX_PAGE:
+        raise InvalidInputError(f"ids must be at most {MAX_PAGE}", code="invalid_field", field="ids")
+    return wanted
+
+
+def in_order(documents: Iterable[Document], ids: Sequence[str]) -> list[Document]:
+    """Those of the documents that have one of the ids, in the order of the ids."""
+    found = {document.id: document for document in documents}
+    return [found[each] for each in ids if each in found]
 
 
 def checked_selection(ids: Sequence[str] | None, where: Mapping[str, Any] | None) -> Where | None:

@@ -23,7 +23,18 @@ from providers.storage import Storage
 from schemas.configuration import JsonSchema, faults, present, with_defaults
 from schemas.connections import HEALTHY, UNHEALTHY, CollectionInfo, HealthReport, InvalidConfigurationError
 from schemas.errors import CollectionNotFoundError, RagError
-from schemas.records import DocumentBatch, GatherSpec, Group, Match, Metadata, OrderBy, Page, TextMatch, Vector
+from schemas.records import (
+    Document,
+    DocumentBatch,
+    GatherSpec,
+    Group,
+    Match,
+    Metadata,
+    OrderBy,
+    Page,
+    TextMatch,
+    Vector,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -197,14 +208,19 @@ class SupportsMetadataFiltering(ABC):
         `next_cursor`. `position` and `revision` are 0 where the service has none. A filter that the service cannot
         express is an UnsupportedError which names its operator."""
 
+    @abstractmethod
+    def documents_by_id(self, collection: str, ids: Sequence[str], *, with_embeddings: bool = False) -> list[Document]:
+        """Those of at most 1,000 documents that exist, in the order of `ids`."""
+
 
 class SupportsEmbeddings(ABC):
     """Stores documents with the embeddings they come with."""
 
     @abstractmethod
-    def add_documents(self, collection: str, batch: DocumentBatch, *, replace_where: Filter | None = None) -> None:
+    def add_documents(self, collection: str, batch: DocumentBatch, *, replace_where: Filter | None = None) -> bool:
         """Store documents, replacing those of the same id. What matches `replace_where` and is not among them is
-        deleted, together with it or, where the service has no transactions, right after it."""
+        deleted, together with it or, where the service has no transactions, right after it. False when vector queries
+        do not see all of it yet."""
 
     @abstractmethod
     def delete_documents(

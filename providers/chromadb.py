@@ -17,11 +17,13 @@ from providers.arguments import (
     check_dimension,
     checked_batch,
     checked_collection,
+    checked_ids,
     checked_limit,
     checked_name,
     checked_selection,
     checked_top_k,
     checked_vector,
+    in_order,
     parts_of,
 )
 from providers.base import (
@@ -152,7 +154,7 @@ class ChromaProvider(
             self._delete_ids(path, self._column(self._service.post(f"{path}/get", with_lists), "ids"))
         self._asked("DELETE", name, self._named(name))
 
-    def add_documents(self, collection: str, batch: DocumentBatch, *, replace_where: Filter | None = None) -> None:
+    def add_documents(self, collection: str, batch: DocumentBatch, *, replace_where: Filter | None = None) -> bool:
         checked = checked_batch(batch)
         replaced = False if replace_where is None else to_chroma(parse_where(replace_where, "replace_where"))
         held = [checked_metadata(each, index=index) for index, each in enumerate(checked.metadatas)]
@@ -168,6 +170,7 @@ class ChromaProvider(
         if replaced is not False:
             kept = set(checked.ids)
             self._delete_ids(path, [each for each in self._ids(path, replaced) if each not in kept])
+        return True
 
     def delete_documents(
         self, collection: str, *, ids: Sequence[str] | None = None, where: Filter | None = None
@@ -231,6 +234,14 @@ class ChromaProvider(
         documents = self._read(path, selection, offset) if selection.get("ids", True) else []
         following = offset + wanted
         return Page(documents, total, encode_cursor(following, tree) if following < total else None, 0)
+
+    def documents_by_id(self, collection: str, ids: Sequence[str], *, with_embeddings: bool = False) -> list[Document]:
+        wanted = checked_ids(ids)
+        path = self._records(self._found(collection))
+        if not wanted:
+            return []
+        include = ["documents", "metadatas", *(["embeddings"] if with_embeddings else [])]
+        return in_order(self._read(path, {"ids": wanted, "include": include}, 0), wanted)
 
     def _upsert(self, path: str, batch: DocumentBatch) -> None:
         """Chroma merges metadata: the keys that a document loses must be sent as nulls."""

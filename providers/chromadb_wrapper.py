@@ -17,11 +17,13 @@ from providers.answers import reading
 from providers.arguments import (
     checked_batch,
     checked_collection,
+    checked_ids,
     checked_limit,
     checked_name,
     checked_selection,
     checked_top_k,
     checked_vector,
+    in_order,
 )
 from providers.base import (
     Filter,
@@ -147,7 +149,7 @@ class ChromaWrapperProvider(
     def delete_collection(self, name: str) -> None:
         self._client.delete_collection(checked_name(name))
 
-    def add_documents(self, collection: str, batch: DocumentBatch, *, replace_where: Filter | None = None) -> None:
+    def add_documents(self, collection: str, batch: DocumentBatch, *, replace_where: Filter | None = None) -> bool:
         checked = checked_batch(batch)
         if replace_where is not None:
             parse_where(replace_where, "replace_where")
@@ -158,11 +160,12 @@ class ChromaWrapperProvider(
             )
         ]
         if self._is_current(collection):
-            self._client.add_documents(collection, documents, replace_where=replace_where)
-            return
+            answer = self._client.add_documents(collection, documents, replace_where=replace_where)
+            return bool(answer.get("indexed", True))
         if replace_where is not None:
             raise self._too_old("replace_where")
         self._client.add_documents(collection, documents, with_arrays=True)
+        return True
 
     def delete_documents(
         self, collection: str, *, ids: Sequence[str] | None = None, where: Filter | None = None
@@ -245,6 +248,18 @@ class ChromaWrapperProvider(
             raise self._too_old("order_by")
         return self._page(collection, where, order_by, wanted, cursor, with_embeddings)
 
+    def documents_by_id(self, collection: str, ids: Sequence[str], *, with_embeddings: bool = False) -> list[Document]:
+        wanted = checked_ids(ids)
+        if not self._is_current(collection):
+            raise self._too_old("documents by id")
+        if not wanted:
+            return []
+        answer = self._client.page(
+            collection, ids=wanted, limit=MAX_PAGE, include=["embedding"] if with_embeddings else []
+        )
+        with self._reading():
+            return in_order(map(_document, answer["documents"]), wanted)
+
     def _page(
         self,
         collection: str,
@@ -314,13 +329,14 @@ class ChromaWrapperProvider(
 def _info(found: Body) -> CollectionInfo:
     metadata = dict(found.get("metadata") or {})
     told = metadata.get(METRIC_KEY)
-    dimension, count = found.get("dimension"), found.get("count")
+    dimension, count, revision = found.get("dimension"), found.get("count"), found.get("revision")
     return CollectionInfo(
         str(found["name"]),
         None if count is None else int(count),
         metadata,
         found.get("metric") or (told if told in METRICS else DEFAULT_METRIC),
         None if dimension is None else int(dimension),
+        None if revision is None else int(revision),
     )
 
 

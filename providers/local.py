@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from providers.arguments import (
     checked_batch,
     checked_collection,
+    checked_ids,
     checked_limit,
     checked_selection,
     checked_top_k,
@@ -32,6 +33,7 @@ from schemas.connections import CollectionInfo
 from schemas.errors import ConfigurationError
 from schemas.records import (
     Collection,
+    Document,
     DocumentBatch,
     GatherSpec,
     Group,
@@ -96,9 +98,9 @@ class LocalProvider(
     def delete_collection(self, name: str) -> None:
         self._storage.delete_collection(name)
 
-    def add_documents(self, collection: str, batch: DocumentBatch, *, replace_where: Filter | None = None) -> None:
+    def add_documents(self, collection: str, batch: DocumentBatch, *, replace_where: Filter | None = None) -> bool:
         replaced = None if replace_where is None else parse_where(replace_where, "replace_where")
-        self._storage.add_documents(collection, checked_batch(batch), replace_where=replaced)
+        return self._storage.add_documents(collection, checked_batch(batch), replace_where=replaced).indexed
 
     def delete_documents(
         self, collection: str, *, ids: Sequence[str] | None = None, where: Filter | None = None
@@ -153,9 +155,13 @@ class LocalProvider(
         )
         return page
 
+    def documents_by_id(self, collection: str, ids: Sequence[str], *, with_embeddings: bool = False) -> list[Document]:
+        found, _ = self._storage.documents(collection, checked_ids(ids), with_embeddings=with_embeddings)
+        return found
+
 
 def _info(found: Collection) -> CollectionInfo:
-    return CollectionInfo(found.name, found.count, found.metadata, found.metric, found.dimension)
+    return CollectionInfo(found.name, found.count, found.metadata, found.metric, found.dimension, found.revision)
 
 
 def register(registry: Registry) -> None:

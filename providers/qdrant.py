@@ -16,10 +16,12 @@ from providers.arguments import (
     check_dimension,
     checked_batch,
     checked_collection,
+    checked_ids,
     checked_limit,
     checked_selection,
     checked_top_k,
     checked_vector,
+    in_order,
     parts_of,
 )
 from providers.base import (
@@ -180,7 +182,7 @@ class QdrantProvider(
             _found(client, name)
             client.delete_collection(name)
 
-    def add_documents(self, collection: str, batch: DocumentBatch, *, replace_where: Filter | None = None) -> None:
+    def add_documents(self, collection: str, batch: DocumentBatch, *, replace_where: Filter | None = None) -> bool:
         from qdrant_client import models
 
         checked = checked_batch(batch)
@@ -205,6 +207,7 @@ class QdrantProvider(
             if replaced is not None:
                 others = {"must": [stale] if stale else [], "must_not": [{"has_id": ids}]}
                 client.delete(collection, _filter(others), wait=True)
+        return True
 
     def delete_documents(
         self, collection: str, *, ids: Sequence[str] | None = None, where: Filter | None = None
@@ -261,6 +264,22 @@ class QdrantProvider(
         with self._reading():
             documents = [_document(record, found.vector_name) for record in records]
         return Page(documents, total, None if following is None else encode_cursor(_place(following), tree), 0)
+
+    def documents_by_id(self, collection: str, ids: Sequence[str], *, with_embeddings: bool = False) -> list[Document]:
+        wanted = checked_ids(ids)
+        with self._client() as client:
+            found = _found(client, collection)
+            if not wanted:
+                return []
+            records, _ = client.scroll(
+                collection,
+                scroll_filter=_filter(_of_ids(wanted)),
+                limit=len(wanted),
+                with_payload=True,
+                with_vectors=with_embeddings,
+            )
+        with self._reading():
+            return in_order((_document(record, found.vector_name) for record in records), wanted)
 
     @contextmanager
     def _client(self) -> Iterator[QdrantClient]:

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from schemas.records import (
     Collection,
+    Document,
     DocumentBatch,
     GatherSpec,
     Group,
@@ -28,6 +29,13 @@ class Found(Protocol):
     def matches(self) -> list[Match]: ...
 
 
+class Written(Protocol):
+    """What came of a write."""
+
+    @property
+    def indexed(self) -> bool: ...
+
+
 class Storage(Protocol):
     """Collections of documents, by name. An unknown name is a CollectionNotFoundError."""
 
@@ -40,7 +48,7 @@ class Storage(Protocol):
 
     def delete_collection(self, name: str) -> object: ...
 
-    def add_documents(self, name: str, batch: DocumentBatch, *, replace_where: Where | None = None) -> object: ...
+    def add_documents(self, name: str, batch: DocumentBatch, *, replace_where: Where | None = None) -> Written: ...
 
     def delete_documents(
         self, name: str, *, ids: Sequence[str] | None = None, where: Where | None = None
@@ -56,6 +64,10 @@ class Storage(Protocol):
         cursor: str | None = None,
         with_embeddings: bool = False,
     ) -> tuple[Page, Collection]: ...
+
+    def documents(
+        self, name: str, ids: Sequence[str], *, with_embeddings: bool = False
+    ) -> tuple[list[Document], Collection]: ...
 
     def query(self, name: str, embedding: Vector, *, top_k: int, where: Where) -> Found: ...
 

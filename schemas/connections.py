@@ -45,13 +45,15 @@ class Connection:
 
 @dataclass(frozen=True, slots=True)
 class CollectionInfo:
-    """A collection at a provider. `count` and `dimension` are None where the provider does not know them."""
+    """A collection at a provider. `count`, `dimension` and `revision` (a number that grows with each write) are None
+    where the provider does not know them."""
 
     name: str
     count: int | None
     metadata: Metadata
     metric: str
     dimension: int | None
+    revision: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

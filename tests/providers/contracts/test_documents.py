@@ -49,6 +49,24 @@ def test_embeddings_come_back_when_asked_for(provider, made, metric):
         np.testing.assert_array_equal(found[document_id], embedding)
 
 
+def test_documents_are_found_by_their_ids_in_the_order_asked_for(provider, made):
+    name = made("l2")
+    assert provider.documents_by_id(name, ["a"]) == []
+    stored = batch(("a", {"n": 1}), ("b", {"n": 2}), *((each, {"n": 3}) for each in AWKWARD))
+    assert provider.add_documents(name, stored) is True
+    found = provider.documents_by_id(name, [*AWKWARD, "b", "never", "a", "b"], with_embeddings=True)
+    assert [each.id for each in found] == [*AWKWARD, "b", "a"]
+    assert [each.metadata["n"] for each in found[-2:]] == [2, 1]
+    np.testing.assert_array_equal(found[-1].embedding, stored.embeddings[0])
+    assert provider.documents_by_id(name, []) == []
+    assert provider.documents_by_id(name, ["b"])[0].embedding is None
+
+
+def test_too_many_ids_at_once_are_refused(provider, made):
+    with pytest.raises(InvalidInputError, match="1000"):
+        provider.documents_by_id(made(), [str(number) for number in range(1001)])
+
+
 def test_a_document_of_the_same_id_is_replaced_as_a_whole(provider, made, documents_of):
     name = made("l2")
     provider.add_documents(name, batch(("a", {"old": 1, "both": 1, "list": ["x"]}, [1, 0]), ("b", {"old": 1}, [0, 1])))
