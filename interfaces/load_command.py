@@ -6,7 +6,7 @@ import logging
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import cast
 
@@ -17,12 +17,12 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from interfaces.options import url_option
 from providers.base import ProviderContext
+from providers.chromadb_wrapper import ChromaWrapperProvider
 from providers.embeddings.base import EmbeddingConnection
-from providers.wrapper_client import WrapperClient
 from registry.discovery import discover
 from registry.registry import ProviderRegistry
 from retrieval.chunking import DEFAULT_MAX_TOKENS
-from retrieval.loading import LoadProgress, LoadReport
+from retrieval.loading import LoadProgress, LoadReport, by_sections
 from retrieval.loading import load as load_files
 
 _SHOWN_ERRORS = 50
@@ -95,18 +95,18 @@ def load(
         "api_key": os.environ.get("RAG_EMBEDDING_API_KEY") or None,
     }
     with (
-        closing(WrapperClient(url)) as store,
+        ChromaWrapperProvider({"url": url}, place=url) as provider,
         _embedding_connection(embedding_provider, embedding) as embed,
         _progress_bar() as bar,
     ):
         report = load_files(
             path,
-            store=store,
+            provider=provider,
             collection=collection,
-            embed=embed,
+            embedding=embed,
             on_progress=bar,
             source_prefix=source_prefix,
-            max_tokens=max_tokens,
+            profile=by_sections(max_tokens),
         )
     for error in report.errors[:_SHOWN_ERRORS]:
         click.echo(str(error), err=True)

@@ -81,7 +81,7 @@ class ChromaWrapperProvider(
     SupportsGather,
     SupportsOrderBy,
 ):
-    """`sleep` serves the requests that are sent again."""
+    """`sleep` serves the requests that are sent again; `place` is what errors call the service's address."""
 
     id = "chromadb-wrapper"
     display_name = "ChromaDB wrapper service"
@@ -97,16 +97,17 @@ class ChromaWrapperProvider(
         config: Mapping[str, Any],
         context: ProviderContext | None = None,
         *,
+        place: str = PLACE,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         super().__init__(config, context)
-        self._name = f"The service at {PLACE}"
+        self._name = f"The service at {place}"
         self._client = WrapperClient(
             self.config["url"],
             network=self.context.network,
             api_key=self.config.get("api_key"),
             timeout_seconds=self.config["timeout_seconds"],
-            place=PLACE,
+            place=place,
             sleep=sleep,
         )
         self._is_known_as_current = False

@@ -1,19 +1,49 @@
-"""What documents a source makes: their ids, texts and metadata, before they are embedded."""
+"""What documents and records make: the ids, texts and metadata of what is stored, before it is embedded."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 from uuid import UUID, uuid5
 
 import orjson
 
-from retrieval.chunking import Chunk, markdown_title, split_markdown, split_text
-from retrieval.sources import Record, SourceFile, SourceKind, read_text
-from schemas.records import Metadata, Vector
+from retrieval.chunking import Chunk
+from retrieval.sources import Record
+from schemas.records import Document, Metadata, Vector
 
 _IDS = UUID("6f2ac9a4-51a5-5d0e-8b0f-1f3c0f6a9e57")  # never changes: stored ids are made from it
+_NOT_COMPARED = ("chunk_count", "created_at", "updated_at", "embedding_model", "hash")
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A text in pieces, in its order; `warnings` are sentences about a structure that is not clear."""
+
+    chunks: Sequence[Chunk]
+    warnings: Sequence[str] = ()
+
+
+Splitter = Callable[[str], Split]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceDocument:
+    """A document before it is split.
+
+    `metadata` goes to every chunk; names that ingestion gives itself are its own, whoever uses them. `hash` is what
+    the caller says of the content, None when nothing. `sections` is what section ids begin with, the document's id
+    when None.
+    """
+
+    id: str
+    title: str
+    text: str
+    metadata: Metadata
+    split: Splitter
+    hash: str | None = None
+    sections: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +56,23 @@ class Draft:
     embedding: Vector | None = None
     line: int | None = None
 
-    def is_stored_as(self, stored: dict[str, Any] | None) -> bool:
+    def is_stored_as(self, stored: Document | None) -> bool:
         """Whether the store has all of this; metadata that others added there does not count."""
         return (
             stored is not None
-            and stored["text"] == self.text
-            and stored["metadata"].get("content_hash") == self.metadata["content_hash"]
+            and stored.text == self.text
+            and stored.metadata.get("content_hash") == self.metadata["content_hash"]
         )
+
+
+def document_id(source: str) -> str:
+    """The id of a document that has none of its own, from what its source calls it."""
+    return str(uuid5(_IDS, source))
+
+
+def chunk_id(document: str, chunk_index: int) -> str:
+    """The same for the same document and position."""
+    return str(uuid5(_IDS, f"{document}\n{chunk_index}"))
 
 
 def text_to_embed(text: str, metadata: Metadata) -> str:
@@ -42,16 +82,17 @@ def text_to_embed(text: str, metadata: Metadata) -> str:
     return f"{heading}\n\n{text}" if isinstance(heading, str) and heading != text else text
 
 
-def drafts_of_file(file: SourceFile, source: str, *, model: str, max_tokens: int) -> list[Draft]:
-    """The chunks of a Markdown or text file; InvalidInputError when it cannot be read."""
-    text = read_text(file)
-    if file.kind is SourceKind.MARKDOWN:
-        title = markdown_title(text) or file.path.stem
-        chunks = split_markdown(text, max_tokens=max_tokens)
-    else:
-        title = file.path.stem
-        chunks = split_text(text, max_tokens=max_tokens)
-    return [_draft_of_chunk(chunk, source, title, model) for chunk in chunks]
+def drafts_of(document: SourceDocument, model: str) -> tuple[list[Draft], Sequence[str]]:
+    """(the chunks, warnings). The first chunk tells of the whole document: `chunk_count` and `hash`."""
+    split = document.split(document.text)
+    drafts = [_draft(document, chunk, model) for chunk in split.chunks]
+    if drafts:
+        drafts[0].metadata.update(
+            chunk_count=len(drafts),
+            hash=document.hash or hashlib.sha256(document.text.encode()).hexdigest(),
+            embedding_model=model,
+        )
+    return drafts, split.warnings
 
 
 def draft_of_record(record: Record, source: str, *, model: str) -> Draft | None:
@@ -71,17 +112,18 @@ def draft_of_record(record: Record, source: str, *, model: str) -> Draft | None:
     )
 
 
-def _draft_of_chunk(chunk: Chunk, source: str, title: str, model: str) -> Draft:
-    metadata = {
-        "source": source,
-        "title": title,
+def _draft(document: SourceDocument, chunk: Chunk, model: str) -> Draft:
+    prefix = document.sections or document.id
+    metadata = {name: value for name, value in document.metadata.items() if name not in _NOT_COMPARED} | {
+        "document_id": document.id,
+        "title": document.title,
         "section": chunk.section,
-        "section_id": f"{source}#{chunk.section_id}" if chunk.section_id else source,  # unique in the collection
+        "section_id": f"{prefix}#{chunk.section_id}" if chunk.section_id else prefix,
         "chunk_index": chunk.chunk_index,
         "start_line": chunk.start_line,
     }
     return Draft(
-        id=str(uuid5(_IDS, f"{source}\n{chunk.section_id}\n{chunk.chunk_index}")),
+        id=chunk_id(document.id, chunk.chunk_index),
         text=chunk.text,
         metadata=metadata | {"content_hash": _content_hash(chunk.text, metadata, model)},
     )

@@ -16,7 +16,7 @@ from retrieval.drafts import text_to_embed
 from retrieval.loading import load
 from schemas.errors import ConfigurationError, UnavailableError
 from tests.retrieval.letter_embedding import LetterEmbedding
-from tests.retrieval.model_store import ModelStore
+from tests.retrieval.model_store import ModelProvider, ModelStore
 
 README = "# Store\n\nIntro.\n\n## Safety\n\nWhat was acknowledged survives a kill.\n\n" + "More of it. " * 200
 
@@ -65,7 +65,8 @@ def folder(tmp_path):
 @pytest.fixture
 def store(folder):
     store = AnsweringStore()
-    load(folder, store=store, collection=COLLECTION, embed=LetterEmbedding("all-MiniLM-L6-v2"))
+    provider = ModelProvider(store)
+    load(folder, provider=provider, collection=COLLECTION, embedding=LetterEmbedding("all-MiniLM-L6-v2"))
     return store
 
 

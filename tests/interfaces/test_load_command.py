@@ -60,7 +60,7 @@ def test_a_changed_file_is_swapped(run, tmp_path):
     run("load", tmp_path, "--collection", "docs")
     (tmp_path / "guide.md").write_text(GUIDE.replace("## Install", "## Set up"))
     result = run("load", tmp_path, "--collection", "docs")
-    assert result.stdout == "docs: 2 chunks from 1 file: 1 created, 1 unchanged, 1 deleted\n"
+    assert result.stdout == "docs: 2 chunks from 1 file: 1 updated, 1 unchanged\n"
 
 
 def test_bad_inputs_are_named_and_the_exit_code_is_1(run, tmp_path):
@@ -87,7 +87,10 @@ def test_of_many_errors_the_first_are_shown(run, tmp_path):
     ("arguments", "sentence"),
     [
         (["--url", "http://127.0.0.1:1"], "Error: The service at http://127.0.0.1:1 cannot be reached"),
-        (["--url", "nonsense"], "Error: The URL of a service must be http(s)://host"),
+        (
+            ["--url", "nonsense"],
+            "Error: The configuration for 'chromadb-wrapper' is not valid: URL must be http(s)://host",
+        ),
         (["--collection", "x"], "Error: Collection name must be"),
         (["--embedding-provider", "psychic"], "Error: Provider 'psychic' not found"),
         (["--embedding-url", "http://127.0.0.1:1/v1"], "Error: "),

@@ -5,8 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import orjson
 
+from providers.base import RagProvider, SupportsDynamicCollections, SupportsEmbeddings, SupportsMetadataFiltering
+from schemas.connections import CollectionInfo
 from schemas.errors import CollectionNotFoundError, InvalidInputError
+from schemas.records import Document, Page
 
 
 class ModelStore:
@@ -25,7 +29,7 @@ class ModelStore:
     def ensure_collection(self, name, metadata):
         self.calls.append("ensure_collection")
         self.stored.setdefault(name, {})
-        self.collections.setdefault(name, {"name": name, "metadata": metadata, "dimension": None})
+        self.collections.setdefault(name, {"name": name, "metadata": metadata, "dimension": None, "revision": 1})
         return self.collection(name)
 
     def documents(self, name, where=None, *, ids=None, order_by=(), include=()):
@@ -64,6 +68,64 @@ class ModelStore:
         for key in gone:
             del self.stored[name][key]
         return len(gone)
+
+
+class ModelProvider(RagProvider, SupportsMetadataFiltering, SupportsEmbeddings, SupportsDynamicCollections):
+    """The same behind the contract of providers."""
+
+    id = "model"
+    display_name = "Model"
+
+    def __init__(self, store: ModelStore | None = None) -> None:
+        super().__init__({})
+        self.store = store or ModelStore()
+
+    @classmethod
+    def connection_schema(cls):
+        return {"type": "object"}
+
+    def check(self):
+        return {}
+
+    def collections(self):
+        return [self.collection(name) for name in sorted(self.store.collections)]
+
+    def collection(self, name):
+        found = self.store.collection(name)
+        return CollectionInfo(name, found["count"], found["metadata"], "cosine", found["dimension"])
+
+    def create_collection(self, name, metadata, *, metric="cosine"):
+        self.store.ensure_collection(name, metadata)
+        return self.collection(name)
+
+    def delete_collection(self, name):
+        del self.store.collections[name], self.store.stored[name]
+
+    def documents(self, collection, where=None, *, limit=100, cursor=None, with_embeddings=False):
+        found = list(self.store.documents(collection, where, include=["embedding"] if with_embeddings else ()))
+        start = int(cursor or 0)
+        end = start + min(limit, 3)  # small, so that every test reads several pages
+        return Page(
+            [document_of(each) for each in found[start:end]], len(found), str(end) if end < len(found) else None, 0
+        )
+
+    def documents_by_id(self, collection, ids, *, with_embeddings=False):
+        found = self.store.documents(collection, ids=list(ids), include=["embedding"] if with_embeddings else ())
+        return [document_of(each) for each in found]
+
+    def add_documents(self, collection, batch, *, replace_where=None):
+        rows = zip(batch.ids, batch.texts, batch.metadatas, batch.embeddings, strict=True)
+        documents = [dict(zip(("id", "text", "metadata", "embedding"), row, strict=True)) for row in rows]
+        return self.store.add_documents(collection, documents, replace_where=replace_where)["indexed"]
+
+    def delete_documents(self, collection, *, ids=None, where=None):
+        self.store.delete_documents(collection, ids=ids, where=where)
+
+
+def document_of(stored):
+    embedding = stored.get("embedding")
+    vector = None if embedding is None else np.asarray(embedding, np.float32)
+    return Document(stored["id"], stored["text"], orjson.dumps(stored["metadata"]).decode(), 0, vector)
 
 
 def matches(document: dict[str, Any], where: dict[str, Any] | None, ids: list[str] | None) -> bool:

@@ -4,10 +4,11 @@ import json
 
 import pytest
 
+from retrieval.drafts import document_id
 from retrieval.loading import load
 from schemas.errors import ConflictError, InvalidInputError, UnavailableError
 from tests.retrieval.letter_embedding import LetterEmbedding
-from tests.retrieval.model_store import ModelStore
+from tests.retrieval.model_store import ModelProvider, ModelStore
 
 GUIDE = "# Guide\n\nHow to start.\n\n## Install\n\nPut it there.\n\n## Use\n\nDo that.\n"
 
@@ -30,7 +31,7 @@ def folder(tmp_path):
 
 
 def run(path, store, embed=None, **options):
-    return load(path, store=store, collection="docs", embed=embed or LetterEmbedding(), **options)
+    return load(path, provider=ModelProvider(store), collection="docs", embedding=embed or LetterEmbedding(), **options)
 
 
 def counts(report):
@@ -49,7 +50,11 @@ def test_markdown_becomes_chunks_that_say_where_they_are_from(folder, store):
         "section_id": "guide.md#guide/install",
         "chunk_index": 1,
         "start_line": 5,
+        "document_id": document_id("guide.md"),
     }
+    first = next(store.documents("docs", {"source": "guide.md", "chunk_index": 0}))["metadata"]
+    assert (first["chunk_count"], first["embedding_model"]) == (3, "letters-1")
+    assert first["created_at"] == first["updated_at"]
     note = next(store.documents("docs", {"source": "sub/note.txt"}))
     assert (note["metadata"]["section_id"], note["metadata"]["title"]) == ("sub/note.txt", "note")
 
@@ -80,7 +85,7 @@ def test_a_changed_file_is_swapped_and_only_new_words_are_embedded(folder, store
     run(folder(guide_md=GUIDE, note_txt="A note."), store)
     embed = LetterEmbedding()
     report = run(folder(guide_md=GUIDE.replace("## Install\n\nPut it there.", "## Set up\n\nNow.")), store, embed)
-    assert counts(report) == (1, 0, 3, 1)
+    assert counts(report) == (0, 1, 3, 0)
     assert embed.embedded == ["Guide > Set up\n\n## Set up\n\nNow."]
     sections = [document["metadata"]["section"] for document in store.documents("docs", {"source": "guide.md"})]
     assert sorted(sections) == ["Guide", "Guide > Set up", "Guide > Use"]
@@ -130,7 +135,7 @@ def test_a_collection_of_other_dimension_is_refused_at_once(folder, store):
 
 def test_a_wrong_collection_name_is_refused_at_once(folder, store):
     with pytest.raises(InvalidInputError, match="Collection name"):
-        load(folder(guide_md=GUIDE), store=store, collection="x", embed=LetterEmbedding())
+        load(folder(guide_md=GUIDE), provider=ModelProvider(store), collection="x", embedding=LetterEmbedding())
 
 
 def test_a_record_is_one_document_under_its_own_id(folder, store):

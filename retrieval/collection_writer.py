@@ -1,0 +1,168 @@
+"""One collection as ingestion sees it: what it holds of a document, vectors for what it lacks, and the swap."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, TypeVar
+
+import numpy as np
+
+from providers.base import (
+    Filter,
+    RagProvider,
+    SupportsDynamicCollections,
+    SupportsEmbeddings,
+    SupportsMetadataFiltering,
+)
+from providers.embeddings.base import EmbeddingConnection
+from retrieval.drafts import Draft, text_to_embed
+from schemas.connections import CollectionInfo
+from schemas.errors import CollectionNotFoundError, ConflictError, InvalidInputError, UnsupportedError
+from schemas.records import Document, DocumentBatch, Metadata, Vector
+
+BATCH_DOCUMENTS = 100
+PAGE = 1000
+
+_T = TypeVar("_T")
+Stored = dict[str, Document]
+"""Documents by id."""
+
+
+class CollectionWriter:
+    """For one job in one thread: it remembers what the collection was like. The collection is made with its first
+    documents. Errors are the provider's and the embedding connection's, and ConflictError when the collection's
+    documents were embedded by another model."""
+
+    def __init__(self, provider: RagProvider, name: str, embedding: EmbeddingConnection) -> None:
+        self._reads = _able(provider, SupportsMetadataFiltering)
+        self._writes = _able(provider, SupportsEmbeddings)
+        self._provider = provider
+        self.name = name
+        self.embedding = embedding
+        self.embedded = 0
+        self._info = self._find()
+        self._has_embedded = False
+
+    def stored(self, where: Filter) -> Stored:
+        return {document.id: document for document in self._all(where)}
+
+    def stored_by_id(self, ids: Sequence[str]) -> Stored:
+        if self._info is None:
+            return {}
+        return {document.id: document for document in self._reads.documents_by_id(self.name, ids)}
+
+    def vectors(
+        self, drafts: Sequence[Draft], stored: Stored, advance: Callable[[float], None] = lambda part: None
+    ) -> list[Vector]:
+        """A vector for each draft: its own, that of the same words in `stored`, or a new one. `advance` is told what
+        part of the new ones there is."""
+        texts = {draft.id: text_to_embed(draft.text, draft.metadata) for draft in drafts if draft.embedding is None}
+        known = self._known_vectors(set(texts.values()), stored)
+        for batch in batches(dict.fromkeys(text for text in texts.values() if text not in known), BATCH_DOCUMENTS):
+            known |= zip(batch, self._embed(batch), strict=True)
+            advance(len(known) / len(texts))
+        return [known[texts[draft.id]] if draft.embedding is None else draft.embedding for draft in drafts]
+
+    def write(self, drafts: Sequence[Draft], vectors: Sequence[Vector], *, replace_where: Filter | None = None) -> bool:
+        """Store them in one request; what matches `replace_where` and is not among them goes with it. False when
+        vector queries do not see all of it yet."""
+        if self._info is None:
+            self._info = self._create()
+        batch = DocumentBatch(
+            [draft.id for draft in drafts],
+            [draft.text for draft in drafts],
+            [draft.metadata for draft in drafts],
+            np.stack(_of_one_dimension(vectors)),
+        )
+        return self._writes.add_documents(self.name, batch, replace_where=replace_where)
+
+    def delete(self, where: Filter) -> None:
+        if self._info is not None:
+            self._writes.delete_documents(self.name, where=where)
+
+    def _all(self, where: Filter) -> Iterator[Document]:
+        cursor = None
+        while self._info is not None:
+            page = self._reads.documents(self.name, where, limit=PAGE, cursor=cursor)
+            yield from page.documents
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+
+    def _known_vectors(self, texts: set[str], stored: Stored) -> dict[str, Vector]:
+        if self._recorded_model() != self.embedding.model:
+            return {}
+        ids = [each.id for each in stored.values() if text_to_embed(each.text, each.metadata) in texts]
+        known: dict[str, Vector] = {}
+        for batch in batches(ids, BATCH_DOCUMENTS):
+            for found in self._reads.documents_by_id(self.name, batch, with_embeddings=True):
+                if found.embedding is not None:
+                    known[text_to_embed(found.text, found.metadata)] = found.embedding
+        return known
+
+    def _embed(self, texts: list[str]) -> Vector:
+        recorded = self._recorded_model()
+        if recorded not in (None, self.embedding.model):
+            raise ConflictError(
+                f"Collection '{self.name}' was embedded with '{recorded}', not with '{self.embedding.model}'",
+                code="embedding_model_differs",
+                stored=recorded,
+                given=self.embedding.model,
+            )
+        vectors = self.embedding.embed(texts)
+        self.embedded += len(texts)
+        self._has_embedded = True
+        dimension = self._info.dimension if self._info else None
+        if dimension not in (None, vectors.shape[1]):
+            raise ConflictError(
+                f"Collection '{self.name}' holds embeddings of {dimension} dimensions, "
+                f"'{self.embedding.model}' makes {vectors.shape[1]}",
+                code="embedding_dimension_differs",
+                stored=dimension,
+                given=vectors.shape[1],
+            )
+        return vectors
+
+    def _create(self) -> CollectionInfo:
+        metadata: Metadata = {"title_field": "title", "source_field": "source"}
+        if self._has_embedded:  # else all embeddings came with their records, and only their maker knows the model
+            metadata |= {"embedding_provider": self.embedding.id, "embedding_model": self.embedding.model}
+        try:
+            return _able(self._provider, SupportsDynamicCollections).create_collection(self.name, metadata)
+        except ConflictError:
+            return self._provider.collection(self.name)
+
+    def _recorded_model(self) -> Any:
+        return self._info.metadata.get("embedding_model") if self._info else None
+
+    def _find(self) -> CollectionInfo | None:
+        try:
+            return self._provider.collection(self.name)
+        except CollectionNotFoundError:
+            return None
+
+
+def batches(items: Iterable[_T], size: int) -> Iterator[list[_T]]:
+    iterator = iter(items)
+    while batch := list(islice(iterator, size)):
+        yield batch
+
+
+def _able(provider: RagProvider, ability: type[_T]) -> _T:
+    if not isinstance(provider, ability):
+        raise UnsupportedError(f"Provider '{provider.id}' cannot take in documents", provider=provider.id)
+    return provider
+
+
+def _of_one_dimension(vectors: Sequence[Vector]) -> Sequence[Vector]:
+    dimension = len(vectors[0])
+    for index, vector in enumerate(vectors):
+        if len(vector) != dimension:
+            raise InvalidInputError(
+                f"documents[{index}] has an embedding of {len(vector)} dimensions, the first one has {dimension}",
+                code="dimension_mismatch",
+                field="embedding",
+                index=index,
+            )
+    return vectors

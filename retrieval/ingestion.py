@@ -1,0 +1,89 @@
+"""Bring a document's chunks in a collection up to date: split, embed what is new, swap all of them in one request.
+
+Whoever brings a document comes through here: `rag-wrapper load`, both HTTP contracts, and callers in Python. A
+document is the chunks that have its `document_id`; the first of them tells of the whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from providers.base import Filter
+from retrieval.collection_writer import CollectionWriter, Stored
+from retrieval.drafts import SourceDocument, drafts_of
+
+CREATED, UPDATED, UNCHANGED, EMPTIED = "created", "updated", "unchanged", "emptied"
+
+
+@dataclass(frozen=True, slots=True)
+class Ingested:
+    """What became of a document (one of the words above), and of its chunks."""
+
+    status: str
+    chunks: int
+    created: int = 0
+    updated: int = 0
+    unchanged: int = 0
+    deleted: int = 0
+    indexed: bool = True
+    warnings: Sequence[str] = ()
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+def ingest_document(
+    writer: CollectionWriter,
+    document: SourceDocument,
+    *,
+    replaces: Filter | None = None,
+    advance: Callable[[float], None] = lambda part: None,
+    clock: Callable[[], datetime] = utc_now,
+) -> Ingested:
+    """Store a document in place of what it was before, which is what `replaces` selects, its own chunks when None.
+
+    Nothing is embedded for a document that has not changed, nor for its chunks that have not. Until the swap the
+    version before stays as it is, whatever fails. A text without words leaves no chunks.
+    """
+    where: Filter = {"document_id": document.id} if replaces is None else replaces
+    stored = writer.stored(where)
+    if document.hash is not None and _recorded_hash(stored) == document.hash:
+        return Ingested(UNCHANGED, len(stored), unchanged=len(stored))
+    drafts, warnings = drafts_of(document, writer.embedding.model)
+    gone = stored.keys() - {draft.id for draft in drafts}
+    same = [draft for draft in drafts if draft.is_stored_as(stored.get(draft.id))]
+    if len(same) == len(drafts) and not gone:
+        return Ingested(UNCHANGED, len(drafts), unchanged=len(drafts), warnings=warnings)
+    if not drafts:
+        writer.delete(where)
+        return Ingested(EMPTIED, 0, deleted=len(gone), warnings=warnings)
+    now = clock().isoformat(timespec="milliseconds")
+    drafts[0].metadata.update(created_at=_created_at(stored) or now, updated_at=now)
+    vectors = writer.vectors(drafts, stored, advance)
+    indexed = writer.write(drafts, vectors, replace_where=where)
+    known = [draft for draft in drafts if draft.id in stored]
+    return Ingested(
+        UPDATED if stored else CREATED,
+        len(drafts),
+        created=len(drafts) - len(known),
+        updated=len(known) - len(same),
+        unchanged=len(same),
+        deleted=len(gone),
+        indexed=indexed,
+        warnings=warnings,
+    )
+
+
+def _recorded_hash(stored: Stored) -> object:
+    return _first(stored).get("hash")
+
+
+def _created_at(stored: Stored) -> object:
+    return _first(stored).get("created_at")
+
+
+def _first(stored: Stored) -> dict[str, object]:
+    return next((each.metadata for each in stored.values() if each.metadata.get("chunk_index") == 0), {})
