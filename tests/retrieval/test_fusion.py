@@ -31,7 +31,7 @@ rankings = st.dictionaries(
 weights = st.dictionaries(st.sampled_from(["semantic", "lexical", "persona"]), st.integers(0, 5).map(float))
 
 
-@settings(max_examples=100)
+@settings(max_examples=100, deadline=None, derandomize=True, database=None)
 @given(rankings, weights, st.integers(1, 100))
 def test_scores_are_the_formula_and_the_order_is_theirs(rankings, weights, k):
     expected = {}
@@ -45,7 +45,7 @@ def test_scores_are_the_formula_and_the_order_is_theirs(rankings, weights, k):
     assert all(0.0 <= each.score <= 1.0 for each in fused)
 
 
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None, derandomize=True, database=None)
 @given(rankings)
 def test_the_order_of_the_oracles_makes_no_difference(rankings):
     backwards = dict(reversed(rankings.items()))
