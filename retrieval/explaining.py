@@ -1,0 +1,110 @@
+"""Why a document is not among the results of a search."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from providers.base import SupportsGather, SupportsMetadataFiltering
+from retrieval.corpus import Corpus
+from retrieval.filters import narrowed
+from retrieval.oracles.base import Question
+from schemas.records import Document, GatherSpec
+from schemas.searched import OK, Explanation, FusedResult, OracleReceipt, OracleVerdict, SearchReceipt
+from schemas.wire import MAX_PAGE
+
+_NO_FIELD = "$none"
+"""What no metadata has: grouped by it, documents are alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explainer:
+    """`fused` are all candidates, best first, of which the first `limit` are the results; each oracle was asked for
+    `fetched`. `collections` are all that were searched, by name."""
+
+    corpus: Corpus
+    question: Question
+    collections: Sequence[str]
+    receipt: SearchReceipt
+    fused: Sequence[FusedResult]
+    limit: int
+    fetched: int
+
+    def cut(self) -> list[Explanation]:
+        """Of each candidate that is beyond the limit."""
+        return [self._candidate(rank, each) for rank, each in enumerate(self.fused, start=1) if rank > self.limit]
+
+    def of(self, doc_ids: Sequence[str]) -> list[Explanation]:
+        """Of these documents, found or not; of each collection that has one of that id where there are several."""
+        explanations: list[Explanation] = []
+        for doc_id in dict.fromkeys(doc_ids):
+            found = [
+                self._candidate(rank, each) for rank, each in enumerate(self.fused, start=1) if each.doc_id == doc_id
+            ]
+            explanations += found or [self._missing(doc_id)]
+        return explanations
+
+    def _candidate(self, rank: int, candidate: FusedResult) -> Explanation:
+        if rank <= self.limit:
+            reason = "among the results"
+        else:
+            reason = f"cut: rank {rank} of {len(self.fused)}, the limit is {self.limit}"
+        verdicts = {
+            name: OracleVerdict(candidate.provenance[name])
+            if name in candidate.provenance
+            else OracleVerdict(reason=self._reason(receipt))
+            for name, receipt in self.receipt.oracles.items()
+        }
+        return Explanation(candidate.doc_id, candidate.collection, rank, candidate.rrf_score, reason, verdicts)
+
+    def _missing(self, doc_id: str) -> Explanation:
+        home = next((name for name in self.collections if self._holds(name, doc_id)), None)
+        if home is None:
+            reason = everywhere = "not in the collections"
+        elif not self._matches(home, doc_id):
+            reason = everywhere = "filtered out by where"
+        else:
+            reason, everywhere = "no oracle found it", ""
+        verdicts = {
+            name: OracleVerdict(reason=everywhere or self._reason(receipt))
+            for name, receipt in self.receipt.oracles.items()
+        }
+        return Explanation(doc_id, home, None, None, reason, verdicts)
+
+    def _reason(self, receipt: OracleReceipt) -> str:
+        return f"not among the first {self.fetched}" if receipt.status == OK else f"the oracle is {receipt.status}"
+
+    def _holds(self, collection: str, doc_id: str) -> bool:
+        return self._count(collection, {"document_id": doc_id}) > 0 or self._stored(collection, doc_id) is not None
+
+    def _matches(self, collection: str, doc_id: str) -> bool:
+        where = self.question.where
+        if not where or self._count(collection, narrowed(where, {"document_id": doc_id})):
+            return True
+        stored = self._stored(collection, doc_id)
+        return stored is not None and self._matches_alone(collection, stored)
+
+    def _matches_alone(self, collection: str, document: Document) -> bool:
+        """A filter cannot name an id: it names what the document's metadata says, and its equals are looked through."""
+        same = {
+            field: value
+            for field, value in document.metadata.items()
+            if isinstance(value, str | int | float) and "." not in field and not field.startswith("$")
+        }
+        where, cursor = narrowed(self.question.where, same), None
+        while True:
+            page = self.corpus.able(SupportsMetadataFiltering).documents(
+                collection, where, limit=MAX_PAGE, cursor=cursor
+            )
+            if any(each.id == document.id for each in page.documents):
+                return True
+            cursor = page.next_cursor
+            if cursor is None:
+                return False
+
+    def _count(self, collection: str, where: dict[str, object]) -> int:
+        return self.corpus.able(SupportsMetadataFiltering).documents(collection, where, limit=1).total
+
+    def _stored(self, collection: str, chunk_id: str) -> Document | None:
+        groups = self.corpus.able(SupportsGather).gather(collection, [chunk_id], GatherSpec(_NO_FIELD))
+        return next((each for group in groups for each in group.documents if each.id == chunk_id), None)

@@ -1,0 +1,27 @@
+"""The whole groups that results bring with them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from providers.base import SupportsGather
+from retrieval.corpus import Corpus
+from schemas.records import GatherSpec
+from schemas.searched import FusedResult, SearchedGroup
+
+
+def gather_groups(corpus: Corpus, results: Sequence[FusedResult], spec: GatherSpec) -> list[SearchedGroup]:
+    """Each group once, in the order of its best result, whatever collections they are from. Raises UnsupportedError
+    when the storage cannot gather."""
+    places = {(result.collection, result.chunk_id): place for place, result in enumerate(results)}
+    found: list[tuple[int, SearchedGroup]] = []
+    for collection in dict.fromkeys(result.collection for result in results):
+        ids = [result.chunk_id for result in results if result.collection == collection]
+        for group in corpus.able(SupportsGather).gather(collection, ids, spec):
+            best = min(places[collection, hit] for hit in group.hits)
+            found.append((best, SearchedGroup(collection, group)))
+    ordered = [each for _, each in sorted(found, key=lambda placed: placed[0])]
+    return [
+        SearchedGroup(each.collection, replace(each.group, rank=rank)) for rank, each in enumerate(ordered, start=1)
+    ]

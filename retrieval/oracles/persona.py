@@ -1,0 +1,40 @@
+"""By what was learned in sessions: the notes nearest to the question, those that another note replaced left out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from registry.query_embeddings import QueryEmbeddings
+from retrieval.corpus import Corpus
+from retrieval.filters import narrowed
+from retrieval.oracles.base import Question
+from retrieval.oracles.semantic import SemanticOracle
+from schemas.searched import OracleAnswer
+
+SUPERSEDED_BY = "superseded_by"
+"""The metadata field of a note that names the note which replaced it."""
+
+
+class PersonaOracle(SemanticOracle):
+    """Asks the notes, whatever collections a question names."""
+
+    name = "persona"
+
+    def __init__(
+        self,
+        corpus: Corpus,
+        embeddings: QueryEmbeddings,
+        notes_collection: str,
+        embedding_connection: str = "default",
+    ) -> None:
+        super().__init__(corpus, embeddings, embedding_connection)
+        self.own_collections = (notes_collection,)
+
+    def is_available(self) -> bool:
+        return super().is_available() and any(notes.count != 0 for notes in self._corpus.existing(self.own_collections))
+
+    def query(self, question: Question, limit: int) -> OracleAnswer:
+        notes = tuple(self._corpus.existing(self.own_collections))
+        # In the query and not after it: replaced notes take nobody's place.
+        current = narrowed(question.where, {SUPERSEDED_BY: {"$exists": False}})
+        return super().query(replace(question, collections=notes, where=current), limit)

@@ -1,0 +1,210 @@
+"""The search engine: a question to several oracles at once, their answers fused (seed 004, "Parallel Query Execution").
+
+Every interface calls `SearchEngine.search`, the benchmark too: the same question has the same answer whoever asks.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotInTimeError
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import structlog
+
+from retrieval.corpus import Corpus
+from retrieval.explaining import Explainer
+from retrieval.fusion import rrf_fuse
+from retrieval.gathering import gather_groups
+from retrieval.oracles.base import Oracle, Question
+from schemas.errors import InvalidInputError, RagError, UnavailableError
+from schemas.searched import (
+    FAILED,
+    MAX_LIMIT,
+    OK,
+    UNAVAILABLE,
+    OracleAnswer,
+    OracleReceipt,
+    SearchAnswer,
+    SearchReceipt,
+    SearchRequest,
+    check_query,
+)
+from schemas.where import parse_where
+
+log = structlog.get_logger(__name__)
+
+PARALLEL = 32
+"""Oracles that one worker asks at a time, for all its requests."""
+MAX_FETCHED = 1_000
+"""What an oracle is asked for at most."""
+UNWEIGHTED: Mapping[str, float] = MappingProxyType({})
+
+
+class UnknownOracleError(InvalidInputError):
+    code = "unknown_oracle"
+
+    def __init__(self, name: str, field: str, known: Sequence[str]) -> None:
+        sentence = f"There is no oracle '{name}'; there are {', '.join(known)}"
+        super().__init__(sentence, field=field, allowed=list(known))
+
+
+class SearchFailedError(UnavailableError):
+    """No oracle that was asked could answer; `details.oracles` has the reason of each."""
+
+    code = "search_failed"
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """`answer` is None for an oracle that is not available."""
+
+    answer: OracleAnswer | RagError | None
+    latency_ms: float
+
+
+class SearchEngine:
+    """Usable by several threads. `default_collections` are searched where a request names none; those that do not exist
+    yet hold nothing. `limit_seconds` bounds a search."""
+
+    def __init__(
+        self,
+        oracles: Sequence[Oracle],
+        corpus: Corpus,
+        *,
+        default_collections: Sequence[str],
+        rrf_k: int,
+        fetch_multiplier: int,
+        limit_seconds: float,
+        weights: Mapping[str, float] = UNWEIGHTED,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._oracles = {oracle.name: oracle for oracle in oracles}
+        self._corpus = corpus
+        self._default_collections = tuple(default_collections)
+        self._rrf_k = rrf_k
+        self._fetch_multiplier = fetch_multiplier
+        self._limit_seconds = limit_seconds
+        self._weights = weights
+        self._clock = clock
+        self._pool = ThreadPoolExecutor(PARALLEL, thread_name_prefix="oracle")
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def available(self) -> list[str]:
+        """The names of the oracles that have anything to say now."""
+        return [name for name, oracle in self._oracles.items() if oracle.is_available()]
+
+    def search(self, request: SearchRequest) -> SearchAnswer:
+        """The best documents by all oracles. An oracle that fails is in the receipt and the others answer; when none
+        can, SearchFailedError. Raises InvalidInputError, and CollectionNotFoundError for a collection that the request
+        names."""
+        began = self._clock()
+        check_query(request.query)
+        if not 1 <= request.limit <= MAX_LIMIT:
+            raise InvalidInputError(f"limit must be between 1 and {MAX_LIMIT}", field="limit", code="invalid_field")
+        parse_where(request.where)
+        weights = self._weights_of(request)
+        if request.collections is None:
+            collections = tuple(self._corpus.existing(self._default_collections))
+        else:
+            collections = tuple(self._corpus.named(request.collections))
+        question = Question(request.query, collections, request.where)
+        fetched = min(MAX_FETCHED, request.limit * self._fetch_multiplier)
+        asked = {
+            name: self._pool.submit(self._ask, self._oracles[name], question, fetched)
+            for name, weight in weights.items()
+            if weight > 0
+        }
+        until = began + self._limit_seconds
+        outcomes = {name: self._outcome(answer, until) for name, answer in asked.items()}
+        found = {name: each.answer.results for name, each in outcomes.items() if isinstance(each.answer, OracleAnswer)}
+        failed = {name: each.answer.message for name, each in outcomes.items() if isinstance(each.answer, RagError)}
+        if failed and not found:
+            said = "; ".join(f"{name}: {sentence}" for name, sentence in failed.items())
+            raise SearchFailedError(f"No oracle could answer: {said}", oracles=failed)
+        fused = rrf_fuse(found, k=self._rrf_k, weights=weights)
+        results = fused[: request.limit]
+        receipt = SearchReceipt(
+            oracles={name: _receipt(outcome) for name, outcome in outcomes.items()},
+            rrf_k=self._rrf_k,
+            fetch_multiplier=self._fetch_multiplier,
+            weights=weights,
+            collections=tuple(collection.name for collection in collections),
+        )
+        log.info("search", oracles={name: each.status for name, each in receipt.oracles.items()}, results=len(results))
+        explanations = None
+        if request.explain:
+            own = [name for oracle in asked for name in self._oracles[oracle].own_collections]
+            searched = [*receipt.collections, *(notes.name for notes in self._corpus.existing(own))]
+            explainer = Explainer(self._corpus, question, searched, receipt, fused, request.limit, fetched)
+            explanations = explainer.of(request.explain) if isinstance(request.explain, tuple) else explainer.cut()
+        groups = None if request.gather is None else gather_groups(self._corpus, results, request.gather)
+        return SearchAnswer(results, receipt, groups, explanations)
+
+    def _weights_of(self, request: SearchRequest) -> dict[str, float]:
+        """The weight of each oracle to be asked. Raises InvalidInputError."""
+        known = list(self._oracles)
+        for field, names in (("oracles", request.oracles or ()), ("weights", request.weights)):
+            for name in names:
+                if name not in self._oracles:
+                    raise UnknownOracleError(name, field, known)
+        if request.oracles == ():
+            raise InvalidInputError(
+                "oracles must name at least one", field="oracles", code="invalid_field", allowed=known
+            )
+        for name, weight in request.weights.items():
+            if not (math.isfinite(weight) and weight >= 0):
+                sentence = f"weights.{name} must be a finite number that is not negative"
+                raise InvalidInputError(sentence, field=f"weights.{name}", code="invalid_field")
+        weights = {
+            name: float(request.weights.get(name, self._weights.get(name, 1.0))) for name in self._chosen(request)
+        }
+        if not any(weights.values()):
+            raise InvalidInputError("weights must not all be 0", field="weights", code="invalid_field")
+        return weights
+
+    def _chosen(self, request: SearchRequest) -> list[str]:
+        if request.oracles is not None:
+            return list(dict.fromkeys(request.oracles))
+        named = request.collections
+        return [
+            name
+            for name, oracle in self._oracles.items()
+            if named is None or not oracle.own_collections or not set(named).isdisjoint(oracle.own_collections)
+        ]
+
+    def _ask(self, oracle: Oracle, question: Question, limit: int) -> _Outcome:
+        began = self._clock()
+        answer: OracleAnswer | RagError | None = None
+        try:
+            if oracle.is_available():
+                answer = oracle.query(question, limit)
+        except RagError as error:
+            answer = error
+        except Exception:
+            log.exception("an oracle failed", oracle=oracle.name)
+            answer = UnavailableError("The oracle failed for a reason that is in the log")
+        return _Outcome(answer, round((self._clock() - began) * 1e3, 2))
+
+    def _outcome(self, answer: Future[_Outcome], until: float) -> _Outcome:
+        try:
+            return answer.result(max(0.0, until - self._clock()))
+        except NotInTimeError:
+            answer.cancel()
+            sentence = f"No answer within {self._limit_seconds:g} s"
+            return _Outcome(UnavailableError(sentence), round(self._limit_seconds * 1e3, 2))
+
+
+def _receipt(outcome: _Outcome) -> OracleReceipt:
+    answer, latency_ms = outcome.answer, outcome.latency_ms
+    if answer is None:
+        return OracleReceipt(UNAVAILABLE, 0, latency_ms)
+    if isinstance(answer, RagError):
+        return OracleReceipt(FAILED, 0, latency_ms, error=answer.message)
+    found = {(result.doc_id, result.collection) for result in answer.results}
+    return OracleReceipt(OK, len(found), latency_ms, left_out=answer.left_out)

@@ -1,0 +1,77 @@
+"""Connections to the storage of the in-process service, with an embedding model that counts letters."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from providers.base import ProviderContext
+from registry.connections import Connections
+from registry.discovery import discover
+from registry.embedding_cache import EmbeddingCache
+from registry.placeholders import Placeholders
+from registry.query_embeddings import QueryEmbeddings
+from registry.registry import ProviderRegistry
+from registry.stored_connections import StoredConnections
+from retrieval.corpus import Corpus
+from schemas.connections import Connection
+from schemas.records import DocumentBatch
+from tests.retrieval.letter_embedding import LetterEmbedding
+
+
+class Letters(LetterEmbedding):
+    """The same, to be opened by name."""
+
+    def __init__(self, config, context=None):
+        super().__init__(config["model"])
+
+
+@pytest.fixture(scope="module")
+def connections(app):
+    service = app.extensions["rag.service"]
+    registry = discover(ProviderRegistry())
+    registry.register(Letters)
+    made = Connections(
+        registry,
+        StoredConnections(service.catalog),
+        Placeholders({}, (), ()),
+        ProviderContext(storage=service.store),
+        given=[
+            Connection("local", "rag", "local", {}),
+            Connection("default", "embedding", "letters", {"model": "letters-1"}),
+        ],
+    )
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def corpus(connections):
+    return Corpus(connections)
+
+
+@pytest.fixture(scope="module")
+def embeddings(connections):
+    return QueryEmbeddings(connections, EmbeddingCache(ttl_seconds=60))
+
+
+@pytest.fixture(scope="module")
+def shelve(app):
+    """`shelve(name, {id: text or (text, metadata)}, metric=…, **metadata)`: a collection of these documents."""
+    store = app.extensions["rag.service"].store
+    letters = LetterEmbedding()
+    made = []
+
+    def add(name, documents, *, metric="cosine", **metadata):
+        store.create_collection(name, metadata, metric)
+        made.append(name)
+        if documents:
+            pairs = [each if isinstance(each, tuple) else (each, {}) for each in documents.values()]
+            texts = [text for text, _ in pairs]
+            vectors = np.asarray(letters.embed(texts), dtype="<f4")
+            store.add_documents(name, DocumentBatch(list(documents), texts, [found for _, found in pairs], vectors))
+        return name
+
+    yield add
+    for name in made:
+        store.delete_collection(name)
