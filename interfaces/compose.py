@@ -9,7 +9,7 @@ from typing import Any, cast
 from flask import Flask
 
 import wrapper
-from interfaces.http import collect, connections
+from interfaces.http import collect, connections, search
 from providers.addresses import ConnectPolicy
 from providers.base import ProviderContext
 from providers.chat.base import ChatConnection
@@ -26,13 +26,20 @@ from registry.registry import ProviderRegistry
 from registry.stored_connections import StoredConnections
 from registry.topic import TopicByChat, TopicByRule
 from registry.vector_files import VectorFiles
+from retrieval.corpus import Corpus
+from retrieval.oracles.lexical import LexicalOracle
+from retrieval.oracles.persona import PersonaOracle
+from retrieval.oracles.semantic import SemanticOracle
+from retrieval.search import SearchEngine
 from schemas.connections import Connection
 from schemas.errors import ConfigurationError, RagError
 from schemas.settings import (
     RegistrySettings,
+    RetrievalSettings,
     WrapperSettings,
     read_declared_connections,
     read_registry_settings,
+    read_retrieval_settings,
     read_wrapper_settings,
 )
 from wrapper.service import Service
@@ -50,36 +57,43 @@ class Layers:
     health: HealthWatch
     collector: Collector
     conversations: Conversations | None
+    search: SearchEngine
     settings: RegistrySettings
 
     def close(self) -> None:
+        self.search.close()
         self.collector.close()
         self.connections.close()
 
 
-def create_app(settings: WrapperSettings | None = None, registry_settings: RegistrySettings | None = None) -> Flask:
+def create_app(
+    settings: WrapperSettings | None = None,
+    registry_settings: RegistrySettings | None = None,
+    retrieval_settings: RetrievalSettings | None = None,
+) -> Flask:
     """The storage proxy and everything above it as one WSGI application.
 
     Raises ConfigurationError when a setting or a declared connection is wrong, or another service owns the data.
     """
     settings = settings or read_wrapper_settings()
     registry_settings = registry_settings or read_registry_settings()
+    retrieval_settings = retrieval_settings or read_retrieval_settings()
     app = wrapper.create_app(settings)
     service: Service = app.extensions["rag.service"]
     try:
-        layers = open_layers(service, registry_settings)
+        layers = open_layers(service, registry_settings, retrieval_settings)
     except BaseException:
         service.close()
         raise
     app.extensions["rag.layers"] = layers
     service.on_close(layers.close)
     app.url_map.converters["connection_id"] = connections.ConnectionId
-    for module in (connections, collect):
+    for module in (connections, collect, search):
         app.register_blueprint(module.blueprint)
     return app
 
 
-def open_layers(service: Service, settings: RegistrySettings) -> Layers:
+def open_layers(service: Service, settings: RegistrySettings, retrieval: RetrievalSettings) -> Layers:
     data_dir = service.settings.data_dir
     registry = discover(ProviderRegistry())
     placeholders = _placeholders(settings)
@@ -96,14 +110,33 @@ def open_layers(service: Service, settings: RegistrySettings) -> Layers:
     )
     ttl_seconds = settings.embedding_cache_seconds
     cache = EmbeddingCache(VectorFiles(data_dir / "query-embeddings", ttl_seconds=ttl_seconds), ttl_seconds=ttl_seconds)
+    embeddings = QueryEmbeddings(known, cache)
     collector = Collector(
         known,
-        QueryEmbeddings(known, cache),
+        embeddings,
         thresholds=Thresholds(settings.match_threshold, settings.partial_threshold),
         limit_seconds=settings.collect_seconds,
     )
     health = HealthWatch(known, limit_seconds=settings.health_seconds, fresh_seconds=FRESH_SECONDS)
-    return Layers(registry, known, health, collector, _conversations(service, known, settings), settings)
+    conversations = _conversations(service, known, settings)
+    search = search_engine(Corpus(known), embeddings, retrieval)
+    return Layers(registry, known, health, collector, conversations, search, settings)
+
+
+def search_engine(corpus: Corpus, embeddings: QueryEmbeddings, settings: RetrievalSettings) -> SearchEngine:
+    """The engine of these settings, whoever asks it."""
+    return SearchEngine(
+        (
+            SemanticOracle(corpus, embeddings),
+            LexicalOracle(corpus),
+            PersonaOracle(corpus, embeddings, settings.notes_collection),
+        ),
+        corpus,
+        default_collections=(settings.documents_collection, settings.rules_collection),
+        rrf_k=settings.rrf_k,
+        fetch_multiplier=settings.fetch_multiplier,
+        limit_seconds=settings.retrieve_seconds,
+    )
 
 
 def _placeholders(settings: RegistrySettings) -> Placeholders:

@@ -10,7 +10,7 @@ from flask import Flask
 
 from interfaces.compose import create_app
 from interfaces.scratch_service import processes_in
-from schemas.settings import RegistrySettings, WrapperSettings
+from schemas.settings import RegistrySettings, RetrievalSettings, WrapperSettings
 from tests.support.contract import CheckedClient
 from tests.support.live import ORIGIN, START_SECONDS, STOP_SECONDS, eventually
 
@@ -28,6 +28,7 @@ def running_app(data_dir: Path, **settings: object) -> Iterator[Flask]:
             **settings,
         ),
         RegistrySettings(),
+        RetrievalSettings(),
     )
     app.test_client_class = CheckedClient
     service = app.extensions["rag.service"]

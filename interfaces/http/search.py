@@ -1,0 +1,18 @@
+"""`/api/search`: a question to all oracles."""
+
+from __future__ import annotations
+
+from flask import Blueprint, Response
+
+from interfaces.http.layers import layers
+from schemas.wire_search import SEARCH_REQUEST, search_answer
+from wrapper.bodies import json_response
+from wrapper.requests_in import body
+
+blueprint = Blueprint("search", __name__, url_prefix="/api")
+
+
+@blueprint.post("/search")
+def search() -> Response:
+    asked = body(SEARCH_REQUEST)
+    return json_response(search_answer(layers().search.search(asked["request"])))
