@@ -9,7 +9,7 @@ from typing import Any, cast
 from flask import Flask
 
 import wrapper
-from interfaces.http import collect, connections, search
+from interfaces.http import collect, connections, rag, search
 from providers.addresses import ConnectPolicy
 from providers.base import ProviderContext
 from providers.chat.base import ChatConnection
@@ -26,10 +26,15 @@ from registry.registry import ProviderRegistry
 from registry.stored_connections import StoredConnections
 from registry.topic import TopicByChat, TopicByRule
 from registry.vector_files import VectorFiles
+from retrieval.chat import Chat
+from retrieval.chat_history import ChatHistory
 from retrieval.corpus import Corpus
 from retrieval.oracles.lexical import LexicalOracle
 from retrieval.oracles.persona import PersonaOracle
 from retrieval.oracles.semantic import SemanticOracle
+from retrieval.pipeline import RAGPipeline
+from retrieval.rag_store import RagStore
+from retrieval.result_cache import ResultCache
 from retrieval.search import SearchEngine
 from schemas.connections import Connection
 from schemas.errors import ConfigurationError, RagError
@@ -58,10 +63,14 @@ class Layers:
     collector: Collector
     conversations: Conversations | None
     search: SearchEngine
+    pipeline: RAGPipeline
+    rag_store: RagStore
+    chat: Chat
     settings: RegistrySettings
 
     def close(self) -> None:
-        self.search.close()
+        for each in (self.search, self.pipeline, self.rag_store):
+            each.close()
         self.collector.close()
         self.connections.close()
 
@@ -88,7 +97,7 @@ def create_app(
     app.extensions["rag.layers"] = layers
     service.on_close(layers.close)
     app.url_map.converters["connection_id"] = connections.ConnectionId
-    for module in (connections, collect, search):
+    for module in (connections, collect, search, rag):
         app.register_blueprint(module.blueprint)
     return app
 
@@ -119,8 +128,23 @@ def open_layers(service: Service, settings: RegistrySettings, retrieval: Retriev
     )
     health = HealthWatch(known, limit_seconds=settings.health_seconds, fresh_seconds=FRESH_SECONDS)
     conversations = _conversations(service, known, settings)
-    search = search_engine(Corpus(known), embeddings, retrieval)
-    return Layers(registry, known, health, collector, conversations, search, settings)
+    corpus = Corpus(known)
+    semantic = SemanticOracle(corpus, embeddings)
+    searched = (retrieval.documents_collection, retrieval.rules_collection)
+    answers = ResultCache(service.catalog, ttl_seconds=retrieval.cache_ttl_seconds)
+    store = RagStore(known, corpus, semantic, retrieval, default_collections=searched)
+    return Layers(
+        registry,
+        known,
+        health,
+        collector,
+        conversations,
+        search_engine(corpus, embeddings, retrieval),
+        RAGPipeline(known, corpus, semantic, answers, retrieval, default_collections=searched),
+        store,
+        Chat(known, store, ChatHistory(service.catalog)),
+        settings,
+    )
 
 
 def search_engine(corpus: Corpus, embeddings: QueryEmbeddings, settings: RetrievalSettings) -> SearchEngine:

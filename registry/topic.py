@@ -13,8 +13,9 @@ from __future__ import annotations
 import re
 from typing import Protocol
 
-from providers.chat.base import ChatConnection, Message
+from providers.chat.base import ChatConnection
 from registry.query_text import normalized
+from schemas.chat import Message
 
 MAX_TOPIC_WORDS = 16
 """The last ones stay: what was said long ago is not what is asked about now."""

@@ -17,6 +17,7 @@ from providers.base import (
 )
 from providers.embeddings.base import EmbeddingConnection
 from retrieval.drafts import Draft, text_to_embed
+from retrieval.failures import embedding_errors
 from schemas.connections import CollectionInfo
 from schemas.errors import CollectionNotFoundError, ConflictError, InvalidInputError, UnsupportedError
 from schemas.records import Document, DocumentBatch, Metadata, Vector
@@ -31,8 +32,8 @@ Stored = dict[str, Document]
 
 class CollectionWriter:
     """For one job in one thread: it remembers what the collection was like. The collection is made with its first
-    documents. Errors are the provider's and the embedding connection's, and ConflictError when the collection's
-    documents were embedded by another model."""
+    documents. Errors are the provider's, EmbeddingFailureError, and ConflictError when the collection's documents were
+    embedded by another model."""
 
     def __init__(self, provider: RagProvider, name: str, embedding: EmbeddingConnection) -> None:
         self._reads = _able(provider, SupportsMetadataFiltering)
@@ -110,7 +111,8 @@ class CollectionWriter:
                 stored=recorded,
                 given=self.embedding.model,
             )
-        vectors = self.embedding.embed(texts)
+        with embedding_errors():
+            vectors = self.embedding.embed(texts)
         self.embedded += len(texts)
         self._has_embedded = True
         dimension = self._info.dimension if self._info else None

@@ -20,21 +20,25 @@ class Corpus:
         self._connections = connections
         self._connection_id = connection_id
 
+    def provider(self) -> RagProvider:
+        """Raises what `Connections.open` raises."""
+        return cast(RagProvider, self._connections.open(self._connection_id, "rag"))
+
     def able(self, ability: type[AbilityT]) -> AbilityT:
         """The provider as one that can do this. Raises UnsupportedError, and what `Connections.open` raises."""
-        return self._connections.registry.require(self._provider(), ability)
+        return self._connections.registry.require(self.provider(), ability)
 
     def can(self, ability: type) -> bool:
-        return isinstance(self._provider(), ability)
+        return isinstance(self.provider(), ability)
 
     def named(self, names: Sequence[str]) -> list[CollectionInfo]:
         """The collections of these names, each once. Raises CollectionNotFoundError."""
-        provider = self._provider()
+        provider = self.provider()
         return [provider.collection(name) for name in dict.fromkeys(names)]
 
     def existing(self, names: Sequence[str]) -> list[CollectionInfo]:
         """Those of the collections that exist."""
-        provider = self._provider()
+        provider = self.provider()
         found = []
         for name in dict.fromkeys(names):
             try:
@@ -42,6 +46,3 @@ class Corpus:
             except CollectionNotFoundError:
                 continue
         return found
-
-    def _provider(self) -> RagProvider:
-        return cast(RagProvider, self._connections.open(self._connection_id, "rag"))

@@ -61,6 +61,9 @@ def ingest_document(
         writer.delete(where)
         return Ingested(EMPTIED, 0, deleted=len(gone), warnings=warnings)
     now = clock().isoformat(timespec="milliseconds")
+    for draft in drafts[1:]:
+        unchanged = stored[draft.id].metadata if draft in same else {}
+        draft.metadata["updated_at"] = unchanged.get("updated_at", now)
     drafts[0].metadata.update(created_at=_created_at(stored) or now, updated_at=now)
     vectors = writer.vectors(drafts, stored, advance)
     indexed = writer.write(drafts, vectors, replace_where=where)

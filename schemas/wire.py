@@ -29,6 +29,7 @@ DEFAULT_GROUP = 100
 DEFAULT_FACET_VALUES = 100
 MAX_FACETS = 50
 INCLUDES = ("id", "text", "metadata", "embedding", "distance", "score")
+_MISSING = "missing data for required field"  # as marshmallow says it
 _NUMERAL = re.compile(r"[+-]?[0-9]{1,20}")
 
 
@@ -40,7 +41,7 @@ def load(schema: Schema, source: Any) -> dict[str, Any]:
         return cast(dict[str, Any], schema.load(source))
     except ValidationError as error:
         field, reason = _first(error.normalized_messages())
-        raise InvalidInputError(f"{field}: {reason}", code="invalid_field", field=field) from None
+        raise InvalidInputError(_sentence(field, reason), code="invalid_field", field=field) from None
 
 
 def _first(messages: Any, path: str = "") -> tuple[str, str]:
@@ -51,6 +52,13 @@ def _first(messages: Any, path: str = "") -> tuple[str, str]:
         return _first(inner, f"{path}.{key}" if path else str(key))
     reason = messages[0] if isinstance(messages, list) else str(messages)
     return path, str(reason).rstrip(".")
+
+
+def _sentence(field: str, reason: str) -> str:
+    said = reason[:1].lower() + reason[1:]
+    if said == _MISSING:
+        return f"{field} is required"
+    return f"{field} {said}" if said.startswith(("must ", "is ")) else f"{field}: {reason}"
 
 
 class Body(Schema):

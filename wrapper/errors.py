@@ -73,12 +73,13 @@ def error_response(error: RagError) -> Response:
 
 
 def init_app(app: Flask) -> None:
-    app.register_error_handler(RagError, _rag_error)
+    app.register_error_handler(RagError, respond)
     app.register_error_handler(HTTPException, _http_error)
     app.register_error_handler(Exception, _defect)
 
 
-def _rag_error(error: RagError) -> Response:
+def respond(error: RagError) -> Response:
+    """The answer to a request that failed, and a line in the log when it is our fault."""
     if status_of(error) >= 500:
         log.warning("request failed", code=error.code, reason=error.message, cause=repr(error.__cause__))
     return error_response(error)

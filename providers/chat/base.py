@@ -5,19 +5,12 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from providers.base import Provider, ProviderContext
 from providers.remote_service import RemoteService, RetryPolicy
+from schemas.chat import Message
 from schemas.errors import InvalidInputError, UnavailableError
-
-ROLES = ("system", "user", "assistant")
-
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    role: Literal["system", "user", "assistant"]
-    content: str
 
 
 @dataclass(frozen=True, slots=True)

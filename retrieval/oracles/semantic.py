@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from providers.base import SupportsSearch
-from registry.query_embeddings import QueryEmbeddings
+from registry.query_embeddings import QueryEmbedding, QueryEmbeddings
 from retrieval.corpus import Corpus
 from retrieval.oracles.base import Oracle, Question, ask_each, to_result
 from schemas.connections import CollectionInfo
@@ -26,15 +26,21 @@ class SemanticOracle(Oracle):
         return self._corpus.can(SupportsSearch)
 
     def query(self, question: Question, limit: int) -> OracleAnswer:
-        embedded = self._embeddings.embed(self._embedding_connection, question.text)
+        return self.nearest(self.embed(question.text), question, limit)
+
+    def embed(self, text: str) -> QueryEmbedding:
+        return self._embeddings.embed(self._embedding_connection, text)
+
+    def nearest(self, embedded: QueryEmbedding, question: Question, limit: int) -> OracleAnswer:
+        """`query` for a text that is embedded already."""
         search = self._corpus.able(SupportsSearch)
 
-        def nearest(collection: CollectionInfo) -> list[OracleResult]:
+        def found_in(collection: CollectionInfo) -> list[OracleResult]:
             embedded.check_fits(collection)
             matches = search.search(collection.name, embedded.vector, top_k=limit, where=question.where)
             return [to_result(match.document, collection, similarity(match, collection.metric)) for match in matches]
 
-        return ask_each(question, limit, nearest)
+        return ask_each(question, limit, found_in)
 
 
 def similarity(match: Match, metric: str) -> float:

@@ -88,7 +88,7 @@ def test_an_inner_object_that_is_none_is_named(gather):
     with pytest.raises(InvalidInputError) as caught:
         load(Query(), {"query_embedding": [1], "gather": gather})
     assert caught.value.details == {"field": "gather"}
-    assert caught.value.message == "gather: must be an object"
+    assert caught.value.message == "gather must be an object"
 
 
 def test_an_inner_fault_is_named_by_its_path():

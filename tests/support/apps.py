@@ -16,7 +16,13 @@ from tests.support.live import ORIGIN, START_SECONDS, STOP_SECONDS, eventually
 
 
 @contextmanager
-def running_app(data_dir: Path, **settings: object) -> Iterator[Flask]:
+def running_app(
+    data_dir: Path,
+    *,
+    registry: RegistrySettings | None = None,
+    retrieval: RetrievalSettings | None = None,
+    **settings: object,
+) -> Iterator[Flask]:
     """Healthy for the length of the block; its clients check every answer against openapi.yaml."""
     app = create_app(
         WrapperSettings(
@@ -27,8 +33,8 @@ def running_app(data_dir: Path, **settings: object) -> Iterator[Flask]:
             log_format="json",
             **settings,
         ),
-        RegistrySettings(),
-        RetrievalSettings(),
+        registry or RegistrySettings(),
+        retrieval or RetrievalSettings(),
     )
     app.test_client_class = CheckedClient
     service = app.extensions["rag.service"]

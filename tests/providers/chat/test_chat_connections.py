@@ -6,11 +6,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import orjson
 import pytest
 
-from providers.chat.base import ChatAnswer, Message
+from providers.chat.base import ChatAnswer
 from providers.chat.ollama import OllamaChat
 from providers.chat.openai import OpenAIChat
 from providers.remote_service import RetryPolicy
 from registry.discovery import BUILTINS
+from schemas.chat import Message
 from schemas.connections import InvalidConfigurationError
 from schemas.errors import ConfigurationError, InvalidInputError, UnavailableError
 

@@ -1,0 +1,257 @@
+"""The retrieval pipeline of seed 001: documents in whole chunks, and the relevant ones for a question."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any, cast
+
+import orjson
+import structlog
+
+from providers.base import SupportsMetadataFiltering
+from providers.embeddings.base import EmbeddingConnection
+from registry.connections import Connections
+from retrieval.collection_writer import PAGE, CollectionWriter
+from retrieval.corpus import Corpus
+from retrieval.deadline import Deadline
+from retrieval.failures import embedding_errors, store_errors
+from retrieval.ingestion import Ingested, ingest_document
+from retrieval.oracles.base import Question
+from retrieval.oracles.semantic import SemanticOracle
+from retrieval.result_cache import ResultCache
+from retrieval.rule_documents import id_of, to_source
+from schemas.connections import CollectionInfo
+from schemas.errors import ConflictError, InvalidInputError, RagError
+from schemas.names import check_collection_name
+from schemas.pipeline import (
+    MAX_CHUNKS,
+    DocumentChunk,
+    EmbeddingFailureError,
+    Failure,
+    IngestionResult,
+    RAGContext,
+    RetrieveRequest,
+    RuleDocument,
+    VectorDBWriteError,
+)
+from schemas.searched import OracleResult, check_query
+from schemas.settings import RetrievalSettings
+from schemas.where import parse_where
+
+log = structlog.get_logger(__name__)
+
+DOC_TYPE_OF_OTHERS = "document"
+"""`doc_type` of chunks that were not ingested here."""
+UNKNOWN_DATE = "1970-01-01"
+"""`last_update_date` of chunks that have no date at all."""
+INTERNAL = ("content_hash", "hash", "chunk_count", "document_id", "chunk_index", "start_line", "section_id")
+"""Metadata that ingestion keeps for itself, or that has a field of its own."""
+_IDS = uuid.UUID("0d0f3f5e-6d0a-5c53-a6d4-5b1d7b0c9a11")  # never changes: ids of chunks that have no UUID
+
+
+class RAGPipeline:
+    """Usable by several threads; every interface calls it. `embedding_connection` embeds documents and questions."""
+
+    def __init__(
+        self,
+        connections: Connections,
+        corpus: Corpus,
+        semantic: SemanticOracle,
+        cache: ResultCache,
+        settings: RetrievalSettings,
+        *,
+        default_collections: Sequence[str],
+        embedding_connection: str = "default",
+    ) -> None:
+        self._connections = connections
+        self._corpus = corpus
+        self._semantic = semantic
+        self._cache = cache
+        self._settings = settings
+        self._default_collections = tuple(default_collections)
+        self._embedding_connection = embedding_connection
+        self._deadline = Deadline(settings.retrieve_seconds, "retrieve")
+
+    def close(self) -> None:
+        self._deadline.close()
+
+    def retrieve(self, request: RetrieveRequest) -> RAGContext:
+        """The chunks that are relevant to a question, judged each by itself, best first.
+
+        The same question in the same conversation has the same answer, `context_id` included, until it is too old or
+        a collection changes. Raises InvalidQueryError and other InvalidInputErrors, CollectionNotFoundError for a
+        collection that the request names, EmbeddingFailureError, VectorDBUnavailableError, RetrievalTimeoutError.
+        """
+        check_query(request.query)
+        if not request.context_key.strip():
+            raise InvalidInputError("context_key is blank", field="context_key", code="invalid_field")
+        if not 1 <= request.max_chunks <= MAX_CHUNKS:
+            raise InvalidInputError(f"max_chunks must be 1 to {MAX_CHUNKS}", field="max_chunks", code="invalid_field")
+        if not 0.0 <= request.min_relevance <= 1.0:
+            raise InvalidInputError("min_relevance must be 0 to 1", field="min_relevance", code="invalid_field")
+        parse_where(request.where)
+        return self._deadline.run(lambda: self._retrieve(request))
+
+    def ingest(
+        self, documents: Sequence[RuleDocument], *, collection: str | None = None, replace_missing: bool = False
+    ) -> IngestionResult:
+        """Bring documents up to date. One that is no good, or cannot be embedded, is left out, keeps its version
+        before, and is named in the result. With `replace_missing`, documents of the collection that are not among
+        these are deleted.
+
+        Raises VectorDBWriteError as soon as the store fails, and ConflictError when the collection's documents were
+        embedded by another model.
+        """
+        began = time.perf_counter()
+        name = check_collection_name(self._settings.rules_collection if collection is None else collection)
+        embedding = self._embedding()
+        job_id = uuid.uuid4()
+        failures: list[Failure] = []
+        warnings: list[str] = []
+        processed = 0
+        try:
+            writer = CollectionWriter(self._corpus.provider(), name, embedding)
+            for index, document in enumerate(documents):
+                try:
+                    done = ingest_document(writer, to_source(document, self._settings, embedding))
+                except (InvalidInputError, EmbeddingFailureError) as error:
+                    log.warning("document left out", filename=document.filename, reason=error.message, job=str(job_id))
+                    failures.append(Failure(index, document.filename, error.code, error.message))
+                else:
+                    processed += 1
+                    warnings += _warnings(document, done)
+            if replace_missing:
+                self._delete_others(writer, documents)
+        except ConflictError:
+            raise
+        except RagError as error:
+            raise VectorDBWriteError(
+                f"The store did not take the documents: {error.message}",
+                job_id=str(job_id),
+                documents_processed=processed,
+                documents_failed=len(failures),
+                index=processed + len(failures),
+            ) from error
+        for sentence in warnings:
+            log.warning("ambiguous document", reason=sentence, job=str(job_id))
+        return IngestionResult(
+            job_id=job_id,
+            documents_processed=processed,
+            documents_failed=len(failures),
+            embedding_count=writer.embedded,
+            errors=[failure.filename for failure in failures],
+            warnings=warnings,
+            duration_seconds=round(time.perf_counter() - began, 3),
+            failures=failures,
+        )
+
+    def _retrieve(self, request: RetrieveRequest) -> RAGContext:
+        with store_errors():
+            collections = self._collections(request)
+        asked = [asdict(request), [[each.name, each.revision] for each in collections], self._embedding().model]
+        remembered = all(each.revision is not None for each in collections)
+        kept = self._cache.find(asked) if remembered else None
+        if kept is None:
+            kept = _to_json(self._search(request, collections))
+            kept = self._cache.keep(asked, kept) if remembered else kept
+        return _from_json(kept)
+
+    def _search(self, request: RetrieveRequest, collections: Sequence[CollectionInfo]) -> RAGContext:
+        chunks: list[DocumentChunk] = []
+        if collections:
+            with embedding_errors():
+                embedded = self._semantic.embed(request.query)
+            question = Question(request.query, tuple(collections), request.where)
+            with store_errors():
+                found = self._semantic.nearest(embedded, question, request.max_chunks).results
+            chunks = [_chunk(each) for each in found if each.score >= request.min_relevance]
+        scores = [chunk.relevance_score for chunk in chunks]
+        average = sum(scores) / len(scores) if scores else 0.0
+        return RAGContext(
+            context_id=uuid.uuid4(),
+            query_id=uuid.uuid4(),
+            document_chunks=chunks,
+            relevance_scores=scores,
+            total_chunks=len(chunks),
+            avg_relevance=average,
+            meets_threshold=bool(chunks) and average >= request.min_relevance,
+        )
+
+    def _collections(self, request: RetrieveRequest) -> list[CollectionInfo]:
+        if request.collection is not None:
+            return self._corpus.named([request.collection])
+        return self._corpus.existing(self._default_collections)
+
+    def _embedding(self) -> EmbeddingConnection:
+        with embedding_errors():
+            return cast(EmbeddingConnection, self._connections.open(self._embedding_connection, "embedding"))
+
+    def _delete_others(self, writer: CollectionWriter, documents: Sequence[RuleDocument]) -> None:
+        kept = {id_of(document) for document in documents}
+        others = [each for each in self._document_ids(writer.name) if each not in kept]
+        for start in range(0, len(others), PAGE):
+            writer.delete({"document_id": {"$in": others[start : start + PAGE]}})
+
+    def _document_ids(self, name: str) -> list[str]:
+        reads = self._corpus.able(SupportsMetadataFiltering)
+        found: list[str] = []
+        cursor = None
+        while True:
+            page = reads.documents(name, {"chunk_index": 0}, limit=PAGE, cursor=cursor)
+            found += [
+                each for document in page.documents if isinstance(each := document.metadata.get("document_id"), str)
+            ]
+            cursor = page.next_cursor
+            if cursor is None:
+                return found
+
+
+def _warnings(document: RuleDocument, done: Ingested) -> list[str]:
+    return [f"{document.filename}: {sentence}" for sentence in done.warnings]
+
+
+def _chunk(found: OracleResult) -> DocumentChunk:
+    metadata = {name: value for name, value in found.metadata.items() if name not in INTERNAL}
+    date = found.metadata.get("updated_at")
+    contract = {
+        "source": metadata.get("source") or found.collection,
+        "doc_type": metadata.get("doc_type") or DOC_TYPE_OF_OTHERS,
+        "last_update_date": metadata.get("last_update_date") or (str(date)[:10] if date else UNKNOWN_DATE),
+        "section": metadata.get("section") or "",
+        "collection": found.collection,
+    }
+    position = found.metadata.get("chunk_index")
+    return DocumentChunk(
+        chunk_id=_uuid(found.chunk_id),
+        document_id=_uuid(found.doc_id),
+        text=found.content,
+        metadata={**metadata, **contract},
+        relevance_score=found.score,
+        position_in_doc=position if isinstance(position, int) else 0,
+    )
+
+
+def _uuid(name: str) -> uuid.UUID:
+    """The id itself where it is a UUID, else one that follows from it."""
+    try:
+        return uuid.UUID(name)
+    except ValueError:
+        return uuid.uuid5(_IDS, name)
+
+
+def _to_json(context: RAGContext) -> dict[str, Any]:
+    return cast(dict[str, Any], orjson.loads(orjson.dumps(context)))
+
+
+def _from_json(kept: dict[str, Any]) -> RAGContext:
+    chunks = [
+        DocumentChunk(
+            **{**chunk, "chunk_id": uuid.UUID(chunk["chunk_id"]), "document_id": uuid.UUID(chunk["document_id"])}
+        )
+        for chunk in kept["document_chunks"]
+    ]
+    ids = {name: uuid.UUID(kept[name]) for name in ("context_id", "query_id")}
+    return RAGContext(**{**kept, **ids, "document_chunks": chunks})

@@ -1,0 +1,213 @@
+"""The store of seed 002: documents by source and path, in windows that overlap, and the chunks similar to a text."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any, cast
+
+from providers.base import Filter, SupportsEmbeddings, SupportsMetadataFiltering
+from providers.embeddings.base import EmbeddingConnection
+from registry.connections import Connections
+from retrieval import profiles
+from retrieval.collection_writer import CollectionWriter
+from retrieval.corpus import Corpus
+from retrieval.deadline import Deadline
+from retrieval.drafts import SourceDocument
+from retrieval.failures import embedding_errors, store_errors
+from retrieval.filters import narrowed
+from retrieval.ingestion import ingest_document
+from retrieval.oracles.base import Question
+from retrieval.oracles.semantic import SemanticOracle
+from retrieval.pipeline import INTERNAL
+from schemas.errors import CollectionNotFoundError, ConflictError, InvalidInputError, NotFoundError, RagError
+from schemas.pipeline import EmbeddingFailureError, VectorDBWriteError
+from schemas.rag import (
+    DEFAULT_TOP_K,
+    CollectionCounts,
+    Filters,
+    KnownDocument,
+    RagDocument,
+    SimilarChunk,
+    StoreMetrics,
+    Upserted,
+)
+from schemas.records import Document, Metadata
+from schemas.searched import OracleResult
+from schemas.settings import RetrievalSettings
+
+NO_FILTERS = Filters()
+
+
+class RagStore:
+    """Usable by several threads. What is ingested goes to the settings' `documents_collection`; what is searched are
+    `default_collections`, those of all contracts."""
+
+    def __init__(
+        self,
+        connections: Connections,
+        corpus: Corpus,
+        semantic: SemanticOracle,
+        settings: RetrievalSettings,
+        *,
+        default_collections: Sequence[str],
+        embedding_connection: str = "default",
+    ) -> None:
+        self._connections = connections
+        self._corpus = corpus
+        self._semantic = semantic
+        self._settings = settings
+        self._default_collections = tuple(default_collections)
+        self._embedding_connection = embedding_connection
+        self._deadline = Deadline(settings.retrieve_seconds, "rag-search")
+
+    def close(self) -> None:
+        self._deadline.close()
+
+    def upsert_document_with_chunks(self, document: RagDocument) -> Upserted:
+        """Ingest a document: split, embedded and swapped as a whole. Raises EmbeddingFailureError, VectorDBWriteError,
+        InvalidInputError; the version before stays then."""
+        with embedding_errors():
+            embedding = cast(EmbeddingConnection, self._connections.open(self._embedding_connection, "embedding"))
+        try:
+            writer = CollectionWriter(self._corpus.provider(), self._settings.documents_collection, embedding)
+            done = ingest_document(writer, self._to_source(document, embedding))
+        except (InvalidInputError, EmbeddingFailureError, ConflictError):
+            raise
+        except RagError as error:
+            raise VectorDBWriteError(
+                f"The store did not take the document: {error.message}", **error.details
+            ) from error
+        return Upserted(done.status, document_id_of(document.source, document.path), done.chunks)
+
+    def search_similar_chunks(
+        self, query: str, *, top_k: int = DEFAULT_TOP_K, min_score: float = 0.0, filters: Filters = NO_FILTERS
+    ) -> list[SimilarChunk]:
+        """The chunks nearest to a text, best first, of at least `min_score`. Raises InvalidInputError,
+        EmbeddingFailureError, VectorDBUnavailableError, RetrievalTimeoutError."""
+        if not query.strip():
+            raise InvalidInputError("query must not be blank", code="invalid_query", field="query")
+        found = self._deadline.run(lambda: self._nearest(query, top_k, to_where(filters)))
+        return [_similar(each) for each in found if each.score >= min_score]
+
+    def documents(
+        self, collection: str | None = None, *, limit: int = 100, cursor: str | None = None
+    ) -> tuple[list[KnownDocument], int, str | None]:
+        """(documents in the order of their first ingestion, how many there are in all, cursor of the next page)."""
+        name = self._settings.documents_collection if collection is None else collection
+        reads = self._corpus.able(SupportsMetadataFiltering)
+        try:
+            page = reads.documents(name, FIRST_CHUNKS, limit=limit, cursor=cursor)
+        except CollectionNotFoundError:
+            if collection is not None:
+                raise
+            return [], 0, None
+        return [_known(each, name) for each in page.documents], page.total, page.next_cursor
+
+    def delete_document(self, document_id: str, collection: str | None = None) -> int:
+        """How many chunks it had. Raises NotFoundError."""
+        name = self._settings.documents_collection if collection is None else collection
+        where: Filter = {"document_id": document_id}
+        try:
+            count = self._corpus.able(SupportsMetadataFiltering).documents(name, where, limit=1).total
+        except CollectionNotFoundError:
+            if collection is not None:
+                raise
+            count = 0
+        if count == 0:
+            raise NotFoundError(f"Document '{document_id}' not found", code="document_not_found", id=document_id)
+        self._corpus.able(SupportsEmbeddings).delete_documents(name, where=where)
+        return count
+
+    def metrics(self) -> StoreMetrics:
+        """Counts of now, in the collections that are searched."""
+        embedding = cast(EmbeddingConnection, self._connections.open(self._embedding_connection, "embedding"))
+        reads = self._corpus.able(SupportsMetadataFiltering)
+        counts = [
+            CollectionCounts(each.name, reads.documents(each.name, FIRST_CHUNKS, limit=1).total, each.count or 0)
+            for each in self._corpus.existing(self._default_collections)
+        ]
+        return StoreMetrics(counts, embedding.id, embedding.model, embedding.dimension)
+
+    def _to_source(self, document: RagDocument, embedding: EmbeddingConnection) -> SourceDocument:
+        about: Metadata = {"source": document.source, "path": document.path}
+        return SourceDocument(
+            id=document_id_of(document.source, document.path),
+            title=document.title,
+            text=document.text,
+            metadata={**document.metadata, **about, "tags": list(document.tags)},
+            split=profiles.windows(self._settings, embedding),
+            hash=document.hash,
+        )
+
+    def _nearest(self, query: str, top_k: int, where: Filter | None) -> list[OracleResult]:
+        with store_errors():
+            collections = tuple(self._corpus.existing(self._default_collections))
+        if not collections:
+            return []
+        with embedding_errors():
+            embedded = self._semantic.embed(query)
+        with store_errors():
+            return self._semantic.nearest(embedded, Question(query, collections, where), top_k).results
+
+
+FIRST_CHUNKS: Filter = {"chunk_index": 0, "document_id": {"$exists": True}}
+
+
+def document_id_of(source: str, path: str) -> str:
+    """`md5(source + ":" + path)`, in hexadecimal."""
+    return hashlib.md5(f"{source}:{path}".encode(), usedforsecurity=False).hexdigest()
+
+
+def to_where(filters: Filters) -> Filter | None:
+    """Source and tags must match, of the tags one."""
+    where: Filter | None = None if filters.source is None else {"source": filters.source}
+    if filters.tags:
+        where = narrowed(where, {"$or": [{"tags": {"$contains": tag}} for tag in filters.tags]})
+    return where
+
+
+def _similar(found: OracleResult) -> SimilarChunk:
+    told = found.metadata
+    return SimilarChunk(
+        text=found.content,
+        score=found.score,
+        document_id=found.doc_id,
+        source=_text(told, "source", found.collection),
+        path=_text(told, "path", found.chunk_id),
+        title=_text(told, "title", found.doc_id),
+        chunk_index=_number(told.get("chunk_index")),
+        tags=_tags(told),
+        metadata={name: value for name, value in told.items() if name not in INTERNAL},
+    )
+
+
+def _known(first: Document, collection: str) -> KnownDocument:
+    told = first.metadata
+    return KnownDocument(
+        document_id=str(told["document_id"]),
+        collection=collection,
+        source=_text(told, "source", ""),
+        path=_text(told, "path", ""),
+        title=_text(told, "title", ""),
+        hash=told.get("hash"),
+        tags=_tags(told),
+        chunk_count=_number(told.get("chunk_count")),
+        embedding_model=told.get("embedding_model"),
+        created_at=told.get("created_at"),
+        updated_at=told.get("updated_at"),
+    )
+
+
+def _text(metadata: Metadata, name: str, usual: str) -> str:
+    value = metadata.get(name)
+    return value if isinstance(value, str) and value else usual
+
+
+def _number(value: Any) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def _tags(metadata: Metadata) -> list[str]:
+    tags = metadata.get("tags")
+    return [each for each in tags if isinstance(each, str)] if isinstance(tags, list) else []

@@ -1,0 +1,74 @@
+"""Documents as seed 001 knows them, checked and made ready for ingestion."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from typing import Any
+
+from providers.embeddings.base import EmbeddingConnection
+from retrieval import profiles
+from retrieval.chunking import markdown_title
+from retrieval.drafts import SourceDocument, document_id
+from schemas.metadata import check_metadata
+from schemas.pipeline import InvalidDocumentError, RuleDocument
+from schemas.settings import RetrievalSettings
+
+REQUIRED = ("source", "doc_type", "last_update_date")
+ALIAS = "document_type"
+
+
+def id_of(document: RuleDocument) -> str:
+    return str(document.document_id) if document.document_id else document_id(document.filename)
+
+
+def to_source(document: RuleDocument, settings: RetrievalSettings, embedding: EmbeddingConnection) -> SourceDocument:
+    """Raises InvalidDocumentError naming the field."""
+    if not document.filename.strip():
+        raise InvalidDocumentError("filename is blank", field="filename")
+    if not document.content.strip():
+        raise InvalidDocumentError("content is blank", field="content")
+    metadata = _checked(document.metadata, settings)
+    section = metadata.get("section")
+    return SourceDocument(
+        id=id_of(document),
+        title=markdown_title(document.content) or document.filename,
+        text=document.content,
+        metadata={**metadata, "path": document.filename},
+        split=profiles.whole(settings, embedding, section if isinstance(section, str) else ""),
+    )
+
+
+def _checked(given: dict[str, Any], settings: RetrievalSettings) -> dict[str, Any]:
+    check_metadata(given)
+    metadata = {name: value for name, value in given.items() if name != ALIAS}
+    if metadata.get("doc_type") is None:
+        metadata["doc_type"] = given.get(ALIAS)
+    for name in REQUIRED:
+        value = metadata.get(name)
+        if value is None:
+            raise InvalidDocumentError(f"metadata.{name} is required", field=f"metadata.{name}")
+        if not isinstance(value, str) or not value.strip():
+            raise InvalidDocumentError(f"metadata.{name} must be a text that is not blank", field=f"metadata.{name}")
+    if metadata["doc_type"] not in settings.doc_types:
+        raise InvalidDocumentError(
+            f"metadata.doc_type must be one of {', '.join(settings.doc_types)}, not '{metadata['doc_type']}'",
+            field="metadata.doc_type",
+            allowed=list(settings.doc_types),
+        )
+    if not is_iso_date(metadata["last_update_date"]):
+        raise InvalidDocumentError(
+            f"metadata.last_update_date must be an ISO date (2026-01-31), not '{metadata['last_update_date']}'",
+            field="metadata.last_update_date",
+        )
+    return metadata
+
+
+def is_iso_date(text: str) -> bool:
+    """A date, or a date with a time."""
+    for read in (date.fromisoformat, datetime.fromisoformat):
+        try:
+            read(text)
+        except ValueError:
+            continue
+        return True
+    return False
