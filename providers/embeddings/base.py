@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -80,6 +80,18 @@ class EmbeddingConnection(Provider):
             model=self.model,
             error_type="unknown",
         )
+
+
+class SupportsTokens(ABC):
+    """An embedding connection that knows its model's tokenizer. Texts are valid Unicode; "" is one of them."""
+
+    @abstractmethod
+    def count_tokens(self, text: str) -> int:
+        """Tokens of the whole text as the model counts them, with those it adds to each text, before any cut."""
+
+    @abstractmethod
+    def token_starts(self, text: str) -> list[int]:
+        """The character at which each token starts, rising, without those that the model adds."""
 
 
 def _checked_texts(texts: Sequence[str]) -> list[str]:

@@ -11,7 +11,7 @@ import numpy as np
 import structlog
 
 from providers.base import ProviderContext, Registry
-from providers.embeddings.base import EmbeddingConnection
+from providers.embeddings.base import EmbeddingConnection, SupportsTokens
 from providers.embeddings.minilm_graph import HIDDEN, MAX_TOKENS, build_graph
 from providers.embeddings.minilm_parts import (
     check_weights,
@@ -36,7 +36,7 @@ MAX_BATCH_TOKENS = 2048
 MAX_TOKENISED_TEXTS = 1024
 
 
-class MiniLMConnection(EmbeddingConnection):
+class MiniLMConnection(EmbeddingConnection, SupportsTokens):
     """384 dimensions, unit length, texts cut after 256 tokens ([CLS] and [SEP] included): mean pooling over the mask.
 
     Constructing it only looks whether everything is there; the first `embed` loads the model (well under a second)
@@ -74,7 +74,11 @@ class MiniLMConnection(EmbeddingConnection):
 
     def count_tokens(self, text: str) -> int:
         """Tokens of the whole text as the model counts them, [CLS] and [SEP] included, before any cut."""
-        return len(self._load().tokenizer.encode(text).ids)
+        return len(self._load().tokenizer.encode_batch_fast([text])[0])
+
+    def token_starts(self, text: str) -> list[int]:
+        (encoding,) = self._load().tokenizer.encode_batch([text], add_special_tokens=False)
+        return [start for start, _ in encoding.offsets]
 
     def close(self) -> None:
         with self._lock:
