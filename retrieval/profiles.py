@@ -15,7 +15,8 @@ def whole(settings: RetrievalSettings, embedding: EmbeddingConnection, section: 
     tokens = token_counter(embedding)
 
     def split(text: str) -> Split:
-        return split_whole(text, tokens=tokens, max_tokens=settings.whole_max_tokens, section=section)
+        done = split_whole(text, tokens=tokens, max_tokens=settings.whole_max_tokens, section=section)
+        return Split(done.chunks, done.warnings)
 
     return split
 

@@ -45,7 +45,9 @@ def as_json(value, status=200, **headers) -> Answer:
 def openai_answer(body: dict, *, plain: bool = False, meanings: Mapping[str, Sequence[float]] | None = None) -> Answer:
     def encoded(text):
         meant = next((meant for word, meant in (meanings or {}).items() if word in text), None)
-        numbers = vector(text) if meant is None else np.array(meant, np.float32)
+        numbers = (
+            vector(text) if meant is None else np.resize([*meant, *[0.0] * DIMENSION], DIMENSION).astype(np.float32)
+        )
         if plain or body.get("encoding_format") != "base64":
             return numbers.tolist()
         return base64.b64encode(numbers.tobytes()).decode()
