@@ -21,10 +21,9 @@ from interfaces.compose import built_in_connections, search_engine
 from interfaces.options import documents_progress
 from interfaces.scratch_service import scratch_service
 from providers.addresses import ConnectPolicy
-from providers.base import ProviderContext
+from providers.base import ProviderContext, RagProvider
 from providers.embeddings.base import EmbeddingConnection
 from providers.network import Network
-from providers.wrapper_client import WrapperClient
 from registry.connections import Connections
 from registry.discovery import discover
 from registry.embedding_cache import EmbeddingCache
@@ -122,7 +121,7 @@ def bench(
         service_url = url or stack.enter_context(scratch_service(scratch)).url
         connections = stack.enter_context(_connections(scratch, service_url))
         if not no_load:
-            _load(query_set, service_url, collection, connections)
+            _load(query_set, collection, connections)
         # Nothing is kept: each query is measured with its embedding.
         embeddings = QueryEmbeddings(connections, EmbeddingCache(ttl_seconds=0))
         engine = stack.enter_context(closing(search_engine(Corpus(connections), embeddings, settings)))
@@ -165,15 +164,14 @@ def _connections(scratch: Path, url: str) -> Iterator[Connections]:
         catalog.close()
 
 
-def _load(query_set: QuerySet, url: str, collection: str, connections: Connections) -> None:
-    embed = cast(EmbeddingConnection, connections.open("default", "embedding"))
-    with closing(WrapperClient(url)) as store, documents_progress() as progress:
+def _load(query_set: QuerySet, collection: str, connections: Connections) -> None:
+    with documents_progress() as progress:
         task = progress.add_task("loading", total=None)
         report = load(
             query_set.corpus,
-            store=store,
+            provider=cast(RagProvider, connections.open("local", "rag")),
             collection=collection,
-            embed=embed,
+            embedding=cast(EmbeddingConnection, connections.open("default", "embedding")),
             on_progress=lambda at: progress.update(task, completed=at.done_bytes, total=at.total_bytes),
         )
     if report.errors:
