@@ -37,8 +37,8 @@ from schemas.where import parse_where
 
 log = structlog.get_logger(__name__)
 
-PARALLEL = 32
-"""Oracles that one worker asks at a time, for all its requests."""
+PARALLEL = 16
+"""Questions that one oracle of one worker has at a time, for all its requests."""
 MAX_FETCHED = 1_000
 """What an oracle is asked for at most."""
 UNWEIGHTED: Mapping[str, float] = MappingProxyType({})
@@ -90,10 +90,12 @@ class SearchEngine:
         self._limit_seconds = limit_seconds
         self._weights = weights
         self._clock = clock
-        self._pool = ThreadPoolExecutor(PARALLEL, thread_name_prefix="oracle")
+        # One for each: an oracle that hangs keeps nobody from asking the others.
+        self._pools = {name: ThreadPoolExecutor(PARALLEL, thread_name_prefix=name) for name in self._oracles}
 
     def close(self) -> None:
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        for pool in self._pools.values():
+            pool.shutdown(wait=False, cancel_futures=True)
 
     @property
     def names(self) -> list[str]:
@@ -121,7 +123,7 @@ class SearchEngine:
         question = Question(request.query, collections, request.where)
         fetched = min(MAX_FETCHED, request.limit * self._fetch_multiplier)
         asked = {
-            name: self._pool.submit(self._ask, self._oracles[name], question, fetched)
+            name: self._pools[name].submit(self._ask, self._oracles[name], question, fetched)
             for name, weight in weights.items()
             if weight > 0
         }

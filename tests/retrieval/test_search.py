@@ -1,6 +1,7 @@
 """The search engine: who is asked, what is fused, what is said about it."""
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -8,10 +9,11 @@ from retrieval.oracles.base import Oracle
 from retrieval.oracles.lexical import LexicalOracle
 from retrieval.oracles.persona import PersonaOracle
 from retrieval.oracles.semantic import SemanticOracle
-from retrieval.search import SearchEngine, SearchFailedError, UnknownOracleError
+from retrieval.search import PARALLEL, SearchEngine, SearchFailedError, UnknownOracleError
 from schemas.errors import CollectionNotFoundError, InvalidFilterError, InvalidInputError, UnavailableError
 from schemas.records import GatherSpec, OrderBy
 from schemas.searched import InvalidQueryError, OracleAnswer, OracleResult, SearchRequest
+from tests.support.live import eventually
 
 BOOKS, PAPERS, NOTES = "search-books", "search-papers", "search-notes"
 QUERY = "zebra"
@@ -133,6 +135,20 @@ def test_who_does_not_answer_in_time_is_left_out(make):
         gate.set()
     assert ids(answer) == ["a"]
     assert answer.receipt.oracles["slow"].error == "No answer within 0.1 s"
+
+
+def test_an_oracle_that_hangs_keeps_nobody_from_asking_the_others(make):
+    gate = threading.Event()
+    slow = Told("slow", "b", gate=gate)
+    engine = make(Told("quick", "a"), slow)
+    with ThreadPoolExecutor(PARALLEL) as askers:
+        hanging = [askers.submit(engine.search, SearchRequest(QUERY, oracles=("slow",))) for _ in range(PARALLEL)]
+        try:
+            eventually(lambda: len(slow.limits) == PARALLEL, seconds=20)
+            assert ids(engine.search(SearchRequest(QUERY, oracles=("quick",)))) == ["a"]
+        finally:
+            gate.set()
+    assert all(ids(each.result()) == ["b"] for each in hanging)
 
 
 def test_when_all_fail_the_search_does(make):
