@@ -208,7 +208,7 @@ class Chat(Body):
         }
 
 
-INGEST, RAG_SEARCH, RETRIEVE, RULE_BATCH = Ingest(), RagSearch(), Retrieve(), RuleBatch()
+INGEST, CHUNK_SEARCH, RETRIEVE, RULE_BATCH = Ingest(), RagSearch(), Retrieve(), RuleBatch()
 DOCUMENTS_PAGE, CHAT = DocumentsPage(), Chat()
 
 

@@ -12,7 +12,7 @@ from schemas.wire_rag import (
     CHAT,
     DOCUMENTS_PAGE,
     INGEST,
-    RAG_SEARCH,
+    CHUNK_SEARCH,
     RETRIEVE,
     RULE_BATCH,
     chat_answer,
@@ -55,7 +55,7 @@ def ingest() -> Response:
 
 @blueprint.post("/rag/search")
 def search() -> Response:
-    asked = body(RAG_SEARCH)
+    asked = body(CHUNK_SEARCH)
     found = layers().rag_store.search_similar_chunks(**asked)
     results = [similar_chunk(chunk) for chunk in found]
     return json_response({"query": asked["query"], "resultCount": len(results), "results": results})
