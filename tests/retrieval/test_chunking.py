@@ -7,20 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from retrieval.chunking import Chunk, estimate_tokens, markdown_title, split_markdown, split_text
-
-words = st.text("abcdefgh ij.", min_size=1, max_size=60).map(lambda text: text.strip() or "word")
-lines = st.lists(words, min_size=1, max_size=6).map("\n".join)
-headings = st.builds(lambda level, words: "#" * level + " " + words, st.integers(1, 4), words)
-setext = st.builds(lambda words, rule: f"{words}\n{rule}", words, st.sampled_from(["===", "---"]))
-fences = st.builds(lambda mark, body: f"{mark}sh\n# {body}\n\n{body}\n{mark}", st.sampled_from(["```", "~~~"]), lines)
-lists = st.lists(words, min_size=1, max_size=8).map(lambda items: "\n".join(f"- {item}\n\n  more" for item in items))
-quotes = words.map(lambda text: f"> # {text}\n> {text}")
-blocks = st.one_of(lines, headings, setext, fences, lists, quotes, st.just("\n"), st.just("---"), st.just("[a]: /url"))
-markdown = st.lists(blocks, max_size=15).map("\n\n".join)
-
-
-def inked_lines(text: str) -> list[str]:
-    return [line.rstrip() for line in text.split("\n") if line.strip()]
+from tests.retrieval.texts import inked_lines, markdown
 
 
 def inked_characters(text: str) -> str:

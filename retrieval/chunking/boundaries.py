@@ -1,0 +1,114 @@
+"""Where a text may be cut: between paragraphs, between sentences, between lines, between words."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+from itertools import pairwise
+
+from retrieval.chunking.markdown import MarkdownDocument
+
+# Lower case after it, or one of these before it: a full stop that ends no sentence.
+_ABBREVIATION = re.compile(
+    r"(?:^|[^\w.])(?:(?:[^\W\d_]\.)*[^\W\d_]"
+    r"|Dr|Mr|Mrs|Ms|Prof|St|Sr|Jr|vs|etc|cf|al|No|Nr|Fig|Eq|Vol|pp|approx|ca|bzw|usw|vgl|bspw)\.$",
+    re.IGNORECASE,
+)
+_LIST_NUMBER = re.compile(r"(?:^|\n)[ \t]*\d{1,9}\.$")
+_LONGEST_BEFORE_FULL_STOP = 16  # characters that are looked at for either
+_SENTENCE_END = re.compile(r"(?<=[.!?…])[)\]\"'»”’*_]{0,4}\s+|[。！？][」』）”’]{0,4}\s*")
+_BLANK_LINES = re.compile(r"\n[^\S\n]*(?:\n[^\S\n]*)*\n")
+_LINE = re.compile(r"\n")
+_WORD_START = re.compile(r"(?<=\s)\S")
+_LINES_OF_THEIR_OWN = frozenset({"fence", "code_block", "html_block"})
+
+
+class Syntax(StrEnum):
+    """How a text is read: Markdown has headings and blocks, the lines of code stand for its sentences."""
+
+    MARKDOWN = "markdown"
+    TEXT = "text"
+    CODE = "code"
+
+
+class Boundary(IntEnum):
+    """What a cut goes between, the least harmful first."""
+
+    PARAGRAPHS = 1
+    SENTENCES = 2
+    LINES = 3
+    WORDS = 4
+    CHARACTERS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Boundaries:
+    """The places in `text` where paragraphs start, and where sentences or paragraphs do: characters, rising."""
+
+    text: str
+    paragraphs: list[int]
+    sentences: list[int]
+
+    def last(self, earliest: int, latest: int) -> tuple[int, Boundary]:
+        """The best place from `earliest` to `latest`; among equally good ones the last."""
+        for places, boundary in ((self.paragraphs, Boundary.PARAGRAPHS), (self.sentences, Boundary.SENTENCES)):
+            found = bisect_right(places, latest)
+            if found and places[found - 1] >= earliest:
+                return places[found - 1], boundary
+        line = self.text.rfind("\n", max(earliest - 1, 0), latest) + 1
+        if line >= earliest and line > 0:
+            return line, Boundary.LINES
+        *_, word = [0, *self._word_starts(earliest, latest)]
+        return (word, Boundary.WORDS) if word else (latest, Boundary.CHARACTERS)
+
+    def starts(self, earliest: int, latest: int) -> Iterator[int]:
+        """Places from `earliest` to `latest` to start at: of sentences, then of words, each from the first on."""
+        yield from self.sentences[bisect_left(self.sentences, earliest) : bisect_right(self.sentences, latest)]
+        yield from self._word_starts(earliest, latest)
+
+    def _word_starts(self, earliest: int, latest: int) -> Iterator[int]:
+        return (match.start() for match in _WORD_START.finditer(self.text, earliest, latest + 1))
+
+
+def markdown_boundaries(document: MarkdownDocument) -> Boundaries:
+    """Paragraphs are blocks; a heading is not cut off from the block below it. Items of lists, rows of tables and
+    lines of code are sentences."""
+    blocks = document.block_starts(0)
+    headings = {heading.start for heading in document.headings}
+    below_headings = {start for before, start in pairwise(blocks) if before in headings}
+    paragraphs = [start for start in blocks if start not in below_headings]
+    parts = {document.start_of(token) for token in document.tokens if token.map and token.level}
+    for token in document.tokens:
+        if token.map and token.type in _LINES_OF_THEIR_OWN:
+            parts.update(document.line_starts[token.map[0] : token.map[1]])
+    parts.update(_sentence_starts(document.text))
+    return Boundaries(document.text, paragraphs, sorted((parts - below_headings).union(paragraphs)))
+
+
+def text_boundaries(text: str) -> Boundaries:
+    paragraphs = _after(text, _BLANK_LINES)
+    return Boundaries(text, paragraphs, sorted({*paragraphs, *_sentence_starts(text)}))
+
+
+def code_boundaries(text: str) -> Boundaries:
+    return Boundaries(text, _after(text, _BLANK_LINES), _after(text, _LINE))
+
+
+def _after(text: str, pattern: re.Pattern[str]) -> list[int]:
+    return [match.end() for match in pattern.finditer(text)]
+
+
+def _sentence_starts(text: str) -> list[int]:
+    return [match.end() for match in _SENTENCE_END.finditer(text) if _ends_sentence(text, match)]
+
+
+def _ends_sentence(text: str, end: re.Match[str]) -> bool:
+    if text[end.end() : end.end() + 1].islower():
+        return False
+    if text[end.start() - 1 : end.start()] != ".":
+        return True
+    before = text[max(end.start() - _LONGEST_BEFORE_FULL_STOP, 0) : end.start()]
+    return not _ABBREVIATION.search(before) and not _LIST_NUMBER.search(before)

@@ -1,0 +1,23 @@
+"""What a chunk is, whatever cut it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import UUID, uuid5
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A piece of a document. section: heading path "A > B", "" where no heading is above. section_id: its slug path,
+    unique in the document. chunk_index: position in the document, from 0. start_line: from 1."""
+
+    text: str
+    section: str
+    section_id: str
+    chunk_index: int
+    start_line: int
+
+
+def chunk_id(document_id: UUID, chunk_index: int) -> UUID:
+    """The id of a document's chunk, the same whenever the document is split again."""
+    return uuid5(document_id, str(chunk_index))

@@ -1,0 +1,141 @@
+"""The structure of a Markdown document (CommonMark and tables): its blocks, headings and sections."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+# A longer title is cut: each path below repeats it, and inline parsing takes time by the square of some texts.
+MAX_TITLE_CHARACTERS = 1_000
+
+_LINE = re.compile(r"\n")
+_MARKUP = re.compile(r"[^\w ,.:;?/()'\"-]|_")
+_FRONT_MATTER = re.compile(r"\A---[ \t]*\n(?=[\w\"'-]+[ \t]*:)(?:.*\n)*?(?:---|\.\.\.)[ \t]*(?:\n|\Z)")
+_FRONT_MATTER_TITLE = re.compile(r"^title[ \t]*:[ \t]*(.+?)[ \t]*$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """A heading that is in no other block. start: its first character; level: 1 to 6; title: without its markup."""
+
+    start: int
+    level: int
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """What follows a heading up to the next one. title: heading path "A > B"; section_id: slug path, unique."""
+
+    start: int
+    title: str
+    section_id: str
+
+
+class MarkdownDocument:
+    """A text, line ends normalised, with the places of its blocks. Front matter is part of the text and no block."""
+
+    def __init__(self, text: str) -> None:
+        self.text = normalised(text)
+        self.line_starts = line_starts(self.text)
+        self.front_matter = _FRONT_MATTER.match(self.text)
+        self._references: dict[str, Any] = {}
+        self._parser = MarkdownIt("commonmark").enable("table")
+        self._parser.core.ruler.enableOnly(["normalize", "block"])
+        hidden = "\n" * self.front_matter[0].count("\n") if self.front_matter else ""
+        body = self.text[self.front_matter.end() :] if self.front_matter else self.text
+        self.tokens: list[Token] = self._parser.parse(hidden + body, self._references)
+
+    @cached_property
+    def headings(self) -> list[Heading]:
+        return [
+            Heading(self.start_of(token), int(token.tag[1:]), self._title(inline.content))
+            for token, inline in pairwise(self.tokens)
+            if token.type == "heading_open" and token.level == 0
+        ]
+
+    def sections(self) -> list[Section]:
+        """One for each heading, of any level, after one for what comes before the first."""
+        sections = [Section(0, "", "")]
+        ids = SectionIds()
+        path: list[tuple[Heading, str]] = []
+        for heading in self.headings:
+            while path and path[-1][0].level >= heading.level:
+                path.pop()
+            section_id = ids.new([*(above_id for _, above_id in path[-1:]), slug(heading.title)])
+            path.append((heading, section_id))
+            sections.append(Section(heading.start, " > ".join(above.title for above, _ in path), section_id))
+        return sections
+
+    def block_starts(self, level: int) -> list[int]:
+        """Where blocks start that stand in `level` others, 0 for none; rising."""
+        return sorted({self.start_of(token) for token in self.tokens if token.map and token.level == level})
+
+    def start_of(self, token: Token) -> int:
+        return self.line_starts[token.map[0]] if token.map else 0
+
+    def line_of(self, place: int) -> int:
+        """The number of the line that has the character at `place`, from 1."""
+        return bisect_right(self.line_starts, place)
+
+    def line(self, index: int) -> str:
+        """The line at `index`, from 0."""
+        start = self.line_starts[index]
+        end = self.line_starts[index + 1] if index + 1 < len(self.line_starts) else len(self.text)
+        return self.text[start:end].rstrip("\n")
+
+    def _title(self, content: str) -> str:
+        if len(content) > MAX_TITLE_CHARACTERS:
+            content = content[:MAX_TITLE_CHARACTERS] + "…"
+        if _MARKUP.search(content):
+            children: list[Token] = []
+            self._parser.inline.parse(content, self._parser, self._references, children)
+            content = "".join(child.content or " " for child in children)
+        return " ".join(content.split())
+
+
+def markdown_title(text: str) -> str | None:
+    """The title that the front matter gives, else the first heading of the highest rank, else None."""
+    document = MarkdownDocument(text)
+    named = _FRONT_MATTER_TITLE.search(document.front_matter[0]) if document.front_matter else None
+    if named:
+        return named[1].strip("\"'")
+    headings = [heading for heading in document.headings if heading.title]
+    return min(headings, key=lambda heading: heading.level).title if headings else None
+
+
+class SectionIds:
+    """Hands out slug paths, a number behind those that were there already. "" is the document's own."""
+
+    def __init__(self) -> None:
+        self._taken = {"": 1}  # section id → the last number it was given
+
+    def new(self, path: Iterable[str]) -> str:
+        section_id = "/".join(path)
+        candidate, number = section_id, self._taken.get(section_id, 0)
+        while candidate in self._taken:
+            number += 1
+            candidate = f"{section_id}-{number}"
+        self._taken[section_id] = max(number, 1)
+        self._taken.setdefault(candidate, 1)
+        return candidate
+
+
+def slug(title: str) -> str:
+    return re.sub(r"[^\w]+", "-", title.lower()).strip("-") or "section"
+
+
+def line_starts(text: str) -> list[int]:
+    return [0, *(match.end() for match in _LINE.finditer(text))]
+
+
+def normalised(text: str) -> str:
+    return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")

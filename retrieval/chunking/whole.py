@@ -1,0 +1,212 @@
+"""The profile *whole*: a document is one chunk as far as the model's limit goes (seed 001, "Chunking Strategy")."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+from itertools import dropwhile, pairwise
+from textwrap import shorten
+from typing import NamedTuple
+
+from markdown_it.token import Token
+
+from retrieval.chunking.boundaries import Boundary, markdown_boundaries
+from retrieval.chunking.chunk import Chunk
+from retrieval.chunking.markdown import Heading, MarkdownDocument, Section, SectionIds, slug
+from retrieval.chunking.measured import MIN_MAX_TOKENS, MeasuredText
+from retrieval.tokens import TokenCounter
+
+MAX_NAMED_CHARACTERS = 100  # of a title in a warning
+_HEADER_PART = 4  # a header takes at most a quarter of a chunk
+_ESTIMATE_SLACK_TOKENS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class SplitDocument:
+    """chunks: in the order of the document. warnings: sentences about what made its Markdown hard to split."""
+
+    chunks: list[Chunk]
+    warnings: list[str]
+
+
+def split_whole(text: str, *, tokens: TokenCounter, max_tokens: int = 8192, section: str = "") -> SplitDocument:
+    """A document of at most `max_tokens` is one chunk, unsplit. A longer one is split at `##`, a section that is still
+    longer at `###`, what is longer then between paragraphs, sentences, lines, words and at last characters.
+
+    No chunk is longer than `max_tokens`, chunks do not overlap, and sections are not put together. Each chunk has the
+    header of its section: its own heading, or above its text the path ("A", below `###` "A > A1"), cut to a quarter of
+    the limit. Text before the first `##` is a chunk of its own; a heading without text goes with what follows. A `#`
+    after the first `##` is split at as well: it ends the section above it.
+
+    `section` names a whole document, and text that has no heading; without it a whole document is named by its first
+    `##`, else its first heading. ValueError: max_tokens is below 16.
+    """
+    if max_tokens < MIN_MAX_TOKENS:
+        raise ValueError(f"max_tokens is at least {MIN_MAX_TOKENS}")
+    return _Splitter(MarkdownDocument(text), tokens, max_tokens, section).split()
+
+
+class _Part(NamedTuple):
+    """What is one chunk if it is not too long."""
+
+    start: int
+    end: int
+    section: Section
+
+
+class _Splitter:
+    def __init__(self, document: MarkdownDocument, tokens: TokenCounter, max_tokens: int, section: str) -> None:
+        self._document = document
+        self._text = MeasuredText(document.text, tokens)
+        self._boundaries = markdown_boundaries(document)
+        self._max_tokens = max_tokens
+        self._section = Section(0, section, slug(section) if section else "")
+        self._headings = document.headings
+        self._heading_starts = [heading.start for heading in self._headings]
+        self._sections = _sections(self._headings)
+        self._contents = _contents(document)
+        self._chunks: list[Chunk] = []
+        self._warnings = _unclosed_fences(document)
+
+    def split(self) -> SplitDocument:
+        start, end = self._text.ink(0), self._text.ink_end(0, len(self._document.text))
+        if start is not None and self._fits(start, end, ""):
+            self._add(start, end, self._section_of_whole(), "")
+        elif start is not None:
+            for section in self._split_at(2, _Part(start, end, self._section)):
+                self._add_section(section)
+        return SplitDocument(self._chunks, self._warnings)
+
+    def _section_of_whole(self) -> Section:
+        if self._section.title or not self._headings:
+            return self._section
+        first = next((heading for heading in self._headings if heading.level == 2), self._headings[0])
+        return Section(0, first.title, slug(first.title))
+
+    def _split_at(self, level: int, whole: _Part) -> list[_Part]:
+        """The parts that begin at headings of at most `level`; what is before the first `##` is one part of level 2."""
+        headings = [heading for heading in self._headings_of(whole.start, whole.end) if heading.level <= level]
+        cuts = [whole.start]
+        for heading in dropwhile(lambda heading: heading.level < 2, headings) if level == 2 else headings:
+            if self._content_start(cuts[-1]) < heading.start:
+                cuts.append(heading.start)
+        spans = [(start, self._text.ink_end(start, end)) for start, end in pairwise([*cuts, whole.end])]
+        return [_Part(start, end, self._section_of(level, start, end, whole)) for start, end in spans]
+
+    def _section_of(self, level: int, start: int, end: int, whole: _Part) -> Section:
+        """Of the last heading above the text, else of the first one in it, else of the whole."""
+        headings = [heading for heading in self._headings_of(start, end) if heading.start in self._sections]
+        content_start = self._content_start(start)
+        above = [heading for heading in headings if heading.start < content_start]
+        of_level = [heading for heading in above if heading.level <= level]
+        named = of_level[-1:] or above[:1] or [heading for heading in headings if heading.level <= level][:1]
+        return self._sections[named[0].start] if named else whole.section
+
+    def _add_section(self, section: _Part) -> None:
+        for part in [section] if self._is_chunk(section) else self._split_at(3, section):
+            if self._is_chunk(part):
+                self._add(*part, self._header(part, part.end))
+            else:
+                self._add_pieces(part)
+
+    def _add_pieces(self, part: _Part) -> None:
+        worst = Boundary.PARAGRAPHS
+        header = self._header(part, self._content_start(part.start))
+        start = self._text.ink(part.start, part.end)
+        while start is not None:
+            cut, boundary = self._cut(start, part.end, header)
+            self._add(start, cut, part.section, header)
+            worst = max(worst, boundary)
+            header = self._header(part, part.start)
+            start = self._text.ink(cut, part.end)
+        title = shorten(part.section.title, MAX_NAMED_CHARACTERS, placeholder="…")
+        named = f"Section '{title}'" if title else "Text without a heading"
+        self._warnings.append(
+            f"{named} has more than {self._max_tokens} tokens and no heading to split at: "
+            f"it was cut between {worst.name.lower()}"
+        )
+
+    def _cut(self, start: int, end: int, header: str) -> tuple[int, Boundary]:
+        """Where a chunk from `start` ends, as late as it can."""
+        if self._fits(start, end, header):
+            return end, Boundary.PARAGRAPHS
+        tokens = self._max_tokens - (self._text.tokens.count(header) if header else self._text.added_tokens)
+        while tokens > 1:
+            latest = min(max(self._text.reach(start, tokens), start + 1), end)
+            cut, boundary = self._boundaries.last(start + 1, latest)
+            excess = self._text.count(start, cut, header=header) - self._max_tokens
+            if excess <= 0:
+                return cut, boundary
+            tokens -= excess
+        return start + 1, Boundary.CHARACTERS
+
+    def _is_chunk(self, part: _Part) -> bool:
+        return self._fits(part.start, part.end, self._header(part, part.end))
+
+    def _fits(self, start: int, end: int, header: str) -> bool:
+        may_fit = self._text.about(start, end) <= self._max_tokens + _ESTIMATE_SLACK_TOKENS
+        return may_fit and self._text.count(start, end, header=header) <= self._max_tokens
+
+    def _header(self, part: _Part, end: int) -> str:
+        """What to put above the part's text, at most a quarter of a chunk; "" when the part has it before `end`."""
+        title = part.section.title
+        if any(heading.title == title for heading in self._headings_of(part.start, end)):
+            return ""
+        measured = MeasuredText(title, self._text.tokens)
+        room = self._max_tokens // _HEADER_PART
+        return title if measured.about(0, len(title)) <= room else title[: measured.reach(0, room - 1)] + "…"
+
+    def _headings_of(self, start: int, end: int) -> list[Heading]:
+        return self._headings[bisect_left(self._heading_starts, start) : bisect_left(self._heading_starts, end)]
+
+    def _content_start(self, start: int) -> int:
+        """Where the first text at or after `start` begins that is no heading."""
+        found = bisect_left(self._contents, start)
+        return self._contents[found] if found < len(self._contents) else len(self._document.text)
+
+    def _add(self, start: int, end: int, section: Section, header: str) -> None:
+        first = self._text.ink(start, end)
+        if first is None:  # indentation that is longer than a chunk
+            return
+        text = self._text.chunk_text(first, end, header=header)
+        line = self._document.line_of(first)
+        self._chunks.append(Chunk(text, section.title, section.section_id, len(self._chunks), line))
+
+
+def _sections(headings: list[Heading]) -> dict[int, Section]:
+    """The sections of `#`, `##` and `###` by their starts: "A > A1" for `###` below `##`, or below `#` without one."""
+    sections: dict[int, Section] = {}
+    ids = SectionIds()
+    above: Section | None = None
+    for heading in headings:
+        if heading.level > 3:
+            continue
+        parents = [above] if above and heading.level == 3 else []
+        titles = [*(parent.title for parent in parents), heading.title]
+        section_id = ids.new([*(parent.section_id for parent in parents), slug(heading.title)])
+        sections[heading.start] = Section(heading.start, " > ".join(filter(None, titles)), section_id)
+        if heading.level < 3:
+            above = sections[heading.start]
+    return sections
+
+
+def _contents(document: MarkdownDocument) -> list[int]:
+    """Where blocks start that are no headings, front matter among them."""
+    headings = {heading.start for heading in document.headings}
+    blocks = [start for start in document.block_starts(0) if start not in headings]
+    return [0, *blocks] if document.front_matter else blocks
+
+
+def _unclosed_fences(document: MarkdownDocument) -> list[str]:
+    return [
+        f"The code fence of line {token.map[0] + 1} is never closed"
+        for token in document.tokens
+        if token.type == "fence" and token.map and not _is_closed(document, token)
+    ]
+
+
+def _is_closed(document: MarkdownDocument, fence: Token) -> bool:
+    assert fence.map
+    first, end = fence.map
+    last = document.line(end - 1).strip(" \t>")
+    return end - first > 1 and last.startswith(fence.markup) and not last.strip(fence.markup[0])

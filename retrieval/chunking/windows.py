@@ -1,0 +1,112 @@
+"""The profile *windows*: chunks of like size that overlap (seed 002, "Chunking Strategy")."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from itertools import chain
+
+from retrieval.chunking.boundaries import Boundaries, Syntax, code_boundaries, markdown_boundaries, text_boundaries
+from retrieval.chunking.chunk import Chunk
+from retrieval.chunking.markdown import MarkdownDocument, Section, line_starts, normalised
+from retrieval.chunking.measured import MIN_MAX_TOKENS, MeasuredText
+from retrieval.tokens import TokenCounter
+
+_LAST_CHUNK_PART = 4  # the last chunk has at least a quarter of the limit
+
+
+def split_windows(
+    text: str,
+    *,
+    tokens: TokenCounter,
+    max_tokens: int = 1024,
+    overlap_tokens: int = 100,
+    syntax: Syntax = Syntax.MARKDOWN,
+) -> list[Chunk]:
+    """Chunks of at least half of `max_tokens` and at most all of it; a text that is no longer is one chunk.
+
+    A chunk ends where a paragraph does, else a sentence, a line, a word, and only in an endless word between two
+    characters. It repeats the end of the one before it, between half of `overlap_tokens` and all of it, from the
+    start of a sentence where one lies there. The last chunk has at least a quarter of `max_tokens`: the one before it
+    ends early enough. Where white space is longer than the overlap, chunks do not overlap and may be shorter than
+    half. `section` is where the chunk starts; code and plain text have none. ValueError: less than 16 tokens, or
+    an overlap of more than a quarter of them.
+    """
+    if max_tokens < MIN_MAX_TOKENS or not 0 <= overlap_tokens <= max_tokens // 4:
+        raise ValueError(f"max_tokens is at least {MIN_MAX_TOKENS}, overlap_tokens at most a quarter of it")
+    text, sections, boundaries = _structure(text, syntax)
+    windows = _Windows(MeasuredText(text, tokens), boundaries, max_tokens, overlap_tokens)
+    lines = line_starts(text)
+    section_starts = [section.start for section in sections]
+    chunks: list[Chunk] = []
+    for start, end in windows.spans():
+        section = sections[bisect_right(section_starts, start) - 1]
+        line = bisect_right(lines, start)
+        chunks.append(Chunk(text[start:end], section.title, section.section_id, len(chunks), line))
+    return chunks
+
+
+def _structure(text: str, syntax: Syntax) -> tuple[str, list[Section], Boundaries]:
+    if syntax is Syntax.MARKDOWN:
+        document = MarkdownDocument(text)
+        return document.text, document.sections(), markdown_boundaries(document)
+    text = normalised(text)
+    boundaries = code_boundaries(text) if syntax is Syntax.CODE else text_boundaries(text)
+    return text, [Section(0, "", "")], boundaries
+
+
+class _Windows:
+    def __init__(self, text: MeasuredText, boundaries: Boundaries, max_tokens: int, overlap_tokens: int) -> None:
+        self._text = text
+        self._boundaries = boundaries
+        self._max_tokens = max_tokens
+        self._min_tokens = (max_tokens + 1) // 2
+        self._overlap_tokens = overlap_tokens
+
+    def spans(self) -> Iterator[tuple[int, int]]:
+        """Start and end of each chunk."""
+        start = self._text.ink(0)
+        while start is not None:
+            cut = self._cut(start)
+            end = self._text.ink_end(start, cut)
+            if start < end:  # else it is indentation that is longer than a chunk
+                yield start, end
+            start = self._next_start(start, end, cut)
+
+    def _cut(self, start: int) -> int:
+        """Where the chunk from `start` ends; the white space behind it may be on either side."""
+        text_end = len(self._text.text)
+        left = self._text.about(start, text_end) + self._text.added_tokens
+        # The estimate may be off by a few tokens, and white space at the end costs nothing.
+        if left <= 2 * self._max_tokens and self._text.count(start, text_end) <= self._max_tokens:
+            return text_end
+        most = min(self._max_tokens, left - self._max_tokens // _LAST_CHUNK_PART) - self._text.added_tokens
+        least = min(self._min_tokens - self._text.added_tokens, most)
+        while most > 1:
+            earliest, latest = self._text.reach(start, least), self._text.reach(start, most)
+            cut, _ = self._boundaries.last(max(earliest, start + 1), max(latest, start + 1))
+            count = self._text.count(start, cut)
+            if count > self._max_tokens:
+                most -= count - self._max_tokens
+                least = min(least, most)
+            elif count < self._min_tokens and least < most:
+                least = min(least + self._min_tokens - count, most)
+            else:
+                return cut
+        return start + 1
+
+    def _next_start(self, start: int, end: int, cut: int) -> int | None:
+        rest = self._text.ink(cut)
+        if rest is None or self._overlap_tokens == 0 or self._text.about(end, rest) > self._overlap_tokens:
+            return rest
+        earliest = max(self._text.reach(end, -self._overlap_tokens), start + 1)
+        latest = self._text.reach(end, -(self._overlap_tokens // 2))
+        tokens = (self._text.reach(end, -count) for count in range(self._overlap_tokens, 0, -1))
+        places = chain(self._boundaries.starts(earliest, latest), tokens)
+        return next((place for place in places if place > start and self._overlaps_enough(place, end)), rest)
+
+    def _overlaps_enough(self, start: int, end: int) -> bool:
+        if self._text.text[start].isspace():
+            return False
+        overlap_tokens = self._text.count(start, end) - self._text.added_tokens
+        return self._overlap_tokens <= 2 * overlap_tokens and overlap_tokens <= self._overlap_tokens
