@@ -21,11 +21,16 @@ from providers.chromadb_wrapper import ChromaWrapperProvider
 from providers.embeddings.base import EmbeddingConnection
 from registry.discovery import discover
 from registry.registry import ProviderRegistry
+from retrieval import profiles
 from retrieval.chunking import DEFAULT_MAX_TOKENS
-from retrieval.loading import LoadProgress, LoadReport, by_sections
+from retrieval.loading import LoadProgress, LoadReport, Profile, by_sections
 from retrieval.loading import load as load_files
+from schemas.settings import read_retrieval_settings
 
 _SHOWN_ERRORS = 50
+
+
+PROFILES = ("sections", "whole", "windows")
 
 
 @click.command()
@@ -57,11 +62,17 @@ _SHOWN_ERRORS = 50
     help="Put before each source's path, to keep apart folders that have files of the same name.",
 )
 @click.option(
+    "--profile",
+    type=click.Choice(PROFILES),
+    default="sections",
+    show_default=True,
+    help="How files are split: sections cuts at every heading, whole keeps a document in one piece as long as it fits, "
+    "windows makes pieces of like length that overlap.",
+)
+@click.option(
     "--max-tokens",
     type=click.IntRange(min=16),
-    default=DEFAULT_MAX_TOKENS,
-    show_default=True,
-    help="Longest chunk.",
+    help=f"Longest chunk; unless given {DEFAULT_MAX_TOKENS} for sections, and what the settings say for the others.",
 )
 @click.pass_context
 def load(
@@ -74,7 +85,8 @@ def load(
     embedding_model: str | None,
     url: str,
     source_prefix: str,
-    max_tokens: int,
+    profile: str,
+    max_tokens: int | None,
 ) -> None:
     """Load PATH, a file or a folder, into a collection of the running service.
 
@@ -106,7 +118,7 @@ def load(
             embedding=embed,
             on_progress=bar,
             source_prefix=source_prefix,
-            profile=by_sections(max_tokens),
+            profile=_profile(profile, max_tokens, embed),
         )
     for error in report.errors[:_SHOWN_ERRORS]:
         click.echo(str(error), err=True)
@@ -122,6 +134,18 @@ def _embedding_connection(provider: str, config: dict[str, str | None]) -> Embed
     known = registry.provider("embedding", provider).connection_schema()["properties"]
     given = {name: value for name, value in config.items() if name in known}
     return cast(EmbeddingConnection, registry.connect("embedding", provider, given, ProviderContext()))
+
+
+def _profile(name: str, max_tokens: int | None, embedding: EmbeddingConnection) -> Profile:
+    settings = read_retrieval_settings()
+    if name == "sections":
+        return by_sections(max_tokens or DEFAULT_MAX_TOKENS)
+    if name == "whole":
+        splitter = profiles.whole(embedding, max_tokens or settings.whole_max_tokens)
+    else:
+        most = max_tokens or settings.chunk_max_tokens
+        splitter = profiles.windows(embedding, most, min(settings.chunk_overlap_tokens, most // 4))
+    return lambda kind: splitter
 
 
 def summary(collection: str, report: LoadReport) -> str:

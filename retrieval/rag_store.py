@@ -136,7 +136,7 @@ class RagStore:
             title=document.title,
             text=document.text,
             metadata={**document.metadata, **about, "tags": list(document.tags)},
-            split=profiles.windows(self._settings, embedding),
+            split=profiles.windows(embedding, self._settings.chunk_max_tokens, self._settings.chunk_overlap_tokens),
             hash=document.hash,
         )
 

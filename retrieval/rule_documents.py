@@ -34,7 +34,7 @@ def to_source(document: RuleDocument, settings: RetrievalSettings, embedding: Em
         title=markdown_title(document.content) or document.filename,
         text=document.content,
         metadata={**metadata, "path": document.filename},
-        split=profiles.whole(settings, embedding, section if isinstance(section, str) else ""),
+        split=profiles.whole(embedding, settings.whole_max_tokens, section if isinstance(section, str) else ""),
     )
 
 

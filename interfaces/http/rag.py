@@ -10,9 +10,9 @@ from interfaces.http.layers import layers
 from schemas.errors import RagError
 from schemas.wire_rag import (
     CHAT,
+    CHUNK_SEARCH,
     DOCUMENTS_PAGE,
     INGEST,
-    CHUNK_SEARCH,
     RETRIEVE,
     RULE_BATCH,
     chat_answer,

@@ -55,6 +55,7 @@ def read_retrieval_settings() -> RetrievalSettings:
     seal(env)
     values["doc_types"] = tuple(part.strip() for part in values["doc_types"] if part.strip())
     settings = RetrievalSettings(**values)
-    if settings.chunk_overlap_tokens > settings.chunk_max_tokens // 2:
-        raise ConfigurationError("Wrong settings: RAG_CHUNK_OVERLAP_TOKENS is more than half of RAG_CHUNK_MAX_TOKENS")
+    if settings.chunk_overlap_tokens > settings.chunk_max_tokens // 4:
+        sentence = "RAG_CHUNK_OVERLAP_TOKENS is more than a quarter of RAG_CHUNK_MAX_TOKENS"
+        raise ConfigurationError(f"Wrong settings: {sentence}")
     return settings

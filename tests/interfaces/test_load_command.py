@@ -55,6 +55,16 @@ def test_loading_twice_says_what_was_done_and_then_that_nothing_changed(run, ser
     assert {request["headers"]["Authorization"] for request in embeddings} == {"Bearer the-key"}
 
 
+def test_the_profile_says_how_files_are_split(run, service, tmp_path):
+    (tmp_path / "guide.md").write_text(GUIDE)
+    for profile, chunks in (("whole", 1), ("windows", 1), ("sections", 2)):
+        result = run("load", tmp_path, "--collection", f"by-{profile}", "--profile", profile)
+        assert (result.returncode, result.stderr) == (0, "")
+        assert len(service.store.stored[f"by-{profile}"]) == chunks
+    run("load", tmp_path, "--collection", "short", "--profile", "windows", "--max-tokens", "16")
+    assert len(service.store.stored["short"]) == 2
+
+
 def test_a_changed_file_is_swapped(run, tmp_path):
     (tmp_path / "guide.md").write_text(GUIDE)
     run("load", tmp_path, "--collection", "docs")
