@@ -61,8 +61,9 @@ def test_the_profile_says_how_files_are_split(run, service, tmp_path):
         result = run("load", tmp_path, "--collection", f"by-{profile}", "--profile", profile)
         assert (result.returncode, result.stderr) == (0, "")
         assert len(service.store.stored[f"by-{profile}"]) == chunks
+    (tmp_path / "guide.md").write_text(GUIDE + "More of it. " * 20)
     run("load", tmp_path, "--collection", "short", "--profile", "windows", "--max-tokens", "16")
-    assert len(service.store.stored["short"]) == 2
+    assert len(service.store.stored["short"]) > 2
 
 
 def test_a_changed_file_is_swapped(run, tmp_path):
