@@ -32,12 +32,20 @@ log = structlog.get_logger(__name__)
 
 # Tokens of one run, padding included: speed per text is flat from here up, memory is not.
 MAX_BATCH_TOKENS = 2048
+# A longer text is read in windows; this many hold a chunk of 8,192 tokens, the most that seed 001 makes.
+MAX_WINDOWS = 33
+WINDOW_TOKENS = MAX_TOKENS - 2  # without [CLS] and [SEP], which each window gets
+MAX_INPUT_TOKENS = MAX_WINDOWS * WINDOW_TOKENS + 2
 # Texts tokenised at a time, so that a long list does not become a long list of tokens.
 MAX_TOKENISED_TEXTS = 1024
 
 
 class MiniLMConnection(EmbeddingConnection, SupportsTokens):
-    """384 dimensions, unit length, texts cut after 256 tokens ([CLS] and [SEP] included): mean pooling over the mask.
+    """384 dimensions, unit length, mean pooling over the mask.
+
+    The model reads 256 tokens, [CLS] and [SEP] included. A longer text is read in windows of that size, one after the
+    other; its vector is the mean of theirs, weighted by their tokens, and of unit length again. After 33 windows (8,384
+    tokens) a text is cut, and the log says so.
 
     Constructing it only looks whether everything is there; the first `embed` loads the model (well under a second)
     and every load checks the weights' sha256. `model_dir` holds `model.safetensors` and
@@ -47,8 +55,8 @@ class MiniLMConnection(EmbeddingConnection, SupportsTokens):
     id = "minilm"
     display_name = "MiniLM on this machine"
     description = "all-MiniLM-L6-v2 in this process: 384 dimensions, no network"
-    limits: ClassVar = {"max_input_tokens": MAX_TOKENS}
-    max_input_tokens = MAX_TOKENS
+    limits: ClassVar = {"max_input_tokens": MAX_INPUT_TOKENS, "window_tokens": MAX_TOKENS}
+    max_input_tokens = MAX_INPUT_TOKENS
 
     def __init__(
         self, config: Mapping[str, Any], context: ProviderContext | None = None, *, model_dir: Path | None = None
@@ -89,15 +97,12 @@ class MiniLMConnection(EmbeddingConnection, SupportsTokens):
         vectors = np.empty((len(texts), HIDDEN), dtype=np.float32)
         cut = 0
         for start in range(0, len(texts), MAX_TOKENISED_TEXTS):
-            encodings = loaded.tokenizer.encode_batch(texts[start : start + MAX_TOKENISED_TEXTS])
-            tokens = [encoding.ids for encoding in encodings]
-            cut += sum(len(ids) > MAX_TOKENS for ids in tokens)
-            tokens = [_cut(ids) for ids in tokens]
-            for batch in batches_by_length([len(ids) for ids in tokens], MAX_BATCH_TOKENS):
-                rows = [start + position for position in batch]
-                vectors[rows] = _run(loaded.session, [tokens[position] for position in batch])
+            encodings = loaded.tokenizer.encode_batch_fast(texts[start : start + MAX_TOKENISED_TEXTS])
+            cut += sum(len(encoding) > MAX_INPUT_TOKENS for encoding in encodings)
+            windows = [_windows(encoding.ids) for encoding in encodings]
+            vectors[start : start + len(encodings)] = _embed_windows(loaded.session, windows)
         if cut:
-            log.warning("texts are cut to the model's limit", texts=cut, max_input_tokens=MAX_TOKENS)
+            log.warning("texts are cut to the model's limit", texts=cut, max_input_tokens=MAX_INPUT_TOKENS)
         return vectors
 
     def _load(self) -> _Loaded:
@@ -151,8 +156,32 @@ def batches_by_length(lengths: list[int], max_tokens: int) -> Iterator[list[int]
         yield batch
 
 
-def _cut(ids: list[int]) -> list[int]:
-    return ids if len(ids) <= MAX_TOKENS else [*ids[: MAX_TOKENS - 1], ids[-1]]
+def _windows(ids: list[int]) -> list[list[int]]:
+    """The token ids of a text in rows that the model can read, each between the text's own [CLS] and [SEP]."""
+    if len(ids) <= MAX_TOKENS:
+        return [ids]
+    begin, content, end = ids[0], ids[1:-1][: MAX_WINDOWS * WINDOW_TOKENS], ids[-1]
+    return [[begin, *content[at : at + WINDOW_TOKENS], end] for at in range(0, len(content), WINDOW_TOKENS)]
+
+
+def _embed_windows(session: InferenceSession, windows: list[list[list[int]]]) -> Vector:
+    """A vector of unit length for each text, given its windows."""
+    rows = [row for text in windows for row in text]
+    of_rows = np.empty((len(rows), HIDDEN), dtype=np.float32)
+    for batch in batches_by_length([len(row) for row in rows], MAX_BATCH_TOKENS):
+        of_rows[batch] = _run(session, [rows[position] for position in batch])
+    vectors = np.empty((len(windows), HIDDEN), dtype=np.float32)
+    first = 0
+    for position, text in enumerate(windows):
+        own = of_rows[first : first + len(text)]
+        vectors[position] = own[0] if len(text) == 1 else _mean(own, [len(row) - 2 for row in text])
+        first += len(text)
+    return vectors
+
+
+def _mean(vectors: Vector, weights: list[int]) -> Vector:
+    mean: Vector = np.average(vectors, axis=0, weights=weights)
+    return mean / np.linalg.norm(mean)
 
 
 def _run(session: InferenceSession, tokens: list[list[int]]) -> Vector:

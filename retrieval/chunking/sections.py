@@ -15,7 +15,7 @@ from itertools import pairwise
 from retrieval.chunking.chunk import Chunk
 from retrieval.chunking.markdown import MarkdownDocument, Section, line_starts, normalised
 
-DEFAULT_MAX_TOKENS = 256  # all-MiniLM-L6-v2 reads this many and ignores the rest
+DEFAULT_MAX_TOKENS = 256  # all-MiniLM-L6-v2 reads this many at a time
 _RESERVED_TOKENS = 12  # the model's own two, and what the estimate may miss
 
 _ATOM = re.compile(r"[A-Za-zÀ-ɏ]{1,24}|\d{1,24}|\S")  # bounded: an endless word must be cut somewhere

@@ -118,7 +118,7 @@ def test_the_defaults_are_those_of_the_schema():
     with OpenAIConnection({}) as openai, OllamaConnection({"url": None}) as ollama, MiniLMConnection({}) as minilm:
         assert openai.model == "text-embedding-3-small"
         assert ollama.model == "nomic-embed-text"
-        assert (minilm.model, minilm.dimension, minilm.max_input_tokens) == ("all-MiniLM-L6-v2", 384, 256)
+        assert (minilm.model, minilm.dimension, minilm.max_input_tokens) == ("all-MiniLM-L6-v2", 384, 8384)
 
 
 def test_what_is_given_is_used(server, openai):

@@ -7,7 +7,13 @@ import numpy as np
 import pytest
 import structlog
 
-from providers.embeddings.minilm import MiniLMConnection, batches_by_length
+from providers.embeddings.minilm import (
+    MAX_INPUT_TOKENS,
+    MAX_WINDOWS,
+    WINDOW_TOKENS,
+    MiniLMConnection,
+    batches_by_length,
+)
 from providers.embeddings.minilm_parts import (
     WEIGHTS_PACKAGE,
     WEIGHTS_SHA256,
@@ -46,20 +52,33 @@ def test_like_meanings_are_nearer_than_unlike_ones(minilm, query, near, far):
     assert q @ n > q @ f + 0.3
 
 
-def test_a_text_is_cut_after_256_tokens_and_the_cut_is_logged(minilm):
-    words = ["river"] * 254  # one token each, and two special ones
-    exact = " ".join(words)
+def test_a_longer_text_is_the_mean_of_its_windows_of_256_tokens_weighted_by_their_tokens(minilm):
+    first, rest = " ".join(["river"] * 254), " ".join(["volcano"] * 60)  # one token each, and two special ones
+    assert minilm.count_tokens(first) == 256
+    of_first, of_rest, whole = minilm.embed([first, rest, f"{first} {rest}"])
+    mean = 254 * of_first + 60 * of_rest
+    np.testing.assert_allclose(whole, mean / np.linalg.norm(mean), atol=1e-6)
+
+
+def test_what_stands_deep_in_a_long_text_is_found(minilm):
+    filler = "The committee met on Tuesday and approved the minutes of the last meeting. " * 40
+    query, plain, about_it = minilm.embed(
+        ["How hot is the lava of a volcano?", filler, filler + "Lava leaves a volcano at about 1,000 degrees. " * 20]
+    )
+    assert query @ about_it > query @ plain + 0.2
+
+
+def test_a_text_is_cut_after_33_windows_and_the_cut_is_logged(minilm):
+    most = "river " * (MAX_WINDOWS * WINDOW_TOKENS)
+    assert minilm.count_tokens(most) == MAX_INPUT_TOKENS == 8384
     with structlog.testing.capture_logs() as logs:
-        fits, longer, same = minilm.embed([exact, exact + " stone bridge", exact + " and more"])
-    np.testing.assert_allclose(longer, fits, atol=1e-6)
-    np.testing.assert_allclose(same, fits, atol=1e-6)
+        a_window, longer = minilm.embed(["river " * WINDOW_TOKENS, most + "stone bridge"])
+    np.testing.assert_allclose(longer, a_window, atol=1e-6)
     [entry] = logs
-    assert (entry["texts"], entry["max_input_tokens"]) == (2, 256)
-    assert minilm.count_tokens(exact) == 256
-    assert minilm.count_tokens(exact + " stone bridge") == 258
+    assert (entry["texts"], entry["max_input_tokens"]) == (1, 8384)
 
 
-def test_the_last_token_before_the_cut_counts(minilm):
+def test_the_last_token_of_a_window_counts(minilm):
     kept, changed = minilm.embed(["river " * 254, "river " * 253 + "volcano"])
     assert np.abs(kept - changed).max() > 1e-3
 
