@@ -9,11 +9,14 @@ from typing import Protocol
 from providers.embeddings.base import EmbeddingConnection, SupportsTokens
 from retrieval.cl100k import Cl100k
 
-# Longer texts are counted in parts: tokenizers get slow, or give up, on a run without end. A part ends where a line
-# begins with a letter, which all of them take for the start of a token; where there is no such line, a count may be
-# off by one for each part.
-MAX_PART_CHARACTERS = 32_768
-_PART = re.compile(rf"(?s).{{1,{MAX_PART_CHARACTERS}}}(?:\Z|(?<=\n)(?=[^\W\d_]))|.{{1,{MAX_PART_CHARACTERS}}}")
+# Longer texts are counted in parts: tokenizers get slow, or give up, on a run without end. A part ends where all of
+# them start a token: between two words, or before a line that begins with a letter. Elsewhere a count may be one off.
+MAX_PART_CHARACTERS = 100_000
+_LETTER = r"[^\W\d_]"
+_PART = re.compile(
+    rf"(?s).{{1,{MAX_PART_CHARACTERS}}}(?:\Z|(?<=\n)(?={_LETTER})|(?<={_LETTER})(?= {_LETTER}))"
+    rf"|.{{1,{MAX_PART_CHARACTERS}}}"
+)
 
 
 class Tokenizer(Protocol):

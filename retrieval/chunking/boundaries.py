@@ -11,10 +11,10 @@ from itertools import pairwise
 
 from retrieval.chunking.markdown import MarkdownDocument
 
-# Lower case after it, or one of these before it: a full stop that ends no sentence.
+# Words whose full stop ends no sentence. "No." is not among them: it is an answer more often than a number.
 _ABBREVIATION = re.compile(
     r"(?:^|[^\w.])(?:(?:[^\W\d_]\.)*[^\W\d_]"
-    r"|Dr|Mr|Mrs|Ms|Prof|St|Sr|Jr|vs|etc|cf|al|No|Nr|Fig|Eq|Vol|pp|approx|ca|bzw|usw|vgl|bspw)\.$",
+    r"|Dr|Mr|Mrs|Ms|Prof|St|Sr|Jr|vs|etc|cf|al|Nr|Fig|Eq|Vol|pp|approx|ca|bzw|usw|vgl|bspw)\.$",
     re.IGNORECASE,
 )
 _LIST_NUMBER = re.compile(r"(?:^|\n)[ \t]*\d{1,9}\.$")

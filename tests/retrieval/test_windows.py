@@ -41,6 +41,7 @@ def test_sizes_and_overlaps_keep_to_their_limits_and_nothing_is_lost(text, max_t
     counts = [tokens.count(chunk.text) for chunk in chunks]
     assert all(max_tokens / 2 <= count <= max_tokens for count in counts[:-1])
     assert counts[-1] <= max_tokens
+    assert len(chunks) == 1 or counts[-1] >= max_tokens / 4
     for before, after in pairwise(chunks):
         assert overlap_limit / 2 <= overlap_tokens(before, after, tokens) <= overlap_limit
     assert "".join(without_overlaps(chunks).split()) == "".join(text.split())
