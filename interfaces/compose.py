@@ -62,6 +62,7 @@ class Layers:
     health: HealthWatch
     collector: Collector
     conversations: Conversations | None
+    embeddings: QueryEmbeddings
     search: SearchEngine
     pipeline: RAGPipeline
     rag_store: RagStore
@@ -72,6 +73,7 @@ class Layers:
         for each in (self.search, self.pipeline, self.rag_store):
             each.close()
         self.collector.close()
+        self.embeddings.close()
         self.connections.close()
 
 
@@ -139,6 +141,7 @@ def open_layers(service: Service, settings: RegistrySettings, retrieval: Retriev
         health,
         collector,
         conversations,
+        embeddings,
         search_engine(corpus, embeddings, retrieval),
         RAGPipeline(known, corpus, semantic, answers, retrieval, default_collections=searched),
         store,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 from dataclasses import dataclass
 from typing import cast
 
@@ -10,6 +11,7 @@ import orjson
 
 from providers.embeddings.base import EmbeddingConnection
 from registry.connections import Connections
+from registry.embedding_batches import EmbeddingBatches
 from registry.embedding_cache import EmbeddingCache, EmbeddingKey
 from schemas.connections import CollectionInfo
 from schemas.errors import InvalidInputError
@@ -57,6 +59,8 @@ class QueryEmbeddings:
     def __init__(self, connections: Connections, cache: EmbeddingCache) -> None:
         self._connections = connections
         self._cache = cache
+        self._lock = threading.Lock()
+        self._batches: dict[tuple[str, str], EmbeddingBatches] = {}
 
     def embed(self, connection_id: str, text: str, model: str | None = None) -> QueryEmbedding:
         """By that connection, with another model when one is given. Raises what `Connections.open` and
@@ -64,5 +68,22 @@ class QueryEmbeddings:
         connection = cast(EmbeddingConnection, self._connections.open(connection_id, "embedding", model=model))
         made_by = hashlib.sha256(orjson.dumps(connection.config, option=orjson.OPT_SORT_KEYS)).hexdigest()
         key = EmbeddingKey(connection_id, made_by, connection.model, text)
-        vector, generated = self._cache.get(key, lambda: connection.embed([text])[0])
+        vector, generated = self._cache.get(key, lambda: self._batches_of(connection_id, connection).embed(text))
         return QueryEmbedding(connection, vector, generated)
+
+    def close(self) -> None:
+        with self._lock:
+            batches, self._batches = list(self._batches.values()), {}
+        for each in batches:
+            each.close()
+
+    def _batches_of(self, connection_id: str, connection: EmbeddingConnection) -> EmbeddingBatches:
+        name = (connection_id, connection.model)
+        with self._lock:
+            before = self._batches.get(name)
+            if before is not None and before.connection is connection:
+                return before
+            found = self._batches[name] = EmbeddingBatches(connection)
+        if before is not None:
+            before.close()
+        return found

@@ -76,10 +76,12 @@ def chunk_id(document: str, chunk_index: int) -> str:
 
 
 def text_to_embed(text: str, metadata: Metadata) -> str:
-    """What the model reads of a document: its heading path, else its title, then its text. A section's later pieces do
-    not contain their heading, and BEIR's scores are of title and text."""
+    """What the model reads of a document: its heading path, else its title, unless it begins with it, then its text. A
+    section's later pieces do not contain their heading, and BEIR's scores are of title and text."""
     heading = metadata.get("section") or metadata.get("title")
-    return f"{heading}\n\n{text}" if isinstance(heading, str) and heading != text else text
+    if not isinstance(heading, str) or text.lstrip("# ").startswith(heading):
+        return text
+    return f"{heading}\n\n{text}"
 
 
 def drafts_of(document: SourceDocument, model: str) -> tuple[list[Draft], Sequence[str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -18,11 +18,12 @@ class EmbeddingConnection(Provider):
 
     `model` is the model's name at that provider, the field `model` of the configuration; vectors of two connections may
     be compared only when provider and model agree. `max_input_tokens` is where the model cuts a text, None when the
-    provider decides.
+    provider decides; `parallel_calls` how many calls at a time make answers come sooner.
     """
 
     kind = "embedding"
     max_input_tokens: int | None = None
+    parallel_calls: ClassVar[int] = 4
 
     def __init__(self, config: Mapping[str, Any], context: ProviderContext | None = None) -> None:
         super().__init__(config, context)

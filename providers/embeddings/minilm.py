@@ -56,6 +56,7 @@ class MiniLMConnection(EmbeddingConnection, SupportsTokens):
     display_name = "MiniLM on this machine"
     description = "all-MiniLM-L6-v2 in this process: 384 dimensions, no network"
     limits: ClassVar = {"max_input_tokens": MAX_INPUT_TOKENS, "window_tokens": MAX_TOKENS}
+    parallel_calls = 1  # each has all cores
     max_input_tokens = MAX_INPUT_TOKENS
 
     def __init__(

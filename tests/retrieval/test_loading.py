@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from retrieval.drafts import document_id
+from retrieval.drafts import document_id, text_to_embed
 from retrieval.loading import load
 from schemas.errors import ConflictError, InvalidInputError, UnavailableError
 from tests.retrieval.letter_embedding import LetterEmbedding
@@ -97,7 +97,7 @@ def test_what_only_moved_keeps_its_embedding(folder, store):
     report = run(folder(guide_md="Hello.\n\n" + GUIDE), store, embed)
     assert (report.chunks, embed.embedded) == (4, ["Guide\n\nHello."])
     documents = sorted(store.documents("docs", include=["embedding"]), key=lambda d: d["metadata"]["chunk_index"])
-    fresh = LetterEmbedding().embed([f"{d['metadata']['section'] or 'Guide'}\n\n{d['text']}" for d in documents])
+    fresh = LetterEmbedding().embed([text_to_embed(d["text"], d["metadata"]) for d in documents])
     assert [document["embedding"] for document in documents] == fresh.tolist()
 
 

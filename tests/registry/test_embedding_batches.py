@@ -1,0 +1,77 @@
+"""Single texts that are wanted at the same time go in one call, and fail each for itself."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from registry.embedding_batches import MAX_TEXTS, EmbeddingBatches
+from schemas.errors import InvalidInputError
+from tests.retrieval.letter_embedding import LetterEmbedding
+from tests.support.live import eventually
+
+
+class Slow(LetterEmbedding):
+    """Its first call waits for `gate`; a text with "bad" in it is refused, with all that came with it."""
+
+    parallel_calls = 1
+
+    def __init__(self):
+        super().__init__()
+        self.gate, self.calls = threading.Event(), []
+
+    def _embed(self, texts):
+        self.calls.append(list(texts))
+        if len(self.calls) == 1:
+            self.gate.wait(20)
+        if any("bad" in text for text in texts):
+            raise InvalidInputError("this text is refused")
+        return super()._embed(texts)
+
+
+@pytest.fixture
+def together():
+    """`together(texts)`: embeds them on a thread each, all of them waiting while the first one is embedded."""
+    slow = Slow()
+    batches = EmbeddingBatches(slow)
+    with ThreadPoolExecutor(100) as pool:
+
+        def ask(texts):
+            first = pool.submit(batches.embed, "first")
+            eventually(lambda: slow.calls, seconds=20)
+            others = [pool.submit(batches.embed, text) for text in texts]
+            eventually(lambda: len(batches.waiting) == len(texts), seconds=20)
+            slow.gate.set()
+            return slow, first, others
+
+        yield ask
+    batches.close()
+
+
+def test_texts_that_come_while_a_call_runs_go_in_the_next_one(together):
+    texts = [f"text {number}" for number in range(10)]
+    slow, first, others = together(texts)
+    vectors = [each.result(20) for each in others]
+    assert [each.tolist() for each in vectors] == LetterEmbedding().embed(texts).tolist()
+    assert first.result(20).shape == (26,)
+    assert [len(call) for call in slow.calls] == [1, 10]
+
+
+def test_a_call_has_no_more_than_so_many(together):
+    slow, _, others = together([f"text {number}" for number in range(MAX_TEXTS + 5)])
+    for each in others:
+        each.result(20)
+    assert [len(call) for call in slow.calls] == [1, MAX_TEXTS, 5]
+
+
+def test_a_text_that_is_refused_costs_the_others_nothing(together):
+    _, _, (good, bad, also_good) = together(["good", "bad", "also good"])
+    assert good.result(20).shape == also_good.result(20).shape == (26,)
+    with pytest.raises(InvalidInputError, match="refused"):
+        bad.result(20)
+
+
+def test_after_a_pause_it_goes_on():
+    batches = EmbeddingBatches(LetterEmbedding())
+    assert [batches.embed("a").shape for _ in range(3)] == [(26,)] * 3
+    batches.close()
