@@ -3,6 +3,8 @@
 The index itself splits at everything that is neither letter nor digit, so `std::env` and `snake_case` are found
 in parts and, as phrases, whole; `getUserName` is one word to it. The shadow column adds what is missing: the
 parts of camel-case words, and the joined form of words with underscores.
+
+A document's heading, its title and its section, is indexed beside its text, and counts for more.
 """
 
 from __future__ import annotations
@@ -10,7 +12,11 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from schemas.records import Metadata
+
 MAX_QUERY_TERMS = 256
+HEADING_WEIGHT = 2.0
+"""What a word counts in a heading, where it counts 1 in a text."""
 
 _COMPOUND = re.compile(r"[^\W_]+(?:(?:_+|::|->|[.\-/:])[^\W_]+)*")
 _SIMPLE = re.compile(r"[^\W_]+")
@@ -40,6 +46,13 @@ def identifier_words(text: str) -> str:
             shadow.append("".join(simple))
         seen_to = word.end()
     return " ".join(shadow)
+
+
+def heading_of(metadata: Metadata) -> str:
+    """The words above a text: `title` and `section` of its metadata, where they are strings. A section is a path that
+    may begin with the title, which is not said twice."""
+    title, section = (found if isinstance(found := metadata.get(name), str) else "" for name in ("title", "section"))
+    return section if section.startswith(title) else f"{title}\n{section}"
 
 
 def match_expression(query: str) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import count
+from types import MappingProxyType
 
 import numpy as np
 import pytest
@@ -19,16 +20,17 @@ from wrapper.catalog.words import match_expression
 
 @pytest.fixture
 def search(catalog):
-    """`search(texts, query)`: the numbers of the texts found, best first, in a collection of their own."""
+    """`search(texts, query)`: the numbers of the texts found, best first, in a collection of their own; `titles` are
+    those of some of them, by their number."""
     numbers = count()
 
-    def search_in(texts, query, where=EVERYTHING):
+    def search_in(texts, query, where=EVERYTHING, *, titles=MappingProxyType({})):
         name = f"texts-{next(numbers)}"
 
         def fill(transaction):
             writes.create_collection(transaction, name, {}, "cosine")
             ids = [str(number) for number in range(len(texts))]
-            metadatas = [{"number": number} for number in range(len(texts))]
+            metadatas = [{"number": number, "title": titles.get(number)} for number in range(len(texts))]
             vectors = np.ones((len(texts), 2), dtype="<f4")
             writes.add_documents(transaction, name, DocumentBatch(ids, texts, metadatas, vectors))
 
@@ -103,6 +105,23 @@ def test_a_filter_holds(search):
 def test_a_rare_word_counts_more_than_a_frequent_one(search):
     texts = ["common rare"[: 6 if number else None] + " filler text" for number in range(20)]
     assert search([*texts, "common common common"], "common rare")[0] == 0
+
+
+def test_a_document_is_found_by_its_title(search):
+    texts = ["filler words"] * 4
+    assert search(texts, "restore", titles={2: "Restoring a backup"}) == [2]
+    assert search(texts, "UserName", titles={1: "getUserName"}) == [1]
+    assert search(texts, "words restore", titles={2: "Restoring a backup"})[0] == 2
+
+
+def test_a_word_in_the_title_counts_more_than_one_in_the_text(search):
+    texts = ["zebra among other words", "a horse among other words"] + ["nothing to see here"] * 8
+    assert search(texts, "zebra", titles={0: "On a horse", 1: "On the zebra"}) == [1, 0]
+
+
+def test_a_long_title_is_found_by_each_of_its_words(search):
+    title = " ".join(f"word{number}" for number in range(2_500))
+    assert search(["short", "other"], "word2499", titles={0: title}) == [0]
 
 
 def test_a_very_long_text_is_found_by_its_last_word(search):
