@@ -17,6 +17,16 @@ from wrapper.catalog.grouping import text_search
 from wrapper.catalog.rows import find_collection
 from wrapper.catalog.words import match_expression
 
+PROSE = [
+    "the zebra",
+    "what will not be will be",
+    "to be or not to be",
+    "call std::is there",
+    "a.b",
+    "isEmpty()",
+    *["filler text"] * 20,
+]
+
 
 @pytest.fixture
 def search(catalog):
@@ -92,6 +102,27 @@ def test_no_text_is_a_syntax_error_and_none_finds_everything(search, text):
 
 def test_the_words_of_every_text_are_words(search):
     assert search(["the and of", "nothing"], "the") == [0]
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("what is the zebra", [0]),
+        ("to be or not to be", [2, 1]),
+        ('"to be or not to be"', [2, 1]),
+        ("std::is", [3]),
+        ("a.b", [4]),
+        ("isEmpty", [5]),
+        ("The", [0]),
+        ("it", []),
+    ],
+)
+def test_stop_words_count_in_phrases_and_where_nothing_else_is_left(search, query, found):
+    assert search(PROSE, query) == found
+
+
+def test_a_phrase_in_quotation_marks_is_one_of_the_words(search):
+    assert set(search(PROSE, 'zebra "to be or"')) == {0, 2}
 
 
 def test_equals_come_in_the_order_of_insertion(search):
