@@ -12,12 +12,12 @@ import numpy as np
 
 from schemas.metadata import without_reserved
 from tests.properties.model import ModelCollection
-from wrapper.catalog.text_index import identifier_words
 from wrapper.catalog.values import flatten
+from wrapper.catalog.words import heading_of, identifier_words
 
 FTS_TABLE = (
     "CREATE VIRTUAL TABLE {name} USING fts5"
-    "(text, identifiers, content='', tokenize=\"porter unicode61 remove_diacritics 2\")"
+    "(heading, text, identifiers, content='', tokenize=\"porter unicode61 remove_diacritics 2\")"
 )
 
 
@@ -40,9 +40,13 @@ def check_tables(path: Path) -> None:
         tables = "SELECT name FROM sqlite_master WHERE sql LIKE 'CREATE VIRTUAL TABLE%'"
         assert {name for (name,) in connection.execute(tables)} == {f"words_{key}" for key, *_ in collections}
         for key, _name, counted, dimension in collections:
-            mine = [(position, text) for position, owner, _, text, _ in documents if owner == key]
+            mine = [
+                (position, heading_of(json.loads(metadata)), text)
+                for position, owner, _, text, metadata in documents
+                if owner == key
+            ]
             assert counted == len(mine)
-            assert {vectors[position] for position, _ in mine} <= {4 * (dimension or 0)}
+            assert {vectors[position] for position, _, _ in mine} <= {4 * (dimension or 0)}
             connection.execute(f"INSERT INTO words_{key} (words_{key}) VALUES ('integrity-check')")
             assert _words(connection, f"words_{key}") == _rebuilt_words(mine)
         connection.rollback()
@@ -120,11 +124,11 @@ def _words(connection: sqlite3.Connection, table: str) -> set[tuple[Any, ...]]:
         connection.execute("DROP TABLE temp.vocabulary")
 
 
-def _rebuilt_words(documents: list[tuple[int, str]]) -> set[tuple[Any, ...]]:
+def _rebuilt_words(documents: list[tuple[int, str, str]]) -> set[tuple[Any, ...]]:
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.execute(FTS_TABLE.format(name="words"))
         connection.executemany(
-            "INSERT INTO words (rowid, text, identifiers) VALUES (?, ?, ?)",
-            [(position, text, identifier_words(text)) for position, text in documents],
+            "INSERT INTO words (rowid, heading, text, identifiers) VALUES (?, ?, ?, ?)",
+            [(*each, identifier_words("\n".join(each[1:]))) for each in documents],
         )
         return _words(connection, "words")

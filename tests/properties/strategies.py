@@ -11,7 +11,7 @@ from schemas.records import DocumentBatch
 from tests.properties.model import ModelCollection, ModelDocument
 
 PATHS = ("a", "b", "a.b", "a.b.c", "b.a", "", "a.", ".a", "größe", "\x00", "a\x00", "𝔸", "x.a", "list", "list.a")
-KEYS = ("a", "b", "c", "a.b", "b.c", "", "größe", "\x00", "a\x00", "𝔸", "$a", "list")
+KEYS = ("a", "b", "c", "a.b", "b.c", "", "größe", "\x00", "a\x00", "𝔸", "$a", "list", "title", "section")
 
 SAFE, FAR = 2**53, 2**63
 INTEGERS = st.sampled_from(

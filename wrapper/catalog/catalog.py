@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, TypeVar, cast
 
 from schemas.errors import RagError
+from wrapper.catalog import word_indexing
 from wrapper.catalog.database import Database, OutcomeUnknownError
 from wrapper.catalog.migrations import migrate, migrate_part
 from wrapper.catalog.transaction import Transaction
@@ -33,9 +34,11 @@ class Catalog:
         self._committing = threading.Lock()
 
     def open(self) -> None:
-        """Bring the schema up to date. Raises ConfigurationError when a newer release wrote it."""
+        """Bring the schema, and what is stored, up to date. Raises ConfigurationError when a newer release wrote it."""
         with self._translated():
             self._database.migrate(migrate)
+        while self._words_are_due():
+            self.commit(word_indexing.index_next)
 
     def open_part(self, part: str, steps: Sequence[Sequence[str]]) -> None:
         """The same for the tables of a layer above (`wrapper.catalog.migrations.migrate_part`)."""
@@ -68,6 +71,10 @@ class Catalog:
 
     def close(self) -> None:
         self._database.close()
+
+    def _words_are_due(self) -> bool:
+        with self.read() as transaction:
+            return word_indexing.is_due(transaction)
 
     @contextmanager
     def _translated(self) -> Iterator[None]:

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from wrapper.catalog.transaction import Sql, Transaction
 
-WordRow = tuple[int, str]
-"""A document's position and text."""
+
+class WordRow(NamedTuple):
+    """What the word index holds of a document: `heading` are the words above its `text`."""
+
+    position: int
+    heading: str
+    text: str
+
+
 FieldRow = tuple[int, str, bytes, int]
 """A document's position, a path, a value as sortable bytes (`wrapper/catalog/values.py`) and the collection's key."""
 
@@ -23,7 +30,7 @@ class TextIndex(Protocol):
     def add(self, transaction: Transaction, collection_key: int, rows: list[WordRow]) -> None: ...
 
     def remove(self, transaction: Transaction, collection_key: int, rows: list[WordRow]) -> None:
-        """Take documents out again, given with the texts they came with."""
+        """Take documents out again, given with the words they came with."""
 
     def search(self, collection_key: int, query: str) -> Sql | None:
         """`SELECT position, score` of the documents with any word of any user's text, higher is better; None when the

@@ -35,7 +35,12 @@ def _adoptions(connection: Connection) -> None:
     tables.adoptions.create(connection, checkfirst=True)
 
 
-STEPS: list[Callable[[Connection], None]] = [_first_tables, _index_reports, _adoptions]
+def _headings_in_word_indexes(connection: Connection) -> None:
+    tables.words_to_index.create(connection, checkfirst=True)
+    connection.execute(text("INSERT INTO words_to_index (collection_key, done_to) SELECT key, 0 FROM collections"))
+
+
+STEPS: list[Callable[[Connection], None]] = [_first_tables, _index_reports, _adoptions, _headings_in_word_indexes]
 
 TYPES = {
     "sqlite": {"text": "TEXT", "bytes": "BLOB"},

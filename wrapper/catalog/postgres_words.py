@@ -8,16 +8,19 @@ here, as `wrapper/catalog/words.py` says; PostgreSQL stems them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import chain
+from itertools import chain, zip_longest
 
 from wrapper.catalog.dialect import WordRow
 from wrapper.catalog.transaction import Sql, Transaction
 from wrapper.catalog.values import bounded
-from wrapper.catalog.words import folded_words, identifier_words, query_terms
+from wrapper.catalog.words import HEADING_WEIGHT, folded_words, identifier_words, query_terms
 
 CONFIGURATION = "rag_words"
 WORDS_IN_ROW = 1_000
 CHARACTERS_IN_ROW = 100_000
+
+# Of a word without a label (D) and of one in a heading (A); 1 is the most that there is.
+WEIGHTS = f"{{{1 / HEADING_WEIGHT}, 0, 0, 1}}"
 
 # What an index needs to stem English without leaving out the words that are in every text.
 SETUP = (
@@ -31,7 +34,7 @@ _SEARCH = (
     f"SELECT given.number, phraseto_tsquery('{CONFIGURATION}', given.term) AS term "
     "FROM unnest(?::text[]) WITH ORDINALITY AS given (term, number)"
     "), hits AS MATERIALIZED ("
-    "SELECT t.number, w.position, max(ts_rank(w.lexemes, t.term, 1)) AS rank "
+    f"SELECT t.number, w.position, max(ts_rank('{WEIGHTS}', w.lexemes, t.term, 1)) AS rank "
     "FROM terms t JOIN words w ON w.lexemes @@ (?::tsquery && t.term) AND w.collection_key = ? "
     "WHERE numnode(t.term) > 0 GROUP BY t.number, w.position"
     "), weights AS MATERIALIZED ("
@@ -51,21 +54,24 @@ def drop(transaction: Transaction, collection_key: int) -> None:
 
 
 def add(transaction: Transaction, collection_key: int, rows: list[WordRow]) -> None:
-    found = [
-        (position, words)
-        for position, text in rows
-        for words in chain(_in_rows(folded_words(text)), _in_rows(folded_words(identifier_words(text))))
-    ]
+    found = [(row.position, heading, words) for row in rows for heading, words in _parts(row)]
     transaction.run(
         "INSERT INTO words (position, collection_key, lexemes) "
-        f"SELECT given.position, ?, to_tsvector('{CONFIGURATION}', given.words) || array_to_tsvector(ARRAY[?::text]) "
-        "FROM unnest(?::bigint[], ?::text[]) AS given (position, words)",
-        (collection_key, _mark(collection_key), [row[0] for row in found], [row[1] for row in found]),
+        f"SELECT given.position, ?, setweight(to_tsvector('{CONFIGURATION}', given.heading), 'A') "
+        f"|| to_tsvector('{CONFIGURATION}', given.words) || array_to_tsvector(ARRAY[?::text]) "
+        "FROM unnest(?::bigint[], ?::text[], ?::text[]) AS given (position, heading, words)",
+        (
+            collection_key,
+            _mark(collection_key),
+            [position for position, _, _ in found],
+            [heading for _, heading, _ in found],
+            [words for _, _, words in found],
+        ),
     )
 
 
 def remove(transaction: Transaction, collection_key: int, rows: list[WordRow]) -> None:
-    gone = transaction.dialect.one_of("position", [position for position, _ in rows])
+    gone = transaction.dialect.one_of("position", [row.position for row in rows])
     transaction.run(f"DELETE FROM words WHERE collection_key = ? AND {gone.text}", (collection_key, *gone.parameters))
 
 
@@ -81,6 +87,13 @@ def search(collection_key: int, query: str) -> Sql | None:
 def _mark(collection_key: int) -> str:
     # No word of a text begins with a number sign.
     return f"#{int(collection_key)}"
+
+
+def _parts(row: WordRow) -> Iterator[tuple[str, str]]:
+    """A document's heading and text side by side, row by row, and then the parts of its identifiers."""
+    heading, text = _in_rows(folded_words(row.heading)), _in_rows(folded_words(row.text))
+    identifiers = _in_rows(folded_words(identifier_words(f"{row.heading}\n{row.text}")))
+    return chain(zip_longest(heading, text, fillvalue=""), (("", words) for words in identifiers))
 
 
 def _in_rows(words: list[str]) -> Iterator[str]:

@@ -135,6 +135,13 @@ adoptions = Table(
     Column("left_out", BigInteger, nullable=False),
 )
 
+words_to_index = Table(
+    "words_to_index",
+    metadata,
+    Column("collection_key", WHOLE, primary_key=True, autoincrement=False),
+    Column("done_to", BigInteger, nullable=False),
+)
+
 Table(
     "document_fields",
     sqlite_metadata,

@@ -3,6 +3,8 @@
 The index itself splits at everything that is neither letter nor digit, so `std::env` and `snake_case` are found
 in parts and, as phrases, whole; `getUserName` is one word to it. The shadow column adds what is missing: the
 parts of camel-case words, and the joined form of words with underscores.
+
+A document's heading, its title and its section, is indexed beside its text, and counts for more.
 """
 
 from __future__ import annotations
@@ -10,9 +12,15 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from schemas.records import Metadata
+from wrapper.catalog.stop_words import STOP_WORDS
+
 MAX_QUERY_TERMS = 256
+HEADING_WEIGHT = 2.0
+"""What a word counts in a heading, where it counts 1 in a text."""
 
 _COMPOUND = re.compile(r"[^\W_]+(?:(?:_+|::|->|[.\-/:])[^\W_]+)*")
+_QUOTED = re.compile(r'"([^"]+)"')
 _SIMPLE = re.compile(r"[^\W_]+")
 _WORD = re.compile(r"\w+")
 # A capital after a small letter or digit, the last of several capitals before a small letter, an inner underscore;
@@ -42,6 +50,13 @@ def identifier_words(text: str) -> str:
     return " ".join(shadow)
 
 
+def heading_of(metadata: Metadata) -> str:
+    """The words above a text: `title` and `section` of its metadata, where they are strings. A section is a path that
+    may begin with the title, which is not said twice."""
+    title, section = (found if isinstance(found := metadata.get(name), str) else "" for name in ("title", "section"))
+    return section if section.startswith(title) else f"{title}\n{section}"
+
+
 def match_expression(query: str) -> str | None:
     """The FTS5 expression for any text of a user: all its words, any of which may match; None when it has none."""
     return " OR ".join(_quoted(term) for term in query_terms(query)) or None
@@ -51,9 +66,12 @@ def query_terms(query: str) -> list[str]:
     """What is asked of the index for any text of a user: words, and phrases with spaces between their words.
 
     A compound (`std::env`, `snake_case`, `a.b`) is asked as a phrase and in its parts, a camel-case word whole and
-    in its parts, so that a whole match outranks a partial one. Words past `MAX_QUERY_TERMS` are left out.
+    in its parts, so that a whole match outranks a partial one; what is in quotation marks as a phrase too. Stop words
+    count in phrases alone, unless there is no other word. What is past `MAX_QUERY_TERMS` is left out.
     """
-    terms: dict[str, None] = {}
+    left_out = STOP_WORDS if any(_spelt(word) not in STOP_WORDS for word in _SIMPLE.findall(query)) else frozenset()
+    phrases = [simple for quoted in _QUOTED.findall(query) if len(simple := _SIMPLE.findall(quoted)) > 1]
+    terms = {_spelt(" ".join(simple)): None for simple in phrases}
     for compound in _COMPOUND.findall(query):
         simple = _SIMPLE.findall(compound)
         if len(simple) > 1:
@@ -64,9 +82,9 @@ def query_terms(query: str) -> list[str]:
             humps = _humps(word)
             if len(humps) > 1:
                 terms.update((_spelt(hump), None) for hump in humps)
-        if len(terms) >= MAX_QUERY_TERMS:
+        if len(terms) >= MAX_QUERY_TERMS + len(left_out):
             break
-    return list(terms)[:MAX_QUERY_TERMS]
+    return [term for term in terms if term not in left_out][:MAX_QUERY_TERMS]
 
 
 def folded_words(text: str) -> list[str]:

@@ -16,6 +16,7 @@ from schemas.metadata import merge_patch
 from schemas.records import Collection, Document, DocumentBatch, DocumentPatch, Metadata, WriteOutcome
 from schemas.where import Where
 from wrapper.catalog import adoptions, idempotency, outbox, reports, states
+from wrapper.catalog.dialect import WordRow
 from wrapper.catalog.filters import positions
 from wrapper.catalog.rows import (
     DOCUMENT,
@@ -30,6 +31,7 @@ from wrapper.catalog.rows import (
 )
 from wrapper.catalog.transaction import Transaction
 from wrapper.catalog.values import bounded, flatten
+from wrapper.catalog.words import heading_of
 
 ON_CONFLICT = ("replace", "skip", "error")
 REMOVED_AT_ONCE = 1_000
@@ -297,14 +299,19 @@ def _insert(transaction: Transaction, collection_key: int, placed: list[tuple[in
         ],
     )
     transaction.dialect.text_index.add(
-        transaction, collection_key, [(position, batch.texts[index]) for position, index in placed]
+        transaction,
+        collection_key,
+        [WordRow(position, heading_of(batch.metadatas[index]), batch.texts[index]) for position, index in placed],
     )
+
+
+def word_row(document: Document) -> WordRow:
+    """What the word index holds of a stored document."""
+    return WordRow(document.position, heading_of(document.metadata), document.text)
 
 
 def _remove(transaction: Transaction, collection_key: int, doomed: list[Document]) -> None:
-    transaction.dialect.text_index.remove(
-        transaction, collection_key, [(document.position, document.text) for document in doomed]
-    )
+    transaction.dialect.text_index.remove(transaction, collection_key, [word_row(document) for document in doomed])
     places = [(document.position,) for document in doomed]
     for table in ("documents", "embeddings", "document_fields"):
         transaction.run_many(f"DELETE FROM {table} WHERE position = ?", places)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import count
+from types import MappingProxyType
 
 import numpy as np
 import pytest
@@ -16,19 +17,30 @@ from wrapper.catalog.grouping import text_search
 from wrapper.catalog.rows import find_collection
 from wrapper.catalog.words import match_expression
 
+PROSE = [
+    "the zebra",
+    "what will not be will be",
+    "to be or not to be",
+    "call std::is there",
+    "a.b",
+    "isEmpty()",
+    *["filler text"] * 20,
+]
+
 
 @pytest.fixture
 def search(catalog):
-    """`search(texts, query)`: the numbers of the texts found, best first, in a collection of their own."""
+    """`search(texts, query)`: the numbers of the texts found, best first, in a collection of their own; `titles` are
+    those of some of them, by their number."""
     numbers = count()
 
-    def search_in(texts, query, where=EVERYTHING):
+    def search_in(texts, query, where=EVERYTHING, *, titles=MappingProxyType({})):
         name = f"texts-{next(numbers)}"
 
         def fill(transaction):
             writes.create_collection(transaction, name, {}, "cosine")
             ids = [str(number) for number in range(len(texts))]
-            metadatas = [{"number": number} for number in range(len(texts))]
+            metadatas = [{"number": number, "title": titles.get(number)} for number in range(len(texts))]
             vectors = np.ones((len(texts), 2), dtype="<f4")
             writes.add_documents(transaction, name, DocumentBatch(ids, texts, metadatas, vectors))
 
@@ -92,6 +104,27 @@ def test_the_words_of_every_text_are_words(search):
     assert search(["the and of", "nothing"], "the") == [0]
 
 
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("what is the zebra", [0]),
+        ("to be or not to be", [2, 1]),
+        ('"to be or not to be"', [2, 1]),
+        ("std::is", [3]),
+        ("a.b", [4]),
+        ("isEmpty", [5]),
+        ("The", [0]),
+        ("it", []),
+    ],
+)
+def test_stop_words_count_in_phrases_and_where_nothing_else_is_left(search, query, found):
+    assert search(PROSE, query) == found
+
+
+def test_a_phrase_in_quotation_marks_is_one_of_the_words(search):
+    assert set(search(PROSE, 'zebra "to be or"')) == {0, 2}
+
+
 def test_equals_come_in_the_order_of_insertion(search):
     assert search(["same words here"] * 5, "words") == [0, 1, 2, 3, 4]
 
@@ -103,6 +136,23 @@ def test_a_filter_holds(search):
 def test_a_rare_word_counts_more_than_a_frequent_one(search):
     texts = ["common rare"[: 6 if number else None] + " filler text" for number in range(20)]
     assert search([*texts, "common common common"], "common rare")[0] == 0
+
+
+def test_a_document_is_found_by_its_title(search):
+    texts = ["filler words"] * 4
+    assert search(texts, "restore", titles={2: "Restoring a backup"}) == [2]
+    assert search(texts, "UserName", titles={1: "getUserName"}) == [1]
+    assert search(texts, "words restore", titles={2: "Restoring a backup"})[0] == 2
+
+
+def test_a_word_in_the_title_counts_more_than_one_in_the_text(search):
+    texts = ["zebra among other words", "a horse among other words"] + ["nothing to see here"] * 8
+    assert search(texts, "zebra", titles={0: "On a horse", 1: "On the zebra"}) == [1, 0]
+
+
+def test_a_long_title_is_found_by_each_of_its_words(search):
+    title = " ".join(f"word{number}" for number in range(2_500))
+    assert search(["short", "other"], "word2499", titles={0: title}) == [0]
 
 
 def test_a_very_long_text_is_found_by_its_last_word(search):

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from wrapper.catalog.words import MAX_QUERY_TERMS, identifier_words, match_expression
+from wrapper.catalog.words import MAX_QUERY_TERMS, heading_of, identifier_words, match_expression
 
 TABLE = (
     "CREATE VIRTUAL TABLE words USING fts5"
-    "(text, identifiers, content='', tokenize=\"porter unicode61 remove_diacritics 2\")"
+    "(heading, text, identifiers, content='', tokenize=\"porter unicode61 remove_diacritics 2\")"
 )
 NOISE = st.text(st.characters(exclude_categories=("Cs",)), max_size=60)
 SYNTAX = st.lists(
@@ -54,7 +54,7 @@ def words():
 def _holding(connection, texts):
     connection.execute("INSERT INTO words (words) VALUES ('delete-all')")
     connection.executemany(
-        "INSERT INTO words (rowid, text, identifiers) VALUES (?, ?, ?)",
+        "INSERT INTO words (rowid, heading, text, identifiers) VALUES (?, '', ?, ?)",
         [(number, text, identifier_words(text)) for number, text in enumerate(texts)],
     )
 
@@ -115,6 +115,20 @@ def test_ordinary_prose_needs_no_shadow(text):
 )
 def test_the_shadow_of_an_identifier(text, shadow):
     assert identifier_words(text) == shadow
+
+
+@pytest.mark.parametrize(
+    ("metadata", "heading"),
+    [
+        ({"title": "Backups"}, "Backups\n"),
+        ({"title": "Backups", "section": "Restore"}, "Backups\nRestore"),
+        ({"title": "Backups", "section": "Backups > Restore"}, "Backups > Restore"),
+        ({"title": 7, "section": ["Restore"]}, ""),
+        ({"author": "Backups"}, ""),
+    ],
+)
+def test_a_heading_is_title_and_section(metadata, heading):
+    assert heading_of(metadata) == heading
 
 
 @given(NOISE)

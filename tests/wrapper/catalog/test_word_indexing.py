@@ -1,0 +1,89 @@
+"""A catalogue of the release before, whose word indexes have no headings, is indexed anew when it is opened."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from schemas.records import DocumentBatch
+from schemas.where import EVERYTHING
+from wrapper.catalog import word_indexing, writes
+from wrapper.catalog.catalog import Catalog
+from wrapper.catalog.grouping import text_search
+from wrapper.catalog.migrations import migrate
+from wrapper.catalog.rows import find_collection
+
+DOCUMENTS = 5
+
+
+@pytest.fixture
+def old(catalog, open_database, monkeypatch):
+    """`old(interrupted_after=0)`: the same database as the release before left it, or as an interrupted opening left it
+    after so many batches; opened by this release."""
+    monkeypatch.setattr(word_indexing, "DOCUMENTS_AT_ONCE", 2)
+
+    def fill(transaction):
+        for name in ("books", "papers"):
+            writes.create_collection(transaction, name, {}, "cosine")
+            batch = DocumentBatch(
+                [str(number) for number in range(DOCUMENTS)],
+                [f"text {number}" for number in range(DOCUMENTS)],
+                [{"title": f"title{number}"} for number in range(DOCUMENTS)],
+                np.ones((DOCUMENTS, 2), dtype="<f4"),
+            )
+            writes.add_documents(transaction, name, batch)
+        writes.create_collection(transaction, "empty", {}, "cosine")
+
+    def forget_titles(transaction):
+        index = transaction.dialect.text_index
+        for name in ("books", "papers", "empty"):
+            key = find_collection(transaction, name).key
+            index.drop(transaction, key)
+            if transaction.dialect.bytes_type == "BLOB":
+                transaction.run(f"CREATE VIRTUAL TABLE words_{key} USING fts5(text, identifiers, content='')")
+        transaction.run("DROP TABLE words_to_index")
+        transaction.run("DELETE FROM schema_version WHERE version = 4")
+
+    def make(interrupted_after=0):
+        catalog.commit(fill)
+        catalog.commit(forget_titles)
+        database = open_database()
+        database.migrate(migrate)
+        again = Catalog(database)
+        for _ in range(interrupted_after):
+            again.commit(word_indexing.index_next)
+        again.open()
+        return again
+
+    return make
+
+
+def _found(catalog, name, query):
+    with catalog.read() as transaction:
+        found, _ = text_search(transaction, find_collection(transaction, name), query, EVERYTHING, limit=10)
+    return [match.document.id for match in found]
+
+
+@pytest.mark.parametrize("interrupted_after", [0, 1, 5])
+def test_every_document_is_found_by_its_title_and_by_its_text(old, interrupted_after):
+    catalog = old(interrupted_after)
+    for name in ("books", "papers"):
+        assert [_found(catalog, name, f"title{number}") for number in range(DOCUMENTS)] == [
+            [str(number)] for number in range(DOCUMENTS)
+        ]
+        assert sorted(_found(catalog, name, "text")) == [str(number) for number in range(DOCUMENTS)]
+    assert _found(catalog, "empty", "text") == []
+
+
+def test_what_was_indexed_anew_is_removed_and_replaced_like_the_rest(old):
+    catalog = old()
+    catalog.commit(lambda transaction: writes.delete_documents(transaction, "books", ids=["1"]))
+    batch = DocumentBatch(["2"], ["text 2"], [{"title": "other"}], np.ones((1, 2), dtype="<f4"))
+    catalog.commit(lambda transaction: writes.add_documents(transaction, "books", batch))
+    assert [_found(catalog, "books", query) for query in ("title1", "title2", "other")] == [[], [], ["2"]]
+
+
+def test_it_is_done_once(old):
+    catalog = old()
+    with catalog.read() as transaction:
+        assert not word_indexing.is_due(transaction)
