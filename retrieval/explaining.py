@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from providers.base import SupportsGather, SupportsMetadataFiltering
+from providers.base import SupportsMetadataFiltering
 from retrieval.corpus import Corpus
 from retrieval.filters import narrowed
 from retrieval.oracles.base import Question
-from schemas.records import Document, GatherSpec
+from schemas.records import Document
 from schemas.searched import OK, Explanation, FusedResult, OracleReceipt, OracleVerdict, SearchReceipt
 from schemas.wire import MAX_PAGE
-
-_NO_FIELD = "$none"
-"""What no metadata has: grouped by it, documents are alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,5 +103,5 @@ class Explainer:
         return self.corpus.able(SupportsMetadataFiltering).documents(collection, where, limit=1).total
 
     def _stored(self, collection: str, chunk_id: str) -> Document | None:
-        groups = self.corpus.able(SupportsGather).gather(collection, [chunk_id], GatherSpec(_NO_FIELD))
-        return next((each for group in groups for each in group.documents if each.id == chunk_id), None)
+        found = self.corpus.able(SupportsMetadataFiltering).documents_by_id(collection, [chunk_id])
+        return found[0] if found else None
