@@ -9,7 +9,7 @@ from uuid import UUID, uuid5
 
 import orjson
 
-from retrieval.chunking import Chunk
+from retrieval.chunking import Chunk, SplitDocument
 from retrieval.sources import Record
 from schemas.records import Document, Metadata, Vector
 
@@ -17,15 +17,7 @@ _IDS = UUID("6f2ac9a4-51a5-5d0e-8b0f-1f3c0f6a9e57")  # never changes: stored ids
 _NOT_COMPARED = ("chunk_count", "created_at", "updated_at", "embedding_model", "hash")
 
 
-@dataclass(frozen=True, slots=True)
-class Split:
-    """A text in pieces, in its order; `warnings` are sentences about a structure that is not clear."""
-
-    chunks: Sequence[Chunk]
-    warnings: Sequence[str] = ()
-
-
-Splitter = Callable[[str], Split]
+Splitter = Callable[[str], SplitDocument]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from providers.base import RagProvider
 from providers.embeddings.base import EmbeddingConnection
-from retrieval.chunking import DEFAULT_MAX_TOKENS, markdown_title, split_markdown, split_text
+from retrieval.chunking import DEFAULT_MAX_TOKENS, SplitDocument, markdown_title, split_markdown, split_text
 from retrieval.collection_writer import BATCH_DOCUMENTS, CollectionWriter, Stored, batches
-from retrieval.drafts import Draft, SourceDocument, Split, Splitter, document_id, draft_of_record
+from retrieval.drafts import Draft, SourceDocument, Splitter, document_id, draft_of_record
 from retrieval.ingestion import Ingested, ingest_document
 from retrieval.sources import SourceError, SourceFile, SourceKind, find_sources, read_records, read_text
 from schemas.errors import InvalidInputError
@@ -89,7 +89,7 @@ def by_sections(max_tokens: int = DEFAULT_MAX_TOKENS) -> Profile:
 
     def splitter(kind: SourceKind) -> Splitter:
         cut = split_markdown if kind is SourceKind.MARKDOWN else split_text
-        return lambda text: Split(cut(text, max_tokens=max_tokens))
+        return lambda text: SplitDocument(cut(text, max_tokens=max_tokens), [])
 
     return splitter
 

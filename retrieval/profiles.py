@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from providers.embeddings.base import EmbeddingConnection
-from retrieval.chunking import split_whole, split_windows
-from retrieval.drafts import Split, Splitter
+from retrieval.chunking import SplitDocument, split_whole, split_windows
+from retrieval.drafts import Splitter
 from retrieval.tokens import token_counter
 
 
@@ -12,15 +12,12 @@ def whole(embedding: EmbeddingConnection, max_tokens: int, section: str = "") ->
     """Documents as they are, as long as they have no more tokens (seed 001). `section` is what a document that stays
     whole is called, its first heading when empty."""
     tokens = token_counter(embedding)
-
-    def split(text: str) -> Split:
-        done = split_whole(text, tokens=tokens, max_tokens=max_tokens, section=section)
-        return Split(done.chunks, done.warnings)
-
-    return split
+    return lambda text: split_whole(text, tokens=tokens, max_tokens=max_tokens, section=section)
 
 
 def windows(embedding: EmbeddingConnection, max_tokens: int, overlap_tokens: int) -> Splitter:
     """Pieces of like length that overlap (seed 002)."""
     tokens = token_counter(embedding)
-    return lambda text: Split(split_windows(text, tokens=tokens, max_tokens=max_tokens, overlap_tokens=overlap_tokens))
+    return lambda text: SplitDocument(
+        split_windows(text, tokens=tokens, max_tokens=max_tokens, overlap_tokens=overlap_tokens), []
+    )

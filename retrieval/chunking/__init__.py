@@ -6,7 +6,7 @@
 """
 
 from retrieval.chunking.boundaries import Syntax
-from retrieval.chunking.chunk import Chunk, chunk_id
+from retrieval.chunking.chunk import Chunk
 from retrieval.chunking.markdown import markdown_title
 from retrieval.chunking.sections import DEFAULT_MAX_TOKENS, estimate_tokens, split_markdown, split_text
 from retrieval.chunking.whole import SplitDocument, split_whole
@@ -17,7 +17,6 @@ __all__ = [
     "Chunk",
     "SplitDocument",
     "Syntax",
-    "chunk_id",
     "estimate_tokens",
     "markdown_title",
     "split_markdown",

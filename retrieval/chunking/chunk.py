@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from uuid import UUID, uuid5
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,8 +15,3 @@ class Chunk:
     section_id: str
     chunk_index: int
     start_line: int
-
-
-def chunk_id(document_id: UUID, chunk_index: int) -> UUID:
-    """The id of a document's chunk, the same whenever the document is split again."""
-    return uuid5(document_id, str(chunk_index))

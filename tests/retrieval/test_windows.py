@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from uuid import UUID
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from providers.embeddings.minilm import MiniLMConnection
-from retrieval.chunking import Chunk, Syntax, chunk_id, split_windows
+from retrieval.chunking import Chunk, Syntax, split_windows
 from retrieval.tokens import TokenCounter, token_counter
 from tests.retrieval.texts import inked_lines, markdown, unique_prose
 
@@ -185,11 +184,3 @@ def test_hostile_texts_are_split(piece):
 def test_limits_that_make_no_sense_are_refused(max_tokens, overlap_tokens):
     with pytest.raises(ValueError, match="at least 16"):
         split_windows("text", tokens=CL100K, max_tokens=max_tokens, overlap_tokens=overlap_tokens)
-
-
-def test_a_chunk_s_id_depends_on_its_document_and_position_alone():
-    document = UUID("8b1f1a34-7d0c-4a39-9d9a-0c8f6a4e3c11")
-    ids = [chunk_id(document, index) for index in range(100)]
-    assert len(set(ids)) == 100
-    assert ids[0] == chunk_id(document, 0) == UUID("b27c3afa-7a83-5732-8589-cc5a3d1a28fe")
-    assert chunk_id(UUID(int=1), 0) != ids[0]
