@@ -70,8 +70,7 @@ class Layers:
     settings: RegistrySettings
 
     def close(self) -> None:
-        for each in (self.search, self.pipeline, self.rag_store):
-            each.close()
+        self.search.close()
         self.collector.close()
         self.embeddings.close()
         self.connections.close()

@@ -5,8 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotInTimeError
 
 from providers.embeddings.base import EmbeddingConnection
+from schemas.errors import UnavailableError
 from schemas.records import Vector
 
 MAX_TEXTS = 32
@@ -30,15 +32,22 @@ class EmbeddingBatches:
         """Those who wait are still answered."""
         self._pool.shutdown(wait=False)
 
-    def embed(self, text: str) -> Vector:
-        """float32 (dimension,). Raises what `EmbeddingConnection.embed` raises for this text alone."""
+    def embed(self, text: str, within_seconds: float | None = None) -> Vector:
+        """float32 (dimension,). Raises what `EmbeddingConnection.embed` raises for this text alone, and UnavailableError
+        when there is no answer in time; nobody waits for it then."""
         wanted: Future[Vector] = Future()
         with self._lock:
             self.waiting.append((text, wanted))
             if self._running < self.connection.parallel_calls:
                 self._running += 1
                 self._pool.submit(self._run)
-        return wanted.result()
+        try:
+            return wanted.result(within_seconds)
+        except NotInTimeError:
+            if wanted.done():
+                raise
+            sentence = f"The embedding service '{self.connection.id}' gave no answer within {within_seconds:g} s"
+            raise UnavailableError(sentence, code="embedding_timeout", error_type="timeout") from None
 
     def _run(self) -> None:
         while True:

@@ -62,13 +62,17 @@ class QueryEmbeddings:
         self._lock = threading.Lock()
         self._batches: dict[tuple[str, str], EmbeddingBatches] = {}
 
-    def embed(self, connection_id: str, text: str, model: str | None = None) -> QueryEmbedding:
+    def embed(
+        self, connection_id: str, text: str, model: str | None = None, *, within_seconds: float | None = None
+    ) -> QueryEmbedding:
         """By that connection, with another model when one is given. Raises what `Connections.open` and
-        `EmbeddingConnection.embed` raise."""
+        `EmbeddingConnection.embed` raise, and UnavailableError when there is no answer in time."""
         connection = cast(EmbeddingConnection, self._connections.open(connection_id, "embedding", model=model))
         made_by = hashlib.sha256(orjson.dumps(connection.config, option=orjson.OPT_SORT_KEYS)).hexdigest()
         key = EmbeddingKey(connection_id, made_by, connection.model, text)
-        vector, generated = self._cache.get(key, lambda: self._batches_of(connection_id, connection).embed(text))
+        vector, generated = self._cache.get(
+            key, lambda: self._batches_of(connection_id, connection).embed(text, within_seconds)
+        )
         return QueryEmbedding(connection, vector, generated)
 
     def close(self) -> None:

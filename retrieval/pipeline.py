@@ -16,7 +16,6 @@ from providers.embeddings.base import EmbeddingConnection
 from registry.connections import Connections
 from retrieval.collection_writer import PAGE, CollectionWriter
 from retrieval.corpus import Corpus
-from retrieval.deadline import Deadline
 from retrieval.failures import embedding_errors, store_errors
 from retrieval.ingestion import Ingested, ingest_document
 from retrieval.oracles.base import Question
@@ -73,17 +72,14 @@ class RAGPipeline:
         self._settings = settings
         self._default_collections = tuple(default_collections)
         self._embedding_connection = embedding_connection
-        self._deadline = Deadline(settings.retrieve_seconds, "retrieve")
-
-    def close(self) -> None:
-        self._deadline.close()
 
     def retrieve(self, request: RetrieveRequest) -> RAGContext:
         """The chunks that are relevant to a question, judged each by itself, best first.
 
         The same question in the same conversation has the same answer, `context_id` included, until it is too old or
         a collection changes. Raises InvalidQueryError and other InvalidInputErrors, CollectionNotFoundError for a
-        collection that the request names, EmbeddingFailureError, VectorDBUnavailableError, RetrievalTimeoutError.
+        collection that the request names, EmbeddingFailureError (also when it takes longer than `retrieve_seconds`),
+        VectorDBUnavailableError.
         """
         check_query(request.query)
         if not request.context_key.strip():
@@ -93,7 +89,15 @@ class RAGPipeline:
         if not 0.0 <= request.min_relevance <= 1.0:
             raise InvalidInputError("min_relevance must be 0 to 1", field="min_relevance", code="invalid_field")
         parse_where(request.where)
-        return self._deadline.run(lambda: self._retrieve(request))
+        with store_errors():
+            collections = self._collections(request)
+        asked = [asdict(request), [[each.name, each.revision] for each in collections], self._embedding().model]
+        remembered = all(each.revision is not None for each in collections)
+        kept = self._cache.find(asked) if remembered else None
+        if kept is None:
+            kept = _to_json(self._search(request, collections))
+            kept = self._cache.keep(asked, kept) if remembered else kept
+        return _from_json(kept)
 
     def ingest(
         self, documents: Sequence[RuleDocument], *, collection: str | None = None, replace_missing: bool = False
@@ -148,22 +152,11 @@ class RAGPipeline:
             failures=failures,
         )
 
-    def _retrieve(self, request: RetrieveRequest) -> RAGContext:
-        with store_errors():
-            collections = self._collections(request)
-        asked = [asdict(request), [[each.name, each.revision] for each in collections], self._embedding().model]
-        remembered = all(each.revision is not None for each in collections)
-        kept = self._cache.find(asked) if remembered else None
-        if kept is None:
-            kept = _to_json(self._search(request, collections))
-            kept = self._cache.keep(asked, kept) if remembered else kept
-        return _from_json(kept)
-
     def _search(self, request: RetrieveRequest, collections: Sequence[CollectionInfo]) -> RAGContext:
         chunks: list[DocumentChunk] = []
         if collections:
             with embedding_errors():
-                embedded = self._semantic.embed(request.query)
+                embedded = self._semantic.embed(request.query, self._settings.retrieve_seconds)
             question = Question(request.query, tuple(collections), request.where)
             with store_errors():
                 found = self._semantic.nearest(embedded, question, request.max_chunks).results

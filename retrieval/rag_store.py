@@ -12,7 +12,6 @@ from registry.connections import Connections
 from retrieval import profiles
 from retrieval.collection_writer import CollectionWriter
 from retrieval.corpus import Corpus
-from retrieval.deadline import Deadline
 from retrieval.drafts import SourceDocument
 from retrieval.failures import embedding_errors, store_errors
 from retrieval.filters import narrowed
@@ -59,10 +58,6 @@ class RagStore:
         self._settings = settings
         self._default_collections = tuple(default_collections)
         self._embedding_connection = embedding_connection
-        self._deadline = Deadline(settings.retrieve_seconds, "rag-search")
-
-    def close(self) -> None:
-        self._deadline.close()
 
     def upsert_document_with_chunks(self, document: RagDocument) -> Upserted:
         """Ingest a document: split, embedded and swapped as a whole. Raises EmbeddingFailureError, VectorDBWriteError,
@@ -84,10 +79,10 @@ class RagStore:
         self, query: str, *, top_k: int = DEFAULT_TOP_K, min_score: float = 0.0, filters: Filters = NO_FILTERS
     ) -> list[SimilarChunk]:
         """The chunks nearest to a text, best first, of at least `min_score`. Raises InvalidInputError,
-        EmbeddingFailureError, VectorDBUnavailableError, RetrievalTimeoutError."""
+        EmbeddingFailureError, VectorDBUnavailableError."""
         if not query.strip():
             raise InvalidInputError("query must not be blank", code="invalid_query", field="query")
-        found = self._deadline.run(lambda: self._nearest(query, top_k, to_where(filters)))
+        found = self._nearest(query, top_k, to_where(filters))
         return [_similar(each) for each in found if each.score >= min_score]
 
     def documents(
@@ -146,7 +141,7 @@ class RagStore:
         if not collections:
             return []
         with embedding_errors():
-            embedded = self._semantic.embed(query)
+            embedded = self._semantic.embed(query, self._settings.retrieve_seconds)
         with store_errors():
             return self._semantic.nearest(embedded, Question(query, collections, where), top_k).results
 

@@ -38,10 +38,6 @@ class VectorDBWriteError(UnavailableError):
     code = "vector_db_write_failed"
 
 
-class RetrievalTimeoutError(UnavailableError):
-    code = "retrieval_timeout"
-
-
 @dataclass(frozen=True, slots=True)
 class RuleDocument:
     """A document to ingest. `document_id` None: it follows from `filename`. `content` is Markdown."""

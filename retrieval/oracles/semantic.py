@@ -28,8 +28,8 @@ class SemanticOracle(Oracle):
     def query(self, question: Question, limit: int) -> OracleAnswer:
         return self.nearest(self.embed(question.text), question, limit)
 
-    def embed(self, text: str) -> QueryEmbedding:
-        return self._embeddings.embed(self._embedding_connection, text)
+    def embed(self, text: str, within_seconds: float | None = None) -> QueryEmbedding:
+        return self._embeddings.embed(self._embedding_connection, text, within_seconds=within_seconds)
 
     def nearest(self, embedded: QueryEmbedding, question: Question, limit: int) -> OracleAnswer:
         """`query` for a text that is embedded already."""

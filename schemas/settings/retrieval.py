@@ -25,7 +25,7 @@ class RetrievalSettings:
     rrf_k: int = 60  # the constant of reciprocal rank fusion
     fetch_multiplier: int = 2  # how many times the limit each oracle is asked for
     cache_ttl_seconds: float = 300.0  # how long an answer of `/api/rag/retrieve` is given again
-    retrieve_seconds: float = 10.0  # for one retrieval, its embedding included
+    retrieve_seconds: float = 10.0  # for the embedding of a question, and for the oracles of a search
 
 
 def read_retrieval_settings() -> RetrievalSettings:

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from registry.embedding_batches import MAX_TEXTS, EmbeddingBatches
-from schemas.errors import InvalidInputError
+from schemas.errors import InvalidInputError, UnavailableError
 from tests.retrieval.letter_embedding import LetterEmbedding
 from tests.support.live import eventually
 
@@ -69,6 +69,17 @@ def test_a_text_that_is_refused_costs_the_others_nothing(together):
     assert good.result(20).shape == also_good.result(20).shape == (26,)
     with pytest.raises(InvalidInputError, match="refused"):
         bad.result(20)
+
+
+def test_nobody_waits_longer_than_wanted():
+    slow = Slow()
+    batches = EmbeddingBatches(slow)
+    with pytest.raises(UnavailableError, match=r"'letters' gave no answer within 0.05 s") as raised:
+        batches.embed("first", 0.05)
+    assert raised.value.code == "embedding_timeout"
+    slow.gate.set()
+    assert batches.embed("second", 20).shape == (26,)
+    batches.close()
 
 
 def test_after_a_pause_it_goes_on():

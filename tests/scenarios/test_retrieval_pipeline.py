@@ -377,5 +377,3 @@ def test_the_same_answer_for_every_worker(stubbed, stub_client, collection):
     assert two.retrieve(request) == first
     now[0] += 0.001
     assert two.retrieve(request).context_id != first.context_id
-    one.close()
-    two.close()

@@ -6,7 +6,6 @@ its first statement to its commit, so that nothing read is ever stale and outbox
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -62,8 +61,9 @@ COMMIT = f"NOTIFY {CHANNEL}; COMMIT"
 class PostgresDatabase:
     """Connections and transactions on one PostgreSQL database; its tables are in the first schema of the search path.
 
-    Each thread keeps one connection for as long as it lives; one that broke is replaced when the next transaction
-    begins. `url` is `postgresql+psycopg://…` or what libpq takes. Raises ConfigurationError when it is neither.
+    A connection serves one transaction at a time, and the next one takes the one that was used last; one that broke is
+    replaced when the next transaction begins. `url` is `postgresql+psycopg://…` or what libpq takes. Raises
+    ConfigurationError when it is neither.
     """
 
     kind = "postgresql"
@@ -80,9 +80,8 @@ class PostgresDatabase:
         self._address: dict[str, Any] = {**CONNECTION, **given}
         self._statement_seconds = statement_seconds
         self._dialect = PostgresDialect(value_bytes)
-        self._local = threading.local()
-        self._guard = threading.Lock()
-        self._kept: dict[threading.Thread, PostgresTransaction] = {}
+        self._idle: list[PostgresTransaction] = []
+        self._is_closed = False
 
     def connect(self) -> psycopg.Connection:
         """A connection in autocommit mode, which the caller closes."""
@@ -144,68 +143,67 @@ class PostgresDatabase:
         return UnavailableError("The catalogue is unavailable", code="catalog_unavailable")
 
     def close(self) -> None:
-        with self._guard:
-            for transaction in self._kept.values():
-                transaction.connection.close()
-            self._kept.clear()
+        self._is_closed = True
+        while self._idle:
+            self._idle.pop().connection.close()
 
     @contextmanager
     def _transaction(self, begin: str, commit: str, *, limited: bool) -> Iterator[PostgresTransaction]:
         transaction = self._begun(begin, limited=limited)
         try:
-            yield transaction
-        except BaseException:
-            transaction.roll_back()
-            raise
-        try:
-            transaction.commit(commit)
-        except BaseException as error:
-            transaction.roll_back()
-            if isinstance(error, psycopg.OperationalError) and transaction.connection.closed and commit == COMMIT:
-                log.error("the catalogue went away during a commit", error=str(error))
-                raise OutcomeUnknownError(
-                    "The catalogue went away during the commit: whether this is stored is not known"
-                ) from error
-            raise
+            try:
+                yield transaction
+            except BaseException:
+                transaction.roll_back()
+                raise
+            try:
+                transaction.commit(commit)
+            except BaseException as error:
+                transaction.roll_back()
+                if isinstance(error, psycopg.OperationalError) and transaction.connection.closed and commit == COMMIT:
+                    log.error("the catalogue went away during a commit", error=str(error))
+                    raise OutcomeUnknownError(
+                        "The catalogue went away during the commit: whether this is stored is not known"
+                    ) from error
+                raise
+        finally:
+            self._give_back(transaction)
 
     def _begun(self, begin: str, *, limited: bool) -> PostgresTransaction:
-        transaction = self._of_thread()
+        transaction = self._taken()
         try:
             transaction.begin(begin, limited=limited)
         except psycopg.OperationalError:
             transaction.roll_back()
             if not transaction.connection.closed:
+                self._give_back(transaction)
                 raise
             # It broke while nobody used it. Nothing has been done yet, so a new one will do.
-            transaction = self._of_thread()
+            transaction = self._new_transaction()
             transaction.begin(begin, limited=limited)
         except BaseException:
             transaction.roll_back()
+            self._give_back(transaction)
             raise
         return transaction
 
-    def _of_thread(self) -> PostgresTransaction:
-        transaction: PostgresTransaction | None = getattr(self._local, "transaction", None)
-        if transaction is not None and transaction.is_usable:
-            return transaction
-        if transaction is not None:
-            transaction.connection.close()
-        transaction = self._of_ended_thread() or PostgresTransaction(
-            self.connect(), self._dialect, self._statement_seconds
-        )
-        self._local.transaction = transaction
-        with self._guard:
-            self._kept[threading.current_thread()] = transaction
-        return transaction
-
-    def _of_ended_thread(self) -> PostgresTransaction | None:
-        with self._guard:
-            for thread in [thread for thread in self._kept if not thread.is_alive()]:
-                transaction = self._kept.pop(thread)
+    def _taken(self) -> PostgresTransaction:
+        with suppress(IndexError):
+            while True:
+                transaction = self._idle.pop()
                 if transaction.is_usable:
                     return transaction
                 transaction.connection.close()
-        return None
+        return self._new_transaction()
+
+    def _new_transaction(self) -> PostgresTransaction:
+        return PostgresTransaction(self.connect(), self._dialect, self._statement_seconds)
+
+    def _give_back(self, transaction: PostgresTransaction) -> None:
+        if transaction.is_usable and not self._is_closed:
+            self._idle.append(transaction)
+        else:
+            transaction.connection.close()
 
 
 class _Changes:

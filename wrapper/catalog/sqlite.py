@@ -7,7 +7,6 @@ transaction lasts; writes take the write lock at once (`BEGIN IMMEDIATE`), so th
 from __future__ import annotations
 
 import sqlite3
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -38,7 +37,8 @@ INSTRUCTIONS_BETWEEN_LOOKS = 100_000
 class SQLiteDatabase:
     """Connections and transactions on one SQLite file.
 
-    Each thread keeps one connection for as long as it lives: taking one from a pool costs more than most reads.
+    A connection serves one transaction at a time, and the next one takes the one that was used last: its cache is warm,
+    and there are never more than there were transactions at the same moment.
     """
 
     kind = "sqlite"
@@ -56,7 +56,7 @@ class SQLiteDatabase:
             connect_args={"timeout": BUSY_TIMEOUT_SECONDS, "check_same_thread": False},
         )
         event.listen(self._engine, "connect", _prepare)
-        self._local = threading.local()
+        self._idle: dict[bool, list[SQLiteTransaction]] = {True: [], False: []}  # durable, or not
         self._open: list[PoolProxiedConnection] = []
 
     @contextmanager
@@ -90,7 +90,9 @@ class SQLiteDatabase:
             connection.close()
 
     def close(self) -> None:
-        """Close every thread's connection; no thread may be inside a transaction."""
+        """Close every connection; no thread may be inside a transaction."""
+        for idle in self._idle.values():
+            idle.clear()
         for connection in self._open:
             connection.close()
         self._open.clear()
@@ -107,31 +109,30 @@ class SQLiteDatabase:
         return UnavailableError("The catalogue is unavailable", code="catalog_unavailable")
 
     def _transaction(self, begin: str, *, durable: bool) -> Iterator[Transaction]:
-        transaction = self._thread_transaction("durable" if durable else "quick")
-        transaction.run(begin)
         try:
-            yield transaction
-        except BaseException:
-            transaction.roll_back()
-            raise
+            transaction = self._idle[durable].pop()
+        except IndexError:
+            transaction = self._new_transaction(durable=durable)
         try:
-            transaction.run("COMMIT")
-        except BaseException:
-            transaction.roll_back()
-            raise
+            transaction.run(begin)
+            try:
+                yield transaction
+                transaction.run("COMMIT")
+            except BaseException:
+                transaction.roll_back()
+                raise
+        finally:
+            self._idle[durable].append(transaction)
 
-    def _thread_transaction(self, kind: str) -> SQLiteTransaction:
-        transaction: SQLiteTransaction | None = getattr(self._local, kind, None)
-        if transaction is None:
-            connection = self._engine.raw_connection()
-            self._open.append(connection)
-            deadline = Deadline(self._clock, self._statement_seconds)
-            driver: Any = connection.driver_connection
-            driver.set_progress_handler(deadline.is_over, INSTRUCTIONS_BETWEEN_LOOKS)
-            transaction = SQLiteTransaction(connection, deadline)
-            if kind == "quick":
-                transaction.run("PRAGMA synchronous = NORMAL")
-            setattr(self._local, kind, transaction)
+    def _new_transaction(self, *, durable: bool) -> SQLiteTransaction:
+        connection = self._engine.raw_connection()
+        self._open.append(connection)
+        deadline = Deadline(self._clock, self._statement_seconds)
+        driver: Any = connection.driver_connection
+        driver.set_progress_handler(deadline.is_over, INSTRUCTIONS_BETWEEN_LOOKS)
+        transaction = SQLiteTransaction(connection, deadline)
+        if not durable:
+            transaction.run("PRAGMA synchronous = NORMAL")
         return transaction
 
 
