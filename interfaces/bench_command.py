@@ -70,6 +70,7 @@ def _weight(_ctx: click.Context, _parameter: click.Parameter, given: Sequence[st
 @click.option("--limit", type=click.IntRange(1, MAX_LIMIT), default=DEFAULT_LIMIT, show_default=True, help="Results.")
 @click.option("--rrf-k", type=click.IntRange(1, 10_000), help="Instead of RAG_RRF_K.")
 @click.option("--fetch-multiplier", type=click.IntRange(1, 100), help="Instead of RAG_FETCH_MULTIPLIER.")
+@click.option("--fetch-min", type=click.IntRange(1, 1_000), help="Instead of RAG_FETCH_MIN.")
 @click.option("--weight", "weights", multiple=True, callback=_weight, metavar="NAME=W", help="Of an oracle when fused.")
 @click.option("--verbose", is_flag=True, help="Show for each query what the last run missed, and where that ranked.")
 @click.option(
@@ -88,6 +89,7 @@ def bench(
     limit: int,
     rrf_k: int | None,
     fetch_multiplier: int | None,
+    fetch_min: int | None,
     weights: Mapping[str, float],
     verbose: bool,
     compare: Path | None,
@@ -114,7 +116,10 @@ def bench(
     query_set = read_query_set(directory)
     settings = read_retrieval_settings()
     settings = replace(
-        settings, rrf_k=rrf_k or settings.rrf_k, fetch_multiplier=fetch_multiplier or settings.fetch_multiplier
+        settings,
+        rrf_k=rrf_k or settings.rrf_k,
+        fetch_multiplier=fetch_multiplier or settings.fetch_multiplier,
+        fetch_min=fetch_min or settings.fetch_min,
     )
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rag-wrapper-bench-")))

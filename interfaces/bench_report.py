@@ -38,6 +38,7 @@ def report(
         "settings": {
             "rrf_k": settings.rrf_k,
             "fetch_multiplier": settings.fetch_multiplier,
+            "fetch_min": settings.fetch_min,
             "limit": limit,
             "weights": dict(weights),
         },

@@ -161,6 +161,7 @@ def search_engine(corpus: Corpus, embeddings: QueryEmbeddings, settings: Retriev
         default_collections=(settings.documents_collection, settings.rules_collection),
         rrf_k=settings.rrf_k,
         fetch_multiplier=settings.fetch_multiplier,
+        fetch_min=settings.fetch_min,
         limit_seconds=settings.retrieve_seconds,
     )
 

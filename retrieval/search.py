@@ -68,7 +68,9 @@ class _Outcome:
 
 class SearchEngine:
     """Usable by several threads. `default_collections` are searched where a request names none; those that do not exist
-    yet hold nothing. `limit_seconds` bounds a search."""
+    yet hold nothing. Each oracle is asked for `fetch_multiplier` times the limit and for `fetch_min` at least: far down
+    two lists is above first in one (with k = 60, to rank 61 of both), so a low limit must not hide what they agree on.
+    `limit_seconds` bounds a search."""
 
     def __init__(
         self,
@@ -78,6 +80,7 @@ class SearchEngine:
         default_collections: Sequence[str],
         rrf_k: int,
         fetch_multiplier: int,
+        fetch_min: int,
         limit_seconds: float,
         weights: Mapping[str, float] = UNWEIGHTED,
         clock: Callable[[], float] = time.perf_counter,
@@ -87,6 +90,7 @@ class SearchEngine:
         self._default_collections = tuple(default_collections)
         self._rrf_k = rrf_k
         self._fetch_multiplier = fetch_multiplier
+        self._fetch_min = fetch_min
         self._limit_seconds = limit_seconds
         self._weights = weights
         self._clock = clock
@@ -121,7 +125,7 @@ class SearchEngine:
         else:
             collections = tuple(self._corpus.named(request.collections))
         question = Question(request.query, collections, request.where)
-        fetched = min(MAX_FETCHED, request.limit * self._fetch_multiplier)
+        fetched = min(MAX_FETCHED, max(self._fetch_min, request.limit * self._fetch_multiplier))
         asked = {
             name: self._pools[name].submit(self._ask, self._oracles[name], question, fetched)
             for name, weight in weights.items()
@@ -140,6 +144,7 @@ class SearchEngine:
             oracles={name: _receipt(outcome) for name, outcome in outcomes.items()},
             rrf_k=self._rrf_k,
             fetch_multiplier=self._fetch_multiplier,
+            fetched=fetched,
             weights=weights,
             collections=tuple(collection.name for collection in collections),
         )

@@ -111,11 +111,13 @@ class OracleReceipt:
 
 @dataclass(frozen=True, slots=True)
 class SearchReceipt:
-    """The way taken. `collections` are those searched; a default one that does not exist yet is not among them."""
+    """The way taken. `fetched` is what each oracle was asked for; `collections` are those searched, a default one that
+    does not exist yet not among them."""
 
     oracles: Mapping[str, OracleReceipt]
     rrf_k: int
     fetch_multiplier: int
+    fetched: int
     weights: Mapping[str, float]
     collections: tuple[str, ...]
 

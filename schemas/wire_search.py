@@ -120,6 +120,7 @@ def _receipt(receipt: SearchReceipt) -> Json:
         "oracles": {name: _oracle(each) for name, each in receipt.oracles.items()},
         "rrf_k": receipt.rrf_k,
         "fetch_multiplier": receipt.fetch_multiplier,
+        "fetched": receipt.fetched,
         "weights": dict(receipt.weights),
         "collections": list(receipt.collections),
     }

@@ -24,6 +24,7 @@ class RetrievalSettings:
     whole_max_tokens: int = 8192  # up to here a document of `/api/rag/documents:batch` is one chunk
     rrf_k: int = 60  # the constant of reciprocal rank fusion
     fetch_multiplier: int = 2  # how many times the limit each oracle is asked for
+    fetch_min: int = 50  # documents that each oracle is asked for at least
     cache_ttl_seconds: float = 300.0  # how long an answer of `/api/rag/retrieve` is given again
     retrieve_seconds: float = 10.0  # for the embedding of a question, and for the oracles of a search
 
@@ -47,6 +48,7 @@ def read_retrieval_settings() -> RetrievalSettings:
         "fetch_multiplier": env.int(
             "FETCH_MULTIPLIER", default.fetch_multiplier, validate=validate.Range(min=1, max=100)
         ),
+        "fetch_min": env.int("FETCH_MIN", default.fetch_min, validate=validate.Range(min=1, max=1_000)),
         "cache_ttl_seconds": env.float("CACHE_TTL_SECONDS", default.cache_ttl_seconds, validate=validate.Range(min=0)),
         "retrieve_seconds": env.float(
             "RETRIEVE_SECONDS", default.retrieve_seconds, validate=validate.Range(min=0.1, max=600)

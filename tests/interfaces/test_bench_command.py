@@ -78,7 +78,7 @@ def test_tables_misses_and_the_change_since_an_earlier_run(bench, measured):
     assert "semantic" not in result.stdout
     assert "lexical: 0 of 3 queries better, 0 worse" in result.stdout
     assert "3: herds (nDCG@10 0.000)" in result.stdout
-    assert "  missed garden (relevance 1): no oracle found it; lexical not among the first 2" in result.stdout
+    assert "  missed garden (relevance 1): no oracle found it; lexical not among the first 50" in result.stdout
 
 
 def test_with_json_everything_else_is_on_stderr(bench, measured, tmp_path):
@@ -87,7 +87,13 @@ def test_with_json_everything_else_is_on_stderr(bench, measured, tmp_path):
     )
     report = json.loads(result.stdout)
     assert {each["name"] for each in report["compared"]} == {"semantic", "lexical", "fused"}
-    assert report["settings"] == {"rrf_k": 5, "fetch_multiplier": 2, "limit": 10, "weights": {"lexical": 2.0}}
+    assert report["settings"] == {
+        "rrf_k": 5,
+        "fetch_multiplier": 2,
+        "fetch_min": 50,
+        "limit": 10,
+        "weights": {"lexical": 2.0},
+    }
 
 
 def test_who_cannot_be_asked_is_named(bench, measured):

@@ -102,6 +102,7 @@ def engine(corpus, embeddings, shelve):
         default_collections=(),
         rrf_k=60,
         fetch_multiplier=1,
+        fetch_min=1,
         limit_seconds=20.0,
     )
     yield made

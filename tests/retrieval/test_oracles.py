@@ -115,6 +115,34 @@ def test_lexical_finds_words_best_first_and_obeys_the_filter(ask, lexical):
     assert all(0.0 <= each.score < 1.0 for each in ask(lexical, "zebra jam coffee", BOOKS, PAPERS).results)
 
 
+@pytest.fixture(scope="module")
+def topics(shelve):
+    """A few documents of one topic, whose words are rare in none of them, and many of others."""
+    few = {f"few-{n}": f"A zebra crossing has {colour} stripes" for n, colour in enumerate(["white", "wide", "worn"])}
+    many = {f"many-{n}": f"Note {n} on bread and butter" for n in range(40)}
+    many |= {"many-zebra": "A zebra in the zoo", "many-stripes": "Stripes of a zebra at a crossing of rivers"}
+    return shelve("oracle-few", few), shelve("oracle-many", many)
+
+
+def test_the_words_of_a_small_collection_count_as_much_as_those_of_a_large_one(ask, lexical, topics):
+    assert ids(ask(lexical, "white stripes of a zebra crossing", *topics))[0] == "few-0"
+    first = ids(ask(lexical, "zebra crossing stripes", *topics, limit=4))
+    assert set(first) == {"few-0", "few-1", "few-2", "many-stripes"}
+
+
+def test_a_small_collection_is_not_first_for_being_small(ask, lexical, topics):
+    found = ids(ask(lexical, "white bread and butter for the note", *topics))
+    assert "few-0" in ids(ask(lexical, "white bread and butter for the note", *topics, limit=100))
+    assert "few-0" not in found[:5]
+
+
+def test_the_order_within_a_collection_is_that_of_its_text_search(ask, lexical, topics):
+    alone = ids(ask(lexical, "zebra stripes note", topics[1]))
+    together = ask(lexical, "zebra stripes note", *topics, limit=100).results
+    assert [each.chunk_id for each in together if each.collection == topics[1]][: len(alone)] == alone
+    assert all(0.0 <= each.score < 1.0 for each in together)
+
+
 @pytest.mark.parametrize("query", ["std::env", "getUserName", "getusername", "user name", "a.b.c", "STD::ENV"])
 def test_lexical_finds_code(ask, lexical, query):
     assert ids(ask(lexical, query, BOOKS)) == ["code"]

@@ -56,7 +56,7 @@ def make(corpus, embeddings):
 
     def make(*oracles, **settings):
         usual = (SemanticOracle(corpus, embeddings), LexicalOracle(corpus), PersonaOracle(corpus, embeddings, NOTES))
-        defaults = {"default_collections": (BOOKS, "there-is-none"), "rrf_k": 60, "fetch_multiplier": 2}
+        defaults = {"default_collections": (BOOKS, "there-is-none"), "rrf_k": 60, "fetch_multiplier": 2, "fetch_min": 1}
         made.append(SearchEngine(oracles or usual, corpus, **{**defaults, "limit_seconds": 20.0, **settings}))
         return made[-1]
 
@@ -93,7 +93,15 @@ def test_each_is_asked_for_a_multiple_of_the_limit_within_bounds(make):
     engine = make(oracle, fetch_multiplier=3)
     assert len(engine.search(SearchRequest(QUERY, limit=7)).results) == 7
     make(oracle, fetch_multiplier=50).search(SearchRequest(QUERY, limit=100))
-    assert oracle.limits == [21, 1000]
+    make(oracle, fetch_min=50).search(SearchRequest(QUERY, limit=7))
+    assert make(oracle, fetch_min=50).search(SearchRequest(QUERY, limit=100)).receipt.fetched == 200
+    assert oracle.limits == [21, 1000, 50, 200]
+
+
+def test_a_low_limit_does_not_hide_what_oracles_agree_on(make):
+    one = Told("one", *(f"one-{n}" for n in range(39)), "both")
+    two = Told("two", *(f"two-{n}" for n in range(39)), "both")
+    assert ids(make(one, two, fetch_min=50).search(SearchRequest(QUERY, limit=1))) == ["both"]
 
 
 def test_oracles_are_asked_at_the_same_time(make):

@@ -13,7 +13,7 @@ import re
 import unicodedata
 
 from schemas.records import Metadata
-from wrapper.catalog.stop_words import STOP_WORDS
+from schemas.stop_words import STOP_WORDS
 
 MAX_QUERY_TERMS = 256
 HEADING_WEIGHT = 2.0

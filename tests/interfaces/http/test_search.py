@@ -47,6 +47,7 @@ def test_a_question_is_answered_by_all_oracles(search, handbook):
     receipt = answer["receipt"]
     assert {name: each["status"] for name, each in receipt["oracles"].items()} == {"semantic": "ok", "lexical": "ok"}
     assert (receipt["rrf_k"], receipt["fetch_multiplier"], receipt["collections"]) == (60, 2, [handbook])
+    assert receipt["fetched"] == 50
 
 
 def test_null_equals_absent(search):
