@@ -33,8 +33,8 @@ class EmbeddingBatches:
         self._pool.shutdown(wait=False)
 
     def embed(self, text: str, within_seconds: float | None = None) -> Vector:
-        """float32 (dimension,). Raises what `EmbeddingConnection.embed` raises for this text alone, and UnavailableError
-        when there is no answer in time; nobody waits for it then."""
+        """float32 (dimension,). Raises what `EmbeddingConnection.embed` raises for this text alone, and
+        UnavailableError when there is no answer in time; nobody waits for it then."""
         wanted: Future[Vector] = Future()
         with self._lock:
             self.waiting.append((text, wanted))
