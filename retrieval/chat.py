@@ -113,8 +113,10 @@ class Chat:
 
 
 def with_context(messages: Sequence[Message], system: str | None, sources: Sequence[SimilarChunk]) -> list[Message]:
-    """The messages for the model: the system prompt is `system`, else what the first messages of that role say, and
-    what was found stands before it."""
+    """The messages for the model. The system prompt is `system`, else what the messages of that role say, and what was
+    found stands before it; with neither they are as they came."""
+    if system is None and not sources:
+        return list(messages)
     said = [each.content for each in messages if each.role == "system"]
     original = "\n\n".join(said) if system is None else system
     prompt = f"{context_block(sources)}\n\n{original}".strip() if sources else original
