@@ -103,21 +103,19 @@ def distinct_values(transaction: Transaction, collection: Collection, field: str
 def text_search(
     transaction: Transaction, collection: Collection, query: str, where: Where, *, limit: int
 ) -> tuple[list[TextMatch], int]:
-    """(the best `limit` matches, how many documents match): any word of the query may match."""
+    """(the best `limit` matches, 1 at least; how many documents match): any word of the query may match."""
     found = transaction.dialect.text_index.search(collection.key, query)
     if found is None:
         return [], 0
     matching = predicate(transaction, where, "w.position")
-    total = transaction.value(
-        f"SELECT count(*) FROM ({found.text}) w WHERE {matching.text}", found.parameters + matching.parameters
-    )
     rows = transaction.rows(
-        f"SELECT {DOCUMENT}, best.score FROM (SELECT w.position, w.score FROM ({found.text}) w WHERE {matching.text} "
+        f"SELECT {DOCUMENT}, best.score, best.total FROM ("
+        f"SELECT w.position, w.score, count(*) OVER () AS total FROM ({found.text}) w WHERE {matching.text} "
         "ORDER BY w.score DESC, w.position LIMIT ?) best JOIN documents d ON d.position = best.position "
         "ORDER BY best.score DESC, d.position",
         (*found.parameters, *matching.parameters, limit),
     )
-    return [TextMatch(to_document(row), float(row[4])) for row in rows], int(total)
+    return [TextMatch(to_document(row), float(row[4])) for row in rows], int(rows[0][5]) if rows else 0
 
 
 def _members(
