@@ -14,7 +14,7 @@ demo: $(INSTALLED)
 	$(BIN)/python -m interfaces.demo
 
 test: $(INSTALLED) lint
-	$(BIN)/python -m pytest -n 3 --dist loadfile
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 soak: $(INSTALLED)
 	RAG_SOAK_ROUNDS=60 $(BIN)/python -m pytest -s tests/durability/test_random_kills.py

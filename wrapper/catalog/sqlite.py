@@ -58,6 +58,7 @@ class SQLiteDatabase:
         event.listen(self._engine, "connect", _prepare)
         self._idle: dict[bool, list[SQLiteTransaction]] = {True: [], False: []}  # durable, or not
         self._open: list[PoolProxiedConnection] = []
+        self._is_closed = False
 
     @contextmanager
     def read(self) -> Iterator[Transaction]:
@@ -90,7 +91,8 @@ class SQLiteDatabase:
             connection.close()
 
     def close(self) -> None:
-        """Close every connection; no thread may be inside a transaction."""
+        """Close every connection, for good; no thread may be inside a transaction."""
+        self._is_closed = True
         for idle in self._idle.values():
             idle.clear()
         for connection in self._open:
@@ -125,6 +127,8 @@ class SQLiteDatabase:
             self._idle[durable].append(transaction)
 
     def _new_transaction(self, *, durable: bool) -> SQLiteTransaction:
+        if self._is_closed:
+            raise sqlite3.ProgrammingError("the catalogue is closed")
         connection = self._engine.raw_connection()
         self._open.append(connection)
         deadline = Deadline(self._clock, self._statement_seconds)
