@@ -36,6 +36,7 @@ from retrieval.pipeline import RAGPipeline
 from retrieval.rag_store import RagStore
 from retrieval.result_cache import ResultCache
 from retrieval.search import SearchEngine
+from retrieval.text_collections import TextCollections
 from schemas.connections import Connection
 from schemas.errors import ConfigurationError, RagError
 from schemas.settings import (
@@ -133,7 +134,10 @@ def open_layers(service: Service, settings: RegistrySettings, retrieval: Retriev
     semantic = SemanticOracle(corpus, embeddings)
     searched = (retrieval.documents_collection, retrieval.rules_collection)
     answers = ResultCache(service.catalog, ttl_seconds=retrieval.cache_ttl_seconds)
-    store = RagStore(known, corpus, semantic, retrieval, default_collections=searched)
+    texts = TextCollections(
+        known, corpus, semantic, default_collections=searched, limit_seconds=retrieval.retrieve_seconds
+    )
+    store = RagStore(texts, retrieval)
     return Layers(
         registry,
         known,
@@ -142,7 +146,7 @@ def open_layers(service: Service, settings: RegistrySettings, retrieval: Retriev
         conversations,
         embeddings,
         search_engine(corpus, embeddings, retrieval),
-        RAGPipeline(known, corpus, semantic, answers, retrieval, default_collections=searched),
+        RAGPipeline(texts, answers, retrieval),
         store,
         Chat(known, store, ChatHistory(service.catalog)),
         settings,

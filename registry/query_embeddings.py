@@ -87,7 +87,6 @@ class QueryEmbeddings:
             before = self._batches.get(name)
             if before is not None and before.connection is connection:
                 return before
+            # The one before is not closed: somebody may be about to ask it, and it ends with the last of them.
             found = self._batches[name] = EmbeddingBatches(connection)
-        if before is not None:
-            before.close()
-        return found
+            return found

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
+from datetime import datetime
 
 import orjson
 
 from registry.database import Database, Transaction
+from retrieval.clock import utc_now
 from schemas.chat import ChatSource, StoredMessage
 from schemas.errors import NotFoundError
 
@@ -28,10 +29,6 @@ class ConversationNotFoundError(NotFoundError):
 
     def __init__(self, conversation_id: str) -> None:
         super().__init__(f"Conversation '{conversation_id}' not found", conversation=conversation_id)
-
-
-def utc_now() -> datetime:
-    return datetime.now(UTC)
 
 
 class ChatHistory:

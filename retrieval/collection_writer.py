@@ -21,9 +21,9 @@ from retrieval.failures import embedding_errors
 from schemas.connections import CollectionInfo
 from schemas.errors import CollectionNotFoundError, ConflictError, InvalidInputError, UnsupportedError
 from schemas.records import Document, DocumentBatch, Metadata, Vector
+from schemas.wire import MAX_PAGE
 
 BATCH_DOCUMENTS = 100
-PAGE = 1000
 
 _T = TypeVar("_T")
 Stored = dict[str, Document]
@@ -85,7 +85,7 @@ class CollectionWriter:
     def _all(self, where: Filter) -> Iterator[Document]:
         cursor = None
         while self._info is not None:
-            page = self._reads.documents(self.name, where, limit=PAGE, cursor=cursor)
+            page = self._reads.documents(self.name, where, limit=MAX_PAGE, cursor=cursor)
             yield from page.documents
             cursor = page.next_cursor
             if cursor is None:

@@ -9,12 +9,18 @@ from uuid import UUID, uuid5
 
 import orjson
 
+from providers.base import Filter
 from retrieval.chunking import Chunk, SplitDocument
 from retrieval.sources import Record
 from schemas.records import Document, Metadata, Vector
 
 _IDS = UUID("6f2ac9a4-51a5-5d0e-8b0f-1f3c0f6a9e57")  # never changes: stored ids are made from it
-_NOT_COMPARED = ("chunk_count", "created_at", "updated_at", "embedding_model", "hash")
+_OF_THE_WHOLE = ("chunk_count", "created_at", "updated_at", "embedding_model", "hash")
+"""What chunks say beside their content: that it differs is no reason to write a chunk again."""
+FIRST_CHUNKS: Filter = {"chunk_index": 0, "document_id": {"$exists": True}}
+"""One chunk of each ingested document, the one that tells of the whole."""
+INTERNAL = ("content_hash", "hash", "chunk_count", "document_id", "chunk_index", "start_line", "section_id")
+"""Metadata that ingestion keeps for itself, or that has a field of its own in answers."""
 
 
 Splitter = Callable[[str], SplitDocument]
@@ -108,7 +114,7 @@ def draft_of_record(record: Record, source: str, *, model: str) -> Draft | None:
 
 def _draft(document: SourceDocument, chunk: Chunk, model: str) -> Draft:
     prefix = document.sections or document.id
-    metadata = {name: value for name, value in document.metadata.items() if name not in _NOT_COMPARED} | {
+    metadata = {name: value for name, value in document.metadata.items() if name not in _OF_THE_WHOLE} | {
         "document_id": document.id,
         "title": document.title,
         "section": chunk.section,

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 
 from providers.base import Filter
+from retrieval.clock import utc_now
 from retrieval.collection_writer import CollectionWriter, Stored
 from retrieval.drafts import SourceDocument, drafts_of
 
@@ -29,10 +30,6 @@ class Ingested:
     deleted: int = 0
     indexed: bool = True
     warnings: Sequence[str] = ()
-
-
-def utc_now() -> datetime:
-    return datetime.now(UTC)
 
 
 def ingest_document(
@@ -54,7 +51,7 @@ def ingest_document(
         return Ingested(UNCHANGED, len(stored), unchanged=len(stored))
     drafts, warnings = drafts_of(document, writer.embedding.model)
     gone = stored.keys() - {draft.id for draft in drafts}
-    same = [draft for draft in drafts if draft.is_stored_as(stored.get(draft.id))]
+    same = {draft.id for draft in drafts if draft.is_stored_as(stored.get(draft.id))}
     if len(same) == len(drafts) and not gone:
         return Ingested(UNCHANGED, len(drafts), unchanged=len(drafts), warnings=warnings)
     if not drafts:
@@ -62,12 +59,12 @@ def ingest_document(
         return Ingested(EMPTIED, 0, deleted=len(gone), warnings=warnings)
     now = clock().isoformat(timespec="milliseconds")
     for draft in drafts[1:]:
-        unchanged = stored[draft.id].metadata if draft in same else {}
+        unchanged = stored[draft.id].metadata if draft.id in same else {}
         draft.metadata["updated_at"] = unchanged.get("updated_at", now)
     drafts[0].metadata.update(created_at=_created_at(stored) or now, updated_at=now)
     vectors = writer.vectors(drafts, stored, advance)
     indexed = writer.write(drafts, vectors, replace_where=where)
-    known = [draft for draft in drafts if draft.id in stored]
+    known = stored.keys() - gone
     return Ingested(
         UPDATED if stored else CREATED,
         len(drafts),

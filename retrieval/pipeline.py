@@ -11,17 +11,12 @@ from typing import Any, cast
 import orjson
 import structlog
 
-from providers.base import SupportsMetadataFiltering
-from providers.embeddings.base import EmbeddingConnection
-from registry.connections import Connections
-from retrieval.collection_writer import PAGE, CollectionWriter
-from retrieval.corpus import Corpus
-from retrieval.failures import embedding_errors, store_errors
+from retrieval.collection_writer import CollectionWriter, batches
+from retrieval.drafts import FIRST_CHUNKS, INTERNAL
 from retrieval.ingestion import Ingested, ingest_document
-from retrieval.oracles.base import Question
-from retrieval.oracles.semantic import SemanticOracle
 from retrieval.result_cache import ResultCache
 from retrieval.rule_documents import id_of, to_source
+from retrieval.text_collections import TextCollections
 from schemas.connections import CollectionInfo
 from schemas.errors import ConflictError, InvalidInputError, RagError
 from schemas.names import check_collection_name
@@ -39,6 +34,7 @@ from schemas.pipeline import (
 from schemas.searched import OracleResult, check_query
 from schemas.settings import RetrievalSettings
 from schemas.where import parse_where
+from schemas.wire import MAX_PAGE
 
 log = structlog.get_logger(__name__)
 
@@ -46,32 +42,16 @@ DOC_TYPE_OF_OTHERS = "document"
 """`doc_type` of chunks that were not ingested here."""
 UNKNOWN_DATE = "1970-01-01"
 """`last_update_date` of chunks that have no date at all."""
-INTERNAL = ("content_hash", "hash", "chunk_count", "document_id", "chunk_index", "start_line", "section_id")
-"""Metadata that ingestion keeps for itself, or that has a field of its own."""
 _IDS = uuid.UUID("0d0f3f5e-6d0a-5c53-a6d4-5b1d7b0c9a11")  # never changes: ids of chunks that have no UUID
 
 
 class RAGPipeline:
-    """Usable by several threads; every interface calls it. `embedding_connection` embeds documents and questions."""
+    """Usable by several threads; every interface calls it."""
 
-    def __init__(
-        self,
-        connections: Connections,
-        corpus: Corpus,
-        semantic: SemanticOracle,
-        cache: ResultCache,
-        settings: RetrievalSettings,
-        *,
-        default_collections: Sequence[str],
-        embedding_connection: str = "default",
-    ) -> None:
-        self._connections = connections
-        self._corpus = corpus
-        self._semantic = semantic
+    def __init__(self, texts: TextCollections, cache: ResultCache, settings: RetrievalSettings) -> None:
+        self._texts = texts
         self._cache = cache
         self._settings = settings
-        self._default_collections = tuple(default_collections)
-        self._embedding_connection = embedding_connection
 
     def retrieve(self, request: RetrieveRequest) -> RAGContext:
         """The chunks that are relevant to a question, judged each by itself, best first.
@@ -89,9 +69,8 @@ class RAGPipeline:
         if not 0.0 <= request.min_relevance <= 1.0:
             raise InvalidInputError("min_relevance must be 0 to 1", field="min_relevance", code="invalid_field")
         parse_where(request.where)
-        with store_errors():
-            collections = self._collections(request)
-        asked = [asdict(request), [[each.name, each.revision] for each in collections], self._embedding().model]
+        collections = self._texts.searched(request.collection)
+        asked = [asdict(request), [[each.name, each.revision] for each in collections], self._texts.embedding().model]
         remembered = all(each.revision is not None for each in collections)
         kept = self._cache.find(asked) if remembered else None
         if kept is None:
@@ -111,13 +90,13 @@ class RAGPipeline:
         """
         began = time.perf_counter()
         name = check_collection_name(self._settings.rules_collection if collection is None else collection)
-        embedding = self._embedding()
+        embedding = self._texts.embedding()
         job_id = uuid.uuid4()
         failures: list[Failure] = []
         warnings: list[str] = []
         processed = 0
         try:
-            writer = CollectionWriter(self._corpus.provider(), name, embedding)
+            writer = self._texts.writer(name, embedding)
             for index, document in enumerate(documents):
                 try:
                     done = ingest_document(writer, to_source(document, self._settings, embedding))
@@ -128,7 +107,7 @@ class RAGPipeline:
                     processed += 1
                     warnings += _warnings(document, done)
             if replace_missing:
-                self._delete_others(writer, documents)
+                _delete_others(writer, documents)
         except ConflictError:
             raise
         except RagError as error:
@@ -153,14 +132,8 @@ class RAGPipeline:
         )
 
     def _search(self, request: RetrieveRequest, collections: Sequence[CollectionInfo]) -> RAGContext:
-        chunks: list[DocumentChunk] = []
-        if collections:
-            with embedding_errors():
-                embedded = self._semantic.embed(request.query, self._settings.retrieve_seconds)
-            question = Question(request.query, tuple(collections), request.where)
-            with store_errors():
-                found = self._semantic.nearest(embedded, question, request.max_chunks).results
-            chunks = [_chunk(each) for each in found if each.score >= request.min_relevance]
+        found = self._texts.nearest(request.query, collections, request.where, request.max_chunks)
+        chunks = [_chunk(each) for each in found if each.score >= request.min_relevance]
         scores = [chunk.relevance_score for chunk in chunks]
         average = sum(scores) / len(scores) if scores else 0.0
         return RAGContext(
@@ -173,33 +146,11 @@ class RAGPipeline:
             meets_threshold=bool(chunks) and average >= request.min_relevance,
         )
 
-    def _collections(self, request: RetrieveRequest) -> list[CollectionInfo]:
-        if request.collection is not None:
-            return self._corpus.named([request.collection])
-        return self._corpus.existing(self._default_collections)
 
-    def _embedding(self) -> EmbeddingConnection:
-        with embedding_errors():
-            return cast(EmbeddingConnection, self._connections.open(self._embedding_connection, "embedding"))
-
-    def _delete_others(self, writer: CollectionWriter, documents: Sequence[RuleDocument]) -> None:
-        kept = {id_of(document) for document in documents}
-        others = [each for each in self._document_ids(writer.name) if each not in kept]
-        for start in range(0, len(others), PAGE):
-            writer.delete({"document_id": {"$in": others[start : start + PAGE]}})
-
-    def _document_ids(self, name: str) -> list[str]:
-        reads = self._corpus.able(SupportsMetadataFiltering)
-        found: list[str] = []
-        cursor = None
-        while True:
-            page = reads.documents(name, {"chunk_index": 0}, limit=PAGE, cursor=cursor)
-            found += [
-                each for document in page.documents if isinstance(each := document.metadata.get("document_id"), str)
-            ]
-            cursor = page.next_cursor
-            if cursor is None:
-                return found
+def _delete_others(writer: CollectionWriter, documents: Sequence[RuleDocument]) -> None:
+    stored = {each.metadata["document_id"] for each in writer.stored(FIRST_CHUNKS).values()}
+    for others in batches(sorted(stored - {id_of(document) for document in documents}), MAX_PAGE):
+        writer.delete({"document_id": {"$in": others}})
 
 
 def _warnings(document: RuleDocument, done: Ingested) -> list[str]:

@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 from providers.base import Filter, SupportsEmbeddings, SupportsMetadataFiltering
 from providers.embeddings.base import EmbeddingConnection
-from registry.connections import Connections
 from retrieval import profiles
-from retrieval.collection_writer import CollectionWriter
-from retrieval.corpus import Corpus
-from retrieval.drafts import SourceDocument
-from retrieval.failures import embedding_errors, store_errors
+from retrieval.drafts import FIRST_CHUNKS, INTERNAL, SourceDocument
 from retrieval.filters import narrowed
 from retrieval.ingestion import ingest_document
-from retrieval.oracles.base import Question
-from retrieval.oracles.semantic import SemanticOracle
-from retrieval.pipeline import INTERNAL
+from retrieval.text_collections import TextCollections
 from schemas.errors import CollectionNotFoundError, ConflictError, InvalidInputError, NotFoundError, RagError
 from schemas.pipeline import EmbeddingFailureError, VectorDBWriteError
 from schemas.rag import (
@@ -40,32 +33,18 @@ NO_FILTERS = Filters()
 
 class RagStore:
     """Usable by several threads. What is ingested goes to the settings' `documents_collection`; what is searched are
-    `default_collections`, those of all contracts."""
+    the collections of all contracts."""
 
-    def __init__(
-        self,
-        connections: Connections,
-        corpus: Corpus,
-        semantic: SemanticOracle,
-        settings: RetrievalSettings,
-        *,
-        default_collections: Sequence[str],
-        embedding_connection: str = "default",
-    ) -> None:
-        self._connections = connections
-        self._corpus = corpus
-        self._semantic = semantic
+    def __init__(self, texts: TextCollections, settings: RetrievalSettings) -> None:
+        self._texts = texts
         self._settings = settings
-        self._default_collections = tuple(default_collections)
-        self._embedding_connection = embedding_connection
 
     def upsert_document_with_chunks(self, document: RagDocument) -> Upserted:
         """Ingest a document: split, embedded and swapped as a whole. Raises EmbeddingFailureError, VectorDBWriteError,
         InvalidInputError; the version before stays then."""
-        with embedding_errors():
-            embedding = cast(EmbeddingConnection, self._connections.open(self._embedding_connection, "embedding"))
+        embedding = self._texts.embedding()
         try:
-            writer = CollectionWriter(self._corpus.provider(), self._settings.documents_collection, embedding)
+            writer = self._texts.writer(self._settings.documents_collection, embedding)
             done = ingest_document(writer, self._to_source(document, embedding))
         except (InvalidInputError, EmbeddingFailureError, ConflictError):
             raise
@@ -82,7 +61,7 @@ class RagStore:
         EmbeddingFailureError, VectorDBUnavailableError."""
         if not query.strip():
             raise InvalidInputError("query must not be blank", code="invalid_query", field="query")
-        found = self._nearest(query, top_k, to_where(filters))
+        found = self._texts.nearest(query, self._texts.searched(), to_where(filters), top_k)
         return [_similar(each) for each in found if each.score >= min_score]
 
     def documents(
@@ -90,7 +69,7 @@ class RagStore:
     ) -> tuple[list[KnownDocument], int, str | None]:
         """(documents in the order of their first ingestion, how many there are in all, cursor of the next page)."""
         name = self._settings.documents_collection if collection is None else collection
-        reads = self._corpus.able(SupportsMetadataFiltering)
+        reads = self._texts.corpus.able(SupportsMetadataFiltering)
         try:
             page = reads.documents(name, FIRST_CHUNKS, limit=limit, cursor=cursor)
         except CollectionNotFoundError:
@@ -104,23 +83,23 @@ class RagStore:
         name = self._settings.documents_collection if collection is None else collection
         where: Filter = {"document_id": document_id}
         try:
-            count = self._corpus.able(SupportsMetadataFiltering).documents(name, where, limit=1).total
+            count = self._texts.corpus.able(SupportsMetadataFiltering).documents(name, where, limit=1).total
         except CollectionNotFoundError:
             if collection is not None:
                 raise
             count = 0
         if count == 0:
             raise NotFoundError(f"Document '{document_id}' not found", code="document_not_found", id=document_id)
-        self._corpus.able(SupportsEmbeddings).delete_documents(name, where=where)
+        self._texts.corpus.able(SupportsEmbeddings).delete_documents(name, where=where)
         return count
 
     def metrics(self) -> StoreMetrics:
         """Counts of now, in the collections that are searched."""
-        embedding = cast(EmbeddingConnection, self._connections.open(self._embedding_connection, "embedding"))
-        reads = self._corpus.able(SupportsMetadataFiltering)
+        embedding = self._texts.embedding()
+        reads = self._texts.corpus.able(SupportsMetadataFiltering)
         counts = [
             CollectionCounts(each.name, reads.documents(each.name, FIRST_CHUNKS, limit=1).total, each.count or 0)
-            for each in self._corpus.existing(self._default_collections)
+            for each in self._texts.searched()
         ]
         return StoreMetrics(counts, embedding.id, embedding.model, embedding.dimension)
 
@@ -134,19 +113,6 @@ class RagStore:
             split=profiles.windows(embedding, self._settings.chunk_max_tokens, self._settings.chunk_overlap_tokens),
             hash=document.hash,
         )
-
-    def _nearest(self, query: str, top_k: int, where: Filter | None) -> list[OracleResult]:
-        with store_errors():
-            collections = tuple(self._corpus.existing(self._default_collections))
-        if not collections:
-            return []
-        with embedding_errors():
-            embedded = self._semantic.embed(query, self._settings.retrieve_seconds)
-        with store_errors():
-            return self._semantic.nearest(embedded, Question(query, collections, where), top_k).results
-
-
-FIRST_CHUNKS: Filter = {"chunk_index": 0, "document_id": {"$exists": True}}
 
 
 def document_id_of(source: str, path: str) -> str:

@@ -221,6 +221,11 @@ def test_replace_missing_deletes_what_is_not_in_the_batch(ingest, chunks):
     assert {each["metadata"]["path"] for each in chunks()} == {"0.md"}
 
 
+def test_replacing_what_is_missing_where_nothing_is_stored(ingest):
+    result = ingest(rule("bad.md", BARRICADES[0], source=None), replace_missing=True)
+    assert (result["documents_processed"], result["errors"]) == (0, ["bad.md"])
+
+
 def test_what_one_contract_stored_the_other_finds(client):
     token = uuid.uuid4().hex
     text = f"The quokka {token} is a small marsupial of Rottnest Island."
@@ -357,6 +362,7 @@ def test_the_same_answer_for_every_worker(stubbed, stub_client, collection):
     from retrieval.oracles.semantic import SemanticOracle
     from retrieval.pipeline import RAGPipeline
     from retrieval.result_cache import ResultCache
+    from retrieval.text_collections import TextCollections
     from schemas.pipeline import RetrieveRequest
     from schemas.settings import RetrievalSettings
 
@@ -368,7 +374,8 @@ def test_the_same_answer_for_every_worker(stubbed, stub_client, collection):
 
     def worker():
         cache = ResultCache(stubbed.extensions["rag.service"].catalog, ttl_seconds=300, clock=lambda: now[0])
-        return RAGPipeline(connections, corpus, semantic, cache, RetrievalSettings(), default_collections=())
+        texts = TextCollections(connections, corpus, semantic, default_collections=(), limit_seconds=10)
+        return RAGPipeline(texts, cache, RetrievalSettings())
 
     one, two = worker(), worker()
     request = RetrieveRequest("a question", "a:b", min_relevance=0, collection=collection)
