@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -137,6 +138,7 @@ def open_layers(service: Service, settings: RegistrySettings, retrieval: Retriev
     texts = TextCollections(
         known, corpus, semantic, default_collections=searched, limit_seconds=retrieval.retrieve_seconds
     )
+    threading.Thread(target=texts.warm_up, name="warm-up", daemon=True).start()
     store = RagStore(texts, retrieval)
     return Layers(
         registry,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
+import structlog
+
 from providers.base import Filter
 from providers.embeddings.base import EmbeddingConnection
 from registry.connections import Connections
@@ -14,7 +16,10 @@ from retrieval.failures import embedding_errors, store_errors
 from retrieval.oracles.base import Question
 from retrieval.oracles.semantic import SemanticOracle
 from schemas.connections import CollectionInfo
+from schemas.errors import RagError
 from schemas.searched import OracleResult
+
+log = structlog.get_logger(__name__)
 
 
 class TextCollections:
@@ -42,6 +47,14 @@ class TextCollections:
         """Raises EmbeddingFailureError."""
         with embedding_errors():
             return cast(EmbeddingConnection, self._connections.open(self._embedding_connection, "embedding"))
+
+    def warm_up(self) -> None:
+        """Make the first question as quick as the others, where there is something to ask about. Raises nothing."""
+        try:
+            if any(each.count for each in self.searched()):
+                self.embedding().warm_up()
+        except RagError as error:
+            log.info("embeddings are not ready yet", reason=error.message)
 
     def writer(self, name: str, embedding: EmbeddingConnection) -> CollectionWriter:
         return CollectionWriter(self.corpus.provider(), name, embedding)
