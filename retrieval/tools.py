@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
+
 from schemas.configuration import JsonSchema, faults, with_defaults
 from schemas.errors import InvalidInputError, NotFoundError
 from schemas.pointers import unescaped
@@ -44,6 +46,10 @@ class Tool:
             arguments = {}
         if not isinstance(arguments, dict):
             raise InvalidInputError("The arguments must be an object", code="invalid_field", field="arguments")
+        try:
+            orjson.dumps(arguments)
+        except TypeError:
+            raise InvalidInputError("The arguments are not valid JSON", code="invalid_field") from None
         given = _without_nulls(arguments, self.input_schema)
         for fault in faults(given, self.input_schema):
             path = [unescaped(part) for part in fault.pointer.split("/")[1:]]

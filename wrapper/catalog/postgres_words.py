@@ -93,9 +93,9 @@ def _mark(collection_key: int) -> str:
 
 def _parts(row: WordRow) -> Iterator[tuple[str, str, str]]:
     """A document's heading, text and tags side by side, row by row, and then the parts of its identifiers."""
-    beside = (_in_rows(folded_words(words)) for words in (row.heading, row.text, row.tags))
+    heading, text, tags = (_in_rows(folded_words(words)) for words in (row.heading, row.text, row.tags))
     identifiers = _in_rows(folded_words(identifier_words(f"{row.heading}\n{row.text}")))
-    return chain(zip_longest(*beside, fillvalue=""), (("", words, "") for words in identifiers))
+    return chain(zip_longest(heading, text, tags, fillvalue=""), (("", words, "") for words in identifiers))
 
 
 def _in_rows(words: list[str]) -> Iterator[str]:
