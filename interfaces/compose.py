@@ -14,6 +14,7 @@ from interfaces.http import collect, connections, rag, search, tools
 from providers.addresses import ConnectPolicy
 from providers.base import ProviderContext
 from providers.chat.base import ChatConnection
+from providers.embeddings.base import SupportsTokens
 from providers.network import Network
 from registry.collector import Collector, Thresholds
 from registry.connections import Connections, check_connection
@@ -40,6 +41,7 @@ from retrieval.result_cache import ResultCache
 from retrieval.search import SearchEngine
 from retrieval.text_collections import TextCollections
 from retrieval.tools import Tool
+from retrieval.warm_up import WarmUp
 from schemas.connections import UNHEALTHY, Connection
 from schemas.errors import ConfigurationError, RagError, UnavailableError
 from schemas.settings import (
@@ -72,6 +74,7 @@ class Layers:
     rag_store: RagStore
     chat: Chat
     context: ContextLayer
+    warm_up: WarmUp
     settings: RegistrySettings
 
     @property
@@ -80,6 +83,7 @@ class Layers:
         return self.context.tools
 
     def close(self) -> None:
+        self.warm_up.close()
         self.context.close()
         self.search.close()
         self.collector.close()
@@ -144,12 +148,14 @@ def open_layers(service: Service, settings: RegistrySettings, retrieval: Retriev
     corpus = Corpus(known)
     semantic = SemanticOracle(corpus, embeddings)
     answers = ResultCache(service.catalog, ttl_seconds=retrieval.cache_ttl_seconds)
+    warm_up = WarmUp(data_dir / "embeds-texts", lambda: _load_model(known))
     texts = TextCollections(
         known,
         corpus,
         semantic,
         default_collections=retrieval.text_collections,
         limit_seconds=retrieval.retrieve_seconds,
+        about_to_embed=warm_up.needed,
     )
     store = RagStore(texts, retrieval)
     return Layers(
@@ -173,8 +179,16 @@ def open_layers(service: Service, settings: RegistrySettings, retrieval: Retriev
             vector_store=lambda: _check_engine(service),
             embedding=lambda: _check_connection(health, known.find("default")),
         ),
+        warm_up,
         settings,
     )
+
+
+def _load_model(connections: Connections) -> None:
+    """Of the default embedding connection, where it is a local one."""
+    embedding = connections.open("default", "embedding")
+    if isinstance(embedding, SupportsTokens):
+        embedding.count_tokens("")
 
 
 def _check_engine(service: Service) -> None:

@@ -24,7 +24,7 @@ from schemas.searched import OracleAnswer, OracleResult
 
 class TextCollections:
     """Usable by several threads. `default_collections` are those of all contracts; `embedding_connection` embeds
-    documents and questions, the latter within `limit_seconds`."""
+    documents and questions, the latter within `limit_seconds`; `about_to_embed` is called before."""
 
     def __init__(
         self,
@@ -35,6 +35,7 @@ class TextCollections:
         default_collections: Sequence[str],
         limit_seconds: float,
         embedding_connection: str = "default",
+        about_to_embed: Callable[[], None] = lambda: None,
     ) -> None:
         self.corpus = corpus
         self._connections = connections
@@ -42,6 +43,7 @@ class TextCollections:
         self._default_collections = tuple(default_collections)
         self._limit_seconds = limit_seconds
         self._embedding_connection = embedding_connection
+        self._about_to_embed = about_to_embed
 
     def embedding(self) -> EmbeddingConnection:
         """Raises EmbeddingFailureError."""
@@ -55,6 +57,7 @@ class TextCollections:
         """Bring a document in the collection of that name up to date. Raises EmbeddingFailureError, VectorDBWriteError,
         InvalidInputError, ConflictError; the version before stays then."""
         embedding = self.embedding()
+        self._about_to_embed()
         try:
             return ingest_document(self.writer(name, embedding), to_source(embedding))
         except (InvalidInputError, EmbeddingFailureError, ConflictError):
@@ -81,6 +84,7 @@ class TextCollections:
 
     def embed(self, text: str, within_seconds: float) -> QueryEmbedding:
         """Raises EmbeddingFailureError."""
+        self._about_to_embed()
         with embedding_errors():
             return self._semantic.embed(text, within_seconds)
 

@@ -30,7 +30,7 @@ class RetrievalSettings:
     fetch_min: int = 50  # documents that each oracle is asked for at least
     cache_ttl_seconds: float = 300.0  # how long an answer of `/api/rag/retrieve` is given again
     retrieve_seconds: float = 10.0  # for the embedding of a question, and for the oracles of a search
-    context_vector_seconds: float = 1.0  # for level 1 of `rag_context_search`: the embedding and the search by vector
+    context_vector_seconds: float = 1.2  # for level 1 of `rag_context_search`: the embedding and the search by vector
     context_text_seconds: float = 0.4  # for level 2: the search by words
     text_fallback: bool = True  # off: level 2 counts as failed
     breaker_threshold: int = 5  # failed searches until the circuit breaker opens
