@@ -53,12 +53,12 @@ class Afterwards(Generic[T]):
         with self._changed:
             return self._changed.wait_for(lambda: not self._waiting and not self._is_writing, within_seconds)
 
-    def close(self, within_seconds: float = 5.0) -> None:
+    def close(self) -> None:
         """Write what waits, and no more after it."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
-        self._thread.join(within_seconds)
+        self._thread.join()
 
     def _run(self) -> None:
         while True:

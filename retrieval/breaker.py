@@ -57,7 +57,7 @@ class Pass:
 
 class CircuitBreaker:
     """Usable by several threads. Never raises: without the database each worker goes by what it saw itself, and
-    failures that could not be written are written with the next one.
+    failures that could not be written are written when it answers again.
 
     Closed until `threshold` failures came without a success between them. Then open until more than `timeout_seconds`
     have passed since the last failure, then half open: one caller at a time may try. A try that has not ended after
@@ -92,7 +92,8 @@ class CircuitBreaker:
         database.open_part("circuit breakers", STEPS)
 
     def close(self) -> None:
-        self._worker.shutdown(wait=False, cancel_futures=True)
+        """Returns when nothing is asked of the database any more, so that it can be closed."""
+        self._worker.shutdown(cancel_futures=True)
 
     def state(self) -> str:
         """`closed`, `open` or `half_open`."""
@@ -148,7 +149,8 @@ class CircuitBreaker:
             if self._read_at_ms is not None and 0 <= now_ms - self._read_at_ms < SEEN_SECONDS * 1e3:
                 return
             self._read_at_ms = now_ms
-        self._ask(self._load)
+            owes = self._unwritten.failures > 0
+        self._ask(self._add_failures if owes else self._load)
 
     def _load(self) -> None:
         with self._database.read() as transaction:

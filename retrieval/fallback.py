@@ -78,6 +78,7 @@ class FallbackChain(Generic[AskedT]):
         self._breaker = breaker
 
     def close(self) -> None:
+        """Returns when nobody searches any more, so that what is searched can be closed."""
         for level in (*self._levels, self._count):
             level.close()
 
@@ -120,7 +121,7 @@ class _Level(Generic[AskedT, T]):
         self._pool = ThreadPoolExecutor(PARALLEL, thread_name_prefix=f"search {name}")
 
     def close(self) -> None:
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._pool.shutdown(cancel_futures=True)
 
     def ask(self, asked: AskedT) -> T:
         """Raises RagError, whatever happens."""

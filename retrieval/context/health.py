@@ -38,7 +38,7 @@ class ContextHealth:
         self._pool = ThreadPoolExecutor(PARALLEL, thread_name_prefix="context-health")
 
     def close(self) -> None:
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._pool.shutdown(cancel_futures=True)
 
     def run(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """`unhealthy` when the storage is down, `degraded` when another part is or the breaker is not closed: then
