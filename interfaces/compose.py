@@ -14,7 +14,6 @@ from interfaces.http import collect, connections, rag, search, tools
 from providers.addresses import ConnectPolicy
 from providers.base import ProviderContext
 from providers.chat.base import ChatConnection
-from providers.embeddings.base import SupportsTokens
 from providers.network import Network
 from registry.collector import Collector, Thresholds
 from registry.connections import Connections, check_connection
@@ -148,7 +147,7 @@ def open_layers(service: Service, settings: RegistrySettings, retrieval: Retriev
     corpus = Corpus(known)
     semantic = SemanticOracle(corpus, embeddings)
     answers = ResultCache(service.catalog, ttl_seconds=retrieval.cache_ttl_seconds)
-    warm_up = WarmUp(data_dir / "embeds-texts", lambda: _load_model(known))
+    warm_up = WarmUp(data_dir / "embeds-texts")
     texts = TextCollections(
         known,
         corpus,
@@ -157,6 +156,7 @@ def open_layers(service: Service, settings: RegistrySettings, retrieval: Retriev
         limit_seconds=retrieval.retrieve_seconds,
         about_to_embed=warm_up.needed,
     )
+    warm_up.begin(texts.hold_something, lambda: texts.embedding().warm_up())
     store = RagStore(texts, retrieval)
     return Layers(
         registry,
@@ -182,13 +182,6 @@ def open_layers(service: Service, settings: RegistrySettings, retrieval: Retriev
         warm_up,
         settings,
     )
-
-
-def _load_model(connections: Connections) -> None:
-    """Of the default embedding connection, where it is a local one."""
-    embedding = connections.open("default", "embedding")
-    if isinstance(embedding, SupportsTokens):
-        embedding.count_tokens("")
 
 
 def _check_engine(service: Service) -> None:

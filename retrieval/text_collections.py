@@ -50,6 +50,10 @@ class TextCollections:
         with embedding_errors():
             return cast(EmbeddingConnection, self._connections.open(self._embedding_connection, "embedding"))
 
+    def hold_something(self) -> bool:
+        """Whether there is anything to ask about. Raises VectorDBUnavailableError."""
+        return any(each.count for each in self.searched())
+
     def writer(self, name: str, embedding: EmbeddingConnection) -> CollectionWriter:
         return CollectionWriter(self.corpus.provider(), name, embedding)
 

@@ -27,6 +27,7 @@ from wrapper.engine.keeper_process import KeeperGuard, KeeperProcess, start_keep
 from wrapper.engine.ownership import DataDirectoryLock, acquire
 from wrapper.engine.state import EngineStateReader, request_restart
 from wrapper.gauges import Gauge
+from wrapper.held_vectors import HeldVectors
 from wrapper.indexer import Indexer
 from wrapper.planner import Planner
 from wrapper.store import Store
@@ -235,7 +236,7 @@ def open_service(settings: WrapperSettings) -> Service:
     )
     store = Store(
         catalog,
-        Planner(catalog, index),
+        Planner(catalog, index, held=HeldVectors(settings.memory_vectors_mb * 1024 * 1024)),
         indexer,
         free_disk_mb=free_disk,
         disk_floor_mb=settings.disk_floor_mb,
