@@ -128,8 +128,9 @@ def _faults_of(error: ValidationError, schema: JsonSchema) -> Iterator[Fault]:
             if name not in error.schema.get("properties", {}):
                 yield Fault(f"{pointer}/{escaped(name)}", f"There is no field '{name}'")
     else:
-        name = str(error.absolute_path[0]) if error.absolute_path else ""
-        yield Fault(pointer, error.schema.get("x-message") or f"{_label(schema, name)} {_complaint(error)}")
+        path = [str(part) for part in error.absolute_path]
+        label = ".".join(path) if len(path) > 1 else _label(schema, "".join(path))
+        yield Fault(pointer, error.schema.get("x-message") or f"{label} {_complaint(error)}")
 
 
 def _label(schema: JsonSchema, name: str) -> str:
