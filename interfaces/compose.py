@@ -10,7 +10,7 @@ from typing import Any, cast
 from flask import Flask
 
 import wrapper
-from interfaces.http import collect, connections, rag, search, tools
+from interfaces.http import collect, connections, rag, search, tools, watchers
 from providers.addresses import ConnectPolicy
 from providers.base import ProviderContext
 from providers.chat.base import ChatConnection
@@ -41,6 +41,7 @@ from retrieval.search import SearchEngine
 from retrieval.text_collections import TextCollections
 from retrieval.tools import Tool
 from retrieval.warm_up import WarmUp
+from retrieval.watchers import Watchers
 from schemas.connections import UNHEALTHY, Connection
 from schemas.errors import ConfigurationError, RagError, UnavailableError
 from schemas.settings import (
@@ -73,6 +74,7 @@ class Layers:
     rag_store: RagStore
     chat: Chat
     context: ContextLayer
+    watchers: Watchers
     warm_up: WarmUp
     settings: RegistrySettings
 
@@ -113,7 +115,7 @@ def create_app(
     service.on_close(layers.close)
     service.on_health(lambda: {"circuitBreakerOpen": layers.context.is_breaker_open()})
     app.url_map.converters["connection_id"] = connections.ConnectionId
-    for module in (connections, collect, search, rag, tools):
+    for module in (connections, collect, search, rag, tools, watchers):
         app.register_blueprint(module.blueprint)
     return app
 
@@ -179,6 +181,7 @@ def open_layers(service: Service, settings: RegistrySettings, retrieval: Retriev
             vector_store=lambda: _check_engine(service),
             embedding=lambda: _check_connection(health, known.find("default")),
         ),
+        Watchers(service.catalog),
         warm_up,
         settings,
     )

@@ -25,7 +25,7 @@ from retrieval import profiles
 from retrieval.chunking import DEFAULT_MAX_TOKENS
 from retrieval.loading import LoadProgress, LoadReport, Profile, by_sections
 from retrieval.loading import load as load_files
-from schemas.settings import read_retrieval_settings
+from schemas.settings import read_registry_settings, read_retrieval_settings
 
 _SHOWN_ERRORS = 50
 
@@ -134,6 +134,17 @@ def embedding_connection(provider: str, config: dict[str, str | None]) -> Embedd
     known = registry.provider("embedding", provider).connection_schema()["properties"]
     given = {name: value for name, value in config.items() if name in known}
     return cast(EmbeddingConnection, registry.connect("embedding", provider, given, ProviderContext()))
+
+
+def configured_embedding() -> EmbeddingConnection:
+    """The connection that the service's own variables describe. Raises ConfigurationError."""
+    settings = read_registry_settings()
+    config = {
+        "url": settings.embedding_url or None,
+        "model": settings.embedding_model or None,
+        "api_key": os.environ.get("RAG_EMBEDDING_API_KEY") or None,
+    }
+    return embedding_connection(settings.embedding_provider, config)
 
 
 def _profile(name: str, max_tokens: int | None, embedding: EmbeddingConnection) -> Profile:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import sys
 from contextlib import closing
 from dataclasses import asdict
@@ -13,12 +12,12 @@ import click
 import orjson
 import structlog
 
-from interfaces.load_command import embedding_connection
+from interfaces.load_command import configured_embedding
 from interfaces.options import url_option
 from providers.wrapper_client import WrapperClient
 from retrieval.gates import BUILT_IN, read_gate
 from retrieval.validation import ACCURACY, CLEAN_UP, EMBEDDINGS, INDEXING, INFRASTRUCTURE, Report, Step, Validation
-from schemas.settings import read_registry_settings, read_retrieval_settings
+from schemas.settings import read_retrieval_settings
 
 TITLES = {
     INFRASTRUCTURE: "Infrastructure",
@@ -53,17 +52,11 @@ def validate(ctx: click.Context, gate: Path, url: str, as_json: bool) -> None:
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )
     asked = read_gate(gate)
-    settings = read_registry_settings()
-    config = {
-        "url": settings.embedding_url or None,
-        "model": settings.embedding_model or None,
-        "api_key": os.environ.get("RAG_EMBEDDING_API_KEY") or None,
-    }
     collection = read_retrieval_settings().context_collection
     steps: list[Step] = []
     with (
         closing(WrapperClient(url, attempts=1)) as service,
-        embedding_connection(settings.embedding_provider, config) as embedding,
+        configured_embedding() as embedding,
     ):
         validation = Validation(service, embedding, asked, collection=collection)
         for step in validation.steps():

@@ -121,6 +121,10 @@ class WrapperClient:
         """The raw result of a tool of the context layer."""
         return self._service.call("POST", f"/tools/{quote(name, safe='')}", arguments)
 
+    def report_watcher(self, name: str, report: Body) -> Body:
+        """Keep what a watcher says of itself; ConflictError while another instance has its name."""
+        return self._service.call("PUT", f"/api/watchers/{quote(name, safe='')}", report)
+
     def index(self, name: str) -> Body:
         """What is known of a collection's index: its state, the last look at it, its recall, its rebuild."""
         return self._service.call("GET", _collection(name, "index"))

@@ -46,7 +46,17 @@ class CollectionWriter:
         self._has_embedded = False
 
     def stored(self, where: Filter) -> Stored:
-        return {document.id: document for document in self._all(where)}
+        return {document.id: document for document in self.documents(where)}
+
+    def documents(self, where: Filter) -> Iterator[Document]:
+        """Those that match, read page by page as they are consumed."""
+        cursor = None
+        while self._info is not None:
+            page = self._reads.documents(self.name, where, limit=MAX_PAGE, cursor=cursor)
+            yield from page.documents
+            cursor = page.next_cursor
+            if cursor is None:
+                return
 
     def stored_by_id(self, ids: Sequence[str]) -> Stored:
         if self._info is None:
@@ -81,15 +91,6 @@ class CollectionWriter:
     def delete(self, where: Filter) -> None:
         if self._info is not None:
             self._writes.delete_documents(self.name, where=where)
-
-    def _all(self, where: Filter) -> Iterator[Document]:
-        cursor = None
-        while self._info is not None:
-            page = self._reads.documents(self.name, where, limit=MAX_PAGE, cursor=cursor)
-            yield from page.documents
-            cursor = page.next_cursor
-            if cursor is None:
-                return
 
     def _known_vectors(self, texts: set[str], stored: Stored) -> dict[str, Vector]:
         if self._recorded_model() != self.embedding.model:

@@ -88,9 +88,16 @@ def find_sources(path: Path) -> list[SourceFile]:
 def read_text(file: SourceFile) -> str:
     """The whole text of a file. Unreadable, not UTF-8 or not text → InvalidInputError that says which."""
     try:
-        text = file.path.read_bytes().decode("utf-8-sig")
+        content = file.path.read_bytes()
     except OSError as error:
         raise InvalidInputError(f"cannot be read: {error.strerror}") from error
+    return decoded(content)
+
+
+def decoded(content: bytes) -> str:
+    """The text that the bytes of a file are. Not UTF-8 or not text → InvalidInputError that says which."""
+    try:
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InvalidInputError(f"is not UTF-8: byte {error.start} is wrong") from error
     if "\0" in text:

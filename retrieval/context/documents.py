@@ -11,11 +11,13 @@ from providers.base import Filter
 from providers.embeddings.base import EmbeddingConnection
 from retrieval import profiles
 from retrieval.chunking import Syntax
-from retrieval.drafts import INTERNAL, SourceDocument, document_id
+from retrieval.drafts import INTERNAL, SourceDocument, Splitter, document_id
 from schemas.metadata import check_metadata
 from schemas.records import Metadata
 from schemas.searched import OracleResult
 
+CODE, DOCUMENTATION = "code", "documentation"
+"""Two of the values of `contentType`."""
 MAX_TOKENS, OVERLAP_TOKENS = 512, 50
 CODE_MAX_TOKENS, CODE_OVERLAP_TOKENS = 256, 25
 FILTERS = ("category", "sessionId", "contentType", "game")
@@ -36,16 +38,20 @@ def to_source(arguments: Json, embedding: EmbeddingConnection) -> SourceDocument
     metadata: Metadata = {name: value for name, value in told.items() if name not in _TOP_LEVEL} | own
     if "agent" in arguments:
         metadata.setdefault("agent", arguments["agent"])
-    is_code = arguments.get("contentType") == "code"
     return SourceDocument(
         id=document_id_of(arguments),
         title="",
         text=arguments["content"],
         metadata=metadata,
-        split=profiles.windows(embedding, CODE_MAX_TOKENS, CODE_OVERLAP_TOKENS, Syntax.CODE)
-        if is_code
-        else profiles.windows(embedding, MAX_TOKENS, OVERLAP_TOKENS),
+        split=splitter(arguments.get("contentType"), embedding),
     )
+
+
+def splitter(content_type: str | None, embedding: EmbeddingConnection) -> Splitter:
+    """How documents of that `contentType` are split (seed 000)."""
+    if content_type == CODE:
+        return profiles.windows(embedding, CODE_MAX_TOKENS, CODE_OVERLAP_TOKENS, Syntax.CODE)
+    return profiles.windows(embedding, MAX_TOKENS, OVERLAP_TOKENS)
 
 
 def document_id_of(arguments: Json) -> str:

@@ -1,0 +1,33 @@
+"""`/api/watchers`: folders that `rag-wrapper watch` keeps in sync, and how that goes."""
+
+from __future__ import annotations
+
+from flask import Blueprint, Response
+
+from interfaces.http.layers import layers
+from schemas.wire_watchers import WATCHER_REPORT, known_watcher
+from wrapper.bodies import json_response
+from wrapper.requests_in import body
+
+blueprint = Blueprint("watchers", __name__, url_prefix="/api/watchers")
+
+
+@blueprint.get("")
+def list_watchers() -> Response:
+    return json_response({"watchers": [known_watcher(each) for each in layers().watchers.all()]})
+
+
+@blueprint.get("/<name>")
+def show_watcher(name: str) -> Response:
+    return json_response(known_watcher(layers().watchers.one(name)))
+
+
+@blueprint.put("/<name>")
+def report(name: str) -> Response:
+    return json_response(known_watcher(layers().watchers.report(name, body(WATCHER_REPORT)["report"])))
+
+
+@blueprint.delete("/<name>")
+def forget(name: str) -> Response:
+    layers().watchers.forget(name)
+    return json_response({"status": "deleted", "name": name})

@@ -1,0 +1,114 @@
+"""Folders that processes elsewhere keep in sync, as they report it, in the catalogue's database."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from datetime import UTC, datetime
+
+import orjson
+
+from registry.database import Database, Transaction
+from retrieval.context.documents import z_time
+from schemas.errors import ConflictError, InvalidInputError, NotFoundError
+from schemas.watchers import (
+    LOST,
+    LOST_AFTER_SECONDS,
+    MAX_NAME_CHARACTERS,
+    STOPPED,
+    FailedFile,
+    KnownWatcher,
+    WatcherReport,
+    is_watcher_name,
+)
+
+STEPS = (
+    (
+        """CREATE TABLE watchers (
+            name VARCHAR(100) PRIMARY KEY, reported_at_ms BIGINT NOT NULL, report {text} NOT NULL
+        )""",
+    ),
+)
+
+
+class WatcherNotFoundError(NotFoundError):
+    code = "watcher_not_found"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"Watcher '{name}' not found", watcher=name)
+
+
+class Watchers:
+    """Usable by several threads. `clock` gives seconds since the epoch."""
+
+    def __init__(self, database: Database, clock: Callable[[], float] = time.time) -> None:
+        self._database = database
+        self._clock = clock
+        database.open_part("watchers", STEPS)
+
+    def report(self, name: str, report: WatcherReport) -> KnownWatcher:
+        """Keep what a watcher says of itself. Raises ConflictError while another instance reports under the name: two
+        folders of one name would delete each other's documents."""
+        if not is_watcher_name(name):
+            raise InvalidInputError(
+                f"name must have 1 to {MAX_NAME_CHARACTERS} printable characters without '/'",
+                code="invalid_name",
+                field="name",
+            )
+        now_ms = round(self._clock() * 1e3)
+
+        def operation(transaction: Transaction) -> KnownWatcher:
+            before = self._find(transaction, name)
+            if before and before.report.instance != report.instance and before.state not in (STOPPED, LOST):
+                raise ConflictError(
+                    f"Watcher '{name}' is running as {before.report.instance}, which reported at {before.reported_at}",
+                    code="watcher_is_running",
+                    watcher=name,
+                    instance=before.report.instance,
+                    reported_at=before.reported_at,
+                )
+            transaction.run("DELETE FROM watchers WHERE name = ?", (name,))
+            stored = orjson.dumps(asdict(report)).decode()
+            transaction.run("INSERT INTO watchers VALUES (?, ?, ?)", (name, now_ms, stored))
+            return self._known(name, now_ms, stored)
+
+        return self._database.commit_quickly(operation)
+
+    def all(self) -> list[KnownWatcher]:
+        """By name."""
+        with self._database.read() as transaction:
+            rows = transaction.rows("SELECT name, reported_at_ms, report FROM watchers ORDER BY name")
+        return [self._known(*row) for row in rows]
+
+    def one(self, name: str) -> KnownWatcher:
+        """Raises WatcherNotFoundError."""
+        with self._database.read() as transaction:
+            found = self._find(transaction, name)
+        if found is None:
+            raise WatcherNotFoundError(name)
+        return found
+
+    def forget(self, name: str) -> None:
+        """One that runs is known again with its next report. Raises WatcherNotFoundError."""
+
+        def operation(transaction: Transaction) -> None:
+            if self._find(transaction, name) is None:
+                raise WatcherNotFoundError(name)
+            transaction.run("DELETE FROM watchers WHERE name = ?", (name,))
+
+        self._database.commit(operation)
+
+    def _find(self, transaction: Transaction, name: str) -> KnownWatcher | None:
+        if not is_watcher_name(name):
+            return None
+        row = transaction.row("SELECT name, reported_at_ms, report FROM watchers WHERE name = ?", (name,))
+        return None if row is None else self._known(*row)
+
+    def _known(self, name: str, reported_at_ms: int, stored: str) -> KnownWatcher:
+        told = orjson.loads(stored)
+        told["failures"] = tuple(FailedFile(**each) for each in told["failures"])
+        report = WatcherReport(**told)
+        is_late = self._clock() - reported_at_ms / 1e3 > LOST_AFTER_SECONDS
+        state = LOST if is_late and report.state != STOPPED else report.state
+        return KnownWatcher(name, state, z_time(datetime.fromtimestamp(reported_at_ms / 1e3, UTC)), report)

@@ -1,0 +1,145 @@
+"""A folder as it is on the disk: which of its files are watched, and what they hold."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from retrieval.watching.kinds import content_type_of
+from schemas.errors import InvalidInputError, RagError, UnavailableError
+
+Signature = tuple[int, int, int, int]
+"""Of a file, without reading it: inode, size in bytes, times of the last change of content and of attributes in
+nanoseconds. A file with another one may have changed."""
+
+_GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+
+
+class FolderUnavailableError(UnavailableError):
+    """The folder cannot be listed, or is not to be believed."""
+
+    code = "folder_unavailable"
+
+
+class FileGoneError(RagError):
+    """There is no such file any more, or no regular one."""
+
+    code = "file_gone"
+
+
+@dataclass(slots=True)
+class Listing:
+    """What is below a folder, by path with `/`. `refused` are files and folders (which end with `/`) that cannot be
+    looked at, each with the reason: what was below them may still be there."""
+
+    files: dict[str, Signature] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
+
+    def may_hold(self, path: str) -> bool:
+        return path in self.files or any(each.endswith("/") and path.startswith(each) for each in self.refused)
+
+
+class Folder:
+    """`is_ignored` tells of paths below the folder; hidden files are passed over besides, and symbolic links, which may
+    lead out of it. A folder that was replaced by another, as by mounting or unmounting, is another folder."""
+
+    def __init__(self, root: Path, name: str, *, is_ignored: Callable[[str], bool], max_file_bytes: int) -> None:
+        self.root = root.resolve()
+        self.name = name
+        self._is_ignored = is_ignored
+        self._max_file_bytes = max_file_bytes
+        self._identity = self._identify()
+
+    def renew(self) -> None:
+        """Believe the folder that is there now. Raises FolderUnavailableError."""
+        self._identity = self._identify()
+
+    def check(self) -> None:
+        """Raises FolderUnavailableError when it is not there, or another."""
+        if self._identify() != self._identity:
+            raise FolderUnavailableError(f"The folder {self.root} was replaced by another")
+
+    def is_passed_over(self, path: str) -> bool:
+        """By what it and the folders above it are called."""
+        return any(part.startswith(".") for part in path.split("/")) or self._is_ignored(path)
+
+    def listing(self) -> Listing:
+        """Raises FolderUnavailableError."""
+        found = Listing()
+        self.check()
+        folders = [""]
+        while folders:
+            folder = folders.pop()
+            try:
+                folders += self._list(folder, found)
+            except OSError as error:
+                if error.errno not in _GONE:
+                    found.refused[folder] = f"cannot be listed: {error.strerror}"
+        # What vanishes with an unmounted folder was not deleted.
+        self.check()
+        if "" in found.refused:
+            raise FolderUnavailableError(f"The folder {self.root} {found.refused['']}")
+        return found
+
+    def read(self, path: str) -> tuple[bytes, Signature]:
+        """(content, signature before it was read). Raises FileGoneError, and InvalidInputError when it cannot be read
+        or is too large."""
+        place = self.root / path
+        try:
+            if os.path.realpath(place.parent) != str(place.parent):
+                raise FileGoneError(f"'{path}' is behind a symbolic link")
+            # Not blocking: else a pipe would keep us waiting for somebody who writes to it.
+            descriptor = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            with os.fdopen(descriptor, "rb") as file:
+                found = os.fstat(descriptor)
+                if not stat.S_ISREG(found.st_mode):
+                    raise FileGoneError(f"'{path}' is not a file")
+                content = file.read(self._max_file_bytes + 1)
+        except OSError as error:
+            if error.errno in _GONE:
+                raise FileGoneError(f"'{path}' is gone") from error
+            raise InvalidInputError(f"cannot be read: {error.strerror}") from error
+        if len(content) > self._max_file_bytes:
+            raise InvalidInputError(f"is larger than {self._max_file_bytes} bytes")
+        return content, _signature(found)
+
+    def _list(self, folder: str, found: Listing) -> list[str]:
+        """Adds the files of one folder, and returns the folders below it."""
+        below = []
+        with os.scandir(self.root / folder) as entries:
+            for entry in entries:
+                path = folder + entry.name
+                if self.is_passed_over(path):
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    below.append(f"{path}/")
+                elif entry.is_file(follow_symlinks=False) and content_type_of(path) is not None:
+                    self._add(path, entry, found)
+        return below
+
+    def _add(self, path: str, entry: os.DirEntry[str], found: Listing) -> None:
+        try:
+            path.encode()
+        except UnicodeEncodeError:
+            found.refused[path.encode(errors="replace").decode()] = "has a name that is not UTF-8"
+            return
+        with suppress(FileNotFoundError):
+            found.files[path] = _signature(entry.stat(follow_symlinks=False))
+
+    def _identify(self) -> tuple[int, int]:
+        try:
+            found = os.stat(self.root)
+        except OSError as error:
+            raise FolderUnavailableError(f"The folder {self.root} cannot be found: {error.strerror}") from error
+        if not stat.S_ISDIR(found.st_mode):
+            raise FolderUnavailableError(f"{self.root} is not a folder")
+        return found.st_dev, found.st_ino
+
+
+def _signature(found: os.stat_result) -> Signature:
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns

@@ -1,0 +1,166 @@
+"""One folder and what is stored of it: what differs, and bringing it in step, a file at a time."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+import structlog
+
+from retrieval.clock import utc_now
+from retrieval.collection_writer import CollectionWriter
+from retrieval.drafts import document_id
+from retrieval.ingestion import UNCHANGED, ingest_document
+from retrieval.watching.documents import document_of, source_of, stored_files
+from retrieval.watching.folder import FileGoneError, Folder, FolderUnavailableError, Listing, Signature
+from schemas.errors import InvalidInputError, RagError
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A file as it was last read. `digest` is None when it could not be."""
+
+    signature: Signature | None
+    digest: str | None
+
+
+class FolderSync:
+    """For one thread. `open_writer` gives the collection as it is then; `on_progress` is called after each file, and
+    now and then during one. An empty folder of which documents are stored is believed to be empty only when it
+    `may_be_empty`: it may be one that is not mounted."""
+
+    def __init__(
+        self,
+        folder: Folder,
+        open_writer: Callable[[], CollectionWriter],
+        *,
+        may_be_empty: bool = False,
+        clock: Callable[[], datetime] = utc_now,
+    ) -> None:
+        self.folder = folder
+        self.indexed = 0
+        self.deleted = 0
+        self.on_progress: Callable[[], None] = lambda: None
+        self.last_change: datetime | None = None
+        self._open_writer = open_writer
+        self._writer: CollectionWriter | None = None
+        self._may_be_empty = may_be_empty
+        self._clock = clock
+        self._listing = Listing()
+        self._stored: dict[str, str] = {}
+        self._seen: dict[str, Seen] = {}
+        self._faults: dict[str, str] = {}
+        self._pending: dict[str, None] = {}
+        self._attempts: dict[str, int] = {}
+
+    @property
+    def files(self) -> int:
+        """In the folder, when it was last looked at."""
+        return len(self._listing.files)
+
+    @property
+    def pending(self) -> int:
+        """Files that are still to be brought in or deleted."""
+        return len(self._pending)
+
+    @property
+    def failed(self) -> dict[str, str]:
+        """Why a file or a folder is not in the collection as it is, by path. It is tried again when it changes."""
+        return {**self._listing.refused, **self._faults}
+
+    def read_stored(self) -> None:
+        """Ask what is stored of the folder. Raises what the store raises."""
+        self._writer = self._open_writer()
+        self._stored = stored_files(self._writer, self.folder.name)
+
+    def forget(self, paths: Iterable[str]) -> None:
+        """These files are read the next time, whatever their signatures say."""
+        for path in paths:
+            if path in self._seen:
+                self._seen[path] = replace(self._seen[path], signature=None)
+
+    def look(self) -> None:
+        """Find what differs. Raises FolderUnavailableError."""
+        listing = self.folder.listing()
+        gone = [path for path in self._stored if not listing.may_hold(path)]
+        if gone and not listing.files and not self._may_be_empty:
+            raise FolderUnavailableError(
+                f"The folder {self.folder.root} has no files to index, but {len(gone)} of it are stored: "
+                "nothing is deleted unless an empty folder is allowed"
+            )
+        self._listing = listing
+        self._faults = {path: reason for path, reason in self._faults.items() if path in listing.files}
+        self._seen = {path: seen for path, seen in self._seen.items() if path in listing.files}
+        differing = [*gone, *(path for path, signature in listing.files.items() if self._differs(path, signature))]
+        # What failed before comes last, so that it keeps nobody waiting.
+        self._pending = dict.fromkeys(sorted(differing, key=lambda path: (self._attempts.get(path, 0), path)))
+
+    def work(self, is_stopped: Callable[[], bool] = lambda: False) -> None:
+        """Bring in and delete what differs, until it is done or stopped between two files. Raises what the store and
+        the embeddings raise; the file stays pending then."""
+        while self._pending and not is_stopped():
+            path = next(iter(self._pending))
+            try:
+                self._bring(path)
+            except RagError:
+                self._attempts[path] = self._attempts.get(path, 0) + 1
+                raise
+            self._attempts.pop(path, None)
+            del self._pending[path]
+            self.on_progress()
+
+    def _differs(self, path: str, signature: Signature) -> bool:
+        seen = self._seen.get(path)
+        if seen is None or seen.signature != signature:
+            return True
+        return path not in self._faults and seen.digest != self._stored.get(path)
+
+    def _bring(self, path: str) -> None:
+        signature, digest = self._listing.files.get(path), None
+        try:
+            content, signature = self.folder.read(path)
+            digest = hashlib.sha256(content).hexdigest()
+            before = self._seen.get(path)
+            if digest != self._stored.get(path) and not (path in self._faults and before and before.digest == digest):
+                self._ingest(path, content, digest)
+                self._stored[path] = digest
+            if digest == self._stored.get(path):
+                self._faults.pop(path, None)
+        except FileGoneError:
+            self._delete(path)
+            return
+        except InvalidInputError as error:
+            log.warning("a file is not indexed", file=source_of(self.folder.name, path), reason=error.message)
+            self._faults[path] = error.message
+        self._seen[path] = Seen(signature, digest)
+
+    def _ingest(self, path: str, content: bytes, digest: str) -> None:
+        writer = self._opened()
+        document = document_of(self.folder.name, path, content, digest, writer.embedding)
+        done = ingest_document(writer, document, advance=lambda part: self.on_progress(), clock=self._clock)
+        if done.status != UNCHANGED:
+            self.indexed += 1
+            self.last_change = self._clock()
+            log.info("indexed", file=document.metadata["source"], chunks=done.chunks)
+
+    def _delete(self, path: str) -> None:
+        # Asked after the file was found missing: with an unmounted folder all of them are.
+        self.folder.check()
+        for known in (self._listing.files, self._seen, self._faults):
+            known.pop(path, None)
+        if path in self._stored:
+            source = source_of(self.folder.name, path)
+            self._opened().delete({"document_id": document_id(source)})
+            del self._stored[path]
+            self.deleted += 1
+            self.last_change = self._clock()
+            log.info("deleted", file=source)
+
+    def _opened(self) -> CollectionWriter:
+        if self._writer is None:
+            self._writer = self._open_writer()
+        return self._writer

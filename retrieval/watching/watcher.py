@@ -1,0 +1,169 @@
+"""A folder that is kept in sync: once, or for as long as the process runs."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import closing
+from dataclasses import replace
+from datetime import datetime
+
+import structlog
+
+from retrieval.clock import utc_now
+from retrieval.context.documents import z_time
+from retrieval.watching.pauses import Pauses
+from retrieval.watching.reporting import Reporter
+from retrieval.watching.syncing import FolderSync
+from schemas.errors import ConflictError, RagError
+from schemas.watchers import (
+    MAX_FAILURES,
+    MAX_TEXT_CHARACTERS,
+    RETRYING,
+    SCANNING,
+    STOPPED,
+    WATCHING,
+    FailedFile,
+    WatcherReport,
+)
+
+log = structlog.get_logger(__name__)
+
+RESCAN_SECONDS = 600.0
+"""After this long everything is compared again: the system loses events when there are too many, and what is on another
+machine's disk may have none."""
+IS_RUNNING = "watcher_is_running"
+
+Changes = Generator[set[str], None, None]
+"""Paths that changed, which may be none, again and again until the watcher is stopped."""
+
+
+class Watcher:
+    """For one thread. `stop` ends it between two files; `told` gets every report."""
+
+    def __init__(
+        self,
+        sync: FolderSync,
+        reporter: Reporter,
+        *,
+        instance: str,
+        collection: str,
+        stop: threading.Event,
+        told: Callable[[WatcherReport], None] = lambda report: None,
+        pauses: Pauses | None = None,
+        clock: Callable[[], datetime] = utc_now,
+        seconds: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.sync = sync
+        self._reporter = reporter
+        self._stop = stop
+        self._told = told
+        self._pauses = pauses or Pauses()
+        self._clock = clock
+        self._seconds = seconds
+        self._report = WatcherReport(instance, SCANNING, collection, z_time(clock()))
+        self._other_reported_at: object = None
+        sync.on_progress = self._tell
+
+    def run_once(self) -> WatcherReport:
+        """Bring the folder in step. Raises what the service, the embeddings and the folder raise."""
+        self._reporter.start(self._now())
+        try:
+            self._compare()
+        finally:
+            self._end()
+        self._raise_refusal()
+        return self._report
+
+    def run(self, listen: Callable[[], Changes]) -> None:
+        """Keep the folder in step until `stop` is set; failures are tried again. Raises ConflictError when that is no
+        use: the collection is of another embedding model, or another instance has the name."""
+        try:
+            while not self._stop.is_set():
+                try:
+                    self._follow(listen)
+                except RagError as error:
+                    self._wait_after(error)
+        finally:
+            self._end()
+        self._raise_refusal()
+
+    def _follow(self, listen: Callable[[], Changes]) -> None:
+        """Until everything is to be compared again."""
+        self.sync.folder.renew()
+        if not self._reporter.is_started:
+            self._reporter.start(self._now())
+        with closing(listen()) as changes:
+            # Listening first: what changes during the comparison is heard of after it.
+            if next(changes, None) is None:
+                return
+            self._compare()
+            due = self._seconds() + RESCAN_SECONDS
+            for paths in changes:
+                self.sync.folder.check()
+                if paths:
+                    self.sync.forget(paths)
+                    self._catch_up()
+                elif self._seconds() >= due:
+                    return
+
+    def _compare(self) -> None:
+        self._tell(state=SCANNING)
+        self.sync.read_stored()
+        self._catch_up()
+        self._pauses.reset()
+        self._tell(state=WATCHING, failing_since=None, reason=None)
+
+    def _catch_up(self) -> None:
+        self.sync.look()
+        self._tell()
+        self.sync.work(self._stop.is_set)
+        self._tell()
+
+    def _wait_after(self, error: RagError) -> None:
+        if isinstance(error, ConflictError):
+            self._check_whether_it_may_pass(error)
+        since = self._report.failing_since or z_time(self._clock())
+        seconds = self._pauses.next_seconds()
+        log.warning("not in sync", folder=self.sync.folder.name, reason=error.message, next_attempt_seconds=seconds)
+        self._tell(state=RETRYING, failing_since=since, reason=error.message[:MAX_TEXT_CHARACTERS])
+        self._stop.wait(seconds)
+
+    def _check_whether_it_may_pass(self, error: ConflictError) -> None:
+        """An instance that was killed has the name until it is lost; one that reports again is alive."""
+        reported_at = error.details.get("reported_at")
+        if error.code != IS_RUNNING or self._other_reported_at not in (None, reported_at):
+            raise error
+        self._other_reported_at = reported_at
+
+    def _end(self) -> None:
+        self._report = replace(self._now(), state=STOPPED)
+        self._told(self._report)
+        self._reporter.close(self._report)
+
+    def _raise_refusal(self) -> None:
+        if self._reporter.refused is not None:
+            raise self._reporter.refused
+
+    def _tell(self, **changes: str | None) -> None:
+        self._report = replace(self._now(), **changes)  # type: ignore[arg-type]
+        self._reporter.tell(self._report)
+        self._told(self._report)
+
+    def _now(self) -> WatcherReport:
+        failed = self.sync.failed
+        last_change = self.sync.last_change
+        return replace(
+            self._report,
+            files=self.sync.files,
+            pending=self.sync.pending,
+            indexed=self.sync.indexed,
+            deleted=self.sync.deleted,
+            failed=len(failed),
+            failures=tuple(
+                FailedFile(path[-MAX_TEXT_CHARACTERS:], failed[path][:MAX_TEXT_CHARACTERS])
+                for path in sorted(failed)[:MAX_FAILURES]
+            ),
+            last_change=None if last_change is None else z_time(last_change),
+        )
