@@ -161,7 +161,9 @@ def _run_all(watchers: Sequence[Watcher], debounce_seconds: float, stop: threadi
 
     def run(watcher: Watcher) -> None:
         try:
-            watcher.run(lambda: settled(file_events(watcher.sync.folder, stop), quiet_seconds=debounce_seconds))
+            watcher.run(
+                lambda folders: settled(file_events(watcher.sync.folder, folders, stop), quiet_seconds=debounce_seconds)
+            )
         except BaseException as error:
             failures.append(error)
         finally:

@@ -27,11 +27,12 @@ def is_ignored(path: str) -> bool:
     return not _usual(Change.modified, path)
 
 
-def file_events(folder: Folder, stop: threading.Event) -> Changes:
-    """Paths below the folder that changed, every `TICK_SECONDS`, and once as soon as changes are listened for; ends
-    when `stop` is set. Raises UnavailableError when they cannot be heard of.
+def file_events(folder: Folder, folders: set[str], stop: threading.Event) -> Changes:
+    """Paths that changed in `folders` below a folder, every `TICK_SECONDS`, and once as soon as changes are listened
+    for; ends when `stop` is set. Raises UnavailableError when they cannot be heard of.
 
-    More changes at once than the system keeps are lost without a word.
+    Folders are named one by one: the library would go on into those that are passed over, and out through symbolic
+    links. More changes at once than the system keeps are lost without a word.
     """
 
     def below(path: str) -> str:
@@ -43,7 +44,8 @@ def file_events(folder: Folder, stop: threading.Event) -> Changes:
     tick_ms = round(TICK_SECONDS * 1e3)
     try:
         for changes in watch(
-            folder.root,
+            *(folder.root / each for each in sorted(folders)),
+            recursive=False,
             watch_filter=matters,
             debounce=tick_ms,
             step=_STEP_MS,

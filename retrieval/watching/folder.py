@@ -34,10 +34,12 @@ class FileGoneError(RagError):
 
 @dataclass(slots=True)
 class Listing:
-    """What is below a folder, by path with `/`. `refused` are files and folders (which end with `/`) that cannot be
-    looked at, each with the reason: what was below them may still be there."""
+    """What is below a folder, by path with `/`. `folders` are those that were looked into, "" among them; `refused` are
+    files and folders (which end with `/`) that cannot be looked at, each with the reason: what was below them may still
+    be there."""
 
     files: dict[str, Signature] = field(default_factory=dict)
+    folders: set[str] = field(default_factory=set)
     refused: dict[str, str] = field(default_factory=dict)
 
     def may_hold(self, path: str) -> bool:
@@ -77,6 +79,7 @@ class Folder:
             folder = folders.pop()
             try:
                 folders += self._list(folder, found)
+                found.folders.add(folder)
             except OSError as error:
                 if error.errno not in _GONE:
                     found.refused[folder] = f"cannot be listed: {error.strerror}"

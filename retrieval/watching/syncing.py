@@ -63,6 +63,11 @@ class FolderSync:
         return len(self._listing.files)
 
     @property
+    def folders(self) -> set[str]:
+        """The folders that files were in then, by path, "" among them."""
+        return self._listing.folders
+
+    @property
     def pending(self) -> int:
         """Files that are still to be brought in or deleted."""
         return len(self._pending)

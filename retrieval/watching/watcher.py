@@ -37,6 +37,8 @@ IS_RUNNING = "watcher_is_running"
 
 Changes = Generator[set[str], None, None]
 """Paths that changed, which may be none, again and again until the watcher is stopped."""
+Listen = Callable[[set[str]], Changes]
+"""Changes in these folders, not in those below them."""
 
 
 class Watcher:
@@ -76,7 +78,7 @@ class Watcher:
         self._raise_refusal()
         return self._report
 
-    def run(self, listen: Callable[[], Changes]) -> None:
+    def run(self, listen: Listen) -> None:
         """Keep the folder in step until `stop` is set; failures are tried again. Raises ConflictError when that is no
         use: the collection is of another embedding model, or another instance has the name."""
         try:
@@ -89,31 +91,40 @@ class Watcher:
             self._end()
         self._raise_refusal()
 
-    def _follow(self, listen: Callable[[], Changes]) -> None:
-        """Until everything is to be compared again."""
+    def _follow(self, listen: Listen) -> None:
+        """Until everything is to be compared again, as when there are other folders to listen to."""
         self.sync.folder.renew()
         if not self._reporter.is_started:
             self._reporter.start(self._now())
-        with closing(listen()) as changes:
+        folders = self.sync.folder.listing().folders
+        with closing(listen(folders)) as changes:
             # Listening first: what changes during the comparison is heard of after it.
-            if next(changes, None) is None:
-                return
-            self._compare()
+            self._begin(changes)
             due = self._seconds() + RESCAN_SECONDS
-            for paths in changes:
+            while self.sync.folders == folders and self._seconds() < due:
+                paths = next(changes, None)
+                if paths is None:
+                    return
                 self.sync.folder.check()
                 if paths:
                     self.sync.forget(paths)
                     self._catch_up()
-                elif self._seconds() >= due:
-                    return
+
+    def _begin(self, changes: Changes) -> None:
+        try:
+            next(changes, None)
+        except RagError:
+            # Deaf it still is as often in sync as it tries to listen.
+            self._compare()
+            raise
+        self._compare()
+        self._pauses.reset()
+        self._tell(state=WATCHING, failing_since=None, reason=None)
 
     def _compare(self) -> None:
         self._tell(state=SCANNING)
         self.sync.read_stored()
         self._catch_up()
-        self._pauses.reset()
-        self._tell(state=WATCHING, failing_since=None, reason=None)
 
     def _catch_up(self) -> None:
         self.sync.look()

@@ -1,0 +1,99 @@
+"""What watchers report of themselves, as all workers see it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from retrieval.watchers import WatcherNotFoundError, Watchers
+from schemas.errors import ConflictError, InvalidInputError
+from schemas.watchers import (
+    LOST,
+    LOST_AFTER_SECONDS,
+    MAX_NAME_CHARACTERS,
+    RETRYING,
+    STOPPED,
+    WATCHING,
+    FailedFile,
+    WatcherReport,
+)
+
+REPORT = WatcherReport(
+    "one:1",
+    WATCHING,
+    "rag-context",
+    "2026-11-22T08:30:00Z",
+    files=3,
+    failed=1,
+    failures=(FailedFile("a\0.txt", "is not UTF-8"),),
+    reason="ünï",
+)
+
+
+@pytest.fixture
+def watchers(catalogs, clock):
+    return Watchers(catalogs(), clock)
+
+
+def test_another_worker_finds_what_was_reported(watchers, catalogs, clock):
+    told = watchers.report("docs", REPORT)
+    assert (told.name, told.state, told.report) == ("docs", WATCHING, REPORT)
+    watchers.report("code", replace(REPORT, state=RETRYING))
+    other = Watchers(catalogs(), clock)
+    assert [(each.name, each.state) for each in other.all()] == [("code", RETRYING), ("docs", WATCHING)]
+    assert other.one("docs") == told
+
+
+def test_one_that_does_not_report_is_lost_until_it_does(watchers, clock):
+    watchers.report("docs", REPORT)
+    clock.now += LOST_AFTER_SECONDS
+    assert watchers.one("docs").state == WATCHING
+    clock.now += 0.001
+    assert watchers.one("docs").state == LOST
+    assert watchers.report("docs", REPORT).state == WATCHING
+
+
+def test_one_that_stopped_is_not_lost(watchers, clock):
+    watchers.report("docs", replace(REPORT, state=STOPPED))
+    clock.now += 10 * LOST_AFTER_SECONDS
+    assert watchers.one("docs").state == STOPPED
+
+
+def test_another_instance_has_the_name_only_when_the_first_stopped_or_is_lost(watchers, clock):
+    other = replace(REPORT, instance="two:2")
+    first = watchers.report("docs", REPORT)
+    clock.now += LOST_AFTER_SECONDS
+    with pytest.raises(ConflictError, match="is running as one:1") as refused:
+        watchers.report("docs", other)
+    assert refused.value.details["reported_at"] == first.reported_at
+    assert watchers.one("docs").report == REPORT
+    clock.now += 0.001
+    watchers.report("docs", other)
+    with pytest.raises(ConflictError, match="is running as two:2"):
+        watchers.report("docs", REPORT)
+    watchers.report("docs", replace(other, state=STOPPED))
+    assert watchers.report("docs", REPORT).report == REPORT
+
+
+def test_one_is_forgotten(watchers):
+    watchers.report("docs", REPORT)
+    watchers.forget("docs")
+    assert watchers.all() == []
+    for ask in (watchers.one, watchers.forget):
+        with pytest.raises(WatcherNotFoundError, match="'docs' not found"):
+            ask("docs")
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a\nb", "a\0b", "x" * (MAX_NAME_CHARACTERS + 1)])
+def test_names_that_none_can_have(watchers, name):
+    with pytest.raises(InvalidInputError, match="name must have"):
+        watchers.report(name, REPORT)
+    with pytest.raises(WatcherNotFoundError):
+        watchers.one(name)
+
+
+@pytest.mark.parametrize("name", ["My Notes", "Документы", "a'b\"c%", "x" * MAX_NAME_CHARACTERS])
+def test_names_may_be_what_folders_are_called(watchers, name):
+    watchers.report(name, REPORT)
+    assert watchers.one(name).name == name
