@@ -23,7 +23,7 @@ def test_the_answers_shown_are_the_answers_given(document, run):
         assert not fault, f"{document}:{example.line}: {fault}"
 
 
-@pytest.fixture(params=["README.md", "docs/api-guide.md", "docs/context-tools.md"])
+@pytest.fixture(params=["README.md", "docs/api-guide.md", "docs/context-tools.md", "docs/watching.md"])
 def document(request):
     return request.param
 
