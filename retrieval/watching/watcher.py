@@ -120,6 +120,7 @@ class Watcher:
         self._compare()
         self._pauses.reset()
         self._tell(state=WATCHING, failing_since=None, reason=None)
+        log.info("in sync", folder=self.sync.folder.name, files=self.sync.files, failed=len(self.sync.failed))
 
     def _compare(self) -> None:
         self._tell(state=SCANNING)
@@ -152,6 +153,7 @@ class Watcher:
         self._report = replace(self._now(), state=STOPPED)
         self._told(self._report)
         self._reporter.close(self._report)
+        log.info("stopped", folder=self.sync.folder.name)
 
     def _raise_refusal(self) -> None:
         if self._reporter.refused is not None:
