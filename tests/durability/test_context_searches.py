@@ -5,14 +5,16 @@
 
 import os
 import signal
+import sqlite3
 import threading
 import time
 from collections import Counter
+from contextlib import closing
 
 from tests.support.live import eventually
 
 SEARCHES = int(os.environ.get("RAG_SOAK_SEARCHES", "1000"))
-CLIENTS = 8
+CLIENTS, LAST = 8, 20
 MOST_SECONDS = 2.0 if "RAG_SOAK_SEARCHES" in os.environ else 5.0
 TOPICS = ("backups", "holidays", "travel", "invoices", "passwords", "printers", "meetings", "budgets")
 
@@ -67,6 +69,12 @@ def test_every_search_is_answered_in_time_and_counted(serve):
     assert round(after["fallbackRate"] * after["totalQueries"]) == round(
         before["fallbackRate"] * before["totalQueries"] + fallbacks
     )
+    for number in range(LAST):
+        _search(service, "the last ones", number)
+    service.stop()
+    with closing(sqlite3.connect(service.data_dir / "catalog.sqlite")) as catalog:
+        (kept,) = catalog.execute("SELECT COUNT(*) FROM search_metrics").fetchone()
+    assert kept == after["totalQueries"] + LAST
     print(f"{SEARCHES} searches, the slowest took {slowest[0] * 1e3:.0f} ms, {fallbacks} went by words")
 
 
