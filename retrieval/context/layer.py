@@ -23,6 +23,16 @@ from schemas.tool_schemas import read_tool_schemas
 
 SEARCH, INDEX = "rag_context_search", "rag_context_index"
 HEALTH, STATS = "rag_context_health", "rag_context_stats"
+SEARCH_DESCRIPTION = (
+    "Search the indexed context: the pieces of text nearest in meaning to a query, best first, with their source, time "
+    "and metadata. Falls back to a search by words, and always answers."
+)
+INDEX_DESCRIPTION = (
+    "Index a text, so that searches find it: a decision, a piece of chat, code or documentation. The same text from the "
+    "same source in the same session is brought up to date."
+)
+HEALTH_DESCRIPTION = "How the parts are that searches need: storage, vector store, embeddings, search by words."
+STATS_DESCRIPTION = "How much is indexed, and how many searches there were, how fast, and by which agents."
 PROBE_SPARE_SECONDS = 2.0
 
 
@@ -71,17 +81,17 @@ class ContextLayer:
         self.tools: Mapping[str, Tool] = {
             each.name: each
             for each in (
-                tool(SEARCH, "Search the indexed context by meaning; by words when that fails", self._search.run),
+                tool(SEARCH, SEARCH_DESCRIPTION, self._search.run),
                 tool(
                     INDEX,
-                    "Index a text so that it is found; the same text again brings it up to date",
+                    INDEX_DESCRIPTION,
                     ContextIndex(texts, self._collection).run,
                     read_only=False,
                 ),
-                tool(HEALTH, "How the parts are that searches need", self._health.run),
+                tool(HEALTH, HEALTH_DESCRIPTION, self._health.run),
                 tool(
                     STATS,
-                    "What is indexed, and how many searches there were and how fast",
+                    STATS_DESCRIPTION,
                     ContextStatistics(self._metrics, self._indexed_documents).run,
                 ),
             )
