@@ -63,7 +63,9 @@ def body(error: RagError) -> dict[str, Any]:
 
 
 def headers(error: RagError) -> dict[str, str]:
-    return {"Retry-After": str(error.retry_after_seconds)} if isinstance(error, UnavailableError) else {}
+    if isinstance(error, UnavailableError) and not isinstance(error, DiskFloorError):
+        return {"Retry-After": str(error.retry_after_seconds)}
+    return {}
 
 
 def error_response(error: RagError) -> Response:
