@@ -10,6 +10,7 @@ from flask import Flask
 
 import wrapper
 from interfaces.http import collect, connections, rag, search
+from interfaces.mcp import http as mcp_http
 from providers.addresses import ConnectPolicy
 from providers.base import ProviderContext
 from providers.chat.base import ChatConnection
@@ -29,13 +30,16 @@ from registry.vector_files import VectorFiles
 from retrieval.chat import Chat
 from retrieval.chat_history import ChatHistory
 from retrieval.corpus import Corpus
+from retrieval.notes import Notes
 from retrieval.oracles.lexical import LexicalOracle
 from retrieval.oracles.persona import PersonaOracle
 from retrieval.oracles.semantic import SemanticOracle
 from retrieval.pipeline import RAGPipeline
+from retrieval.project_context import ContextWriter
 from retrieval.rag_store import RagStore
 from retrieval.result_cache import ResultCache
 from retrieval.search import SearchEngine
+from retrieval.sessions import Sessions
 from retrieval.text_collections import TextCollections
 from schemas.connections import Connection
 from schemas.errors import ConfigurationError, RagError
@@ -64,10 +68,13 @@ class Layers:
     collector: Collector
     conversations: Conversations | None
     embeddings: QueryEmbeddings
+    corpus: Corpus
     search: SearchEngine
     pipeline: RAGPipeline
     rag_store: RagStore
     chat: Chat
+    notes: Notes
+    context: ContextWriter
     settings: RegistrySettings
 
     def close(self) -> None:
@@ -101,6 +108,7 @@ def create_app(
     app.url_map.converters["connection_id"] = connections.ConnectionId
     for module in (connections, collect, search, rag):
         app.register_blueprint(module.blueprint)
+    mcp_http.init_app(app, mcp_http.Endpoint(layers, settings, may_write=retrieval_settings.mcp_write))
     return app
 
 
@@ -138,6 +146,8 @@ def open_layers(service: Service, settings: RegistrySettings, retrieval: Retriev
         known, corpus, semantic, default_collections=searched, limit_seconds=retrieval.retrieve_seconds
     )
     store = RagStore(texts, retrieval)
+    search = search_engine(corpus, embeddings, retrieval)
+    notes = Notes(texts, Sessions(service.catalog), retrieval.notes_collection)
     return Layers(
         registry,
         known,
@@ -145,10 +155,13 @@ def open_layers(service: Service, settings: RegistrySettings, retrieval: Retriev
         collector,
         conversations,
         embeddings,
-        search_engine(corpus, embeddings, retrieval),
+        corpus,
+        search,
         RAGPipeline(texts, answers, retrieval),
         store,
         Chat(known, store, ChatHistory(service.catalog)),
+        notes,
+        ContextWriter(search, corpus, notes, retrieval),
         settings,
     )
 

@@ -23,6 +23,7 @@ from schemas.pointers import escaped
 JsonSchema = dict[str, Any]
 
 _FILES = Path(__file__).resolve().parent / "providers"
+_TOOLS = Path(__file__).resolve().parent / "tools"
 _PLACEHOLDER = re.compile(r"(?<!\$)(?:\$\$)*\$\{[^}]*\}")  # two dollar signs are one of the text
 _TYPES = {"string": "text", "integer": "number", "number": "number", "boolean": "boolean", "array": "list"}
 
@@ -32,6 +33,13 @@ def read_schema(name: str) -> JsonSchema:
     """The schema in `schemas/providers/{name}.json`. Not to be changed."""
     schema: JsonSchema = orjson.loads((_FILES / f"{name}.json").read_bytes())
     return schema
+
+
+@cache
+def read_tool_schemas(name: str) -> tuple[JsonSchema, JsonSchema]:
+    """(of the arguments, of the result) in `schemas/tools/{name}.json`. Not to be changed."""
+    schemas = orjson.loads((_TOOLS / f"{name}.json").read_bytes())
+    return schemas["input"], schemas["output"]
 
 
 def faults(config: Any, schema: JsonSchema, *, placeholders: bool = False) -> list[Fault]:

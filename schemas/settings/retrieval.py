@@ -27,6 +27,7 @@ class RetrievalSettings:
     fetch_min: int = 50  # documents that each oracle is asked for at least
     cache_ttl_seconds: float = 300.0  # how long an answer of `/api/rag/retrieve` is given again
     retrieve_seconds: float = 10.0  # for the embedding of a question, and for the oracles of a search
+    mcp_write: bool = False  # whether `/mcp` offers tools that write
 
 
 def read_retrieval_settings() -> RetrievalSettings:
@@ -53,6 +54,7 @@ def read_retrieval_settings() -> RetrievalSettings:
         "retrieve_seconds": env.float(
             "RETRIEVE_SECONDS", default.retrieve_seconds, validate=validate.Range(min=0.1, max=600)
         ),
+        "mcp_write": env.bool("MCP_WRITE", default.mcp_write),
     }
     seal(env)
     values["doc_types"] = tuple(part.strip() for part in values["doc_types"] if part.strip())
