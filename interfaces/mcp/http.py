@@ -47,8 +47,8 @@ class Endpoint:
         Programs that are no browsers send no origin."""
         if origin is None or {origin, "*"} & set(self._settings.cors_origins):
             return
-        host = urlsplit(origin).hostname
-        if host is None or not (host == self._settings.host or _is_loopback(host)):
+        host = _host(origin)
+        if not (host == self._settings.host or _is_loopback(host)):
             raise ForbiddenOriginError(origin)
 
 
@@ -68,6 +68,13 @@ def mcp() -> Response:
 
     status, headers, content = exchange(endpoint.server, dict(request.headers), read_body())
     return Response(content, status, headers)
+
+
+def _host(origin: str) -> str:
+    try:
+        return urlsplit(origin).hostname or ""
+    except ValueError:
+        return ""
 
 
 def _is_loopback(host: str) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import mcp_types as types
 import orjson
-from pydantic import ValidationError
 
 
 class Refused(ValueError):
@@ -18,17 +17,17 @@ class Refused(ValueError):
 def read_message(content: bytes) -> types.JSONRPCMessage:
     """Raises Refused."""
     try:
-        return types.jsonrpc_message_adapter.validate_json(content, by_name=False)
-    except ValidationError:
-        raise _refusal(content) from None
-
-
-def _refusal(content: bytes) -> Refused:
-    try:
         decoded = orjson.loads(content)
     except orjson.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
-        return Refused(types.PARSE_ERROR, f"The message is not valid JSON: {error.msg} at {where}")
+        raise Refused(types.PARSE_ERROR, f"The message is not valid JSON: {error.msg} at {where}") from None
     if isinstance(decoded, list):
-        return Refused(types.INVALID_REQUEST, "Batches are not supported: send one message at a time")
-    return Refused(types.INVALID_REQUEST, "The message is not a JSON-RPC 2.0 request or notification")
+        raise Refused(types.INVALID_REQUEST, "Batches are not supported: send one message at a time")
+    try:
+        message = types.jsonrpc_message_adapter.validate_python(decoded, by_name=False)
+    except ValueError:
+        raise Refused(types.INVALID_REQUEST, "The message is not a JSON-RPC 2.0 request or notification") from None
+    if isinstance(message, types.JSONRPCNotification) and "id" in decoded:
+        # The library would take a request whose id is none for a notification, which nobody answers.
+        raise Refused(types.INVALID_REQUEST, "The id of a request must be a string or an integer")
+    return message

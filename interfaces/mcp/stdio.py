@@ -106,16 +106,17 @@ async def _read_messages(
 async def _write_messages(
     wire: int, from_server: ObjectReceiveStream[SessionMessage], unanswered: Unanswered, scope: CancelScope
 ) -> None:
-    async for sent in from_server:
-        message = sent.message
-        line = message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
-        try:
-            await _write(wire, line)
-        except OSError:  # nobody reads any more
-            scope.cancel()
-            return
-        if isinstance(message, JSONRPCResponse | JSONRPCError) and message.id is not None:
-            await unanswered.remove()
+    async with from_server:
+        async for sent in from_server:
+            message = sent.message
+            line = message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
+            try:
+                await _write(wire, line)
+            except OSError:  # nobody reads any more
+                scope.cancel()
+                return
+            if isinstance(message, JSONRPCResponse | JSONRPCError) and message.id is not None:
+                await unanswered.remove()
 
 
 async def _lines(descriptor: int, most_bytes: int) -> AsyncIterator[bytes]:
