@@ -2,14 +2,15 @@
 
     python -m benchmarks.planner_costs [--documents 100000] [--dimensions 384,1536]
 
-Times the planner's own two ways of answering a filtered query, in this process, against a catalogue and an engine of
-its own. `exact` is asked with filters that 100 to 50,000 documents match; `index+filter` is made to ask the engine for
-10 to 10,000 candidates, with a filter that all documents match, so that it asks once. All of them take turns, round by
-round, and each figure is the lower quartile of its rounds: on a shared machine the slower ones say what others did. The
-constants are fitted by least squares of the relative error, because 1 ms is as wrong at 2 ms as 100 ms at 200 ms.
+Times the planner's own three ways of answering a filtered query, in this process, against a catalogue and an engine of
+its own. `exact` and `memory` are asked with filters that 100 to 50,000 documents match; `index+filter` is made to ask
+the engine for 10 to 10,000 candidates, with a filter that all documents match, so that it asks once. NumPy should have
+one thread, as in the service: set `OPENBLAS_NUM_THREADS=1`. All of them take turns, round by round, and each figure is
+the lower quartile of its rounds: on a shared machine the slower ones say what others did. The constants are fitted by
+least squares of the relative error, because 1 ms is as wrong at 2 ms as 100 ms at 200 ms.
 
-Both ways begin and end alike (a transaction, the reading of the answer's documents). That part is fitted on the exact
-side and taken off the index's base, so that the model's `exact` needs no base of its own.
+All ways begin and end alike (a transaction, the reading of the answer's documents). That part is fitted on the exact
+side and taken off the bases of the others, so that the model's `exact` needs no base of its own.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 
@@ -38,12 +40,14 @@ from wrapper.engine.client import EngineClient
 from wrapper.engine.index import EngineIndex
 from wrapper.engine.keeper_process import start_keeper
 from wrapper.engine.state import EngineStateReader
+from wrapper.held_vectors import HeldVectors
 from wrapper.planner import CostModel, Planner, _Question
 
 MATCHES = (100, 300, 1_000, 3_000, 10_000, 30_000, 50_000)
 CANDIDATES = (10, 30, 100, 300, 1_000, 3_000, 10_000)
 QUERIES, BATCH, NAME = 100, 1_000, "costs"
 ROUNDS = 15
+MEMORY_IS_CHEAP = CostModel(memory_base=-1e12)
 EVERY_DOCUMENT = "all"
 
 Ask = Callable[[int], None]
@@ -51,18 +55,26 @@ Figure = tuple[int, int, float]
 """(dimension, matches or candidates, milliseconds)."""
 
 
-def measure(arguments: argparse.Namespace, dimension: int, *, with_index: bool) -> tuple[list[Figure], list[Figure]]:
-    """Figures of `exact` and of `index+filter`, the latter empty without an index."""
+def measure(
+    arguments: argparse.Namespace, dimension: int, *, with_index: bool
+) -> tuple[list[Figure], list[Figure], list[Figure]]:
+    """Figures of `exact`, of `index+filter`, none without an index, and of `memory`."""
     corpus = Corpus(arguments.documents, dimension, QUERIES)
     exact: list[Figure] = []
     indexed: list[Figure] = []
+    held: list[Figure] = []
     with tempfile.TemporaryDirectory(dir=arguments.directory) as directory, _catalog(Path(directory)) as catalog:
         ranks = np.random.default_rng(0).permutation(corpus.count)
         _fill(catalog, corpus, ranks)
         with _engine(Path(directory), catalog, corpus if with_index else None) as index:
-            planner = Planner(catalog, index)
+            planner = Planner(catalog, index, MEMORY_IS_CHEAP, HeldVectors(2 * corpus.embeddings.nbytes))
             asked: list[tuple[list[Figure], int, Ask]] = [
                 (exact, matches, partial(_ask_exact, planner, corpus, matches))
+                for matches in MATCHES
+                if matches <= corpus.count
+            ]
+            asked += [
+                (held, matches, partial(_ask_memory, catalog, planner, corpus, matches))
                 for matches in MATCHES
                 if matches <= corpus.count
             ]
@@ -73,21 +85,25 @@ def measure(arguments: argparse.Namespace, dimension: int, *, with_index: bool) 
             ]
             for (figures, number, _), milliseconds in zip(asked, _time([ask for *_, ask in asked]), strict=True):
                 figures.append((dimension, number, milliseconds))
-    return exact, indexed
+    return exact, indexed, held
 
 
-def fit(exact: Sequence[Figure], indexed: Sequence[Figure]) -> CostModel:
+def fit(exact: Sequence[Figure], indexed: Sequence[Figure], held: Sequence[Figure], documents: int) -> CostModel:
     """The model whose times are nearest to the measured ones, relatively."""
     several = len({dimension for dimension, _, _ in exact}) > 1
     terms = [[1.0, matches, matches * dimension] if several else [1.0, matches] for dimension, matches, _ in exact]
     shared, per_document, *per_component = _least_squares(terms, [milliseconds for *_, milliseconds in exact])
     base, per_candidate = _least_squares([[1.0, n] for _, n, _ in indexed], [each for *_, each in indexed])
-    print(f"\nwhat both ways share: {shared:.2f} ms; the index's whole base: {base:.2f} ms")
+    memory = _least_squares([[1.0, documents * d, n] for d, n, _ in held], [each for *_, each in held])
+    print(f"\nwhat all ways share: {shared:.2f} ms; the index's whole base: {base:.2f} ms")
     return CostModel(
         exact_per_document=per_document,
         exact_per_component=per_component[0] if per_component else 0.0,
         index_base=max(0.0, base - shared),
         index_per_candidate=per_candidate,
+        memory_base=max(0.0, memory[0] - shared),
+        memory_per_component=memory[1],
+        memory_per_match=memory[2],
     )
 
 
@@ -106,6 +122,13 @@ def _least_squares(terms: Sequence[Sequence[float]], milliseconds: Sequence[floa
 
 def _ask_exact(planner: Planner, corpus: Corpus, matches: int, number: int) -> None:
     planner._exactly(_question(corpus, number, _among(matches)), "exact")
+
+
+def _ask_memory(catalog: Catalog, planner: Planner, corpus: Corpus, matches: int, number: int) -> None:
+    with catalog.read() as transaction:
+        collection = find_collection(transaction, NAME)
+        found = planner._from_memory(_question(corpus, number, _among(matches)), transaction, collection, matches)
+    assert found is not None
 
 
 def _ask_index(catalog: Catalog, planner: Planner, corpus: Corpus, candidates: int, number: int) -> None:
@@ -205,21 +228,26 @@ def main() -> None:
         print(f"{name:>18}: {value}")
     exact: list[Figure] = []
     indexed: list[Figure] = []
+    held: list[Figure] = []
     for place, dimension in enumerate(arguments.dimensions):
         # The index is measured at the first dimension: its cost is that of ids and hops more than of components.
-        exact_here, indexed_here = measure(arguments, dimension, with_index=place == 0)
+        exact_here, indexed_here, held_here = measure(arguments, dimension, with_index=place == 0)
         exact += exact_here
         indexed += indexed_here
-    costs = fit(exact, indexed)
+        held += held_here
+    costs = fit(exact, indexed, held, arguments.documents)
     print(f"{'load at the end':>18}: {load()}\n")
     print(" dimension     number  measured ms  model ms")
-    for plan, figures in (("exact", exact), ("index", indexed)):
+    for plan, figures, model in (
+        ("exact", exact, lambda dimension, number: costs.exact(number, dimension)),
+        ("index", indexed, lambda dimension, number: costs.index(number)),
+        ("memory", held, lambda dimension, number: costs.memory(arguments.documents, dimension, number)),
+    ):
         for dimension, number, milliseconds in figures:
-            modelled = costs.exact(number, dimension) if plan == "exact" else costs.index(number)
-            print(f"{dimension:10} {number:10,} {milliseconds:12.2f} {modelled:9.2f}  {plan}")
+            print(f"{dimension:10} {number:10,} {milliseconds:12.2f} {model(dimension, number):9.2f}  {plan}")
     print("\nCostModel(")
-    for name in ("exact_per_document", "exact_per_component", "index_base", "index_per_candidate"):
-        print(f"    {name}={getattr(costs, name):.3g},")
+    for each in fields(costs):
+        print(f"    {each.name}={getattr(costs, each.name):.3g},")
     print(")")
 
 

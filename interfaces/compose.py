@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
 from flask import Flask
 
 import wrapper
-from interfaces.http import collect, connections, rag, search
+from interfaces.http import collect, connections, rag, search, tools
 from interfaces.mcp import http as mcp_http
 from providers.addresses import ConnectPolicy
 from providers.base import ProviderContext
@@ -29,6 +30,7 @@ from registry.topic import TopicByChat, TopicByRule
 from registry.vector_files import VectorFiles
 from retrieval.chat import Chat
 from retrieval.chat_history import ChatHistory
+from retrieval.context.layer import ContextLayer
 from retrieval.corpus import Corpus
 from retrieval.notes import Notes
 from retrieval.oracles.lexical import LexicalOracle
@@ -41,8 +43,10 @@ from retrieval.result_cache import ResultCache
 from retrieval.search import SearchEngine
 from retrieval.sessions import Sessions
 from retrieval.text_collections import TextCollections
-from schemas.connections import Connection
-from schemas.errors import ConfigurationError, RagError
+from retrieval.tools import Tool
+from retrieval.warm_up import WarmUp
+from schemas.connections import UNHEALTHY, Connection
+from schemas.errors import ConfigurationError, RagError, UnavailableError
 from schemas.settings import (
     RegistrySettings,
     RetrievalSettings,
@@ -74,10 +78,19 @@ class Layers:
     rag_store: RagStore
     chat: Chat
     notes: Notes
-    context: ContextWriter
+    project_context: ContextWriter
+    context: ContextLayer
+    warm_up: WarmUp
     settings: RegistrySettings
 
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        """By name, in the order they are listed in."""
+        return self.context.tools
+
     def close(self) -> None:
+        self.warm_up.close()
+        self.context.close()
         self.search.close()
         self.collector.close()
         self.embeddings.close()
@@ -105,8 +118,9 @@ def create_app(
         raise
     app.extensions["rag.layers"] = layers
     service.on_close(layers.close)
+    service.on_health(lambda: {"circuitBreakerOpen": layers.context.is_breaker_open()})
     app.url_map.converters["connection_id"] = connections.ConnectionId
-    for module in (connections, collect, search, rag):
+    for module in (connections, collect, search, rag, tools):
         app.register_blueprint(module.blueprint)
     mcp_http.init_app(app, mcp_http.Endpoint(layers, settings, may_write=retrieval_settings.mcp_write))
     return app
@@ -140,11 +154,17 @@ def open_layers(service: Service, settings: RegistrySettings, retrieval: Retriev
     conversations = _conversations(service, known, settings)
     corpus = Corpus(known)
     semantic = SemanticOracle(corpus, embeddings)
-    searched = (retrieval.documents_collection, retrieval.rules_collection)
     answers = ResultCache(service.catalog, ttl_seconds=retrieval.cache_ttl_seconds)
+    warm_up = WarmUp(data_dir / "embeds-texts")
     texts = TextCollections(
-        known, corpus, semantic, default_collections=searched, limit_seconds=retrieval.retrieve_seconds
+        known,
+        corpus,
+        semantic,
+        default_collections=retrieval.text_collections,
+        limit_seconds=retrieval.retrieve_seconds,
+        about_to_embed=warm_up.needed,
     )
+    warm_up.begin(texts.hold_something, lambda: texts.embedding().warm_up())
     store = RagStore(texts, retrieval)
     search = search_engine(corpus, embeddings, retrieval)
     notes = Notes(texts, Sessions(service.catalog), retrieval.notes_collection)
@@ -162,8 +182,31 @@ def open_layers(service: Service, settings: RegistrySettings, retrieval: Retriev
         Chat(known, store, ChatHistory(service.catalog)),
         notes,
         ContextWriter(search, corpus, notes, retrieval),
+        ContextLayer(
+            texts,
+            LexicalOracle(corpus),
+            service.catalog,
+            answers,
+            retrieval,
+            lock_file=data_dir / "search-metrics.lock",
+            vector_store=lambda: _check_engine(service),
+            embedding=lambda: _check_connection(health, known.find("default")),
+        ),
+        warm_up,
         settings,
     )
+
+
+def _check_engine(service: Service) -> None:
+    status = service.health()[0]["engine"]["status"]
+    if status != "ready":
+        raise UnavailableError(f"The vector engine is {status}: searches are slower meanwhile")
+
+
+def _check_connection(health: HealthWatch, connection: Connection) -> None:
+    report = health.of(connection)
+    if report.status == UNHEALTHY:
+        raise UnavailableError(report.message)
 
 
 def search_engine(corpus: Corpus, embeddings: QueryEmbeddings, settings: RetrievalSettings) -> SearchEngine:
@@ -175,7 +218,7 @@ def search_engine(corpus: Corpus, embeddings: QueryEmbeddings, settings: Retriev
             PersonaOracle(corpus, embeddings, settings.notes_collection),
         ),
         corpus,
-        default_collections=(settings.documents_collection, settings.rules_collection),
+        default_collections=settings.text_collections,
         rrf_k=settings.rrf_k,
         fetch_multiplier=settings.fetch_multiplier,
         fetch_min=settings.fetch_min,

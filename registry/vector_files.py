@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -48,11 +47,11 @@ class VectorFiles:
 
     def keep(self, digest: str, vector: Vector) -> None:
         try:
-            self._directory.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=self._directory, delete=False) as file:
-                file.write(vector.astype("<f4").tobytes())
-            os.utime(file.name, (self._clock(), self._clock()))
-            os.replace(file.name, self._path(digest))
+            try:
+                self._write(digest, vector)
+            except FileNotFoundError:
+                self._directory.mkdir(parents=True, exist_ok=True)
+                self._write(digest, vector)
             self._sweep()
         except OSError as error:
             log.warning("an embedding could not be kept", reason=str(error))
@@ -73,6 +72,13 @@ class VectorFiles:
             yield
         finally:
             fcntl.lockf(descriptor, fcntl.LOCK_UN, 1, byte)
+
+    def _write(self, digest: str, vector: Vector) -> None:
+        # One thread of a process makes a vector; another process may be making it where locks do not work.
+        incomplete = self._directory / f"{digest}.{os.getpid()}"
+        incomplete.write_bytes(vector.astype("<f4").tobytes())
+        os.utime(incomplete, (self._clock(), self._clock()))
+        os.replace(incomplete, self._path(digest))
 
     def _descriptor(self) -> int:
         # A process forgets its locks when it closes any descriptor of the file: it has one, for good.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from providers.embeddings.base import EmbeddingConnection
-from retrieval.chunking import SplitDocument, split_whole, split_windows
+from retrieval.chunking import SplitDocument, Syntax, split_whole, split_windows
 from retrieval.drafts import Splitter
 from retrieval.tokens import token_counter
 
@@ -15,9 +15,11 @@ def whole(embedding: EmbeddingConnection, max_tokens: int, section: str = "") ->
     return lambda text: split_whole(text, tokens=tokens, max_tokens=max_tokens, section=section)
 
 
-def windows(embedding: EmbeddingConnection, max_tokens: int, overlap_tokens: int) -> Splitter:
-    """Pieces of like length that overlap (seed 002)."""
+def windows(
+    embedding: EmbeddingConnection, max_tokens: int, overlap_tokens: int, syntax: Syntax = Syntax.MARKDOWN
+) -> Splitter:
+    """Pieces of like length that overlap (seeds 002 and 000)."""
     tokens = token_counter(embedding)
     return lambda text: SplitDocument(
-        split_windows(text, tokens=tokens, max_tokens=max_tokens, overlap_tokens=overlap_tokens), []
+        split_windows(text, tokens=tokens, max_tokens=max_tokens, overlap_tokens=overlap_tokens, syntax=syntax), []
     )

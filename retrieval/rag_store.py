@@ -10,10 +10,8 @@ from providers.embeddings.base import EmbeddingConnection
 from retrieval import profiles
 from retrieval.drafts import FIRST_CHUNKS, INTERNAL, SourceDocument
 from retrieval.filters import narrowed
-from retrieval.ingestion import ingest_document
 from retrieval.text_collections import TextCollections
-from schemas.errors import CollectionNotFoundError, ConflictError, InvalidInputError, NotFoundError, RagError
-from schemas.pipeline import EmbeddingFailureError, VectorDBWriteError
+from schemas.errors import CollectionNotFoundError, InvalidInputError, NotFoundError
 from schemas.rag import (
     DEFAULT_TOP_K,
     CollectionCounts,
@@ -42,16 +40,9 @@ class RagStore:
     def upsert_document_with_chunks(self, document: RagDocument) -> Upserted:
         """Ingest a document: split, embedded and swapped as a whole. Raises EmbeddingFailureError, VectorDBWriteError,
         InvalidInputError; the version before stays then."""
-        embedding = self._texts.embedding()
-        try:
-            writer = self._texts.writer(self._settings.documents_collection, embedding)
-            done = ingest_document(writer, self._to_source(document, embedding))
-        except (InvalidInputError, EmbeddingFailureError, ConflictError):
-            raise
-        except RagError as error:
-            raise VectorDBWriteError(
-                f"The store did not take the document: {error.message}", **error.details
-            ) from error
+        done = self._texts.ingest(
+            self._settings.documents_collection, lambda embedding: self._to_source(document, embedding)
+        )
         return Upserted(done.status, document_id_of(document.source, document.path), done.chunks)
 
     def search_similar_chunks(
@@ -96,9 +87,8 @@ class RagStore:
     def metrics(self) -> StoreMetrics:
         """Counts of now, in the collections that are searched."""
         embedding = self._texts.embedding()
-        reads = self._texts.corpus.able(SupportsMetadataFiltering)
         counts = [
-            CollectionCounts(each.name, reads.documents(each.name, FIRST_CHUNKS, limit=1).total, each.count or 0)
+            CollectionCounts(each.name, self._texts.documents_in(each), each.count or 0)
             for each in self._texts.searched()
         ]
         return StoreMetrics(counts, embedding.id, embedding.model, embedding.dimension)

@@ -1,4 +1,4 @@
-"""Functions of the retrieval layer that programs call by name, over HTTP or MCP."""
+"""What a tool is: a function with a name and schemas, the same over every interface."""
 
 from __future__ import annotations
 
@@ -6,16 +6,28 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from schemas.configuration import JsonSchema, faults, present, with_defaults
-from schemas.errors import InvalidInputError
+import orjson
+
+from schemas.configuration import JsonSchema, faults, with_defaults
+from schemas.errors import InvalidInputError, NotFoundError
+from schemas.pointers import unescaped
+
+
+class ToolNotFoundError(NotFoundError):
+    """There is no tool of that name (the sentence is seed 000's)."""
+
+    code = "tool_not_found"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"Tool {name} not found", tool=name)
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
     """A function of the retrieval layer that programs call by name, over HTTP or MCP.
 
-    Both schemas are JSON Schema 2020-12, of objects. `run` takes checked arguments, nulls removed, and returns the raw
-    result.
+    The schemas are JSON Schema (2020-12) and describe objects. `run` takes checked arguments and returns what the
+    output schema describes.
     """
 
     name: str
@@ -28,14 +40,33 @@ class Tool:
     idempotent: bool = True
 
     def check(self, arguments: object) -> dict[str, Any]:
-        """The arguments without nulls, defaults filled in. Raises InvalidInputError naming the field."""
+        """The arguments without nulls, which are as good as absent where the schema names fields, and with defaults.
+        Raises InvalidInputError naming the field."""
+        if arguments is None:
+            arguments = {}
         if not isinstance(arguments, dict):
             raise InvalidInputError("The arguments must be an object", code="invalid_field", field="arguments")
-        given = present(arguments)
+        try:
+            orjson.dumps(arguments)
+        except TypeError:
+            raise InvalidInputError("The arguments are not valid JSON", code="invalid_field") from None
+        given = _without_nulls(arguments, self.input_schema)
         for fault in faults(given, self.input_schema):
-            field = fault.pointer.removeprefix("/").replace("/", ".")
-            raise InvalidInputError(fault.message, code="invalid_field", field=field)
+            path = [unescaped(part) for part in fault.pointer.split("/")[1:]]
+            raise InvalidInputError(fault.message, code="invalid_field", field=".".join(path))
         return with_defaults(given, self.input_schema)
 
     def __call__(self, arguments: object) -> dict[str, Any]:
+        """Check, then run. Raises InvalidInputError, and what the function raises."""
         return self.run(self.check(arguments))
+
+
+def _without_nulls(value: dict[str, Any], schema: JsonSchema) -> dict[str, Any]:
+    below = schema.get("properties", {})
+    return {
+        name: _without_nulls(each, below[name])
+        if isinstance(each, dict) and "properties" in below.get(name, {})
+        else each
+        for name, each in value.items()
+        if each is not None
+    }

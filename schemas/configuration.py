@@ -23,7 +23,6 @@ from schemas.pointers import escaped
 JsonSchema = dict[str, Any]
 
 _FILES = Path(__file__).resolve().parent / "providers"
-_TOOLS = Path(__file__).resolve().parent / "tools"
 _PLACEHOLDER = re.compile(r"(?<!\$)(?:\$\$)*\$\{[^}]*\}")  # two dollar signs are one of the text
 _TYPES = {"string": "text", "integer": "number", "number": "number", "boolean": "boolean", "array": "list"}
 
@@ -33,13 +32,6 @@ def read_schema(name: str) -> JsonSchema:
     """The schema in `schemas/providers/{name}.json`. Not to be changed."""
     schema: JsonSchema = orjson.loads((_FILES / f"{name}.json").read_bytes())
     return schema
-
-
-@cache
-def read_tool_schemas(name: str) -> tuple[JsonSchema, JsonSchema]:
-    """(of the arguments, of the result) in `schemas/tools/{name}.json`. Not to be changed."""
-    schemas = orjson.loads((_TOOLS / f"{name}.json").read_bytes())
-    return schemas["input"], schemas["output"]
 
 
 def faults(config: Any, schema: JsonSchema, *, placeholders: bool = False) -> list[Fault]:
@@ -136,8 +128,9 @@ def _faults_of(error: ValidationError, schema: JsonSchema) -> Iterator[Fault]:
             if name not in error.schema.get("properties", {}):
                 yield Fault(f"{pointer}/{escaped(name)}", f"There is no field '{name}'")
     else:
-        name = str(error.absolute_path[0]) if error.absolute_path else ""
-        yield Fault(pointer, error.schema.get("x-message") or f"{_label(schema, name)} {_complaint(error)}")
+        path = [str(part) for part in error.absolute_path]
+        label = ".".join(path) if len(path) > 1 else _label(schema, "".join(path))
+        yield Fault(pointer, error.schema.get("x-message") or f"{label} {_complaint(error)}")
 
 
 def _label(schema: JsonSchema, name: str) -> str:

@@ -7,6 +7,7 @@ row, so that a document's distance depends neither on the plan that found it nor
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,7 @@ from schemas.records import Vector
 
 EQUAL_DISTANCE = 1e-5
 """The index and we round differently: what differs by less is equally far."""
+LONGEST_SQUARE = 1e37
 
 
 def rough_distances(query: Vector, vectors: Vector, metric: str) -> NDArray[np.float32]:
@@ -28,6 +30,35 @@ def exact_distances(query: Vector, vectors: Vector, metric: str) -> NDArray[np.f
     """float64 distances (n,), for answers."""
     precise = _distances(query.astype(np.float64), vectors.astype(np.float64), metric, _products_by_row)
     return precise.astype(np.float64, copy=False)
+
+
+def squares_of(vectors: NDArray[np.float32]) -> NDArray[np.float32] | None:
+    """Dot products (n,) of vectors (n, dimension) with themselves; None when one of them is so long that what is
+    computed from products may be beyond float32."""
+    with np.errstate(over="ignore"):
+        squares: NDArray[np.float32] = np.einsum("ij,ij->i", vectors, vectors)
+    return squares if np.all(squares < LONGEST_SQUARE) else None
+
+
+def distances_of_products(
+    query: Vector, products: NDArray[np.float32], squares: NDArray[np.float32], metric: str
+) -> tuple[NDArray[np.float32], float]:
+    """(float32 distances (n,), the size that their rounding is relative to) of vectors whose dot products with the
+    query (n,) and with themselves (n,) are known; `squares_of` knows of all of them, the query too."""
+    square = query @ query
+    if metric == "l2":
+        # Long vectors that are near each other lose digits here, which the difference of the vectors would keep.
+        return squares - 2.0 * products + square, float(squares.max(initial=0.0) + square)
+    if metric == "ip":
+        return 1.0 - products, math.sqrt(float(squares.max(initial=0.0)) * float(square))
+    return _cosine(query, products, squares), 1.0
+
+
+def _cosine(
+    query: NDArray[np.floating], products: NDArray[np.floating], squares: NDArray[np.floating]
+) -> NDArray[np.floating]:
+    norms = np.sqrt(squares) * np.sqrt(query @ query)
+    return 1.0 - np.divide(products, norms, out=np.zeros_like(products), where=norms > 0)
 
 
 def _products_by_row(vectors: NDArray[np.floating], query: NDArray[np.floating]) -> NDArray[np.floating]:
@@ -47,7 +78,5 @@ def _distances(
         elif metric == "ip":
             result = 1.0 - multiply(vectors, query)
         else:
-            norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors)) * np.sqrt(query @ query)
-            products = multiply(vectors, query)
-            result = 1.0 - np.divide(products, norms, out=np.zeros_like(products), where=norms > 0)
+            result = _cosine(query, multiply(vectors, query), np.einsum("ij,ij->i", vectors, vectors))
     return np.nan_to_num(result, nan=np.inf, posinf=np.inf, neginf=-np.inf)

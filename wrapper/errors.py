@@ -76,7 +76,7 @@ def error_response(error: RagError) -> Response:
 
 def init_app(app: Flask) -> None:
     app.register_error_handler(RagError, respond)
-    app.register_error_handler(HTTPException, _http_error)
+    app.register_error_handler(HTTPException, http_error)
     app.register_error_handler(Exception, _defect)
 
 
@@ -87,7 +87,7 @@ def respond(error: RagError) -> Response:
     return error_response(error)
 
 
-def _http_error(error: HTTPException) -> Response:
+def http_error(error: HTTPException) -> Response:
     if isinstance(error, NotFound):
         return error_response(NotFoundError(f"No such route: {request.method} {request.path}", code="route_not_found"))
     if isinstance(error, MethodNotAllowed):

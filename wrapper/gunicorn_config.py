@@ -18,6 +18,10 @@ try:
 except ConfigurationError as error:
     raise SystemExit(error.message) from None
 
+# Requests are what runs at the same time. Threads of the numeric library would wait for each other instead: sixteen
+# queries at once took twenty times as long (`docs/performance.md`). To be said before NumPy is imported.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 bind = f"{settings.host}:{settings.port}"
 workers = settings.workers
 worker_class = "wrapper.gunicorn_worker.Worker"

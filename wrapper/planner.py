@@ -1,9 +1,10 @@
-"""Vector queries: three plans and a scan, one meaning.
+"""Vector queries: several plans, one meaning.
 
 The engine only proposes candidates. What is answered is decided by the catalogue: one snapshot says which
 candidates exist and match, and their distances are computed exactly from the stored vectors. Documents that the
 engine has not been told yet are candidates too, so an answer never misses what was acknowledged.
 
+- `memory`: the collection is small, and asked so often that this process holds its vectors.
 - `index`: no filter, the engine's nearest.
 - `exact`: few enough matches that reading their vectors costs less than asking the engine.
 - `index+filter`: many matches; the engine is asked for so many neighbours that enough of them should match, and for
@@ -34,7 +35,8 @@ from wrapper.catalog.grouping import gather
 from wrapper.catalog.rows import find_collection
 from wrapper.catalog.transaction import Transaction
 from wrapper.catalog.writes import check_dimension
-from wrapper.distances import exact_distances, rough_distances
+from wrapper.distances import distances_of_products, exact_distances, rough_distances, squares_of
+from wrapper.held_vectors import HeldVectors
 
 log = structlog.get_logger(__name__)
 
@@ -65,12 +67,20 @@ class CostModel:
     exact_per_component: float = 0.0000037
     index_base: float = 3.7
     index_per_candidate: float = 0.0283
+    memory_base: float = 0.3
+    memory_per_component: float = 0.0000004
+    memory_per_match: float = 0.0007
 
     def exact(self, matches: int, dimension: int) -> float:
         return matches * (self.exact_per_document + dimension * self.exact_per_component)
 
     def index(self, candidates: int) -> float:
         return self.index_base + candidates * self.index_per_candidate
+
+    def memory(self, documents: int, dimension: int, matches: int | None) -> float:
+        """`matches` of a filter; None when there is none."""
+        computed = documents * dimension * self.memory_per_component
+        return self.memory_base + computed + (matches or 0) * self.memory_per_match
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +106,19 @@ class Found:
 
 
 class Planner:
-    def __init__(self, catalog: Catalog, index: VectorIndex, costs: CostModel | None = None) -> None:
+    """`held` are the vectors in memory; None holds none."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        index: VectorIndex,
+        costs: CostModel | None = None,
+        held: HeldVectors | None = None,
+    ) -> None:
         self._catalog = catalog
         self._index = index
         self._costs = costs or CostModel()
+        self._held = held
 
     def query(
         self,
@@ -121,9 +140,12 @@ class Planner:
             collection = find_collection(transaction, name)
             check_dimension(collection, len(embedding), field="query_embedding")
             matching = count(transaction, collection.key, where, collection.count)
+            if matching == 0:
+                return Found([], collection, "empty", None if gather_by is None else [])
+            in_memory = self._from_memory(question, transaction, collection, matching)
+            if in_memory is not None:
+                return in_memory
             pending = _pending_ids(transaction, collection)
-        if matching == 0:
-            return Found([], collection, "empty", None if gather_by is None else [])
         if pending is None or not self._is_indexed(collection):
             return self._exactly(question, "scan")
         fetch = self._first_fetch(collection, matching, top_k, len(pending))
@@ -140,6 +162,33 @@ class Planner:
             log.warning("engine did not answer, scanning the catalogue", collection=name, reason=error.message)
             return self._exactly(question, "scan")
         return found or self._exactly(question, "exact" if where != EVERYTHING else "scan")
+
+    def _from_memory(
+        self, question: _Question, transaction: Transaction, collection: Collection, matching: int
+    ) -> Found | None:
+        """None when the vectors are not held, or are not the cheapest way."""
+        query, filtered = question.embedding, question.where != EVERYTHING
+        if self._held is None or not self._held.fits(collection) or squares_of(query[np.newaxis]) is None:
+            return None
+        here = self._costs.memory(collection.count, len(query), matching if filtered else None)
+        elsewhere = self._costs.exact(matching, len(query))
+        if self._is_indexed(collection):
+            from_index = self._costs.index(self._first_fetch(collection, matching, question.top_k, 0))
+            elsewhere = min(elsewhere, from_index) if filtered else from_index
+        if here >= elsewhere:
+            return None
+        reading = self._costs.exact(collection.count, len(query))
+        held = self._held.of(transaction, collection, saves_ms=elsewhere - here, reading_ms=reading)
+        if held is None:
+            return None
+        products, squares, rows = self._held.products(held, query), held.squares, None
+        if filtered:
+            rows = held.rows_of(reads.all_positions(transaction, collection, question.where))
+            products, squares = products[rows], squares[rows]
+        distances, size = distances_of_products(query, products, squares, collection.metric)
+        near = _nearest(distances, question.top_k, size)
+        near = near if rows is None else rows[near]
+        return _found(transaction, collection, question, held.positions[near].tolist(), held.vectors[near], "memory")
 
     def _is_indexed(self, collection: Collection) -> bool:
         return collection.engine_id is not None and collection.index_state == "ready" and self._index.is_ready()
@@ -190,7 +239,7 @@ class Planner:
             check_dimension(collection, len(question.embedding), field="query_embedding")
             nearest: list[tuple[float, int]] = []
             for positions, vectors in reads.vectors(transaction, collection, question.where, block=SCAN_BLOCK):
-                best = _nearest_roughly(question, vectors, collection.metric)
+                best = _nearest(rough_distances(question.embedding, vectors, collection.metric), question.top_k)
                 distances = exact_distances(question.embedding, vectors[best], collection.metric)
                 found = zip(distances.tolist(), (positions[index] for index in best), strict=True)
                 nearest = heapq.nsmallest(question.top_k, [*nearest, *found])
@@ -199,16 +248,16 @@ class Planner:
             return _found(transaction, collection, question, positions, vectors, plan)
 
 
-def _nearest_roughly(question: _Question, vectors: Vector, metric: str) -> NDArray[np.intp]:
-    """Rows that can be among the nearest: as many as wanted, and all that are as near but for rounding. Equal vectors
-    are all among them or none, so that which of them is answered is decided by their positions."""
-    distances = rough_distances(question.embedding, vectors, metric)
-    wanted = question.top_k + SPARE_CANDIDATES
+def _nearest(distances: NDArray[np.float32], top_k: int, size: float = 1.0) -> NDArray[np.intp]:
+    """Rows that can be among the nearest: as many as wanted, and all that are as near but for rounding, which is
+    relative to the distance or to the `size` of what it was computed from. Equal vectors are all among them or none, so
+    that which of them is answered is decided by their positions."""
+    wanted = top_k + SPARE_CANDIDATES
     if len(distances) <= wanted:
         return np.arange(len(distances))
     farthest = float(np.partition(distances, wanted - 1)[wanted - 1])
     if math.isfinite(farthest):
-        farthest += ROUGHNESS * max(1.0, abs(farthest))
+        farthest += ROUGHNESS * max(1.0, size, abs(farthest))
     return np.flatnonzero(distances <= farthest)
 
 

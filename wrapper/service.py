@@ -27,6 +27,7 @@ from wrapper.engine.keeper_process import KeeperGuard, KeeperProcess, start_keep
 from wrapper.engine.ownership import DataDirectoryLock, acquire
 from wrapper.engine.state import EngineStateReader, request_restart
 from wrapper.gauges import Gauge
+from wrapper.held_vectors import HeldVectors
 from wrapper.indexer import Indexer
 from wrapper.planner import Planner
 from wrapper.store import Store
@@ -109,6 +110,7 @@ class Service:
         self._state = state
         self._guard = guard
         self._closing: list[Callable[[], None]] = []
+        self._reporting: list[Callable[[], dict[str, Any]]] = []
 
     @property
     def catalog(self) -> Catalog:
@@ -118,6 +120,10 @@ class Service:
     def on_close(self, close: Callable[[], None]) -> None:
         """Have something closed before the rest, last come first."""
         self._closing.append(close)
+
+    def on_health(self, report: Callable[[], dict[str, Any]]) -> None:
+        """Have fields added to the health report, by something that never raises."""
+        self._reporting.append(report)
 
     def close(self) -> None:
         """Stop what this process started; what waits for the index stays in the outbox."""
@@ -132,6 +138,26 @@ class Service:
 
     def health(self) -> tuple[dict[str, Any], bool]:
         """(the health report, whether the service can do its work). Never raises."""
+        report, works = self._health()
+        # `healthy` is seed 000's word for it.
+        report["healthy"] = report["status"] == "healthy"
+        for more in self._reporting:
+            report |= more()
+        return report, works
+
+    def gauges(self) -> Iterator[Gauge]:
+        """The gauges of `/metrics`."""
+        with self._catalog.read() as transaction:
+            collections = all_collections(transaction)
+            known = reports.find_all(transaction)
+            lag = outbox.lag(transaction)
+        ready = self._engine_health()["status"] == "ready"
+        yield from gauges.of_service(
+            index_lag=lag, engine_ready=ready, free_disk_mb=free_disk_mb(self.settings.data_dir)
+        )
+        yield from gauges.of_collections(collections, known)
+
+    def _health(self) -> tuple[dict[str, Any], bool]:
         report: dict[str, Any] = {
             "status": "healthy",
             "service": "rag-wrapper",
@@ -161,18 +187,6 @@ class Service:
         if report["engine"]["status"] != "ready" or report["indexes"]["rebuilding"] or "adopting" in report:
             report["status"] = "degraded"
         return report, True
-
-    def gauges(self) -> Iterator[Gauge]:
-        """The gauges of `/metrics`."""
-        with self._catalog.read() as transaction:
-            collections = all_collections(transaction)
-            known = reports.find_all(transaction)
-            lag = outbox.lag(transaction)
-        ready = self._engine_health()["status"] == "ready"
-        yield from gauges.of_service(
-            index_lag=lag, engine_ready=ready, free_disk_mb=free_disk_mb(self.settings.data_dir)
-        )
-        yield from gauges.of_collections(collections, known)
 
     def _engine_health(self) -> dict[str, Any]:
         if self.settings.chroma_url:
@@ -221,7 +235,7 @@ def open_service(settings: WrapperSettings, *, serves: bool = True) -> Service:
     )
     store = Store(
         catalog,
-        Planner(catalog, index),
+        Planner(catalog, index, held=HeldVectors(settings.memory_vectors_mb * 1024 * 1024)),
         indexer,
         free_disk_mb=free_disk,
         disk_floor_mb=settings.disk_floor_mb,

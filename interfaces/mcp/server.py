@@ -79,8 +79,8 @@ def server_of(
 
 
 def described(tool: Tool) -> types.Tool:
-    """A tool as clients see it. Its title is that of its arguments' schema."""
-    title = tool.input_schema.get("title", tool.name)
+    """A tool as clients see it. Its title is that of its arguments' schema, else its name in words."""
+    title = tool.input_schema.get("title") or tool.name.replace("_", " ").capitalize()
     return types.Tool(
         name=tool.name,
         title=title,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from retrieval.gathering import gather_around
 from retrieval.tools import Tool
-from schemas.configuration import read_tool_schemas
 from schemas.searched import SearchRequest
+from schemas.tool_schemas import read_tool_schemas
 from schemas.wire_search import search_answer
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def mcp_tools(layers: Layers) -> dict[str, Tool]:
             lambda asked: _session_end(layers, asked),
         ),
     ]
-    return {tool.name: tool for tool in own}
+    return {tool.name: tool for tool in (*own, *layers.tools.values())}
 
 
 def _tool(name: str, description: str, run: Callable[[Json], Json]) -> Tool:
@@ -86,7 +86,7 @@ def _query(layers: Layers, asked: Json) -> Json:
 
 
 def _context(layers: Layers, asked: Json) -> Json:
-    written = layers.context.write(asked.get("topic"))
+    written = layers.project_context.write(asked.get("topic"))
     return {
         "topic": written.topic,
         "context": written.text,

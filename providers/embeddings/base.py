@@ -56,6 +56,9 @@ class EmbeddingConnection(Provider):
     def _embed(self, texts: list[str]) -> Vector:
         """Embed texts that were checked already; at least one."""
 
+    def warm_up(self) -> None:
+        """Load what the first `embed` would have to load first. Raises what `embed` raises."""
+
     def check(self) -> dict[str, Any]:
         return self.try_out()
 

@@ -81,6 +81,13 @@ class MiniLMConnection(EmbeddingConnection, SupportsTokens):
             return error.message
         return None
 
+    @property
+    def is_loaded(self) -> bool:
+        return self._loaded is not None
+
+    def warm_up(self) -> None:
+        self._load()
+
     def count_tokens(self, text: str) -> int:
         """Tokens of the whole text as the model counts them, [CLS] and [SEP] included, before any cut."""
         return len(self._load().tokenizer.encode_batch_fast([text])[0])

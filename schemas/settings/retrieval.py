@@ -17,7 +17,10 @@ class RetrievalSettings:
 
     documents_collection: str = "rag-documents"  # what `/api/rag/ingest` stores
     rules_collection: str = "rag-rules"  # what `/api/rag/documents:batch` stores
+    context_collection: str = "rag-context"  # what the tool `rag_context_index` stores
     notes_collection: str = "rag-notes"  # notes of sessions, the persona's knowledge
+    context_categories: tuple[str, ...] = ("strategy", "bugfix", "architecture", "casino")
+    context_content_types: tuple[str, ...] = ("chat", "decision", "code", "documentation")
     doc_types: tuple[str, ...] = ("core-rules", "faq", "team-rules", "ops", "killzone")
     chunk_max_tokens: int = 1024  # of a window; all but the last have at least half of it
     chunk_overlap_tokens: int = 100  # of two neighbouring windows, at most; at least half of it
@@ -28,6 +31,17 @@ class RetrievalSettings:
     cache_ttl_seconds: float = 300.0  # how long an answer of `/api/rag/retrieve` is given again
     retrieve_seconds: float = 10.0  # for the embedding of a question, and for the oracles of a search
     mcp_write: bool = False  # whether `/mcp` offers tools that write
+    context_vector_seconds: float = 1.2  # for level 1 of `rag_context_search`: the embedding and the search by vector
+    context_text_seconds: float = 0.4  # for level 2: the search by words
+    text_fallback: bool = True  # off: level 2 counts as failed
+    breaker_threshold: int = 5  # failed searches until the circuit breaker opens
+    breaker_timeout_seconds: float = 60.0  # since the last of them, until it lets one search try again
+    metrics_days: int = 30  # how long the metrics of single searches are kept
+
+    @property
+    def text_collections(self) -> tuple[str, ...]:
+        """Those of all contracts, which are searched together."""
+        return (self.documents_collection, self.rules_collection, self.context_collection)
 
 
 def read_retrieval_settings() -> RetrievalSettings:
@@ -38,8 +52,15 @@ def read_retrieval_settings() -> RetrievalSettings:
     values: dict[str, Any] = {
         "documents_collection": env.str("DOCUMENTS_COLLECTION", default.documents_collection, validate=name),
         "rules_collection": env.str("RULES_COLLECTION", default.rules_collection, validate=name),
+        "context_collection": env.str("CONTEXT_COLLECTION", default.context_collection, validate=name),
         "notes_collection": env.str("NOTES_COLLECTION", default.notes_collection, validate=name),
         "doc_types": env.list("DOC_TYPES", list(default.doc_types), validate=validate.Length(min=1)),
+        "context_categories": env.list(
+            "CONTEXT_CATEGORIES", list(default.context_categories), validate=validate.Length(min=1)
+        ),
+        "context_content_types": env.list(
+            "CONTEXT_CONTENT_TYPES", list(default.context_content_types), validate=validate.Length(min=1)
+        ),
         "chunk_max_tokens": env.int("CHUNK_MAX_TOKENS", default.chunk_max_tokens, validate=tokens),
         "chunk_overlap_tokens": env.int(
             "CHUNK_OVERLAP_TOKENS", default.chunk_overlap_tokens, validate=validate.Range(min=0)
@@ -55,9 +76,22 @@ def read_retrieval_settings() -> RetrievalSettings:
             "RETRIEVE_SECONDS", default.retrieve_seconds, validate=validate.Range(min=0.1, max=600)
         ),
         "mcp_write": env.bool("MCP_WRITE", default.mcp_write),
+        "context_vector_seconds": env.float(
+            "CONTEXT_VECTOR_SECONDS", default.context_vector_seconds, validate=validate.Range(min=0.05, max=600)
+        ),
+        "context_text_seconds": env.float(
+            "CONTEXT_TEXT_SECONDS", default.context_text_seconds, validate=validate.Range(min=0.05, max=600)
+        ),
+        "text_fallback": env.bool("TEXT_FALLBACK", default.text_fallback),
+        "breaker_threshold": env.int("BREAKER_THRESHOLD", default.breaker_threshold, validate=validate.Range(min=1)),
+        "breaker_timeout_seconds": env.float(
+            "BREAKER_TIMEOUT_SECONDS", default.breaker_timeout_seconds, validate=validate.Range(min=0)
+        ),
+        "metrics_days": env.int("METRICS_DAYS", default.metrics_days, validate=validate.Range(min=1, max=36_500)),
     }
     seal(env)
-    values["doc_types"] = tuple(part.strip() for part in values["doc_types"] if part.strip())
+    for field in ("doc_types", "context_categories", "context_content_types"):
+        values[field] = tuple(part.strip() for part in values[field] if part.strip())
     settings = RetrievalSettings(**values)
     if settings.chunk_overlap_tokens > settings.chunk_max_tokens // 4:
         sentence = "RAG_CHUNK_OVERLAP_TOKENS is more than a quarter of RAG_CHUNK_MAX_TOKENS"

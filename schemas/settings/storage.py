@@ -32,6 +32,7 @@ class WrapperSettings:
     chroma_url: str = ""  # empty: an engine of our own, as a child process
     max_body_mb: int = 100
     disk_floor_mb: int = 200
+    memory_vectors_mb: int = 64  # of vectors that each process holds to search small collections itself
     max_queue: int = 128  # requests that may wait for a thread, in each process
     client_wait_seconds: float = 30.0  # how long a client may keep a request waiting
     write_wait_seconds: float = 20.0  # how long a write waits for the index before it answers 202
@@ -65,6 +66,7 @@ def read_wrapper_settings() -> WrapperSettings:
         "chroma_url": env.str("CHROMA_URL", default.chroma_url),
         "max_body_mb": env.int("MAX_BODY_MB", default.max_body_mb, validate=at_least_one),
         "disk_floor_mb": env.int("DISK_FLOOR_MB", default.disk_floor_mb, validate=validate.Range(min=0)),
+        "memory_vectors_mb": env.int("MEMORY_VECTORS_MB", default.memory_vectors_mb, validate=validate.Range(min=0)),
         "max_queue": env.int("MAX_QUEUE", default.max_queue, validate=at_least_one),
         "client_wait_seconds": env.float(
             "CLIENT_WAIT_SECONDS", default.client_wait_seconds, validate=validate.Range(min=1)

@@ -8,7 +8,6 @@ import sqlite3
 from contextlib import closing
 
 from tests.durability.workload import (
-    GATHERED_FROM_THE_CATALOGUE,
     BruteForce,
     assert_engine_equals_catalogue,
     create,
@@ -92,8 +91,6 @@ def test_damaged_indexes_are_rebuilt_and_queries_are_right_all_the_while(serve):
             return all(plan[-1] == "index" for plan in plans.values())
 
         eventually(all_indexed, seconds=60, complaint=lambda: f"{plans}\n{again.tail()}")
-    for name in DAMAGES:
-        assert plans[name][0] in GATHERED_FROM_THE_CATALOGUE, name
     healed(again)
     for name in given:
         assert_engine_equals_catalogue(again, name)

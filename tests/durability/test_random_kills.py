@@ -55,7 +55,7 @@ def _attack(kind, service, number_of_workers, serve):
 @pytest.mark.parametrize("number_of_workers", [2, 4])
 def test_nothing_acknowledged_is_lost_whatever_is_killed_and_when(serve, number_of_workers):
     generator = random.Random(SEED)
-    service = serve(workers=number_of_workers)
+    service = serve(workers=number_of_workers, memory_vectors_mb=64)
     fixed = documents(FIXED, seed=99)
     create(service, "fixed", fixed)
     create(service, "attacked")
@@ -71,7 +71,9 @@ def test_nothing_acknowledged_is_lost_whatever_is_killed_and_when(serve, number_
                     seconds=120,
                     complaint=service.tail,
                 )
-                service = _attack(kind, service, number_of_workers, lambda: serve(workers=number_of_workers))
+                service = _attack(
+                    kind, service, number_of_workers, lambda: serve(workers=number_of_workers, memory_vectors_mb=64)
+                )
                 for client in (reader, *writers):
                     client.service = service
                 done[kind] += 1

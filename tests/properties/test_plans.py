@@ -18,12 +18,13 @@ from tests.properties.strategies import FILTERS, documents, embedding, to_collec
 from tests.support.live import eventually
 from wrapper.catalog import outbox, states
 from wrapper.catalog.rows import find_collection
+from wrapper.held_vectors import HeldVectors
 from wrapper.planner import CostModel, Planner
 
 METRICS = st.sampled_from(("cosine", "l2", "ip"))
 INDEX_IS_CHEAP = CostModel(exact_per_document=1e9)
-EXACT_IS_CHEAP = CostModel(index_base=1e12)
-PLANS = ("index", "index+filter", "exact", "scan")
+COSTS = {"exact": CostModel(index_base=1e12), "memory": CostModel(memory_base=-1e12)}
+PLANS = ("index", "index+filter", "exact", "scan", "memory")
 INDEXED_SECONDS = 30
 
 
@@ -55,12 +56,13 @@ def _settle(catalog, name):
 
 
 def _planner(catalog, model, plan):
-    costs = EXACT_IS_CHEAP if plan == "exact" else INDEX_IS_CHEAP
-    return Planner(catalog, ListIndex(model, ready=plan != "scan"), costs)
+    costs = COSTS.get(plan, INDEX_IS_CHEAP)
+    held = HeldVectors(1_000_000) if plan == "memory" else None
+    return Planner(catalog, ListIndex(model, ready=plan != "scan"), costs, held)
 
 
 def _check(found, expected, plan, where):
-    possible = {"index", "empty"} if plan == "index" else {plan, "exact", "empty"}
+    possible = {plan, "empty"} if plan in ("index", "memory") else {plan, "exact", "empty"}
     if plan in ("index+filter", "exact") and parse_where(where) == EVERYTHING:
         possible = {"index", "empty"}
     assert found.plan in possible
@@ -80,7 +82,7 @@ def test_every_plan_finds_what_the_model_finds(catalog, stored, plan, found, whe
     _check(answer, model.nearest(query, top_k, where), plan, where)
 
 
-@pytest.mark.parametrize("plan", ["exact", "scan"])
+@pytest.mark.parametrize("plan", ["exact", "scan", "memory"])
 @settings(max_examples=50)
 @given(st.lists(st.integers(0, 2), min_size=1, max_size=40), METRICS, st.integers(1, 5))
 def test_equal_distances_are_answered_in_order_of_insertion(catalog, stored, plan, kinds, metric, top_k):
@@ -122,12 +124,13 @@ def test_what_waits_for_the_index_is_ranked_by_its_new_vector(catalog, stored, s
     assert [match.document.id for match in answer.matches] == [each for each, _ in expected]
 
 
+@pytest.mark.parametrize("plan", ["exact", "memory"])
 @pytest.mark.parametrize("metric", ["cosine", "l2", "ip"])
-def test_an_answer_does_not_depend_on_its_neighbours(catalog, stored, metric):
+def test_an_answer_does_not_depend_on_its_neighbours(catalog, stored, metric, plan):
     found = [ModelDocument(f"d{n}", "", {"a": n}, embedding(n, 64)) for n in range(50)]
     name, query = stored(found, metric), embedding(99, 64)
     _settle(catalog, name)
-    planner = _planner(catalog, to_collection(found, metric), "exact")
+    planner = _planner(catalog, to_collection(found, metric), plan)
     whole = {match.document.id: match.distance for match in planner.query(name, query, top_k=50).matches}
     for number in range(50):
         [match] = planner.query(name, query, top_k=50, where=parse_where({"a": number})).matches
@@ -138,14 +141,16 @@ def test_an_answer_does_not_depend_on_its_neighbours(catalog, stored, metric):
 def _forced(app, plan):
     """The service's own planner, made to prefer a plan."""
     planner = app.extensions["rag.service"].store._planner
-    costs, index = planner._costs, planner._index
-    planner._costs = EXACT_IS_CHEAP if plan == "exact" else INDEX_IS_CHEAP
+    costs, index, held = planner._costs, planner._index, planner._held
+    planner._costs = COSTS.get(plan, INDEX_IS_CHEAP)
+    if plan != "memory":
+        planner._held = None
     if plan == "scan":
         planner._index = ListIndex(None, ready=False)
     try:
         yield
     finally:
-        planner._costs, planner._index = costs, index
+        planner._costs, planner._index, planner._held = costs, index, held
 
 
 @pytest.fixture
@@ -196,7 +201,7 @@ def test_the_service_answers_alike_by_every_route_and_plan(app, client, indexed,
     client.delete(f"/collections/{name}")
 
 
-def test_all_four_plans_are_taken_by_the_service(app, client, indexed):
+def test_all_plans_are_taken_by_the_service(app, client, indexed):
     found = [ModelDocument(f"d{n}", "", {"a": n % 2}, embedding(n)) for n in range(60)]
     name, model = indexed(found, "cosine"), to_collection(found)
     for plan in PLANS:

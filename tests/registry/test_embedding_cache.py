@@ -1,5 +1,6 @@
 """One embedding for all who ask for the same text: in a thread, in threads, in processes."""
 
+import shutil
 import subprocess
 import sys
 import threading
@@ -173,6 +174,14 @@ def test_files_older_than_their_time_are_not_found_and_swept(tmp_path):
     assert files.find("0" * 64) is None
     files.keep("1" * 64, VECTOR)
     assert [each.name for each in tmp_path.iterdir()] == ["1" * 64 + ".f32"]
+
+
+def test_a_directory_that_was_deleted_is_made_again(tmp_path):
+    files = VectorFiles(tmp_path / "vectors", ttl_seconds=60)
+    for digest in ("0" * 64, "1" * 64):
+        files.keep(digest, VECTOR)
+        assert files.find(digest) is not None
+        shutil.rmtree(tmp_path / "vectors")
 
 
 def test_there_are_never_many_more_files_than_allowed(tmp_path, monkeypatch):

@@ -17,6 +17,8 @@ from retrieval.corpus import Corpus
 from schemas.connections import Connection
 from schemas.records import DocumentBatch
 from tests.retrieval.letter_embedding import LetterEmbedding
+from tests.support.catalogues import one_database
+from wrapper.catalog.catalog import Catalog
 
 
 class Letters(LetterEmbedding):
@@ -75,3 +77,31 @@ def shelve(app):
     yield add
     for name in made:
         store.delete_collection(name)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def catalogs(request):
+    """`catalogs()`: the test's one catalogue, each time opened by a worker of its own."""
+    with one_database(request) as open_one:
+
+        def open_catalog():
+            catalog = Catalog(open_one())
+            catalog.open()
+            return catalog
+
+        yield open_catalog
+
+
+class Clock:
+    """Seconds since the epoch, which pass when a test says so."""
+
+    def __init__(self):
+        self.now = 1_790_000_000.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()

@@ -9,11 +9,12 @@ from wrapper.catalog.transaction import Sql, Transaction
 
 
 class WordRow(NamedTuple):
-    """What the word index holds of a document: `heading` are the words above its `text`."""
+    """What the word index holds of a document: `heading` are the words above its `text`, `tags` those beside it."""
 
     position: int
     heading: str
     text: str
+    tags: str
 
 
 FieldRow = tuple[int, str, bytes, int]

@@ -35,12 +35,19 @@ def _adoptions(connection: Connection) -> None:
     tables.adoptions.create(connection, checkfirst=True)
 
 
-def _headings_in_word_indexes(connection: Connection) -> None:
+def _words_anew(connection: Connection) -> None:
     tables.words_to_index.create(connection, checkfirst=True)
+    connection.execute(tables.words_to_index.delete())
     connection.execute(text("INSERT INTO words_to_index (collection_key, done_to) SELECT key, 0 FROM collections"))
 
 
-STEPS: list[Callable[[Connection], None]] = [_first_tables, _index_reports, _adoptions, _headings_in_word_indexes]
+STEPS: list[Callable[[Connection], None]] = [
+    _first_tables,
+    _index_reports,
+    _adoptions,
+    _words_anew,  # with headings
+    _words_anew,  # with tags
+]
 
 TYPES = {
     "sqlite": {"text": "TEXT", "bytes": "BLOB"},

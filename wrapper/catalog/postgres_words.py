@@ -13,14 +13,14 @@ from itertools import chain, zip_longest
 from wrapper.catalog.dialect import WordRow
 from wrapper.catalog.transaction import Sql, Transaction
 from wrapper.catalog.values import bounded
-from wrapper.catalog.words import HEADING_WEIGHT, folded_words, identifier_words, query_terms
+from wrapper.catalog.words import HEADING_WEIGHT, TAGS_WEIGHT, folded_words, identifier_words, query_terms
 
 CONFIGURATION = "rag_words"
 WORDS_IN_ROW = 1_000
 CHARACTERS_IN_ROW = 100_000
 
-# Of a word without a label (D) and of one in a heading (A); 1 is the most that there is.
-WEIGHTS = f"{{{1 / HEADING_WEIGHT}, 0, 0, 1}}"
+# Of a word without a label (D), of one in a tag (C) and of one in a heading (A); 1 is the most that there is.
+WEIGHTS = f"{{{1 / HEADING_WEIGHT}, {TAGS_WEIGHT / HEADING_WEIGHT}, 0, 1}}"
 
 # What an index needs to stem English without leaving out the words that are in every text.
 SETUP = (
@@ -54,18 +54,20 @@ def drop(transaction: Transaction, collection_key: int) -> None:
 
 
 def add(transaction: Transaction, collection_key: int, rows: list[WordRow]) -> None:
-    found = [(row.position, heading, words) for row in rows for heading, words in _parts(row)]
+    found = [(row.position, heading, words, tags) for row in rows for heading, words, tags in _parts(row)]
     transaction.run(
         "INSERT INTO words (position, collection_key, lexemes) "
         f"SELECT given.position, ?, setweight(to_tsvector('{CONFIGURATION}', given.heading), 'A') "
-        f"|| to_tsvector('{CONFIGURATION}', given.words) || array_to_tsvector(ARRAY[?::text]) "
-        "FROM unnest(?::bigint[], ?::text[], ?::text[]) AS given (position, heading, words)",
+        f"|| to_tsvector('{CONFIGURATION}', given.words) || setweight(to_tsvector('{CONFIGURATION}', given.tags), 'C') "
+        "|| array_to_tsvector(ARRAY[?::text]) "
+        "FROM unnest(?::bigint[], ?::text[], ?::text[], ?::text[]) AS given (position, heading, words, tags)",
         (
             collection_key,
             _mark(collection_key),
-            [position for position, _, _ in found],
-            [heading for _, heading, _ in found],
-            [words for _, _, words in found],
+            [position for position, _, _, _ in found],
+            [heading for _, heading, _, _ in found],
+            [words for _, _, words, _ in found],
+            [tags for _, _, _, tags in found],
         ),
     )
 
@@ -89,11 +91,11 @@ def _mark(collection_key: int) -> str:
     return f"#{int(collection_key)}"
 
 
-def _parts(row: WordRow) -> Iterator[tuple[str, str]]:
-    """A document's heading and text side by side, row by row, and then the parts of its identifiers."""
-    heading, text = _in_rows(folded_words(row.heading)), _in_rows(folded_words(row.text))
+def _parts(row: WordRow) -> Iterator[tuple[str, str, str]]:
+    """A document's heading, text and tags side by side, row by row, and then the parts of its identifiers."""
+    heading, text, tags = (_in_rows(folded_words(words)) for words in (row.heading, row.text, row.tags))
     identifiers = _in_rows(folded_words(identifier_words(f"{row.heading}\n{row.text}")))
-    return chain(zip_longest(heading, text, fillvalue=""), (("", words) for words in identifiers))
+    return chain(zip_longest(heading, text, tags, fillvalue=""), (("", words, "") for words in identifiers))
 
 
 def _in_rows(words: list[str]) -> Iterator[str]:

@@ -107,10 +107,10 @@ def everything(transaction: Transaction, collection: Collection, *, block: int) 
         yield [to_document_and_vector(row) for row in rows]
 
 
-def all_positions(transaction: Transaction, collection: Collection) -> list[int]:
-    """The positions of all documents of a collection."""
-    rows = transaction.rows("SELECT position FROM documents WHERE collection_key = ?", (collection.key,))
-    return [row[0] for row in rows]
+def all_positions(transaction: Transaction, collection: Collection, where: Where = EVERYTHING) -> list[int]:
+    """The positions of all documents of a collection that match, in no particular order."""
+    matching = positions(transaction, collection.key, where)
+    return [row[0] for row in transaction.rows(matching.text, matching.parameters)]
 
 
 def sample(transaction: Transaction, collection: Collection, number: int) -> list[Document]:

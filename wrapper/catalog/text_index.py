@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from wrapper.catalog.dialect import WordRow
 from wrapper.catalog.transaction import Sql, Transaction
-from wrapper.catalog.words import HEADING_WEIGHT, identifier_words, match_expression
+from wrapper.catalog.words import HEADING_WEIGHT, TAGS_WEIGHT, identifier_words, match_expression
 
 
 def create(transaction: Transaction, collection_key: int) -> None:
     transaction.run(
         f"CREATE VIRTUAL TABLE {_table(collection_key)} USING fts5"
-        "(heading, text, identifiers, content='', tokenize=\"porter unicode61 remove_diacritics 2\")"
+        "(heading, text, tags, identifiers, content='', tokenize=\"porter unicode61 remove_diacritics 2\")"
     )
 
 
@@ -21,7 +21,7 @@ def drop(transaction: Transaction, collection_key: int) -> None:
 
 def add(transaction: Transaction, collection_key: int, rows: list[WordRow]) -> None:
     transaction.run_many(
-        f"INSERT INTO {_table(collection_key)} (rowid, heading, text, identifiers) VALUES (?, ?, ?, ?)",
+        f"INSERT INTO {_table(collection_key)} (rowid, heading, text, tags, identifiers) VALUES (?, ?, ?, ?, ?)",
         [(*row, _identifiers(row)) for row in rows],
     )
 
@@ -30,7 +30,7 @@ def remove(transaction: Transaction, collection_key: int, rows: list[WordRow]) -
     """Take documents out again; a contentless index must be told what it had been given."""
     table = _table(collection_key)
     transaction.run_many(
-        f"INSERT INTO {table} ({table}, rowid, heading, text, identifiers) VALUES ('delete', ?, ?, ?, ?)",
+        f"INSERT INTO {table} ({table}, rowid, heading, text, tags, identifiers) VALUES ('delete', ?, ?, ?, ?, ?)",
         [(*row, _identifiers(row)) for row in rows],
     )
 
@@ -41,7 +41,7 @@ def search(collection_key: int, query: str) -> Sql | None:
     if expression is None:
         return None
     table = _table(collection_key)
-    score = f"-bm25({table}, {HEADING_WEIGHT})"
+    score = f"-bm25({table}, {HEADING_WEIGHT}, 1.0, {TAGS_WEIGHT})"
     return Sql(f"SELECT rowid AS position, {score} AS score FROM {table} WHERE {table} MATCH ?", (expression,))
 
 

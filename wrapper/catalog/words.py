@@ -4,7 +4,8 @@ The index itself splits at everything that is neither letter nor digit, so `std:
 in parts and, as phrases, whole; `getUserName` is one word to it. The shadow column adds what is missing: the
 parts of camel-case words, and the joined form of words with underscores.
 
-A document's heading, its title and its section, is indexed beside its text, and counts for more.
+A document's heading, its title and its section, is indexed beside its text, and counts for more; its tags count for
+less.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from schemas.stop_words import STOP_WORDS
 
 MAX_QUERY_TERMS = 256
 HEADING_WEIGHT = 2.0
-"""What a word counts in a heading, where it counts 1 in a text."""
+TAGS_WEIGHT = 0.5
+"""What a word counts in a heading and in a tag, where it counts 1 in a text (tags by seed 000: content 10, tags 5)."""
 
 _COMPOUND = re.compile(r"[^\W_]+(?:(?:_+|::|->|[.\-/:])[^\W_]+)*")
 _QUOTED = re.compile(r'"([^"]+)"')
@@ -55,6 +57,12 @@ def heading_of(metadata: Metadata) -> str:
     may begin with the title, which is not said twice."""
     title, section = (found if isinstance(found := metadata.get(name), str) else "" for name in ("title", "section"))
     return section if section.startswith(title) else f"{title}\n{section}"
+
+
+def tags_of(metadata: Metadata) -> str:
+    """The `tags` of a metadata, a line for each."""
+    tags = metadata.get("tags")
+    return "\n".join(tag for tag in tags if isinstance(tag, str)) if isinstance(tags, list) else ""
 
 
 def match_expression(query: str) -> str | None:

@@ -31,7 +31,7 @@ from wrapper.catalog.rows import (
 )
 from wrapper.catalog.transaction import Transaction
 from wrapper.catalog.values import bounded, flatten
-from wrapper.catalog.words import heading_of
+from wrapper.catalog.words import heading_of, tags_of
 
 ON_CONFLICT = ("replace", "skip", "error")
 REMOVED_AT_ONCE = 1_000
@@ -301,13 +301,17 @@ def _insert(transaction: Transaction, collection_key: int, placed: list[tuple[in
     transaction.dialect.text_index.add(
         transaction,
         collection_key,
-        [WordRow(position, heading_of(batch.metadatas[index]), batch.texts[index]) for position, index in placed],
+        [_words(position, batch.texts[index], batch.metadatas[index]) for position, index in placed],
     )
 
 
 def word_row(document: Document) -> WordRow:
     """What the word index holds of a stored document."""
-    return WordRow(document.position, heading_of(document.metadata), document.text)
+    return _words(document.position, document.text, document.metadata)
+
+
+def _words(position: int, text: str, metadata: Metadata) -> WordRow:
+    return WordRow(position, heading_of(metadata), text, tags_of(metadata))
 
 
 def _remove(transaction: Transaction, collection_key: int, doomed: list[Document]) -> None:

@@ -2,13 +2,15 @@
 
 import anyio
 import pytest
+import requests
 from jsonschema import Draft202012Validator
 from mcp import MCPError
 
 from tests.support.mcp_clients import called, over_http, text_of, within_bounds
 
-READING = {"rag_query", "rag_context", "rag_gather", "rag_collections"}
-WRITING = {"session_start", "session_note", "session_end"}
+OWN = {"rag_query", "rag_context", "rag_gather", "rag_collections"}
+READING = OWN | {"rag_context_search", "rag_context_health", "rag_context_stats"}
+WRITING = {"session_start", "session_note", "session_end", "rag_context_index"}
 CLIENTS = 8
 
 
@@ -26,7 +28,7 @@ def test_tools_are_listed_with_schemas_titles_and_annotations(connect):
     instructions, tools = within_bounds(listed)
     assert "rag_query" in instructions
     by_name = {tool.name: tool for tool in tools}
-    assert by_name.keys() >= READING | WRITING
+    assert by_name.keys() == READING | WRITING
     for tool in tools:
         Draft202012Validator.check_schema(tool.input_schema)
         Draft202012Validator.check_schema(tool.output_schema)
@@ -93,6 +95,16 @@ def test_rag_collections_lists_them(call):
     assert "rag-rules: 1 chunks" in text_of(result)
 
 
+def test_the_context_tools_are_the_same_as_over_http(call, stored):
+    indexed = call("rag_context_index", content="The gate closes at nine.", source="gate", contentType="documentation")
+    assert indexed.structured_content["success"]
+    over_mcp = call("rag_context_search", query="When does the gate close?").structured_content
+    asked = {"query": "When does the gate close?"}
+    over_http = requests.post(f"{stored.url}/tools/rag_context_search", json=asked, timeout=60).json()
+    assert over_mcp["results"] == over_http["results"]
+    assert "The gate closes at nine." in over_mcp["results"][0]["content"]
+
+
 def test_notes_are_found_until_they_are_replaced_and_after_their_session(connect):
     async def worked():
         async with connect() as client:
@@ -138,7 +150,7 @@ def test_notes_are_found_until_they_are_replaced_and_after_their_session(connect
         ("rag_query", {"query": 7}, "query must be a string"),
         ("rag_query", {"query": "x", "limit": 0}, "limit must be at least 1"),
         ("rag_query", {"query": "x", "limit": 101}, "limit must be at most 100"),
-        ("rag_query", {"query": "x", "oracles": ["psychic"]}, "oracles must be one of semantic, lexical, persona"),
+        ("rag_query", {"query": "x", "oracles": ["psychic"]}, "oracles.0 must be one of semantic, lexical, persona"),
         ("rag_query", {"query": "x", "collection": "there-is-none"}, "Collection 'there-is-none' not found"),
         ("rag_query", {"query": "x", "colection": "y"}, "There is no field 'colection'"),
         (

@@ -30,17 +30,20 @@ PROSE = [
 
 @pytest.fixture
 def search(catalog):
-    """`search(texts, query)`: the numbers of the texts found, best first, in a collection of their own; `titles` are
-    those of some of them, by their number."""
+    """`search(texts, query)`: the numbers of the texts found, best first, in a collection of their own; `titles` and
+    `tags` are those of some of them, by their number."""
     numbers = count()
 
-    def search_in(texts, query, where=EVERYTHING, *, titles=MappingProxyType({})):
+    def search_in(texts, query, where=EVERYTHING, *, titles=MappingProxyType({}), tags=MappingProxyType({})):
         name = f"texts-{next(numbers)}"
 
         def fill(transaction):
             writes.create_collection(transaction, name, {}, "cosine")
             ids = [str(number) for number in range(len(texts))]
-            metadatas = [{"number": number, "title": titles.get(number)} for number in range(len(texts))]
+            metadatas = [
+                {"number": number, "title": titles.get(number), "tags": tags.get(number)}
+                for number in range(len(texts))
+            ]
             vectors = np.ones((len(texts), 2), dtype="<f4")
             writes.add_documents(transaction, name, DocumentBatch(ids, texts, metadatas, vectors))
 
@@ -148,6 +151,13 @@ def test_a_document_is_found_by_its_title(search):
 def test_a_word_in_the_title_counts_more_than_one_in_the_text(search):
     texts = ["zebra among other words", "a horse among other words"] + ["nothing to see here"] * 8
     assert search(texts, "zebra", titles={0: "On a horse", 1: "On the zebra"}) == [1, 0]
+
+
+def test_a_document_is_found_by_its_tags_which_count_less_than_its_text(search):
+    texts = ["a horse among other words", "zebra among other words"] + ["nothing to see here"] * 8
+    assert search(texts, "zebra", tags={0: ["zebra", "getUserName"], 1: ["horse", "other one"]}) == [1, 0]
+    assert search(texts, "horse", tags={0: ["zebra", "getUserName"], 1: ["horse", "other one"]}) == [0, 1]
+    assert search(texts, "getusername", tags={0: ["zebra", "getUserName"]}) == [0]
 
 
 def test_a_long_title_is_found_by_each_of_its_words(search):

@@ -1,4 +1,4 @@
-"""A catalogue of the release before, whose word indexes have no headings, is indexed anew when it is opened."""
+"""A catalogue of an earlier release, whose word indexes have no headings or no tags, is indexed anew when it is opened."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ DOCUMENTS = 5
 
 @pytest.fixture
 def old(catalog, open_database, monkeypatch):
-    """`old(interrupted_after=0)`: the same database as the release before left it, or as an interrupted opening left it
-    after so many batches; opened by this release."""
+    """`old(interrupted_after=0, version=3)`: the same database as an earlier release left it, or as an interrupted
+    opening left it after so many batches; opened by this release. Until version 4 there were no headings, until 5 no
+    tags."""
     monkeypatch.setattr(word_indexing, "DOCUMENTS_AT_ONCE", 2)
 
     def fill(transaction):
@@ -28,25 +29,29 @@ def old(catalog, open_database, monkeypatch):
             batch = DocumentBatch(
                 [str(number) for number in range(DOCUMENTS)],
                 [f"text {number}" for number in range(DOCUMENTS)],
-                [{"title": f"title{number}"} for number in range(DOCUMENTS)],
+                [{"title": f"title{number}", "tags": [f"tag{number}", "tagged"]} for number in range(DOCUMENTS)],
                 np.ones((DOCUMENTS, 2), dtype="<f4"),
             )
             writes.add_documents(transaction, name, batch)
         writes.create_collection(transaction, "empty", {}, "cosine")
 
-    def forget_titles(transaction):
+    def forget_words(transaction, version):
         index = transaction.dialect.text_index
         for name in ("books", "papers", "empty"):
             key = find_collection(transaction, name).key
             index.drop(transaction, key)
             if transaction.dialect.bytes_type == "BLOB":
                 transaction.run(f"CREATE VIRTUAL TABLE words_{key} USING fts5(text, identifiers, content='')")
-        transaction.run("DROP TABLE words_to_index")
-        transaction.run("DELETE FROM schema_version WHERE version = 4")
+        if version == 3:
+            transaction.run("DROP TABLE words_to_index")
+        else:  # as one left it that was interrupted
+            key = find_collection(transaction, "papers").key
+            transaction.run("INSERT INTO words_to_index (collection_key, done_to) VALUES (?, 7)", (key,))
+        transaction.run("DELETE FROM schema_version WHERE version > ?", (version,))
 
-    def make(interrupted_after=0):
+    def make(interrupted_after=0, version=3):
         catalog.commit(fill)
-        catalog.commit(forget_titles)
+        catalog.commit(lambda transaction: forget_words(transaction, version))
         database = open_database()
         database.migrate(migrate)
         again = Catalog(database)
@@ -65,13 +70,15 @@ def _found(catalog, name, query):
 
 
 @pytest.mark.parametrize("interrupted_after", [0, 1, 5])
-def test_every_document_is_found_by_its_title_and_by_its_text(old, interrupted_after):
-    catalog = old(interrupted_after)
+@pytest.mark.parametrize("version", [3, 4])
+def test_every_document_is_found_by_its_title_its_tags_and_its_text(old, interrupted_after, version):
+    catalog = old(interrupted_after, version)
+    everyone = [str(number) for number in range(DOCUMENTS)]
     for name in ("books", "papers"):
-        assert [_found(catalog, name, f"title{number}") for number in range(DOCUMENTS)] == [
-            [str(number)] for number in range(DOCUMENTS)
-        ]
-        assert sorted(_found(catalog, name, "text")) == [str(number) for number in range(DOCUMENTS)]
+        for word in ("title", "tag"):
+            assert [_found(catalog, name, f"{word}{number}") for number in range(DOCUMENTS)] == [[n] for n in everyone]
+        assert sorted(_found(catalog, name, "text")) == everyone
+        assert sorted(_found(catalog, name, "tagged")) == everyone
     assert _found(catalog, "empty", "text") == []
 
 

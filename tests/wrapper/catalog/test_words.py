@@ -9,11 +9,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from wrapper.catalog.words import MAX_QUERY_TERMS, heading_of, identifier_words, match_expression
+from wrapper.catalog.words import MAX_QUERY_TERMS, heading_of, identifier_words, match_expression, tags_of
 
 TABLE = (
     "CREATE VIRTUAL TABLE words USING fts5"
-    "(heading, text, identifiers, content='', tokenize=\"porter unicode61 remove_diacritics 2\")"
+    "(heading, text, tags, identifiers, content='', tokenize=\"porter unicode61 remove_diacritics 2\")"
 )
 NOISE = st.text(st.characters(exclude_categories=("Cs",)), max_size=60)
 SYNTAX = st.lists(
@@ -54,7 +54,7 @@ def words():
 def _holding(connection, texts):
     connection.execute("INSERT INTO words (words) VALUES ('delete-all')")
     connection.executemany(
-        "INSERT INTO words (rowid, heading, text, identifiers) VALUES (?, '', ?, ?)",
+        "INSERT INTO words (rowid, heading, text, tags, identifiers) VALUES (?, '', ?, '', ?)",
         [(number, text, identifier_words(text)) for number, text in enumerate(texts)],
     )
 
@@ -129,6 +129,14 @@ def test_the_shadow_of_an_identifier(text, shadow):
 )
 def test_a_heading_is_title_and_section(metadata, heading):
     assert heading_of(metadata) == heading
+
+
+@pytest.mark.parametrize(
+    ("metadata", "tags"),
+    [({"tags": ["a b", "c"]}, "a b\nc"), ({"tags": ["a", 7, None]}, "a"), ({"tags": "a"}, ""), ({}, "")],
+)
+def test_tags_are_a_list_of_strings(metadata, tags):
+    assert tags_of(metadata) == tags
 
 
 @given(NOISE)

@@ -1,0 +1,83 @@
+"""`/tools`: seed 000's tools over HTTP. The answer is what the tool returns; `error` of a failure is the sentence, and
+`fallback` says whether it was ours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import structlog
+from flask import Blueprint, Response, request
+from werkzeug.exceptions import HTTPException, MethodNotAllowed
+
+from interfaces.http.layers import layers
+from retrieval.tools import Tool, ToolNotFoundError
+from schemas.errors import InvalidInputError, RagError
+from wrapper import errors
+from wrapper.bodies import decode_json, json_response, read_body
+
+blueprint = Blueprint("tools", __name__, url_prefix="/tools")
+log = structlog.get_logger(__name__)
+
+
+@blueprint.errorhandler(RagError)
+def with_fallback(error: RagError) -> Response:
+    status = errors.status_of(error)
+    response = errors.respond(error)
+    response.set_data(json_response({**errors.body(error), "fallback": status >= 500}).get_data())
+    return response
+
+
+@blueprint.errorhandler(Exception)
+def unexpected(error: Exception) -> Response:
+    if isinstance(error, HTTPException):
+        return errors.http_error(error)
+    log.exception("unexpected failure of a tool", error=repr(error))
+    return with_fallback(RagError("Internal server error"))
+
+
+@blueprint.get("")
+def list_tools() -> Response:
+    return json_response({"tools": [_described(tool) for tool in layers().tools.values()]})
+
+
+@blueprint.post("/<name>")
+def call(name: str) -> Response:
+    return json_response(_tool(name)(_arguments(name, decode_json(read_body()))))
+
+
+@blueprint.get("/<name>")
+def call_by_query_string(name: str) -> Response:
+    tool = _tool(name)
+    if not tool.read_only:
+        raise MethodNotAllowed(valid_methods=["POST"])
+    return json_response(tool({name: _value(tool, name, text) for name, text in request.args.items()}))
+
+
+def _tool(name: str) -> Tool:
+    try:
+        return layers().tools[name]
+    except KeyError:
+        raise ToolNotFoundError(name) from None
+
+
+def _value(tool: Tool, name: str, text: str) -> str | int:
+    kind = tool.input_schema["properties"].get(name, {}).get("type")
+    return int(text) if kind == "integer" and text.isdecimal() else text
+
+
+def _arguments(name: str, body: Any) -> Any:
+    """A body with a field `arguments` holds them there, as MCP writes a call: no tool has an argument of that name."""
+    if not isinstance(body, dict) or "arguments" not in body:
+        return body
+    if body.get("name", name) != name:
+        raise InvalidInputError(f"name must be {name}, as in the path", code="invalid_field", field="name")
+    return body["arguments"]
+
+
+def _described(tool: Tool) -> dict[str, Any]:
+    return {
+        "name": tool.name,
+        "description": tool.description,
+        "inputSchema": tool.input_schema,
+        "outputSchema": tool.output_schema,
+    }

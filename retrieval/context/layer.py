@@ -1,0 +1,108 @@
+"""The context tools of seed 000 put together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from providers.base import SupportsTextSearch
+from registry.database import Database
+from retrieval.breaker import CLOSED, CircuitBreaker
+from retrieval.context.health import EMBEDDING, STORAGE, TEXT_SEARCH, VECTOR_STORE, ContextHealth, Probe
+from retrieval.context.indexing import ContextIndex
+from retrieval.context.search import ContextSearch
+from retrieval.context.statistics import ContextStatistics
+from retrieval.metrics import SearchMetrics
+from retrieval.oracles.lexical import LexicalOracle
+from retrieval.result_cache import ResultCache
+from retrieval.text_collections import TextCollections
+from retrieval.tools import Tool
+from schemas.settings import RetrievalSettings
+from schemas.tool_schemas import read_tool_schemas
+
+SEARCH, INDEX = "rag_context_search", "rag_context_index"
+HEALTH, STATS = "rag_context_health", "rag_context_stats"
+PROBE_SPARE_SECONDS = 2.0
+
+
+class ContextLayer:
+    """The four tools, in the order they are listed in, and what they share. The probes ask after the vector store and
+    the embedding service; those of storage and text search are made here."""
+
+    def __init__(
+        self,
+        texts: TextCollections,
+        lexical: LexicalOracle,
+        database: Database,
+        cache: ResultCache,
+        settings: RetrievalSettings,
+        *,
+        lock_file: Path,
+        vector_store: Probe,
+        embedding: Probe,
+    ) -> None:
+        self.breaker = CircuitBreaker(
+            database,
+            threshold=settings.breaker_threshold,
+            timeout_seconds=settings.breaker_timeout_seconds,
+            probe_seconds=settings.context_vector_seconds + settings.context_text_seconds + PROBE_SPARE_SECONDS,
+        )
+        self._texts = texts
+        self._collection = settings.context_collection
+        self._metrics = SearchMetrics(database, lock_file, days=settings.metrics_days)
+        self._search = ContextSearch(texts, lexical, cache, self.breaker, self._metrics, settings)
+        self._health = ContextHealth(
+            {
+                STORAGE: self._look_for_collections,
+                VECTOR_STORE: vector_store,
+                EMBEDDING: embedding,
+                TEXT_SEARCH: self._search_by_words,
+            },
+            self._indexed_documents,
+            self.breaker,
+        )
+        allowed = {"category": settings.context_categories, "contentType": settings.context_content_types}
+
+        def tool(name: str, description: str, run: Callable[[dict[str, Any]], dict[str, Any]], **hints: bool) -> Tool:
+            schemas = read_tool_schemas(name, allowed)
+            return Tool(name, description, schemas.input, schemas.output, run, **hints)
+
+        self.tools: Mapping[str, Tool] = {
+            each.name: each
+            for each in (
+                tool(SEARCH, "Search the indexed context by meaning; by words when that fails", self._search.run),
+                tool(
+                    INDEX,
+                    "Index a text so that it is found; the same text again brings it up to date",
+                    ContextIndex(texts, self._collection).run,
+                    read_only=False,
+                ),
+                tool(HEALTH, "How the parts are that searches need", self._health.run),
+                tool(
+                    STATS,
+                    "What is indexed, and how many searches there were and how fast",
+                    ContextStatistics(self._metrics, self._indexed_documents).run,
+                ),
+            )
+        }
+
+    def is_breaker_open(self) -> bool:
+        return self.breaker.state() != CLOSED
+
+    def close(self) -> None:
+        self._search.close()
+        self._health.close()
+        self.breaker.close()
+        self._metrics.close()
+
+    def _indexed_documents(self) -> int:
+        return sum(self._texts.documents_in(each) for each in self._texts.searched())
+
+    def _look_for_collections(self) -> None:
+        self._texts.searched()
+
+    def _search_by_words(self) -> None:
+        search = self._texts.corpus.able(SupportsTextSearch)
+        for collection in self._texts.searched():
+            search.text_search(collection.name, "health", top_k=1)

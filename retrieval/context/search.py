@@ -1,0 +1,157 @@
+"""The tool `rag_context_search`: the fallback chain over the collections of all contracts, measured."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from providers.base import Filter
+from retrieval.afterwards import Afterwards
+from retrieval.breaker import CircuitBreaker
+from retrieval.context.documents import to_item, to_where
+from retrieval.fallback import FallbackChain, Found, Outcome, milliseconds_since
+from retrieval.metrics import SearchMetrics, SearchRow
+from retrieval.oracles.base import Question
+from retrieval.oracles.lexical import LexicalOracle
+from retrieval.result_cache import ResultCache
+from retrieval.text_collections import TextCollections
+from schemas.connections import CollectionInfo
+from schemas.errors import UnavailableError
+from schemas.searched import check_query
+from schemas.settings import RetrievalSettings
+
+log = structlog.get_logger(__name__)
+
+UNKNOWN_AGENT = "unknown"
+MOST_KEPT_LATER = 100
+"""Answers that wait to be kept; while there are so many, others are not."""
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    query: str
+    limit: int
+    where: Filter | None
+
+
+class ContextSearch:
+    """Usable by several threads. `clock` is seconds since the epoch."""
+
+    def __init__(
+        self,
+        texts: TextCollections,
+        lexical: LexicalOracle,
+        cache: ResultCache,
+        breaker: CircuitBreaker,
+        metrics: SearchMetrics,
+        settings: RetrievalSettings,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._texts = texts
+        self._lexical = lexical
+        self._cache = cache
+        self._metrics = metrics
+        self._settings = settings
+        self._clock = clock
+        self._chain: FallbackChain[_Asked] = FallbackChain(
+            self._by_vector,
+            self._by_text,
+            lambda: _chunks(texts.searched()),
+            breaker,
+            vector_seconds=settings.context_vector_seconds,
+            text_seconds=settings.context_text_seconds,
+        )
+        # Keeping an answer takes the catalogue's write lock, for which no search should wait.
+        self._to_keep: Afterwards[tuple[list[Any], Json]] = Afterwards(
+            "context-answers", self._keep, most_waiting=MOST_KEPT_LATER
+        )
+
+    def close(self) -> None:
+        self._chain.close()
+        self._to_keep.close()
+
+    def run(self, arguments: Json) -> Json:
+        """The answer to checked arguments, always one. Raises InvalidQueryError for a query that is not Unicode."""
+        began = time.perf_counter()
+        asked = _Asked(check_query(arguments["query"]), int(arguments["limit"]), to_where(arguments))
+        outcome = self._chain.search(asked)
+        latency_ms = milliseconds_since(began)
+        self._record(arguments, outcome, latency_ms)
+        return {
+            "results": outcome.found.results,
+            "latency": latency_ms,
+            "fallback": outcome.fallback,
+            "fallbackLevel": outcome.level,
+            "circuitBreakerOpen": outcome.circuit_breaker_open,
+            "totalIndexed": outcome.found.total_indexed,
+        }
+
+    def _by_vector(self, asked: _Asked) -> Found:
+        collections = self._texts.searched()
+        total = _chunks(collections)
+        if not collections:
+            return Found([], total)
+        key = self._key(asked, collections)
+        kept = self._cache.find(key) if key else None
+        if kept is not None:
+            return Found(kept["results"], total, cache_hit=True)
+        began = time.perf_counter()
+        embedded = self._texts.embed(asked.query, self._settings.context_vector_seconds)
+        embedding_latency_ms = milliseconds_since(began)
+        began = time.perf_counter()
+        answer = self._texts.near(embedded, Question(asked.query, tuple(collections), asked.where), asked.limit)
+        vector_latency_ms = milliseconds_since(began)
+        results = [to_item(each) for each in answer.results]
+        if key and not answer.left_out:
+            self._to_keep.put((key, {"results": results}))
+        return Found(results, total, False, embedding_latency_ms, vector_latency_ms)
+
+    def _by_text(self, asked: _Asked) -> Found:
+        if not self._settings.text_fallback:
+            raise UnavailableError("The search by words is off (RAG_TEXT_FALLBACK)")
+        collections = self._texts.searched()
+        answer = self._lexical.query(Question(asked.query, tuple(collections), asked.where), asked.limit)
+        return Found([to_item(each) for each in answer.results], _chunks(collections))
+
+    def _key(self, asked: _Asked, collections: Sequence[CollectionInfo]) -> list[Any] | None:
+        """What an answer depends on, None where that cannot be told."""
+        if any(each.revision is None for each in collections):
+            return None
+        revisions = [[each.name, each.revision] for each in collections]
+        return ["context", asked.query, asked.limit, asked.where, revisions, self._texts.embedding().model]
+
+    def _keep(self, answers: list[tuple[list[Any], Json]]) -> None:
+        for key, answer in answers:
+            self._cache.keep(key, answer)
+
+    def _record(self, arguments: Json, outcome: Outcome, latency_ms: float) -> None:
+        row = SearchRow(
+            timestamp_ms=round(self._clock() * 1e3),
+            query=arguments["query"],
+            results_count=len(outcome.found.results),
+            latency_ms=latency_ms,
+            embedding_latency_ms=outcome.found.embedding_latency_ms,
+            vector_latency_ms=outcome.found.vector_latency_ms,
+            fallback=outcome.fallback,
+            fallback_level=outcome.level,
+            cache_hit=outcome.found.cache_hit,
+            agent=arguments.get("agent") or UNKNOWN_AGENT,
+            content_type=arguments.get("contentType"),
+            category=arguments.get("category"),
+            game=arguments.get("game"),
+            error=outcome.error,
+        )
+        try:
+            self._metrics.record(row)
+        except Exception:  # the answer is there, and counting it must not take it away
+            log.exception("a search is not in the statistics")
+
+
+def _chunks(collections: Sequence[CollectionInfo]) -> int:
+    return sum(each.count or 0 for each in collections)

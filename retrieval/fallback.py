@@ -1,0 +1,146 @@
+"""The fallback chain of seed 000: by vector, else by words, else nothing; nothing at once while the breaker is open."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotInTimeError
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+import structlog
+
+from retrieval.breaker import CircuitBreaker
+from schemas.errors import RagError, UnavailableError
+
+log = structlog.get_logger(__name__)
+
+VECTOR, TEXT, EMPTY, BREAKER_OPEN = 1, 2, 3, 4
+PARALLEL = 16
+"""Searches of one level that one worker makes at a time."""
+COUNT_SECONDS = 0.15
+"""For the number of what is indexed, where it is all there is to say."""
+
+AskedT = TypeVar("AskedT")
+T = TypeVar("T")
+Results = list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a level found. `total_indexed` are the chunks there are; latencies are None for what was not asked."""
+
+    results: Results
+    total_indexed: int
+    cache_hit: bool = False
+    embedding_latency_ms: float | None = None
+    vector_latency_ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What the chain answers. `error` says why there is nothing, at level 3 alone."""
+
+    level: int
+    found: Found
+    error: str | None = None
+    fallback: bool = field(init=False)
+    circuit_breaker_open: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "fallback", self.level != VECTOR)
+        object.__setattr__(self, "circuit_breaker_open", self.level == BREAKER_OPEN)
+
+
+class FallbackChain(Generic[AskedT]):
+    """Usable by several threads; never raises and never hangs: a level that takes longer than its seconds has failed.
+
+    An answer without results is an answer. A failure counts when both levels failed; an answer of level 1 closes the
+    breaker, and so does one of level 2 when it was the probe.
+    """
+
+    def __init__(
+        self,
+        by_vector: Callable[[AskedT], Found],
+        by_text: Callable[[AskedT], Found],
+        total_indexed: Callable[[], int],
+        breaker: CircuitBreaker,
+        *,
+        vector_seconds: float,
+        text_seconds: float,
+    ) -> None:
+        self._levels = (
+            _Level("by vector", by_vector, vector_seconds),
+            _Level("by text", by_text, text_seconds),
+        )
+        self._count: _Level[None, int] = _Level("counting", lambda _: total_indexed(), COUNT_SECONDS)
+        self._breaker = breaker
+
+    def close(self) -> None:
+        """Returns when nobody searches any more, so that what is searched can be closed."""
+        for level in (*self._levels, self._count):
+            level.close()
+
+    def search(self, asked: AskedT) -> Outcome:
+        entered = self._breaker.enter()
+        if entered is None:
+            return Outcome(BREAKER_OPEN, Found([], self._total_indexed()))
+        by_vector, by_text = self._levels
+        try:
+            found = by_vector.ask(asked)
+        except RagError as error:
+            log.warning("no search by vector, so one by words", reason=error.message)
+        else:
+            self._breaker.succeeded()
+            return Outcome(VECTOR, found)
+        try:
+            found = by_text.ask(asked)
+        except RagError as error:
+            log.warning("no search by words either", reason=error.message)
+            self._breaker.failed()
+            return Outcome(EMPTY, Found([], 0), error.message)
+        if entered.is_probe:
+            self._breaker.succeeded()
+        return Outcome(TEXT, found)
+
+    def _total_indexed(self) -> int:
+        try:
+            return self._count.ask(None)
+        except RagError:
+            return 0
+
+
+class _Level(Generic[AskedT, T]):
+    """A way to search, in threads of its own: one that hangs keeps nobody from the others."""
+
+    def __init__(self, name: str, search: Callable[[AskedT], T], limit_seconds: float) -> None:
+        self._name = name
+        self._search = search
+        self._limit_seconds = limit_seconds
+        self._pool = ThreadPoolExecutor(PARALLEL, thread_name_prefix=f"search {name}")
+
+    def close(self) -> None:
+        self._pool.shutdown(cancel_futures=True)
+
+    def ask(self, asked: AskedT) -> T:
+        """Raises RagError, whatever happens."""
+        try:
+            answer: Future[T] = self._pool.submit(self._search, asked)
+        except RuntimeError as error:
+            raise UnavailableError("The service stops") from error
+        try:
+            return answer.result(self._limit_seconds)
+        except NotInTimeError as error:
+            answer.cancel()
+            raise UnavailableError(f"No answer within {self._limit_seconds:g} s") from error
+        except RagError:
+            raise
+        except Exception as error:
+            log.exception("a search failed in a way of its own", level=self._name)
+            raise UnavailableError("The search failed for a reason that is in the log") from error
+
+
+def milliseconds_since(began: float) -> float:
+    """`began` by `time.perf_counter`."""
+    return round((time.perf_counter() - began) * 1e3, 3)

@@ -1,0 +1,17 @@
+"""The local model is loaded before the first question, where there is something to ask about."""
+
+from tests.support.apps import running_app
+from tests.support.live import eventually
+
+
+def _model(app):
+    return app.extensions["rag.layers"].connections.open("default", "embedding")
+
+
+def test_a_service_with_texts_loads_the_model_before_it_is_asked(tmp_path):
+    with running_app(tmp_path) as app:
+        assert not _model(app).is_loaded
+        document = {"source": "warm", "path": "/up", "title": "Warm up", "text": "A text to ask about."}
+        assert app.test_client().post("/api/rag/ingest", json=document).status_code == 200
+    with running_app(tmp_path) as again:
+        eventually(lambda: _model(again).is_loaded, seconds=30)

@@ -1,0 +1,34 @@
+"""Catalogues of a test's own, on SQLite and on PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+
+from wrapper.catalog.sqlite import SQLiteDatabase
+
+
+@contextmanager
+def one_database(request) -> Iterator[Callable]:
+    """`open_one(kind=None, **settings)`: the test's one database, each time by an object of its own. The request is of a
+    fixture with the parameters `sqlite` and `postgresql`."""
+    with ExitStack() as stack:
+        if request.param == "sqlite":
+            path = request.getfixturevalue("tmp_path") / "catalog.sqlite"
+
+            def open_one(kind=SQLiteDatabase, **settings):
+                database = kind(path, **settings)
+                stack.callback(database.close)
+                return database
+
+        else:
+            from wrapper.catalog.postgres import PostgresDatabase
+
+            url = stack.enter_context(request.getfixturevalue("postgres").catalogue())
+
+            def open_one(kind=PostgresDatabase, **settings):
+                database = kind(url, **settings)
+                stack.callback(database.close)
+                return database
+
+        yield open_one
