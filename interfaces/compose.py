@@ -12,6 +12,7 @@ from flask import Flask
 import wrapper
 from interfaces.http import collect, connections, rag, search, tools
 from interfaces.mcp import http as mcp_http
+from interfaces.mcp.tools import mcp_tools
 from providers.addresses import ConnectPolicy
 from providers.base import ProviderContext
 from providers.chat.base import ChatConnection
@@ -122,7 +123,7 @@ def create_app(
     app.url_map.converters["connection_id"] = connections.ConnectionId
     for module in (connections, collect, search, rag, tools):
         app.register_blueprint(module.blueprint)
-    mcp_http.init_app(app, mcp_http.Endpoint(layers, settings, may_write=retrieval_settings.mcp_write))
+    mcp_http.init_app(app, mcp_http.Endpoint(mcp_tools(layers), settings, may_write=retrieval_settings.mcp_write))
     return app
 
 

@@ -6,6 +6,7 @@ MCP's own library is imported with the first request.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
@@ -13,14 +14,13 @@ from urllib.parse import urlsplit
 
 from flask import Blueprint, Flask, Response, current_app, request
 
+from retrieval.tools import Tool
 from schemas.errors import ForbiddenOriginError, UnsupportedMediaError
 from schemas.settings import WrapperSettings
 from wrapper.bodies import JSON, read_body
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
-
-    from interfaces.compose import Layers
 
 blueprint = Blueprint("mcp", __name__)
 
@@ -29,18 +29,16 @@ class Endpoint:
     """The server of one process. `origins` may call it from browsers, beside pages of this machine and of the host that
     the service listens on."""
 
-    def __init__(self, layers: Layers, settings: WrapperSettings, *, may_write: bool) -> None:
-        self._layers = layers
+    def __init__(self, tools: Mapping[str, Tool], settings: WrapperSettings, *, may_write: bool) -> None:
+        self._tools = tools
         self._settings = settings
         self._may_write = may_write
 
     @cached_property
     def server(self) -> Server[Any]:
         from interfaces.mcp.server import tool_server
-        from interfaces.mcp.tools import mcp_tools
 
-        tools = mcp_tools(self._layers)
-        return tool_server(lambda: tools, may_write=self._may_write)
+        return tool_server(lambda: self._tools, may_write=self._may_write)
 
     def check_origin(self, origin: str | None) -> None:
         """Raises ForbiddenOriginError: a page whose name was made to lead here must not use the tools (DNS rebinding).
