@@ -76,7 +76,8 @@ class Host:
 def open_host(settings: WrapperSettings, *, serves: bool = True) -> Host:
     """Own the data directory and start the engine; where the service `serves`, others are told its address. Raises
     ConfigurationError when another service owns it, or a running one feeds another engine from the same catalogue."""
-    address = {"address": f"http://{settings.host}:{settings.port}"} if serves else {}
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    address = {"address": f"http://{host}:{settings.port}"} if serves else {}
     lock = acquire(settings.data_dir, description={"command": "rag-wrapper", **address})
     try:
         catalog_access(settings).check()

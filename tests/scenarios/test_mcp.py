@@ -93,6 +93,10 @@ class TestToolDefinitions:
         for oracle in ("semantic search", "lexical search"):
             assert oracle in query["description"]
 
+    def test_query_knows_the_oracles_that_there_are(self, app, tools):
+        named = property_of(tools["rag_query"], "oracles")["items"]["enum"]
+        assert named == app.extensions["rag.layers"].search.names
+
     def test_context_takes_an_optional_topic(self, tools):
         assert property_of(tools["rag_context"], "topic")["type"] == "string"
         assert not tools["rag_context"]["inputSchema"]["required"]
