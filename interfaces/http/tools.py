@@ -40,17 +40,17 @@ def list_tools() -> Response:
     return json_response({"tools": [_described(tool) for tool in layers().tools.values()]})
 
 
-@blueprint.post("/<name>")
-def call(name: str) -> Response:
-    return json_response(_tool(name)(_arguments(name, decode_json(read_body()))))
+@blueprint.post("/<tool>")
+def call(tool: str) -> Response:
+    return json_response(_tool(tool)(_arguments(tool, decode_json(read_body()))))
 
 
-@blueprint.get("/<name>")
-def call_by_query_string(name: str) -> Response:
-    tool = _tool(name)
-    if not tool.read_only:
+@blueprint.get("/<tool>")
+def call_by_query_string(tool: str) -> Response:
+    called = _tool(tool)
+    if not called.read_only:
         raise MethodNotAllowed(valid_methods=["POST"])
-    return json_response(tool({name: _value(tool, name, text) for name, text in request.args.items()}))
+    return json_response(called({name: _value(called, name, text) for name, text in request.args.items()}))
 
 
 def _tool(name: str) -> Tool:
@@ -61,13 +61,15 @@ def _tool(name: str) -> Tool:
 
 
 def _value(tool: Tool, name: str, text: str) -> str | int:
-    kind = tool.input_schema["properties"].get(name, {}).get("type")
+    kind = tool.input_schema.get("properties", {}).get(name, {}).get("type")
     return int(text) if kind == "integer" and text.isdecimal() else text
 
 
 def _arguments(name: str, body: Any) -> Any:
     """A body with a field `arguments` holds them there, as MCP writes a call: no tool has an argument of that name."""
-    if not isinstance(body, dict) or "arguments" not in body:
+    if not isinstance(body, dict):
+        raise InvalidInputError("The body must be an object", code="invalid_body")
+    if "arguments" not in body:
         return body
     if body.get("name", name) != name:
         raise InvalidInputError(f"name must be {name}, as in the path", code="invalid_field", field="name")

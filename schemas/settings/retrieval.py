@@ -92,6 +92,8 @@ def read_retrieval_settings() -> RetrievalSettings:
     seal(env)
     for field in ("doc_types", "context_categories", "context_content_types"):
         values[field] = tuple(part.strip() for part in values[field] if part.strip())
+        if not values[field]:
+            raise ConfigurationError(f"Wrong settings: RAG_{field.upper()} names nothing")
     settings = RetrievalSettings(**values)
     if settings.chunk_overlap_tokens > settings.chunk_max_tokens // 4:
         sentence = "RAG_CHUNK_OVERLAP_TOKENS is more than a quarter of RAG_CHUNK_MAX_TOKENS"

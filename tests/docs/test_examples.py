@@ -1,4 +1,4 @@
-"""The examples of the README and of the API guide, run one after the other against a live service."""
+"""The examples of the README and of the guides, run one after the other against a live service."""
 
 import os
 import shutil
@@ -23,7 +23,7 @@ def test_the_answers_shown_are_the_answers_given(document, run):
         assert not fault, f"{document}:{example.line}: {fault}"
 
 
-@pytest.fixture(params=["README.md", "docs/api-guide.md"])
+@pytest.fixture(params=["README.md", "docs/api-guide.md", "docs/context-tools.md"])
 def document(request):
     return request.param
 
