@@ -32,10 +32,8 @@ def exchange(server: Server[Any], headers: Mapping[str, str], body: bytes) -> tu
 
 
 async def _exchange(server: Server[Any], headers: list[tuple[bytes, bytes]], body: bytes) -> tuple[int, Headers, bytes]:
-    # A manager lasts as long as its event loop, which here is as long as the request.
-    manager = StreamableHTTPSessionManager(
-        server, stateless=True, json_response=True, max_request_body_size=max(1, len(body))
-    )
+    # A manager lasts as long as its event loop: here, as the request. The body is within the limits of the service.
+    manager = StreamableHTTPSessionManager(server, stateless=True, json_response=True, max_request_body_size=len(body))
     scope = {
         "type": "http",
         "method": "POST",

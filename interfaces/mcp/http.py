@@ -26,8 +26,8 @@ blueprint = Blueprint("mcp", __name__)
 
 
 class Endpoint:
-    """The server of one process. `origins` may call it from browsers, beside pages of this machine and of the host that
-    the service listens on."""
+    """The server of one process. Pages of this machine, of the host that the service listens on, and of the origins in
+    the settings may call it."""
 
     def __init__(self, tools: Mapping[str, Tool], settings: WrapperSettings, *, may_write: bool) -> None:
         self._tools = tools
@@ -36,9 +36,9 @@ class Endpoint:
 
     @cached_property
     def server(self) -> Server[Any]:
-        from interfaces.mcp.server import tool_server
+        from interfaces.mcp.server import in_place, tool_server
 
-        return tool_server(lambda: self._tools, may_write=self._may_write)
+        return tool_server(lambda: self._tools, may_write=self._may_write, run=in_place)
 
     def check_origin(self, origin: str | None) -> None:
         """Raises ForbiddenOriginError: a page whose name was made to lead here must not use the tools (DNS rebinding).

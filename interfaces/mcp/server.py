@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio.to_thread
 import mcp_types as types
@@ -28,12 +28,24 @@ on a topic as one text, or an overview without a topic. rag_gather reads the who
 result, when an excerpt is not enough. Where session tools are offered, start a session with session_start, keep what \
 you learn with session_note, replacing notes that are no longer true, and end it with session_end."""
 
+T = TypeVar("T")
+Run = Callable[[Callable[[], Any]], Awaitable[Any]]
 Tools = Callable[[], "Mapping[str, Tool]"]
 """Gives the tools; it may take its time, and raise RagError, the first time it is called."""
 
 
-def tool_server(tools: Tools, *, may_write: bool) -> Server[Any]:
-    """A server of these tools, without those that write unless it `may_write`. Tools run in threads."""
+async def in_thread(work: Callable[[], T]) -> T:
+    """For an event loop that has more to do meanwhile."""
+    return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
+
+
+async def in_place(work: Callable[[], T]) -> T:
+    """For an event loop of one request, in the thread that is there for it."""
+    return work()
+
+
+def tool_server(tools: Tools, *, may_write: bool, run: Run = in_thread) -> Server[Any]:
+    """A server of these tools, without those that write unless it `may_write`."""
 
     def offered() -> dict[str, Tool]:
         return {name: tool for name, tool in tools().items() if may_write or tool.read_only}
@@ -41,25 +53,27 @@ def tool_server(tools: Tools, *, may_write: bool) -> Server[Any]:
     def list_tools() -> types.ListToolsResult:
         return types.ListToolsResult(tools=[described(tool) for tool in offered().values()])
 
-    return server_of(list_tools, lambda asked: _called(offered(), asked.name, asked.arguments))
+    return server_of(list_tools, lambda asked: _called(offered(), asked.name, asked.arguments), run=run)
 
 
 def server_of(
     list_tools: Callable[[], types.ListToolsResult],
     call_tool: Callable[[types.CallToolRequestParams], types.CallToolResult],
+    *,
+    run: Run = in_thread,
 ) -> Server[Any]:
-    """A server that calls these functions in threads. A RagError is told in its sentence: as an error of the protocol
-    where tools are listed, as one of the tool where it is called."""
+    """A server that has these functions called by `run`. A RagError is told in its sentence: as an error of the
+    protocol where tools are listed, as one of the tool where it is called."""
 
     async def list_all(_: Any, __: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         try:
-            return await anyio.to_thread.run_sync(list_tools, abandon_on_cancel=True)
+            return await run(list_tools)
         except RagError as error:
             raise MCPError(types.INTERNAL_ERROR, error.message) from error
 
     async def call(_: Any, asked: types.CallToolRequestParams) -> types.CallToolResult:
         try:
-            return await anyio.to_thread.run_sync(call_tool, asked, abandon_on_cancel=True)
+            return await run(lambda: call_tool(asked))
         except RagError as error:
             return _failure(error.message)
         except MCPError:

@@ -129,6 +129,15 @@ def test_the_end_of_the_input_ends_it_with_0(process):
     assert process.stdout.read() == b""
 
 
+def test_a_client_that_does_not_read_does_not_keep_it_from_ending(process):
+    longer_than_a_pipe = "x" * 200_000
+    process.stdin.write(lines_of(request(2, longer_than_a_pipe), request(3, longer_than_a_pipe)))
+    process.stdin.flush()
+    first = process.stdout.read(1)
+    process.send_signal(signal.SIGTERM)
+    assert (first, process.wait(SECONDS)) == (b"{", 0)
+
+
 def test_a_client_that_has_gone_ends_it_with_0(process):
     process.stdout.close()
     process.stdin.write(lines_of(request(2, "ping")))
