@@ -75,6 +75,7 @@ def server_of(
         try:
             return await run(lambda: call_tool(asked))
         except RagError as error:
+            log.info("a tool refused", tool=asked.name, code=error.code, reason=error.message)
             return _failure(error.message)
         except MCPError:
             raise
