@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 import orjson
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -23,8 +24,19 @@ from schemas.settings import RetrievalSettings
 
 Report = dict[str, Any]
 
-TITLES = {"mrr": "MRR@10", "ndcg_at_10": "nDCG@10", "recall_at_5": "Recall@5", "recall_at_10": "Recall@10"}
-LATENCIES = {"latency_p50_ms": "p50 ms", "latency_p95_ms": "p95 ms", "latency_mean_ms": "mean ms"}
+TITLES = {
+    "success_at_3": "Top 3",
+    "mrr": "MRR@10",
+    "ndcg_at_10": "nDCG@10",
+    "recall_at_5": "Recall@5",
+    "recall_at_10": "Recall@10",
+}
+LATENCIES = {
+    "latency_p50_ms": "p50",
+    "latency_p95_ms": "p95",
+    "latency_p99_ms": "p99",
+    "latency_mean_ms": "mean",
+}
 SHOWN_QUERIES = 10
 
 
@@ -49,6 +61,7 @@ def report(
                 **asdict(run.quality),
                 "latency_p50_ms": run.latency_ms(50),
                 "latency_p95_ms": run.latency_ms(95),
+                "latency_p99_ms": run.latency_ms(99),
                 "latency_mean_ms": run.mean_latency_ms,
                 "failures": run.failures,
                 "per_query": {
@@ -95,7 +108,8 @@ def print_json(found: Report, compared: Sequence[Comparison]) -> None:
 
 def print_tables(found: Report, compared: Sequence[Comparison]) -> None:
     console = Console()
-    table = Table(title=f"{found['query_set']}: {found['num_queries']} queries")
+    title = f"{found['query_set']}: {found['num_queries']} queries, times in ms"
+    table = Table(title=title, box=SIMPLE_HEAD, padding=0, pad_edge=False)
     table.add_column("run")
     for title in (*TITLES.values(), *LATENCIES.values()):
         table.add_column(title, justify="right")

@@ -16,6 +16,7 @@ COMMANDS = {  # name → (module:attribute, line in the list of commands)
     "check": ("interfaces.doctor_commands:check", "Look at the indexes of collections."),
     "rebuild": ("interfaces.doctor_commands:rebuild", "Make indexes anew from the catalogue."),
     "bench": ("interfaces.bench_command:bench", "Measure how well the search finds what is relevant."),
+    "validate": ("interfaces.validate_command:validate", "Check that a service finds what it should."),
     "import": ("interfaces.portable_commands:import_", "Bring the collections of such a folder into a service."),
 }
 

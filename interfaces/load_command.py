@@ -108,7 +108,7 @@ def load(
     }
     with (
         ChromaWrapperProvider({"url": url}, place=url) as provider,
-        _embedding_connection(embedding_provider, embedding) as embed,
+        embedding_connection(embedding_provider, embedding) as embed,
         _progress_bar() as bar,
     ):
         report = load_files(
@@ -128,7 +128,7 @@ def load(
     ctx.exit(1 if report.errors else 0)
 
 
-def _embedding_connection(provider: str, config: dict[str, str | None]) -> EmbeddingConnection:
+def embedding_connection(provider: str, config: dict[str, str | None]) -> EmbeddingConnection:
     """The connection that the variables describe; a provider on this machine has no use for some of them."""
     registry = discover(ProviderRegistry())
     known = registry.provider("embedding", provider).connection_schema()["properties"]

@@ -117,6 +117,10 @@ class WrapperClient:
         body = {"documents": [orjson.Fragment(line) for line in lines]}
         return self._service.call("POST", _collection(name, "documents"), body)
 
+    def call_tool(self, name: str, arguments: Body) -> Body:
+        """The raw result of a tool of the context layer."""
+        return self._service.call("POST", f"/tools/{quote(name, safe='')}", arguments)
+
     def index(self, name: str) -> Body:
         """What is known of a collection's index: its state, the last look at it, its recall, its rebuild."""
         return self._service.call("GET", _collection(name, "index"))

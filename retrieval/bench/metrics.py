@@ -8,19 +8,22 @@ from dataclasses import dataclass
 
 CUT = 10
 SHORT_CUT = 5
+TOP = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """Of one ranking, or the means of several; each in [0, 1]."""
+    """Of one ranking, or the means of several; each in [0, 1]. success_at_3: whether something relevant is among the
+    first three."""
 
+    success_at_3: float
     mrr: float
     ndcg_at_10: float
     recall_at_5: float
     recall_at_10: float
 
 
-MEASURES = ("mrr", "ndcg_at_10", "recall_at_5", "recall_at_10")
+MEASURES = ("success_at_3", "mrr", "ndcg_at_10", "recall_at_5", "recall_at_10")
 
 
 def quality(ranking: Sequence[str], judgements: Mapping[str, int]) -> Quality:
@@ -28,6 +31,7 @@ def quality(ranking: Sequence[str], judgements: Mapping[str, int]) -> Quality:
     relevant = {document_id for document_id, score in judgements.items() if score > 0}
     first = next((rank for rank, each in enumerate(ranking[:CUT], start=1) if each in relevant), None)
     return Quality(
+        success_at_3=float(first is not None and first <= TOP),
         mrr=0.0 if first is None else 1.0 / first,
         ndcg_at_10=_gain([judgements.get(each, 0) for each in ranking]) / _gain(_best(judgements)),
         recall_at_5=len(relevant.intersection(ranking[:SHORT_CUT])) / len(relevant),

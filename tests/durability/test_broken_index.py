@@ -113,6 +113,7 @@ def test_an_index_file_that_runs_away_is_stopped_and_the_index_rebuilt(serve):
         file.truncate(SPARE_BYTES + 2 * (links.parent / "data_level0.bin").stat().st_size)
     eventually(lambda: service.engine_pid not in (None, engine), seconds=30, complaint=service.tail)
     assert "index files run away" in (service.data_dir / "engine.log").read_text()
+    eventually(lambda: "index rebuilt" in service.log.read_text(), seconds=60, complaint=service.tail)
     healed(service)
     assert_engine_equals_catalogue(service, "running")
     truth = BruteForce(given)

@@ -26,7 +26,7 @@ THREADS = 8
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory):
-    with live_service(tmp_path_factory.mktemp("frozen"), threads=THREADS) as service:
+    with live_service(tmp_path_factory.mktemp("frozen"), threads=THREADS, memory_vectors_mb=0) as service:
         yield service
 
 
@@ -74,7 +74,7 @@ def test_reads_health_and_vector_queries_while_the_engine_is_frozen(service, col
     def query(stopping):
         with service.session() as session:
             while not stopping.is_set():
-                vector = given[len(plans)]["embedding"]
+                vector = given[len(plans) % len(given)]["embedding"]
                 body = {"query_embedding": vector, "top_k": 10, "where": {"section": "a"} if len(plans) % 2 else None}
                 found, _ = timed(session, "POST", f"{base}/query", json=body)
                 # Answered while the engine was still the frozen one.

@@ -7,6 +7,7 @@ from importlib.util import find_spec
 import pytest
 from click.testing import CliRunner
 
+from benchmarks import own_docs
 from interfaces.bench_command import bench as bench_command
 from interfaces.bench_report import check_plotting, comparisons, plot, read_report
 from schemas.errors import ConfigurationError, InvalidInputError
@@ -18,7 +19,8 @@ DOCUMENTS = {
     "garden": ("", "Tomatoes need sun and water."),
 }
 QUERIES = {"1": ("Where do zebras live?", "zoo"), "2": ("boil the fruit", "kitchen"), "3": ("herds", "garden")}
-KEYS = {"mrr", "ndcg_at_10", "recall_at_5", "recall_at_10", "latency_p50_ms", "latency_p95_ms", "latency_mean_ms"}
+QUALITY = {"success_at_3", "mrr", "ndcg_at_10", "recall_at_5", "recall_at_10"}
+KEYS = QUALITY | {f"latency_{name}_ms" for name in ("p50", "p95", "p99", "mean")}
 
 
 @pytest.fixture(scope="module")
@@ -143,3 +145,16 @@ def test_a_drawing_needs_matplotlib_and_says_so(measured, tmp_path):
     check_plotting()
     plot(measured[0], tmp_path / "runs.svg")
     assert "Recall@10" in (tmp_path / "runs.svg").read_text()
+
+
+def test_of_twenty_questions_about_our_own_documentation_85_in_100_are_answered_by_the_first_three(live, tmp_path):
+    """Seed 000, phase 4."""
+    own_docs.write(tmp_path)
+    collection = f"own-docs-{uuid.uuid4().hex[:12]}"
+    result = run_command("bench", tmp_path, "--url", live.url, "--collection", collection, "--json")
+    with live.session() as session:
+        session.delete(f"{live.url}/collections/{collection}")
+    assert (result.returncode, result.stderr) == (0, "")
+    report = json.loads(result.stdout)
+    assert (report["num_queries"], len(own_docs.sections()) >= 50) == (20, True)
+    assert {run["name"] for run in report["runs"] if run["success_at_3"] > 0.85} >= {"semantic", "fused"}

@@ -4,7 +4,7 @@ import ir_measures
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ir_measures import RR, R, nDCG
+from ir_measures import RR, R, Success, nDCG
 
 from retrieval.bench.comparing import compare
 from retrieval.bench.metrics import MEASURES, mean, quality
@@ -17,7 +17,13 @@ from schemas.errors import InvalidInputError
 
 SHELF = "bench-shelf"
 DOCUMENT_IDS = [f"d{n}" for n in range(15)]
-OFFICIAL = {"mrr": RR @ 10, "ndcg_at_10": nDCG @ 10, "recall_at_5": R @ 5, "recall_at_10": R @ 10}
+OFFICIAL = {
+    "success_at_3": Success @ 3,
+    "mrr": RR @ 10,
+    "ndcg_at_10": nDCG @ 10,
+    "recall_at_5": R @ 5,
+    "recall_at_10": R @ 10,
+}
 
 
 @settings(max_examples=60, deadline=None, derandomize=True, database=None)
@@ -41,7 +47,7 @@ def test_measures_look_at_the_first_ten():
     assert mean([quality(late, {"a": 1})]) == quality([], {"a": 1})
     assert quality(late, {"a": 1}).mrr == 0.0
     half = mean([quality(["a"], {"a": 1}), quality([], {"a": 1})])
-    assert [getattr(half, name) for name in MEASURES] == [0.5] * 4
+    assert [getattr(half, name) for name in MEASURES] == [0.5] * 5
 
 
 @pytest.fixture

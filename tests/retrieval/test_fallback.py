@@ -229,19 +229,29 @@ class TestLockedCatalogue:
         assert answer["storage"]["error"] == "No answer within 2 s"
 
 
-def test_metrics_that_cannot_be_kept_change_no_answer(tmp_path, models):
-    with service(tmp_path, models) as app:
-        client = app.test_client()
-        with closing(sqlite3.connect(tmp_path / "catalog.sqlite")) as database:
-            database.execute("DROP TABLE search_metrics")
-        for _ in range(3):
-            answer = client.post("/tools/rag_context_search", json={"query": "backups"}).json
-            assert (answer["fallbackLevel"], answer["results"][0]["content"]) == (VECTOR, WORDS)
-        assert client.post("/tools/rag_context_stats").status_code == 503
+@pytest.fixture(scope="module")
+def without_text(tmp_path_factory, models):
+    with service(tmp_path_factory.mktemp("vectors-only"), models, text_fallback=False) as app:
+        yield app
 
 
-def test_turned_off_the_search_by_words_has_failed(tmp_path, models, embeddings_fail):
-    with service(tmp_path, models, text_fallback=False) as app, embeddings_fail():
-        client = app.test_client()
+def test_turned_off_the_search_by_words_has_failed(without_text, embeddings_fail):
+    client = without_text.test_client()
+    with embeddings_fail():
         found = [client.post("/tools/rag_context_search", json={"query": f"backups {n}"}).json for n in range(6)]
-        assert levels(found) == [EMPTY] * THRESHOLD + [BREAKER_OPEN]
+    assert levels(found) == [EMPTY] * THRESHOLD + [BREAKER_OPEN]
+
+
+def test_metrics_that_cannot_be_kept_change_no_answer(without_text):
+    client = without_text.test_client()
+
+    def search():
+        return client.post("/tools/rag_context_search", json={"query": "backups"}).json
+
+    eventually(lambda: search()["fallbackLevel"] == VECTOR, seconds=20)
+    data_dir = without_text.extensions["rag.service"].settings.data_dir
+    with closing(sqlite3.connect(data_dir / "catalog.sqlite")) as database:
+        database.execute("DROP TABLE search_metrics")
+    answers = [search() for _ in range(3)]
+    assert [(each["fallbackLevel"], each["results"][0]["content"]) for each in answers] == [(VECTOR, WORDS)] * 3
+    assert client.post("/tools/rag_context_stats").status_code == 503

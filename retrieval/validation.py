@@ -1,0 +1,220 @@
+"""Whether a running service may be relied on: its parts, its embeddings, and whether it finds what a gate says it must
+(seed 000, "Pre-Validation Script")."""
+
+from __future__ import annotations
+
+import math
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from providers.base import Filter
+from providers.embeddings.base import EmbeddingConnection
+from retrieval.gates import Gate
+from schemas.errors import RagError
+
+INFRASTRUCTURE, EMBEDDINGS, INDEXING = "infrastructure", "embeddings", "indexing"
+ACCURACY, CLEAN_UP = "accuracy", "clean-up"
+PARTS = {
+    "storage": "Storage",
+    "vectorStore": "Vector engine",
+    "embedding": "Embedding service",
+    "textSearch": "Text search",
+}
+SHORTEST, LONGEST = 0.9, 1.1
+"""Between them is the magnitude of an embedding (seed 000)."""
+AGENT = "validation"
+
+Json = dict[str, Any]
+
+
+class Service(Protocol):
+    """The service that is validated, by whatever way it is reached. Both raise RagError."""
+
+    def call_tool(self, name: str, arguments: Json) -> Json: ...
+
+    def delete_documents(self, name: str, *, where: Filter) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing that was tried. `found` says what came of it, and why it failed when it did."""
+
+    phase: str
+    name: str
+    passed: bool
+    found: str
+    latency_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """`relevant` of `queries` were answered with what was expected. A query without it is no failed step: the gate asks
+    for a share of them."""
+
+    gate: str
+    steps: tuple[Step, ...]
+    relevant: int
+    queries: int
+    required_accuracy: float
+
+    @property
+    def accuracy(self) -> float:
+        return self.relevant / self.queries
+
+    @property
+    def parts_passed(self) -> bool:
+        """Whether everything but queries came out well."""
+        return all(step.passed for step in self.steps if step.phase != ACCURACY)
+
+    @property
+    def passed(self) -> bool:
+        return self.parts_passed and self.accuracy >= self.required_accuracy
+
+
+class Validation:
+    """One run. What it indexes has a session of its own, and is deleted whatever happens."""
+
+    def __init__(
+        self,
+        service: Service,
+        embedding: EmbeddingConnection,
+        gate: Gate,
+        *,
+        collection: str,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._service = service
+        self._embedding = embedding
+        self._gate = gate
+        self._collection = collection
+        self._clock = clock
+        self._session = f"{AGENT}-{uuid.uuid4()}"
+
+    def steps(self) -> Iterator[Step]:
+        """Each as it is done. After a part of the service that is not well, nothing is indexed or asked."""
+        well = True
+        for step in (*self._infrastructure(), *self._embeddings()):
+            well = well and step.passed
+            yield step
+        if not well:
+            return
+        try:
+            indexed = True
+            for step in self._index():
+                indexed = indexed and step.passed
+                yield step
+            if indexed:
+                yield from self._ask()
+        finally:
+            cleaned = self._clean_up()
+        yield cleaned
+
+    def report(self, steps: list[Step]) -> Report:
+        relevant = sum(step.passed for step in steps if step.phase == ACCURACY)
+        return Report(self._gate.name, tuple(steps), relevant, len(self._gate.queries), self._gate.min_accuracy)
+
+    def _infrastructure(self) -> Iterator[Step]:
+        health: Json = {}
+
+        def ask() -> str:
+            health.update(self._service.call_tool("rag_context_health", {}))
+            return str(health["status"])
+
+        yield self._step(INFRASTRUCTURE, "Service", ask)
+        for name, title in PARTS.items():
+            if health:
+                part = health[name]
+                found = part.get("error", "well")
+                yield Step(INFRASTRUCTURE, title, part["healthy"], found, part["latencyMs"])
+        if health:
+            is_open = bool(health["circuitBreakerOpen"])
+            yield Step(INFRASTRUCTURE, "Circuit breaker", not is_open, "open" if is_open else "closed", 0.0)
+
+    def _embeddings(self) -> Iterator[Step]:
+        wanted = self._gate.dimension
+        try:
+            self._embedding.warm_up()
+        except RagError as error:
+            yield Step(EMBEDDINGS, "Embedding model", False, error.message, 0.0)
+            return
+        for number, sample in enumerate(self._gate.samples, start=1):
+            step, dimension = self._sample(number, sample, wanted)
+            wanted = wanted or dimension
+            yield step
+
+    def _sample(self, number: int, sample: str, wanted: int | None) -> tuple[Step, int | None]:
+        name = f"Embedding {number}/{len(self._gate.samples)}"
+        began = self._clock()
+        try:
+            vector = self._embedding.embed([sample])[0]
+        except RagError as error:
+            return Step(EMBEDDINGS, name, False, error.message, self._since(began)), None
+        latency_ms, dimension = self._since(began), len(vector)
+        magnitude = math.sqrt(float(np.dot(vector.astype(np.float64), vector.astype(np.float64))))
+        faults = []
+        if wanted is not None and dimension != wanted:
+            faults.append(f"{dimension} dimensions where {wanted} are expected")
+        if not SHORTEST <= magnitude <= LONGEST:
+            faults.append(f"magnitude {magnitude:.3f} outside [{SHORTEST}, {LONGEST}]")
+        if latency_ms > self._gate.max_embedding_ms:
+            faults.append(f"took longer than {self._gate.max_embedding_ms:g} ms")
+        found = "; ".join(faults) or f"{dimension} dimensions, magnitude {magnitude:.3f}"
+        return Step(EMBEDDINGS, name, not faults, found, latency_ms), dimension
+
+    def _index(self) -> Iterator[Step]:
+        for number, document in enumerate(self._gate.documents, start=1):
+            arguments = {"contentType": "documentation", "source": AGENT, **document, "sessionId": self._session}
+
+            def index(arguments: Json = arguments) -> str:
+                return _chunks(self._service.call_tool("rag_context_index", arguments)["chunksIndexed"])
+
+            yield self._step(INDEXING, f"Document {number}/{len(self._gate.documents)}", index)
+
+    def _ask(self) -> Iterator[Step]:
+        for query in self._gate.queries:
+            given = {name: value for name, value in query.items() if name != "expected"}
+            arguments = {"limit": self._gate.limit, "agent": AGENT, **given}
+            began = self._clock()
+            try:
+                answer = self._service.call_tool("rag_context_search", arguments)
+            except RagError as error:
+                yield Step(ACCURACY, query["query"], False, error.message, self._since(began))
+                continue
+            passed, found = _judged(answer, query["expected"])
+            yield Step(ACCURACY, query["query"], passed, found, self._since(began))
+
+    def _clean_up(self) -> Step:
+        def delete() -> str:
+            deleted = self._service.delete_documents(self._collection, where={"sessionId": self._session})
+            return f"{_chunks(deleted)} deleted"
+
+        return self._step(CLEAN_UP, "Clean-up", delete)
+
+    def _step(self, phase: str, name: str, act: Callable[[], str]) -> Step:
+        began = self._clock()
+        try:
+            return Step(phase, name, True, act(), self._since(began))
+        except RagError as error:
+            return Step(phase, name, False, error.message, self._since(began))
+
+    def _since(self, began: float) -> float:
+        return round((self._clock() - began) * 1e3, 3)
+
+
+def _chunks(count: int) -> str:
+    return f"{count} chunk{'' if count == 1 else 's'}"
+
+
+def _judged(answer: Json, expected: str) -> tuple[bool, str]:
+    """A search that fell back has not shown that the first level works."""
+    if answer["fallback"]:
+        return False, f"answered at level {answer['fallbackLevel']}"
+    for rank, result in enumerate(answer["results"], start=1):
+        if expected.casefold() in result["content"].casefold():
+            return True, f"'{expected}' is in result {rank}"
+    return False, f"'{expected}' is in none of {len(answer['results'])} results"
