@@ -145,36 +145,23 @@ def test_a_client_that_has_gone_ends_it_with_0(process):
     assert process.wait(SECONDS) == 0
 
 
-def test_a_directory_is_used_without_a_service_and_kept(tmp_path):
+def test_a_directory_belongs_to_who_uses_it(tmp_path):
     data_dir = tmp_path / "data"
 
-    async def noted():
+    async def shared():
         async with over_stdio(data_dir=data_dir, disk_floor_mb=1) as client:
-            session = await client.call_tool("session_start", {"name": "first"})
-            await client.call_tool("session_note", {"note": "Grace maintains the flux compensator."})
-            # It belongs to that process now.
-            second = await called(over_stdio(data_dir=data_dir), "rag_collections")
-            return session.structured_content["session_id"], text_of(second)
-
-    session_id, refusal = within_bounds(noted)
-    assert "is in use by process" in refusal
-    assert "rag-wrapper serve" in refusal
-    assert "serving http" not in refusal
-
-    async def asked():
-        async with over_stdio(data_dir=data_dir, disk_floor_mb=1) as client:
+            await client.call_tool("session_start", {"name": "first"})
+            noted = await client.call_tool("session_note", {"note": "Grace maintains the flux compensator."})
             found = await client.call_tool("rag_query", {"query": "Who maintains it?", "oracles": ["persona"]})
-            ended = await client.call_tool("session_end")
-            return found.structured_content["results"], ended.structured_content["session_id"]
+            return noted, found, await called(over_stdio(data_dir=data_dir), "rag_collections")
 
-    [found], ended = within_bounds(asked)
-    assert found["content"] == "Grace maintains the flux compensator."
-    assert ended == session_id
-
-
-def test_the_service_that_owns_the_directory_is_asked(stored):
-    result = within_bounds(called, over_stdio(data_dir=stored.data_dir), "rag_collections")
-    assert "rag-rules: 1 chunks" in text_of(result)
+    noted, found, second = within_bounds(shared)
+    [result] = found.structured_content["results"]
+    assert result["chunk_id"] == noted.structured_content["note_id"]
+    assert second.is_error
+    assert "is in use by process" in text_of(second)
+    assert "rag-wrapper serve" in text_of(second)
+    assert "serving http" not in text_of(second)
 
 
 def test_a_service_that_does_not_answer_is_told_by_its_address(tmp_path):

@@ -6,7 +6,7 @@ import requests
 from jsonschema import Draft202012Validator
 from mcp import MCPError
 
-from tests.support.mcp_clients import called, over_http, text_of, within_bounds
+from tests.support.mcp_clients import called, over_http, over_stdio, text_of, within_bounds
 
 OWN = {"rag_query", "rag_context", "rag_gather", "rag_collections"}
 READING = OWN | {"rag_context_search", "rag_context_health", "rag_context_stats"}
@@ -179,6 +179,11 @@ def test_an_unknown_tool_is_an_error_of_the_protocol(connect):
 
     error = within_bounds(guessed)
     assert (error.code, error.message) == (-32602, "Unknown tool: rag_guess")
+
+
+def test_the_command_asks_the_service_that_owns_the_directory(stored):
+    result = within_bounds(called, over_stdio(data_dir=stored.data_dir), "rag_collections")
+    assert "rag-rules: 1 chunks" in text_of(result)
 
 
 def test_eight_clients_at_once(stored):
