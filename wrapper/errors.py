@@ -13,6 +13,7 @@ from schemas.errors import (
     ConfigurationError,
     ConflictError,
     DiskFloorError,
+    ForbiddenOriginError,
     InvalidInputError,
     NotFoundError,
     PayloadTooLargeError,
@@ -30,6 +31,7 @@ log = structlog.get_logger(__name__)
 
 STATUS: dict[type[RagError], int] = {
     InvalidInputError: 400,
+    ForbiddenOriginError: 403,
     NotFoundError: 404,
     SlowClientError: 408,
     ConflictError: 409,
