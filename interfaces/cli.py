@@ -10,6 +10,7 @@ from schemas.errors import RagError
 
 COMMANDS = {  # name → (module:attribute, line in the list of commands)
     "serve": ("interfaces.serve_command:serve", "Run the service."),
+    "mcp": ("interfaces.mcp_command:mcp", "Serve MCP on standard input and output."),
     "load": ("interfaces.load_command:load", "Load Markdown, text and JSONL files into a collection."),
     "watch": ("interfaces.watch_command:watch", "Keep folders in sync with a collection."),
     "export": ("interfaces.portable_commands:export", "Write collections into a folder."),

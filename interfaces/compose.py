@@ -11,6 +11,8 @@ from flask import Flask
 
 import wrapper
 from interfaces.http import collect, connections, rag, search, tools, watchers
+from interfaces.mcp import http as mcp_http
+from interfaces.mcp.tools import mcp_tools
 from providers.addresses import ConnectPolicy
 from providers.base import ProviderContext
 from providers.chat.base import ChatConnection
@@ -31,13 +33,16 @@ from retrieval.chat import Chat
 from retrieval.chat_history import ChatHistory
 from retrieval.context.layer import ContextLayer
 from retrieval.corpus import Corpus
+from retrieval.notes import Notes
 from retrieval.oracles.lexical import LexicalOracle
 from retrieval.oracles.persona import PersonaOracle
 from retrieval.oracles.semantic import SemanticOracle
 from retrieval.pipeline import RAGPipeline
+from retrieval.project_context import ContextWriter
 from retrieval.rag_store import RagStore
 from retrieval.result_cache import ResultCache
 from retrieval.search import SearchEngine
+from retrieval.sessions import Sessions
 from retrieval.text_collections import TextCollections
 from retrieval.tools import Tool
 from retrieval.warm_up import WarmUp
@@ -69,10 +74,13 @@ class Layers:
     collector: Collector
     conversations: Conversations | None
     embeddings: QueryEmbeddings
+    corpus: Corpus
     search: SearchEngine
     pipeline: RAGPipeline
     rag_store: RagStore
     chat: Chat
+    notes: Notes
+    project_context: ContextWriter
     context: ContextLayer
     watchers: Watchers
     warm_up: WarmUp
@@ -117,6 +125,7 @@ def create_app(
     app.url_map.converters["connection_id"] = connections.ConnectionId
     for module in (connections, collect, search, rag, tools, watchers):
         app.register_blueprint(module.blueprint)
+    mcp_http.init_app(app, mcp_http.Endpoint(mcp_tools(layers), settings, may_write=retrieval_settings.mcp_write))
     return app
 
 
@@ -160,6 +169,8 @@ def open_layers(service: Service, settings: RegistrySettings, retrieval: Retriev
     )
     warm_up.begin(texts.hold_something, lambda: texts.embedding().warm_up())
     store = RagStore(texts, retrieval)
+    search = search_engine(corpus, embeddings, retrieval)
+    notes = Notes(texts, Sessions(service.catalog), retrieval.notes_collection)
     return Layers(
         registry,
         known,
@@ -167,10 +178,13 @@ def open_layers(service: Service, settings: RegistrySettings, retrieval: Retriev
         collector,
         conversations,
         embeddings,
-        search_engine(corpus, embeddings, retrieval),
+        corpus,
+        search,
         RAGPipeline(texts, answers, retrieval),
         store,
         Chat(known, store, ChatHistory(service.catalog)),
+        notes,
+        ContextWriter(search, corpus, notes, retrieval),
         ContextLayer(
             texts,
             LexicalOracle(corpus),

@@ -201,15 +201,15 @@ class CircuitBreaker:
             return None
         try:
             asked = self._worker.submit(operation)
-        except RuntimeError:  # the service stops
-            return None
-        try:
             return asked.result(WAIT_SECONDS)
         except NotInTimeError:
             self._late = asked
-            log.warning("the state of the circuit breaker is not known", reason=f"No answer within {WAIT_SECONDS} s")
+            reason = f"No answer within {WAIT_SECONDS} s"
         except RagError as error:
-            log.warning("the state of the circuit breaker is not known", reason=error.message)
+            reason = error.message
+        except Exception as error:  # the service stops; whatever it is, it is no reason to fail a search
+            reason = repr(error)
+        log.warning("the state of the circuit breaker is not known", reason=reason)
         return None
 
     def _find(self, transaction: Transaction) -> _Record:

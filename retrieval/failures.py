@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import structlog
 
-from schemas.errors import CollectionNotFoundError, InvalidInputError, RagError
-from schemas.pipeline import EmbeddingFailureError, VectorDBUnavailableError
+from schemas.errors import CollectionNotFoundError, DiskFloorError, InvalidInputError, RagError
+from schemas.pipeline import EmbeddingFailureError, VectorDBFullError, VectorDBUnavailableError, VectorDBWriteError
 
 log = structlog.get_logger(__name__)
 
@@ -22,6 +23,12 @@ def embedding_errors() -> Iterator[None]:
         raise
     except RagError as error:
         raise EmbeddingFailureError(error.message, **error.details) from error
+
+
+def write_error(error: RagError, sentence: str, **details: Any) -> VectorDBWriteError:
+    """What a failed write is to those who brought documents; `sentence` says what was not taken."""
+    kind = VectorDBFullError if isinstance(error, DiskFloorError) else VectorDBWriteError
+    return kind(f"{sentence}: {error.message}", **details)
 
 
 @contextmanager

@@ -7,8 +7,13 @@ from dataclasses import replace
 
 from providers.base import SupportsGather
 from retrieval.corpus import Corpus
-from schemas.records import GatherSpec
+from schemas.errors import DocumentNotFoundError
+from schemas.records import GatherSpec, Group, OrderBy
 from schemas.searched import FusedResult, SearchedGroup
+from schemas.wire import MAX_PAGE
+
+IN_ORDER = (OrderBy("chunk_index"),)
+"""The order of the chunks in their document."""
 
 
 def gather_groups(corpus: Corpus, results: Sequence[FusedResult], spec: GatherSpec) -> list[SearchedGroup]:
@@ -25,3 +30,12 @@ def gather_groups(corpus: Corpus, results: Sequence[FusedResult], spec: GatherSp
     return [
         SearchedGroup(each.collection, replace(each.group, rank=rank)) for rank, each in enumerate(ordered, start=1)
     ]
+
+
+def gather_around(corpus: Corpus, collection: str, chunk_id: str, field: str) -> Group:
+    """The whole group of one chunk, by a field of its metadata and in the order of the document. Raises
+    CollectionNotFoundError, DocumentNotFoundError, UnsupportedError when the storage cannot gather."""
+    groups = corpus.able(SupportsGather).gather(collection, [chunk_id], GatherSpec(field, IN_ORDER, MAX_PAGE))
+    if not groups:
+        raise DocumentNotFoundError(collection, chunk_id)
+    return groups[0]

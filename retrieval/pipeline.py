@@ -13,6 +13,7 @@ import structlog
 
 from retrieval.collection_writer import CollectionWriter, batches
 from retrieval.drafts import FIRST_CHUNKS, INTERNAL
+from retrieval.failures import write_error
 from retrieval.ingestion import Ingested, ingest_document
 from retrieval.result_cache import ResultCache
 from retrieval.rule_documents import id_of, to_source
@@ -29,7 +30,6 @@ from schemas.pipeline import (
     RAGContext,
     RetrieveRequest,
     RuleDocument,
-    VectorDBWriteError,
 )
 from schemas.searched import OracleResult, check_query
 from schemas.settings import RetrievalSettings
@@ -111,8 +111,9 @@ class RAGPipeline:
         except ConflictError:
             raise
         except RagError as error:
-            raise VectorDBWriteError(
-                f"The store did not take the documents: {error.message}",
+            raise write_error(
+                error,
+                "The store did not take the documents",
                 job_id=str(job_id),
                 documents_processed=processed,
                 documents_failed=len(failures),

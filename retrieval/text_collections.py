@@ -12,13 +12,13 @@ from registry.query_embeddings import QueryEmbedding
 from retrieval.collection_writer import CollectionWriter
 from retrieval.corpus import Corpus
 from retrieval.drafts import FIRST_CHUNKS, SourceDocument
-from retrieval.failures import embedding_errors, store_errors
+from retrieval.failures import embedding_errors, store_errors, write_error
 from retrieval.ingestion import Ingested, ingest_document
 from retrieval.oracles.base import Question
 from retrieval.oracles.semantic import SemanticOracle
 from schemas.connections import CollectionInfo
 from schemas.errors import ConflictError, InvalidInputError, RagError
-from schemas.pipeline import EmbeddingFailureError, VectorDBWriteError
+from schemas.pipeline import EmbeddingFailureError
 from schemas.searched import OracleAnswer, OracleResult
 
 
@@ -67,9 +67,7 @@ class TextCollections:
         except (InvalidInputError, EmbeddingFailureError, ConflictError):
             raise
         except RagError as error:
-            raise VectorDBWriteError(
-                f"The store did not take the document: {error.message}", **error.details
-            ) from error
+            raise write_error(error, "The store did not take the document", **error.details) from error
 
     def searched(self, name: str | None = None) -> list[CollectionInfo]:
         """The collection of that name, else those of the default ones that exist. Raises CollectionNotFoundError for a

@@ -49,7 +49,7 @@ class Tool:
         try:
             orjson.dumps(arguments)
         except TypeError:
-            raise InvalidInputError("The arguments are not valid JSON", code="invalid_field") from None
+            raise InvalidInputError("The arguments are nested too deep or not Unicode", code="invalid_field") from None
         given = _without_nulls(arguments, self.input_schema)
         for fault in faults(given, self.input_schema):
             path = [unescaped(part) for part in fault.pointer.split("/")[1:]]

@@ -54,6 +54,15 @@ class PayloadTooLargeError(InvalidInputError):
     code = "payload_too_large"
 
 
+class ForbiddenOriginError(RagError):
+    """A page of a foreign origin asks for what only programs and pages of this service may."""
+
+    code = "forbidden_origin"
+
+    def __init__(self, origin: str) -> None:
+        super().__init__("This origin may not call: RAG_CORS_ORIGINS would have to name it", origin=origin)
+
+
 class SlowClientError(RagError):
     """The caller took too long to send its request; nothing was stored, or what `details` says."""
 

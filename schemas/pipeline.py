@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from schemas.errors import InvalidInputError, UnavailableError
+from schemas.errors import DiskFloorError, InvalidInputError, UnavailableError
 from schemas.records import Metadata
 
 MAX_CHUNKS, DEFAULT_MAX_CHUNKS = 100, 5
@@ -36,6 +36,10 @@ class VectorDBWriteError(UnavailableError):
     `details` say how far it came."""
 
     code = "vector_db_write_failed"
+
+
+class VectorDBFullError(DiskFloorError, VectorDBWriteError):
+    """The store did not take a document for want of disk space: writing again is no use before there is some."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from schemas.errors import (
     ConfigurationError,
     ConflictError,
     DiskFloorError,
+    ForbiddenOriginError,
     InvalidInputError,
     NotFoundError,
     PayloadTooLargeError,
@@ -30,6 +31,7 @@ log = structlog.get_logger(__name__)
 
 STATUS: dict[type[RagError], int] = {
     InvalidInputError: 400,
+    ForbiddenOriginError: 403,
     NotFoundError: 404,
     SlowClientError: 408,
     ConflictError: 409,
@@ -63,7 +65,9 @@ def body(error: RagError) -> dict[str, Any]:
 
 
 def headers(error: RagError) -> dict[str, str]:
-    return {"Retry-After": str(error.retry_after_seconds)} if isinstance(error, UnavailableError) else {}
+    if isinstance(error, UnavailableError) and not isinstance(error, DiskFloorError):
+        return {"Retry-After": str(error.retry_after_seconds)}
+    return {}
 
 
 def error_response(error: RagError) -> Response:

@@ -8,11 +8,11 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from schemas.errors import RagError
+from schemas.release import release
 from schemas.settings import WrapperSettings
 from wrapper import answers, gauges
 from wrapper.applying import Applier
@@ -73,13 +73,12 @@ class Host:
         self.lock.release()
 
 
-def open_host(settings: WrapperSettings) -> Host:
-    """Own the data directory and start the engine. Raises ConfigurationError when another service owns it, or a running
-    one feeds another engine from the same catalogue."""
-    lock = acquire(
-        settings.data_dir,
-        description={"command": "rag-wrapper", "address": f"http://{settings.host}:{settings.port}"},
-    )
+def open_host(settings: WrapperSettings, *, serves: bool = True) -> Host:
+    """Own the data directory and start the engine; where the service `serves`, others are told its address. Raises
+    ConfigurationError when another service owns it, or a running one feeds another engine from the same catalogue."""
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    address = {"address": f"http://{host}:{settings.port}"} if serves else {}
+    lock = acquire(settings.data_dir, description={"command": "rag-wrapper", **address})
     try:
         catalog_access(settings).check()
         keeper = None if settings.chroma_url else start_keeper(settings.data_dir)
@@ -201,9 +200,10 @@ class Service:
         return {"status": state.state, "mode": "child", "restarts": state.restarts, "since": state.since}
 
 
-def open_service(settings: WrapperSettings) -> Service:
-    """Open the catalogue and start this process's threads; own the directory and the engine unless a parent does."""
-    host = None if os.environ.get(HOSTED) == str(os.getppid()) else open_host(settings)
+def open_service(settings: WrapperSettings, *, serves: bool = True) -> Service:
+    """Open the catalogue and start this process's threads; own the directory and the engine unless a parent does.
+    `serves` as in `open_host`."""
+    host = None if os.environ.get(HOSTED) == str(os.getppid()) else open_host(settings, serves=serves)
     access = catalog_access(settings)
     catalog = Catalog(access.database)
     catalog.open()
@@ -245,10 +245,3 @@ def open_service(settings: WrapperSettings) -> Service:
     )
     indexer.start()
     return Service(settings, host, catalog, store, indexer, engine, state, guard)
-
-
-def release() -> str:
-    try:
-        return version("rag-wrapper")
-    except PackageNotFoundError:
-        return "unknown"

@@ -61,7 +61,7 @@ def _tool(name: str) -> Tool:
 
 
 def _value(tool: Tool, name: str, text: str) -> str | int:
-    kind = tool.input_schema["properties"].get(name, {}).get("type")
+    kind = tool.input_schema.get("properties", {}).get(name, {}).get("type")
     return int(text) if kind == "integer" and text.isdecimal() else text
 
 

@@ -23,7 +23,18 @@ from schemas.tool_schemas import read_tool_schemas
 
 SEARCH, INDEX = "rag_context_search", "rag_context_index"
 HEALTH, STATS = "rag_context_health", "rag_context_stats"
+SEARCH_DESCRIPTION = (
+    "Search the indexed context: the pieces of text nearest in meaning to a query, best first, with their source, time "
+    "and metadata. Falls back to a search by words, and always answers."
+)
+INDEX_DESCRIPTION = (
+    "Index a text, so that searches find it: a decision, a piece of chat, code or documentation. The same text from "
+    "the same source in the same session is brought up to date."
+)
+HEALTH_DESCRIPTION = "How the parts are that searches need: storage, vector store, embeddings, search by words."
+STATS_DESCRIPTION = "How much is indexed, and how many searches there were, how fast, and by which agents."
 PROBE_SPARE_SECONDS = 2.0
+"""That a search which tries for the circuit breaker may take beyond the time of its levels."""
 
 
 class ContextLayer:
@@ -49,7 +60,6 @@ class ContextLayer:
             probe_seconds=settings.context_vector_seconds + settings.context_text_seconds + PROBE_SPARE_SECONDS,
         )
         self._texts = texts
-        self._collection = settings.context_collection
         self._metrics = SearchMetrics(database, lock_file, days=settings.metrics_days)
         self._search = ContextSearch(texts, lexical, cache, self.breaker, self._metrics, settings)
         self._health = ContextHealth(
@@ -62,6 +72,8 @@ class ContextLayer:
             self._indexed_documents,
             self.breaker,
         )
+        indexing = ContextIndex(texts, settings.context_collection)
+        statistics = ContextStatistics(self._metrics, self._indexed_documents)
         allowed = {"category": settings.context_categories, "contentType": settings.context_content_types}
 
         def tool(name: str, description: str, run: Callable[[dict[str, Any]], dict[str, Any]], **hints: bool) -> Tool:
@@ -71,19 +83,10 @@ class ContextLayer:
         self.tools: Mapping[str, Tool] = {
             each.name: each
             for each in (
-                tool(SEARCH, "Search the indexed context by meaning; by words when that fails", self._search.run),
-                tool(
-                    INDEX,
-                    "Index a text so that it is found; the same text again brings it up to date",
-                    ContextIndex(texts, self._collection).run,
-                    read_only=False,
-                ),
-                tool(HEALTH, "How the parts are that searches need", self._health.run),
-                tool(
-                    STATS,
-                    "What is indexed, and how many searches there were and how fast",
-                    ContextStatistics(self._metrics, self._indexed_documents).run,
-                ),
+                tool(SEARCH, SEARCH_DESCRIPTION, self._search.run),
+                tool(INDEX, INDEX_DESCRIPTION, indexing.run, read_only=False),
+                tool(HEALTH, HEALTH_DESCRIPTION, self._health.run),
+                tool(STATS, STATS_DESCRIPTION, statistics.run),
             )
         }
 

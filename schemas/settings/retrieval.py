@@ -30,6 +30,7 @@ class RetrievalSettings:
     fetch_min: int = 50  # documents that each oracle is asked for at least
     cache_ttl_seconds: float = 300.0  # how long an answer of `/api/rag/retrieve` is given again
     retrieve_seconds: float = 10.0  # for the embedding of a question, and for the oracles of a search
+    mcp_write: bool = False  # whether `/mcp` offers tools that write
     context_vector_seconds: float = 1.2  # for level 1 of `rag_context_search`: the embedding and the search by vector
     context_text_seconds: float = 0.4  # for level 2: the search by words
     text_fallback: bool = True  # off: level 2 counts as failed
@@ -74,6 +75,7 @@ def read_retrieval_settings() -> RetrievalSettings:
         "retrieve_seconds": env.float(
             "RETRIEVE_SECONDS", default.retrieve_seconds, validate=validate.Range(min=0.1, max=600)
         ),
+        "mcp_write": env.bool("MCP_WRITE", default.mcp_write),
         "context_vector_seconds": env.float(
             "CONTEXT_VECTOR_SECONDS", default.context_vector_seconds, validate=validate.Range(min=0.05, max=600)
         ),
@@ -90,6 +92,8 @@ def read_retrieval_settings() -> RetrievalSettings:
     seal(env)
     for field in ("doc_types", "context_categories", "context_content_types"):
         values[field] = tuple(part.strip() for part in values[field] if part.strip())
+        if not values[field]:
+            raise ConfigurationError(f"Wrong settings: RAG_{field.upper()} names nothing")
     settings = RetrievalSettings(**values)
     if settings.chunk_overlap_tokens > settings.chunk_max_tokens // 4:
         sentence = "RAG_CHUNK_OVERLAP_TOKENS is more than a quarter of RAG_CHUNK_MAX_TOKENS"

@@ -158,6 +158,8 @@ def _anchors(document):
 
 
 def _spelt(default):
+    if isinstance(default, bool):
+        return "on" if default else "off"
     if isinstance(default, tuple):
         default = ",".join(default)
     if isinstance(default, bool):

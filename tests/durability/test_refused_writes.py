@@ -9,6 +9,13 @@ from wrapper.catalog import writes
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.sqlite import SQLiteDatabase
 
+RULE = {"source": "rules", "doc_type": "faq", "last_update_date": "2026-01-31"}
+TEXTS = {
+    "/api/rag/ingest": {"source": "a", "path": "/b", "title": "c", "text": "A text."},
+    "/api/rag/documents:batch": {"documents": [{"filename": "a.md", "content": "A text.", "metadata": RULE}]},
+    "/tools/rag_context_index": {"content": "A text.", "source": "a", "sessionId": "s", "contentType": "chat"},
+}
+
 
 def test_below_the_disk_floor_nothing_is_stored_and_reads_go_on(serve, tmp_path):
     given = documents(10, seed=1)
@@ -29,8 +36,9 @@ def test_below_the_disk_floor_nothing_is_stored_and_reads_go_on(serve, tmp_path)
             session.post(f"{full.url}/collections", json={"name": "another"}, timeout=15),
             session.patch(f"{base}/documents/{given[0]['id']}", json={"text": "changed"}, timeout=15),
             session.put(f"{base}/metadata", json={"metadata": {"a": 1}}, timeout=15),
+            *(session.post(full.url + path, json=body, timeout=30) for path, body in TEXTS.items()),
         ]
-        assert [answer.status_code for answer in refused] == [507] * 4
+        assert [answer.status_code for answer in refused] == [507] * 7
         assert {answer.json()["code"] for answer in refused} == {"disk_floor_reached"}
         assert session.get(base, timeout=15).json() == before
         query = {"query_embedding": given[0]["embedding"], "top_k": 1}

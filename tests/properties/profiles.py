@@ -13,7 +13,7 @@ def load_profile() -> None:
     settings.register_profile(
         "ci",
         deadline=None,
-        max_examples=50,
+        max_examples=25,
         derandomize=True,
         database=None,
         suppress_health_check=[

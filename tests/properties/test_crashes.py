@@ -10,7 +10,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.properties.consistency import catalog_state, check_engine, check_tables, model_state
@@ -107,7 +107,6 @@ def test_a_crash_at_any_statement_of_a_write(tmp_path, new_catalog):
         before = directory
 
 
-@settings(max_examples=60)
 @given(
     STORIES, st.lists(st.integers(0, 120), min_size=1, max_size=3), st.sampled_from(("always", "never", "sometimes"))
 )

@@ -28,7 +28,6 @@ def _ids(catalog, name, where, **how):
     return [document.id for document in page.documents]
 
 
-@settings(max_examples=60)
 @given(documents(most=10), st.lists(FILTERS, min_size=1, max_size=6))
 def test_every_statement_selects_what_the_model_selects(catalog, stored, found, wheres):
     model, name = to_collection(found), stored(found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.records import GatherSpec, OrderBy
@@ -41,7 +41,6 @@ def test_facets_count_every_value_once(catalog, stored, found, where, fields):
             assert facet.minimum is facet.maximum is None
 
 
-@settings(max_examples=60)
 @given(documents(most=10, metadata=SHARED_METADATA | METADATA), FIELD_NAMES)
 def test_distinct_values_are_distinct_and_sorted(catalog, stored, found, field):
     name = stored(found)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.errors import InvalidInputError
@@ -54,7 +54,6 @@ def _by_offset(catalog, name, where, order, limit):
             return shown
 
 
-@settings(max_examples=60)
 @given(documents(most=10), FILTERS | st.just({}), ORDERS, st.integers(1, 4))
 @pytest.mark.usefixtures("sort_at_most")
 def test_pages_show_each_match_once_in_order(catalog, stored, found, where, names, limit):
@@ -66,7 +65,6 @@ def test_pages_show_each_match_once_in_order(catalog, stored, found, where, name
     assert (beyond.documents, beyond.next_cursor, beyond.total) == ([], None, len(expected))
 
 
-@settings(max_examples=60)
 @given(st.lists(st.tuples(VALUED, VALUED), max_size=12), st.integers(1, 3), st.booleans(), st.booleans())
 @pytest.mark.usefixtures("sort_at_most")
 def test_mixed_types_and_missing_values_have_one_order(catalog, stored, pairs, limit, downwards, two):
@@ -79,7 +77,6 @@ def test_mixed_types_and_missing_values_have_one_order(catalog, stored, pairs, l
     assert _by_offset(catalog, name, {}, _order(names), limit) == expected
 
 
-@settings(max_examples=60)
 @given(documents(least=3, most=10), ORDERS, st.integers(1, 3), st.data())
 @pytest.mark.usefixtures("sort_at_most")
 def test_a_cursor_skips_nothing_when_what_was_read_is_deleted(catalog, stored, found, names, limit, data):
@@ -93,7 +90,6 @@ def test_a_cursor_skips_nothing_when_what_was_read_is_deleted(catalog, stored, f
     assert _by_cursor(catalog, name, {}, order, limit, between=delete_some) == expected
 
 
-@settings(max_examples=40)
 @given(documents(least=2, most=4), FILTERS, FILTERS, ORDERS, ORDERS)
 def test_a_cursor_serves_its_own_filter_and_order_only(catalog, stored, found, where, other, names, others):
     name = stored(found)

@@ -71,7 +71,6 @@ def _check(found, expected, plan, where):
 
 
 @pytest.mark.parametrize("plan", PLANS)
-@settings(max_examples=50)
 @given(documents(most=14), FILTERS, METRICS, st.integers(1, 6), st.integers(0, 2**16))
 def test_every_plan_finds_what_the_model_finds(catalog, stored, plan, found, where, metric, top_k, seed):
     model, name = to_collection(found, metric), stored(found, metric)
@@ -83,7 +82,6 @@ def test_every_plan_finds_what_the_model_finds(catalog, stored, plan, found, whe
 
 
 @pytest.mark.parametrize("plan", ["exact", "scan", "memory"])
-@settings(max_examples=50)
 @given(st.lists(st.integers(0, 2), min_size=1, max_size=40), METRICS, st.integers(1, 5))
 def test_equal_distances_are_answered_in_order_of_insertion(catalog, stored, plan, kinds, metric, top_k):
     vectors = [embedding(kind, 48) for kind in range(3)]
@@ -97,7 +95,6 @@ def test_equal_distances_are_answered_in_order_of_insertion(catalog, stored, pla
 
 
 @given(st.integers(0, 2**16), st.lists(st.integers(0, 29), max_size=12), st.integers(1, 4), FILTERS | st.just({}))
-@settings(max_examples=60)
 def test_what_waits_for_the_index_is_ranked_by_its_new_vector(catalog, stored, seed, moved, top_k, where):
     """The index knows the old vectors of the documents that were just replaced."""
     old = [ModelDocument(f"d{n}", "", {"a": n % 3}, embedding(seed + n)) for n in range(30)]

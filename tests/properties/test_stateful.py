@@ -135,4 +135,4 @@ class Service(RuleBasedStateMachine):
 
 
 TestService = Service.TestCase
-TestService.settings = settings(max_examples=60, stateful_step_count=25)
+TestService.settings = settings(max_examples=30, stateful_step_count=25)

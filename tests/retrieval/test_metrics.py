@@ -9,6 +9,7 @@ import pytest
 from prometheus_client import REGISTRY
 
 from retrieval.metrics import DAY_SECONDS, QUERY_CHARACTERS, TIDY_SECONDS, SearchMetrics, SearchRow
+from tests.support.logs import logs_of
 
 DAYS = 30
 
@@ -139,14 +140,15 @@ def test_what_waits_is_written_when_the_service_stops(catalogs, clock, tmp_path,
     assert len(stored(catalogs(), "query")) == 200
 
 
-def test_a_store_that_fails_is_a_warning(catalogs, clock, tmp_path, row, capsys):
+def test_a_store_that_fails_is_a_warning(catalogs, clock, tmp_path, row, monkeypatch):
+    said = logs_of(monkeypatch, "retrieval.metrics")
     catalog = catalogs()
     metrics = SearchMetrics(catalog, tmp_path / "metrics.lock", days=DAYS, clock=clock)
     lost = REGISTRY.get_sample_value("rag_context_metrics_lost_total")
     catalog.commit(lambda transaction: transaction.run("DROP TABLE search_metrics"))
     metrics.record(row())
     metrics.close()
-    assert "searches are not in the statistics" in capsys.readouterr().out
+    assert [(each["event"], each["searches"]) for each in said] == [("searches are not in the statistics", 1)]
     assert REGISTRY.get_sample_value("rag_context_metrics_lost_total") == lost + 1
 
 

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import pytest
 
+from schemas.settings import RetrievalSettings
 from tests.support.apps import running_app
 from tests.support.live import chroma_client
+
+WRITING = RetrievalSettings(mcp_write=True)
+"""All of MCP's tools are offered."""
 
 
 @pytest.fixture(scope="session", params=["sqlite", "postgresql"])
 def app(request, tmp_path_factory):
     data_dir = tmp_path_factory.mktemp(request.param)
     if request.param == "sqlite":
-        with running_app(data_dir) as app:
+        with running_app(data_dir, retrieval=WRITING) as app:
             yield app
         return
-    with request.getfixturevalue("postgres").catalogue() as url, running_app(data_dir, catalog_url=url) as app:
+    with (
+        request.getfixturevalue("postgres").catalogue() as url,
+        running_app(data_dir, retrieval=WRITING, catalog_url=url) as app,
+    ):
         yield app
 
 

@@ -451,7 +451,7 @@ class TestFallback:
         answer = search("nothing is indexed here")
         assert (answer["results"], answer["fallback"], answer["fallbackLevel"]) == ([], False, 1)
 
-    def test_level_two_goes_by_words_when_the_embeddings_fail(self, index, search, models_up):
+    def test_level_two_goes_by_words_when_the_embeddings_fail(self, index, search, models_up, refusing):
         index(RETRY)
         index(JACKPOT, metadata={"game": "FireKirin"})
         models_up.is_down = True
@@ -460,6 +460,8 @@ class TestFallback:
         assert [each["content"] for each in answer["results"]] == [RETRY]
         assert answer["totalIndexed"] > 0
         assert all(0.0 <= each["score"] <= 1.0 for each in answer["results"])
+        refusing()
+        models_up.is_down = False
         assert [each["content"] for each in search("threshold", game="FireKirin")["results"]] == [JACKPOT]
         assert search("exponential backoff", game="FireKirin")["results"] == []
 
@@ -546,8 +548,8 @@ class TestHealth:
         assert all(part["healthy"] and part["latencyMs"] >= 0 for part in parts)
         assert answer["indexedDocuments"] == call(STATS)["totalDocuments"]
 
-    def test_a_part_that_is_down_is_named_with_200(self, call, models_up):
-        models_up.is_down = True
+    def test_a_part_that_is_down_is_named_with_200(self, call, refusing):
+        refusing()
         eventually(lambda: not call(HEALTH)["healthy"], seconds=10)
         answer = call(HEALTH)
         assert (answer["healthy"], answer["status"]) == (False, "degraded")

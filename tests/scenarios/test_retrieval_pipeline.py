@@ -8,6 +8,7 @@ from itertools import pairwise
 import pytest
 
 from registry.query_embeddings import QueryEmbeddings
+from schemas.errors import UnavailableError
 from schemas.settings import RegistrySettings
 from tests.support.apps import running_app
 from tests.support.model_server import model_server
@@ -338,14 +339,12 @@ def test_a_store_that_fails_at_the_second_document(stubbed, stub_client, collect
     catalogue, allowed = stubbed.extensions["rag.service"].catalog, iter([True])
     commit = catalogue.commit
 
-    def full_after_one(operation):
+    def away_after_one(operation):
         if next(allowed, False):
             return commit(operation)
-        from schemas.errors import DiskFloorError
+        raise UnavailableError("The database went away")
 
-        raise DiskFloorError("The disk is full")
-
-    monkeypatch.setattr(catalogue, "commit", full_after_one)
+    monkeypatch.setattr(catalogue, "commit", away_after_one)
     new = [rule("first.md", "## One\n\nNew one."), rule("second.md", "## Two\n\nNew two."), rule("third.md", "Three.")]
     answer = post(stub_client, "/api/rag/documents:batch", status=503, documents=new, collection=collection)
     monkeypatch.undo()

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from schemas.errors import ConfigurationError
-from schemas.settings import WrapperSettings, apply_config_file, read_wrapper_settings
+from schemas.settings import WrapperSettings, apply_config_file, read_retrieval_settings, read_wrapper_settings
 
 
 @pytest.fixture(autouse=True)
@@ -86,3 +86,35 @@ def test_a_file_that_is_no_settings_is_refused(tmp_path, content):
     file.write_text(content)
     with pytest.raises(ConfigurationError, match=r"settings\.yaml"):
         apply_config_file(file)
+
+
+def test_the_settings_of_retrieval_are_read_and_typed(environ):
+    environ |= {
+        "RAG_CONTEXT_CATEGORIES": "law, tax",
+        "RAG_TEXT_FALLBACK": "off",
+        "RAG_BREAKER_THRESHOLD": "3",
+        "RAG_BREAKER_TIMEOUT_SECONDS": "1.5",
+    }
+    read = read_retrieval_settings()
+    assert (read.context_categories, read.text_fallback) == (("law", "tax"), False)
+    assert (read.breaker_threshold, read.breaker_timeout_seconds) == (3, 1.5)
+    assert read.text_collections == ("rag-documents", "rag-rules", "rag-context")
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("RAG_CONTEXT_CATEGORIES", ""),
+        ("RAG_CONTEXT_CONTENT_TYPES", ","),
+        ("RAG_CONTEXT_COLLECTION", "x"),
+        ("RAG_TEXT_FALLBACK", "perhaps"),
+        ("RAG_BREAKER_THRESHOLD", "0"),
+        ("RAG_BREAKER_TIMEOUT_SECONDS", "-1"),
+        ("RAG_CONTEXT_VECTOR_SECONDS", "0"),
+        ("RAG_METRICS_DAYS", "0"),
+    ],
+)
+def test_a_wrong_value_of_retrieval_names_its_variable(environ, variable, value):
+    environ[variable] = value
+    with pytest.raises(ConfigurationError, match=variable):
+        read_retrieval_settings()

@@ -339,7 +339,7 @@ class TestDescription:
     @pytest.mark.parametrize(("path", "method"), OPERATIONS)
     def test_errors_have_the_error_body(self, contract, path, method):
         for status in contract.at(("paths", path, method.lower(), "responses")):
-            if int(status) < 400 or path in ("/health", "/ready"):
+            if int(status) < 400 or path in ("/health", "/ready") or (path, status) == ("/mcp", "404"):
                 continue
             answer = contract.resolve(("paths", path, method.lower(), "responses", status))
             validator = contract.validator((*answer, "content", "application/json", "schema"))
@@ -356,10 +356,11 @@ class TestDescription:
         headers = {parameter["name"] for parameter in parameters(contract, path, method, "header")}
         keeps_connection = path in ("/api/connections", "/api/connections/{id}") and method != "GET"
         reads = method == "GET" or path.endswith(("/search", "/query", "/gather", "/text-search"))
-        reads = reads or (path.startswith(("/api/", "/tools/")) and not keeps_connection)
+        reads = reads or (path.startswith(("/api/", "/tools/", "/mcp")) and not keeps_connection)
         asks_doctor = "/index/" in path  # twice is no more than once
         assert ("Idempotency-Key" in headers) == (not reads and not asks_doctor and not keeps_connection)
         writes_text = path.startswith(SHORT_ERRORS) and (path.endswith(("ingest", ":batch")) or method == "DELETE")
+        writes_text = writes_text or (path.startswith("/tools/") and method == "POST")
         assert ("507" in responses) == (writes_text or (not reads and not path.endswith("/index/check")))
         preconditions = not reads and not asks_doctor and not keeps_connection and path != "/collections"
         assert ("If-Match" in headers) == ("412" in responses) == preconditions

@@ -51,10 +51,34 @@ def acquire(
     return DataDirectoryLock(path, descriptor)
 
 
-def _holder(descriptor: int) -> str:
+def serving_address(data_dir: Path) -> str | None:
+    """Where the service listens that owns `data_dir`; None when nobody owns it, or somebody who serves nothing."""
     try:
-        owner = json.loads(os.pread(descriptor, 65536, 0))
-        sentence = f"process {owner['pid']} since {owner['started_at']}"
-    except (ValueError, KeyError, TypeError):
+        descriptor = os.open(data_dir / LOCK_FILE, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        address = _said(descriptor).get("address")
+        return address if isinstance(address, str) else None
+    finally:
+        os.close(descriptor)
+    return None
+
+
+def _said(descriptor: int) -> dict[str, Any]:
+    """What the owner wrote into the lock file, nothing before it has."""
+    try:
+        said = json.loads(os.pread(descriptor, 65536, 0))
+    except ValueError:
+        return {}
+    return said if isinstance(said, dict) else {}
+
+
+def _holder(descriptor: int) -> str:
+    owner = _said(descriptor)
+    if not {"pid", "started_at"} <= owner.keys():
         return "another process"
+    sentence = f"process {owner['pid']} since {owner['started_at']}"
     return f"{sentence}, serving {owner['address']}" if owner.get("address") else sentence

@@ -12,9 +12,10 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from werkzeug.routing import MapAdapter
 
 from schemas.errors import NotFoundError
+from schemas.release import release
 from wrapper import metrics
 from wrapper.bodies import json_response
-from wrapper.service import Service, release
+from wrapper.service import Service
 
 blueprint = Blueprint("service", __name__)
 

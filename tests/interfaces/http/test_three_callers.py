@@ -5,7 +5,7 @@ from retrieval.drafts import document_id
 from retrieval.loading import load
 from schemas.pipeline import RuleDocument
 
-GUIDE = "# Guide\n\nHow to start.\n\n## Install\n\n" + "Put it there. " * 3000 + "\n\n## Use\n\n" + "Do that. " * 4000
+GUIDE = "# Guide\n\nHow to start.\n\n## Install\n\n" + "Put it there. " * 1250 + "\n\n## Use\n\n" + "Do that. " * 1700
 METADATA = {"source": "guide.md", "doc_type": "ops", "last_update_date": "2026-01-31"}
 
 

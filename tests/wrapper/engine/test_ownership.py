@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from schemas.errors import ConfigurationError
-from wrapper.engine.ownership import acquire
+from wrapper.engine.ownership import acquire, serving_address
 
 DESCRIPTION = {"command": "rag-wrapper serve", "address": "http://127.0.0.1:5006"}
 
@@ -25,6 +25,23 @@ def test_a_second_owner_is_refused_and_told_who_is_there(tmp_path):
     )
     lock.release()
     acquire(tmp_path / "data", description={}).release()
+
+
+def test_others_are_told_where_the_owner_serves_as_long_as_it_does(tmp_path):
+    assert serving_address(tmp_path / "nowhere") is None
+    lock = acquire(tmp_path, description=DESCRIPTION)
+    assert serving_address(tmp_path) == "http://127.0.0.1:5006"
+    lock.release()
+    assert serving_address(tmp_path) is None
+    acquire(tmp_path, description={}).release()
+
+
+def test_an_owner_that_serves_nothing_has_no_address(tmp_path):
+    lock = acquire(tmp_path, description={"command": "rag-wrapper"})
+    assert serving_address(tmp_path) is None
+    lock.path.write_text("[]")
+    assert serving_address(tmp_path) is None
+    lock.release()
 
 
 def test_a_holder_that_has_not_said_who_it_is_still_holds(tmp_path):

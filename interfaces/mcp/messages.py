@@ -1,0 +1,33 @@
+"""JSON-RPC messages as they arrive, before the server sees them."""
+
+from __future__ import annotations
+
+import mcp_types as types
+import orjson
+
+
+class Refused(ValueError):
+    """What was sent is no message; `answer` says so, without an id (JSON-RPC 2.0, section 5)."""
+
+    def __init__(self, code: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.answer = types.JSONRPCError(jsonrpc="2.0", id=None, error=types.ErrorData(code=code, message=sentence))
+
+
+def read_message(content: bytes) -> types.JSONRPCMessage:
+    """Raises Refused."""
+    try:
+        decoded = orjson.loads(content)
+    except orjson.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        raise Refused(types.PARSE_ERROR, f"The message is not valid JSON: {error.msg} at {where}") from None
+    if isinstance(decoded, list):
+        raise Refused(types.INVALID_REQUEST, "Batches are not supported: send one message at a time")
+    try:
+        message = types.jsonrpc_message_adapter.validate_python(decoded, by_name=False)
+    except ValueError:
+        raise Refused(types.INVALID_REQUEST, "The message is not a JSON-RPC 2.0 request or notification") from None
+    if isinstance(message, types.JSONRPCNotification) and "id" in decoded:
+        # The library would take a request whose id is none for a notification, which nobody answers.
+        raise Refused(types.INVALID_REQUEST, "The id of a request must be a string or an integer")
+    return message

@@ -1,0 +1,37 @@
+"""An MCP server that asks the one of a running service: `rag-wrapper mcp` beside `rag-wrapper serve`."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any
+
+import mcp_types as types
+from mcp.server.lowlevel import Server
+from mcp.shared.exceptions import MCPError
+from mcp_types.version import LATEST_HANDSHAKE_VERSION
+
+from interfaces.mcp.server import server_of
+from providers.rest import RestConnection
+
+HEADERS = {"MCP-Protocol-Version": LATEST_HANDSHAKE_VERSION, "Accept": "application/json, text/event-stream"}
+
+
+def relay_server(service_url: str) -> Server[Any]:
+    """The tools are the service's, those that write only where it offers them. Raises ConfigurationError for what is no
+    URL."""
+    service = RestConnection(service_url, attempts=1)  # a note that is sent again would be noted twice
+    numbers = count(1)
+
+    def ask(method: str, params: dict[str, Any]) -> dict[str, Any]:
+        message = {"jsonrpc": "2.0", "id": next(numbers), "method": method, "params": params}
+        answer = service.call("POST", "/mcp", message, headers=HEADERS)
+        if "error" in answer:
+            raise MCPError(answer["error"]["code"], answer["error"]["message"])
+        result: dict[str, Any] = answer["result"]
+        return result
+
+    def call_tool(asked: types.CallToolRequestParams) -> types.CallToolResult:
+        params = {"name": asked.name, "arguments": asked.arguments or {}}
+        return types.CallToolResult.model_validate(ask("tools/call", params))
+
+    return server_of(lambda: types.ListToolsResult.model_validate(ask("tools/list", {})), call_tool)

@@ -1,0 +1,124 @@
+"""The MCP server: tools of the retrieval layer, listed and called. Both transports serve it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import anyio.to_thread
+import mcp_types as types
+import structlog
+from mcp.server.lowlevel import Server
+from mcp.shared.exceptions import MCPError
+
+from interfaces.mcp.texts import readable
+from schemas.errors import RagError
+from schemas.release import release
+
+if TYPE_CHECKING:
+    from retrieval.tools import Tool
+
+log = structlog.get_logger(__name__)
+
+NAME = "rag-wrapper"
+INSTRUCTIONS = """\
+A knowledge base of documents, rules and notes. Ask rag_query with a question or the words you look for; results \
+are fused from search by meaning, by words and in the notes of earlier sessions. rag_context gives the rules and facts \
+on a topic as one text, or an overview without a topic. rag_gather reads the whole section or document around a \
+result, when an excerpt is not enough. Where session tools are offered, start a session with session_start, keep what \
+you learn with session_note, replacing notes that are no longer true, and end it with session_end."""
+
+T = TypeVar("T")
+Run = Callable[[Callable[[], Any]], Awaitable[Any]]
+Tools = Callable[[], "Mapping[str, Tool]"]
+"""Gives the tools; it may take its time, and raise RagError, the first time it is called."""
+
+
+async def in_thread(work: Callable[[], T]) -> T:
+    """For an event loop that has more to do meanwhile."""
+    return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
+
+
+async def in_place(work: Callable[[], T]) -> T:
+    """For an event loop of one request, in the thread that is there for it."""
+    return work()
+
+
+def tool_server(tools: Tools, *, may_write: bool, run: Run = in_thread) -> Server[Any]:
+    """A server of these tools, without those that write unless it `may_write`."""
+
+    def offered() -> dict[str, Tool]:
+        return {name: tool for name, tool in tools().items() if may_write or tool.read_only}
+
+    def list_tools() -> types.ListToolsResult:
+        return types.ListToolsResult(tools=[described(tool) for tool in offered().values()])
+
+    return server_of(list_tools, lambda asked: _called(offered(), asked.name, asked.arguments), run=run)
+
+
+def server_of(
+    list_tools: Callable[[], types.ListToolsResult],
+    call_tool: Callable[[types.CallToolRequestParams], types.CallToolResult],
+    *,
+    run: Run = in_thread,
+) -> Server[Any]:
+    """A server that has these functions called by `run`. A RagError is told in its sentence: as an error of the
+    protocol where tools are listed, as one of the tool where it is called."""
+
+    async def list_all(_: Any, __: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+        try:
+            return await run(list_tools)
+        except RagError as error:
+            raise MCPError(types.INTERNAL_ERROR, error.message) from error
+
+    async def call(_: Any, asked: types.CallToolRequestParams) -> types.CallToolResult:
+        try:
+            return await run(lambda: call_tool(asked))
+        except RagError as error:
+            log.info("a tool refused", tool=asked.name, code=error.code, reason=error.message)
+            return _failure(error.message)
+        except MCPError:
+            raise
+        except Exception:
+            log.exception("a tool failed", tool=asked.name)
+            return _failure("The tool failed for a reason that is in the log")
+
+    return Server(
+        NAME,
+        version=release(),
+        title="RAG knowledge base",
+        instructions=INSTRUCTIONS,
+        on_list_tools=list_all,
+        on_call_tool=call,
+    )
+
+
+def described(tool: Tool) -> types.Tool:
+    """A tool as clients see it. Its title is that of its arguments' schema, else its name in words."""
+    title = tool.input_schema.get("title") or tool.name.replace("_", " ").capitalize()
+    return types.Tool(
+        name=tool.name,
+        title=title,
+        description=tool.description,
+        input_schema=tool.input_schema,
+        output_schema=tool.output_schema,
+        annotations=types.ToolAnnotations(
+            title=title,
+            read_only_hint=tool.read_only,
+            destructive_hint=tool.destructive,
+            idempotent_hint=tool.idempotent,
+            open_world_hint=False,
+        ),
+    )
+
+
+def _called(tools: Mapping[str, Tool], name: str, arguments: dict[str, Any] | None) -> types.CallToolResult:
+    tool = tools.get(name)
+    if tool is None:
+        raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {name}")
+    result = tool(arguments or {})
+    return types.CallToolResult(content=[types.TextContent(text=readable(name, result))], structured_content=result)
+
+
+def _failure(sentence: str) -> types.CallToolResult:
+    return types.CallToolResult(content=[types.TextContent(text=sentence)], is_error=True)

@@ -1,0 +1,148 @@
+"""MCP on standard input and output: one message a line, nothing else.
+
+The library's own transport passes over lines that are no messages, and drops what was asked right before the end of
+the input. Here the former are refused, and the latter is answered.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import Any
+
+import anyio
+from anyio import CancelScope
+from anyio.abc import ObjectReceiveStream, ObjectSendStream
+from mcp.server.lowlevel import Server
+from mcp.shared.message import ServerMessageMetadata, SessionMessage
+from mcp_types import INVALID_REQUEST, JSONRPCError, JSONRPCRequest, JSONRPCResponse
+
+from interfaces.mcp.messages import Refused, read_message
+
+READ_BYTES = 1 << 16
+ANSWERING_SECONDS = 30.0
+"""How long requests are still answered after the input has ended."""
+
+
+async def serve_stdio(server: Server[Any], *, max_line_bytes: int) -> None:
+    """Serve until the input ends, or SIGTERM or SIGINT. What anything else writes to standard output goes to standard
+    error meanwhile."""
+    wire = os.dup(1)
+    sys.stdout.flush()
+    os.dup2(2, 1)
+    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_cancel_on, signals, tasks.cancel_scope)
+            await _serve(server, wire, max_line_bytes)
+            tasks.cancel_scope.cancel()
+
+
+async def _cancel_on(signals: AsyncIterator[signal.Signals], scope: CancelScope) -> None:
+    async for _ in signals:
+        scope.cancel()
+
+
+async def _serve(server: Server[Any], wire: int, max_line_bytes: int) -> None:
+    to_server, read_stream = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    write_stream, from_server = anyio.create_memory_object_stream[SessionMessage](0)
+    refusals = write_stream.clone()
+    unanswered = Unanswered()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_write_messages, wire, from_server, unanswered, tasks.cancel_scope)
+        tasks.start_soon(_read_messages, to_server, refusals, unanswered, max_line_bytes)
+        await server.run(read_stream, write_stream, server.create_initialization_options())
+
+
+class Unanswered:
+    """How many requests wait for their answers."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._none = anyio.Event()
+        self._none.set()
+
+    def add(self) -> None:
+        if self._count == 0:
+            self._none = anyio.Event()
+        self._count += 1
+
+    async def remove(self) -> None:
+        self._count -= 1
+        if self._count == 0:
+            self._none.set()
+
+    async def wait_for_none(self) -> None:
+        await self._none.wait()
+
+
+async def _read_messages(
+    to_server: ObjectSendStream[SessionMessage | Exception],
+    refusals: ObjectSendStream[SessionMessage],
+    unanswered: Unanswered,
+    max_line_bytes: int,
+) -> None:
+    async with to_server, refusals:
+        async for line in _lines(0, max_line_bytes):
+            try:
+                if len(line) > max_line_bytes:
+                    raise Refused(INVALID_REQUEST, f"A message is longer than {max_line_bytes >> 20} MB")
+                message = read_message(line)
+            except Refused as refused:
+                await refusals.send(SessionMessage(refused.answer))
+                continue
+            metadata = None
+            if isinstance(message, JSONRPCRequest):
+                unanswered.add()
+                metadata = ServerMessageMetadata(on_request_unanswered=unanswered.remove)
+            await to_server.send(SessionMessage(message, metadata))
+        with anyio.move_on_after(ANSWERING_SECONDS):
+            await unanswered.wait_for_none()
+
+
+async def _write_messages(
+    wire: int, from_server: ObjectReceiveStream[SessionMessage], unanswered: Unanswered, scope: CancelScope
+) -> None:
+    async with from_server:
+        async for sent in from_server:
+            message = sent.message
+            line = message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
+            try:
+                await _write(wire, line)
+            except OSError:  # nobody reads any more
+                scope.cancel()
+                return
+            if isinstance(message, JSONRPCResponse | JSONRPCError) and message.id is not None:
+                await unanswered.remove()
+
+
+async def _lines(descriptor: int, most_bytes: int) -> AsyncIterator[bytes]:
+    """The lines of a file, without blank ones. Of a line that is longer than `most_bytes` one byte more comes."""
+    line = bytearray()
+    while content := await _read(descriptor):
+        *ends, begun = content.split(b"\n")
+        for end in ends:
+            line += end[: most_bytes + 1 - len(line)]
+            if line.strip():
+                yield bytes(line)
+            line.clear()
+        line += begun[: most_bytes + 1 - len(line)]
+    if line.strip():
+        yield bytes(line)
+
+
+async def _read(descriptor: int) -> bytes:
+    with suppress(PermissionError):  # a regular file is always ready, and cannot be waited for
+        await anyio.wait_readable(descriptor)
+    return os.read(descriptor, READ_BYTES)
+
+
+async def _write(descriptor: int, content: bytes) -> None:
+    """In pieces that a pipe takes at once: a client that does not read must not keep a signal from being heard."""
+    while content:
+        with suppress(PermissionError):
+            await anyio.wait_writable(descriptor)
+        content = content[os.write(descriptor, content[: select.PIPE_BUF]) :]

@@ -1,0 +1,62 @@
+"""Results of tools as people, and models without structured content, read them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import orjson
+
+from retrieval.excerpts import excerpt
+
+Json = dict[str, Any]
+
+
+def readable(name: str, result: Json) -> str:
+    """A text for a tool's result: JSON where there is no better one."""
+    write = _WRITERS.get(name)
+    return orjson.dumps(result, option=orjson.OPT_INDENT_2).decode() if write is None else write(result)
+
+
+def _query(result: Json) -> str:
+    found = [_result(number, each) for number, each in enumerate(result["results"], start=1)]
+    failed = [
+        f"The {name} oracle did not answer: {each.get('error')}"
+        for name, each in result["receipt"]["oracles"].items()
+        if each["status"] == "failed"
+    ]
+    return "\n\n".join([*(found or ["Nothing was found."]), *failed])
+
+
+def _result(number: int, result: Json) -> str:
+    title = result["metadata"].get("section") or result["metadata"].get("title") or result["doc_id"]
+    found_by = ", ".join(f"{name} #{place['rank']}" for name, place in result["provenance"].items())
+    where = f"collection {result['collection']}, chunk_id {result['chunk_id']}"
+    return f"[{number}] {title} ({found_by}; {where})\n{excerpt(result['content'])}"
+
+
+def _gather(result: Json) -> str:
+    text = "\n\n".join(each["text"] for each in result["documents"])
+    shown, total = len(result["documents"]), result["total"]
+    return text if result["complete"] else f"{text}\n\n({shown} of {total} chunks)"
+
+
+def _collections(result: Json) -> str:
+    found = [f"{each['name']}: {each['count']} chunks" for each in result["collections"]]
+    return "\n".join(found) or "There are no collections yet."
+
+
+def _session_end(result: Json) -> str:
+    noted = f"{result['notes']} note{'' if result['notes'] == 1 else 's'}"
+    return f"Session '{result['name']}' is ended. It has {noted}."
+
+
+_WRITERS: Mapping[str, Callable[[Json], str]] = {
+    "rag_query": _query,
+    "rag_context": lambda result: str(result["context"]),
+    "rag_gather": _gather,
+    "rag_collections": _collections,
+    "session_start": lambda result: f"Session '{result['name']}' is started: session_id {result['session_id']}.",
+    "session_note": lambda result: f"Noted: note_id {result['note_id']}.",
+    "session_end": _session_end,
+}

@@ -1,0 +1,145 @@
+"""The tools that MCP clients see: thin calls into the retrieval layer, beside those which that layer has itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from retrieval.gathering import gather_around
+from retrieval.tools import Tool
+from schemas.searched import SearchRequest
+from schemas.tool_schemas import read_tool_schemas
+from schemas.wire_search import search_answer
+
+if TYPE_CHECKING:
+    from interfaces.compose import Layers
+
+Json = dict[str, Any]
+
+FIELD_OF = {"section": "section_id", "document": "document_id"}
+"""Which field of the metadata tells the chunks of one section, or of one document."""
+
+
+def mcp_tools(layers: Layers) -> dict[str, Tool]:
+    """All of them, by name."""
+    own = [
+        _tool(
+            "rag_query",
+            "Search the knowledge base. Results are fused from semantic search, lexical search and the notes of "
+            "sessions, best first, each with who found it at which rank.",
+            lambda asked: _query(layers, asked),
+        ),
+        _tool(
+            "rag_context",
+            "Get project context and rules: what rules, documents and notes say on a topic, as one text with its "
+            "sources. Without a topic: an overview of collections, documents and the newest notes.",
+            lambda asked: _context(layers, asked),
+        ),
+        _tool(
+            "rag_gather",
+            "Read the whole section or the whole document around a result of rag_query or rag_context.",
+            lambda asked: _gather(layers, asked),
+        ),
+        _tool(
+            "rag_collections",
+            "List the collections with the number of chunks in each and their metadata.",
+            lambda asked: _collections(layers),
+        ),
+        _writing_tool(
+            "session_start",
+            "Start a session: notes are kept under its name until it is ended.",
+            lambda asked: _session_start(layers, asked),
+        ),
+        _writing_tool(
+            "session_note",
+            "Keep an insight as a note, found from now on by rag_query and rag_context. A note may replace an earlier "
+            "one that is no longer true.",
+            lambda asked: _session_note(layers, asked),
+        ),
+        _writing_tool(
+            "session_end",
+            "End a session. Its notes stay, and the summary is kept like one.",
+            lambda asked: _session_end(layers, asked),
+        ),
+    ]
+    return {tool.name: tool for tool in (*own, *layers.tools.values())}
+
+
+def _tool(name: str, description: str, run: Callable[[Json], Json]) -> Tool:
+    return Tool(name, description, *read_tool_schemas(name), run)
+
+
+def _writing_tool(name: str, description: str, run: Callable[[Json], Json]) -> Tool:
+    return Tool(name, description, *read_tool_schemas(name), run, read_only=False, idempotent=False)
+
+
+def _query(layers: Layers, asked: Json) -> Json:
+    collection, oracles = asked.get("collection"), asked.get("oracles")
+    request = SearchRequest(
+        asked["query"],
+        asked["limit"],
+        oracles=None if oracles is None else tuple(oracles),
+        collections=None if collection is None else (collection,),
+    )
+    return search_answer(layers.search.search(request))
+
+
+def _context(layers: Layers, asked: Json) -> Json:
+    written = layers.project_context.write(asked.get("topic"))
+    return {
+        "topic": written.topic,
+        "context": written.text,
+        "sources": [asdict(source) for source in written.sources],
+    }
+
+
+def _gather(layers: Layers, asked: Json) -> Json:
+    collection, by = asked["collection"], asked["by"]
+    group = gather_around(layers.corpus, collection, asked["chunk_id"], FIELD_OF[by])
+    documents = [
+        {"id": each.id, "text": each.text, "hit": each.id in group.hits, "metadata": each.metadata}
+        for each in group.documents
+    ]
+    return {
+        "collection": collection,
+        "by": by,
+        "key": group.key,
+        "documents": documents,
+        "total": group.total,
+        "complete": len(documents) == group.total,
+    }
+
+
+def _collections(layers: Layers) -> Json:
+    shown = ("name", "count", "metric", "dimension", "metadata")
+    found = layers.corpus.provider().collections()
+    return {"collections": [{name: getattr(each, name) for name in shown} for each in found]}
+
+
+def _session_start(layers: Layers, asked: Json) -> Json:
+    session = layers.notes.start(asked["name"])
+    return {"session_id": session.id, "name": session.name, "started_at": session.started_at}
+
+
+def _session_note(layers: Layers, asked: Json) -> Json:
+    note = layers.notes.note(asked["note"], asked.get("session_id"), asked.get("supersedes"))
+    return {
+        "note_id": note.id,
+        "session_id": note.session_id,
+        "created_at": note.created_at,
+        "supersedes": note.supersedes,
+    }
+
+
+def _session_end(layers: Layers, asked: Json) -> Json:
+    ended = layers.notes.end(asked.get("session_id"), asked.get("summary"))
+    session = ended.session
+    return {
+        "session_id": session.id,
+        "name": session.name,
+        "started_at": session.started_at,
+        "ended_at": session.ended_at,
+        "notes": ended.notes,
+        "summary_id": ended.summary_id,
+    }

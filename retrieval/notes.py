@@ -1,0 +1,134 @@
+"""Notes of sessions: persona documents in a collection of their own, found as soon as they are noted (seed 004).
+
+A note that another one replaces stays stored and says by which; the persona oracle leaves it out.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from datetime import datetime
+
+from providers.base import Filter, SupportsMetadataFiltering, SupportsOrderBy
+from retrieval.clock import utc_now
+from retrieval.drafts import Draft
+from retrieval.oracles.persona import SUPERSEDED_BY
+from retrieval.sessions import Sessions
+from retrieval.text_collections import TextCollections
+from schemas.errors import CollectionNotFoundError
+from schemas.records import Document, Metadata, OrderBy
+from schemas.sessions import (
+    MAX_NAME_CHARACTERS,
+    MAX_NOTE_CHARACTERS,
+    NOTE,
+    SUMMARY,
+    EndedSession,
+    Note,
+    NoteNotFoundError,
+    NoteSupersededError,
+    Session,
+    checked_text,
+)
+
+
+class Notes:
+    """Usable by several threads. Where no session is named, the newest open one is meant."""
+
+    def __init__(
+        self, texts: TextCollections, sessions: Sessions, collection: str, clock: Callable[[], datetime] = utc_now
+    ) -> None:
+        self._texts = texts
+        self._sessions = sessions
+        self._collection = collection
+        self._clock = clock
+
+    def start(self, name: str) -> Session:
+        """Raises InvalidInputError."""
+        return self._sessions.start(checked_text("name", name, MAX_NAME_CHARACTERS))
+
+    def note(self, text: str, session_id: str | None = None, supersedes: str | None = None) -> Note:
+        """Keep a text, in place of the note `supersedes`. Repeated after a lost answer, it is the note of before.
+
+        Raises InvalidInputError, SessionNotFoundError, SessionEndedError, NoSessionError, NoteNotFoundError,
+        NoteSupersededError, EmbeddingFailureError and what the store raises; nothing is kept then.
+        """
+        text = checked_text("note", text, MAX_NOTE_CHARACTERS)
+        session = self._sessions.open_session(session_id)
+        if supersedes is None:
+            return self._write(str(uuid.uuid4()), text, session, NOTE)
+        replaced = self._found(supersedes)
+        successor = replaced.metadata.get(SUPERSEDED_BY)
+        if successor is None:
+            return self._write(str(uuid.uuid4()), text, session, NOTE, replaced)
+        kept = self._found(str(successor))
+        if kept.text != text:
+            raise NoteSupersededError(supersedes, str(successor))
+        return _note(kept)
+
+    def end(self, session_id: str | None = None, summary: str | None = None) -> EndedSession:
+        """End a session; its notes stay, and the summary becomes one. Raises what `note` raises."""
+        session = self._sessions.open_session(session_id)
+        summary_id = None
+        if summary is not None and summary.strip():
+            # The same for each attempt: one that broke off before the session was ended leaves no second summary.
+            summary_id = str(uuid.uuid5(uuid.UUID(session.id), SUMMARY))
+            self._write(summary_id, checked_text("summary", summary, MAX_NOTE_CHARACTERS), session, SUMMARY)
+        ended = self._sessions.end(session.id)
+        return EndedSession(ended, self._count({"session_id": session.id, "kind": NOTE}), summary_id)
+
+    def newest(self, limit: int) -> list[Note]:
+        """Those that no other note has replaced, newest first."""
+        current: Filter = {SUPERSEDED_BY: {"$exists": False}}
+        newest_first = (OrderBy("created_at", descending=True),)
+        reads = self._texts.corpus.able(SupportsOrderBy)
+        try:
+            page = reads.ordered_documents(self._collection, current, order_by=newest_first, limit=limit)
+        except CollectionNotFoundError:
+            return []
+        return [_note(each) for each in page.documents]
+
+    def _write(self, note_id: str, text: str, session: Session, kind: str, replaced: Document | None = None) -> Note:
+        now = self._clock().isoformat(timespec="milliseconds")
+        note = Note(note_id, text, session.id, session.name, now, kind, None if replaced is None else replaced.id)
+        writer = self._texts.writer(self._collection, self._texts.embedding())
+        drafts = [Draft(note.id, note.text, _metadata(note))]
+        if replaced is not None:
+            superseded = {**replaced.metadata, SUPERSEDED_BY: note.id}
+            drafts.append(Draft(replaced.id, replaced.text, superseded, replaced.embedding))
+        # In one request: there is no moment at which both, or neither, would be found.
+        writer.write(drafts, writer.vectors(drafts, {}))
+        return note
+
+    def _found(self, note_id: str) -> Document:
+        reads = self._texts.corpus.able(SupportsMetadataFiltering)
+        try:
+            found = reads.documents_by_id(self._collection, [note_id], with_embeddings=True)
+        except CollectionNotFoundError:
+            found = []
+        if not found:
+            raise NoteNotFoundError(note_id)
+        return found[0]
+
+    def _count(self, where: Filter) -> int:
+        try:
+            return self._texts.corpus.able(SupportsMetadataFiltering).documents(self._collection, where, limit=1).total
+        except CollectionNotFoundError:
+            return 0
+
+
+def _metadata(note: Note) -> Metadata:
+    told: Metadata = {
+        "session_id": note.session_id,
+        "session_name": note.session_name,
+        "created_at": note.created_at,
+        "kind": note.kind,
+    }
+    return told if note.supersedes is None else {**told, "supersedes": note.supersedes}
+
+
+def _note(stored: Document) -> Note:
+    told = stored.metadata
+    session_id, session_name, created_at, kind = (
+        str(told.get(name, "")) for name in ("session_id", "session_name", "created_at", "kind")
+    )
+    return Note(stored.id, stored.text, session_id, session_name, created_at, kind, told.get("supersedes"))

@@ -1,0 +1,10 @@
+"""Which release this is."""
+
+from importlib.metadata import PackageNotFoundError, version
+
+
+def release() -> str:
+    try:
+        return version("rag-wrapper")
+    except PackageNotFoundError:
+        return "unknown"

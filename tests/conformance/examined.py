@@ -1,0 +1,60 @@
+"""The interface of `/mcp` with the tools that the conformance suite calls by name, where ours have others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Thread
+from typing import Any
+
+from flask import Flask
+from werkzeug.serving import make_server
+
+from interfaces.mcp.http import Endpoint, init_app
+from retrieval.tools import Tool
+from schemas.errors import RagError
+from schemas.settings import WrapperSettings
+from wrapper import errors
+
+NOTHING: dict[str, Any] = {"type": "object", "properties": {}}
+ADDRESS = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "type": "object",
+    "$defs": {
+        "address": {"type": "object", "properties": {"street": {"type": "string"}, "city": {"type": "string"}}},
+    },
+    "properties": {"name": {"type": "string"}, "address": {"$ref": "#/$defs/address"}},
+    "additionalProperties": False,
+}
+
+
+def _fail(_: dict[str, Any]) -> dict[str, Any]:
+    raise RagError("This tool intentionally returns an error for testing")
+
+
+TOOLS = {
+    tool.name: tool
+    for tool in (
+        Tool("test_simple_text", "Answers.", NOTHING, NOTHING, lambda _: {"text": "A simple text for testing."}),
+        Tool("test_error_handling", "Fails.", NOTHING, NOTHING, _fail),
+        Tool("json_schema_2020_12_tool", "Takes what JSON Schema can say.", ADDRESS, NOTHING, lambda asked: asked),
+    )
+}
+
+
+@contextmanager
+def examined_server() -> Iterator[str]:
+    """Its address, for the length of the block."""
+    settings = WrapperSettings()
+    app = Flask("examined")
+    app.config["MAX_BODY_BYTES"] = settings.max_body_mb << 20
+    errors.init_app(app)
+    init_app(app, Endpoint(TOOLS, settings, may_write=True))
+    server = make_server("127.0.0.1", 0, app, threaded=True)
+    thread = Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.port}"
+    finally:
+        server.shutdown()
+        thread.join()

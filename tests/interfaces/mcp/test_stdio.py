@@ -1,0 +1,183 @@
+"""`rag-wrapper mcp` as a process: hostile input, its end, and what is on standard output."""
+
+import os
+import signal
+import subprocess
+
+import orjson
+import pytest
+
+from interfaces.scratch_service import processes_in
+from tests.support.commands import RUN_MAIN
+from tests.support.live import eventually
+from tests.support.mcp_clients import called, over_stdio, text_of, within_bounds
+
+INITIALIZE = {
+    "jsonrpc": "2.0",
+    "id": "first",
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}},
+}
+INITIALIZED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+SECONDS = 60
+
+
+def environ(**settings):
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("RAG_")}
+    return clean | {f"RAG_{name.upper()}": str(value) for name, value in settings.items()}
+
+
+def request(number, method, **params):
+    return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+
+
+def lines_of(*messages):
+    """Messages as lines; bytes go as they are."""
+    return b"".join(each if isinstance(each, bytes) else orjson.dumps(each) + b"\n" for each in messages)
+
+
+def answered(data_dir, *messages, **settings):
+    """(the answers to this input, what was logged) of a process that ends with 0."""
+    settings = {"data_dir": data_dir, "disk_floor_mb": 1, **settings}
+    ended = subprocess.run(
+        (*RUN_MAIN, "mcp"),
+        input=lines_of(INITIALIZE, INITIALIZED, *messages),
+        env=environ(**settings),
+        capture_output=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr.decode()
+    return [orjson.loads(line) for line in ended.stdout.splitlines()], ended.stderr.decode()
+
+
+@pytest.fixture
+def process(tmp_path):
+    """The command, running, with its first answer given."""
+    with subprocess.Popen(
+        (*RUN_MAIN, "mcp"),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=environ(data_dir=tmp_path / "data", log_level="error"),
+    ) as running:
+        running.stdin.write(lines_of(INITIALIZE))
+        running.stdin.flush()
+        assert orjson.loads(running.stdout.readline())["id"] == "first"
+        yield running
+        running.kill()
+
+
+def test_hostile_lines_are_refused_and_the_server_goes_on(tmp_path):
+    hostile = {
+        b"not json\n": -32700,
+        b"{\n": -32700,
+        b"\xff\xfe\x00\n": -32700,
+        b"[" * 50_000 + b"\n": -32700,
+        b"NaN\n": -32700,
+        b"[]\n": -32600,
+        b"{}\n": -32600,
+        b"7\n": -32600,
+        b'{"jsonrpc": "2.0", "id": null, "method": "ping"}\n': -32600,
+        b'{"jsonrpc": "2.0", "id": 1.5, "method": "ping"}\n': -32600,
+        b'{"text": "' + b"x" * (1 << 20) + b'"}\n': -32600,
+    }
+    answers, _ = answered(
+        tmp_path / "data",
+        *hostile,
+        b"\n  \r\n",
+        {"jsonrpc": "2.0", "method": "notifications/unheard-of"},
+        {"jsonrpc": "2.0", "id": 3, "result": {}},
+        request(4, "tools/guess"),
+        request(5, "tools/call"),
+        orjson.dumps(request(6, "ping")),  # the last line has no end
+        max_body_mb=1,
+    )
+    refused = [each["error"]["code"] for each in answers if each["id"] is None]
+    assert refused == list(hostile.values())
+    rest = {each["id"]: each for each in answers if each["id"] is not None}
+    assert rest.keys() == {"first", 4, 5, 6}
+    assert rest[4]["error"]["code"] == -32601
+    assert rest[5]["error"]["code"] == -32602
+    assert rest[6]["result"] == {}
+    assert not (tmp_path / "data").exists(), "nothing was asked of the storage"
+
+
+def test_what_was_asked_before_the_end_of_the_input_is_answered_and_only_that_is_on_standard_output(tmp_path):
+    answers, log = answered(
+        tmp_path / "data",
+        request(1, "tools/call", name="session_start", arguments={"name": "end of input"}),
+        request(2, "tools/list"),
+        log_level="debug",
+    )
+    assert {each["id"] for each in answers} == {"first", 1, 2}
+    by_id = {each["id"]: each["result"] for each in answers if "result" in each}
+    assert by_id[1]["structuredContent"]["name"] == "end of input"
+    assert {"rag_query", "session_note"} <= {tool["name"] for tool in by_id[2]["tools"]}
+    assert "serving MCP" in log
+    eventually(lambda: not processes_in(tmp_path / "data"), seconds=SECONDS)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_with_0(process, number):
+    process.send_signal(number)
+    assert process.wait(SECONDS) == 0
+
+
+def test_the_end_of_the_input_ends_it_with_0(process):
+    process.stdin.close()
+    assert process.wait(SECONDS) == 0
+    assert process.stdout.read() == b""
+
+
+def test_a_client_that_does_not_read_does_not_keep_it_from_ending(process):
+    longer_than_a_pipe = "x" * 200_000
+    process.stdin.write(lines_of(request(2, longer_than_a_pipe), request(3, longer_than_a_pipe)))
+    process.stdin.flush()
+    first = process.stdout.read(1)
+    process.send_signal(signal.SIGTERM)
+    assert (first, process.wait(SECONDS)) == (b"{", 0)
+
+
+def test_a_client_that_has_gone_ends_it_with_0(process):
+    process.stdout.close()
+    process.stdin.write(lines_of(request(2, "ping")))
+    process.stdin.flush()
+    assert process.wait(SECONDS) == 0
+
+
+def test_a_directory_belongs_to_who_uses_it(tmp_path):
+    data_dir = tmp_path / "data"
+
+    async def shared():
+        async with over_stdio(data_dir=data_dir, disk_floor_mb=1) as client:
+            await client.call_tool("session_start", {"name": "first"})
+            noted = await client.call_tool("session_note", {"note": "Grace maintains the flux compensator."})
+            found = await client.call_tool("rag_query", {"query": "Who maintains it?", "oracles": ["persona"]})
+            return noted, found, await called(over_stdio(data_dir=data_dir), "rag_collections")
+
+    noted, found, second = within_bounds(shared)
+    [result] = found.structured_content["results"]
+    assert result["chunk_id"] == noted.structured_content["note_id"]
+    assert second.is_error
+    assert "is in use by process" in text_of(second)
+    assert "rag-wrapper serve" in text_of(second)
+    assert "serving http" not in text_of(second)
+
+
+def test_a_service_that_does_not_answer_is_told_by_its_address(tmp_path):
+    result = within_bounds(called, over_stdio("--url", "http://127.0.0.1:9", data_dir=tmp_path), "rag_collections")
+    assert result.is_error
+    assert "http://127.0.0.1:9" in text_of(result)
+
+
+def test_a_wrong_setting_stops_the_start_in_one_sentence(tmp_path):
+    ended = subprocess.run(
+        (*RUN_MAIN, "mcp"),
+        env=environ(threads=1),
+        capture_output=True,
+        timeout=SECONDS,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+    assert (ended.returncode, ended.stdout) == (2, b"")
+    assert b"RAG_THREADS" in ended.stderr

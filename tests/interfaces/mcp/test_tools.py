@@ -1,0 +1,211 @@
+"""Every tool by the official client, which checks results against the schemas of the tools, over both transports."""
+
+import anyio
+import pytest
+import requests
+from jsonschema import Draft202012Validator
+from mcp import MCPError
+
+from tests.support.mcp_clients import called, over_http, over_stdio, text_of, within_bounds
+
+OWN = {"rag_query", "rag_context", "rag_gather", "rag_collections"}
+READING = OWN | {"rag_context_search", "rag_context_health", "rag_context_stats"}
+WRITING = {"session_start", "session_note", "session_end", "rag_context_index"}
+CLIENTS = 8
+
+
+@pytest.fixture
+def call(stored):
+    """`call(tool, **arguments)`: the result of one call by a client of its own."""
+    return lambda tool, **arguments: within_bounds(called, over_http(stored.url), tool, arguments)
+
+
+def test_tools_are_listed_with_schemas_titles_and_annotations(connect):
+    async def listed():
+        async with connect() as client:
+            return client.instructions, (await client.list_tools()).tools
+
+    instructions, tools = within_bounds(listed)
+    assert "rag_query" in instructions
+    by_name = {tool.name: tool for tool in tools}
+    assert by_name.keys() == READING | WRITING
+    for tool in tools:
+        Draft202012Validator.check_schema(tool.input_schema)
+        Draft202012Validator.check_schema(tool.output_schema)
+        assert tool.input_schema["type"] == tool.output_schema["type"] == "object"
+        assert tool.title
+        assert tool.title == tool.annotations.title
+        assert tool.description
+        assert not tool.annotations.open_world_hint
+    assert all(by_name[name].annotations.read_only_hint for name in READING)
+    assert not any(by_name[name].annotations.read_only_hint for name in WRITING)
+    assert not any(by_name[name].annotations.destructive_hint for name in READING | WRITING)
+
+
+def test_rag_query_fuses_what_the_oracles_find(call):
+    result = call("rag_query", query="How long are backups kept?", limit=2)
+    found = result.structured_content["results"]
+    assert not result.is_error
+    assert len(found) <= 2
+    assert "thirty days" in found[0]["content"]
+    assert found[0]["sources"] == ["semantic", "lexical"]
+    assert "thirty days" in text_of(result)
+    assert found[0]["chunk_id"] in text_of(result)
+
+
+def test_rag_query_obeys_its_arguments(call):
+    by_words = call("rag_query", query="coffee machine", oracles=["lexical"], collection="rag-documents")
+    assert list(by_words.structured_content["receipt"]["oracles"]) == ["lexical"]
+    assert "coffee machine" in by_words.structured_content["results"][0]["content"]
+    assert text_of(call("rag_query", query="zebra", oracles=["lexical"], limit=None)) == "Nothing was found."
+
+
+def test_rag_context_tells_rules_from_documents(call):
+    result = call("rag_context", topic="backups")
+    context, sources = result.structured_content["context"], result.structured_content["sources"]
+    assert text_of(result) == context
+    assert context.index("## Rules") < context.index("must be encrypted") < context.index("## Documents")
+    assert {"rule", "document"} <= {source["kind"] for source in sources}
+    assert [source["number"] for source in sources] == list(range(1, len(sources) + 1))
+    assert all(f"[{source['number']}] {source['title']}" in context for source in sources)
+
+
+def test_rag_context_without_a_topic_is_an_overview(call):
+    result = call("rag_context")
+    assert result.structured_content["topic"] is None
+    assert {"Backups", "Coffee", "Retention rule"} <= {each["title"] for each in result.structured_content["sources"]}
+    assert "### rag-rules (1 chunks)" in text_of(result)
+
+
+def test_rag_gather_reads_the_section_and_the_document_around_a_result(call):
+    [hit] = call("rag_query", query="encrypted", oracles=["lexical"]).structured_content["results"]
+    place = {"collection": hit["collection"], "chunk_id": hit["chunk_id"]}
+    section, document = call("rag_gather", **place), call("rag_gather", **place, by="document")
+    for result in (section, document):
+        assert [each["id"] for each in result.structured_content["documents"] if each["hit"]] == [hit["chunk_id"]]
+        assert result.structured_content["complete"]
+        assert "must be encrypted" in text_of(result)
+    assert document.structured_content["key"] == hit["doc_id"]
+
+
+def test_rag_collections_lists_them(call):
+    result = call("rag_collections")
+    counts = {each["name"]: each["count"] for each in result.structured_content["collections"]}
+    assert counts["rag-rules"] == 1
+    assert "rag-rules: 1 chunks" in text_of(result)
+
+
+def test_the_context_tools_are_the_same_as_over_http(call, stored):
+    indexed = call("rag_context_index", content="The gate closes at nine.", source="gate", contentType="documentation")
+    assert indexed.structured_content["success"]
+    over_mcp = call("rag_context_search", query="When does the gate close?").structured_content
+    asked = {"query": "When does the gate close?"}
+    over_http = requests.post(f"{stored.url}/tools/rag_context_search", json=asked, timeout=60).json()
+    assert over_mcp["results"] == over_http["results"]
+    assert "The gate closes at nine." in over_mcp["results"][0]["content"]
+
+
+def test_notes_are_found_until_they_are_replaced_and_after_their_session(connect):
+    async def worked():
+        async with connect() as client:
+
+            async def call(tool, **arguments):
+                result = await client.call_tool(tool, arguments)
+                assert not result.is_error, text_of(result)
+                return result.structured_content
+
+            async def found():
+                answer = await call("rag_query", query="Who maintains the flux compensator?", oracles=["persona"])
+                return {each["chunk_id"] for each in answer["results"]}
+
+            session = await call("session_start", name="maintenance")
+            first = await call(
+                "session_note", note="Ada maintains the flux compensator.", session_id=session["session_id"]
+            )
+            assert first["note_id"] in await found()
+            second = await call(
+                "session_note",
+                note="Grace maintains the flux compensator now.",
+                session_id=session["session_id"],
+                supersedes=first["note_id"],
+            )
+            assert second["supersedes"] == first["note_id"]
+            ended = await call(
+                "session_end", session_id=session["session_id"], summary="The flux compensator is in good hands."
+            )
+            assert ended["notes"] == 2
+            after = await found()
+            assert first["note_id"] not in after
+            assert {second["note_id"], ended["summary_id"]} <= after
+
+    within_bounds(worked)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "sentence"),
+    [
+        ("rag_query", {}, "query is required"),
+        ("rag_query", {"query": ""}, "query must not be empty"),
+        ("rag_query", {"query": "  "}, "query is empty: there is nothing to search with"),
+        ("rag_query", {"query": 7}, "query must be a string"),
+        ("rag_query", {"query": "x", "limit": 0}, "limit must be at least 1"),
+        ("rag_query", {"query": "x", "limit": 101}, "limit must be at most 100"),
+        ("rag_query", {"query": "x", "oracles": ["psychic"]}, "oracles.0 must be one of semantic, lexical, persona"),
+        ("rag_query", {"query": "x", "collection": "there-is-none"}, "Collection 'there-is-none' not found"),
+        ("rag_query", {"query": "x", "colection": "y"}, "There is no field 'colection'"),
+        (
+            "rag_gather",
+            {"collection": "rag-rules", "chunk_id": "no"},
+            "Document 'no' not found in collection 'rag-rules'",
+        ),
+        ("session_note", {"note": " "}, "note must not be blank"),
+        ("session_note", {"note": "x", "session_id": "no"}, "There is no session 'no'"),
+        ("session_end", {"session_id": "no"}, "There is no session 'no'"),
+    ],
+)
+def test_what_goes_wrong_in_a_tool_is_its_result_in_one_sentence(call, name, arguments, sentence):
+    result = call(name, **arguments)
+    assert result.is_error
+    assert text_of(result) == sentence
+    assert result.structured_content is None
+
+
+def test_an_unknown_tool_is_an_error_of_the_protocol(connect):
+    async def guessed():
+        async with connect() as client:
+            with pytest.raises(MCPError) as unknown:
+                await client.call_tool("rag_guess")
+        return unknown.value.error
+
+    error = within_bounds(guessed)
+    assert (error.code, error.message) == (-32602, "Unknown tool: rag_guess")
+
+
+def test_the_command_asks_the_service_that_owns_the_directory(stored):
+    result = within_bounds(called, over_stdio(data_dir=stored.data_dir), "rag_collections")
+    assert "rag-rules: 1 chunks" in text_of(result)
+
+
+def test_eight_clients_at_once(stored):
+    noted, found = [], []
+
+    async def work(number):
+        async with over_http(stored.url) as client:
+            session = (await client.call_tool("session_start", {"name": f"client {number}"})).structured_content
+            for turn in range(3):
+                note = {"note": f"Client {number} has done turn {turn}.", "session_id": session["session_id"]}
+                noted.append((await client.call_tool("session_note", note)).structured_content["note_id"])
+                answer = await client.call_tool("rag_query", {"query": "How long are backups kept?"})
+                found.append(answer.structured_content["results"][0]["content"])
+            ended = await client.call_tool("session_end", {"session_id": session["session_id"]})
+            assert ended.structured_content["notes"] == 3
+
+    async def all_of_them():
+        async with anyio.create_task_group() as clients:
+            for number in range(CLIENTS):
+                clients.start_soon(work, number)
+
+    within_bounds(all_of_them)
+    assert len(set(noted)) == CLIENTS * 3
+    assert all("thirty days" in content for content in found)
+    assert len(found) == CLIENTS * 3

@@ -1,0 +1,257 @@
+"""The fallback chain with real failures: the embedding service stopped, the engine killed, the text index gone, the
+catalogue locked."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from uuid import uuid4
+
+import pytest
+
+from retrieval.fallback import BREAKER_OPEN, EMPTY, TEXT, VECTOR, Found, Outcome
+from schemas.settings import RegistrySettings, RetrievalSettings
+from tests.support.apps import running_app
+from tests.support.live import eventually
+from tests.support.model_server import Answer, model_server
+from wrapper.engine.state import read_state
+
+THRESHOLD, TIMEOUT_SECONDS = 5, 1.0
+MOST_SECONDS = 10.0
+"""Five times what it should be, for a busy machine; the database keeps others waiting for thirty."""
+WORDS = "Backups are kept for thirty days."
+
+
+@pytest.mark.parametrize("level", [VECTOR, TEXT, EMPTY, BREAKER_OPEN])
+def test_fallback_follows_from_the_level(level):
+    outcome = Outcome(level, Found([], 0))
+    assert outcome.fallback == (level != 1)
+    assert outcome.circuit_breaker_open == (level == 4)
+    with pytest.raises(TypeError):
+        Outcome(level, Found([], 0), fallback=False)
+
+
+@pytest.fixture(scope="module")
+def models():
+    with model_server() as server:
+        yield server
+
+
+@contextmanager
+def service(directory, models, **settings):
+    connection = RegistrySettings(embedding_provider="openai", embedding_url=f"{models.url}/v1", embedding_model="stub")
+    retrieval = RetrievalSettings(
+        breaker_threshold=THRESHOLD, breaker_timeout_seconds=TIMEOUT_SECONDS, **{"cache_ttl_seconds": 0} | settings
+    )
+    with running_app(directory, registry=connection, retrieval=retrieval) as app:
+        body = {"content": WORDS, "metadata": {"tags": ["retention"]}}
+        assert app.test_client().post("/tools/rag_context_index", json=body).status_code == 200
+        yield app
+
+
+@pytest.fixture(scope="module")
+def app(tmp_path_factory, models):
+    with service(tmp_path_factory.mktemp("fallback"), models) as app:
+        yield app
+
+
+@pytest.fixture
+def data_dir(app):
+    return app.extensions["rag.service"].settings.data_dir
+
+
+@pytest.fixture
+def search(app):
+    client = app.test_client()
+
+    def send():
+        """Each time another question, so that no vector of it is known."""
+        began = time.monotonic()
+        answer = client.post("/tools/rag_context_search", json={"query": f"how long are backups kept {uuid4()}"})
+        assert answer.status_code == 200
+        assert time.monotonic() - began < MOST_SECONDS
+        return answer.json
+
+    return send
+
+
+@pytest.fixture
+def closed(search):
+    """Begins and ends with a breaker that is closed."""
+    eventually(lambda: search()["fallbackLevel"] == VECTOR, seconds=20)
+    yield
+    eventually(lambda: search()["fallbackLevel"] == VECTOR, seconds=20)
+
+
+@pytest.fixture
+def embeddings_fail(models):
+    usual = models.routes["/v1/embeddings"]
+
+    @contextmanager
+    def failing():
+        models.routes["/v1/embeddings"] = lambda body: Answer(401, b"{}", {"Content-Type": "application/json"})
+        try:
+            yield
+        finally:
+            models.routes["/v1/embeddings"] = usual
+
+    return failing
+
+
+@pytest.fixture
+def text_index_gone(data_dir):
+    @contextmanager
+    def gone():
+        with closing(sqlite3.connect(data_dir / "catalog.sqlite", isolation_level=None)) as database:
+            (key,) = database.execute("SELECT key FROM collections WHERE name = 'rag-context'").fetchone()
+            database.execute(f"ALTER TABLE words_{key} RENAME TO kept_words")
+            try:
+                yield
+            finally:
+                database.execute(f"ALTER TABLE kept_words RENAME TO words_{key}")
+
+    return gone
+
+
+# The bytes of SQLite's write-ahead log index that say who reads; another process takes them all.
+LOCK_READERS_OUT = """
+import fcntl, sys
+with open(sys.argv[1], "r+b") as index:
+    fcntl.lockf(index, fcntl.LOCK_EX, 5, 123)
+    print("locked", flush=True)
+    sys.stdin.read()
+"""
+
+
+@contextmanager
+def locked(data_dir):
+    """Nobody begins to read the catalogue any more."""
+    command = [sys.executable, "-c", LOCK_READERS_OUT, data_dir / "catalog.sqlite-shm"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout.readline() == b"locked\n"
+        try:
+            yield
+        finally:
+            holder.stdin.close()
+
+
+def levels(answers):
+    return [each["fallbackLevel"] for each in answers]
+
+
+@pytest.mark.usefixtures("closed")
+class TestChain:
+    def test_a_killed_engine_changes_no_level(self, search, data_dir):
+        os.kill(read_state(data_dir).pid, signal.SIGKILL)
+        answers = [search() for _ in range(5)]
+        assert levels(answers) == [VECTOR] * 5
+        assert all(each["results"][0]["content"] == WORDS for each in answers)
+
+    def test_without_embeddings_words_are_asked(self, search, embeddings_fail):
+        with embeddings_fail():
+            answer = search()
+        assert (answer["fallbackLevel"], answer["fallback"], answer["totalIndexed"]) == (TEXT, True, 1)
+        assert [each["content"] for each in answer["results"]] == [WORDS]
+
+    def test_an_embedding_service_that_hangs_is_waited_for_in_vain(self, search, models):
+        models.is_down = True
+        try:
+            assert search()["fallbackLevel"] == TEXT
+        finally:
+            models.is_down = False
+
+    def test_without_both_there_is_nothing_and_then_the_breaker_opens(
+        self, search, embeddings_fail, text_index_gone, app
+    ):
+        with embeddings_fail(), text_index_gone():
+            failed = [search() for _ in range(THRESHOLD)]
+            refused = search()
+        assert levels(failed) == [EMPTY] * THRESHOLD
+        assert [(each["results"], each["totalIndexed"], each["circuitBreakerOpen"]) for each in failed] == [
+            ([], 0, False)
+        ] * THRESHOLD
+        assert (refused["fallbackLevel"], refused["circuitBreakerOpen"], refused["fallback"]) == (
+            BREAKER_OPEN,
+            True,
+            True,
+        )
+        assert (refused["results"], refused["totalIndexed"]) == ([], 1)
+        health = app.test_client().post("/tools/rag_context_health").json
+        assert (health["healthy"], health["circuitBreakerOpen"]) == (False, True)
+        assert app.test_client().get("/health").json["circuitBreakerOpen"] is True
+
+    def test_a_success_between_failures_starts_the_count_anew(self, search, embeddings_fail, text_index_gone):
+        for _ in range(2):
+            with embeddings_fail(), text_index_gone():
+                assert levels(search() for _ in range(THRESHOLD - 1)) == [EMPTY] * (THRESHOLD - 1)
+            assert search()["fallbackLevel"] == VECTOR
+
+    def test_an_answer_by_words_between_them_does_not(self, search, embeddings_fail, text_index_gone):
+        with embeddings_fail():
+            with text_index_gone():
+                assert levels(search() for _ in range(THRESHOLD - 1)) == [EMPTY] * (THRESHOLD - 1)
+            assert search()["fallbackLevel"] == TEXT
+            with text_index_gone():
+                assert levels(search() for _ in range(2)) == [EMPTY, BREAKER_OPEN]
+
+    def test_after_its_time_one_tries_and_the_others_wait(self, search, embeddings_fail, text_index_gone):
+        with embeddings_fail(), text_index_gone():
+            assert levels(search() for _ in range(THRESHOLD)) == [EMPTY] * THRESHOLD
+            eventually(lambda: search()["fallbackLevel"] == EMPTY, seconds=20)
+            assert search()["fallbackLevel"] == BREAKER_OPEN
+
+    def test_a_try_that_goes_by_words_closes_it_too(self, search, embeddings_fail, text_index_gone):
+        with embeddings_fail():
+            with text_index_gone():
+                assert levels(search() for _ in range(THRESHOLD)) == [EMPTY] * THRESHOLD
+            eventually(lambda: search()["fallbackLevel"] == TEXT, seconds=20)
+            assert search()["fallbackLevel"] == TEXT
+
+
+@pytest.mark.usefixtures("closed")
+class TestLockedCatalogue:
+    def test_every_search_is_answered_in_time(self, search, data_dir):
+        with locked(data_dir), ThreadPoolExecutor(8) as clients:
+            answers = list(clients.map(lambda _: search(), range(16)))
+        assert set(levels(answers)) == {EMPTY, BREAKER_OPEN}
+        assert all((each["results"], each["totalIndexed"]) == ([], 0) for each in answers)
+
+    def test_health_does_not_hang(self, app, data_dir):
+        with locked(data_dir):
+            answer = app.test_client().post("/tools/rag_context_health").json
+        assert (answer["status"], answer["healthy"], answer["indexedDocuments"]) == ("unhealthy", False, None)
+        assert answer["storage"]["error"] == "No answer within 2 s"
+
+
+@pytest.fixture(scope="module")
+def without_text(tmp_path_factory, models):
+    with service(tmp_path_factory.mktemp("vectors-only"), models, text_fallback=False) as app:
+        yield app
+
+
+def test_turned_off_the_search_by_words_has_failed(without_text, embeddings_fail):
+    client = without_text.test_client()
+    with embeddings_fail():
+        found = [client.post("/tools/rag_context_search", json={"query": f"backups {n}"}).json for n in range(6)]
+    assert levels(found) == [EMPTY] * THRESHOLD + [BREAKER_OPEN]
+
+
+def test_metrics_that_cannot_be_kept_change_no_answer(without_text):
+    client = without_text.test_client()
+
+    def search():
+        return client.post("/tools/rag_context_search", json={"query": "backups"}).json
+
+    eventually(lambda: search()["fallbackLevel"] == VECTOR, seconds=20)
+    data_dir = without_text.extensions["rag.service"].settings.data_dir
+    with closing(sqlite3.connect(data_dir / "catalog.sqlite")) as database:
+        database.execute("DROP TABLE search_metrics")
+    answers = [search() for _ in range(3)]
+    assert [(each["fallbackLevel"], each["results"][0]["content"]) for each in answers] == [(VECTOR, WORDS)] * 3
+    assert client.post("/tools/rag_context_stats").status_code == 503

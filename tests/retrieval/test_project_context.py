@@ -1,0 +1,118 @@
+"""The context of a topic, and whole sections around a chunk; embeddings count letters."""
+
+import pytest
+
+from retrieval.excerpts import EXCERPT_CHARACTERS, excerpt
+from retrieval.gathering import gather_around
+from retrieval.notes import Notes
+from retrieval.oracles.lexical import LexicalOracle
+from retrieval.oracles.semantic import SemanticOracle
+from retrieval.project_context import ContextWriter
+from retrieval.search import SearchEngine
+from retrieval.sessions import Sessions
+from retrieval.text_collections import TextCollections
+from schemas.errors import CollectionNotFoundError, DocumentNotFoundError, InvalidInputError
+from schemas.settings import RetrievalSettings
+
+
+def chunk(document, index, section):
+    return {
+        "document_id": document,
+        "chunk_index": index,
+        "section_id": f"{document}#{section}",
+        "section": section,
+        "title": document.capitalize(),
+    }
+
+
+@pytest.fixture(scope="module")
+def writer(app, connections, corpus, embeddings, shelve):
+    shelve(
+        "context-rules",
+        {"r0": ("Backups must be encrypted.", chunk("rules", 0, "Encryption"))},
+    )
+    shelve(
+        "context-documents",
+        {
+            "d2": ("They are kept for thirty days.", chunk("guide", 2, "Retention")),
+            "d0": ("Backups run every night.", chunk("guide", 0, "Schedule")),
+            "d1": ("At three, to be exact.", chunk("guide", 1, "Schedule")),
+            "long": ("zebra " * EXCERPT_CHARACTERS, {"title": "Zebras"}),
+        },
+    )
+    settings = RetrievalSettings(
+        documents_collection="context-documents", rules_collection="context-rules", notes_collection="context-notes"
+    )
+    semantic = SemanticOracle(corpus, embeddings)
+    searched = ("context-documents", "context-rules")
+    search = SearchEngine(
+        (LexicalOracle(corpus),),
+        corpus,
+        default_collections=searched,
+        rrf_k=60,
+        fetch_multiplier=2,
+        fetch_min=50,
+        limit_seconds=10,
+    )
+    texts = TextCollections(connections, corpus, semantic, default_collections=searched, limit_seconds=10)
+    notes = Notes(texts, Sessions(app.extensions["rag.service"].catalog), "context-notes")
+    yield ContextWriter(search, corpus, notes, settings)
+    search.close()
+
+
+def test_rules_come_before_documents_and_each_source_is_numbered(writer):
+    context = writer.write("backups")
+    assert [(each.number, each.kind, each.chunk_id, each.title) for each in context.sources] == [
+        (1, "rule", "r0", "Encryption"),
+        (2, "document", "d0", "Schedule"),
+    ]
+    assert context.text == (
+        "# backups\n\n## Rules\n\n[1] Encryption (context-rules)\n\nBackups must be encrypted.\n\n"
+        "## Documents\n\n[2] Schedule (context-documents)\n\nBackups run every night."
+    )
+
+
+def test_a_long_source_is_shown_in_part(writer):
+    context = writer.write("zebra")
+    assert context.text.endswith(" …")
+    assert len(context.text) < EXCERPT_CHARACTERS + 100
+    assert excerpt("whole") == "whole"
+
+
+def test_a_topic_that_nothing_is_known_of(writer):
+    context = writer.write("quantum")
+    assert (context.sources, context.text) == ([], "# quantum\n\nNothing is known of this topic.")
+
+
+def test_a_topic_must_be_one(writer):
+    with pytest.raises(InvalidInputError):
+        writer.write("  ")
+
+
+def test_an_overview_lists_the_documents_of_each_collection(writer):
+    context = writer.write()
+    listed = {(each.kind, each.collection, each.doc_id, each.title) for each in context.sources}
+    assert {
+        ("rule", "context-rules", "rules", "Rules"),
+        ("document", "context-documents", "guide", "Guide"),
+    } <= listed
+    assert "### context-documents (4 chunks)" in context.text
+
+
+@pytest.mark.parametrize(("field", "chunks"), [("section_id", ["d0", "d1"]), ("document_id", ["d0", "d1", "d2"])])
+def test_a_chunk_brings_its_section_or_document_in_order(corpus, writer, field, chunks):
+    group = gather_around(corpus, "context-documents", "d1", field)
+    assert [each.id for each in group.documents] == chunks
+    assert group.hits == {"d1"}
+
+
+def test_a_chunk_of_no_section_stands_alone(corpus, writer):
+    group = gather_around(corpus, "context-documents", "long", "section_id")
+    assert (group.key, [each.id for each in group.documents]) == (None, ["long"])
+
+
+def test_what_there_is_not_is_named(corpus, writer):
+    with pytest.raises(DocumentNotFoundError, match="'nobody'"):
+        gather_around(corpus, "context-documents", "nobody", "section_id")
+    with pytest.raises(CollectionNotFoundError, match="'nowhere'"):
+        gather_around(corpus, "nowhere", "nobody", "section_id")

@@ -1,0 +1,60 @@
+"""The model is loaded by all workers as soon as one of them embeds."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from threading import Event
+
+from retrieval.warm_up import WarmUp
+from schemas.errors import UnavailableError
+from tests.support.logs import logs_of
+
+SECONDS = 10
+
+
+@contextmanager
+def worker(mark, loads, *, is_due=lambda: False):
+    warm_up = WarmUp(mark)
+    warm_up.begin(is_due, loads)
+    yield warm_up
+    warm_up.close()
+
+
+def test_one_that_embeds_tells_all_of_them(tmp_path):
+    first, second = Event(), Event()
+    with worker(tmp_path / "mark", first.set) as embeds, worker(tmp_path / "mark", second.set):
+        embeds.needed()
+        assert first.wait(SECONDS)
+        assert second.wait(SECONDS)
+
+
+def test_nothing_is_loaded_where_nothing_is_embedded(tmp_path):
+    loaded = Event()
+    with worker(tmp_path / "mark", loaded.set):
+        pass
+    assert not loaded.is_set()
+
+
+def test_it_is_loaded_at_once_where_there_is_something_to_ask(tmp_path):
+    loaded = Event()
+    with worker(tmp_path / "mark", loaded.set, is_due=lambda: True):
+        assert loaded.wait(SECONDS)
+
+
+def test_it_is_loaded_at_once_after_a_restart(tmp_path):
+    loaded = Event()
+    with worker(tmp_path / "mark", lambda: None) as before:
+        before.needed()
+    with worker(tmp_path / "mark", loaded.set):
+        assert loaded.wait(SECONDS)
+
+
+def test_what_fails_is_said_and_stops_nothing(tmp_path, monkeypatch):
+    said = logs_of(monkeypatch, "retrieval.warm_up")
+
+    def fail():
+        raise UnavailableError("The weights are not there")
+
+    with worker(tmp_path / "mark", fail, is_due=lambda: True):
+        pass
+    assert [each["reason"] for each in said] == ["The weights are not there"]
