@@ -42,7 +42,10 @@ worker_tmp_dir = "/dev/shm" if os.path.isdir("/dev/shm") else None
 
 
 def on_starting(server: Any) -> None:
+    from wrapper.fair_share import ConnectionCounts
     from wrapper.service import HOSTED, open_host
+
+    server.rag_connection_counts = ConnectionCounts(2 * workers)  # of those that end, and of those in their place
 
     try:
         server.rag_host = open_host(settings)
@@ -54,6 +57,14 @@ def on_starting(server: Any) -> None:
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = server.rag_metrics
     # Imported once, before the workers are forked: each would take a second and a half of its own for it.
     import_module(server.app.app_uri.partition(":")[0])
+
+
+def pre_fork(server: Any, worker: Any) -> None:
+    from wrapper.fair_share import FairShare
+
+    worker.slot = server.rag_connection_counts.take()
+    if worker.slot is not None:
+        worker.share = FairShare(server.rag_connection_counts, worker.slot)
 
 
 def worker_exit(server: Any, worker: Any) -> None:
@@ -68,6 +79,7 @@ def child_exit(server: Any, worker: Any) -> None:
     from prometheus_client import multiprocess
 
     multiprocess.mark_process_dead(worker.pid)
+    server.rag_connection_counts.free(worker.slot)
 
 
 def on_exit(server: Any) -> None:

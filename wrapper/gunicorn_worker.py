@@ -24,6 +24,7 @@ from gunicorn.workers.gthread import TConn, ThreadWorker
 
 from schemas.errors import BusyError, RagError, SlowClientError
 from schemas.settings import read_wrapper_settings
+from wrapper.fair_share import FairShare
 from wrapper.patience import Patience, PatientSocket
 
 HEAD_BYTES = 256 * 1024
@@ -82,7 +83,11 @@ class Lane:
 
 
 class Worker(ThreadWorker):
-    """One process's event loop and threads. What is defined here runs on the event loop, but for `handle_request`."""
+    """One process's event loop and threads. What is defined here runs on the event loop, but for `handle_request`.
+
+    `share` is set before the fork, where connections are to be spread over several workers."""
+
+    share: FairShare | None = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -99,6 +104,10 @@ class Worker(ThreadWorker):
         self.signs_of_life = Lane(ThreadPoolExecutor(1), at_once=1, waiting=self.worker_connections)
         super().init_process()
 
+    def run(self) -> None:
+        self._tell_share()
+        super().run()
+
     def handle_request(self, req: Any, conn: Connection) -> bool:
         conn.sock.ends_by(req.force_close)
         return bool(super().handle_request(req, conn))
@@ -107,12 +116,15 @@ class Worker(ThreadWorker):
         return self.reads.pool
 
     def accept(self, listener: socket.socket) -> None:
+        if self.share is not None and self.share.leaves_to_others(self.nr_conns):
+            return
         try:
             plain, address = listener.accept()
         except (BlockingIOError, ConnectionAbortedError):
             return
         client = PatientSocket(plain.detach(), self.patience)
         self.nr_conns += 1
+        self._tell_share()
         self._await_head(Connection(self.cfg, client, address, listener.getsockname()))
 
     def on_client_socket_readable(self, conn: Connection, client: object) -> None:
@@ -180,6 +192,7 @@ class Worker(ThreadWorker):
             self._watch(conn, self.keepalived_conns, self.on_client_socket_readable, seconds)
 
     def murder_pending(self) -> None:
+        self._tell_share()  # the library's own loop has just closed those that were kept too long
         for conn in _expired(self.pending_conns):
             self.poller.unregister(conn.sock)
             if conn.head:
@@ -248,8 +261,13 @@ class Worker(ThreadWorker):
         queue.append(conn)
         self.poller.register(conn.sock, selectors.EVENT_READ, partial(then, conn))
 
+    def _tell_share(self) -> None:
+        if self.share is not None:
+            self.share.tell(self.nr_conns)
+
     def _drop(self, conn: Connection) -> None:
         self.nr_conns -= 1
+        self._tell_share()
         conn.close()
 
 

@@ -104,7 +104,7 @@ def test_deleted_documents_are_not_found_in_memory(catalog):
 def test_filters_hold_in_memory(catalog):
     planner = _planner(catalog)
     even = parse_where({"half": 0})
-    answers = [planner.query("one", _vectors(99, 1)[0], top_k=20, where=even) for _ in range(4)]
+    answers = [planner.query("one", _vectors(99, 1)[0], top_k=20, where=even) for _ in range(9)]
     assert [found.plan for found in answers][-1] == "memory"
     found = [[(match.document.id, match.distance) for match in each.matches] for each in answers]
     assert found[0] == found[-1]

@@ -1,0 +1,126 @@
+"""Connections are left to the worker that has fewer, and to nobody for long."""
+
+import os
+import socket
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.durability.processes import workers
+from tests.support.live import eventually
+from wrapper.fair_share import LEFT_TO_OTHERS_SECONDS, PAUSE_SECONDS, ConnectionCounts, FairShare
+
+
+class Clock:
+    def __init__(self):
+        self.now = 100.0
+
+    def __call__(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.now += seconds
+
+
+def _share(counts, clock, connections):
+    share = FairShare(counts, counts.take(), clock, clock.sleep)
+    share.tell(connections)
+    return share
+
+
+def test_who_has_no_more_than_another_takes_it():
+    counts, clock = ConnectionCounts(4), Clock()
+    one, _ = _share(counts, clock, 3), _share(counts, clock, 3)
+    assert not one.leaves_to_others(3)
+    assert not one.leaves_to_others(2)
+
+
+def test_who_has_more_leaves_it_to_the_other_for_a_moment():
+    counts, clock = ConnectionCounts(4), Clock()
+    one, other = _share(counts, clock, 4), _share(counts, clock, 3)
+    began, pauses = clock.now, 0
+    while one.leaves_to_others(4):
+        pauses += 1
+        assert pauses < 100
+    assert clock.now - began == pytest.approx(LEFT_TO_OTHERS_SECONDS, abs=PAUSE_SECONDS)
+    assert one.leaves_to_others(4)  # the next one
+    other.tell(4)
+    assert not one.leaves_to_others(4)
+
+
+def test_a_worker_alone_takes_all():
+    counts, clock = ConnectionCounts(4), Clock()
+    one = _share(counts, clock, 7)
+    assert not one.leaves_to_others(7)
+
+
+def test_a_worker_that_has_not_begun_or_has_ended_is_not_waited_for():
+    counts, clock = ConnectionCounts(2), Clock()
+    one = _share(counts, clock, 7)
+    slot = counts.take()
+    assert not one.leaves_to_others(7)
+    counts.write(slot, 0)
+    assert one.leaves_to_others(7)
+    counts.free(slot)
+    assert not one.leaves_to_others(7)
+
+
+def test_more_workers_than_slots_have_none():
+    counts = ConnectionCounts(1)
+    assert (counts.take(), counts.take()) == (0, None)
+    counts.free(None)
+    counts.free(0)
+    assert counts.take() == 0
+
+
+def test_forked_processes_see_each_others_counts():
+    counts = ConnectionCounts(2)
+    slot = counts.take()
+    child = os.fork()
+    if child == 0:
+        counts.write(slot, 5)
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert counts.fewest() == 5
+
+
+def test_connections_to_the_service_are_spread_evenly(live):
+    address = urlsplit(live.url)
+    pids = workers(live)
+    opened = []
+    with ExitStack() as stack:
+
+        def connect():
+            opened.append(stack.enter_context(socket.create_connection((address.hostname, address.port))))
+
+        def taken():
+            at_port = _established(address.port)
+            return [len(at_port & _sockets(pid)) for pid in pids]
+
+        def both_accept():
+            connect()
+            return min(taken()) > 0
+
+        eventually(both_accept, seconds=30, complaint=live.tail)
+        # As long as one was alone it took all: there are more to come than that.
+        for _ in range(60 + len(opened)):
+            connect()
+        eventually(lambda: sum(taken()) >= len(opened), seconds=20, complaint=live.tail)
+        assert len(pids) == 2
+        assert max(taken()) - min(taken()) <= len(opened) / 4, taken()
+
+
+def _established(port):
+    """The inodes of the connections to a port of this machine, on its side."""
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return {row[9] for row in rows if row[1].endswith(f":{port:04X}") and row[3] == "01"}
+
+
+def _sockets(pid):
+    found = set()
+    for descriptor in os.listdir(f"/proc/{pid}/fd"):
+        with suppress(OSError):
+            found.add(os.readlink(f"/proc/{pid}/fd/{descriptor}").removeprefix("socket:[").removesuffix("]"))
+    return found
