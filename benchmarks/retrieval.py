@@ -46,14 +46,14 @@ def main() -> None:
         _ask(connection, "search", QUESTION.format("none"))
         rows.append(("ingest a document of 10 KB", _ingest(connection, asked.rounds), "max", 5_000))
         _fill(connection, Corpus(asked.chunks, DIMENSION, 1))
-        for name in ("search", "retrieve", "fused"):
+        for name in ("search", "retrieve", "context", "fused"):
             for _ in range(10):
                 _ask(connection, name, QUESTION.format(next(questions)))
             found = [_ask(connection, name, QUESTION.format(next(questions))) for _ in range(20 * asked.rounds)]
             rows.append((f"{name}, one client", found, "p95", {"retrieve": 5_000}.get(name, 500)))
         # A worker loads the model with its first text, and one client talks to one worker.
         _burst(service.url, "search", questions)
-        for name in ("search", "fused"):
+        for name in ("search", "context", "fused"):
             burst = [each for _ in range(asked.rounds) for each in _burst(service.url, name, questions)]
             rows.append((f"{name}, {CLIENTS} at once", burst, "p99", 500))
         connection.close()
@@ -102,6 +102,8 @@ def _request(name: str, question: str) -> tuple[str, dict[str, Any]]:
         return "/api/rag/search", {"query": question}
     if name == "retrieve":
         return "/api/rag/retrieve", {"query": question, "context_key": "bench:1", "min_relevance": 0}
+    if name == "context":
+        return "/tools/rag_context_search", {"query": question}
     return "/api/search", {"query": question, "oracles": ["semantic", "lexical"]}
 
 
