@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import math
 import os
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -14,11 +13,10 @@ from pathlib import Path
 from typing import cast
 
 import click
-import structlog
 
 from interfaces import bench_report
 from interfaces.compose import built_in_connections, search_engine
-from interfaces.options import documents_progress
+from interfaces.options import documents_progress, log_to_stderr
 from interfaces.scratch_service import scratch_service
 from providers.addresses import ConnectPolicy
 from providers.base import ProviderContext, RagProvider
@@ -104,10 +102,7 @@ def bench(
 
     Exit code: 0 all is measured, 1 it is, but an oracle could not answer all queries, 2 nothing could be measured.
     """
-    structlog.configure(
-        wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-    )
+    log_to_stderr(logging.ERROR)
     if no_load and url is None:
         raise click.UsageError("--no-load needs --url: a new service has nothing yet.")
     if plot is not None:

@@ -121,7 +121,7 @@ def create_app(
         raise
     app.extensions["rag.layers"] = layers
     service.on_close(layers.close)
-    service.on_health(lambda: {"circuitBreakerOpen": layers.context.is_breaker_open()})
+    service.on_health(lambda: {"circuitBreakerOpen": not layers.context.breaker.is_closed()})
     app.url_map.converters["connection_id"] = connections.ConnectionId
     for module in (connections, collect, search, rag, tools, watchers):
         app.register_blueprint(module.blueprint)

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import cast
 
 import click
-import structlog
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from interfaces.options import url_option
+from interfaces.options import log_to_stderr, url_option
 from providers.base import ProviderContext
 from providers.chromadb_wrapper import ChromaWrapperProvider
 from providers.embeddings.base import EmbeddingConnection
@@ -25,6 +23,7 @@ from retrieval import profiles
 from retrieval.chunking import DEFAULT_MAX_TOKENS
 from retrieval.loading import LoadProgress, LoadReport, Profile, by_sections
 from retrieval.loading import load as load_files
+from schemas.counted import counted
 from schemas.settings import read_registry_settings, read_retrieval_settings
 
 _SHOWN_ERRORS = 50
@@ -97,10 +96,7 @@ def load(
 
     Exit code: 0 all is loaded, 1 some inputs could not be, 2 nothing could be done or the service failed.
     """
-    structlog.configure(
-        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),  # stdout is for the summary
-    )
+    log_to_stderr(logging.WARNING)
     embedding = {
         "url": embedding_url,
         "model": embedding_model,
@@ -161,23 +157,19 @@ def _profile(name: str, max_tokens: int | None, embedding: EmbeddingConnection) 
 
 def summary(collection: str, report: LoadReport) -> str:
     """The load in one line: what is there, what was done to get there, what is missing."""
-    extent = f"{_many(report.chunks, 'chunk')} from {_many(report.sources, 'file')}"
+    extent = f"{counted(report.chunks, 'chunk')} from {counted(report.sources, 'file')}"
     deeds = [
         f"{count} {word}"
         for word in ("created", "updated", "unchanged", "deleted", "skipped")
         if (count := getattr(report, word))
     ]
     if report.errors:
-        deeds.append(_many(len(report.errors), "error"))
+        deeds.append(counted(len(report.errors), "error"))
     if not report.indexed:
         deeds.append("the index is still catching up")
     if not report.changed and not report.errors:
         return f"nothing changed: {extent} {'is' if report.chunks == 1 else 'are'} already there"
     return f"{collection}: {extent}: {', '.join(deeds) or 'nothing to store'}"
-
-
-def _many(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 class _Bar:

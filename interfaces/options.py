@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping
 
 import click
+import structlog
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -27,6 +28,14 @@ url_option = click.option(
     show_default="http://$RAG_HOST:$RAG_PORT, else http://127.0.0.1:5006",
     help="The service.",
 )
+
+
+def log_to_stderr(level: int) -> None:
+    """What is worth at least `level` (of `logging`); stdout is for what the command was asked for."""
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
 
 
 def documents_progress() -> Progress:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import logging
-import sys
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 
 import click
 import orjson
-import structlog
 
 from interfaces.load_command import configured_embedding
-from interfaces.options import url_option
+from interfaces.options import log_to_stderr, url_option
 from providers.wrapper_client import WrapperClient
 from retrieval.gates import BUILT_IN, read_gate
 from retrieval.validation import ACCURACY, CLEAN_UP, EMBEDDINGS, INDEXING, INFRASTRUCTURE, Report, Step, Validation
@@ -47,10 +45,7 @@ def validate(ctx: click.Context, gate: Path, url: str, as_json: bool) -> None:
 
     Exit code: 0 all passed, 1 something did not, 2 nothing could be tried.
     """
-    structlog.configure(
-        wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-    )
+    log_to_stderr(logging.ERROR)
     asked = read_gate(gate)
     collection = read_retrieval_settings().context_collection
     steps: list[Step] = []

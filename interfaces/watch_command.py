@@ -15,11 +15,10 @@ from functools import partial
 from pathlib import Path
 
 import click
-import structlog
 from rich.progress import TaskID
 
 from interfaces.load_command import configured_embedding
-from interfaces.options import documents_progress, url_option
+from interfaces.options import documents_progress, log_to_stderr, url_option
 from providers.chromadb_wrapper import ChromaWrapperProvider
 from providers.wrapper_client import WrapperClient
 from retrieval.collection_writer import CollectionWriter
@@ -28,6 +27,7 @@ from retrieval.watching.folder import Folder
 from retrieval.watching.reporting import Reporter
 from retrieval.watching.syncing import FolderSync
 from retrieval.watching.watcher import Watcher
+from schemas.counted import counted
 from schemas.names import check_collection_name
 from schemas.settings import read_retrieval_settings
 from schemas.watchers import MAX_NAME_CHARACTERS, WatcherReport, is_watcher_name
@@ -92,10 +92,7 @@ def watch(
     names = _names(folders, name)
     target = check_collection_name(collection or read_retrieval_settings().context_collection)
     level = logging.ERROR if once else logging.WARNING if sys.stderr.isatty() else logging.INFO
-    structlog.configure(
-        wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-    )
+    log_to_stderr(level)
     stop = threading.Event()
     instance = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
     with ExitStack() as stack:
@@ -190,8 +187,7 @@ def _end(ctx: click.Context, done: Sequence[tuple[str, WatcherReport]], watchers
 def summary(name: str, report: WatcherReport) -> str:
     """What was done in one line."""
     deeds = [f"{count} {word}" for word in ("indexed", "deleted", "failed") if (count := getattr(report, word))]
-    files = f"{report.files} file{'' if report.files == 1 else 's'}"
-    return f"{name}: {files}: {', '.join(deeds) or 'nothing changed'}"
+    return f"{name}: {counted(report.files, 'file')}: {', '.join(deeds) or 'nothing changed'}"
 
 
 @contextmanager

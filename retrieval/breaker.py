@@ -100,6 +100,9 @@ class CircuitBreaker:
         self._read()
         return self._current()
 
+    def is_closed(self) -> bool:
+        return self.state() == CLOSED
+
     def enter(self) -> Pass | None:
         """Leave to try, None when the breaker is open. Who has it says how it went, by `succeeded` or `failed`."""
         if self.state() == HALF_OPEN and self._may_probe():

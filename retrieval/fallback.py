@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotInTimeError
@@ -139,8 +138,3 @@ class _Level(Generic[AskedT, T]):
         except Exception as error:
             log.exception("a search failed in a way of its own", level=self._name)
             raise UnavailableError("The search failed for a reason that is in the log") from error
-
-
-def milliseconds_since(began: float) -> float:
-    """`began` by `time.perf_counter`."""
-    return round((time.perf_counter() - began) * 1e3, 3)

@@ -8,6 +8,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy as np
 from providers.base import Filter
 from providers.embeddings.base import EmbeddingConnection
 from retrieval.gates import Gate
+from schemas.counted import counted
 from schemas.errors import RagError
 
 INFRASTRUCTURE, EMBEDDINGS, INDEXING = "infrastructure", "embeddings", "indexing"
@@ -98,7 +100,7 @@ class Validation:
     def steps(self) -> Iterator[Step]:
         """Each as it is done. After a part of the service that is not well, nothing is indexed or asked."""
         well = True
-        for step in (*self._infrastructure(), *self._embeddings()):
+        for step in chain(self._infrastructure(), self._embeddings()):
             well = well and step.passed
             yield step
         if not well:
@@ -126,14 +128,13 @@ class Validation:
             return str(health["status"])
 
         yield self._step(INFRASTRUCTURE, "Service", ask)
+        if not health:
+            return
         for name, title in PARTS.items():
-            if health:
-                part = health[name]
-                found = part.get("error", "well")
-                yield Step(INFRASTRUCTURE, title, part["healthy"], found, part["latencyMs"])
-        if health:
-            is_open = bool(health["circuitBreakerOpen"])
-            yield Step(INFRASTRUCTURE, "Circuit breaker", not is_open, "open" if is_open else "closed", 0.0)
+            part = health[name]
+            yield Step(INFRASTRUCTURE, title, part["healthy"], part.get("error", "well"), part["latencyMs"])
+        is_open = bool(health["circuitBreakerOpen"])
+        yield Step(INFRASTRUCTURE, "Circuit breaker", not is_open, "open" if is_open else "closed", 0.0)
 
     def _embeddings(self) -> Iterator[Step]:
         wanted = self._gate.dimension
@@ -171,7 +172,7 @@ class Validation:
             arguments = {"contentType": "documentation", "source": AGENT, **document, "sessionId": self._session}
 
             def index(arguments: Json = arguments) -> str:
-                return _chunks(self._service.call_tool("rag_context_index", arguments)["chunksIndexed"])
+                return counted(self._service.call_tool("rag_context_index", arguments)["chunksIndexed"], "chunk")
 
             yield self._step(INDEXING, f"Document {number}/{len(self._gate.documents)}", index)
 
@@ -191,7 +192,7 @@ class Validation:
     def _clean_up(self) -> Step:
         def delete() -> str:
             deleted = self._service.delete_documents(self._collection, where={"sessionId": self._session})
-            return f"{_chunks(deleted)} deleted"
+            return f"{counted(deleted, 'chunk')} deleted"
 
         return self._step(CLEAN_UP, "Clean-up", delete)
 
@@ -204,10 +205,6 @@ class Validation:
 
     def _since(self, began: float) -> float:
         return round((self._clock() - began) * 1e3, 3)
-
-
-def _chunks(count: int) -> str:
-    return f"{count} chunk{'' if count == 1 else 's'}"
 
 
 def _judged(answer: Json, expected: str) -> tuple[bool, str]:

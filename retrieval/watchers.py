@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import orjson
 
 from registry.database import Database, Transaction
-from retrieval.context.documents import z_time
+from retrieval.clock import z_time
 from schemas.errors import ConflictError, InvalidInputError, NotFoundError
 from schemas.watchers import (
     LOST,

@@ -15,6 +15,7 @@ from collections.abc import Callable
 LEFT_TO_OTHERS_SECONDS = 0.005
 PAUSE_SECONDS = 0.0005
 FORGOTTEN_SECONDS = 0.05
+"""After so long the connection that was left has gone to another worker: what comes is a new one."""
 NOBODY = -1
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 
 from retrieval.excerpts import excerpt
+from schemas.counted import counted
 
 Json = dict[str, Any]
 
@@ -47,8 +48,7 @@ def _collections(result: Json) -> str:
 
 
 def _session_end(result: Json) -> str:
-    noted = f"{result['notes']} note{'' if result['notes'] == 1 else 's'}"
-    return f"Session '{result['name']}' is ended. It has {noted}."
+    return f"Session '{result['name']}' is ended. It has {counted(result['notes'], 'note')}."
 
 
 _WRITERS: Mapping[str, Callable[[Json], str]] = {

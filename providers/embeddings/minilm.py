@@ -81,10 +81,6 @@ class MiniLMConnection(EmbeddingConnection, SupportsTokens):
             return error.message
         return None
 
-    @property
-    def is_loaded(self) -> bool:
-        return self._loaded is not None
-
     def warm_up(self) -> None:
         self._load()
 

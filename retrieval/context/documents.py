@@ -11,6 +11,7 @@ from providers.base import Filter
 from providers.embeddings.base import EmbeddingConnection
 from retrieval import profiles
 from retrieval.chunking import Syntax
+from retrieval.clock import z_time
 from retrieval.drafts import INTERNAL, SourceDocument, Splitter, document_id
 from schemas.metadata import check_metadata
 from schemas.records import Metadata
@@ -94,8 +95,3 @@ def _timestamp(stored: Any) -> str:
     except (TypeError, ValueError, OverflowError):
         return UNKNOWN_TIME
     return z_time(at)
-
-
-def z_time(at: datetime) -> str:
-    """ISO 8601 with milliseconds and Z; `at` is in UTC."""
-    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")

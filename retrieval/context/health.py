@@ -6,14 +6,12 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotInTimeError
-from datetime import UTC, datetime
 from typing import Any
 
 import structlog
 
-from retrieval.breaker import CLOSED, CircuitBreaker
-from retrieval.context.documents import z_time
-from retrieval.fallback import milliseconds_since
+from retrieval.breaker import CircuitBreaker
+from retrieval.clock import milliseconds_since, utc_now, z_time
 from schemas.connections import DEGRADED, HEALTHY, UNHEALTHY
 from schemas.errors import RagError
 
@@ -49,7 +47,7 @@ class ContextHealth:
         until = time.monotonic() + LIMIT_SECONDS
         parts = {name: _part(look, until) for name, look in asked.items()}
         documents = _count(counted, until)
-        is_open = self._breaker.state() != CLOSED
+        is_open = not self._breaker.is_closed()
         healthy = all(part["healthy"] for part in parts.values()) and not is_open
         return {
             "healthy": healthy,
@@ -58,7 +56,7 @@ class ContextHealth:
             "latency": milliseconds_since(began),
             "indexedDocuments": documents,
             "circuitBreakerOpen": is_open,
-            "timestamp": z_time(datetime.now(UTC)),
+            "timestamp": z_time(utc_now()),
         }
 
 

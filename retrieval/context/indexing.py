@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from retrieval.clock import milliseconds_since
 from retrieval.context.documents import document_id_of, to_source
 from retrieval.drafts import chunk_id
-from retrieval.fallback import milliseconds_since
 from retrieval.text_collections import TextCollections
 
 

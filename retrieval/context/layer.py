@@ -8,7 +8,7 @@ from typing import Any
 
 from providers.base import SupportsTextSearch
 from registry.database import Database
-from retrieval.breaker import CLOSED, CircuitBreaker
+from retrieval.breaker import CircuitBreaker
 from retrieval.context.health import EMBEDDING, STORAGE, TEXT_SEARCH, VECTOR_STORE, ContextHealth, Probe
 from retrieval.context.indexing import ContextIndex
 from retrieval.context.search import ContextSearch
@@ -89,9 +89,6 @@ class ContextLayer:
                 tool(STATS, STATS_DESCRIPTION, statistics.run),
             )
         }
-
-    def is_breaker_open(self) -> bool:
-        return self.breaker.state() != CLOSED
 
     def close(self) -> None:
         self._search.close()

@@ -12,8 +12,9 @@ import structlog
 from providers.base import Filter
 from retrieval.afterwards import Afterwards
 from retrieval.breaker import CircuitBreaker
+from retrieval.clock import milliseconds_since
 from retrieval.context.documents import to_item, to_where
-from retrieval.fallback import FallbackChain, Found, Outcome, milliseconds_since
+from retrieval.fallback import FallbackChain, Found, Outcome
 from retrieval.metrics import SearchMetrics, SearchRow
 from retrieval.oracles.base import Question
 from retrieval.oracles.lexical import LexicalOracle

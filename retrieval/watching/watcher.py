@@ -11,8 +11,7 @@ from datetime import datetime
 
 import structlog
 
-from retrieval.clock import utc_now
-from retrieval.context.documents import z_time
+from retrieval.clock import utc_now, z_time
 from retrieval.watching.pauses import Pauses
 from retrieval.watching.reporting import Reporter
 from retrieval.watching.syncing import FolderSync

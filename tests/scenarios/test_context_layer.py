@@ -13,7 +13,7 @@ from schemas.tool_schemas import read_tool_schemas
 from tests.support.apps import running_app
 from tests.support.contract import Contract
 from tests.support.live import eventually
-from tests.support.model_server import Answer, model_server
+from tests.support.model_server import Answer
 
 SEARCH, INDEX = "rag_context_search", "rag_context_index"
 HEALTH, STATS = "rag_context_health", "rag_context_stats"
@@ -53,12 +53,6 @@ def parses(answer, fields):
         wanted = (int, float) if kind is float else kind
         assert isinstance(value, wanted), (name, value)
         assert isinstance(value, bool) == (kind is bool), (name, value)
-
-
-@pytest.fixture(scope="module")
-def models():
-    with model_server() as server:
-        yield server
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,6 @@ import pytest
 
 from schemas.settings import RegistrySettings
 from tests.support.apps import running_app
-from tests.support.model_server import model_server
 
 BACKUPS = "Backups are kept for thirty days and encrypted at rest. They run every night at two."
 HOLIDAY = "Employees have thirty days of holiday, and five more after ten years."
@@ -275,12 +274,6 @@ class TestCurlLines:
         body = {"model": "llama2", "messages": [{"role": "user", "content": "Hi"}], "useRag": True}
         answer = talk(**body)
         assert answer["ragUsed"] is True
-
-
-@pytest.fixture(scope="module")
-def models():
-    with model_server() as server:
-        yield server
 
 
 @pytest.fixture(scope="module")

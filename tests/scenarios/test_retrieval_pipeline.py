@@ -11,7 +11,6 @@ from registry.query_embeddings import QueryEmbeddings
 from schemas.errors import UnavailableError
 from schemas.settings import RegistrySettings
 from tests.support.apps import running_app
-from tests.support.model_server import model_server
 
 DOC_TYPES = {"core-rules", "faq", "team-rules", "ops", "killzone"}
 PHASES = """# Phases
@@ -248,12 +247,6 @@ def test_what_one_contract_stored_the_other_finds(client):
 def test_a_collection_that_is_not_there(retrieve):
     answer = retrieve("anything", status=404)
     assert (answer["error"], answer["code"]) == ("Not found", "collection_not_found")
-
-
-@pytest.fixture(scope="module")
-def models():
-    with model_server() as server:
-        yield server
 
 
 @pytest.fixture(scope="module")
