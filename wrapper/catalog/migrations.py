@@ -41,12 +41,22 @@ def _words_anew(connection: Connection) -> None:
     connection.execute(text("INSERT INTO words_to_index (collection_key, done_to) SELECT key, 0 FROM collections"))
 
 
+def _one_word_index(connection: Connection) -> None:
+    if connection.dialect.name != "sqlite":
+        return
+    for table in (tables.word_segments, tables.word_blocks, tables.word_removals):
+        table.create(connection, checkfirst=True)
+    connection.execute(text("INSERT INTO counters (name, value) VALUES ('words', 0) ON CONFLICT (name) DO NOTHING"))
+    _words_anew(connection)
+
+
 STEPS: list[Callable[[Connection], None]] = [
     _first_tables,
     _index_reports,
     _adoptions,
     _words_anew,  # with headings
     _words_anew,  # with tags
+    _one_word_index,
 ]
 
 TYPES = {
