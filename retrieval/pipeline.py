@@ -6,6 +6,7 @@ import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import asdict
+
 import structlog
 
 from retrieval.collection_writer import CollectionWriter, batches

@@ -45,9 +45,10 @@ class Connection:
 
 @dataclass(frozen=True, slots=True)
 class CollectionInfo:
-    """A collection at a provider. None where the provider does not know them: `count`, `dimension`, `revision` (a number
-    that grows with each write) and `id`, which no other collection ever has, not even a later one of the same name.
-    `id` and `revision` together stand for the content."""
+    """A collection at a provider. None where the provider does not know them: `count`, `dimension`, `revision` (a
+    number that grows with each write) and `id`, which no other collection ever has, not even a later one of the same
+    name. `id` and `revision` together stand for the content.
+    """
 
     name: str
     count: int | None
