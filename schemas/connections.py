@@ -51,8 +51,10 @@ class Connection:
 
 @dataclass(frozen=True, slots=True)
 class CollectionInfo:
-    """A collection at a provider. `count`, `dimension` and `revision` (a number that grows with each write) are None
-    where the provider does not know them."""
+    """A collection at a provider. None where the provider does not know them: `count`, `dimension`, `revision` (a
+    number that grows with each write) and `id`, which no other collection ever has, not even a later one of the same
+    name. `id` and `revision` together stand for the content.
+    """
 
     name: str
     count: int | None
@@ -60,6 +62,7 @@ class CollectionInfo:
     metric: str
     dimension: int | None
     revision: int | None = None
+    id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
