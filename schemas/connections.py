@@ -32,7 +32,7 @@ class Connection:
     """A named connection: a provider and how it is reached. Placeholders in `config` are not resolved.
 
     `origin` is `stored` (made over the API), `declared` (in the configuration file) or `built-in`; only the first can
-    be changed over the API.
+    be changed over the API. `generation` is another one each time a stored connection is made or changed.
     """
 
     id: str
@@ -41,6 +41,12 @@ class Connection:
     config: dict[str, Any]
     display_name: str | None = None
     origin: str = "stored"
+    generation: str = ""
+
+    @property
+    def version(self) -> tuple[str, str]:
+        """What never stands for another configuration."""
+        return self.id, self.generation
 
 
 @dataclass(frozen=True, slots=True)
