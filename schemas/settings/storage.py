@@ -9,7 +9,7 @@ from typing import Any
 from environs import validate
 
 from schemas.errors import ConfigurationError
-from schemas.settings.environment import environment, seal
+from schemas.settings.environment import OneWordOf, environment, seal
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 LOG_FORMATS = ("auto", "json", "console")
@@ -75,10 +75,12 @@ def read_wrapper_settings() -> WrapperSettings:
             "WRITE_WAIT_SECONDS", default.write_wait_seconds, validate=validate.Range(min=0)
         ),
         "cors_origins": env.list("CORS_ORIGINS", list(default.cors_origins)),
-        "log_level": env.str("LOG_LEVEL", default.log_level, validate=validate.OneOf(LOG_LEVELS)),
-        "log_format": env.str("LOG_FORMAT", default.log_format, validate=validate.OneOf(LOG_FORMATS)),
+        "log_level": env.str("LOG_LEVEL", default.log_level, validate=OneWordOf(LOG_LEVELS)),
+        "log_format": env.str("LOG_FORMAT", default.log_format, validate=OneWordOf(LOG_FORMATS)),
     }
     seal(env)
+    for name in ("log_level", "log_format"):
+        values[name] = values[name].lower()
     values["cors_origins"] = tuple(values["cors_origins"])
     values["data_dir"] = values["data_dir"].resolve()
     if values["catalog_url"].startswith(SQLITE):
