@@ -59,6 +59,7 @@ from schemas.settings import (
     read_retrieval_settings,
     read_wrapper_settings,
 )
+from wrapper import route_table
 from wrapper.service import Service
 
 FRESH_SECONDS = 2.0
@@ -125,9 +126,8 @@ def create_app(
     service.on_close(layers.close)
     service.on_health(lambda: {"circuitBreakerOpen": not layers.context.breaker.is_closed()})
     app.url_map.converters["connection_id"] = connections.ConnectionId
-    for module in (connections, collect, search, rag, tools, watchers):
-        app.register_blueprint(module.blueprint)
-    mcp_http.init_app(app, mcp_http.Endpoint(mcp_tools(layers), settings, may_write=retrieval_settings.mcp_write))
+    app.extensions["rag.mcp"] = mcp_http.Endpoint(mcp_tools(layers), may_write=retrieval_settings.mcp_write)
+    route_table.register(app, connections, collect, search, rag, tools, watchers, mcp_http)
     return app
 
 
