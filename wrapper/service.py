@@ -13,29 +13,33 @@ from typing import Any
 
 from schemas.errors import RagError
 from schemas.release import release
-from schemas.settings import WrapperSettings
+from schemas.settings import HOSTED, WrapperSettings
 from wrapper import answers, gauges
 from wrapper.applying import Applier
 from wrapper.catalog import adoptions, outbox, reports
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.rows import all_collections
-from wrapper.catalogs import catalog_access
+from wrapper.catalog.word_merging import WordMerging
+from wrapper.catalogs import CatalogAccess, catalog_access
 from wrapper.engine.client import EngineClient
 from wrapper.engine.index import EngineIndex
 from wrapper.engine.index_files import IndexFiles
 from wrapper.engine.keeper_process import KeeperGuard, KeeperProcess, start_keeper
 from wrapper.engine.ownership import DataDirectoryLock, acquire
-from wrapper.engine.state import EngineStateReader, request_restart
+from wrapper.engine.state import READY, STARTING, UNRESPONSIVE, EngineStateReader, request_restart
 from wrapper.gauges import Gauge
 from wrapper.held_vectors import HeldVectors
 from wrapper.indexer import Indexer
+from wrapper.looks import Look, Looks
 from wrapper.planner import Planner
 from wrapper.store import Store
-
-HOSTED = "RAG_HOSTED_BY"
-"""Set in the environment of worker processes whose parent owns the data directory and the engine."""
+from wrapper.tidying import Tidying
 
 DISK_CHECK_SECONDS = 1.0
+LOOK_SECONDS = 2.0
+"""How often is seen whether the catalogue and an engine of one's own answer."""
+ENGINE_SECONDS = 1.0
+CATALOG_SECONDS = 5.0
 
 
 def free_disk_mb(path: Path) -> float:
@@ -74,18 +78,30 @@ class Host:
 
 
 def open_host(settings: WrapperSettings, *, serves: bool = True) -> Host:
-    """Own the data directory and start the engine; where the service `serves`, others are told its address. Raises
-    ConfigurationError when another service owns it, or a running one feeds another engine from the same catalogue."""
+    """Own the data directory, bring the catalogue up to date and start the engine; where the service `serves`, others
+    are told its address. Raises ConfigurationError when another service owns it, or a running one feeds another engine
+    from the same catalogue."""
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     address = {"address": f"http://{host}:{settings.port}"} if serves else {}
     lock = acquire(settings.data_dir, description={"command": "rag-wrapper", **address})
     try:
-        catalog_access(settings).check()
+        access = catalog_access(settings)
+        access.check()
+        _bring_up_to_date(access)
         keeper = None if settings.chroma_url else start_keeper(settings.data_dir)
     except BaseException:
         lock.release()
         raise
     return Host(lock, keeper)
+
+
+def _bring_up_to_date(access: CatalogAccess) -> None:
+    # Once, and before there are workers: it may take minutes, which nobody's time limit is to end.
+    catalog = Catalog(access.database)
+    try:
+        catalog.open()
+    finally:
+        catalog.close()
 
 
 class Service:
@@ -101,6 +117,7 @@ class Service:
         engine: EngineClient,
         state: EngineStateReader,
         guard: KeeperGuard,
+        tidying: Tidying,
     ) -> None:
         self.settings = settings
         self.store = store
@@ -110,8 +127,20 @@ class Service:
         self._engine = engine
         self._state = state
         self._guard = guard
+        self._tidying = tidying
         self._closing: list[Callable[[], None]] = []
         self._reporting: list[Callable[[], dict[str, Any]]] = []
+        self.looks = Looks()
+        """For what is told of things that may not answer: add a look here, and what it saw by `on_health`."""
+        # Its migration has just gone through.
+        self._catalog_look = self.looks.add(
+            "catalog", self._catalog_answers, True, every_seconds=LOOK_SECONDS, limit_seconds=CATALOG_SECONDS
+        )
+        self._engine_look: Look[str] | None = None
+        if settings.chroma_url:
+            self._engine_look = self.looks.add(
+                "engine", self._ask_engine, STARTING, every_seconds=LOOK_SECONDS, limit_seconds=ENGINE_SECONDS
+            )
 
     @property
     def catalog(self) -> Catalog:
@@ -123,13 +152,15 @@ class Service:
         self._closing.append(close)
 
     def on_health(self, report: Callable[[], dict[str, Any]]) -> None:
-        """Have fields added to the health report, by something that never raises."""
+        """Have fields added to the health report, by something that neither raises nor waits."""
         self._reporting.append(report)
 
     def close(self) -> None:
         """Stop what this process started; what waits for the index stays in the outbox."""
         while self._closing:
             self._closing.pop()()
+        self.looks.close()
+        self._tidying.stop(timeout_seconds=10.0)
         self._indexer.stop(timeout_seconds=10.0)
         self._engine.close()
         self._catalog.close()
@@ -146,13 +177,18 @@ class Service:
             report |= more()
         return report, works
 
+    def is_ready(self) -> bool:
+        """Whether the service can do its work, as was last seen. Never waits."""
+        seen = self._catalog_look.last()
+        return seen.found and not seen.is_late
+
     def gauges(self) -> Iterator[Gauge]:
         """The gauges of `/metrics`."""
         with self._catalog.read() as transaction:
             collections = all_collections(transaction)
             known = reports.find_all(transaction)
             lag = outbox.lag(transaction)
-        ready = self._engine_health()["status"] == "ready"
+        ready = self._engine_health()["status"] == READY
         yield from gauges.of_service(
             index_lag=lag, engine_ready=ready, free_disk_mb=free_disk_mb(self.settings.data_dir)
         )
@@ -185,19 +221,32 @@ class Service:
             report["status"] = "unhealthy"
             report["catalog"] |= {"status": "unhealthy", "message": error.message}
             return report, False
-        if report["engine"]["status"] != "ready" or report["indexes"]["rebuilding"] or "adopting" in report:
+        if report["engine"]["status"] != READY or report["indexes"]["rebuilding"] or "adopting" in report:
             report["status"] = "degraded"
         return report, True
 
     def _engine_health(self) -> dict[str, Any]:
-        if self.settings.chroma_url:
-            try:
-                self._engine.heartbeat(timeout_seconds=1.0)
-            except RagError:
-                return {"status": "unresponsive", "mode": "remote"}
-            return {"status": "ready", "mode": "remote"}
+        if self._engine_look is not None:
+            seen = self._engine_look.last()
+            status = UNRESPONSIVE if seen.is_late else seen.found
+            return {"status": status, "mode": "remote", "age_seconds": round(seen.age_seconds, 1)}
         state = self._state.read()
         return {"status": state.state, "mode": "child", "restarts": state.restarts, "since": state.since}
+
+    def _ask_engine(self) -> str:
+        try:
+            self._engine.heartbeat(timeout_seconds=ENGINE_SECONDS)
+        except RagError:
+            return UNRESPONSIVE
+        return READY
+
+    def _catalog_answers(self) -> bool:
+        try:
+            with self._catalog.read() as transaction:
+                transaction.rows("SELECT key FROM collections LIMIT 1")
+        except RagError:
+            return False
+        return True
 
 
 def open_service(settings: WrapperSettings, *, serves: bool = True) -> Service:
@@ -243,5 +292,9 @@ def open_service(settings: WrapperSettings, *, serves: bool = True) -> Service:
         write_wait_seconds=settings.write_wait_seconds,
         waiting_writers=settings.waiting_threads,
     )
+    tidying = Tidying(
+        [WordMerging(catalog, time.monotonic).step] if catalog.kind == "sqlite" else [], lambda: indexer.leads
+    )
     indexer.start()
-    return Service(settings, host, catalog, store, indexer, engine, state, guard)
+    tidying.start()
+    return Service(settings, host, catalog, store, indexer, engine, state, guard, tidying)

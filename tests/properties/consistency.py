@@ -18,11 +18,14 @@ from wrapper.catalog.values import flatten
 from wrapper.catalog.word_segments import FIELDS, Block, Layout, Segment, decoded, joined, merge
 from wrapper.catalog.words import heading_of, tags_of
 
+
 def check_tables(path: Path) -> None:
     """Every table of a catalogue holds exactly what its documents say."""
     with closing(sqlite3.connect(path)) as connection:
         collections = connection.execute("SELECT key, name, count, dimension FROM collections").fetchall()
-        documents = connection.execute("SELECT position, collection_key, id, text, metadata FROM documents ORDER BY position").fetchall()
+        documents = connection.execute(
+            "SELECT position, collection_key, id, text, metadata FROM documents ORDER BY position"
+        ).fetchall()
         vectors = dict(connection.execute("SELECT position, length(vector) FROM embeddings"))
         fields = set(connection.execute("SELECT position, path, value, collection_key FROM document_fields"))
         expected_fields = {

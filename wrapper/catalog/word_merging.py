@@ -25,6 +25,9 @@ FIRST_SIZE_BITS = 14
 """Segments of less than 2 ** 14 words are of one size, those of less than 2 ** 18 of the next, and so on."""
 MOST_WORDS = 4 << 20
 """Of a merged segment, which takes some 25 bytes of memory a word while it is made. Half of them are enough."""
+QUIET_SECONDS = 5.0
+FEW_WORDS = 1 << 19
+"""Of a collection all of whose segments become one when nothing has been written to it for `QUIET_SECONDS`."""
 PURGE_EVERY_SECONDS = 60.0
 PURGE_SHARE = 0.05
 """Of the time that may go into writing segments anew without what was taken out."""
@@ -32,14 +35,16 @@ PURGE_SHARE = 0.05
 
 class WordMerging:
     """Used by one thread of one process, which calls `step` while that returns True, and again when something was
-    written."""
+    written. So many segments are `merged_at_once`."""
 
-    def __init__(self, catalog: Catalog, clock: Callable[[], float]) -> None:
+    def __init__(self, catalog: Catalog, clock: Callable[[], float], *, merged_at_once: int = MERGED_AT_ONCE) -> None:
         self._catalog = catalog
         self._clock = clock
+        self._merged_at_once = merged_at_once
         self._layouts = Layouts(most_documents=0)
         self._seen = 0
         self._changed: deque[int] = deque()
+        self._quiet_since: dict[int, float] = {}
         self._to_purge: deque[int] = deque()
         self._purge_at = float("-inf")
 
@@ -51,7 +56,12 @@ class WordMerging:
             while self._changed:
                 if several := self._alike(transaction, self._changed[0]):
                     return self._merge(transaction, self._changed[0], several)
-                self._changed.popleft()
+                self._quiet_since[self._changed.popleft()] = started
+            for collection_key in [key for key, since in self._quiet_since.items() if started - since >= QUIET_SECONDS]:
+                del self._quiet_since[collection_key]
+                every = segments(transaction, self._layouts, collection_key)
+                if len(every) > 1 and sum(each.words for each in every) <= FEW_WORDS:
+                    return self._merge(transaction, collection_key, every)
             while self._to_purge:
                 every = segments(transaction, self._layouts, self._to_purge[0])
                 if with_removals := [each for each in every if each.alive is not None]:
@@ -89,7 +99,7 @@ class WordMerging:
             if words < MOST_WORDS // 2:
                 by_size.setdefault(max(0, words.bit_length() - FIRST_SIZE_BITS + 3) // 4, []).append((number, words))
         for size in sorted(by_size):
-            if len(by_size[size]) >= MERGED_AT_ONCE:
+            if len(by_size[size]) >= self._merged_at_once:
                 chosen, total = set(), 0
                 for number, words in by_size[size]:
                     total += words

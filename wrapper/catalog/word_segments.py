@@ -127,11 +127,13 @@ def field_of(layout: Layout, occurrences: Numbers) -> Places:
 
 def blocks(segment: Segment) -> Iterator[Block]:
     """What is stored of a segment's words, in their order."""
+    if not segment.terms:
+        return
     sizes = segment.counts * 4 + 4
     large = sizes > BLOCK_BYTES
     before = np.cumsum(sizes) - sizes
     # A large term is alone: what comes before it and what comes after it is in other blocks.
-    group = (before // BLOCK_BYTES) + 2 * np.cumsum(large) + np.concatenate(([False], large[:-1]))
+    group = before // BLOCK_BYTES + np.cumsum(large) + np.cumsum(large) - large
     firsts = np.flatnonzero(np.diff(group, prepend=-1)).tolist()
     ends = np.cumsum(segment.counts)
     for first, after in zip(firsts, [*firsts[1:], len(segment.terms)], strict=True):
