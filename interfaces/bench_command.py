@@ -25,7 +25,7 @@ from providers.network import Network
 from registry.connections import Connections
 from registry.discovery import discover
 from registry.embedding_cache import EmbeddingCache
-from registry.placeholders import Placeholders
+from registry.placeholders import SERVICE_KEYS, Placeholders
 from registry.query_embeddings import QueryEmbeddings
 from registry.registry import ProviderRegistry
 from registry.stored_connections import StoredConnections
@@ -156,6 +156,7 @@ def _connections(scratch: Path, url: str) -> Iterator[Connections]:
         Placeholders(os.environ, settings.env_patterns, settings.secret_dirs),
         ProviderContext(network=Network(ConnectPolicy.parse(settings.connect_policy))),
         given=[Connection("local", "rag", "chromadb-wrapper", {"url": url}), *embedding],
+        own_placeholders=Placeholders(os.environ, SERVICE_KEYS, (), own=frozenset()),
     )
     try:
         yield made

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
+import structlog
 from flask import Flask
 
 import wrapper
@@ -23,9 +24,10 @@ from registry.conversations import Conversations
 from registry.discovery import discover
 from registry.embedding_cache import EmbeddingCache
 from registry.health import HealthWatch
-from registry.placeholders import Placeholders
+from registry.placeholders import SERVICE_KEYS, Placeholders
 from registry.query_embeddings import QueryEmbeddings
 from registry.registry import ProviderRegistry
+from registry.secret_hosts import SecretHosts
 from registry.stored_connections import StoredConnections
 from registry.topic import TopicByChat, TopicByRule
 from registry.vector_files import VectorFiles
@@ -58,7 +60,10 @@ from schemas.settings import (
     read_retrieval_settings,
     read_wrapper_settings,
 )
+from wrapper.logs import clean_lines
 from wrapper.service import Service
+
+log = structlog.get_logger(__name__)
 
 FRESH_SECONDS = 2.0
 """How long a health report serves others who ask."""
@@ -119,6 +124,7 @@ def create_app(
         service.close()
         raise
     app.extensions["rag.layers"] = layers
+    service.on_close(clean_lines(layers.connections.redacted))
     service.on_close(layers.close)
     service.on_health(lambda: {"circuitBreakerOpen": not layers.context.breaker.is_closed()})
     app.url_map.converters["connection_id"] = connections.ConnectionId
@@ -132,6 +138,7 @@ def open_layers(service: Service, settings: RegistrySettings, retrieval: Retriev
     data_dir = service.settings.data_dir
     registry = discover(ProviderRegistry())
     placeholders = _placeholders(settings)
+    _warn_of_free_secrets(settings, placeholders)
     context = ProviderContext(
         network=Network(ConnectPolicy.parse(settings.connect_policy)), storage=service.store, data_dir=data_dir
     )
@@ -141,6 +148,7 @@ def open_layers(service: Service, settings: RegistrySettings, retrieval: Retriev
         placeholders,
         context,
         given=[*built_in_connections(settings), *declared_connections(registry, placeholders)],
+        own_placeholders=Placeholders(os.environ, SERVICE_KEYS, (), own=frozenset()),
         test_seconds=settings.connect_test_seconds,
     )
     ttl_seconds = settings.embedding_cache_seconds
@@ -230,7 +238,16 @@ def search_engine(corpus: Corpus, embeddings: QueryEmbeddings, settings: Retriev
 
 
 def _placeholders(settings: RegistrySettings) -> Placeholders:
-    return Placeholders(os.environ, settings.env_patterns, settings.secret_dirs)
+    secret_hosts = SecretHosts.parse(settings.secret_hosts)
+    return Placeholders(os.environ, settings.env_patterns, settings.secret_dirs, secret_hosts=secret_hosts)
+
+
+def _warn_of_free_secrets(settings: RegistrySettings, placeholders: Placeholders) -> None:
+    if not settings.secret_hosts and placeholders.available():
+        log.warning(
+            "whoever may define connections may send variables to any host: bind them to theirs with RAG_SECRET_HOSTS",
+            variables=len(placeholders.available()),
+        )
 
 
 def _conversations(service: Service, connections: Connections, settings: RegistrySettings) -> Conversations | None:

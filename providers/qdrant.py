@@ -120,6 +120,7 @@ class QdrantProvider(
                 self.id,
                 self.config["url"],
                 network=self.context.network,
+                redactor=self.context.redactor,
                 api_key=self.config.get("api_key"),
                 key_header="api-key",
                 timeout_seconds=self.config["timeout_seconds"],

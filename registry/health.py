@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 import structlog
 
-from providers.api_keys import redacted
+from providers import deadlines
 from registry.connections import Connections
 from schemas.connections import UNHEALTHY, Connection, HealthReport
 from schemas.errors import RagError
@@ -69,22 +69,20 @@ class HealthWatch:
 
     def _ask(self, connection: Connection, answer: Future[HealthReport]) -> None:
         try:
-            report = self._connections.open(connection.id, connection.kind).health()
-            answer.set_result(self._without_values(connection, report))
+            with deadlines.within(self._limit_seconds):
+                report = self._connections.open(connection.id, connection.kind).health()
+            answer.set_result(self._as_written(connection, report))
         except RagError as error:
             answer.set_result(_unhealthy(connection, error.message, error.details.get("error_type", "invalid_config")))
         except Exception:
             log.exception("a health check failed in a way of its own", connection=connection.id)
             answer.set_result(_unhealthy(connection, "The check failed for a reason that is in the log", "unknown"))
 
-    def _without_values(self, connection: Connection, report: HealthReport) -> HealthReport:
-        """With placeholders as they were written, and nothing of what they stand for."""
-        hidden = self._connections.hidden(connection)
-        details = redacted(report.details, hidden)
-        if details.get("url") is not None:
-            details["url"] = self._connections.address(connection)
-        message, error = redacted([report.message, report.error], hidden)
-        return replace(report, message=message, error=error, details=details)
+    def _as_written(self, connection: Connection, report: HealthReport) -> HealthReport:
+        """With the placeholders of its address as they were written."""
+        if report.details.get("url") is None:
+            return report
+        return replace(report, details={**report.details, "url": self._connections.address(connection)})
 
     def _report(self, connection: Connection, look: _Look, until: float) -> HealthReport:
         try:
