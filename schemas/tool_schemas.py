@@ -15,6 +15,10 @@ from schemas.configuration import JsonSchema
 _FILES = Path(__file__).resolve().parent / "tools"
 
 
+WARNINGS = {"type": "array", "items": {"type": "string"}, "description": "Arguments that nothing reads"}
+"""Of every tool's answer, absent when there is nothing to say."""
+
+
 class ToolSchemas(NamedTuple):
     input: JsonSchema
     output: JsonSchema
@@ -26,6 +30,7 @@ def read_tool_schemas(name: str, allowed: Mapping[str, Sequence[str]] | None = N
     read = copy.deepcopy(_file(name))
     for field, values in (allowed or {}).items():
         _allow(read["input"], field, values)
+    read["output"]["properties"]["warnings"] = WARNINGS
     return ToolSchemas(read["input"], read["output"])
 
 

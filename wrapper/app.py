@@ -11,7 +11,7 @@ from flask_cors import CORS
 from werkzeug.routing import PathConverter
 
 from schemas.settings import WrapperSettings, read_wrapper_settings
-from wrapper import errors, logs, metrics
+from wrapper import errors, logs, metrics, requests_in
 from wrapper.bodies import OrjsonProvider, check_request_line, discard_body
 from wrapper.routes import collections, documents, indexes, retrieval, service
 from wrapper.service import open_service
@@ -49,6 +49,7 @@ def create_app(settings: WrapperSettings | None = None) -> Flask:
     errors.init_app(app)
     app.before_request(_begin)
     app.after_request(_end)
+    requests_in.init_app(app)
     if settings.cors_origins:
         CORS(app, origins=list(settings.cors_origins), expose_headers=EXPOSED_HEADERS)
     return app

@@ -18,6 +18,7 @@ from retrieval.tools import Tool
 from schemas.errors import ForbiddenOriginError, UnsupportedMediaError
 from schemas.settings import WrapperSettings
 from wrapper.bodies import JSON, read_body
+from wrapper.requests_in import takes
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
@@ -56,6 +57,7 @@ def init_app(app: Flask, endpoint: Endpoint) -> None:
 
 
 @blueprint.post("/mcp")
+@takes(own_rules=True)
 def mcp() -> Response:
     endpoint: Endpoint = current_app.extensions["rag.mcp"]
     endpoint.check_origin(request.headers.get("Origin"))
