@@ -5,6 +5,7 @@ Nothing here commits. A function either completes or raises, and then the caller
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -12,7 +13,7 @@ import numpy as np
 import orjson
 
 from schemas.errors import ConflictError, DocumentNotFoundError, InvalidInputError
-from schemas.metadata import merge_patch
+from schemas.metadata import check_metadata, merge_patch
 from schemas.records import Collection, Document, DocumentBatch, DocumentPatch, Metadata, WriteOutcome
 from schemas.where import Where
 from wrapper.catalog import adoptions, idempotency, outbox, reports, states
@@ -44,9 +45,9 @@ def create_collection(
         raise ConflictError(f"Collection '{name}' already exists", code="collection_exists", field="name")
     key = draw(transaction, "collection")
     transaction.run(
-        "INSERT INTO collections (key, name, metadata, metric, revision, count, index_state) "
-        "VALUES (?, ?, ?, ?, 1, 0, 'pending')",
-        (key, name, dump_json(metadata), metric),
+        "INSERT INTO collections (key, id, name, metadata, metric, revision, count, index_state) "
+        "VALUES (?, ?, ?, ?, ?, 1, 0, 'pending')",
+        (key, str(uuid.uuid4()), name, dump_json(metadata), metric),
     )
     transaction.dialect.text_index.create(transaction, key)
     entry = outbox.append(transaction, key, outbox.CREATE, {"name": name})
@@ -152,7 +153,8 @@ def add_documents(
 def patch_document(
     transaction: Transaction, name: str, document_id: str, patch: DocumentPatch
 ) -> tuple[Document, WriteOutcome]:
-    """Change parts of one document; the rest stays. Raises DocumentNotFoundError."""
+    """Change parts of one document; the rest stays. Raises DocumentNotFoundError, and InvalidInputError when the
+    metadata would be beyond its bounds."""
     collection = _writable(transaction, name)
     stored = _stored(transaction, collection.key, [document_id])
     if document_id not in stored:
@@ -161,10 +163,13 @@ def patch_document(
     vector = before.embedding if patch.embedding is None else patch.embedding
     assert vector is not None
     check_dimension(collection, len(vector))
+    metadata = before.metadata
+    if patch.metadata is not None:
+        metadata = check_metadata(merge_patch(metadata, patch.metadata))
     batch = DocumentBatch(
         ids=[document_id],
         texts=[before.text if patch.text is None else patch.text],
-        metadatas=[before.metadata if patch.metadata is None else merge_patch(before.metadata, patch.metadata)],
+        metadatas=[metadata],
         embeddings=np.asarray([vector], dtype="<f4"),
     )
     outcome = add_documents(transaction, name, batch)
