@@ -96,7 +96,7 @@ class Page:
     total: int
     next_cursor: str | None
     revision: int
-    unknown_fields: Sequence[str] = ()
+    unknown_fields: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,13 @@ from schemas.configuration import JsonSchema
 _FILES = Path(__file__).resolve().parent / "tools"
 
 
-WARNINGS = {"type": "array", "items": {"type": "string"}, "description": "Arguments that nothing reads"}
-"""Of every tool's answer, absent when there is nothing to say."""
+WARNINGS = {
+    "type": "array",
+    "minItems": 1,
+    "items": {"type": "string", "minLength": 1},
+    "description": "What of the request nothing reads, in sentences; absent when there is nothing to say.",
+}
+"""Of every tool's answer."""
 
 
 class ToolSchemas(NamedTuple):

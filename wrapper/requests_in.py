@@ -99,6 +99,8 @@ def arguments() -> dict[str, Any]:
 
 def unknown() -> Unknown:
     """What this request's answer has to tell in `warnings`."""
+    if "unknown" not in g:
+        g.unknown = Unknown()
     return cast(Unknown, g.unknown)
 
 

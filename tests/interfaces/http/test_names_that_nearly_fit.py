@@ -58,7 +58,7 @@ def misspelt(name):
 
 
 def filled_in(path):
-    return re.sub(r"\{tool\}", "rag_context_search", re.sub(r"\{(?!tool)\w+\}", "nothing-there", path))
+    return re.sub(r"\{tool\}", "rag_context_stats", re.sub(r"\{(?!tool)\w+\}", "nothing-there", path))
 
 
 PARAMETERS = [(path, method, name) for path, method in operations() for name in parameters(path, method)]
