@@ -16,8 +16,11 @@ from schemas.wire import NUMERAL
 from wrapper import errors
 from wrapper.bodies import decode_json, json_response, read_body
 from wrapper.requests_in import takes, unknown
+from wrapper.route_table import EMBEDS, READS
 
 blueprint = Blueprint("tools", __name__, url_prefix="/tools")
+
+ROUTES = {"list_tools": READS, "call": EMBEDS, "call_by_query_string": EMBEDS}
 log = structlog.get_logger(__name__)
 
 

@@ -8,8 +8,19 @@ from schemas.wire import MERGING_ARGUMENTS, NEW_COLLECTION, NEW_METADATA
 from wrapper import answers
 from wrapper.bodies import json_response
 from wrapper.requests_in import arguments, body, is_known, read_body, store, takes, write_options
+from wrapper.route_table import READS, WRITES
 
 blueprint = Blueprint("collections", __name__)
+
+ROUTES = {
+    "create_collection": WRITES,
+    "list_collections": READS,
+    "get_collection": READS,
+    "update_metadata": WRITES,
+    "merge_metadata": WRITES,
+    "delete_collection": WRITES,
+    "empty_collection": WRITES,
+}
 
 OF_DOCUMENTS = dict.fromkeys(("where", "ids"), "in the body of DELETE /collections/{name}/documents")
 """Who would delete some documents must not delete all."""

@@ -9,6 +9,7 @@ import pytest
 from schemas.known_names import OWN_MEANING
 from schemas.tool_schemas import read_tool_schemas
 from tests.support.contract import METHODS, Contract
+from wrapper.requests_in import taken_by
 
 CONTRACT = Contract.load()
 OWN_RULES = {"/mcp"}
@@ -63,6 +64,16 @@ def filled_in(path):
 
 PARAMETERS = [(path, method, name) for path, method in operations() for name in parameters(path, method)]
 FIELDS = [(path, method, name) for path, method in operations() for name in body_fields(path, method)]
+
+
+@pytest.mark.parametrize(("path", "method"), [each for each in operations() if each[0] != "/tools/{tool}"])
+def test_a_route_declares_what_the_description_says(app, path, method):
+    endpoint, _ = app.url_map.bind("").match(filled_in(path), method)
+    with app.app_context():
+        taken = taken_by(endpoint)
+    assert set(taken.query_names.known) == set(parameters(path, method))
+    besides = {"collection"} if path == "/collections/{name}/query" else set()
+    assert set(taken.body_names.known) == set(body_fields(path, method)) | besides
 
 
 def test_the_description_has_parameters_and_fields_to_misspell():
