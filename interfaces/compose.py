@@ -103,6 +103,7 @@ class Layers:
         self.context.close()
         self.search.close()
         self.collector.close()
+        self.health.close()
         self.connections.close()
 
 

@@ -65,13 +65,14 @@ class ProviderContext:
 
     `network` is the only way out: it refuses what the operator's policy does not allow. `storage` is the storage proxy
     of this process and `data_dir` its directory, None where there is none. `redactor` knows what the connection's
-    placeholders stand for.
+    placeholders stand for. A connection that is only tried out (`is_trial`) leaves nothing behind on the disk.
     """
 
     network: Network = field(default_factory=Network)
     storage: Storage | None = None
     data_dir: Path | None = None
     redactor: Redactor = field(default_factory=Redactor)
+    is_trial: bool = False
 
 
 def _with_clean_errors(asked: Any) -> Any:

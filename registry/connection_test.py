@@ -207,7 +207,7 @@ class _Run:
             self._check_resolved(resolved)
             provider = self._registry.provider(self._kind, self._provider)
             address = provider.address(resolved)
-            context = replace(self._context, redactor=self._redact)
+            context = replace(self._context, redactor=self._redact, is_trial=True)
         if address is None:
             self._skip("address", _NO_ADDRESS)
             self._skip("connect", _NO_ADDRESS)

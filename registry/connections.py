@@ -54,9 +54,23 @@ class Connections:
 
     def all(self) -> list[Connection]:
         """Built-in, declared, then stored ones by id."""
-        known = [*self._given.values(), *(each for each in self._stored.all() if each.id not in self._given)]
+        stored = sorted(self._stored.all(), key=lambda connection: connection.id)
+        known = [*self._given.values(), *(each for each in stored if each.id not in self._given)]
         self._live.keep({each.version for each in known})
         return known
+
+    def page(self, limit: int | None = None, cursor: str | None = None) -> tuple[list[Connection], str | None]:
+        """At most `limit` of all, those after `cursor`, and the cursor of what follows, None where nothing does. A
+        cursor stays good when connections come and go. Raises InvalidInputError."""
+        known = self.all()
+        if cursor is not None:
+            if not _ID.fullmatch(cursor):
+                raise InvalidInputError("Invalid cursor", code="invalid_cursor", field="cursor")
+            given = list(self._given)
+            behind = given[: given.index(cursor) + 1] if cursor in given else given
+            known = [each for each in known if each.id not in behind and (cursor in given or each.id > cursor)]
+        page = known[:limit]
+        return page, page[-1].id if len(page) < len(known) else None
 
     def find(self, connection_id: str) -> Connection:
         """Raises ConnectionNotFoundError."""

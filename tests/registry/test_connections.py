@@ -341,3 +341,37 @@ def test_a_provider_that_is_gone_makes_its_connections_unusable_and_hides_all_of
         connections.open("old", "rag")
     shown = connections.shown(connections.find("old"))
     assert (shown["config"], SECRET in str(shown)) == ({}, False)
+
+
+def test_users_may_make_only_so_many(connections, monkeypatch):
+    monkeypatch.setattr("registry.stored_connections.MAX_STORED", 3)
+    for number in range(3):
+        connections.create(words(f"words-{number}"))
+    with pytest.raises(ConflictError, match="There are 3 connections already") as caught:
+        connections.create(words("words-3"))
+    assert (caught.value.code, caught.value.details["limit"]) == ("too_many_connections", 3)
+    connections.delete("words-0")
+    connections.create(words("words-3"))
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 100])
+def test_pages_hold_all_connections_once_in_their_order(connections, limit):
+    for name in ("b", "a", "C", "c"):
+        connections.create(words(name))
+    found, cursor = connections.page(limit)
+    while cursor is not None:
+        page, cursor = connections.page(limit, cursor)
+        assert 1 <= len(page) <= limit
+        found += page
+    assert [each.id for each in found] == ["local", "default", "C", "a", "b", "c"]
+
+
+def test_a_cursor_stays_good_when_its_connection_goes(connections):
+    for name in ("a", "b", "c"):
+        connections.create(words(name))
+    _, cursor = connections.page(4)
+    connections.delete("b")
+    assert (cursor, [each.id for each in connections.page(4, cursor)[0]]) == ("b", ["c"])
+    with pytest.raises(InvalidInputError) as caught:
+        connections.page(4, "no cursor")
+    assert caught.value.details["field"] == "cursor"

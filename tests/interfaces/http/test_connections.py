@@ -241,3 +241,16 @@ def test_a_configuration_that_is_nested_beyond_reason_is_refused(client, connect
         answer = client.post(path, data=sent, content_type="application/json")
         assert answer.status_code in (200, 400)
         assert answer.json.get("valid") is not True
+
+
+@pytest.mark.parametrize("path", ["", "/health"])
+def test_connections_come_by_pages_when_wanted(client, path):
+    everything = client.get(f"/api/connections{path}").json
+    first = client.get(f"/api/connections{path}?limit=1").json
+    second = client.get(f"/api/connections{path}?limit=1&cursor={first['next_cursor']}").json
+    assert everything["next_cursor"] is None
+    ids = [each["id"] for each in everything["connections"]]
+    assert [each["id"] for page in (first, second) for each in page["connections"]] == ids[:2]
+    for wrong, field in (("limit=0", "limit"), ("limit=1001", "limit"), ("limit=x", "limit"), ("cursor=%20", "cursor")):
+        refused = client.get(f"/api/connections{path}?{wrong}")
+        assert (refused.status_code, refused.json["details"]["field"]) == (400, field)
