@@ -33,7 +33,7 @@ OWN_VARIABLES = frozenset(
     f"RAG_{field.name.upper()}"
     for settings in (WrapperSettings, RegistrySettings, RetrievalSettings)
     for field in fields(settings)
-) | {*SERVICE_KEYS, "RAG_API_KEY", "RAG_API_KEYS", "RAG_SECRET_KEY", "RAG_CHROMA_URL", "RAG_CHROMA_TOKEN"}
+) | {*SERVICE_KEYS, *(f"RAG_{name}" for name in ("API_KEY", "API_KEYS", "SECRET_KEY", "CHROMA_URL", "CHROMA_TOKEN"))}
 """What the service reads for itself: no connection of anybody's gets it, whatever the patterns say."""
 MAX_FILE_BYTES = 64 * 1024
 
