@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from flask import Blueprint, Response, request
+from werkzeug.routing import PathConverter
 
+from interfaces.http import asking
 from interfaces.http.layers import layers
 from schemas.errors import RagError
 from schemas.wire_rag import (
@@ -26,6 +28,14 @@ from wrapper import errors
 from wrapper.bodies import json_response
 from wrapper.requests_in import arguments, body
 from wrapper.route_table import ASKS, EMBEDS, READS, WRITES
+
+
+class ConversationId(PathConverter):
+    """Any id, slashes too."""
+
+    regex = r"[\s\S]+"
+    part_isolating = False
+
 
 blueprint = Blueprint("rag", __name__, url_prefix="/api")
 
@@ -107,16 +117,16 @@ def ingest_batch() -> Response:
 
 @blueprint.post("/chat")
 def chat() -> Response:
-    return json_response(chat_answer(layers().chat.answer(body(CHAT)["request"])))
+    return json_response(chat_answer(layers().chat.answer(body(CHAT)["request"], owner=asking.owner())))
 
 
-@blueprint.get("/chat/<conversation_id>")
+@blueprint.get("/chat/<conversation_id:conversation_id>")
 def conversation(conversation_id: str) -> Response:
-    said = layers().chat.conversation(conversation_id)
+    said = layers().chat.conversation(conversation_id, owner=asking.owner())
     return json_response({"conversationId": conversation_id, "messages": [stored_message(each) for each in said]})
 
 
-@blueprint.delete("/chat/<conversation_id>")
+@blueprint.delete("/chat/<conversation_id:conversation_id>")
 def forget_conversation(conversation_id: str) -> Response:
-    layers().chat.forget(conversation_id)
+    layers().chat.forget(conversation_id, owner=asking.owner())
     return json_response({"status": "deleted", "conversationId": conversation_id})

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from flask import Blueprint, Response
 
+from interfaces.http import asking
 from interfaces.http.layers import layers
 from schemas.wire_search import SEARCH_REQUEST, search_answer
 from wrapper.bodies import json_response
@@ -17,5 +20,5 @@ ROUTES = {"search": EMBEDS}
 
 @blueprint.post("/search")
 def search() -> Response:
-    asked = body(SEARCH_REQUEST)
-    return json_response(search_answer(layers().search.search(asked["request"])))
+    request = replace(body(SEARCH_REQUEST)["request"], owner=asking.owner())
+    return json_response(search_answer(layers().search.search(request)))
