@@ -172,6 +172,12 @@ class DocumentsPage(Body):
     cursor = Text(load_default=None)
 
 
+class InCollection(Body):
+    """Which collection a query string means."""
+
+    collection = CollectionName(load_default=None)
+
+
 class OneMessage(Body):
     role = Text(required=True, validate=validate.OneOf(ROLES))
     content = Text(required=True)
@@ -183,6 +189,8 @@ class OneMessage(Body):
 
 class OptionsObject(Body):
     """What the chat connections know of a model's options; others are ignored."""
+
+    is_open = True
 
     temperature = Number(load_default=None, validate=validate.Range(min=0, max=10))
     max_tokens = Count(least=1, most=1_000_000, load_default=None)
@@ -220,7 +228,7 @@ class Chat(Body):
 
 
 INGEST, CHUNK_SEARCH, RETRIEVE, RULE_BATCH = Ingest(), RagSearch(), Retrieve(), RuleBatch()
-DOCUMENTS_PAGE, CHAT = DocumentsPage(), Chat()
+DOCUMENTS_PAGE, COLLECTION_ARGUMENTS, CHAT = DocumentsPage(), InCollection(), Chat()
 
 
 def upserted(done: Upserted) -> Json:

@@ -10,7 +10,7 @@ from interfaces.http import asking
 from interfaces.http.layers import layers
 from schemas.wire_search import SEARCH_REQUEST, search_answer
 from wrapper.bodies import json_response
-from wrapper.requests_in import body
+from wrapper.requests_in import body, takes
 from wrapper.route_table import EMBEDS
 
 blueprint = Blueprint("search", __name__, url_prefix="/api")
@@ -19,6 +19,7 @@ ROUTES = {"search": EMBEDS}
 
 
 @blueprint.post("/search")
+@takes(body=SEARCH_REQUEST)
 def search() -> Response:
-    request = replace(body(SEARCH_REQUEST)["request"], owner=asking.owner())
+    request = replace(body()["request"], owner=asking.owner())
     return json_response(search_answer(layers().search.search(request)))

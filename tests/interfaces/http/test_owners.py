@@ -95,9 +95,9 @@ def test_the_topic_of_a_conversation_is_its_caller_s(client, asks, collection):
         body = {
             "userMessage": message,
             "topic": "",
-            "current_topic": "",
+            "currentTopic": "",
             "conversationId": "ours",
-            "selectedCollections": [{"service": "local", "collection": collection}],
+            "selectedCollections": [{"service": "local", "name": collection}],
         }
         answer = client.post("/api/collect", json=body)
         assert answer.status_code == 200, answer.json
