@@ -14,8 +14,14 @@ from registry.stored_connections import ConnectionNotFoundError
 from retrieval.chat_history import ChatHistory, ConversationNotFoundError
 from retrieval.rag_store import RagStore
 from schemas.chat import ChatRequest, ChatSource, ChatTurn, Message, StoredMessage
-from schemas.errors import ConfigurationError, RagError, UnavailableError
-from schemas.rag import SimilarChunk
+from schemas.errors import (
+    CollectionNotFoundError,
+    ConfigurationError,
+    InvalidInputError,
+    RagError,
+    UnavailableError,
+)
+from schemas.rag import SimilarChunk, SimilarChunks
 
 log = structlog.get_logger(__name__)
 
@@ -48,7 +54,8 @@ class Chat:
         model = self._model(request.model)
         asked = next(each.content for each in reversed(request.messages) if each.role == "user")
         conversation_id = request.conversation_id or str(uuid.uuid4())
-        sources, rag_error = self._sources(request, asked)
+        found, rag_error = self._found(request, asked)
+        sources = [] if found is None else found.chunks
         messages = (*self._earlier(request), *request.messages)
         try:
             answered = model.chat(
@@ -60,7 +67,13 @@ class Chat:
             raise ChatUnavailableError(error.message, **error.details) from error
         rag_used = request.use_rag and rag_error is None
         turn = ChatTurn(
-            answered.content, answered.model, conversation_id, rag_used, tuple(map(to_source, sources)), rag_error
+            answered.content,
+            answered.model,
+            conversation_id,
+            rag_used,
+            tuple(map(to_source, sources)),
+            rag_error,
+            None if found is None else found.receipt,
         )
         self._remember(turn, asked)
         return turn
@@ -84,14 +97,18 @@ class Chat:
         except ConfigurationError as error:
             raise ChatUnavailableError(error.message, **error.details) from error
 
-    def _sources(self, request: ChatRequest, asked: str) -> tuple[list[SimilarChunk], str | None]:
+    def _found(self, request: ChatRequest, asked: str) -> tuple[SimilarChunks | None, str | None]:
         if not request.use_rag:
-            return [], None
+            return None, None
         try:
-            return self._store.search_similar_chunks(asked, top_k=request.rag_top_k, filters=request.rag_filters), None
+            return self._store.search_similar_chunks(
+                asked, top_k=request.rag_top_k, filters=request.rag_filters, collections=request.collections
+            ), None
+        except (InvalidInputError, CollectionNotFoundError):
+            raise
         except RagError as error:
             log.warning("answered without context", reason=error.message)
-            return [], error.message
+            return None, error.message
 
     def _earlier(self, request: ChatRequest) -> list[Message]:
         if not request.is_continued or request.conversation_id is None:
@@ -131,4 +148,6 @@ def context_block(sources: Sequence[SimilarChunk]) -> str:
 
 
 def to_source(chunk: SimilarChunk) -> ChatSource:
-    return ChatSource(chunk.text[:SHOWN_CHARACTERS], chunk.score, chunk.source, chunk.title, chunk.document_id)
+    return ChatSource(
+        chunk.text[:SHOWN_CHARACTERS], chunk.score, chunk.source, chunk.title, chunk.document_id, chunk.collection
+    )

@@ -11,6 +11,7 @@ from typing import Any, cast
 import orjson
 import structlog
 
+from retrieval.choosing import Chosen
 from retrieval.collection_writer import CollectionWriter, batches
 from retrieval.drafts import FIRST_CHUNKS, INTERNAL
 from retrieval.failures import write_error
@@ -18,7 +19,6 @@ from retrieval.ingestion import Ingested, ingest_document
 from retrieval.result_cache import ResultCache
 from retrieval.rule_documents import id_of, to_source
 from retrieval.text_collections import TextCollections
-from schemas.connections import CollectionInfo
 from schemas.errors import ConflictError, InvalidInputError, RagError
 from schemas.names import check_collection_name
 from schemas.pipeline import (
@@ -31,7 +31,7 @@ from schemas.pipeline import (
     RetrieveRequest,
     RuleDocument,
 )
-from schemas.searched import OracleResult, check_query
+from schemas.searched import CollectionsReceipt, OracleResult, check_query
 from schemas.settings import RetrievalSettings
 from schemas.where import parse_where
 from schemas.wire import MAX_PAGE
@@ -58,8 +58,8 @@ class RAGPipeline:
 
         The same question in the same conversation has the same answer, `context_id` included, until it is too old or
         a collection changes. Raises InvalidQueryError and other InvalidInputErrors, CollectionNotFoundError for a
-        collection that the request names, EmbeddingFailureError (also when it takes longer than `retrieve_seconds`),
-        VectorDBUnavailableError.
+        collection that the request names in full, EmbeddingFailureError (also when it takes longer than
+        `retrieve_seconds`), VectorDBUnavailableError.
         """
         check_query(request.query)
         if not request.context_key.strip():
@@ -69,14 +69,15 @@ class RAGPipeline:
         if not 0.0 <= request.min_relevance <= 1.0:
             raise InvalidInputError("min_relevance must be 0 to 1", field="min_relevance", code="invalid_field")
         parse_where(request.where)
-        collections = self._texts.searched(request.collection)
-        asked = [asdict(request), [[each.name, each.revision] for each in collections], self._texts.embedding().model]
-        remembered = all(each.revision is not None for each in collections)
+        chosen = self._texts.searched(request.collections)
+        revisions = [[each.name, each.revision] for each in chosen.asked]
+        asked = [asdict(request), revisions, self._texts.embedding().model]
+        remembered = all(each.revision is not None for each in chosen.asked)
         kept = self._cache.find(asked) if remembered else None
         if kept is None:
-            kept = _to_json(self._search(request, collections))
+            kept = _to_json(self._search(request, chosen))
             kept = self._cache.keep(asked, kept) if remembered else kept
-        return _from_json(kept)
+        return _from_json(kept, chosen.receipt)
 
     def ingest(
         self, documents: Sequence[RuleDocument], *, collection: str | None = None, replace_missing: bool = False
@@ -132,8 +133,8 @@ class RAGPipeline:
             failures=failures,
         )
 
-    def _search(self, request: RetrieveRequest, collections: Sequence[CollectionInfo]) -> RAGContext:
-        found = self._texts.nearest(request.query, collections, request.where, request.max_chunks)
+    def _search(self, request: RetrieveRequest, chosen: Chosen) -> RAGContext:
+        found = self._texts.nearest(request.query, chosen, request.where, request.max_chunks)
         chunks = [_chunk(each) for each in found if each.score >= request.min_relevance]
         scores = [chunk.relevance_score for chunk in chunks]
         average = sum(scores) / len(scores) if scores else 0.0
@@ -145,6 +146,7 @@ class RAGPipeline:
             total_chunks=len(chunks),
             avg_relevance=average,
             meets_threshold=bool(chunks) and average >= request.min_relevance,
+            receipt=chosen.receipt,
         )
 
 
@@ -188,10 +190,11 @@ def _uuid(name: str) -> uuid.UUID:
 
 
 def _to_json(context: RAGContext) -> dict[str, Any]:
-    return cast(dict[str, Any], orjson.loads(orjson.dumps(context)))
+    kept = cast(dict[str, Any], orjson.loads(orjson.dumps(context)))
+    return {name: value for name, value in kept.items() if name != "receipt"}
 
 
-def _from_json(kept: dict[str, Any]) -> RAGContext:
+def _from_json(kept: dict[str, Any], receipt: CollectionsReceipt) -> RAGContext:
     chunks = [
         DocumentChunk(
             **{**chunk, "chunk_id": uuid.UUID(chunk["chunk_id"]), "document_id": uuid.UUID(chunk["document_id"])}
@@ -199,4 +202,4 @@ def _from_json(kept: dict[str, Any]) -> RAGContext:
         for chunk in kept["document_chunks"]
     ]
     ids = {name: uuid.UUID(kept[name]) for name in ("context_id", "query_id")}
-    return RAGContext(**{**kept, **ids, "document_chunks": chunks})
+    return RAGContext(**{**kept, **ids, "document_chunks": chunks, "receipt": receipt})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from typing import Any
 
 from providers.base import Filter, SupportsEmbeddings, SupportsMetadataFiltering
@@ -19,6 +20,7 @@ from schemas.rag import (
     KnownDocument,
     RagDocument,
     SimilarChunk,
+    SimilarChunks,
     StoreMetrics,
     Upserted,
 )
@@ -46,21 +48,29 @@ class RagStore:
         return Upserted(done.status, document_id_of(document.source, document.path), done.chunks)
 
     def search_similar_chunks(
-        self, query: str, *, top_k: int = DEFAULT_TOP_K, min_score: float = 0.0, filters: Filters = NO_FILTERS
-    ) -> list[SimilarChunk]:
-        """The chunks nearest to a text, best first, of at least `min_score`. Raises InvalidInputError,
-        EmbeddingFailureError, VectorDBUnavailableError."""
+        self,
+        query: str,
+        *,
+        top_k: int = DEFAULT_TOP_K,
+        min_score: float = 0.0,
+        filters: Filters = NO_FILTERS,
+        collections: Sequence[str] | None = None,
+    ) -> SimilarChunks:
+        """The chunks nearest to a text, best first, of at least `min_score`; `collections` as `CollectionChoice.choose`
+        takes them. Raises InvalidInputError, CollectionNotFoundError, EmbeddingFailureError,
+        VectorDBUnavailableError."""
         if not query.strip():
             raise InvalidInputError("query must not be blank", code="invalid_query", field="query")
-        found = self._texts.nearest(query, self._texts.searched(), to_where(filters), top_k)
-        return [_similar(each) for each in found if each.score >= min_score]
+        chosen = self._texts.searched(collections)
+        found = self._texts.nearest(query, chosen, to_where(filters), top_k)
+        return SimilarChunks([_similar(each) for each in found if each.score >= min_score], chosen.receipt)
 
     def documents(
         self, collection: str | None = None, *, limit: int = 100, cursor: str | None = None
     ) -> tuple[list[KnownDocument], int, str | None]:
         """(documents in the order of their first ingestion, how many there are in all, cursor of the next page)."""
         name = self._settings.documents_collection if collection is None else collection
-        reads = self._texts.corpus.able(SupportsMetadataFiltering)
+        reads = self._texts.corpus.open().able(SupportsMetadataFiltering)
         try:
             page = reads.documents(name, FIRST_CHUNKS, limit=limit, cursor=cursor)
         except CollectionNotFoundError:
@@ -74,14 +84,14 @@ class RagStore:
         name = self._settings.documents_collection if collection is None else collection
         where: Filter = {"document_id": document_id}
         try:
-            count = self._texts.corpus.able(SupportsMetadataFiltering).documents(name, where, limit=1).total
+            count = self._texts.corpus.open().able(SupportsMetadataFiltering).documents(name, where, limit=1).total
         except CollectionNotFoundError:
             if collection is not None:
                 raise
             count = 0
         if count == 0:
             raise NotFoundError(f"Document '{document_id}' not found", code="document_not_found", id=document_id)
-        self._texts.corpus.able(SupportsEmbeddings).delete_documents(name, where=where)
+        self._texts.corpus.open().able(SupportsEmbeddings).delete_documents(name, where=where)
         return count
 
     def metrics(self) -> StoreMetrics:
@@ -89,7 +99,7 @@ class RagStore:
         embedding = self._texts.embedding()
         counts = [
             CollectionCounts(each.name, self._texts.documents_in(each), each.count or 0)
-            for each in self._texts.searched()
+            for each in self._texts.searched().asked
         ]
         return StoreMetrics(counts, embedding.id, embedding.model, embedding.dimension)
 
@@ -124,6 +134,8 @@ def _similar(found: OracleResult) -> SimilarChunk:
         text=found.content,
         score=found.score,
         document_id=found.doc_id,
+        collection=found.collection,
+        chunk_id=found.chunk_id,
         source=_text(told, "source", found.collection),
         path=_text(told, "path", found.chunk_id),
         title=_text(told, "title", found.doc_id),

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from schemas.rag import DEFAULT_TOP_K, Filters
+from schemas.searched import CollectionsReceipt
 
 ROLES = ("system", "user", "assistant")
 
@@ -31,6 +32,7 @@ class ChatRequest:
     use_rag: bool = False
     rag_top_k: int = DEFAULT_TOP_K
     rag_filters: Filters = field(default_factory=Filters)
+    collections: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +44,13 @@ class ChatSource:
     source: str
     title: str
     document_id: str
+    collection: str = ""  # unknown of answers that earlier releases stored
 
 
 @dataclass(frozen=True, slots=True)
 class ChatTurn:
-    """`rag_used` says whether retrieval had its part in the answer; `rag_error` why not, when it should have had."""
+    """`rag_used` says whether retrieval had its part in the answer; `rag_error` why not, when it should have had;
+    `receipt` which collections were asked."""
 
     answer: str
     model: str
@@ -54,6 +58,7 @@ class ChatTurn:
     rag_used: bool
     sources: tuple[ChatSource, ...] = ()
     rag_error: str | None = None
+    receipt: CollectionsReceipt | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from schemas.errors import DiskFloorError, InvalidInputError, UnavailableError
 from schemas.records import Metadata
+from schemas.searched import CollectionsReceipt
 
 MAX_CHUNKS, DEFAULT_MAX_CHUNKS = 100, 5
 DEFAULT_MIN_RELEVANCE = 0.6
@@ -91,7 +92,8 @@ class DocumentChunk:
 
 @dataclass(frozen=True, slots=True)
 class RAGContext:
-    """`document_chunks` by relevance, best first; none, and `meets_threshold` False, when none is relevant enough."""
+    """`document_chunks` by relevance, best first; none, and `meets_threshold` False, when none is relevant enough.
+    `receipt` says which collections were asked."""
 
     context_id: UUID
     query_id: UUID
@@ -100,16 +102,17 @@ class RAGContext:
     total_chunks: int
     avg_relevance: float
     meets_threshold: bool
+    receipt: CollectionsReceipt
 
 
 @dataclass(frozen=True, slots=True)
 class RetrieveRequest:
-    """`collection` None searches those of all contracts; `context_key` is "{channel_id}:{user_id}", and tells the
-    answers of one conversation from another's."""
+    """`collections` are names and `prefix*`, None all text collections; `context_key` is "{channel_id}:{user_id}", and
+    tells the answers of one conversation from another's."""
 
     query: str
     context_key: str
     max_chunks: int = DEFAULT_MAX_CHUNKS
     min_relevance: float = DEFAULT_MIN_RELEVANCE
-    collection: str | None = None
+    collections: tuple[str, ...] | None = None
     where: dict[str, Any] | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from schemas.records import Metadata
+from schemas.searched import CollectionsReceipt
 
 MAX_TOP_K, DEFAULT_TOP_K = 20, 5
 
@@ -41,17 +42,27 @@ class Filters:
 
 @dataclass(frozen=True, slots=True)
 class SimilarChunk:
-    """`score` is cosine similarity in [0, 1]."""
+    """`score` is cosine similarity in [0, 1]; the chunk is stored in `collection` under `chunk_id`."""
 
     text: str
     score: float
     document_id: str
+    collection: str
+    chunk_id: str
     source: str
     path: str
     title: str
     chunk_index: int
     tags: list[str]
     metadata: Metadata
+
+
+@dataclass(frozen=True, slots=True)
+class SimilarChunks:
+    """The chunks nearest to a text, best first, and which collections were asked."""
+
+    chunks: list[SimilarChunk]
+    receipt: CollectionsReceipt
 
 
 @dataclass(frozen=True, slots=True)

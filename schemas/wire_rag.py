@@ -15,6 +15,7 @@ from schemas.pipeline import (
     DEFAULT_MAX_CHUNKS,
     DEFAULT_MIN_RELEVANCE,
     MAX_CHUNKS,
+    RAGContext,
     RetrieveRequest,
     RuleDocument,
 )
@@ -25,11 +26,12 @@ from schemas.rag import (
     KnownDocument,
     RagDocument,
     SimilarChunk,
+    SimilarChunks,
     StoreMetrics,
     Upserted,
 )
 from schemas.wire import DEFAULT_PAGE, MAX_PAGE, Body, Count, MetadataObject, Number, Text
-from schemas.wire_search import CheckedFilter
+from schemas.wire_search import AskingCollections, CheckedFilter, collections_receipt
 
 MAX_DOCUMENTS = 1_000
 MAX_TAGS = 100
@@ -116,24 +118,27 @@ class FiltersObject(Body):
         return Filters(**loaded)
 
 
-class RagSearch(Body):
+class RagSearch(AskingCollections):
     query = Words(required=True)
     top_k = Count(data_key="topK", least=1, most=MAX_TOP_K, load_default=DEFAULT_TOP_K)
     min_score = Share(data_key="minScore", load_default=0.0)
     filters = fields.Nested(FiltersObject, load_default=Filters)
 
+    @post_load
+    def _to_arguments(self, loaded: Json, **_: Any) -> Json:
+        return self.one_field(loaded)
 
-class Retrieve(Body):
+
+class Retrieve(AskingCollections):
     query = Text(required=True)
     context_key = Words(required=True, validate=validate.Length(max=1_000))
     max_chunks = Count(least=1, most=MAX_CHUNKS, load_default=DEFAULT_MAX_CHUNKS)
     min_relevance = Share(load_default=DEFAULT_MIN_RELEVANCE)
-    collection = CollectionName(load_default=None)
     where = CheckedFilter(load_default=None)
 
     @post_load
     def _to_request(self, loaded: Json, **_: Any) -> dict[str, RetrieveRequest]:
-        return {"request": RetrieveRequest(**loaded)}
+        return {"request": RetrieveRequest(**self.one_field(loaded))}
 
 
 class Rule(Body):
@@ -178,7 +183,7 @@ class OptionsObject(Body):
     num_predict = Count(least=1, most=1_000_000, load_default=None)
 
 
-class Chat(Body):
+class Chat(AskingCollections):
     model = Words(load_default=None)
     messages = fields.List(fields.Nested(OneMessage), load_default=None, validate=validate.Length(max=MAX_MESSAGES))
     message = Words(load_default=None)
@@ -203,7 +208,7 @@ class Chat(Body):
                 is_continued=not messages,
                 temperature=options.get("temperature"),
                 max_tokens=options.get("max_tokens") or options.get("num_predict"),
-                **loaded,
+                **self.one_field(loaded),
             )
         }
 
@@ -215,6 +220,12 @@ DOCUMENTS_PAGE, CHAT = DocumentsPage(), Chat()
 def upserted(done: Upserted) -> Json:
     """To the letter: clients of seed 002 break at any other field."""
     return {"status": done.status, "documentId": done.document_id, "chunkCount": done.chunk_count}
+
+
+def similar_chunks(query: str, found: SimilarChunks) -> Json:
+    results = [similar_chunk(chunk) for chunk in found.chunks]
+    receipt = collections_receipt(found.receipt)
+    return {"query": query, "resultCount": len(results), "results": results, "receipt": receipt}
 
 
 def similar_chunk(chunk: SimilarChunk) -> Json:
@@ -229,6 +240,8 @@ def similar_chunk(chunk: SimilarChunk) -> Json:
             "title": chunk.title,
             "chunkIndex": chunk.chunk_index,
             "tags": chunk.tags,
+            "collection": chunk.collection,
+            "chunkId": chunk.chunk_id,
         },
     }
 
@@ -249,6 +262,10 @@ def known_document(document: KnownDocument) -> Json:
     }
 
 
+def rag_context(context: RAGContext) -> Json:
+    return {**asdict(context), "receipt": collections_receipt(context.receipt)}
+
+
 def store_metrics(metrics: StoreMetrics) -> Json:
     return {
         "documents": sum(each.documents for each in metrics.collections),
@@ -267,6 +284,8 @@ def chat_answer(turn: ChatTurn) -> Json:
         "model": turn.model,
     }
     answer: Json = {"status": "success", "data": said, "ragUsed": turn.rag_used, "ragSources": _sources(turn.sources)}
+    if turn.receipt is not None:
+        answer["receipt"] = collections_receipt(turn.receipt)
     return answer if turn.rag_error is None else answer | {"ragError": turn.rag_error}
 
 
@@ -278,6 +297,7 @@ def _sources(sources: tuple[ChatSource, ...]) -> list[Json]:
             "source": each.source,
             "title": each.title,
             "documentId": each.document_id,
+            "collection": each.collection,
         }
         for each in sources
     ]

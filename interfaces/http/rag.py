@@ -17,7 +17,8 @@ from schemas.wire_rag import (
     RULE_BATCH,
     chat_answer,
     known_document,
-    similar_chunk,
+    rag_context,
+    similar_chunks,
     store_metrics,
     stored_message,
     upserted,
@@ -56,9 +57,7 @@ def ingest() -> Response:
 @blueprint.post("/rag/search")
 def search() -> Response:
     asked = body(CHUNK_SEARCH)
-    found = layers().rag_store.search_similar_chunks(**asked)
-    results = [similar_chunk(chunk) for chunk in found]
-    return json_response({"query": asked["query"], "resultCount": len(results), "results": results})
+    return json_response(similar_chunks(asked["query"], layers().rag_store.search_similar_chunks(**asked)))
 
 
 @blueprint.get("/rag/documents")
@@ -81,7 +80,7 @@ def metrics() -> Response:
 
 @blueprint.post("/rag/retrieve")
 def retrieve() -> Response:
-    return json_response(asdict(layers().pipeline.retrieve(body(RETRIEVE)["request"])))
+    return json_response(rag_context(layers().pipeline.retrieve(body(RETRIEVE)["request"])))
 
 
 @blueprint.post("/rag/documents:batch")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from providers.base import SupportsTextSearch
-from retrieval.corpus import Corpus
+from retrieval.corpus import OpenCorpus
 from retrieval.drafts import text_to_embed
 from retrieval.oracles.base import Oracle, Question, ask_each, to_result
 from schemas.connections import CollectionInfo
@@ -31,14 +31,11 @@ class LexicalOracle(Oracle):
 
     name = "lexical"
 
-    def __init__(self, corpus: Corpus) -> None:
-        self._corpus = corpus
-
-    def is_available(self) -> bool:
-        return self._corpus.can(SupportsTextSearch)
+    def is_available(self, corpus: OpenCorpus) -> bool:
+        return corpus.can(SupportsTextSearch)
 
     def query(self, question: Question, limit: int) -> OracleAnswer:
-        search = self._corpus.able(SupportsTextSearch)
+        search = question.corpus.able(SupportsTextSearch)
         asked = _words(question.text)
 
         def with_its_words(collection: CollectionInfo) -> list[OracleResult]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from providers.base import SupportsSearch
 from registry.query_embeddings import QueryEmbedding, QueryEmbeddings
-from retrieval.corpus import Corpus
+from retrieval.corpus import OpenCorpus
 from retrieval.oracles.base import Oracle, Question, ask_each, to_result
 from schemas.connections import CollectionInfo
 from schemas.records import Match
@@ -17,13 +17,12 @@ class SemanticOracle(Oracle):
 
     name = "semantic"
 
-    def __init__(self, corpus: Corpus, embeddings: QueryEmbeddings, embedding_connection: str = "default") -> None:
-        self._corpus = corpus
+    def __init__(self, embeddings: QueryEmbeddings, embedding_connection: str = "default") -> None:
         self._embeddings = embeddings
         self._embedding_connection = embedding_connection
 
-    def is_available(self) -> bool:
-        return self._corpus.can(SupportsSearch)
+    def is_available(self, corpus: OpenCorpus) -> bool:
+        return corpus.can(SupportsSearch)
 
     def query(self, question: Question, limit: int) -> OracleAnswer:
         return self.nearest(self.embed(question.text), question, limit)
@@ -33,7 +32,7 @@ class SemanticOracle(Oracle):
 
     def nearest(self, embedded: QueryEmbedding, question: Question, limit: int) -> OracleAnswer:
         """`query` for a text that is embedded already."""
-        search = self._corpus.able(SupportsSearch)
+        search = question.corpus.able(SupportsSearch)
 
         def found_in(collection: CollectionInfo) -> list[OracleResult]:
             embedded.check_fits(collection)

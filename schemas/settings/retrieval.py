@@ -28,6 +28,7 @@ class RetrievalSettings:
     rrf_k: int = 60  # the constant of reciprocal rank fusion
     fetch_multiplier: int = 2  # how many times the limit each oracle is asked for
     fetch_min: int = 50  # documents that each oracle is asked for at least
+    search_collections: int = 100  # that a question is asked of at most, beside those it names in full
     cache_ttl_seconds: float = 300.0  # how long an answer of `/api/rag/retrieve` is given again
     retrieve_seconds: float = 10.0  # for the embedding of a question, and for the oracles of a search
     mcp_write: bool = False  # whether `/mcp` offers tools that write
@@ -39,8 +40,8 @@ class RetrievalSettings:
     metrics_days: int = 30  # how long the metrics of single searches are kept
 
     @property
-    def text_collections(self) -> tuple[str, ...]:
-        """Those of all contracts, which are searched together."""
+    def own_collections(self) -> tuple[str, ...]:
+        """Those that the contracts store in."""
         return (self.documents_collection, self.rules_collection, self.context_collection)
 
 
@@ -71,6 +72,9 @@ def read_retrieval_settings() -> RetrievalSettings:
             "FETCH_MULTIPLIER", default.fetch_multiplier, validate=validate.Range(min=1, max=100)
         ),
         "fetch_min": env.int("FETCH_MIN", default.fetch_min, validate=validate.Range(min=1, max=1_000)),
+        "search_collections": env.int(
+            "SEARCH_COLLECTIONS", default.search_collections, validate=validate.Range(min=1, max=10_000)
+        ),
         "cache_ttl_seconds": env.float("CACHE_TTL_SECONDS", default.cache_ttl_seconds, validate=validate.Range(min=0)),
         "retrieve_seconds": env.float(
             "RETRIEVE_SECONDS", default.retrieve_seconds, validate=validate.Range(min=0.1, max=600)

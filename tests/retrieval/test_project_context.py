@@ -26,7 +26,7 @@ def chunk(document, index, section):
 
 
 @pytest.fixture(scope="module")
-def writer(app, connections, corpus, embeddings, shelve):
+def writer(app, connections, choice_of, embeddings, shelve):
     shelve(
         "context-rules",
         {"r0": ("Backups must be encrypted.", chunk("rules", 0, "Encryption"))},
@@ -43,20 +43,18 @@ def writer(app, connections, corpus, embeddings, shelve):
     settings = RetrievalSettings(
         documents_collection="context-documents", rules_collection="context-rules", notes_collection="context-notes"
     )
-    semantic = SemanticOracle(corpus, embeddings)
-    searched = ("context-documents", "context-rules")
+    choice = choice_of("context-documents", "context-rules", notes="context-notes")
     search = SearchEngine(
-        (LexicalOracle(corpus),),
-        corpus,
-        default_collections=searched,
+        (LexicalOracle(),),
+        choice,
         rrf_k=60,
         fetch_multiplier=2,
         fetch_min=50,
         limit_seconds=10,
     )
-    texts = TextCollections(connections, corpus, semantic, default_collections=searched, limit_seconds=10)
+    texts = TextCollections(connections, choice, SemanticOracle(embeddings), limit_seconds=10)
     notes = Notes(texts, Sessions(app.extensions["rag.service"].catalog), "context-notes")
-    yield ContextWriter(search, corpus, notes, settings)
+    yield ContextWriter(search, choice, notes, settings)
     search.close()
 
 
@@ -101,18 +99,18 @@ def test_an_overview_lists_the_documents_of_each_collection(writer):
 
 @pytest.mark.parametrize(("field", "chunks"), [("section_id", ["d0", "d1"]), ("document_id", ["d0", "d1", "d2"])])
 def test_a_chunk_brings_its_section_or_document_in_order(corpus, writer, field, chunks):
-    group = gather_around(corpus, "context-documents", "d1", field)
+    group = gather_around(corpus.open(), "context-documents", "d1", field)
     assert [each.id for each in group.documents] == chunks
     assert group.hits == {"d1"}
 
 
 def test_a_chunk_of_no_section_stands_alone(corpus, writer):
-    group = gather_around(corpus, "context-documents", "long", "section_id")
+    group = gather_around(corpus.open(), "context-documents", "long", "section_id")
     assert (group.key, [each.id for each in group.documents]) == (None, ["long"])
 
 
 def test_what_there_is_not_is_named(corpus, writer):
     with pytest.raises(DocumentNotFoundError, match="'nobody'"):
-        gather_around(corpus, "context-documents", "nobody", "section_id")
+        gather_around(corpus.open(), "context-documents", "nobody", "section_id")
     with pytest.raises(CollectionNotFoundError, match="'nowhere'"):
-        gather_around(corpus, "nowhere", "nobody", "section_id")
+        gather_around(corpus.open(), "nowhere", "nobody", "section_id")

@@ -350,6 +350,7 @@ def test_a_store_that_fails_at_the_second_document(stubbed, stub_client, collect
 def test_the_same_answer_for_every_worker(stubbed, stub_client, collection):
     """Two pipelines over one database, as two workers have them, give the same context_id."""
     from registry.embedding_cache import EmbeddingCache
+    from retrieval.choosing import CollectionChoice
     from retrieval.corpus import Corpus
     from retrieval.oracles.semantic import SemanticOracle
     from retrieval.pipeline import RAGPipeline
@@ -360,17 +361,17 @@ def test_the_same_answer_for_every_worker(stubbed, stub_client, collection):
 
     post(stub_client, "/api/rag/documents:batch", documents=[rule("a.md", BARRICADES[0])], collection=collection)
     connections = stubbed.extensions["rag.layers"].connections
-    corpus = Corpus(connections)
-    semantic = SemanticOracle(corpus, QueryEmbeddings(connections, EmbeddingCache(ttl_seconds=60)))
+    choice = CollectionChoice(Corpus(connections), connections, own=())
+    semantic = SemanticOracle(QueryEmbeddings(connections, EmbeddingCache(ttl_seconds=60)))
     now = [1_000.0]
 
     def worker():
         cache = ResultCache(stubbed.extensions["rag.service"].catalog, ttl_seconds=300, clock=lambda: now[0])
-        texts = TextCollections(connections, corpus, semantic, default_collections=(), limit_seconds=10)
+        texts = TextCollections(connections, choice, semantic, limit_seconds=10)
         return RAGPipeline(texts, cache, RetrievalSettings())
 
     one, two = worker(), worker()
-    request = RetrieveRequest("a question", "a:b", min_relevance=0, collection=collection)
+    request = RetrieveRequest("a question", "a:b", min_relevance=0, collections=(collection,))
     first = one.retrieve(request)
     now[0] += 300
     assert two.retrieve(request) == first

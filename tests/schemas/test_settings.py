@@ -98,7 +98,7 @@ def test_the_settings_of_retrieval_are_read_and_typed(environ):
     read = read_retrieval_settings()
     assert (read.context_categories, read.text_fallback) == (("law", "tax"), False)
     assert (read.breaker_threshold, read.breaker_timeout_seconds) == (3, 1.5)
-    assert read.text_collections == ("rag-documents", "rag-rules", "rag-context")
+    assert read.own_collections == ("rag-documents", "rag-rules", "rag-context")
 
 
 @pytest.mark.parametrize(
