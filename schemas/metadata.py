@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, NoReturn
 
 from schemas.errors import InvalidInputError
 from schemas.records import Metadata
 
 MAX_METADATA_DEPTH = 32
+MAX_FIELDS = 2_000
+"""Of one object, those of the objects in it (`a.b`) included: each is a row of the catalogue's index behind `where`."""
+MAX_LIST_ELEMENTS = 2_000
+MAX_VALUES = 20_000
+"""Fields and elements of lists together."""
+MAX_KEY_BYTES = 512
+SHOWN_CHARACTERS = 60
+"""Of a key in an error."""
 RESERVED_PREFIXES = ("hnsw:", "chroma:")
 
 
 def check_metadata(metadata: Any, *, field: str = "metadata", index: int | None = None) -> Metadata:
-    """`metadata` itself when it is a JSON object of at most `MAX_METADATA_DEPTH` levels; null counts as `{}`.
+    """`metadata` itself when it is a JSON object within the bounds above; null counts as `{}`.
 
-    Raises InvalidInputError naming the field and the document's `index`. Numbers are finite already: the JSON
-    reader refuses NaN and Infinity.
+    Raises InvalidInputError naming the field and the document's `index`, and in `path` the key it is about. Numbers are
+    finite already: the JSON reader refuses NaN and Infinity.
     """
     if metadata is None:
         return {}
@@ -30,7 +38,42 @@ def check_metadata(metadata: Any, *, field: str = "metadata", index: int | None 
             index=index,
             limit=MAX_METADATA_DEPTH,
         )
+    _check_size(metadata, field, index)
     return metadata
+
+
+def _check_size(metadata: Metadata, field: str, index: int | None) -> None:
+    def refuse(sentence: str, limit: int, path: str = "") -> NoReturn:
+        where = {"path": path[:SHOWN_CHARACTERS]} if path else {}
+        raise InvalidInputError(sentence, code="invalid_metadata", field=field, index=index, limit=limit, **where)
+
+    fields = values = 0
+    left: list[tuple[str, Any, bool]] = [("", metadata, True)]
+    while left:
+        path, container, counts = left.pop()
+        if isinstance(container, dict):
+            for key in container:
+                # No character has more than four bytes; half a surrogate pair has three of them.
+                if len(key) > MAX_KEY_BYTES // 4 and len(key.encode("utf-8", "surrogatepass")) > MAX_KEY_BYTES:
+                    shown = f"'{key[:SHOWN_CHARACTERS]}…'"
+                    refuse(f"metadata has a key of more than {MAX_KEY_BYTES} bytes: {shown}", MAX_KEY_BYTES, key)
+            fields += len(container) if counts else 0
+            inner: Iterable[tuple[str, Any]] = container.items()
+        else:
+            if len(container) > MAX_LIST_ELEMENTS:
+                sentence = f"the list '{path[:SHOWN_CHARACTERS]}' in metadata has {len(container)} elements"
+                refuse(f"{sentence}, {MAX_LIST_ELEMENTS} are allowed", MAX_LIST_ELEMENTS, path)
+            inner = (("", item) for item in container)
+        values += len(container)
+        # What is in a list has no field of its own: its path is the list's.
+        for key, value in inner:
+            if isinstance(value, dict | list):
+                below = f"{path}.{key}" if path and key else path or key
+                left.append((below, value, counts and isinstance(container, dict)))
+    if fields > MAX_FIELDS:
+        refuse(f"metadata has {fields} fields, {MAX_FIELDS} are allowed", MAX_FIELDS)
+    if values > MAX_VALUES:
+        refuse(f"metadata has {values} fields and elements of lists, {MAX_VALUES} are allowed", MAX_VALUES)
 
 
 def without_reserved(metadata: Metadata) -> Metadata:

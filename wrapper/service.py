@@ -25,10 +25,11 @@ from wrapper.engine.index import EngineIndex
 from wrapper.engine.index_files import IndexFiles
 from wrapper.engine.keeper_process import KeeperGuard, KeeperProcess, start_keeper
 from wrapper.engine.ownership import DataDirectoryLock, acquire
-from wrapper.engine.state import EngineStateReader, request_restart
+from wrapper.engine.state import READY, STARTING, UNRESPONSIVE, EngineStateReader, request_restart
 from wrapper.gauges import Gauge
 from wrapper.held_vectors import HeldVectors
 from wrapper.indexer import Indexer
+from wrapper.looks import Look, Looks
 from wrapper.planner import Planner
 from wrapper.store import Store
 
@@ -36,6 +37,10 @@ HOSTED = "RAG_HOSTED_BY"
 """Set in the environment of worker processes whose parent owns the data directory and the engine."""
 
 DISK_CHECK_SECONDS = 1.0
+LOOK_SECONDS = 2.0
+"""How often is seen whether the catalogue and an engine of one's own answer."""
+ENGINE_SECONDS = 1.0
+CATALOG_SECONDS = 5.0
 
 
 def free_disk_mb(path: Path) -> float:
@@ -112,6 +117,17 @@ class Service:
         self._guard = guard
         self._closing: list[Callable[[], None]] = []
         self._reporting: list[Callable[[], dict[str, Any]]] = []
+        self.looks = Looks()
+        """For what is told of things that may not answer: add a look here, and what it saw by `on_health`."""
+        # Its migration has just gone through.
+        self._catalog_look = self.looks.add(
+            "catalog", self._catalog_answers, True, every_seconds=LOOK_SECONDS, limit_seconds=CATALOG_SECONDS
+        )
+        self._engine_look: Look[str] | None = None
+        if settings.chroma_url:
+            self._engine_look = self.looks.add(
+                "engine", self._ask_engine, STARTING, every_seconds=LOOK_SECONDS, limit_seconds=ENGINE_SECONDS
+            )
 
     @property
     def catalog(self) -> Catalog:
@@ -123,13 +139,14 @@ class Service:
         self._closing.append(close)
 
     def on_health(self, report: Callable[[], dict[str, Any]]) -> None:
-        """Have fields added to the health report, by something that never raises."""
+        """Have fields added to the health report, by something that neither raises nor waits."""
         self._reporting.append(report)
 
     def close(self) -> None:
         """Stop what this process started; what waits for the index stays in the outbox."""
         while self._closing:
             self._closing.pop()()
+        self.looks.close()
         self._indexer.stop(timeout_seconds=10.0)
         self._engine.close()
         self._catalog.close()
@@ -146,13 +163,18 @@ class Service:
             report |= more()
         return report, works
 
+    def is_ready(self) -> bool:
+        """Whether the service can do its work, as was last seen. Never waits."""
+        seen = self._catalog_look.last()
+        return seen.found and not seen.is_late
+
     def gauges(self) -> Iterator[Gauge]:
         """The gauges of `/metrics`."""
         with self._catalog.read() as transaction:
             collections = all_collections(transaction)
             known = reports.find_all(transaction)
             lag = outbox.lag(transaction)
-        ready = self._engine_health()["status"] == "ready"
+        ready = self._engine_health()["status"] == READY
         yield from gauges.of_service(
             index_lag=lag, engine_ready=ready, free_disk_mb=free_disk_mb(self.settings.data_dir)
         )
@@ -185,19 +207,32 @@ class Service:
             report["status"] = "unhealthy"
             report["catalog"] |= {"status": "unhealthy", "message": error.message}
             return report, False
-        if report["engine"]["status"] != "ready" or report["indexes"]["rebuilding"] or "adopting" in report:
+        if report["engine"]["status"] != READY or report["indexes"]["rebuilding"] or "adopting" in report:
             report["status"] = "degraded"
         return report, True
 
     def _engine_health(self) -> dict[str, Any]:
-        if self.settings.chroma_url:
-            try:
-                self._engine.heartbeat(timeout_seconds=1.0)
-            except RagError:
-                return {"status": "unresponsive", "mode": "remote"}
-            return {"status": "ready", "mode": "remote"}
+        if self._engine_look is not None:
+            seen = self._engine_look.last()
+            status = UNRESPONSIVE if seen.is_late else seen.found
+            return {"status": status, "mode": "remote", "age_seconds": round(seen.age_seconds, 1)}
         state = self._state.read()
         return {"status": state.state, "mode": "child", "restarts": state.restarts, "since": state.since}
+
+    def _ask_engine(self) -> str:
+        try:
+            self._engine.heartbeat(timeout_seconds=ENGINE_SECONDS)
+        except RagError:
+            return UNRESPONSIVE
+        return READY
+
+    def _catalog_answers(self) -> bool:
+        try:
+            with self._catalog.read() as transaction:
+                transaction.rows("SELECT key FROM collections LIMIT 1")
+        except RagError:
+            return False
+        return True
 
 
 def open_service(settings: WrapperSettings, *, serves: bool = True) -> Service:

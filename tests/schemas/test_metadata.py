@@ -3,7 +3,16 @@
 import pytest
 
 from schemas.errors import InvalidInputError
-from schemas.metadata import MAX_METADATA_DEPTH, check_metadata, merge_patch, without_reserved
+from schemas.metadata import (
+    MAX_FIELDS,
+    MAX_KEY_BYTES,
+    MAX_LIST_ELEMENTS,
+    MAX_METADATA_DEPTH,
+    MAX_VALUES,
+    check_metadata,
+    merge_patch,
+    without_reserved,
+)
 from schemas.names import check_collection_name
 
 
@@ -36,6 +45,43 @@ def test_the_bound_of_depth():
         check_metadata({"a": nested})
     with pytest.raises(InvalidInputError):
         check_metadata(_deep(400))
+
+
+def _fields(number):
+    return {f"k{place}": place for place in range(number)}
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        _fields(MAX_FIELDS),
+        {"a": _fields(MAX_FIELDS - 1)},
+        {"a": list(range(MAX_LIST_ELEMENTS))},
+        {"k" * MAX_KEY_BYTES: 1, "é" * (MAX_KEY_BYTES // 2): 1},
+        {"a": [_fields(MAX_FIELDS), _fields(MAX_FIELDS)]},
+    ],
+)
+def test_metadata_at_its_bounds_is_taken(metadata):
+    assert check_metadata(metadata) is metadata
+
+
+@pytest.mark.parametrize(
+    ("metadata", "sentence", "details"),
+    [
+        (_fields(MAX_FIELDS + 1), "2001 fields", {"limit": MAX_FIELDS}),
+        ({"a": {"b": _fields(MAX_FIELDS - 1)}}, "2001 fields", {"limit": MAX_FIELDS}),
+        ({"tags": ["x"] * 2001}, "'tags' in metadata has 2001", {"limit": MAX_LIST_ELEMENTS, "path": "tags"}),
+        ({"a": [{"b": {"c": [0] * 2001}}]}, "has 2001 elements", {"limit": MAX_LIST_ELEMENTS, "path": "a.b.c"}),
+        ({"k" * 513: 1}, "more than 512 bytes", {"limit": MAX_KEY_BYTES, "path": "k" * 60}),
+        ({"a": [{"é" * 257: 1}]}, "more than 512 bytes", {"limit": MAX_KEY_BYTES, "path": "é" * 60}),
+        ({f"l{n}": [0] * 2000 for n in range(10)}, "20010 fields and elements", {"limit": MAX_VALUES}),
+    ],
+)
+def test_metadata_beyond_its_bounds_is_refused_with_document_and_field(metadata, sentence, details):
+    with pytest.raises(InvalidInputError, match=sentence) as caught:
+        check_metadata(metadata, index=3)
+    assert caught.value.code == "invalid_metadata"
+    assert caught.value.details == {"field": "metadata", "index": 3, **details}
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import numpy as np
 import orjson
 
 from schemas.errors import ConflictError, DocumentNotFoundError, InvalidInputError
-from schemas.metadata import merge_patch
+from schemas.metadata import check_metadata, merge_patch
 from schemas.records import Collection, Document, DocumentBatch, DocumentPatch, Metadata, WriteOutcome
 from schemas.where import Where
 from wrapper.catalog import adoptions, idempotency, outbox, reports, states
@@ -153,7 +153,8 @@ def add_documents(
 def patch_document(
     transaction: Transaction, name: str, document_id: str, patch: DocumentPatch
 ) -> tuple[Document, WriteOutcome]:
-    """Change parts of one document; the rest stays. Raises DocumentNotFoundError."""
+    """Change parts of one document; the rest stays. Raises DocumentNotFoundError, and InvalidInputError when the
+    metadata would be beyond its bounds."""
     collection = _writable(transaction, name)
     stored = _stored(transaction, collection.key, [document_id])
     if document_id not in stored:
@@ -162,10 +163,13 @@ def patch_document(
     vector = before.embedding if patch.embedding is None else patch.embedding
     assert vector is not None
     check_dimension(collection, len(vector))
+    metadata = before.metadata
+    if patch.metadata is not None:
+        metadata = check_metadata(merge_patch(metadata, patch.metadata))
     batch = DocumentBatch(
         ids=[document_id],
         texts=[before.text if patch.text is None else patch.text],
-        metadatas=[before.metadata if patch.metadata is None else merge_patch(before.metadata, patch.metadata)],
+        metadatas=[metadata],
         embeddings=np.asarray([vector], dtype="<f4"),
     )
     outcome = add_documents(transaction, name, batch)

@@ -26,6 +26,7 @@ from wrapper.engine.encoding import (
     encode_metadata,
     removable,
     reserved_metadata,
+    size_of,
 )
 from wrapper.engine.errors import EngineBrokenError, EngineCollectionMissingError
 from wrapper.engine.transport import Transport, encode_body
@@ -36,6 +37,10 @@ HNSW = {"max_neighbors": 16, "ef_construction": 100, "ef_search": 150, "sync_thr
 MAX_BODY_BYTES = 32 * 1024 * 1024  # a stock Chroma server takes 40 MB
 IDS_PER_CALL = 5000  # Chroma fails beyond 32,766 SQL variables
 RECORDS_PER_CALL = 1000
+VALUES_PER_CALL = 50_000
+"""Fields and list elements of the records of one call: it takes Chroma two to five seconds to write so many."""
+MOST_STALE_KEYS = 20_000
+"""Of one record, sent as null: Chroma fails beyond 32,766 SQL variables."""
 NO_METADATA = "rag:none"
 
 Part = Literal["documents", "metadatas", "embeddings", "uris"]
@@ -186,6 +191,10 @@ class EngineClient:
         _check_finite(embeddings)
         held = [encode_metadata(metadata) for metadata in metadatas]
         if stale_keys is not None:
+            # Of what would be too much to take back field by field nothing stays.
+            anew = [place for place, keys in enumerate(stale_keys) if len(keys) > MOST_STALE_KEYS]
+            self.delete(engine_id, [ids[place] for place in anew], timeout_seconds=timeout_seconds)
+            stale_keys = [keys if len(keys) <= MOST_STALE_KEYS else () for keys in stale_keys]
             held = [_with_nulls(encoded, keys) for encoded, keys in zip(held, stale_keys, strict=True)]
         vectors = self._vectors(embeddings, timeout_seconds)
         step = self._limit("max_batch_size", IDS_PER_CALL, timeout_seconds)
@@ -209,8 +218,11 @@ class EngineClient:
         metadatas: list[Metadata | None],
         timeout_seconds: float,
     ) -> None:
-        body = encode_body({"ids": ids, "embeddings": vectors, "documents": texts, "metadatas": metadatas})
-        if len(ids) > 1 and body is not None and len(body) > MAX_BODY_BYTES:
+        is_much = len(ids) > 1 and sum(map(size_of, metadatas)) > VALUES_PER_CALL
+        body = None
+        if not is_much:
+            body = encode_body({"ids": ids, "embeddings": vectors, "documents": texts, "metadatas": metadatas})
+        if len(ids) > 1 and (body is None or len(body) > MAX_BODY_BYTES):
             half = len(ids) // 2
             for part in (slice(0, half), slice(half, None)):
                 self._store(path, ids[part], vectors[part], texts[part], metadatas[part], timeout_seconds)

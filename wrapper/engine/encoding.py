@@ -4,6 +4,9 @@ Chroma panics on, drops, truncates or changes part of what JSON allows (docs/eng
 it holds unchanged goes in as it is, so that any Chroma client can read and filter it. When anything else is in an
 object, the whole object goes in once more as JSON text under `JSON_KEY`, and that text is what is read back.
 
+What is beyond the number of fields, or of elements in lists, that Chroma can write of one record is not sent as such
+either: a record with more of them breaks its whole collection.
+
 A document with lists that Chroma holds says so under `LISTS_KEY`, for `EngineClient.delete_collection`.
 """
 
@@ -30,6 +33,11 @@ MIN_INT, MAX_INT = -(2**63), 2**63 - 1
 # Beyond these Chroma's JSON reader is off by one in the last binary digit for some numbers: a decimal form of more
 # digits or a larger power of ten than one exact multiplication or division of doubles can carry (Clinger 1990).
 MAX_EXACT_DIGITS, MAX_EXACT_EXPONENT = 2**53, 22
+
+
+# Chroma writes the fields of a record in one statement, the elements of its lists in another: 5,460 and 5,461 are the
+# most that SQLite's 32,766 variables allow (`benchmarks/engine_bounds.py`).
+MOST_FIELDS, MOST_ELEMENTS = 5_000, 5_000
 
 
 def encode_metadata(metadata: Metadata) -> Metadata | None:
@@ -76,7 +84,7 @@ def removable(keys: Any) -> list[str]:
 def _encode(metadata: Metadata, held: Callable[[Any], bool]) -> Metadata | None:
     if not metadata:
         return None
-    encoded = {key: value for key, value in metadata.items() if _key_held(key) and held(value)}
+    encoded = _within_bounds({key: value for key, value in metadata.items() if _key_held(key) and held(value)})
     is_whole = len(encoded) == len(metadata) and all(map(_exact, encoded.values()))
     if any(type(value) is list for value in encoded.values()):
         encoded[LISTS_KEY] = True
@@ -87,6 +95,31 @@ def _encode(metadata: Metadata, held: Callable[[Any], bool]) -> Metadata | None:
     except ValueError as exc:
         raise InvalidInputError("metadata must hold finite numbers only", field="metadata") from exc
     return encoded
+
+
+def _within_bounds(held: Metadata) -> Metadata:
+    """The first fields, and of the lists those that come first, as many as one record may have."""
+    elements = sum(len(value) for value in held.values() if type(value) is list)
+    if len(held) <= MOST_FIELDS and elements <= MOST_ELEMENTS:
+        return held
+    few: Metadata = {}
+    room = MOST_ELEMENTS
+    for key, value in held.items():
+        if len(few) == MOST_FIELDS:
+            break
+        if type(value) is list:
+            if len(value) > room:
+                continue
+            room -= len(value)
+        few[key] = value
+    return few
+
+
+def size_of(encoded: Metadata | None) -> int:
+    """How many fields and elements of lists Chroma has to write of a record."""
+    if not encoded:
+        return 0
+    return len(encoded) + sum(len(value) for value in encoded.values() if type(value) is list)
 
 
 def _key_held(key: str) -> bool:

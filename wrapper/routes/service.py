@@ -56,7 +56,7 @@ def health() -> Response:
 
 @blueprint.get("/ready")
 def ready() -> Response:
-    _, works = service().health()
+    works = service().is_ready()
     response = json_response({"status": "ready" if works else "not ready"}, 200 if works else 503)
     if not works:
         response.headers["Retry-After"] = "5"

@@ -1,6 +1,7 @@
 import os
 import sqlite3
 import threading
+import uuid
 from contextlib import closing
 
 import numpy as np
@@ -143,6 +144,48 @@ def test_a_large_batch_goes_in_parts(client, engine_id, monkeypatch):
     assert client.get(engine_id).metadatas == [{"n": n} for n in range(5600)]
     client.delete(engine_id, ids)
     assert client.count(engine_id) == 0
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {f"k{n}": n for n in range(20_000)},
+        {"list": list(range(12_000))},
+        {f"list {n}": list(range(2_000)) for n in range(10)},
+        {f"{n:04}".ljust(512, "x"): n for n in range(2_000)} | {"list": list(range(5_000))},
+    ],
+    ids=["fields", "elements", "lists", "keys"],
+)
+def test_metadata_beyond_what_the_engine_bears_breaks_no_collection(client, metadata):
+    name = f"large-{uuid.uuid4()}"
+    engine_id = client.create_collection(name, metric="l2")
+    client.upsert(engine_id, ["small", "large"], vectors(2), ["a", "b"], [{"a": 1}, metadata], all_new=True)
+    assert client.count(engine_id) == 2
+    stored = client.get(engine_id, ids=["large"]).metadatas
+    assert stored == [metadata]
+    client.upsert(engine_id, ["large"], vectors(1), ["b"], [{"b": 2}], stale_keys=[metadata])
+    assert client.get(engine_id, ids=["large"]).metadatas == [{"b": 2}]
+    client.delete_collection(name)
+
+
+def test_more_keys_than_can_be_taken_back_leave_nothing_behind(client, engine_id, stored):
+    stale = {f"k{n}": n for n in range(40_000)}
+    client.upsert(engine_id, ["id-1"], vectors(1), ["new"], [{"b": 2}], stale_keys=[stale])
+    assert client.count(engine_id) == 10
+    assert client.get(engine_id, ids=["id-1"]).metadatas == [{"b": 2}]
+
+
+def test_records_of_many_fields_go_in_parts(client, engine_id, monkeypatch):
+    monkeypatch.setattr(client_module, "VALUES_PER_CALL", 100)
+    sent = []
+    send = client._transport.send
+    monkeypatch.setattr(
+        client._transport, "send", lambda *args, **kwargs: sent.append(args[1]) or send(*args, **kwargs)
+    )
+    many = [{**{f"k{n}": n for n in range(40)}, "list": [1, 2]} for _ in range(10)]
+    client.upsert(engine_id, [str(n) for n in range(10)], vectors(10), ["t"] * 10, many)
+    assert client.count(engine_id) == 10
+    assert sum(path.endswith("/upsert") for path in sent) == 6
 
 
 def test_a_body_beyond_a_stock_servers_limit_is_taken(client, engine_id):

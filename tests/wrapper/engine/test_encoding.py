@@ -9,6 +9,8 @@ from schemas.errors import InvalidInputError
 from wrapper.engine.encoding import (
     JSON_KEY,
     LISTS_KEY,
+    MOST_ELEMENTS,
+    MOST_FIELDS,
     decode_metadata,
     encode_collection_metadata,
     encode_metadata,
@@ -93,6 +95,24 @@ def test_a_number_chroma_may_round_is_sent_and_kept_as_text(value):
     encoded = encode_metadata({"a": value})
     assert encoded["a"] == value
     assert exactly(decode_metadata({**encoded, "a": 0.0})) == exactly({"a": value})
+
+
+@pytest.mark.parametrize(
+    ("metadata", "sent"),
+    [
+        ({f"k{n}": n for n in range(MOST_FIELDS + 1)}, {f"k{n}": n for n in range(MOST_FIELDS)}),
+        ({"a": [1] * (MOST_ELEMENTS + 1), "b": 2}, {"b": 2}),
+        (
+            {"a": [1] * 3_000, "b": [2] * 3_000, "c": [3] * 2_000},
+            {"a": [1] * 3_000, "c": [3] * 2_000, LISTS_KEY: True},
+        ),
+    ],
+)
+def test_more_than_a_record_may_have_is_kept_as_text(metadata, sent):
+    encoded = encode_metadata(metadata)
+    assert decode_metadata(encoded) == metadata
+    assert encoded.pop(JSON_KEY)
+    assert encoded == sent
 
 
 def test_no_metadata_is_nothing():

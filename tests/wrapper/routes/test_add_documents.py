@@ -205,6 +205,21 @@ FAULTS = {
     "an id that is no string": ([_document(), _document(id=7)], "invalid_id", {"field": "id", "index": 1}),
     "metadata that is a list": ([_document(metadata=[1])], "invalid_metadata", {"field": "metadata", "index": 0}),
     "metadata that is a string": ([_document(metadata="x")], "invalid_metadata", {"field": "metadata", "index": 0}),
+    "more fields than metadata may have": (
+        [_document(), _document(1, metadata={f"k{n}": n for n in range(2_001)})],
+        "invalid_metadata",
+        {"field": "metadata", "index": 1, "limit": 2_000},
+    ),
+    "a list that is too long": (
+        [_document(metadata={"tags": list(range(2_001))})],
+        "invalid_metadata",
+        {"field": "metadata", "index": 0, "limit": 2_000, "path": "tags"},
+    ),
+    "a key that is too long": (
+        [_document(metadata={"k" * 513: 1})],
+        "invalid_metadata",
+        {"field": "metadata", "index": 0, "limit": 512, "path": "k" * 60},
+    ),
     "no embedding": ([_document(embedding=None)], "embedding_required", {"field": "embedding", "index": 0}),
     "an empty embedding": ([_document(embedding=[])], "invalid_embedding", {"field": "embedding", "index": 0}),
     "a numeral": ([_document(embedding=[1, "2"])], "invalid_embedding", {"field": "embedding", "index": 0}),

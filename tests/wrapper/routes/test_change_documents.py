@@ -47,6 +47,15 @@ def test_metadata_is_patched_deeply_and_null_removes(patch, client, chroma, fill
     assert "draft" not in chroma.get_collection(name, embedding_function=None).get()["metadatas"][0]
 
 
+def test_patches_do_not_add_up_to_more_than_metadata_may_have(patch, filled, unchanged):
+    name = filled([_document(0, **{f"a{n}": n for n in range(1_500)})])
+    with unchanged(name):
+        answer = patch(name, {"metadata": {f"b{n}": n for n in range(501)}})
+    assert (answer.status_code, answer.json["code"]) == (400, "invalid_metadata")
+    assert answer.json["details"] == {"field": "metadata", "limit": 2_000}
+    assert patch(name, {"metadata": {f"b{n}": n for n in range(500)}}).status_code == 200
+
+
 def test_an_embedding_is_patched(patch, client, filled):
     name = filled([_document(0), _document(1)])
     assert patch(name, {"embedding": [-1.0, 0.0]}).status_code == 200

@@ -1,6 +1,11 @@
 """While the engine does not answer: writes are safe and say so, reads and vector queries go on."""
 
+import threading
+
 import pytest
+
+from tests.support.live import eventually
+from wrapper.engine.client import EngineClient
 
 DOCUMENTS = [
     {"id": "a", "text": "one", "metadata": {"page": 1}, "embedding": [1.0, 0.0]},
@@ -57,9 +62,11 @@ def test_a_repeat_with_the_key_while_the_engine_is_away(client, url):
 
 def test_health_is_degraded_with_200(client, url):
     client.post(f"{url}/documents", json={"documents": DOCUMENTS})
+    eventually(lambda: client.get("/health").json["engine"]["status"] == "unresponsive", seconds=20)
     answer = client.get("/health")
     assert (answer.status_code, answer.json["status"]) == (200, "degraded")
-    assert answer.json["engine"] == {"status": "unresponsive", "mode": "remote"}
+    assert answer.json["engine"]["mode"] == "remote"
+    assert answer.json["engine"]["age_seconds"] >= 0
     assert answer.json["catalog"] == {"status": "healthy", "kind": "sqlite"}
     assert answer.json["index_lag"] == 2
     assert client.get("/ready").status_code == 200
@@ -71,6 +78,25 @@ def test_health_is_503_when_the_catalogue_is_away(client, tmp_path):
         (tmp_path / f"catalog.sqlite{end}").unlink(missing_ok=True)
     answer = client.get("/health")
     assert (answer.status_code, answer.json["status"]) == (503, "unhealthy")
+    eventually(lambda: client.get("/ready").status_code == 503, seconds=20)
+    assert client.get("/live").status_code == 200
+
+
+def test_nobody_who_asks_how_the_service_is_waits_for_the_engine(monkeypatch, open_client):
+    asked, gate = threading.Event(), threading.Event()
+
+    def hang(engine, timeout_seconds):
+        asked.set()
+        gate.wait()
+
+    monkeypatch.setattr(EngineClient, "heartbeat", hang)
+    with open_client() as client:
+        try:
+            assert asked.wait(20)
+            for path in ("/live", "/ready", "/health", "/metrics"):
+                assert client.get(path).status_code == 200
+        finally:
+            gate.set()
 
 
 def test_writes_are_refused_below_the_disk_floor_and_reads_go_on(open_client):
