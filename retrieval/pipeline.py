@@ -17,7 +17,7 @@ from retrieval.drafts import FIRST_CHUNKS, INTERNAL
 from retrieval.failures import write_error
 from retrieval.ingestion import Ingested, ingest_document
 from retrieval.result_cache import ResultCache
-from retrieval.rule_documents import id_of, to_source
+from retrieval.rule_documents import id_of, is_iso_date, to_source
 from retrieval.text_collections import TextCollections
 from schemas.errors import ConflictError, InvalidInputError, RagError
 from schemas.names import check_collection_name
@@ -27,6 +27,7 @@ from schemas.pipeline import (
     EmbeddingFailureError,
     Failure,
     IngestionResult,
+    InvalidDocumentError,
     RAGContext,
     RetrieveRequest,
     RuleDocument,
@@ -38,8 +39,6 @@ from schemas.wire import MAX_PAGE
 
 log = structlog.get_logger(__name__)
 
-DOC_TYPE_OF_OTHERS = "document"
-"""`doc_type` of chunks that were not ingested here."""
 UNKNOWN_DATE = "1970-01-01"
 """`last_update_date` of chunks that have no date at all."""
 _IDS = uuid.UUID("0d0f3f5e-6d0a-5c53-a6d4-5b1d7b0c9a11")  # never changes: ids of chunks that have no UUID
@@ -135,7 +134,7 @@ class RAGPipeline:
 
     def _search(self, request: RetrieveRequest, chosen: Chosen) -> RAGContext:
         found = self._texts.nearest(request.query, chosen, request.where, request.max_chunks)
-        chunks = [_chunk(each) for each in found if each.score >= request.min_relevance]
+        chunks = [_chunk(each, self._settings) for each in found if each.score >= request.min_relevance]
         scores = [chunk.relevance_score for chunk in chunks]
         average = sum(scores) / len(scores) if scores else 0.0
         return RAGContext(
@@ -151,8 +150,15 @@ class RAGPipeline:
 
 
 def _delete_others(writer: CollectionWriter, documents: Sequence[RuleDocument]) -> None:
-    stored = {each.metadata["document_id"] for each in writer.stored(FIRST_CHUNKS).values()}
-    for others in batches(sorted(stored - {id_of(document) for document in documents}), MAX_PAGE):
+    named, filenames = set(), set()
+    for document in documents:
+        try:
+            named.add(id_of(document))
+        except InvalidDocumentError:
+            filenames.add(document.filename)  # what it was before can be told by nothing else
+    stored = writer.stored(FIRST_CHUNKS).values()
+    gone = {each.metadata["document_id"] for each in stored if each.metadata.get("path") not in filenames} - named
+    for others in batches(sorted(gone), MAX_PAGE):
         writer.delete({"document_id": {"$in": others}})
 
 
@@ -160,16 +166,25 @@ def _warnings(document: RuleDocument, done: Ingested) -> list[str]:
     return [f"{document.filename}: {sentence}" for sentence in done.warnings]
 
 
-def _chunk(found: OracleResult) -> DocumentChunk:
+def _chunk(found: OracleResult, settings: RetrievalSettings) -> DocumentChunk:
     metadata = {name: value for name, value in found.metadata.items() if name not in INTERNAL}
     date = found.metadata.get("updated_at")
+    said, section = metadata.get("source"), metadata.get("section")
     contract = {
-        "source": metadata.get("source") or found.collection,
-        "doc_type": metadata.get("doc_type") or DOC_TYPE_OF_OTHERS,
-        "last_update_date": metadata.get("last_update_date") or (str(date)[:10] if date else UNKNOWN_DATE),
-        "section": metadata.get("section") or "",
+        "source": said if isinstance(said, str) and said else found.collection,
+        "doc_type": metadata.get("doc_type"),
+        "last_update_date": metadata.get("last_update_date"),
+        "section": section if isinstance(section, str) else "",
         "collection": found.collection,
+        "doc_id": found.doc_id,
+        "chunk_id": found.chunk_id,
     }
+    if contract["doc_type"] not in settings.doc_types:
+        if contract["doc_type"]:
+            contract["doc_type_given"] = contract["doc_type"]
+        contract["doc_type"] = settings.other_doc_type
+    if not is_iso_date(contract["last_update_date"]):
+        contract["last_update_date"] = str(date)[:10] if is_iso_date(date) else UNKNOWN_DATE
     position = found.metadata.get("chunk_index")
     return DocumentChunk(
         chunk_id=_uuid(found.chunk_id),

@@ -45,12 +45,13 @@ class VectorDBFullError(DiskFloorError, VectorDBWriteError):
 
 @dataclass(frozen=True, slots=True)
 class RuleDocument:
-    """A document to ingest. `document_id` None: it follows from `filename`. `content` is Markdown."""
+    """A document to ingest. `document_id` None: it follows from `filename`; one that is no UUID is no good, and only
+    this document is refused. `content` is Markdown."""
 
     filename: str
     content: str
     metadata: Metadata
-    document_id: UUID | None = None
+    document_id: Any = None
 
 
 @dataclass(frozen=True, slots=True)

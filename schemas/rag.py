@@ -38,6 +38,7 @@ class Filters:
 
     source: str | None = None
     tags: tuple[str, ...] = ()
+    path: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,14 @@ class KnownDocument:
     embedding_model: str | None
     created_at: str | None
     updated_at: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """A document that is gone: where it was, and how many chunks it had."""
+
+    collection: str
+    chunks: int
 
 
 @dataclass(frozen=True, slots=True)

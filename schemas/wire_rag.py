@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import asdict
 from typing import Any
-from uuid import UUID
 
 from marshmallow import ValidationError, fields, post_load, validate
 
@@ -67,7 +66,7 @@ class Tags(fields.Field[tuple[str, ...]]):
             raise ValidationError("must be an array of strings")
         for index, tag in enumerate(value):
             if not isinstance(tag, str):
-                raise ValidationError({str(index): "must be a string"})
+                raise ValidationError(f"must be an array of strings: element {index} is not one")
         if len(value) > MAX_TAGS:
             raise ValidationError(f"must be at most {MAX_TAGS} tags")
         return tuple(value)
@@ -78,14 +77,6 @@ class CollectionName(Text):
         return check_collection_name(super()._deserialize(value, attr, data, **options))
 
 
-class Uuid(Text):
-    def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> Any:
-        try:
-            return UUID(super()._deserialize(value, attr, data, **options))
-        except ValueError:
-            raise ValidationError("must be a UUID") from None
-
-
 class Flag(fields.Field[bool]):
     def _deserialize(self, value: Any, attr: str | None, data: Any, **_: Any) -> bool:
         if not isinstance(value, bool):
@@ -93,8 +84,16 @@ class Flag(fields.Field[bool]):
         return value
 
 
+class Source(Words):
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> str:
+        text = super()._deserialize(value, attr, data, **options)
+        if not _SOURCE.fullmatch(text):
+            raise ValidationError(f"must match ^{_SOURCE.pattern}$")
+        return text
+
+
 class Ingest(Body):
-    source = Words(required=True)
+    source = Source(required=True)
     path = Words(required=True)
     title = Words(required=True)
     text = Words(required=True)
@@ -104,8 +103,6 @@ class Ingest(Body):
 
     @post_load
     def _to_document(self, loaded: Json, **_: Any) -> dict[str, RagDocument]:
-        if not _SOURCE.fullmatch(loaded["source"]):
-            raise ValidationError(f"must match ^{_SOURCE.pattern}$", "source")
         return {"document": RagDocument(**loaded)}
 
 
@@ -144,7 +141,7 @@ class Retrieve(AskingCollections):
 class Rule(Body):
     """What a document must have besides is judged document by document, and named in the result."""
 
-    document_id = Uuid(load_default=None)
+    document_id = fields.Raw(load_default=None)
     filename = Words(required=True)
     content = Text(required=True)
     metadata = MetadataObject(load_default=dict)
@@ -162,8 +159,20 @@ class RuleBatch(Body):
 
 class DocumentsPage(Body):
     collection = CollectionName(load_default=None)
+    source = Words(load_default=None)
+    path = Words(load_default=None)
+    tag = Words(load_default=None)
     limit = Count(least=1, most=MAX_PAGE, capped=True, in_text=True, load_default=DEFAULT_PAGE)
     cursor = Text(load_default=None)
+
+    @post_load
+    def _to_arguments(self, loaded: Json, **_: Any) -> Json:
+        source, path, tag = (loaded.pop(name) for name in ("source", "path", "tag"))
+        return {**loaded, "filters": Filters(source, () if tag is None else (tag,), path)}
+
+
+class DocumentPlace(Body):
+    collection = CollectionName(load_default=None)
 
 
 class OneMessage(Body):
@@ -214,7 +223,7 @@ class Chat(AskingCollections):
 
 
 INGEST, CHUNK_SEARCH, RETRIEVE, RULE_BATCH = Ingest(), RagSearch(), Retrieve(), RuleBatch()
-DOCUMENTS_PAGE, CHAT = DocumentsPage(), Chat()
+DOCUMENTS_PAGE, DOCUMENT_PLACE, CHAT = DocumentsPage(), DocumentPlace(), Chat()
 
 
 def upserted(done: Upserted) -> Json:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from flask import Blueprint, Response, request
+from flask import Blueprint, Response
 
 from interfaces.http.layers import layers
 from schemas.errors import RagError
 from schemas.wire_rag import (
     CHAT,
     CHUNK_SEARCH,
+    DOCUMENT_PLACE,
     DOCUMENTS_PAGE,
     INGEST,
     RETRIEVE,
@@ -69,8 +70,9 @@ def documents() -> Response:
 
 @blueprint.delete("/rag/documents/<path:document_id>")
 def delete_document(document_id: str) -> Response:
-    count = layers().rag_store.delete_document(document_id, request.args.get("collection"))
-    return json_response({"status": "deleted", "documentId": document_id, "chunkCount": count})
+    done = layers().rag_store.delete_document(document_id, **arguments(DOCUMENT_PLACE))
+    said = {"status": "deleted", "documentId": document_id, "chunkCount": done.chunks, "collection": done.collection}
+    return json_response(said)
 
 
 @blueprint.get("/rag/metrics")

@@ -40,6 +40,11 @@ class RetrievalSettings:
     metrics_days: int = 30  # how long the metrics of single searches are kept
 
     @property
+    def other_doc_type(self) -> str:
+        """What is said of chunks that have no `doc_type` of these: the one that claims the least."""
+        return "faq" if "faq" in self.doc_types else self.doc_types[-1]
+
+    @property
     def own_collections(self) -> tuple[str, ...]:
         """Those that the contracts store in."""
         return (self.documents_collection, self.rules_collection, self.context_collection)

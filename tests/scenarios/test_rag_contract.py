@@ -110,11 +110,26 @@ class TestIngestion:
         answer = client.post("/api/rag/ingest", json=DOCUMENT | {"source": wrong})
         assert (answer.status_code, fault(answer.json)[0]) == (400, "source")
 
-    @pytest.mark.parametrize("wrong", ["a", [1], [None], {"a": 1}])
+    @pytest.mark.parametrize("wrong", ["a", [1], ["a", None], {"a": 1}])
     def test_tags_are_an_array_of_strings(self, client, wrong):
         answer = client.post("/api/rag/ingest", json=DOCUMENT | {"tags": wrong})
         assert answer.status_code == 400
-        assert fault(answer.json)[0].startswith("tags")
+        assert fault(answer.json)[0] == "tags"
+
+    @pytest.mark.parametrize(
+        ("body", "field"),
+        [
+            ({}, "source"),
+            ({"source": "git hub"}, "source"),
+            ({"source": "git hub", "tags": [1], "metadata": 7}, "source"),
+            ({"source": "github", "tags": [1]}, "path"),
+            ({"source": "github", "path": "/a", "text": "x", "tags": [1]}, "title"),
+            ({"source": "github", "path": "/a", "title": "A", "text": " ", "tags": [1]}, "text"),
+        ],
+    )
+    def test_of_several_faults_the_first_in_the_contracts_order_is_named(self, client, body, field):
+        answer = client.post("/api/rag/ingest", json=body)
+        assert (answer.status_code, fault(answer.json)[0]) == (400, field)
 
     def test_explicit_nulls_are_absent(self, ingest):
         assert ingest(hash=None, tags=None, metadata=None)["status"] == "created"
@@ -226,7 +241,8 @@ class TestDocuments:
         assert known["createdAt"] == known["updatedAt"]
         assert listed[second["documentId"]]["hash"] == hashlib.sha256(BACKUPS.encode()).hexdigest()
         deleted = client.delete(f"/api/rag/documents/{first['documentId']}")
-        assert deleted.json == {"status": "deleted", "documentId": first["documentId"], "chunkCount": 1}
+        told = {"status": "deleted", "documentId": first["documentId"], "chunkCount": 1, "collection": "rag-documents"}
+        assert deleted.json == told
         assert [each["metadata"]["path"] for each in search()["results"]] == ["/b"]
 
     def test_an_update_keeps_the_time_of_creation(self, ingest, client):
@@ -238,6 +254,80 @@ class TestDocuments:
             known = next((each for each in page["documents"] if each["documentId"] == document_id), None)
             cursor = page["nextCursor"]
         assert known["createdAt"] <= known["updatedAt"]
+
+    def test_they_are_listed_by_source_path_and_tag(self, ingest, client, source):
+        ingest("/a", tags=["red", "green"])
+        ingest("/b", tags=["green"])
+
+        def paths(**filters):
+            answer = client.get("/api/rag/documents", query_string={"source": source, **filters}).json
+            assert answer["total"] == answer["count"] == len(answer["documents"])
+            return [each["path"] for each in answer["documents"]]
+
+        assert paths() == ["/a", "/b"]
+        assert paths(path="/b") == ["/b"]
+        assert paths(tag="red") == ["/a"]
+        assert paths(tag="green", path="/b") == ["/b"]
+        assert paths(source="nowhere") == []
+        answer = client.get("/api/rag/documents", query_string={"source": " "})
+        assert (answer.status_code, fault(answer.json)[0]) == (400, "source")
+
+    def test_what_a_search_finds_elsewhere_is_deleted_where_it_was_found(self, client, search, source, collection):
+        rule = {
+            "filename": "a.md",
+            "content": BACKUPS,
+            "metadata": {"source": source, "doc_type": "ops", "last_update_date": "2026-01-31"},
+        }
+        batch = {"documents": [rule], "collection": collection}
+        assert client.post("/api/rag/documents:batch", json=batch).json["documents_failed"] == 0
+        [found] = search()["results"]
+        assert found["metadata"]["collection"] == collection
+        deleted = client.delete(f"/api/rag/documents/{found['metadata']['documentId']}")
+        assert (deleted.status_code, deleted.json["collection"], deleted.json["chunkCount"]) == (200, collection, 1)
+        assert search()["results"] == []
+
+    def test_a_document_that_the_other_contract_names_by_a_uuid_is_deleted_by_it(self, client, ingest, source):
+        ingest("/a")
+        body = {"query": BACKUPS, "context_key": "a:b", "min_relevance": 0, "where": {"source": source}}
+        [chunk] = client.post("/api/rag/retrieve", json=body).json["document_chunks"]
+        assert chunk["document_id"] != chunk["metadata"]["doc_id"]
+        assert client.delete(f"/api/rag/documents/{chunk['document_id']}").json["collection"] == "rag-documents"
+        assert client.post("/api/rag/retrieve", json=body).json["document_chunks"] == []
+
+    def test_a_document_stored_as_a_whole_is_deleted_by_its_own_id(self, app, client, collection, search, source):
+        vector = app.extensions["rag.layers"].connections.open("default", "embedding").embed([BACKUPS])[0].tolist()
+        told = {"name": collection, "metadata": {"embedding_model": "all-MiniLM-L6-v2"}}
+        assert client.post("/collections", json=told).status_code == 201
+        own = {"id": f"own/{source}", "text": BACKUPS, "embedding": vector, "metadata": {"source": source}}
+        client.post(f"/collections/{collection}/documents", json={"documents": [own]})
+        [found] = search()["results"]
+        assert (found["metadata"]["documentId"], found["metadata"]["collection"]) == (own["id"], collection)
+        assert client.delete(f"/api/rag/documents/{own['id']}").json["chunkCount"] == 1
+        assert search()["results"] == []
+
+    def test_an_id_in_several_collections_is_a_conflict_that_names_them(self, client, collection, source):
+        names = [f"{collection}-{number}" for number in (1, 2)]
+        rule = {
+            "document_id": str(uuid.uuid4()),
+            "filename": "a.md",
+            "content": BACKUPS,
+            "metadata": {"source": source, "doc_type": "ops", "last_update_date": "2026-01-31"},
+        }
+        for name in names:
+            client.post("/api/rag/documents:batch", json={"documents": [rule], "collection": name})
+        path = f"/api/rag/documents/{rule['document_id']}"
+        answer = client.delete(path)
+        assert (answer.status_code, answer.json["error"], answer.json["code"]) == (
+            409,
+            "Conflict",
+            "ambiguous_document",
+        )
+        assert answer.json["details"]["allowed"] == names
+        for name in names:
+            assert client.delete(path, query_string={"collection": name}).json["collection"] == name
+        assert client.delete(path).status_code == 404
+        missing = client.delete(path, query_string={"collection": "there-is-none"})
+        assert (missing.status_code, missing.json["code"]) == (404, "collection_not_found")
 
     def test_one_that_is_not_there(self, client):
         answer = client.delete("/api/rag/documents/nothing")

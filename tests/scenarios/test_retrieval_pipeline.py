@@ -191,6 +191,35 @@ def test_invalid_document_error_skips_the_document_and_stores_its_siblings(inges
     assert {each["metadata"]["path"] for each in chunks()} == {"good.md", "c.md"}
 
 
+@pytest.mark.parametrize("wrong", ["no-uuid", "", 7, ["x"]])
+def test_a_document_id_that_is_no_uuid_refuses_that_document_alone(ingest, chunks, wrong):
+    result = ingest(rule("good.md", BARRICADES[0]), rule("bad.md", BARRICADES[1], wrong))
+    assert (result["documents_processed"], result["documents_failed"], result["errors"]) == (1, 1, ["bad.md"])
+    assert result["failures"][0]["message"] == "document_id must be a UUID"
+    assert {each["metadata"]["path"] for each in chunks()} == {"good.md"}
+
+
+def test_replacing_what_is_missing_keeps_the_version_before_of_a_refused_document(ingest, chunks):
+    ingest(*(rule(f"{number}.md", content) for number, content in enumerate(BARRICADES)))
+    ingest(rule("0.md", BARRICADES[0]), rule("1.md", BARRICADES[1], "no-uuid"), replace_missing=True)
+    assert {each["metadata"]["path"] for each in chunks()} == {"0.md", "1.md"}
+
+
+@pytest.mark.parametrize("said", ["novel", 7, None, ["ops"]])
+def test_a_doc_type_outside_the_contracts_is_answered_as_one_of_them(app, client, collection, retrieve, said):
+    vector = app.extensions["rag.layers"].connections.open("default", "embedding").embed(["Dice."])[0].tolist()
+    client.post("/collections", json={"name": collection})
+    told = {"source": ["x"], "doc_type": said, "last_update_date": "yesterday", "section": 7}
+    document = {"id": "own", "text": "Dice.", "metadata": told, "embedding": vector}
+    client.post(f"/collections/{collection}/documents", json={"documents": [document]})
+    [chunk] = retrieve("dice", min_relevance=0)["document_chunks"]
+    assert chunk["metadata"]["doc_type"] == "faq"
+    assert chunk["metadata"].get("doc_type_given") == said
+    assert (chunk["metadata"]["source"], chunk["metadata"]["section"]) == (collection, "")
+    assert (chunk["metadata"]["doc_id"], chunk["metadata"]["chunk_id"]) == ("own", "own")
+    date.fromisoformat(chunk["metadata"]["last_update_date"])
+
+
 def test_document_type_is_an_alias_of_doc_type(ingest, retrieve):
     ingest(rule("a.md", BARRICADES[0], doc_type=None, document_type="ops"))
     assert retrieve("barricade", min_relevance=0)["document_chunks"][0]["metadata"]["doc_type"] == "ops"
@@ -235,7 +264,7 @@ def test_what_one_contract_stored_the_other_finds(client):
     first = client.post("/api/rag/retrieve", json=body).json["document_chunks"][0]
     assert first["text"] == text
     assert first["document_id"] == str(uuid.UUID(document_id))
-    assert (first["metadata"]["source"], first["metadata"]["doc_type"]) == ("zoo", "document")
+    assert (first["metadata"]["source"], first["metadata"]["doc_type"]) == ("zoo", "faq")
     assert first["metadata"]["last_update_date"] == str(date.today()) or date.fromisoformat(
         first["metadata"]["last_update_date"]
     )
