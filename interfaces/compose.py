@@ -97,7 +97,6 @@ class Layers:
         self.context.close()
         self.search.close()
         self.collector.close()
-        self.embeddings.close()
         self.connections.close()
 
 

@@ -91,8 +91,9 @@ class CollectionChoice:
         receipt = CollectionsReceipt(tuple(each.name for each in asked), shown, len(left_out) - len(shown))
         return Chosen(corpus, asked, receipt)
 
-    def _place(self, info: CollectionInfo) -> tuple[int, str]:
-        return self._own.get(info.name, len(self._own)), info.name
+    def _place(self, info: CollectionInfo) -> tuple[int, int, str]:
+        """Own ones first, then the newest: what was loaded just now is asked, however many others there are."""
+        return self._own.get(info.name, len(self._own)), -(info.number or 0), info.name
 
     def _embedding(self) -> EmbeddingConnection | None:
         """None while it cannot be used: words are searched all the same."""

@@ -6,17 +6,15 @@ import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any, cast
 
-import orjson
 import structlog
 
 from retrieval.choosing import Chosen
 from retrieval.collection_writer import CollectionWriter, batches
 from retrieval.drafts import FIRST_CHUNKS, INTERNAL
-from retrieval.failures import write_error
+from retrieval.failures import store_errors, write_error
 from retrieval.ingestion import Ingested, ingest_document
-from retrieval.result_cache import ResultCache
+from retrieval.result_cache import KeptAnswer, ResultCache, read_again, states_of
 from retrieval.rule_documents import id_of, is_iso_date, to_source
 from retrieval.text_collections import TextCollections
 from schemas.errors import ConflictError, InvalidInputError, RagError
@@ -69,14 +67,17 @@ class RAGPipeline:
             raise InvalidInputError("min_relevance must be 0 to 1", field="min_relevance", code="invalid_field")
         parse_where(request.where)
         chosen = self._texts.searched(request.collections)
-        revisions = [[each.name, each.revision] for each in chosen.asked]
-        asked = [asdict(request), revisions, self._texts.embedding().model]
-        remembered = all(each.revision is not None for each in chosen.asked)
-        kept = self._cache.find(asked) if remembered else None
-        if kept is None:
-            kept = _to_json(self._search(request, chosen))
-            kept = self._cache.keep(asked, kept) if remembered else kept
-        return _from_json(kept, chosen.receipt)
+        states = states_of(chosen.asked)
+        asked = [asdict(request), states, self._texts.embedding().model]
+        kept = self._cache.find(asked) if states is not None else None
+        found = self._read_again(kept, chosen)
+        if kept is None or found is None:
+            found = self._search(request, chosen)
+            mine = KeptAnswer.of(found, context_id=str(uuid.uuid4()), query_id=str(uuid.uuid4()))
+            kept = self._cache.keep(asked, mine) if states is not None else mine
+            if kept is not mine and (others := self._read_again(kept, chosen)) is not None:
+                found = others
+        return self._context(request, found, chosen.receipt, **kept.told)
 
     def ingest(
         self, documents: Sequence[RuleDocument], *, collection: str | None = None, replace_missing: bool = False
@@ -132,20 +133,35 @@ class RAGPipeline:
             failures=failures,
         )
 
-    def _search(self, request: RetrieveRequest, chosen: Chosen) -> RAGContext:
+    def _search(self, request: RetrieveRequest, chosen: Chosen) -> list[OracleResult]:
         found = self._texts.nearest(request.query, chosen, request.where, request.max_chunks)
-        chunks = [_chunk(each, self._settings) for each in found if each.score >= request.min_relevance]
+        return [each for each in found if each.score >= request.min_relevance]
+
+    def _read_again(self, kept: KeptAnswer | None, chosen: Chosen) -> list[OracleResult] | None:
+        with store_errors():
+            return None if kept is None else read_again(chosen.corpus, kept, chosen.asked)
+
+    def _context(
+        self,
+        request: RetrieveRequest,
+        found: Sequence[OracleResult],
+        receipt: CollectionsReceipt,
+        *,
+        context_id: str,
+        query_id: str,
+    ) -> RAGContext:
+        chunks = [_chunk(each, self._settings) for each in found]
         scores = [chunk.relevance_score for chunk in chunks]
         average = sum(scores) / len(scores) if scores else 0.0
         return RAGContext(
-            context_id=uuid.uuid4(),
-            query_id=uuid.uuid4(),
+            context_id=uuid.UUID(context_id),
+            query_id=uuid.UUID(query_id),
             document_chunks=chunks,
             relevance_scores=scores,
             total_chunks=len(chunks),
             avg_relevance=average,
             meets_threshold=bool(chunks) and average >= request.min_relevance,
-            receipt=chosen.receipt,
+            receipt=receipt,
         )
 
 
@@ -202,19 +218,3 @@ def _uuid(name: str) -> uuid.UUID:
         return uuid.UUID(name)
     except ValueError:
         return uuid.uuid5(_IDS, name)
-
-
-def _to_json(context: RAGContext) -> dict[str, Any]:
-    kept = cast(dict[str, Any], orjson.loads(orjson.dumps(context)))
-    return {name: value for name, value in kept.items() if name != "receipt"}
-
-
-def _from_json(kept: dict[str, Any], receipt: CollectionsReceipt) -> RAGContext:
-    chunks = [
-        DocumentChunk(
-            **{**chunk, "chunk_id": uuid.UUID(chunk["chunk_id"]), "document_id": uuid.UUID(chunk["document_id"])}
-        )
-        for chunk in kept["document_chunks"]
-    ]
-    ids = {name: uuid.UUID(kept[name]) for name in ("context_id", "query_id")}
-    return RAGContext(**{**kept, **ids, "document_chunks": chunks, "receipt": receipt})

@@ -16,7 +16,7 @@ from marshmallow.exceptions import SCHEMA
 from schemas.documents import parse_embedding
 from schemas.errors import InvalidInputError
 from schemas.metadata import check_metadata, without_reserved
-from schemas.names import check_collection_name
+from schemas.names import MAX_MODEL_CHARACTERS, check_collection_name, is_model_name
 from schemas.records import METRICS, DocumentPatch, GatherSpec, OrderBy, Vector
 from schemas.where import EVERYTHING, Where, parse_where
 
@@ -98,6 +98,16 @@ class Text(fields.Field[str]):
         if not isinstance(value, str):
             raise ValidationError("must be a string")
         return value
+
+
+class ModelName(Text):
+    """The name of a model: text that is sent as it is."""
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> str:
+        text = super()._deserialize(value, attr, data, **options)
+        if not is_model_name(text):
+            raise ValidationError(f"must have 1 to {MAX_MODEL_CHARACTERS} printable characters")
+        return text
 
 
 class Number(fields.Field[float]):

@@ -29,7 +29,7 @@ from schemas.rag import (
     StoreMetrics,
     Upserted,
 )
-from schemas.wire import DEFAULT_PAGE, MAX_PAGE, Body, Count, MetadataObject, Number, Text
+from schemas.wire import DEFAULT_PAGE, MAX_PAGE, Body, Count, MetadataObject, ModelName, Number, Text
 from schemas.wire_search import AskingCollections, CheckedFilter, collections_receipt
 
 MAX_DOCUMENTS = 1_000
@@ -193,7 +193,7 @@ class OptionsObject(Body):
 
 
 class Chat(AskingCollections):
-    model = Words(load_default=None)
+    model = ModelName(load_default=None)
     messages = fields.List(fields.Nested(OneMessage), load_default=None, validate=validate.Length(max=MAX_MESSAGES))
     message = Words(load_default=None)
     system = Text(load_default=None)

@@ -46,6 +46,13 @@ def write_options(content: bytes = b"") -> WriteOptions:
     if "If-Match" in request.headers:
         tags = request.if_match
         accepted = frozenset({"*"} if tags.star_tag else tags.as_set())
+        if any(tag.isdecimal() for tag in accepted):
+            raise InvalidInputError(
+                "If-Match takes the ETag of an answer. A revision alone does not do: "
+                "a later collection of the same name has it too",
+                code="invalid_if_match",
+                field="If-Match",
+            )
     return WriteOptions(key, request_digest(content) if key else "", accepted)
 
 

@@ -36,7 +36,7 @@ def choose(choice_of):
 
 def test_text_collections_of_the_model_are_asked_and_the_others_named_with_the_reason(choose):
     receipt = choose()
-    assert receipt.asked == (OWN, DOCS, OTHER)
+    assert receipt.asked == (OWN, OTHER, DOCS)
     assert receipt.left_out == {
         STRANGE: "its embeddings are of 'words-2', those of questions of 'letters-1'",
         UNSAID: "it does not say which model made its embeddings (embedding_model of its metadata)",
@@ -54,21 +54,21 @@ def test_a_question_that_names_none_is_asked_of_all_text_collections(choice_of):
 
 def test_what_is_named_in_full_is_asked_whatever_it_holds(choose):
     assert choose(STRANGE, NOTES, STRANGE) == CollectionsReceipt((STRANGE, NOTES), {})
-    assert choose(STRANGE, "choice-docs*").asked == (STRANGE, DOCS, OTHER)
+    assert choose(STRANGE, "choice-docs*").asked == (STRANGE, OTHER, DOCS)
     with pytest.raises(CollectionNotFoundError):
         choose("choice-docs*", "choice-none")
 
 
 def test_a_pattern_that_matches_nothing_is_in_the_receipt(choose):
     receipt = choose("nobody-*", "choice-docs*")
-    assert receipt.asked == (DOCS, OTHER)
+    assert receipt.asked == (OTHER, DOCS)
     assert receipt.left_out == {"nobody-*": "no collection has a name that begins so"}
 
 
-def test_no_more_than_so_many_are_asked_at_a_time(choose):
+def test_no_more_than_so_many_are_asked_at_a_time_the_newest_first(choose):
     receipt = choose(most=2)
-    assert receipt.asked == (OWN, DOCS)
-    assert receipt.left_out[OTHER] == "2 collections are asked at a time: name it to have it asked"
+    assert receipt.asked == (OWN, OTHER)
+    assert receipt.left_out[DOCS] == "2 collections are asked at a time: name it to have it asked"
     assert choose(STRANGE, UNSAID, "choice-*", most=2).asked == (STRANGE, UNSAID)
 
 

@@ -17,6 +17,7 @@ from tests.support.contract import METHODS, OPENAPI, CheckedClient, CheckedSessi
 
 JSON = {"Content-Type": "application/json"}
 COLLECTION = {
+    "id": "7f0c2b86-52b5-4c43-9a2e-1d6f0a9f3c11",
     "name": "handbook",
     "count": 2,
     "metadata": {"language": "en"},
