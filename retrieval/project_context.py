@@ -12,6 +12,7 @@ from retrieval.corpus import OpenCorpus
 from retrieval.drafts import FIRST_CHUNKS
 from retrieval.excerpts import excerpt
 from retrieval.notes import Notes
+from retrieval.quoting import QUOTES_ARE_DATA, one_line, quoted
 from retrieval.search import SearchEngine
 from schemas.connections import CollectionInfo
 from schemas.counted import counted
@@ -71,16 +72,16 @@ class ContextWriter:
         answer = self._search.search(SearchRequest(topic, limit=TOPIC_SOURCES, collections=collections))
         found = answer.results
         by_kind = {kind: [each for each in found if self._kind(each) == kind] for kind in HEADINGS}
-        parts = [f"# {topic}"]
+        parts = [f"# {one_line(topic)}", *([QUOTES_ARE_DATA] if found else [])]
         sources: list[ContextSource] = []
         for kind, results in by_kind.items():
             if results:
                 parts.append(f"## {HEADINGS[kind]}")
             for result in results:
-                title = _title(result.metadata) or result.doc_id
+                title = one_line(_title(result.metadata) or result.doc_id)
                 source = ContextSource(len(sources) + 1, kind, result.collection, result.chunk_id, result.doc_id, title)
                 sources.append(source)
-                parts.append(f"[{source.number}] {title} ({result.collection})\n\n{excerpt(result.content)}")
+                parts.append(f"[{source.number}] {title} ({result.collection})\n\n{quoted(excerpt(result.content))}")
         if not sources:
             parts.append("Nothing is known of this topic.")
         return ProjectContext(topic, "\n\n".join(parts), sources, answer.receipt.collections)
@@ -102,7 +103,7 @@ class ContextWriter:
         if further:
             parts.append(f"And {counted(further, 'further collection')}.")
         if notes:
-            parts.append("## Newest notes")
+            parts += ["## Newest notes", QUOTES_ARE_DATA]
             for note in notes:
                 source = ContextSource(
                     len(sources) + 1, NOTE, self._notes_collection, note.id, note.id, note.session_name
@@ -119,7 +120,7 @@ class ContextWriter:
             told = each.metadata
             document_id = str(told.get("document_id", each.id))
             yield ContextSource(
-                number, kind, collection.name, each.id, document_id, str(told.get("title") or document_id)
+                number, kind, collection.name, each.id, document_id, one_line(str(told.get("title") or document_id))
             )
             number += 1
 
@@ -133,4 +134,4 @@ def _title(metadata: dict[str, Any]) -> str:
 
 
 def _noted(source: ContextSource, note: Note) -> str:
-    return f"[{source.number}] {note.created_at[:10]}, {note.session_name}\n\n{excerpt(note.text)}"
+    return f"[{source.number}] {note.created_at[:10]}, {one_line(note.session_name)}\n\n{quoted(excerpt(note.text))}"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from schemas.rag import DEFAULT_TOP_K, Filters
 from schemas.searched import CollectionsReceipt
@@ -20,14 +21,14 @@ class Message:
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
     """`messages` as the client has them; `is_continued` when there is but the last one, and the service remembers the
-    rest. None leaves a value to the connection, `system` to the messages."""
+    rest. None leaves a value to the connection, `system` to the messages. `options` are the model's own, by the names
+    that its server has for them."""
 
     messages: tuple[Message, ...]
     is_continued: bool = False
     model: str | None = None
     system: str | None = None
-    temperature: float | None = None
-    max_tokens: int | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
     conversation_id: str | None = None
     use_rag: bool = False
     rag_top_k: int = DEFAULT_TOP_K
@@ -49,15 +50,13 @@ class ChatSource:
 
 @dataclass(frozen=True, slots=True)
 class ChatTurn:
-    """`rag_used` says whether retrieval had its part in the answer; `rag_error` why not, when it should have had;
-    `receipt` which collections were asked."""
+    """`rag_used` says whether retrieval had its part in the answer, `receipt` which collections were asked."""
 
     answer: str
     model: str
     conversation_id: str
     rag_used: bool
     sources: tuple[ChatSource, ...] = ()
-    rag_error: str | None = None
     receipt: CollectionsReceipt | None = None
 
 

@@ -9,6 +9,8 @@ from typing import Any
 from marshmallow import ValidationError, fields, post_load, validate
 
 from schemas.chat import ROLES, ChatRequest, ChatSource, ChatTurn, Message, StoredMessage
+from schemas.errors import InvalidInputError
+from schemas.metadata import MAX_METADATA_DEPTH, check_metadata
 from schemas.names import check_collection_name
 from schemas.pipeline import (
     DEFAULT_MAX_CHUNKS,
@@ -35,6 +37,8 @@ from schemas.wire_search import AskingCollections, CheckedFilter, collections_re
 MAX_DOCUMENTS = 1_000
 MAX_TAGS = 100
 MAX_MESSAGES = 1_000
+RESERVED_OPTIONS = ("model", "messages", "stream")
+"""What options must not say: it has a field of its own, or is decided here."""
 _SOURCE = re.compile(r"[a-zA-Z0-9_-]+")
 
 Json = dict[str, Any]
@@ -92,6 +96,16 @@ class Source(Words):
         return text
 
 
+class LaterMetadata(MetadataObject):
+    """Metadata whose faults wait for their turn: those of the fields before it are named first."""
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> Json:
+        try:
+            return super()._deserialize(value, attr, data, **options)
+        except InvalidInputError as error:
+            raise ValidationError(error.message.removeprefix(f"{attr} ")) from None
+
+
 class Ingest(Body):
     source = Source(required=True)
     path = Words(required=True)
@@ -99,7 +113,7 @@ class Ingest(Body):
     text = Words(required=True)
     hash = Words(load_default=None)
     tags = Tags(load_default=())
-    metadata = MetadataObject(load_default=dict)
+    metadata = LaterMetadata(load_default=dict)
 
     @post_load
     def _to_document(self, loaded: Json, **_: Any) -> dict[str, RagDocument]:
@@ -184,12 +198,32 @@ class OneMessage(Body):
         return Message(**loaded)
 
 
-class OptionsObject(Body):
-    """What the chat connections know of a model's options; others are ignored."""
+class KnownOptions(Body):
+    """Options whose values are the same everywhere."""
 
-    temperature = Number(load_default=None, validate=validate.Range(min=0, max=10))
-    max_tokens = Count(least=1, most=1_000_000, load_default=None)
-    num_predict = Count(least=1, most=1_000_000, load_default=None)
+    temperature = Number(validate=validate.Range(min=0, max=10))
+    max_tokens = Count(least=1, most=1_000_000)
+    num_predict = Count(least=1, most=1_000_000)
+
+
+class Options(fields.Field[Json]):
+    """Options of a model, by whatever names its server has for them, each passed on as it is."""
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **_: Any) -> Json:
+        if not isinstance(value, dict):
+            raise ValidationError("must be an object")
+        for name in RESERVED_OPTIONS:
+            if name in value:
+                raise ValidationError({name: "is no option of a model: the service sets it"})
+        given = {name: option for name, option in value.items() if option is not None}
+        try:
+            check_metadata(given)
+        except InvalidInputError:
+            raise ValidationError(f"must not be nested deeper than {MAX_METADATA_DEPTH} levels") from None
+        return given | KNOWN_OPTIONS.load({name: given[name] for name in KNOWN_OPTIONS.fields if name in given})
+
+
+KNOWN_OPTIONS = KnownOptions()
 
 
 class Chat(AskingCollections):
@@ -197,7 +231,7 @@ class Chat(AskingCollections):
     messages = fields.List(fields.Nested(OneMessage), load_default=None, validate=validate.Length(max=MAX_MESSAGES))
     message = Words(load_default=None)
     system = Text(load_default=None)
-    options = fields.Nested(OptionsObject, load_default=dict)
+    options = Options(load_default=dict)
     conversation_id = Words(data_key="conversationId", load_default=None, validate=validate.Length(max=200))
     use_rag = Flag(data_key="useRag", load_default=False)
     rag_top_k = Count(data_key="ragTopK", least=1, most=MAX_TOP_K, load_default=DEFAULT_TOP_K)
@@ -205,7 +239,7 @@ class Chat(AskingCollections):
 
     @post_load
     def _to_request(self, loaded: Json, **_: Any) -> dict[str, ChatRequest]:
-        messages, message, options = loaded.pop("messages"), loaded.pop("message"), loaded.pop("options")
+        messages, message = loaded.pop("messages"), loaded.pop("message")
         if not messages and message is None:
             raise ValidationError("is required", "messages")
         said = [*(messages or ()), *([Message("user", message)] if message is not None else ())]
@@ -215,8 +249,6 @@ class Chat(AskingCollections):
             "request": ChatRequest(
                 messages=tuple(said),
                 is_continued=not messages,
-                temperature=options.get("temperature"),
-                max_tokens=options.get("max_tokens") or options.get("num_predict"),
                 **self.one_field(loaded),
             )
         }
@@ -295,7 +327,7 @@ def chat_answer(turn: ChatTurn) -> Json:
     answer: Json = {"status": "success", "data": said, "ragUsed": turn.rag_used, "ragSources": _sources(turn.sources)}
     if turn.receipt is not None:
         answer["receipt"] = collections_receipt(turn.receipt)
-    return answer if turn.rag_error is None else answer | {"ragError": turn.rag_error}
+    return answer
 
 
 def _sources(sources: tuple[ChatSource, ...]) -> list[Json]:
