@@ -12,8 +12,11 @@ from schemas.collected import MATCH, Collected, CollectReceipt, CollectRequest
 from schemas.wire_connections import COLLECT
 from wrapper.bodies import json_response
 from wrapper.requests_in import body
+from wrapper.route_table import ASKS
 
 blueprint = Blueprint("collect", __name__, url_prefix="/api")
+
+ROUTES = {"collect": ASKS}
 
 
 @blueprint.post("/collect")

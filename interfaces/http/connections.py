@@ -20,6 +20,7 @@ from schemas.errors import NotFoundError
 from schemas.wire_connections import CANDIDATE, CHANGED_CONNECTION, ENV_VAR_NAMES, NEW_CONNECTION, TYPED_CANDIDATE
 from wrapper.bodies import json_response
 from wrapper.requests_in import body
+from wrapper.route_table import ASKS, READS, WRITES
 
 
 class ConnectionId(BaseConverter):
@@ -29,6 +30,26 @@ class ConnectionId(BaseConverter):
 
 
 blueprint = Blueprint("connections", __name__, url_prefix="/api/connections")
+
+ROUTES = {
+    "list_providers": READS,
+    "show_provider": READS,
+    "show_schema": READS,
+    "validate": READS,
+    "test": ASKS,
+    "test_kind": ASKS,
+    "env_vars": READS,
+    "validate_env_vars": READS,
+    "suggest_env_vars": READS,
+    "list_connections": READS,
+    "create": WRITES,
+    "show": READS,
+    "change": WRITES,
+    "delete": WRITES,
+    "health_of_all": ASKS,
+    "health": ASKS,
+    "collections": ASKS,
+}
 
 
 @blueprint.get("/providers")

@@ -27,16 +27,32 @@ from schemas.wire_rag import (
 from wrapper import errors
 from wrapper.bodies import json_response
 from wrapper.requests_in import arguments, body
+from wrapper.route_table import ASKS, EMBEDS, READS, WRITES
 
 blueprint = Blueprint("rag", __name__, url_prefix="/api")
 
+ROUTES = {
+    "ingest": EMBEDS,
+    "search": EMBEDS,
+    "documents": READS,
+    "delete_document": WRITES,
+    "metrics": READS,
+    "retrieve": EMBEDS,
+    "ingest_batch": EMBEDS,
+    "chat": ASKS,
+    "conversation": READS,
+    "forget_conversation": WRITES,
+}
+
 SUMMARIES = {
     400: "Validation error",
+    403: "Forbidden",
     404: "Not found",
     408: "Request timeout",
     409: "Conflict",
     413: "Payload too large",
     415: "Unsupported media type",
+    421: "Misdirected request",
     503: "Service Unavailable",
     507: "Insufficient storage",
     500: "Internal server error",

@@ -8,8 +8,11 @@ from interfaces.http.layers import layers
 from schemas.wire_search import SEARCH_REQUEST, search_answer
 from wrapper.bodies import json_response
 from wrapper.requests_in import body
+from wrapper.route_table import EMBEDS
 
 blueprint = Blueprint("search", __name__, url_prefix="/api")
+
+ROUTES = {"search": EMBEDS}
 
 
 @blueprint.post("/search")

@@ -14,8 +14,11 @@ from retrieval.tools import Tool, ToolNotFoundError
 from schemas.errors import InvalidInputError, RagError
 from wrapper import errors
 from wrapper.bodies import decode_json, json_response, read_body
+from wrapper.route_table import EMBEDS, READS
 
 blueprint = Blueprint("tools", __name__, url_prefix="/tools")
+
+ROUTES = {"list_tools": READS, "call": EMBEDS, "call_by_query_string": EMBEDS}
 log = structlog.get_logger(__name__)
 
 

@@ -8,8 +8,11 @@ from interfaces.http.layers import layers
 from schemas.wire_watchers import WATCHER_REPORT, known_watcher
 from wrapper.bodies import json_response
 from wrapper.requests_in import body
+from wrapper.route_table import READS, WRITES
 
 blueprint = Blueprint("watchers", __name__, url_prefix="/api/watchers")
+
+ROUTES = {"list_watchers": READS, "show_watcher": READS, "report": WRITES, "forget": WRITES}
 
 
 @blueprint.get("")

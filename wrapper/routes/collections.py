@@ -9,8 +9,18 @@ from schemas.wire import NEW_COLLECTION, NEW_METADATA, load
 from wrapper import answers
 from wrapper.bodies import json_response
 from wrapper.requests_in import decode_json, is_known, read_body, store, write_options
+from wrapper.route_table import READS, WRITES
 
 blueprint = Blueprint("collections", __name__)
+
+ROUTES = {
+    "create_collection": WRITES,
+    "list_collections": READS,
+    "get_collection": READS,
+    "update_metadata": WRITES,
+    "delete_collection": WRITES,
+    "empty_collection": WRITES,
+}
 
 TRUTH = {"true": True, "1": True, "false": False, "0": False}
 

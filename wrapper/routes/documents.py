@@ -8,17 +8,30 @@ from contextlib import ExitStack
 from flask import Blueprint, Response, request
 
 from schemas.documents import parse_documents
-from schemas.errors import InvalidInputError, UnsupportedMediaError
+from schemas.errors import InvalidInputError
 from schemas.records import Collection, Document
 from schemas.wire import DELETION, PAGE_ARGUMENTS, PATCH, SEARCH, include_from_text, load, where_from_text
 from wrapper import answers
-from wrapper.bodies import NDJSON, encode, json_response
+from wrapper.bodies import JSON, NDJSON, encode, json_response
 from wrapper.catalog.writes import ON_CONFLICT
 from wrapper.importing import import_stream, parse_announced
 from wrapper.requests_in import arguments, body, decode_json, id_maker, is_known, read_body, store, write_options
+from wrapper.route_table import READS, WRITES, Lane, Route
 from wrapper.streaming import add_stream
 
 blueprint = Blueprint("documents", __name__)
+
+ROUTES = {
+    "add_documents": Route(Lane.WRITE, takes=(JSON, NDJSON)),
+    "list_documents": READS,
+    "search_documents": READS,
+    "count_documents": READS,
+    "export_documents": READS,
+    "import_documents": Route(Lane.WRITE, takes=(NDJSON,)),
+    "get_document": READS,
+    "patch_document": WRITES,
+    "delete_documents": WRITES,
+}
 
 
 @blueprint.post("/collections/<name>/documents")
@@ -102,8 +115,6 @@ def _lines(snapshot: ExitStack, blocks: Iterator[list[Document]]) -> Iterator[by
 
 @blueprint.post("/collections/<name>/import")
 def import_documents(name: str) -> Response:
-    if request.mimetype != NDJSON:
-        raise UnsupportedMediaError(f"The body must be {NDJSON}", allowed=[NDJSON])
     announced = parse_announced(request.headers.get("X-Document-Count"), request.headers.get("Content-Digest"))
     answer, indexed = import_stream(store(), name, write_options(), announced)
     return json_response({**answer, "indexed": indexed}, 200 if indexed else 202)

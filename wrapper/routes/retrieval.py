@@ -13,8 +13,19 @@ from schemas.wire import FACET_ARGUMENTS, GATHER, QUERY, TEXT_SEARCH, where_from
 from wrapper import answers
 from wrapper.bodies import json_response
 from wrapper.requests_in import arguments, body, is_known, store
+from wrapper.route_table import READS
 
 blueprint = Blueprint("retrieval", __name__)
+
+ROUTES = {
+    "query": READS,
+    "query_collection": READS,
+    "probe": READS,
+    "gather": READS,
+    "search_text": READS,
+    "facets": READS,
+    "metadata_values": READS,
+}
 log = structlog.get_logger(__name__)
 
 
