@@ -118,7 +118,7 @@ class RagStore:
             asked = "" if collection is not None else f" in the {counted(len(chosen.asked), 'text collection')} asked"
             raise NotFoundError(f"Document '{document_id}' not found{asked}", code="document_not_found", id=document_id)
         if len(homes) > 1:
-            raise AmbiguousDocumentError(document_id, list(homes))
+            raise AmbiguousDocumentError(document_id, sorted(homes))
         [(name, found)] = homes.items()
         writes = chosen.corpus.able(SupportsEmbeddings)
         writes.delete_documents(name, ids=found.ids, where=found.where)

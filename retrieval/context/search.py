@@ -30,6 +30,8 @@ from schemas.wire_search import collections_receipt
 log = structlog.get_logger(__name__)
 
 UNKNOWN_AGENT = "unknown"
+SHARE_FOR_ASKING = 0.8
+"""Of a level's seconds: with what was found until then there is still an answer, without the collections after."""
 MOST_KEPT_LATER = 100
 """Answers that wait to be kept; while there are so many, others are not."""
 
@@ -101,7 +103,7 @@ class ContextSearch:
         return answer if receipt is None else answer | {"receipt": collections_receipt(receipt)}
 
     def _by_vector(self, asked: _Asked) -> Found:
-        until = time.monotonic() + self._settings.context_vector_seconds
+        until = time.monotonic() + SHARE_FOR_ASKING * self._settings.context_vector_seconds
         chosen = self._texts.searched(asked.collections)
         total = _chunks(chosen.asked)
         if not chosen.asked:
@@ -126,7 +128,7 @@ class ContextSearch:
     def _by_text(self, asked: _Asked) -> Found:
         if not self._settings.text_fallback:
             raise UnavailableError("The search by words is off (RAG_TEXT_FALLBACK)")
-        until = time.monotonic() + self._settings.context_text_seconds
+        until = time.monotonic() + SHARE_FOR_ASKING * self._settings.context_text_seconds
         chosen = self._texts.searched(asked.collections)
         question = Question(asked.query, chosen.corpus, chosen.asked, asked.where, until)
         answer = self._lexical.query(question, asked.limit)

@@ -57,7 +57,8 @@ def test_rag_query_obeys_its_arguments(call):
     by_words = call("rag_query", query="coffee machine", oracles=["lexical"], collection="rag-documents")
     assert list(by_words.structured_content["receipt"]["oracles"]) == ["lexical"]
     assert "coffee machine" in by_words.structured_content["results"][0]["content"]
-    assert text_of(call("rag_query", query="zebra", oracles=["lexical"], limit=None)) == "Nothing was found."
+    nothing = text_of(call("rag_query", query="zebra", oracles=["lexical"], limit=None))
+    assert nothing == "Nothing was found. Asked: rag-documents, rag-rules."
 
 
 def test_rag_context_tells_rules_from_documents(call):
