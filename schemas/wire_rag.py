@@ -185,7 +185,9 @@ class DocumentsPage(Body):
         return {**loaded, "filters": Filters(source, () if tag is None else (tag,), path)}
 
 
-class DocumentPlace(Body):
+class InCollection(Body):
+    """Which collection a query string means."""
+
     collection = CollectionName(load_default=None)
 
 
@@ -255,7 +257,7 @@ class Chat(AskingCollections):
 
 
 INGEST, CHUNK_SEARCH, RETRIEVE, RULE_BATCH = Ingest(), RagSearch(), Retrieve(), RuleBatch()
-DOCUMENTS_PAGE, DOCUMENT_PLACE, CHAT = DocumentsPage(), DocumentPlace(), Chat()
+DOCUMENTS_PAGE, COLLECTION_ARGUMENTS, CHAT = DocumentsPage(), InCollection(), Chat()
 
 
 def upserted(done: Upserted) -> Json:
