@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
 import structlog
 
+from providers.base import Filter
 from retrieval.choosing import Chosen
 from retrieval.collection_writer import CollectionWriter, batches
 from retrieval.drafts import FIRST_CHUNKS, INTERNAL
@@ -42,6 +43,17 @@ UNKNOWN_DATE = "1970-01-01"
 _IDS = uuid.UUID("0d0f3f5e-6d0a-5c53-a6d4-5b1d7b0c9a11")  # never changes: ids of chunks that have no UUID
 
 
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """A request that is checked, with what the settings say where it says nothing."""
+
+    query: str
+    context_key: str
+    max_chunks: int
+    min_relevance: float
+    where: Filter | None
+
+
 class RAGPipeline:
     """Usable by several threads; every interface calls it."""
 
@@ -58,26 +70,19 @@ class RAGPipeline:
         collection that the request names in full, EmbeddingFailureError (also when it takes longer than
         `retrieve_seconds`), VectorDBUnavailableError.
         """
-        check_query(request.query)
-        if not request.context_key.strip():
-            raise InvalidInputError("context_key is blank", field="context_key", code="invalid_field")
-        if not 1 <= request.max_chunks <= MAX_CHUNKS:
-            raise InvalidInputError(f"max_chunks must be 1 to {MAX_CHUNKS}", field="max_chunks", code="invalid_field")
-        if not 0.0 <= request.min_relevance <= 1.0:
-            raise InvalidInputError("min_relevance must be 0 to 1", field="min_relevance", code="invalid_field")
-        parse_where(request.where)
+        question = self._checked(request)
         chosen = self._texts.searched(request.collections)
         states = states_of(chosen.asked)
-        asked = [asdict(request), states, self._texts.embedding().model]
+        asked = [asdict(question), states, self._texts.embedding().model]
         kept = self._cache.find(asked) if states is not None else None
         found = self._read_again(kept, chosen)
         if kept is None or found is None:
-            found = self._search(request, chosen)
+            found = self._search(question, chosen)
             mine = KeptAnswer.of(found, context_id=str(uuid.uuid4()), query_id=str(uuid.uuid4()))
             kept = self._cache.keep(asked, mine) if states is not None else mine
             if kept is not mine and (others := self._read_again(kept, chosen)) is not None:
                 found = others
-        return self._context(request, found, chosen.receipt, **kept.told)
+        return self._context(question, found, chosen.receipt, **kept.told)
 
     def ingest(
         self, documents: Sequence[RuleDocument], *, collection: str | None = None, replace_missing: bool = False
@@ -133,9 +138,24 @@ class RAGPipeline:
             failures=failures,
         )
 
-    def _search(self, request: RetrieveRequest, chosen: Chosen) -> list[OracleResult]:
-        found = self._texts.nearest(request.query, chosen, request.where, request.max_chunks)
-        return [each for each in found if each.score >= request.min_relevance]
+    def _checked(self, request: RetrieveRequest) -> _Question:
+        settings = self._settings
+        max_chunks, least = request.max_chunks, request.min_relevance
+        max_chunks = settings.retrieve_max_chunks if max_chunks is None else max_chunks
+        least = settings.retrieve_min_relevance if least is None else least
+        check_query(request.query)
+        if not request.context_key.strip():
+            raise InvalidInputError("context_key is blank", field="context_key", code="invalid_field")
+        if not 1 <= max_chunks <= MAX_CHUNKS:
+            raise InvalidInputError(f"max_chunks must be 1 to {MAX_CHUNKS}", field="max_chunks", code="invalid_field")
+        if not 0.0 <= least <= 1.0:
+            raise InvalidInputError("min_relevance must be 0 to 1", field="min_relevance", code="invalid_field")
+        parse_where(request.where)
+        return _Question(request.query, request.context_key, max_chunks, least, request.where)
+
+    def _search(self, question: _Question, chosen: Chosen) -> list[OracleResult]:
+        found = self._texts.nearest(question.query, chosen, question.where, question.max_chunks)
+        return [each for each in found if each.score >= question.min_relevance]
 
     def _read_again(self, kept: KeptAnswer | None, chosen: Chosen) -> list[OracleResult] | None:
         with store_errors():
@@ -143,7 +163,7 @@ class RAGPipeline:
 
     def _context(
         self,
-        request: RetrieveRequest,
+        question: _Question,
         found: Sequence[OracleResult],
         receipt: CollectionsReceipt,
         *,
@@ -160,7 +180,7 @@ class RAGPipeline:
             relevance_scores=scores,
             total_chunks=len(chunks),
             avg_relevance=average,
-            meets_threshold=bool(chunks) and average >= request.min_relevance,
+            meets_threshold=bool(chunks) and average >= question.min_relevance,
             receipt=receipt,
         )
 

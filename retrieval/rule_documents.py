@@ -42,7 +42,9 @@ def to_source(document: RuleDocument, settings: RetrievalSettings, embedding: Em
         title=title or document.filename,
         text=document.content,
         metadata={**metadata, "path": document.filename},
-        split=profiles.whole(embedding, settings.whole_max_tokens, section if isinstance(section, str) else ""),
+        split=profiles.whole(
+            embedding, settings.whole_max_tokens, section if isinstance(section, str) else "", settings.whole_levels
+        ),
         title_is_file_name=not title,
     )
 

@@ -10,8 +10,7 @@ from schemas.errors import DiskFloorError, InvalidInputError, UnavailableError
 from schemas.records import Metadata
 from schemas.searched import CollectionsReceipt
 
-MAX_CHUNKS, DEFAULT_MAX_CHUNKS = 100, 5
-DEFAULT_MIN_RELEVANCE = 0.6
+MAX_CHUNKS = 100
 
 
 class InvalidDocumentError(InvalidInputError):
@@ -108,12 +107,12 @@ class RAGContext:
 
 @dataclass(frozen=True, slots=True)
 class RetrieveRequest:
-    """`collections` are names and `prefix*`, None all text collections; `context_key` is "{channel_id}:{user_id}", and
-    tells the answers of one conversation from another's."""
+    """`max_chunks` and `min_relevance` None leave it to the settings. `collections` are names and `prefix*`, None all
+    text collections; `context_key` is "{channel_id}:{user_id}", and tells the answers of one conversation from another's."""
 
     query: str
     context_key: str
-    max_chunks: int = DEFAULT_MAX_CHUNKS
-    min_relevance: float = DEFAULT_MIN_RELEVANCE
+    max_chunks: int | None = None
+    min_relevance: float | None = None
     collections: tuple[str, ...] | None = None
     where: dict[str, Any] | None = None

@@ -13,8 +13,6 @@ from schemas.errors import InvalidInputError
 from schemas.metadata import MAX_METADATA_DEPTH, check_metadata
 from schemas.names import check_collection_name
 from schemas.pipeline import (
-    DEFAULT_MAX_CHUNKS,
-    DEFAULT_MIN_RELEVANCE,
     MAX_CHUNKS,
     RAGContext,
     RetrieveRequest,
@@ -143,8 +141,8 @@ class RagSearch(AskingCollections):
 class Retrieve(AskingCollections):
     query = Text(required=True)
     context_key = Words(required=True, validate=validate.Length(max=1_000))
-    max_chunks = Count(least=1, most=MAX_CHUNKS, load_default=DEFAULT_MAX_CHUNKS)
-    min_relevance = Share(load_default=DEFAULT_MIN_RELEVANCE)
+    max_chunks = Count(least=1, most=MAX_CHUNKS, load_default=None)
+    min_relevance = Share(load_default=None)
     where = CheckedFilter(load_default=None)
 
     @post_load

@@ -25,6 +25,10 @@ class RetrievalSettings:
     chunk_max_tokens: int = 1024  # of a window; all but the last have at least half of it
     chunk_overlap_tokens: int = 100  # of two neighbouring windows, at most; at least half of it
     whole_max_tokens: int = 8192  # up to here a document of `/api/rag/documents:batch` is one chunk
+    whole_header_level: int = 2  # where a longer one is split
+    whole_fallback_header_level: int = 3  # where a section of it is, that is still longer
+    retrieve_max_chunks: int = 5  # what `/api/rag/retrieve` answers with at most, unless a question says it
+    retrieve_min_relevance: float = 0.6  # the least relevance of these, unless a question says it
     rrf_k: int = 60  # the constant of reciprocal rank fusion
     fetch_multiplier: int = 2  # how many times the limit each oracle is asked for
     fetch_min: int = 50  # documents that each oracle is asked for at least
@@ -38,6 +42,10 @@ class RetrievalSettings:
     breaker_threshold: int = 5  # failed searches until the circuit breaker opens
     breaker_timeout_seconds: float = 60.0  # since the last of them, until it lets one search try again
     metrics_days: int = 30  # how long the metrics of single searches are kept
+
+    @property
+    def whole_levels(self) -> tuple[int, int]:
+        return self.whole_header_level, self.whole_fallback_header_level
 
     @property
     def other_doc_type(self) -> str:
@@ -72,6 +80,18 @@ def read_retrieval_settings() -> RetrievalSettings:
             "CHUNK_OVERLAP_TOKENS", default.chunk_overlap_tokens, validate=validate.Range(min=0)
         ),
         "whole_max_tokens": env.int("WHOLE_MAX_TOKENS", default.whole_max_tokens, validate=tokens),
+        "whole_header_level": env.int(
+            "WHOLE_HEADER_LEVEL", default.whole_header_level, validate=validate.Range(min=1, max=5)
+        ),
+        "whole_fallback_header_level": env.int(
+            "WHOLE_FALLBACK_HEADER_LEVEL", default.whole_fallback_header_level, validate=validate.Range(min=2, max=6)
+        ),
+        "retrieve_max_chunks": env.int(
+            "RETRIEVE_MAX_CHUNKS", default.retrieve_max_chunks, validate=validate.Range(min=1, max=100)
+        ),
+        "retrieve_min_relevance": env.float(
+            "RETRIEVE_MIN_RELEVANCE", default.retrieve_min_relevance, validate=validate.Range(min=0, max=1)
+        ),
         "rrf_k": env.int("RRF_K", default.rrf_k, validate=validate.Range(min=1, max=10_000)),
         "fetch_multiplier": env.int(
             "FETCH_MULTIPLIER", default.fetch_multiplier, validate=validate.Range(min=1, max=100)
@@ -107,4 +127,8 @@ def read_retrieval_settings() -> RetrievalSettings:
     if settings.chunk_overlap_tokens > settings.chunk_max_tokens // 4:
         sentence = "RAG_CHUNK_OVERLAP_TOKENS is more than a quarter of RAG_CHUNK_MAX_TOKENS"
         raise ConfigurationError(f"Wrong settings: {sentence}")
+    if settings.whole_header_level >= settings.whole_fallback_header_level:
+        raise ConfigurationError(
+            "Wrong settings: RAG_WHOLE_FALLBACK_HEADER_LEVEL must be a higher number than RAG_WHOLE_HEADER_LEVEL"
+        )
     return settings

@@ -1,5 +1,6 @@
 """The three oracles over the storage of this process."""
 
+import numpy as np
 import pytest
 
 from retrieval.corpus import Corpus
@@ -9,6 +10,7 @@ from retrieval.oracles.persona import PersonaOracle
 from retrieval.oracles.semantic import SemanticOracle
 from schemas.connections import Connection
 from schemas.errors import RagError
+from schemas.records import DocumentBatch
 
 BOOKS, PAPERS, NOTES = "oracle-books", "oracle-papers", "oracle-notes"
 
@@ -85,6 +87,29 @@ def test_several_collections_are_one_list_by_score_whatever_their_metric(ask, se
     assert {each.collection for each in found} == {BOOKS, PAPERS}
     assert [each.score for each in found] == sorted((each.score for each in found), reverse=True)
     assert all(0.0 <= each.score <= 1.0 for each in found)
+
+
+@pytest.mark.parametrize("metric", ["cosine", "l2", "ip"])
+def test_a_score_is_the_cosine_whatever_the_metric_and_the_length_of_vectors(
+    app, ask, semantic, embeddings, shelve, metric
+):
+    question = embeddings.embed("default", "zebra").vector
+    far = embeddings.embed("default", "quick fox").vector
+    near = embeddings.embed("default", "zebra zoo").vector
+    name = shelve(f"oracle-metric-{metric}", {}, metric=metric)
+    vectors = np.stack([near * 0.01, far * 50, np.zeros_like(near)]).astype("<f4")
+    batch = DocumentBatch(["near", "far", "nothing"], ["near", "far", "nothing"], [{}] * 3, vectors)
+    if metric == "cosine":
+        batch = DocumentBatch(batch.ids[:2], batch.texts[:2], batch.metadatas[:2], vectors[:2])
+    app.extensions["rag.service"].store.add_documents(name, batch)
+    found = {each.chunk_id: each.score for each in ask(semantic, "zebra", name).results}
+
+    def cosine(vector):
+        return question @ vector / ((question @ question) * (vector @ vector)) ** 0.5
+
+    assert found["near"] == pytest.approx(cosine(near), abs=1e-5)
+    assert found["far"] == pytest.approx(cosine(far), abs=1e-5)
+    assert found.get("nothing", 0.0) == 0.0
 
 
 def test_a_collection_of_another_model_is_left_out_and_named(ask, semantic, shelve):

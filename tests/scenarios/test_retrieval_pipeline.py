@@ -8,8 +8,10 @@ from itertools import pairwise
 import pytest
 
 from registry.query_embeddings import QueryEmbeddings
+from retrieval.pipeline import RAGPipeline
 from schemas.errors import UnavailableError
-from schemas.settings import RegistrySettings
+from schemas.pipeline import RetrieveRequest
+from schemas.settings import RegistrySettings, RetrievalSettings
 from tests.support.apps import running_app
 
 DOC_TYPES = {"core-rules", "faq", "team-rules", "ops", "killzone"}
@@ -154,6 +156,15 @@ def test_chunk_limits(ingest, retrieve):
     assert len(retrieve("barricades", max_chunks=2, min_relevance=0)["document_chunks"]) == 2
     for wrong in (0, 101, "3", 1.5, True):
         assert retrieve("barricades", max_chunks=wrong, status=400)["details"]["field"] == "max_chunks"
+
+
+def test_what_a_question_leaves_open_is_a_setting(app, client, collection, ingest):
+    ingest(*(rule(f"{number}.md", content) for number, content in enumerate(BARRICADES)))
+    layers = app.extensions["rag.layers"]
+    settings = RetrievalSettings(retrieve_max_chunks=2, retrieve_min_relevance=0.0)
+    pipeline = RAGPipeline(layers.pipeline._texts, layers.pipeline._cache, settings)
+    asked = RetrieveRequest("barricades", f"of:{collection}", collections=(collection,))
+    assert len(pipeline.retrieve(asked).document_chunks) == 2
 
 
 @pytest.mark.parametrize("query", ["", "  \n", "x" * 2001])
@@ -382,11 +393,8 @@ def test_the_same_answer_for_every_worker(stubbed, stub_client, collection):
     from retrieval.choosing import CollectionChoice
     from retrieval.corpus import Corpus
     from retrieval.oracles.semantic import SemanticOracle
-    from retrieval.pipeline import RAGPipeline
     from retrieval.result_cache import ResultCache
     from retrieval.text_collections import TextCollections
-    from schemas.pipeline import RetrieveRequest
-    from schemas.settings import RetrievalSettings
 
     post(stub_client, "/api/rag/documents:batch", documents=[rule("a.md", BARRICADES[0])], collection=collection)
     connections = stubbed.extensions["rag.layers"].connections
