@@ -43,7 +43,7 @@ class Chat:
         self._history = history
         self._chat_connection = chat_connection
 
-    def answer(self, request: ChatRequest) -> ChatTurn:
+    def answer(self, request: ChatRequest, *, owner: str) -> ChatTurn:
         """The model's answer, remembered in its conversation. Raises ChatUnavailableError, InvalidInputError, and what
         `RagStore.search_similar_chunks` raises: without the context that was asked for there is no answer."""
         chat = self._connected()
@@ -51,7 +51,7 @@ class Chat:
         conversation_id = request.conversation_id or str(uuid.uuid4())
         found = self._found(request, asked)
         sources = [] if found is None else found.chunks
-        messages = (*self._earlier(request), *request.messages)
+        messages = (*self._earlier(request, owner), *request.messages)
         try:
             answered = chat.chat(
                 with_context(messages, request.system, sources),
@@ -68,19 +68,19 @@ class Chat:
             tuple(map(to_source, sources)),
             None if found is None else found.receipt,
         )
-        self._remember(turn, asked)
+        self._remember(turn, asked, owner)
         return turn
 
-    def conversation(self, conversation_id: str) -> list[StoredMessage]:
+    def conversation(self, conversation_id: str, *, owner: str) -> list[StoredMessage]:
         """Raises ConversationNotFoundError."""
-        found = self._history.messages(conversation_id)
+        found = self._history.messages(conversation_id, owner=owner)
         if not found:
             raise ConversationNotFoundError(conversation_id)
         return found
 
-    def forget(self, conversation_id: str) -> None:
+    def forget(self, conversation_id: str, *, owner: str) -> None:
         """Raises ConversationNotFoundError."""
-        self._history.delete(conversation_id)
+        self._history.delete(conversation_id, owner=owner)
 
     def _connected(self) -> ChatConnection:
         try:
@@ -97,18 +97,19 @@ class Chat:
             asked, top_k=request.rag_top_k, filters=request.rag_filters, collections=request.collections
         )
 
-    def _earlier(self, request: ChatRequest) -> list[Message]:
+    def _earlier(self, request: ChatRequest, owner: str) -> list[Message]:
         if not request.is_continued or request.conversation_id is None:
             return []
-        remembered = self._history.messages(request.conversation_id)[-REMEMBERED_MESSAGES:]
+        remembered = self._history.messages(request.conversation_id, owner=owner)[-REMEMBERED_MESSAGES:]
         return [Message("user" if each.role == "user" else "assistant", each.content) for each in remembered]
 
-    def _remember(self, turn: ChatTurn, asked: str) -> None:
+    def _remember(self, turn: ChatTurn, asked: str, owner: str) -> None:
         try:
             self._history.add_turn(
                 turn.conversation_id,
                 asked,
                 turn.answer,
+                owner=owner,
                 rag_used=turn.rag_used,
                 rag_sources=turn.sources,
             )

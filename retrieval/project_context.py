@@ -16,6 +16,7 @@ from retrieval.quoting import QUOTES_ARE_DATA, one_line, quoted
 from retrieval.search import SearchEngine
 from schemas.connections import CollectionInfo
 from schemas.counted import counted
+from schemas.owners import OPEN
 from schemas.searched import CollectionsReceipt, FusedResult, SearchRequest
 from schemas.sessions import Note
 from schemas.settings import RetrievalSettings
@@ -63,13 +64,15 @@ class ContextWriter:
         self._kinds = {settings.rules_collection: RULE, settings.notes_collection: NOTE}
         self._notes_collection = settings.notes_collection
 
-    def write(self, topic: str | None = None, collections: tuple[str, ...] | None = None) -> ProjectContext:
+    def write(
+        self, topic: str | None = None, collections: tuple[str, ...] | None = None, *, owner: str = OPEN
+    ) -> ProjectContext:
         """`collections` as `CollectionChoice.choose` takes them. Raises InvalidInputError, CollectionNotFoundError,
         SearchFailedError and what the store raises."""
-        return self._overview(collections) if topic is None else self._of_topic(topic, collections)
+        return self._overview(collections, owner) if topic is None else self._of_topic(topic, collections, owner)
 
-    def _of_topic(self, topic: str, collections: tuple[str, ...] | None) -> ProjectContext:
-        answer = self._search.search(SearchRequest(topic, limit=TOPIC_SOURCES, collections=collections))
+    def _of_topic(self, topic: str, collections: tuple[str, ...] | None, owner: str) -> ProjectContext:
+        answer = self._search.search(SearchRequest(topic, limit=TOPIC_SOURCES, collections=collections, owner=owner))
         found = answer.results
         by_kind = {kind: [each for each in found if self._kind(each) == kind] for kind in HEADINGS}
         parts = [f"# {one_line(topic)}", *([QUOTES_ARE_DATA] if found else [])]
@@ -86,10 +89,10 @@ class ContextWriter:
             parts.append("Nothing is known of this topic.")
         return ProjectContext(topic, "\n\n".join(parts), sources, answer.receipt.collections)
 
-    def _overview(self, names: tuple[str, ...] | None) -> ProjectContext:
+    def _overview(self, names: tuple[str, ...] | None, owner: str) -> ProjectContext:
         chosen = self._choice.choose(names)
         shown, further = chosen.asked[:OVERVIEW_COLLECTIONS], len(chosen.asked[OVERVIEW_COLLECTIONS:])
-        notes = self._notes.newest(OVERVIEW_NOTES)
+        notes = self._notes.newest(OVERVIEW_NOTES, owner=owner)
         parts = ["# Overview", "## Collections"]
         sources: list[ContextSource] = []
         if not shown:

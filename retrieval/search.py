@@ -121,7 +121,14 @@ class SearchEngine:
         weights = self._weights_of(request)
         chosen = self._choice.choose(request.collections)
         until = began + self._limit_seconds
-        question = Question(request.query, chosen.corpus, chosen.asked, request.where, until - self._limit_seconds / 5)
+        question = Question(
+            request.query,
+            chosen.corpus,
+            chosen.asked,
+            request.where,
+            until - self._limit_seconds / 5,
+            request.owner,
+        )
         fetched = min(MAX_FETCHED, max(self._fetch_min, request.limit * self._fetch_multiplier))
         asked = {
             name: self._pools[name].submit(self._ask, self._oracles[name], question, fetched)

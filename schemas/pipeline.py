@@ -108,7 +108,8 @@ class RAGContext:
 @dataclass(frozen=True, slots=True)
 class RetrieveRequest:
     """`max_chunks` and `min_relevance` None leave it to the settings. `collections` are names and `prefix*`, None all
-    text collections; `context_key` is "{channel_id}:{user_id}", and tells the answers of one conversation from another's."""
+    text collections; `context_key` is "{channel_id}:{user_id}", and tells the answers of one conversation from
+    another's."""
 
     query: str
     context_key: str

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from schemas.errors import InvalidInputError
+from schemas.owners import OPEN
 from schemas.records import GatherSpec, Group, Metadata
 
 ASKED, LEFT_OUT = "asked", "left_out"
@@ -41,8 +42,8 @@ def check_query(query: str) -> str:
 @dataclass(frozen=True, slots=True)
 class SearchRequest:
     """`oracles` None stands for the service's own, `collections` (names and `prefix*`) for all text collections,
-    `weights` for 1 where they name no oracle.
-    `explain` asks why documents are not among the results: True for all that were cut, or by their ids."""
+    `weights` for 1 where they name no oracle. `explain` asks why documents are not among the results: True for all that
+    were cut, or by their ids. `owner` is who asks: of notes only theirs are found."""
 
     query: str
     limit: int = DEFAULT_LIMIT
@@ -52,6 +53,7 @@ class SearchRequest:
     where: dict[str, Any] | None = None
     explain: bool | tuple[str, ...] = False
     gather: GatherSpec | None = None
+    owner: str = OPEN
 
 
 @dataclass(frozen=True, slots=True)

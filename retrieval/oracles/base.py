@@ -15,6 +15,7 @@ from providers.base import Filter
 from retrieval.corpus import OpenCorpus
 from schemas.connections import CollectionInfo
 from schemas.errors import CollectionNotFoundError, RagError, UnavailableError
+from schemas.owners import OPEN
 from schemas.records import Document
 from schemas.searched import OracleAnswer, OracleResult
 
@@ -24,13 +25,15 @@ log = structlog.get_logger(__name__)
 @dataclass(frozen=True, slots=True)
 class Question:
     """A text of a user, the collections it is asked of and where they are, and the filter that what is found must
-    match. What is not asked when `until` comes (seconds of the monotonic clock) is left out."""
+    match; `owner` is the one whose notes may be found. What is not asked when `until` comes (seconds of the monotonic
+    clock) is left out."""
 
     text: str
     corpus: OpenCorpus
     collections: tuple[CollectionInfo, ...]
     where: Filter | None = None
     until: float = math.inf
+    owner: str = OPEN
 
 
 class Oracle(ABC):
