@@ -5,6 +5,7 @@ Layers above keep tables of their own in the same database, as parts with names 
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Sequence
 
 from sqlalchemy import Connection, text
@@ -41,12 +42,20 @@ def _words_anew(connection: Connection) -> None:
     connection.execute(text("INSERT INTO words_to_index (collection_key, done_to) SELECT key, 0 FROM collections"))
 
 
+def _set_aside(connection: Connection) -> None:
+    for table in (tables.set_aside, tables.standstills, tables.identity):
+        table.create(connection, checkfirst=True)
+    drawn = "INSERT INTO identity (uuid) SELECT :drawn WHERE NOT EXISTS (SELECT 1 FROM identity)"
+    connection.execute(text(drawn), {"drawn": str(uuid.uuid4())})
+
+
 STEPS: list[Callable[[Connection], None]] = [
     _first_tables,
     _index_reports,
     _adoptions,
     _words_anew,  # with headings
     _words_anew,  # with tags
+    _set_aside,
 ]
 
 TYPES = {
