@@ -322,6 +322,7 @@ class ChromaProvider(
                 decoded(metadata),
                 _metric(found.get("configuration_json") or {}, metadata),
                 None if dimension is None else int(dimension),
+                id=str(found["id"]),
             )
 
     def _named(self, name: str) -> str:

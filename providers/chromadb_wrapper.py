@@ -330,7 +330,7 @@ class ChromaWrapperProvider(
 def _info(found: Body) -> CollectionInfo:
     metadata = dict(found.get("metadata") or {})
     told = metadata.get(METRIC_KEY)
-    dimension, count, revision = found.get("dimension"), found.get("count"), found.get("revision")
+    dimension, count, revision, identity = (found.get(key) for key in ("dimension", "count", "revision", "id"))
     return CollectionInfo(
         str(found["name"]),
         None if count is None else int(count),
@@ -338,6 +338,7 @@ def _info(found: Body) -> CollectionInfo:
         found.get("metric") or (told if told in METRICS else DEFAULT_METRIC),
         None if dimension is None else int(dimension),
         None if revision is None else int(revision),
+        None if identity is None else str(identity),
     )
 
 

@@ -161,7 +161,9 @@ class LocalProvider(
 
 
 def _info(found: Collection) -> CollectionInfo:
-    return CollectionInfo(found.name, found.count, found.metadata, found.metric, found.dimension, found.revision)
+    return CollectionInfo(
+        found.name, found.count, found.metadata, found.metric, found.dimension, found.revision, found.id
+    )
 
 
 def register(registry: Registry) -> None:

@@ -21,11 +21,9 @@ from requests.utils import get_environ_proxies, select_proxy
 from urllib3.util import parse_url
 
 from providers.addresses import DEFAULT_POLICY, Address, BlockedError, ConnectPolicy, reach_of, split_url
-from providers.sessions import PolicedSession
+from providers.sessions import CONNECT_SECONDS, PolicedSession
 from schemas.errors import UnavailableError
 
-CONNECT_SECONDS = 5.0
-"""A host that does not even accept is not busy with the request."""
 MAX_ADDRESSES = 8
 """Of one name, that a connection is tried with."""
 DEFAULT_PORTS = {"http": 80, "https": 443}

@@ -17,11 +17,12 @@ import requests
 import structlog
 from tenacity import RetryCallState, Retrying, retry_if_exception
 
+from providers import deadlines
 from providers.addresses import split_url
 from providers.answers import reading
 from providers.api_keys import checked_key, redacted
-from providers.network import CONNECT_SECONDS, Network
-from providers.sessions import ANSWER_PATIENCE, AnswerTimeout, answer_within, is_read_timeout
+from providers.network import Network
+from providers.sessions import ANSWER_PATIENCE, AnswerTimeout, answer_within, is_read_timeout, waits
 from schemas.errors import ConfigurationError, InvalidInputError, RagError, UnavailableError
 
 log = structlog.get_logger(__name__)
@@ -131,7 +132,7 @@ class RemoteService:
                     self._url + route,
                     data=payload,
                     headers={"Content-Type": "application/json", "Accept": "application/json"},
-                    timeout=(min(CONNECT_SECONDS, self._timeout_seconds), self._timeout_seconds),
+                    timeout=waits(self._timeout_seconds),
                     allow_redirects=False,
                     stream=True,
                 ) as response,
@@ -154,6 +155,8 @@ class RemoteService:
     def _broken_connection(self, exc: requests.RequestException) -> RagError:
         if isinstance(exc, requests.exceptions.SSLError):
             return self._error(ConfigurationError, "has a TLS certificate that is not trusted", "network")
+        if not deadlines.seconds_left():
+            return self._error(UnavailableError, "did not answer in the time that there was", "timeout")
         if isinstance(exc, AnswerTimeout):
             what = f"did not come to the end of its answer in {self._answer_seconds:g} s"
             return self._error(UnavailableError, what, "timeout")
@@ -225,7 +228,7 @@ class RemoteService:
         return error.wait_seconds is None or error.wait_seconds <= self._retry.longest_wait_seconds
 
     def _is_the_end(self, state: RetryCallState) -> bool:
-        no_time_left = state.upcoming_sleep >= self._network.seconds_left()
+        no_time_left = state.upcoming_sleep >= min(self._network.seconds_left(), deadlines.seconds_left())
         return state.attempt_number >= self._retry.attempts or no_time_left
 
     def _wait_seconds(self, state: RetryCallState) -> float:

@@ -13,10 +13,11 @@ import orjson
 import requests
 from tenacity import RetryCallState, Retrying, retry_if_exception, wait_exponential
 
+from providers import deadlines
 from providers.addresses import split_url
 from providers.api_keys import checked_key, redacted
-from providers.network import CONNECT_SECONDS, Network
-from providers.sessions import ANSWER_PATIENCE, answer_within, is_read_timeout
+from providers.network import Network
+from providers.sessions import ANSWER_PATIENCE, answer_within, is_read_timeout, waits
 from schemas.errors import (
     BusyError,
     CollectionNotFoundError,
@@ -221,7 +222,7 @@ class RestConnection:
             data=payload,
             params=params,
             headers={**self._headers, **(headers or {})},
-            timeout=(min(CONNECT_SECONDS, self._timeout_seconds), self._timeout_seconds),
+            timeout=waits(self._timeout_seconds),
             allow_redirects=False,
             stream=True,
         )
@@ -231,7 +232,8 @@ class RestConnection:
         return _error(answer, redacted(body, [self._api_key] if self._api_key else []))
 
     def _is_the_end(self, state: RetryCallState) -> bool:
-        return state.attempt_number >= self._attempts or state.upcoming_sleep >= self._network.seconds_left()
+        seconds_left = min(self._network.seconds_left(), deadlines.seconds_left())
+        return state.attempt_number >= self._attempts or state.upcoming_sleep >= seconds_left
 
 
 @contextmanager

@@ -16,7 +16,11 @@ from urllib3 import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import ConnectTimeoutError, NewConnectionError, ReadTimeoutError
 
+from providers import deadlines
+
 MAX_CONNECTIONS = 32
+CONNECT_SECONDS = 5.0
+"""A host that does not even accept is not busy with the request."""
 ANSWER_PATIENCE = 3
 """An answer that keeps coming may take this many times as long as the server may be silent."""
 
@@ -50,10 +54,20 @@ class AnswerTimeout(requests.ReadTimeout):
     """The server kept sending, but not to the end in time."""
 
 
+def waits(timeout_seconds: float) -> tuple[float, float]:
+    """The timeouts of a request (to connect, for each silence), as far as the caller's deadline allows."""
+    bearable_seconds = max(0.001, min(timeout_seconds, deadlines.seconds_left()))
+    return min(CONNECT_SECONDS, bearable_seconds), bearable_seconds
+
+
 @contextmanager
 def answer_within(seconds: float) -> Iterator[None]:
-    """Cuts the connection of the one request that the block makes and reads, after so many seconds: a timeout of
-    requests is for each silence only. Raises AnswerTimeout, also for an answer whose cut end looks like an end."""
+    """Cuts the connection of the one request that the block makes and reads, after so many seconds or at the caller's
+    deadline: a timeout of requests is for each silence only. Raises AnswerTimeout, also for an answer whose cut end
+    looks like an end."""
+    seconds = min(seconds, deadlines.seconds_left())
+    if seconds <= 0:
+        raise AnswerTimeout
     limit = _Limit()
     timer = threading.Timer(seconds, limit.cut)
     timer.daemon = True

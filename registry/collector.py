@@ -2,22 +2,27 @@
 Strategy for Contextual Continuity").
 
 The text to ask with is embedded once for each embedding connection and model; the collections are asked in parallel and
-judged in the order given. One that fails is left out and named in the receipt.
+judged in the order given. One that fails is left out and named in the receipt. Each connection has threads of its own,
+and whoever asks it has the time that the query still has: one that hangs costs its own collections, nobody else's.
 """
 
 from __future__ import annotations
 
 import math
+import threading
 import time
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotInTimeError
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import structlog
 
+from providers import deadlines
 from providers.base import RagProvider, SupportsSearch
+from registry.connection_threads import ConnectionThreads
 from registry.connections import Connections
 from registry.query_embeddings import QueryEmbedding, QueryEmbeddings
 from registry.query_text import choose_query_text
@@ -40,8 +45,8 @@ from schemas.records import Match, Metadata
 
 log = structlog.get_logger(__name__)
 
-PARALLEL = 32
-"""Collections that one worker asks at a time, for all its requests."""
+_Model = tuple[str, str | None]
+"""An embedding connection, and the model that is asked for if it is not the connection's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +83,10 @@ class Collector:
         self._thresholds = thresholds
         self._limit_seconds = limit_seconds
         self._clock = clock
-        self._pool = ThreadPoolExecutor(PARALLEL, thread_name_prefix="collect")
-        self._embedding_pool = ThreadPoolExecutor(PARALLEL, thread_name_prefix="embed")
+        self._threads = ConnectionThreads("collect")
 
     def close(self) -> None:
-        self._pool.shutdown(wait=False, cancel_futures=True)
-        self._embedding_pool.shutdown(wait=False, cancel_futures=True)
+        self._threads.close()
 
     def collect(self, request: CollectRequest) -> Collected:
         """Ask all collections of a request. What fails for one collection is in the receipt; nothing is raised."""
@@ -91,21 +94,19 @@ class Collector:
         strategy, text = choose_query_text(request.user_message, request.topic, request.current_topic)
         text = request.query_text or text
         log.info("query strategy", strategy=strategy.value, query_text=text, collections=len(request.collections))
-        # A mapping by connection and model: each is embedded once, whatever number of collections wait for it.
-        embeddings: dict[tuple[str, str | None], Future[QueryEmbedding]] = {}
-        for selected in request.collections:
-            connection_id, model = key = (selected.embedding_connection, selected.embedding_model)
-            if key not in embeddings:
-                embeddings[key] = self._embedding_pool.submit(self._embeddings.embed, connection_id, text, model)
-        asked = [
-            self._pool.submit(
-                self._ask, request, selected, embeddings[selected.embedding_connection, selected.embedding_model]
-            )
-            for selected in request.collections
-        ]
         until = began + self._limit_seconds
+        # A mapping by connection and model: each is embedded once, whatever number of collections wait for it.
+        embeddings: dict[_Model, Future[QueryEmbedding]] = {}
+        for selected in request.collections:
+            model = (selected.embedding_connection, selected.embedding_model)
+            if model not in embeddings:
+                embeddings[model] = self._embedding(model, text, until)
+        asked = [
+            self._asked(request, each, embeddings[each.embedding_connection, each.embedding_model], until)
+            for each in request.collections
+        ]
         answers = [
-            self._judged(request, selected, answer, until)
+            self._judged(request, selected, answer, began)
             for selected, answer in zip(request.collections, asked, strict=True)
         ]
         made, reused = _counted(request, embeddings)
@@ -117,31 +118,63 @@ class Collector:
                 return Collected(MATCH, [result], receipt)
         return Collected(PARTIAL if results else NONE, results, receipt)
 
-    def _ask(
-        self, request: CollectRequest, selected: SelectedCollection, embedding: Future[QueryEmbedding]
-    ) -> tuple[_Asked | RagError, float]:
-        """(the answer or what went wrong, milliseconds)."""
-        began = self._clock()
-        answer: _Asked | RagError
-        try:
-            answer = self._answer_of(request, selected, embedding)
-        except RagError as error:
-            answer = error
-        except Exception:
-            log.exception("a collection could not be asked", service=selected.service, collection=selected.name)
-            answer = UnavailableError("The collection could not be asked for a reason that is in the log")
-        return answer, round((self._clock() - began) * 1e3, 2)
+    def _embedding(self, model: _Model, text: str, until: float) -> Future[QueryEmbedding]:
+        connection_id, name = model
 
-    def _answer_of(
-        self, request: CollectRequest, selected: SelectedCollection, embedding: Future[QueryEmbedding]
-    ) -> _Asked:
-        provider = cast(RagProvider, self._connections.open(selected.service, "rag"))
-        search = self._connections.registry.require(provider, SupportsSearch)
-        info = provider.collection(selected.name)
-        embedded = embedding.result()
-        embedded.check_fits(info)
-        matches = search.search(selected.name, embedded.vector, top_k=request.top_k)
-        return _Asked(info, matches, self._thresholds_for(request, info, provider))
+        def embed() -> QueryEmbedding:
+            with self._time_until(until):
+                return self._embeddings.embed(connection_id, text, name)
+
+        return self._begun(("embedding", connection_id), embed)
+
+    def _asked(
+        self, request: CollectRequest, selected: SelectedCollection, embedding: Future[QueryEmbedding], until: float
+    ) -> Future[tuple[_Asked, float]]:
+        """One collection's answer and the milliseconds it took. It is looked at while the text is embedded, and no
+        thread waits for either."""
+        began = self._clock()
+        threads = ("rag", selected.service)
+        answer: Future[tuple[_Asked, float]] = Future()
+
+        def look() -> tuple[RagProvider, CollectionInfo]:
+            with self._time_until(until):
+                provider = cast(RagProvider, self._connections.open(selected.service, "rag"))
+                self._connections.registry.require(provider, SupportsSearch)
+                return provider, provider.collection(selected.name)
+
+        looked = self._begun(threads, look)
+
+        def search() -> tuple[_Asked, float]:
+            (provider, info), embedded = looked.result(), embedding.result()
+            embedded.check_fits(info)
+            with self._time_until(until):
+                searching = self._connections.registry.require(provider, SupportsSearch)
+                matches = searching.search(selected.name, embedded.vector, top_k=request.top_k)
+            found = _Asked(info, matches, self._thresholds_for(request, info, provider))
+            return found, round((self._clock() - began) * 1e3, 2)
+
+        _when_done((looked, embedding), lambda: _pass_on(self._begun(threads, search), answer), answer)
+        return answer
+
+    def _begun(self, threads: tuple[str, str], work: Callable[[], Any]) -> Future[Any]:
+        try:
+            return self._threads.submit(threads, work)
+        except RagError as error:
+            refused: Future[Any] = Future()
+            refused.set_exception(error)
+            return refused
+
+    @contextmanager
+    def _time_until(self, until: float) -> Iterator[None]:
+        """For what asks a connection: the time that the query has left. What comes too late asks nobody."""
+        seconds = self._seconds_to(until)
+        if not seconds:
+            raise UnavailableError(f"No answer within {self._limit_seconds:g} s", error_type="timeout")
+        with deadlines.within(seconds):
+            yield
+
+    def _seconds_to(self, until: float) -> float:
+        return max(0.0, until - self._clock())
 
     def _thresholds_for(self, request: CollectRequest, info: CollectionInfo, provider: RagProvider) -> Thresholds:
         """The collection's own come first, then the connection's, then the request's. 0 is a threshold."""
@@ -159,18 +192,16 @@ class Collector:
         self,
         request: CollectRequest,
         selected: SelectedCollection,
-        answer: Future[tuple[_Asked | RagError, float]],
-        until: float,
+        answer: Future[tuple[_Asked, float]],
+        began: float,
     ) -> tuple[CollectionReceipt, CollectedResult | None]:
         try:
-            asked, latency_ms = answer.result(max(0.0, until - self._clock()))
-        except NotInTimeError:
-            answer.cancel()
-            sentence = f"No answer within {self._limit_seconds:g} s"
-            asked, latency_ms = UnavailableError(sentence), round(self._limit_seconds * 1e3, 2)
-        if isinstance(asked, RagError):
-            log.warning("collection left out", service=selected.service, collection=selected.name, reason=asked.message)
-            failed = CollectionReceipt(selected.service, selected.name, FAILED, None, latency_ms, asked.message)
+            asked, latency_ms = answer.result(self._seconds_to(began + self._limit_seconds))
+        except Exception as error:
+            reason = self._reason(selected, answer, error)
+            log.warning("collection left out", service=selected.service, collection=selected.name, reason=reason)
+            latency_ms = round((self._clock() - began) * 1e3, 2)
+            failed = CollectionReceipt(selected.service, selected.name, FAILED, None, latency_ms, reason)
             return failed, None
         distance = asked.matches[0].distance if asked.matches else None
         status = _status(distance, asked.thresholds)
@@ -187,6 +218,49 @@ class Collector:
             description=description if isinstance(description, str) else None,
         )
         return receipt, result
+
+    def _reason(self, selected: SelectedCollection, answer: Future[Any], error: Exception) -> str:
+        if isinstance(error, NotInTimeError) and not answer.done():
+            return f"No answer within {self._limit_seconds:g} s"
+        if isinstance(error, RagError):
+            return error.message
+        log.error("a collection could not be asked", service=selected.service, collection=selected.name, exc_info=error)
+        return "The collection could not be asked for a reason that is in the log"
+
+
+def _when_done(waited: Sequence[Future[Any]], then: Callable[[], None], answer: Future[Any]) -> None:
+    """Go on when all have succeeded; `answer` fails as soon as one has not."""
+    lock = threading.Lock()
+    missing = len(waited)
+    has_failed = False
+
+    def one_is_done(done: Future[Any]) -> None:
+        nonlocal missing, has_failed
+        failed = done.cancelled() or done.exception() is not None
+        with lock:
+            missing -= 1
+            is_first_failure, has_failed = failed and not has_failed, failed or has_failed
+        if is_first_failure:
+            _pass_on(done, answer)
+        elif not missing and not has_failed:
+            then()
+
+    for each in waited:
+        each.add_done_callback(one_is_done)
+
+
+def _pass_on(source: Future[Any], answer: Future[Any]) -> None:
+    """What comes of one becomes the other's."""
+
+    def hand_over(done: Future[Any]) -> None:
+        if done.cancelled():
+            answer.cancel()
+        elif (error := done.exception()) is not None:
+            answer.set_exception(error)
+        else:
+            answer.set_result(done.result())
+
+    source.add_done_callback(hand_over)
 
 
 def _status(distance: float | None, thresholds: Thresholds) -> str:
@@ -219,9 +293,7 @@ def _number(value: object) -> float | None:
     return float(value)
 
 
-def _counted(
-    request: CollectRequest, embeddings: dict[tuple[str, str | None], Future[QueryEmbedding]]
-) -> tuple[int, int]:
+def _counted(request: CollectRequest, embeddings: dict[_Model, Future[QueryEmbedding]]) -> tuple[int, int]:
     """(embeddings made for this query, collections served by one that was there)."""
     there = {
         key: each.result()

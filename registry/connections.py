@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -13,6 +13,7 @@ import orjson
 
 from providers.base import Provider, ProviderContext
 from registry.connection_test import test_connection
+from registry.live_connections import LiveConnection, LiveConnections
 from registry.placeholders import Placeholders, UnresolvedPlaceholderError, secret_faults
 from registry.registry import ProviderRegistry
 from registry.stored_connections import ConnectionNotFoundError, StoredConnections, taken
@@ -47,17 +48,19 @@ class Connections:
         self._stored = stored
         self._test_seconds = test_seconds
         self._given = {connection.id: connection for connection in given}
-        self._lock = threading.Lock()
-        self._live: dict[tuple[str, str | None], tuple[bytes, Provider]] = {}
+        self._live = LiveConnections()
 
     def all(self) -> list[Connection]:
         """Built-in, declared, then stored ones by id."""
-        return [*self._given.values(), *(each for each in self._stored.all() if each.id not in self._given)]
+        known = [*self._given.values(), *(each for each in self._stored.all() if each.id not in self._given)]
+        self._live.keep({each.version for each in known})
+        return known
 
     def find(self, connection_id: str) -> Connection:
         """Raises ConnectionNotFoundError."""
         found = self._given.get(connection_id) or self._stored.find(connection_id)
         if found is None:
+            self._live.forget(connection_id)
             raise ConnectionNotFoundError(connection_id)
         return found
 
@@ -67,8 +70,7 @@ class Connections:
             raise taken(connection.id)
         connection = replace(connection, config=self._without_empty_secrets(connection, connection.config))
         check_connection(connection, self.registry, self.placeholders)
-        self._stored.add(connection)
-        return connection
+        return self._stored.add(connection)
 
     def change(
         self,
@@ -95,17 +97,23 @@ class Connections:
             check_connection(after, self.registry, self.placeholders)
             return after
 
-        return self._stored.change(connection_id, change)
+        changed = self._stored.change(connection_id, change)
+        self._live.forget(connection_id)
+        return changed
 
     def delete(self, connection_id: str) -> None:
         self._check_changeable(connection_id)
         self._stored.delete(connection_id)
-        self._forget(connection_id)
+        self._live.forget(connection_id)
 
-    def open(self, connection_id: str, kind: str, *, model: str | None = None) -> Provider:
-        """The live connection of that name, with another model when one is given; opened anew when what it is made
-        from has changed. Raises ConnectionNotFoundError, ConflictError when it is of another kind, and
-        ConfigurationError with the reason when it cannot be used."""
+    def open(self, connection_id: str, kind: str) -> Provider:
+        """The provider of `live`."""
+        return self.live(connection_id, kind).provider
+
+    def live(self, connection_id: str, kind: str) -> LiveConnection:
+        """The open connection of that name; opened anew when what it is made from has changed. Nothing else than the
+        connection's own configuration has a say in it. Raises ConnectionNotFoundError, ConflictError when it is of
+        another kind, and ConfigurationError with the reason when it cannot be used."""
         connection = self.find(connection_id)
         if connection.kind != kind:
             raise ConflictError(
@@ -114,27 +122,18 @@ class Connections:
                 connection=connection_id,
                 allowed=[each.id for each in self.all() if each.kind == kind],
             )
-        config = connection.config if model is None else {**connection.config, "model": model}
         provider = self.registry.provider(kind, connection.provider)
         try:
-            resolved = self.placeholders.resolve(config, provider.connection_schema())
-            return self._live_connection(connection, model, resolved)
+            resolved = self.placeholders.resolve(connection.config, provider.connection_schema())
+            return self._live.get(
+                connection,
+                _digest([connection.generation, connection.provider, resolved]),
+                lambda: self.registry.connect(kind, connection.provider, resolved, self.context),
+            )
         except (InvalidConfigurationError, UnresolvedPlaceholderError) as error:
             # What was stored was sound: it is the environment that does not fit it now.
             sentence = f"Connection '{connection_id}' cannot be used: {error.message}"
             raise ConfigurationError(sentence, connection=connection_id, **error.details) from None
-
-    def _live_connection(self, connection: Connection, model: str | None, resolved: dict[str, Any]) -> Provider:
-        made_from = orjson.dumps([connection.provider, resolved], option=orjson.OPT_SORT_KEYS)
-        with self._lock:
-            before = self._live.get((connection.id, model))
-            if before is not None and before[0] == made_from:
-                return before[1]
-            opened = self.registry.connect(connection.kind, connection.provider, resolved, self.context)
-            self._live[connection.id, model] = (made_from, opened)
-        if before is not None:
-            before[1].close()
-        return opened
 
     def judge(self, kind: str, name: str, config: dict[str, Any]) -> tuple[list[Fault], list[Fault]]:
         """(what is wrong with a form, what is worth knowing about it), also of one that is half filled."""
@@ -188,16 +187,7 @@ class Connections:
         return self.placeholders.resolved(connection.config, schema).values
 
     def close(self) -> None:
-        with self._lock:
-            live, self._live = list(self._live.values()), {}
-        for _, provider in live:
-            provider.close()
-
-    def _forget(self, connection_id: str) -> None:
-        with self._lock:
-            gone = [self._live.pop(key) for key in list(self._live) if key[0] == connection_id]
-        for _, provider in gone:
-            provider.close()
+        self._live.close()
 
     def _secret_names(self, connection: Connection) -> frozenset[str]:
         provider = self.registry.entry(connection.provider, connection.kind).provider
@@ -221,6 +211,10 @@ class Connections:
                 code="connection_read_only",
                 connection=connection_id,
             )
+
+
+def _digest(made_from: Any) -> str:
+    return hashlib.sha256(orjson.dumps(made_from, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 def check_connection(connection: Connection, registry: ProviderRegistry, placeholders: Placeholders) -> None:

@@ -4,10 +4,12 @@ who ask again while it is fresh (seed 003, "Embedding Cache Efficiency")."""
 from __future__ import annotations
 
 import hashlib
+import math
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from concurrent.futures import TimeoutError as NotInTimeError
 from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple, Protocol
 
@@ -16,6 +18,9 @@ import orjson
 import structlog
 from cachetools import TTLCache
 
+from providers import deadlines
+from registry.embedding_batches import EMBEDDING_TIMEOUT, embedding_timeout
+from schemas.errors import UnavailableError
 from schemas.records import Vector
 
 log = structlog.get_logger(__name__)
@@ -83,7 +88,15 @@ class EmbeddingCache:
 
     def get(self, key: EmbeddingKey, make: Callable[[], Vector]) -> tuple[Vector, bool]:
         """(the embedding, whether it had to be made for this call). Of several who ask at once one makes it, and the
-        others get what it gets, its error too."""
+        others get what it gets, its error too, unless that only had less time. Raises what `make` raises, and
+        UnavailableError when the deadline of the caller passes."""
+        while True:
+            try:
+                return self._get(key, make)
+            except _OutOfTimeOfAnother:
+                continue
+
+    def _get(self, key: EmbeddingKey, make: Callable[[], Vector]) -> tuple[Vector, bool]:
         digest = key.digest
         with self._lock:
             if digest in self._kept:
@@ -93,8 +106,9 @@ class EmbeddingCache:
             if waiting is None:
                 mine = self._asked[digest] = Future()
         if waiting is not None:
+            found = _result(waiting)
             log.info("embedding cache hit", key=key.name, waiting=True)
-            return waiting.result(), False
+            return found, False
         try:
             vector, made = self._find_or_make(digest, make)
         except BaseException as error:
@@ -114,7 +128,25 @@ class EmbeddingCache:
             found = self._shared.find(digest)
             if found is not None:
                 return found, False
+            if not deadlines.seconds_left():
+                raise embedding_timeout(0)
             vector = np.ascontiguousarray(make(), dtype=np.float32)
             vector.setflags(write=False)
             self._shared.keep(digest, vector)
             return vector, True
+
+
+class _OutOfTimeOfAnother(Exception):
+    """The one who was asking for all who wait had less time than this one."""
+
+
+def _result(waiting: Future[Vector]) -> Vector:
+    seconds_left = deadlines.seconds_left()
+    try:
+        return waiting.result(None if math.isinf(seconds_left) else seconds_left)
+    except NotInTimeError:
+        raise embedding_timeout(seconds_left) from None
+    except UnavailableError as error:
+        if error.code == EMBEDDING_TIMEOUT and deadlines.seconds_left():
+            raise _OutOfTimeOfAnother from None
+        raise

@@ -28,7 +28,7 @@ NEVER = frozenset({"RAG_CATALOG_URL"})
 MAX_FILE_BYTES = 64 * 1024
 MAX_DEPTH = 32
 
-_TOKEN = re.compile(r"\$\$|\$\{(?P<inside>[^}]*)\}|\$\{")
+_TOKEN = re.compile(r"\$\$|\$\{(?P<inside>(?:(?!\$\{)[^}])*)\}|\$\{")  # looks no further than the next one begins
 _VARIABLE = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>(?:(?!\$\{).)*))?", re.DOTALL)
 _FILE = "file:"
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
 from dataclasses import dataclass
 from typing import cast
+from weakref import WeakKeyDictionary
 
-import orjson
-
+from providers import deadlines
 from providers.embeddings.base import EmbeddingConnection
 from registry.connections import Connections
 from registry.embedding_batches import EmbeddingBatches
 from registry.embedding_cache import EmbeddingCache, EmbeddingKey
+from registry.live_connections import LiveConnection
 from schemas.connections import CollectionInfo
 from schemas.errors import InvalidInputError
 from schemas.records import Vector
@@ -26,16 +26,17 @@ class EmbeddingMismatchError(InvalidInputError):
 
 @dataclass(frozen=True, slots=True)
 class QueryEmbedding:
-    """`vector` is float32 (dimension,); `generated` is False when it was there already."""
+    """`vector` is float32 (dimension,), made by `model`; `generated` is False when it was there already."""
 
     connection: EmbeddingConnection
+    model: str
     vector: Vector
     generated: bool
 
     def check_fits(self, info: CollectionInfo) -> None:
         """Raises EmbeddingMismatchError: vectors of two models mean nothing to each other, even where their
         dimensions agree."""
-        recorded, model = info.metadata.get("embedding_model"), self.connection.model
+        recorded, model = info.metadata.get("embedding_model"), self.model
         if isinstance(recorded, str) and recorded != model:
             raise EmbeddingMismatchError(
                 f"Collection '{info.name}' holds embeddings of '{recorded}', the query's would be of '{model}'",
@@ -60,33 +61,21 @@ class QueryEmbeddings:
         self._connections = connections
         self._cache = cache
         self._lock = threading.Lock()
-        self._batches: dict[tuple[str, str], EmbeddingBatches] = {}
+        self._batches: WeakKeyDictionary[LiveConnection, EmbeddingBatches] = WeakKeyDictionary()
 
     def embed(
         self, connection_id: str, text: str, model: str | None = None, *, within_seconds: float | None = None
     ) -> QueryEmbedding:
         """By that connection, with another model when one is given. Raises what `Connections.open` and
         `EmbeddingConnection.embed` raise, and UnavailableError when there is no answer in time."""
-        connection = cast(EmbeddingConnection, self._connections.open(connection_id, "embedding", model=model))
-        made_by = hashlib.sha256(orjson.dumps(connection.config, option=orjson.OPT_SORT_KEYS)).hexdigest()
-        key = EmbeddingKey(connection_id, made_by, connection.model, text)
-        vector, generated = self._cache.get(
-            key, lambda: self._batches_of(connection_id, connection).embed(text, within_seconds)
-        )
-        return QueryEmbedding(connection, vector, generated)
+        live = self._connections.live(connection_id, "embedding")
+        connection = cast(EmbeddingConnection, live.provider)
+        wanted = connection.model if model is None else model
+        key = EmbeddingKey(connection_id, live.identity, wanted, text)
+        with deadlines.within(within_seconds):
+            vector, generated = self._cache.get(key, lambda: self._batches_of(live, connection).embed(text, wanted))
+        return QueryEmbedding(connection, wanted, vector, generated)
 
-    def close(self) -> None:
+    def _batches_of(self, live: LiveConnection, connection: EmbeddingConnection) -> EmbeddingBatches:
         with self._lock:
-            batches, self._batches = list(self._batches.values()), {}
-        for each in batches:
-            each.close()
-
-    def _batches_of(self, connection_id: str, connection: EmbeddingConnection) -> EmbeddingBatches:
-        name = (connection_id, connection.model)
-        with self._lock:
-            before = self._batches.get(name)
-            if before is not None and before.connection is connection:
-                return before
-            # The one before is not closed: somebody may be about to ask it, and it ends with the last of them.
-            found = self._batches[name] = EmbeddingBatches(connection)
-            return found
+            return self._batches.setdefault(live, EmbeddingBatches(connection))

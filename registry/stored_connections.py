@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
+from dataclasses import replace
 
 import orjson
 
@@ -17,8 +19,9 @@ STEPS = (
             display_name {text}, config {text} NOT NULL
         )""",
     ),
+    ("ALTER TABLE connections ADD COLUMN generation VARCHAR(32) NOT NULL DEFAULT ''",),
 )
-COLUMNS = "id, type, provider, display_name, config"
+COLUMNS = "id, type, provider, display_name, config, generation"
 
 
 class ConnectionNotFoundError(NotFoundError):
@@ -45,15 +48,18 @@ class StoredConnections:
         with self._database.read() as transaction:
             return _find(transaction, connection_id)
 
-    def add(self, connection: Connection) -> None:
-        """Raises ConflictError when the id is taken."""
+    def add(self, connection: Connection) -> Connection:
+        """The connection as it is kept. Raises ConflictError when the id is taken."""
+
+        kept = replace(connection, generation=uuid.uuid4().hex)
 
         def operation(transaction: Transaction) -> None:
             if _find(transaction, connection.id) is not None:
                 raise taken(connection.id)
-            _insert(transaction, connection)
+            _insert(transaction, kept)
 
         self._database.commit(operation)
+        return kept
 
     def change(self, connection_id: str, change: Callable[[Connection], Connection]) -> Connection:
         """Replace one by what `change` makes of it. Raises ConnectionNotFoundError and what `change` raises."""
@@ -62,7 +68,7 @@ class StoredConnections:
             before = _find(transaction, connection_id)
             if before is None:
                 raise ConnectionNotFoundError(connection_id)
-            after = change(before)
+            after = replace(change(before), generation=uuid.uuid4().hex)
             transaction.run("DELETE FROM connections WHERE id = ?", (connection_id,))
             _insert(transaction, after)
             return after
@@ -93,16 +99,19 @@ def _find(transaction: Transaction, connection_id: str) -> Connection | None:
 
 def _insert(transaction: Transaction, connection: Connection) -> None:
     transaction.run(
-        f"INSERT INTO connections ({COLUMNS}) VALUES (?, ?, ?, ?, ?)",
+        f"INSERT INTO connections ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)",
         (
             connection.id,
             connection.kind,
             connection.provider,
             connection.display_name,
             orjson.dumps(connection.config).decode(),
+            connection.generation,
         ),
     )
 
 
-def _connection(connection_id: str, kind: str, provider: str, display_name: str | None, config: str) -> Connection:
-    return Connection(connection_id, kind, provider, orjson.loads(config), display_name)
+def _connection(
+    connection_id: str, kind: str, provider: str, display_name: str | None, config: str, generation: str
+) -> Connection:
+    return Connection(connection_id, kind, provider, orjson.loads(config), display_name, generation=generation)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import math
 import os
 import threading
 import time
@@ -13,6 +14,8 @@ from pathlib import Path
 import numpy as np
 import structlog
 
+from providers import deadlines
+from registry.embedding_batches import embedding_timeout
 from schemas.records import Vector
 
 log = structlog.get_logger(__name__)
@@ -21,6 +24,7 @@ LOCK_FILE = "lock"
 SUFFIX = ".f32"
 MAX_FILES = 20_000
 SWEEP_SECONDS = 60.0
+LOCK_POLL_SECONDS = 0.005
 
 
 class VectorFiles:
@@ -63,7 +67,7 @@ class VectorFiles:
         byte = int(digest[:7], 16)
         try:
             descriptor = self._descriptor()
-            fcntl.lockf(descriptor, fcntl.LOCK_EX, 1, byte)
+            _lock(descriptor, byte)
         except OSError as error:
             log.warning("workers cannot share embeddings", reason=str(error))
             yield
@@ -106,3 +110,18 @@ class VectorFiles:
             if number < surplus or now - made_at > self._ttl_seconds:
                 with suppress(OSError):
                     os.unlink(path)
+
+
+def _lock(descriptor: int, byte: int) -> None:
+    """Wait for the lock as long as the caller's deadline lets it. Raises UnavailableError."""
+    if math.isinf(deadlines.seconds_left()):
+        fcntl.lockf(descriptor, fcntl.LOCK_EX, 1, byte)
+        return
+    while True:
+        try:
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte)
+            return
+        except (BlockingIOError, PermissionError):  # POSIX allows both words for "held by another"
+            if not deadlines.seconds_left():
+                raise embedding_timeout(0) from None
+            time.sleep(LOCK_POLL_SECONDS)

@@ -45,14 +45,15 @@ class Chat:
     def answer(self, request: ChatRequest) -> ChatTurn:
         """The model's answer, remembered in its conversation. A search that fails costs the context, not the answer,
         which says so. Raises ChatUnavailableError, InvalidInputError."""
-        model = self._model(request.model)
+        chat = self._connected()
         asked = next(each.content for each in reversed(request.messages) if each.role == "user")
         conversation_id = request.conversation_id or str(uuid.uuid4())
         sources, rag_error = self._sources(request, asked)
         messages = (*self._earlier(request), *request.messages)
         try:
-            answered = model.chat(
+            answered = chat.chat(
                 with_context(messages, request.system, sources),
+                model=request.model,
                 temperature=request.temperature,
                 max_tokens=request.max_tokens,
             )
@@ -76,9 +77,9 @@ class Chat:
         """Raises ConversationNotFoundError."""
         self._history.delete(conversation_id)
 
-    def _model(self, name: str | None) -> ChatConnection:
+    def _connected(self) -> ChatConnection:
         try:
-            return cast(ChatConnection, self._connections.open(self._chat_connection, "llm", model=name))
+            return cast(ChatConnection, self._connections.open(self._chat_connection, "llm"))
         except ConnectionNotFoundError:
             raise ChatUnavailableError("No chat model is configured: set RAG_CHAT_PROVIDER") from None
         except ConfigurationError as error:

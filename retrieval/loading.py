@@ -8,7 +8,14 @@ from pathlib import Path
 
 from providers.base import RagProvider
 from providers.embeddings.base import EmbeddingConnection
-from retrieval.chunking import DEFAULT_MAX_TOKENS, SplitDocument, markdown_title, split_markdown, split_text
+from retrieval.chunking import (
+    DEFAULT_MAX_TOKENS,
+    SplitDocument,
+    markdown_title,
+    plain_text_warnings,
+    split_markdown,
+    split_text,
+)
 from retrieval.collection_writer import BATCH_DOCUMENTS, CollectionWriter, Stored, batches
 from retrieval.drafts import Draft, SourceDocument, Splitter, document_id, draft_of_record
 from retrieval.ingestion import Ingested, ingest_document
@@ -88,8 +95,9 @@ def by_sections(max_tokens: int = DEFAULT_MAX_TOKENS) -> Profile:
     """Markdown is cut at its headings, a text between its paragraphs, into chunks of at most `max_tokens`."""
 
     def splitter(kind: SourceKind) -> Splitter:
-        cut = split_markdown if kind is SourceKind.MARKDOWN else split_text
-        return lambda text: SplitDocument(cut(text, max_tokens=max_tokens), [])
+        if kind is SourceKind.MARKDOWN:
+            return lambda text: SplitDocument(split_markdown(text, max_tokens=max_tokens), plain_text_warnings(text))
+        return lambda text: SplitDocument(split_text(text, max_tokens=max_tokens), [])
 
     return splitter
 

@@ -6,16 +6,14 @@ import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any, cast
 
-import orjson
 import structlog
 
 from retrieval.collection_writer import CollectionWriter, batches
 from retrieval.drafts import FIRST_CHUNKS, INTERNAL
-from retrieval.failures import write_error
+from retrieval.failures import store_errors, write_error
 from retrieval.ingestion import Ingested, ingest_document
-from retrieval.result_cache import ResultCache
+from retrieval.result_cache import KeptAnswer, ResultCache, read_again, states_of
 from retrieval.rule_documents import id_of, to_source
 from retrieval.text_collections import TextCollections
 from schemas.connections import CollectionInfo
@@ -70,13 +68,17 @@ class RAGPipeline:
             raise InvalidInputError("min_relevance must be 0 to 1", field="min_relevance", code="invalid_field")
         parse_where(request.where)
         collections = self._texts.searched(request.collection)
-        asked = [asdict(request), [[each.name, each.revision] for each in collections], self._texts.embedding().model]
-        remembered = all(each.revision is not None for each in collections)
-        kept = self._cache.find(asked) if remembered else None
-        if kept is None:
-            kept = _to_json(self._search(request, collections))
-            kept = self._cache.keep(asked, kept) if remembered else kept
-        return _from_json(kept)
+        states = states_of(collections)
+        asked = [asdict(request), states, self._texts.embedding().model]
+        kept = self._cache.find(asked) if states is not None else None
+        found = self._read_again(kept, collections)
+        if kept is None or found is None:
+            found = self._search(request, collections)
+            mine = KeptAnswer.of(found, context_id=str(uuid.uuid4()), query_id=str(uuid.uuid4()))
+            kept = self._cache.keep(asked, mine) if states is not None else mine
+            if kept is not mine and (others := self._read_again(kept, collections)) is not None:
+                found = others
+        return _context(request, found, **kept.told)
 
     def ingest(
         self, documents: Sequence[RuleDocument], *, collection: str | None = None, replace_missing: bool = False
@@ -132,20 +134,28 @@ class RAGPipeline:
             failures=failures,
         )
 
-    def _search(self, request: RetrieveRequest, collections: Sequence[CollectionInfo]) -> RAGContext:
+    def _search(self, request: RetrieveRequest, collections: Sequence[CollectionInfo]) -> list[OracleResult]:
         found = self._texts.nearest(request.query, collections, request.where, request.max_chunks)
-        chunks = [_chunk(each) for each in found if each.score >= request.min_relevance]
-        scores = [chunk.relevance_score for chunk in chunks]
-        average = sum(scores) / len(scores) if scores else 0.0
-        return RAGContext(
-            context_id=uuid.uuid4(),
-            query_id=uuid.uuid4(),
-            document_chunks=chunks,
-            relevance_scores=scores,
-            total_chunks=len(chunks),
-            avg_relevance=average,
-            meets_threshold=bool(chunks) and average >= request.min_relevance,
-        )
+        return [each for each in found if each.score >= request.min_relevance]
+
+    def _read_again(self, kept: KeptAnswer | None, collections: Sequence[CollectionInfo]) -> list[OracleResult] | None:
+        with store_errors():
+            return None if kept is None else read_again(self._texts.corpus, kept, collections)
+
+
+def _context(request: RetrieveRequest, found: Sequence[OracleResult], *, context_id: str, query_id: str) -> RAGContext:
+    chunks = [_chunk(each) for each in found]
+    scores = [chunk.relevance_score for chunk in chunks]
+    average = sum(scores) / len(scores) if scores else 0.0
+    return RAGContext(
+        context_id=uuid.UUID(context_id),
+        query_id=uuid.UUID(query_id),
+        document_chunks=chunks,
+        relevance_scores=scores,
+        total_chunks=len(chunks),
+        avg_relevance=average,
+        meets_threshold=bool(chunks) and average >= request.min_relevance,
+    )
 
 
 def _delete_others(writer: CollectionWriter, documents: Sequence[RuleDocument]) -> None:
@@ -185,18 +195,3 @@ def _uuid(name: str) -> uuid.UUID:
         return uuid.UUID(name)
     except ValueError:
         return uuid.uuid5(_IDS, name)
-
-
-def _to_json(context: RAGContext) -> dict[str, Any]:
-    return cast(dict[str, Any], orjson.loads(orjson.dumps(context)))
-
-
-def _from_json(kept: dict[str, Any]) -> RAGContext:
-    chunks = [
-        DocumentChunk(
-            **{**chunk, "chunk_id": uuid.UUID(chunk["chunk_id"]), "document_id": uuid.UUID(chunk["document_id"])}
-        )
-        for chunk in kept["document_chunks"]
-    ]
-    ids = {name: uuid.UUID(kept[name]) for name in ("context_id", "query_id")}
-    return RAGContext(**{**kept, **ids, "document_chunks": chunks})

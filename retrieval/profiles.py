@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from providers.embeddings.base import EmbeddingConnection
-from retrieval.chunking import SplitDocument, Syntax, split_whole, split_windows
+from retrieval.chunking import SplitDocument, Syntax, plain_text_warnings, split_whole, split_windows
 from retrieval.drafts import Splitter
 from retrieval.tokens import token_counter
 
@@ -21,5 +21,6 @@ def windows(
     """Pieces of like length that overlap (seeds 002 and 000)."""
     tokens = token_counter(embedding)
     return lambda text: SplitDocument(
-        split_windows(text, tokens=tokens, max_tokens=max_tokens, overlap_tokens=overlap_tokens, syntax=syntax), []
+        split_windows(text, tokens=tokens, max_tokens=max_tokens, overlap_tokens=overlap_tokens, syntax=syntax),
+        plain_text_warnings(text) if syntax is Syntax.MARKDOWN else [],
     )

@@ -1,17 +1,27 @@
-"""Answers that are given again, in the catalogue's database: the same answer, whichever worker is asked."""
+"""What was found is found again, in the catalogue's database: the same answer, whichever worker is asked.
+
+Only ids and scores are kept. The texts are read again from the collections, so that a document that is deleted is gone
+from here too, and a kept answer is none when one of its chunks is.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable
-from typing import Any, cast
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import orjson
 import structlog
 
+from providers.base import SupportsMetadataFiltering
 from registry.database import Database, Transaction
-from schemas.errors import RagError
+from retrieval.corpus import Corpus
+from retrieval.oracles.base import to_result
+from schemas.connections import CollectionInfo
+from schemas.errors import CollectionNotFoundError, RagError
+from schemas.searched import OracleResult
 
 log = structlog.get_logger(__name__)
 
@@ -22,11 +32,24 @@ STEPS = (
         )""",
         "CREATE INDEX kept_answers_by_age ON kept_answers (gone_after_ms)",
     ),
+    ("DELETE FROM kept_answers",),  # they held texts
 )
 
 
+@dataclass(frozen=True, slots=True)
+class KeptAnswer:
+    """`chunks`: (collection, id of the chunk, score), best first; `told`: what else the answer says."""
+
+    chunks: tuple[tuple[str, str, float], ...]
+    told: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, found: Sequence[OracleResult], **told: str) -> KeptAnswer:
+        return cls(tuple((each.collection, each.chunk_id, each.score) for each in found), told)
+
+
 class ResultCache:
-    """Keeps JSON objects for `ttl_seconds`. What it cannot keep is a warning in the log, never a failure."""
+    """Keeps answers for `ttl_seconds`. What it cannot keep is a warning in the log, never a failure."""
 
     def __init__(self, database: Database, *, ttl_seconds: float, clock: Callable[[], float] = time.time) -> None:
         self._database = database
@@ -34,9 +57,9 @@ class ResultCache:
         self._clock = clock
         database.open_part("kept answers", STEPS)
 
-    def find(self, asked: list[Any]) -> dict[str, Any] | None:
+    def find(self, asked: list[Any]) -> KeptAnswer | None:
         """The answer to this question, if it is kept and fresh. A question is whatever the answer depends on, the
-        revisions of the collections among it."""
+        `states_of` the collections among it."""
         try:
             with self._database.read() as transaction:
                 return self._find(transaction, _key(asked))
@@ -44,13 +67,13 @@ class ResultCache:
             log.warning("a kept answer could not be looked up", reason=error.message)
             return None
 
-    def keep(self, asked: list[Any], answer: dict[str, Any]) -> dict[str, Any]:
+    def keep(self, asked: list[Any], answer: KeptAnswer) -> KeptAnswer:
         """The answer that is kept now: this one, or the one that somebody else kept first."""
         if self._ttl_seconds <= 0:
             return answer
         key = _key(asked)
 
-        def operation(transaction: Transaction) -> dict[str, Any]:
+        def operation(transaction: Transaction) -> KeptAnswer:
             transaction.run("DELETE FROM kept_answers WHERE gone_after_ms < ?", (self._now_ms(),))
             kept = self._find(transaction, key)
             if kept is not None:
@@ -65,14 +88,41 @@ class ResultCache:
             log.warning("an answer could not be kept", reason=error.message)
             return answer
 
-    def _find(self, transaction: Transaction, key: str) -> dict[str, Any] | None:
+    def _find(self, transaction: Transaction, key: str) -> KeptAnswer | None:
         row = transaction.row("SELECT answer, gone_after_ms FROM kept_answers WHERE key = ?", (key,))
         if row is None or int(row[1]) < self._now_ms():
             return None
-        return cast(dict[str, Any], orjson.loads(row[0]))
+        kept = orjson.loads(row[0])
+        return KeptAnswer(tuple(tuple(chunk) for chunk in kept["chunks"]), kept["told"])
 
     def _now_ms(self) -> int:
         return int(self._clock() * 1e3)
+
+
+def states_of(collections: Sequence[CollectionInfo]) -> list[tuple[str, int]] | None:
+    """What tells these collections from whatever they will ever be, and from others; None where that cannot be told."""
+    states = [(each.id, each.revision) for each in collections if each.id is not None and each.revision is not None]
+    return states if len(states) == len(collections) else None
+
+
+def read_again(corpus: Corpus, kept: KeptAnswer, collections: Sequence[CollectionInfo]) -> list[OracleResult] | None:
+    """What a kept answer found, as it is stored now; None when something of it is gone. Raises the store's errors."""
+    known = {each.name: each for each in collections}
+    wanted: dict[str, list[str]] = {}
+    for name, chunk_id, _ in kept.chunks:
+        wanted.setdefault(name, []).append(chunk_id)
+    if not wanted.keys() <= known.keys():
+        return None
+    reads = corpus.able(SupportsMetadataFiltering)
+    try:
+        stored = {
+            (name, document.id): document for name in wanted for document in reads.documents_by_id(name, wanted[name])
+        }
+    except CollectionNotFoundError:
+        return None
+    if any((name, chunk_id) not in stored for name, chunk_id, _ in kept.chunks):
+        return None
+    return [to_result(stored[name, chunk_id], known[name], score) for name, chunk_id, score in kept.chunks]
 
 
 def _key(asked: list[Any]) -> str:

@@ -23,7 +23,7 @@ from schemas.pointers import escaped
 JsonSchema = dict[str, Any]
 
 _FILES = Path(__file__).resolve().parent / "providers"
-_PLACEHOLDER = re.compile(r"(?<!\$)(?:\$\$)*\$\{[^}]*\}")  # two dollar signs are one of the text
+_PLACEHOLDER = re.compile(r"(?<!\$)(?:\$\$)*\$\{(?:(?!\$\{)[^}])*\}")  # two dollar signs are one of the text
 _TYPES = {"string": "text", "integer": "number", "number": "number", "boolean": "boolean", "array": "list"}
 
 

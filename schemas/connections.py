@@ -32,7 +32,7 @@ class Connection:
     """A named connection: a provider and how it is reached. Placeholders in `config` are not resolved.
 
     `origin` is `stored` (made over the API), `declared` (in the configuration file) or `built-in`; only the first can
-    be changed over the API.
+    be changed over the API. `generation` is another one each time a stored connection is made or changed.
     """
 
     id: str
@@ -41,12 +41,20 @@ class Connection:
     config: dict[str, Any]
     display_name: str | None = None
     origin: str = "stored"
+    generation: str = ""
+
+    @property
+    def version(self) -> tuple[str, str]:
+        """What never stands for another configuration."""
+        return self.id, self.generation
 
 
 @dataclass(frozen=True, slots=True)
 class CollectionInfo:
-    """A collection at a provider. `count`, `dimension` and `revision` (a number that grows with each write) are None
-    where the provider does not know them."""
+    """A collection at a provider. None where the provider does not know them: `count`, `dimension`, `revision` (a
+    number that grows with each write) and `id`, which no other collection ever has, not even a later one of the same
+    name. `id` and `revision` together stand for the content.
+    """
 
     name: str
     count: int | None
@@ -54,6 +62,7 @@ class CollectionInfo:
     metric: str
     dimension: int | None
     revision: int | None = None
+    id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,13 +54,24 @@ class PayloadTooLargeError(InvalidInputError):
     code = "payload_too_large"
 
 
+class HostNotAllowedError(RagError):
+    """The request is for a host that is not this service: somebody's name that leads here, or one that the operator has
+    not named yet."""
+
+    code = "host_not_allowed"
+
+    def __init__(self, host: str) -> None:
+        super().__init__("This service is not asked by that name: RAG_ALLOWED_HOSTS would have to have it", host=host)
+
+
 class ForbiddenOriginError(RagError):
-    """A page of a foreign origin asks for what only programs and pages of this service may."""
+    """A page of a foreign origin asks for what only programs and pages of this service may. None: a browser says that
+    the page is foreign, but not which."""
 
-    code = "forbidden_origin"
+    code = "origin_not_allowed"
 
-    def __init__(self, origin: str) -> None:
-        super().__init__("This origin may not call: RAG_CORS_ORIGINS would have to name it", origin=origin)
+    def __init__(self, origin: str | None) -> None:
+        super().__init__("Pages of this origin may not call: RAG_CORS_ORIGINS would have to name it", origin=origin)
 
 
 class SlowClientError(RagError):

@@ -8,6 +8,7 @@ import re
 from schemas.errors import InvalidInputError
 
 _NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{1,510}[a-zA-Z0-9]")
+MAX_MODEL_CHARACTERS = 256
 
 
 def check_collection_name(name: object) -> str:
@@ -30,3 +31,8 @@ def _is_ipv4(name: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def is_model_name(text: str) -> bool:
+    """Whether a text may be sent as the name of a model."""
+    return 1 <= len(text) <= MAX_MODEL_CHARACTERS and bool(text.strip()) and text.isprintable()

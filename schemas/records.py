@@ -19,12 +19,14 @@ METRICS = ("cosine", "l2", "ip")
 class Collection:
     """A collection as the catalogue knows it.
 
-    `dimension` is None until the first document; `revision` grows with each write; `key` is the catalogue's own
-    number, never reused, which tells a collection from a later one of the same name. `engine_id` is the id of its
-    index in the engine, None while there is none; `index_state` is `ready`, `pending`, `rebuilding` or `adopting`.
+    `key` is the catalogue's own number, never reused there; `id`, a UUID, tells the collection from any other, in
+    whatever catalogue, and from a later one of the same name. `dimension` is None until the first document; `revision`
+    grows with each write. `engine_id` is the id of its index in the engine, None while there is none; `index_state` is
+    `ready`, `pending`, `rebuilding` or `adopting`.
     """
 
     key: int
+    id: str
     name: str
     metadata: Metadata
     metric: str
@@ -87,12 +89,14 @@ class OrderBy:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One page of documents. `total` counts all matches in the same snapshot; `next_cursor` is None at the end."""
+    """One page of documents. `total` counts all matches in the same snapshot; `next_cursor` is None at the end.
+    `unknown_fields` are those of the wanted order that no document of the collection has, when it has any documents."""
 
     documents: list[Document]
     total: int
     next_cursor: str | None
     revision: int
+    unknown_fields: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from marshmallow import ValidationError, fields, post_load, validate
 
 from schemas.collected import CollectRequest, SelectedCollection
 from schemas.connections import KINDS
-from schemas.wire import MAX_TOP_K, Body, Count, Number, Text
+from schemas.wire import MAX_TOP_K, Body, Count, ModelName, Number, Text
 
 MAX_COLLECTIONS = 100
 MAX_MESSAGE_CHARACTERS = 32_768
@@ -77,7 +77,7 @@ class Selected(Body):
     service = Text(required=True)
     name = Text(required=True)
     embedding_connection = Text(load_default="default")
-    embedding_model = Text(load_default=None)
+    embedding_model = ModelName(load_default=None)
 
     @post_load
     def _to_record(self, loaded: dict[str, Any], **_: Any) -> SelectedCollection:
@@ -112,6 +112,26 @@ class Collect(Body):
         return {"request": request, "conversation_id": conversation_id}
 
 
+class Kind(Body):
+    """Which of several connections or providers of one name a query string means."""
+
+    kind = Text(data_key="type", load_default=None)
+
+
+class EnvVarsShown(Body):
+    """Taken for compatibility; nothing is shown in clear."""
+
+    mask = Text(load_default=None)
+
+
+class EnvVarsWanted(Body):
+    """The field of a provider's form that a query string wants suggestions for."""
+
+    provider = Text(load_default="")
+    field = Text(load_default="")
+
+
+KIND_ARGUMENTS, ENV_VARS_ARGUMENTS, SUGGESTION_ARGUMENTS = Kind(), EnvVarsShown(), EnvVarsWanted()
 NEW_CONNECTION = NewConnection()
 CHANGED_CONNECTION = ChangedConnection()
 CANDIDATE = Candidate()

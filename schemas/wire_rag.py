@@ -28,7 +28,7 @@ from schemas.rag import (
     StoreMetrics,
     Upserted,
 )
-from schemas.wire import DEFAULT_PAGE, MAX_PAGE, Body, Count, MetadataObject, Number, Text
+from schemas.wire import DEFAULT_PAGE, MAX_PAGE, Body, Count, MetadataObject, ModelName, Number, Text
 from schemas.wire_search import CheckedFilter
 
 MAX_DOCUMENTS = 1_000
@@ -161,6 +161,12 @@ class DocumentsPage(Body):
     cursor = Text(load_default=None)
 
 
+class InCollection(Body):
+    """Which collection a query string means."""
+
+    collection = CollectionName(load_default=None)
+
+
 class OneMessage(Body):
     role = Text(required=True, validate=validate.OneOf(ROLES))
     content = Text(required=True)
@@ -173,13 +179,15 @@ class OneMessage(Body):
 class OptionsObject(Body):
     """What the chat connections know of a model's options; others are ignored."""
 
+    is_open = True
+
     temperature = Number(load_default=None, validate=validate.Range(min=0, max=10))
     max_tokens = Count(least=1, most=1_000_000, load_default=None)
     num_predict = Count(least=1, most=1_000_000, load_default=None)
 
 
 class Chat(Body):
-    model = Words(load_default=None)
+    model = ModelName(load_default=None)
     messages = fields.List(fields.Nested(OneMessage), load_default=None, validate=validate.Length(max=MAX_MESSAGES))
     message = Words(load_default=None)
     system = Text(load_default=None)
@@ -209,7 +217,7 @@ class Chat(Body):
 
 
 INGEST, CHUNK_SEARCH, RETRIEVE, RULE_BATCH = Ingest(), RagSearch(), Retrieve(), RuleBatch()
-DOCUMENTS_PAGE, CHAT = DocumentsPage(), Chat()
+DOCUMENTS_PAGE, COLLECTION_ARGUMENTS, CHAT = DocumentsPage(), InCollection(), Chat()
 
 
 def upserted(done: Upserted) -> Json:

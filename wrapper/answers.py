@@ -20,12 +20,13 @@ Answer = dict[str, Any]
 
 
 def etag(collection: Collection) -> str:
-    """What `ETag` and `If-Match` call this state of this collection; a later one of the same name differs."""
-    return f"{collection.key}.{collection.revision}"
+    """What `ETag` and `If-Match` call this state of this collection; no other state of any collection has this name."""
+    return f"{collection.id}.{collection.revision}"
 
 
 def collection(found: Collection) -> Answer:
     answer: Answer = {
+        "id": found.id,
         "name": found.name,
         "count": found.count,
         "metadata": found.metadata,
@@ -114,6 +115,7 @@ def adopted(adoptions: Sequence[Adoption]) -> Answer:
 def created(made: Collection) -> Answer:
     return {
         "status": "created",
+        "id": made.id,
         "name": made.name,
         "metadata": made.metadata,
         "dimension": None,

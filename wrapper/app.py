@@ -6,13 +6,16 @@ import time
 import uuid
 
 import structlog
-from flask import Flask, Response, g, request
+from flask import Flask, Response, current_app, g, request
 from flask_cors import CORS
 from werkzeug.routing import PathConverter
 
+from schemas.origins import OriginPattern
 from schemas.settings import WrapperSettings, read_wrapper_settings
-from wrapper import errors, logs, metrics
+from wrapper import errors, logs, metrics, requests_in, route_table
 from wrapper.bodies import OrjsonProvider, check_request_line, discard_body
+from wrapper.door import Door
+from wrapper.route_table import RouteTable
 from wrapper.routes import collections, documents, indexes, retrieval, service
 from wrapper.service import open_service
 
@@ -43,20 +46,25 @@ def create_app(settings: WrapperSettings | None = None) -> Flask:
     app.url_map.merge_slashes = False
     app.url_map.strict_slashes = True
     app.url_map.converters["document_id"] = DocumentId
+    app.extensions["rag.door"] = Door(settings)
+    app.extensions["rag.routes"] = RouteTable()
+    route_table.register(app, collections, documents, indexes, retrieval, service)
     app.extensions["rag.service"] = open_service(settings)
-    for module in (collections, documents, indexes, retrieval, service):
-        app.register_blueprint(module.blueprint)
     errors.init_app(app)
     app.before_request(_begin)
     app.after_request(_end)
+    requests_in.init_app(app)
     if settings.cors_origins:
-        CORS(app, origins=list(settings.cors_origins), expose_headers=EXPOSED_HEADERS)
+        origins = [OriginPattern.parse(each).regular_expression() for each in settings.cors_origins]
+        CORS(app, origins=origins, expose_headers=EXPOSED_HEADERS)
     return app
 
 
 def _begin() -> None:
     g.began = time.perf_counter()
     check_request_line()
+    route = current_app.extensions["rag.routes"].find(request.endpoint)
+    current_app.extensions["rag.door"].check(request, route)
 
 
 def _end(response: Response) -> Response:

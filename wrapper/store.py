@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
@@ -185,12 +185,20 @@ class Store:
         return outcomes[-1], entry
 
     def patch_document(self, name: str, document_id: str, patch: DocumentPatch, options: WriteOptions) -> Written:
-        def operation(transaction: Transaction) -> tuple[dict[str, Any], WriteOutcome, Collection | None]:
-            changed, outcome = writes.patch_document(transaction, name, document_id, patch)
-            answer = {"id": changed.id, "text": changed.text, "metadata": changed.metadata}
-            return answer, outcome, find_collection(transaction, name)
+        """A repeat is answered with the document as it is now: what was answered first is not kept, because texts are
+        nowhere but in their documents. Raises DocumentNotFoundError, also when it was deleted since."""
+        changed: list[Document] = []
 
-        return self._write(operation, options, name)
+        def operation(transaction: Transaction) -> tuple[dict[str, Any], WriteOutcome, Collection | None]:
+            document, outcome = writes.patch_document(transaction, name, document_id, patch)
+            changed.append(document)
+            return {"id": document.id}, outcome, find_collection(transaction, name)
+
+        written = self._write(operation, options, name)
+        if changed:
+            return replace(written, answer=answers.document(replace(changed[-1], embedding=None)))
+        document, collection = self.document(name, document_id, with_embeddings=False)
+        return replace(written, answer=answers.document(document), etag=answers.etag(collection))
 
     def delete_documents(
         self,
@@ -469,7 +477,7 @@ def _check_lag(transaction: Transaction, name: str) -> None:
 
 
 def _check_precondition(collection: Collection, accepted: frozenset[str]) -> None:
-    if not accepted & {"*", answers.etag(collection), str(collection.revision)}:
+    if not accepted & {"*", answers.etag(collection)}:
         raise PreconditionFailedError(
             f"Collection '{collection.name}' has changed: its revision is {collection.revision}",
             revision=collection.revision,

@@ -11,14 +11,18 @@ from interfaces.http.layers import layers
 from schemas.collected import MATCH, Collected, CollectReceipt, CollectRequest
 from schemas.wire_connections import COLLECT
 from wrapper.bodies import json_response
-from wrapper.requests_in import body
+from wrapper.requests_in import body, takes
+from wrapper.route_table import ASKS
 
 blueprint = Blueprint("collect", __name__, url_prefix="/api")
 
+ROUTES = {"collect": ASKS}
+
 
 @blueprint.post("/collect")
+@takes(body=COLLECT)
 def collect() -> Response:
-    asked = body(COLLECT)
+    asked = body()
     request: CollectRequest = asked["request"]
     conversations = layers().conversations
     if conversations is not None and asked["conversation_id"] is not None:

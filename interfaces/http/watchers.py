@@ -7,9 +7,12 @@ from flask import Blueprint, Response
 from interfaces.http.layers import layers
 from schemas.wire_watchers import WATCHER_REPORT, known_watcher
 from wrapper.bodies import json_response
-from wrapper.requests_in import body
+from wrapper.requests_in import body, takes
+from wrapper.route_table import READS, WRITES
 
 blueprint = Blueprint("watchers", __name__, url_prefix="/api/watchers")
+
+ROUTES = {"list_watchers": READS, "show_watcher": READS, "report": WRITES, "forget": WRITES}
 
 
 @blueprint.get("")
@@ -23,8 +26,9 @@ def show_watcher(name: str) -> Response:
 
 
 @blueprint.put("/<name>")
+@takes(body=WATCHER_REPORT)
 def report(name: str) -> Response:
-    return json_response(known_watcher(layers().watchers.report(name, body(WATCHER_REPORT)["report"])))
+    return json_response(known_watcher(layers().watchers.report(name, body()["report"])))
 
 
 @blueprint.delete("/<name>")

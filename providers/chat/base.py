@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from providers.base import Provider, ProviderContext
+from providers.models import UnknownModelError, checked_model
 from providers.remote_service import RemoteService, RetryPolicy
 from schemas.chat import Message
 from schemas.errors import InvalidInputError, UnavailableError
@@ -24,8 +25,8 @@ class ChatAnswer:
 
 
 class ChatConnection(Provider):
-    """One model behind one server, usable by several threads. What fails is asked once more: a model that has begun to
-    think is not helped by being asked again and again."""
+    """The models of one server, usable by several threads; `model` answers where a call names none. What fails is asked
+    once more: a model that has begun to think is not helped by being asked again and again."""
 
     kind = "llm"
     retry: ClassVar[RetryPolicy] = RetryPolicy(attempts=2)
@@ -49,34 +50,47 @@ class ChatConnection(Provider):
         self._service.close()
 
     def chat(
-        self, messages: Sequence[Message], *, temperature: float | None = None, max_tokens: int | None = None
+        self,
+        messages: Sequence[Message],
+        *,
+        model: str | None = None,
+        temperature: float | None = None,
+        max_tokens: int | None = None,
     ) -> ChatAnswer:
         """The model's answer. What is None is the configuration's, else the model's own.
 
-        InvalidInputError: no messages, or the model refuses them. UnavailableError: no usable answer now.
-        ConfigurationError: none until an operator changes something. `details.error_type` as in embedding connections.
+        InvalidInputError: no messages, the model refuses them, or the provider has no such model. UnavailableError: no
+        usable answer now. ConfigurationError: none until an operator changes something. `details.error_type` as in
+        embedding connections.
         """
         if not messages:
             raise InvalidInputError("messages must not be empty", field="messages")
-        return self._chat(
-            [{"role": message.role, "content": message.content} for message in messages],
-            self.config.get("temperature") if temperature is None else temperature,
-            max_tokens or int(self.config["max_tokens"]),
-        )
+        asked = [{"role": message.role, "content": message.content} for message in messages]
+        heat = self.config.get("temperature") if temperature is None else temperature
+        longest = max_tokens or int(self.config["max_tokens"])
+        if model is None or model == self.model:
+            return self._chat(asked, heat, longest)
+        return self._chat_by(checked_model(model), asked, heat, longest)
 
     def try_out(self) -> dict[str, Any]:
         answer = self.chat([Message("user", "Say yes.")], max_tokens=1)
         return {"model": answer.model}
 
     @abstractmethod
-    def _chat(self, messages: list[dict[str, str]], temperature: float | None, max_tokens: int) -> ChatAnswer: ...
+    def _chat(self, messages: list[dict[str, str]], temperature: float | None, max_tokens: int) -> ChatAnswer:
+        """By the connection's own model."""
+
+    def _chat_by(
+        self, model: str, messages: list[dict[str, str]], temperature: float | None, max_tokens: int
+    ) -> ChatAnswer:
+        """By another one. A provider that has only one leaves this as it is."""
+        raise UnknownModelError(self.id, model, self.model)
 
     def _unusable(self, what: str) -> UnavailableError:
         return UnavailableError(
             f"The chat service '{self.id}' answered {what}",
             code="chat_answer_unusable",
             provider=self.id,
-            model=self.model,
             error_type="unknown",
         )
 

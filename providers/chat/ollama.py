@@ -28,16 +28,21 @@ class OllamaChat(ChatConnection):
         return {"models_count": len(models)}
 
     def _chat(self, messages: list[dict[str, str]], temperature: float | None, max_tokens: int) -> ChatAnswer:
+        return self._chat_by(self.model, messages, temperature, max_tokens)
+
+    def _chat_by(
+        self, model: str, messages: list[dict[str, str]], temperature: float | None, max_tokens: int
+    ) -> ChatAnswer:
         options: dict[str, Any] = {"num_predict": max_tokens}
         if temperature is not None:
             options["temperature"] = temperature
-        asked = {"model": self.model, "messages": messages, "stream": False, "options": options}
+        asked = {"model": model, "messages": messages, "stream": False, "options": options}
         try:
             answer = self._service.post("/api/chat", asked)
         except ConfigurationError as error:
             if error.details.get("error_type") == "not_found" and "model" in str(error.details.get("reason", "")):
                 raise ConfigurationError(
-                    f"Ollama has no model '{self.model}'; get it with: ollama pull {self.model}", **error.details
+                    f"Ollama has no model '{model}'; get it with: ollama pull {model}", **error.details
                 ) from error
             raise
         content = member(answer, "message", "content")
@@ -45,7 +50,7 @@ class OllamaChat(ChatConnection):
             raise self._unusable("without a message")
         return ChatAnswer(
             content,
-            str(member(answer, "model") or self.model),
+            str(member(answer, "model") or model),
             token_count(member(answer, "prompt_eval_count")),
             token_count(member(answer, "eval_count")),
         )

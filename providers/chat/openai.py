@@ -29,7 +29,12 @@ class OpenAIChat(ChatConnection):
         return {"models_count": len(models)}
 
     def _chat(self, messages: list[dict[str, str]], temperature: float | None, max_tokens: int) -> ChatAnswer:
-        asked: dict[str, Any] = {"model": self.model, "messages": messages}
+        return self._chat_by(self.model, messages, temperature, max_tokens)
+
+    def _chat_by(
+        self, model: str, messages: list[dict[str, str]], temperature: float | None, max_tokens: int
+    ) -> ChatAnswer:
+        asked: dict[str, Any] = {"model": model, "messages": messages}
         if temperature is not None:
             asked["temperature"] = temperature
         try:
@@ -43,7 +48,7 @@ class OpenAIChat(ChatConnection):
             raise self._unusable("without a message")
         return ChatAnswer(
             content,
-            str(member(answer, "model") or self.model),
+            str(member(answer, "model") or model),
             token_count(member(answer, "usage", "prompt_tokens")),
             token_count(member(answer, "usage", "completion_tokens")),
         )

@@ -9,16 +9,17 @@ from typing import Any, ClassVar
 import numpy as np
 
 from providers.base import Provider, ProviderContext
+from providers.models import UnknownModelError, checked_model
 from schemas.errors import InvalidInputError, UnavailableError
 from schemas.records import Vector
 
 
 class EmbeddingConnection(Provider):
-    """One model behind one provider. Safe to use from several threads; build it after a fork, not before.
+    """The models of one provider. Safe to use from several threads; build it after a fork, not before.
 
-    `model` is the model's name at that provider, the field `model` of the configuration; vectors of two connections may
-    be compared only when provider and model agree. `max_input_tokens` is where the model cuts a text, None when the
-    provider decides; `parallel_calls` how many calls at a time make answers come sooner.
+    `model` is the name at that provider of the one that embeds where a call names none, the field `model` of the
+    configuration; vectors may be compared only when provider and model agree. `max_input_tokens` is where the model
+    cuts a text, None when the provider decides; `parallel_calls` how many calls at a time make answers come sooner.
     """
 
     kind = "embedding"
@@ -32,29 +33,42 @@ class EmbeddingConnection(Provider):
 
     @property
     def dimension(self) -> int | None:
-        """Numbers per vector. None until the first `embed`, where only an answer can tell."""
+        """Numbers per vector of `model`. None until the first `embed`, where only an answer can tell."""
         return self._dimension
 
-    def embed(self, texts: Sequence[str]) -> Vector:
-        """Turn texts into vectors: float32, shape (len(texts), dimension), row i belongs to texts[i], all finite.
+    def embed(self, texts: Sequence[str], *, model: str | None = None) -> Vector:
+        """Turn texts into vectors: float32, shape (len(texts), dimension), row i belongs to texts[i], all finite. By
+        another model than the connection's own when one is named.
 
         All texts or none: there is no partial answer. No texts give an empty matrix and ask nobody.
-        InvalidInputError: a text is blank, not a string or not Unicode (`details.index` says which one), or the model
-        refuses it. UnavailableError: no usable answer now. ConfigurationError: no answer until an operator changes
-        something (key, URL, model, missing library); its sentence says what. Errors of a remote service carry
-        `details.error_type`, one of the words of a connection test (timeout, authentication, authorization,
-        not_found, network, rate_limit, invalid_config, unknown).
+        InvalidInputError: a text is blank, not a string or not Unicode (`details.index` says which one), the model
+        refuses it, or the provider has no such model. UnavailableError: no usable answer now. ConfigurationError: no
+        answer until an operator changes something (key, URL, model, missing library); its sentence says what. Errors of
+        a remote service carry `details.error_type`, one of the words of a connection test (timeout, authentication,
+        authorization, not_found, network, rate_limit, invalid_config, unknown).
         """
         checked = _checked_texts(texts)
+        if model is None or model == self.model:
+            if not checked:
+                return np.empty((0, self._dimension or 0), dtype=np.float32)
+            vectors = self._embed(checked)
+            self._check_vectors(vectors, len(checked), self._dimension)
+            self._dimension = int(vectors.shape[1])
+            return vectors
+        dimension: int | None = self.config.get("dimension")
         if not checked:
-            return np.empty((0, self._dimension or 0), dtype=np.float32)
-        vectors = self._embed(checked)
-        self._check_vectors(vectors, len(checked))
+            return np.empty((0, dimension or 0), dtype=np.float32)
+        vectors = self._embed_by(checked_model(model), checked)
+        self._check_vectors(vectors, len(checked), dimension)
         return vectors
 
     @abstractmethod
     def _embed(self, texts: list[str]) -> Vector:
-        """Embed texts that were checked already; at least one."""
+        """Embed texts that were checked already, at least one, by the connection's own model."""
+
+    def _embed_by(self, model: str, texts: list[str]) -> Vector:
+        """The same by another model. A provider that has only one leaves this as it is."""
+        raise UnknownModelError(self.id, model, self.model)
 
     def warm_up(self) -> None:
         """Load what the first `embed` would have to load first. Raises what `embed` raises."""
@@ -66,14 +80,13 @@ class EmbeddingConnection(Provider):
         vectors = self.embed(["connection test"])
         return {"model": self.model, "dimension": int(vectors.shape[1])}
 
-    def _check_vectors(self, vectors: Vector, count: int) -> None:
+    def _check_vectors(self, vectors: Vector, count: int, dimension: int | None) -> None:
         if vectors.ndim != 2 or vectors.shape[0] != count or vectors.shape[1] == 0:
             raise self._unusable(f"{vectors.shape} numbers for {count} texts")
-        if self._dimension is not None and vectors.shape[1] != self._dimension:
-            raise self._unusable(f"vectors of dimension {vectors.shape[1]} where {self._dimension} is expected")
+        if dimension is not None and vectors.shape[1] != dimension:
+            raise self._unusable(f"vectors of dimension {vectors.shape[1]} where {dimension} is expected")
         if not np.isfinite(vectors).all():
             raise self._unusable("numbers that are not finite")
-        self._dimension = int(vectors.shape[1])
 
     def _unusable(self, what: str) -> UnavailableError:
         """For answers that arrive but break the protocol or the contract."""
@@ -81,7 +94,6 @@ class EmbeddingConnection(Provider):
             f"The embedding service '{self.id}' answered {what}",
             code="embedding_answer_unusable",
             provider=self.id,
-            model=self.model,
             error_type="unknown",
         )
 

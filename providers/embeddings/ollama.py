@@ -32,33 +32,33 @@ class OllamaConnection(RemoteConnection):
     def connection_schema(cls) -> JsonSchema:
         return read_schema("embedding-ollama")
 
-    def _ask(self, batch: list[str]) -> list[Vector]:
+    def _ask(self, model: str, batch: list[str]) -> list[Vector]:
         if self._has_batch_route:
             try:
-                answer = self._post("/api/embed", {"input": batch})
+                answer = self._post("/api/embed", model, {"input": batch})
             except _RouteMissingError:
                 self._has_batch_route = False
             else:
                 return [self._vector_of(value) for value in self._list_of(answer, "embeddings", len(batch))]
-        return [self._ask_for_one(text) for text in batch]
+        return [self._ask_for_one(model, text) for text in batch]
 
-    def _ask_for_one(self, text: str) -> Vector:
-        answer = self._post("/api/embeddings", {"prompt": text})
+    def _ask_for_one(self, model: str, text: str) -> Vector:
+        answer = self._post("/api/embeddings", model, {"prompt": text})
         vector = self._vector_of(answer.get("embedding") if isinstance(answer, dict) else None)
         # The newer route normalises and this one does not; an upgrade of the server must not change distances.
         length = float(np.linalg.norm(vector))
         return vector / np.float32(length) if length > 0 else vector
 
-    def _post(self, route: str, body: dict[str, Any]) -> Any:
+    def _post(self, route: str, model: str, body: dict[str, Any]) -> Any:
         try:
-            return self._service.post(route, {"model": self.model, **body})
+            return self._service.post(route, {"model": model, **body})
         except ConfigurationError as error:
             if error.details.get("error_type") != "not_found":
                 raise
             # An unknown model is a 404 too, but one that names the model.
             if "model" in error.details.get("reason", ""):
                 raise ConfigurationError(
-                    f"Ollama has no model '{self.model}'; get it with: ollama pull {self.model}", **error.details
+                    f"Ollama has no model '{model}'; get it with: ollama pull {model}", **error.details
                 ) from error
             raise _RouteMissingError(error.message, **error.details) from error
 

@@ -28,7 +28,7 @@ class OpenAIConnection(RemoteConnection):
 
     def __init__(self, config: Mapping[str, Any], context: ProviderContext | None = None, **options: Any) -> None:
         super().__init__(config, context, **options)
-        self._request: dict[str, Any] = {"model": self.model, "encoding_format": "base64"}
+        self._request: dict[str, Any] = {"encoding_format": "base64"}
         if self.config.get("dimension") is not None:
             self._request["dimensions"] = self.config["dimension"]
 
@@ -36,8 +36,8 @@ class OpenAIConnection(RemoteConnection):
     def connection_schema(cls) -> JsonSchema:
         return read_schema("embedding-openai")
 
-    def _ask(self, batch: list[str]) -> list[Vector]:
-        items = self._list_of(self._post(batch), "data", len(batch))
+    def _ask(self, model: str, batch: list[str]) -> list[Vector]:
+        items = self._list_of(self._post(model, batch), "data", len(batch))
         if not all(isinstance(item, dict) for item in items):
             raise self._unusable("without a list of objects under 'data'")
         # `index` is the protocol; servers that leave it out altogether answer in the order of the question.
@@ -48,16 +48,16 @@ class OpenAIConnection(RemoteConnection):
             raise self._unusable("embeddings whose 'index' does not number the texts") from exc
         return [self._vector_of(item.get("embedding")) for item in ordered]
 
-    def _post(self, batch: list[str]) -> Any:
+    def _post(self, model: str, batch: list[str]) -> Any:
         request = self._request
         try:
-            return self._service.post("/embeddings", {**request, "input": batch})
+            return self._service.post("/embeddings", {"model": model, **request, "input": batch})
         except InvalidInputError as error:
             # Strict servers refuse the parameter instead of ignoring it; plain arrays are the protocol's default.
             if "encoding_format" not in request or "encoding_format" not in error.details.get("reason", ""):
                 raise
             self._request = {name: value for name, value in request.items() if name != "encoding_format"}
-            return self._service.post("/embeddings", {**self._request, "input": batch})
+            return self._service.post("/embeddings", {"model": model, **self._request, "input": batch})
 
     def _vector_of(self, value: Any) -> Vector:
         if not isinstance(value, str):

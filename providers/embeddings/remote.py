@@ -52,13 +52,16 @@ class RemoteConnection(EmbeddingConnection):
         self._service.close()
 
     @abstractmethod
-    def _ask(self, batch: list[str]) -> list[Vector]:
+    def _ask(self, model: str, batch: list[str]) -> list[Vector]:
         """One vector for each text of the batch, in its order."""
 
     def _embed(self, texts: list[str]) -> Vector:
+        return self._embed_by(self.model, texts)
+
+    def _embed_by(self, model: str, texts: list[str]) -> Vector:
         rows: list[Vector] = []
         for batch in _batches(texts, self._batch_size, MAX_BATCH_BYTES):
-            rows.extend(self._ask(batch))
+            rows.extend(self._ask(model, batch))
         if len({len(row) for row in rows}) != 1:
             raise self._unusable("vectors of different dimensions")
         return np.stack(rows)

@@ -15,11 +15,12 @@ from markdown_it.token import Token
 
 # A longer title is cut: each path below repeats it, and inline parsing takes time by the square of some texts.
 MAX_TITLE_CHARACTERS = 1_000
+# A longer text is read as plain text: each line takes some 20 µs of Python, in nested quotes four times that.
+MAX_LINES = 50_000
 
 _LINE = re.compile(r"\n")
 _MARKUP = re.compile(r"[^\w ,.:;?/()'\"-]|_")
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(?=[\w\"'-]+[ \t]*:)(?:.*\n)*?(?:---|\.\.\.)[ \t]*(?:\n|\Z)")
-_FRONT_MATTER_TITLE = re.compile(r"^title[ \t]*:[ \t]*(.+?)[ \t]*$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,18 +42,21 @@ class Section:
 
 
 class MarkdownDocument:
-    """A text, line ends normalised, with the places of its blocks. Front matter is part of the text and no block."""
+    """A text, line ends normalised, with the places of its blocks. Front matter is part of the text and no block.
+
+    A text of more than `MAX_LINES` lines `is_plain`: nothing is known of its blocks."""
 
     def __init__(self, text: str) -> None:
         self.text = normalised(text)
         self.line_starts = line_starts(self.text)
+        self.is_plain = len(self.line_starts) > MAX_LINES
         self.front_matter = _FRONT_MATTER.match(self.text)
         self._references: dict[str, Any] = {}
         self._parser = MarkdownIt("commonmark").enable("table")
         self._parser.core.ruler.enableOnly(["normalize", "block"])
         hidden = "\n" * self.front_matter[0].count("\n") if self.front_matter else ""
         body = self.text[self.front_matter.end() :] if self.front_matter else self.text
-        self.tokens: list[Token] = self._parser.parse(hidden + body, self._references)
+        self.tokens: list[Token] = [] if self.is_plain else self._parser.parse(hidden + body, self._references)
 
     @cached_property
     def headings(self) -> list[Heading]:
@@ -105,11 +109,28 @@ class MarkdownDocument:
 def markdown_title(text: str) -> str | None:
     """The title that the front matter gives, else the first heading of the highest rank, else None."""
     document = MarkdownDocument(text)
-    named = _FRONT_MATTER_TITLE.search(document.front_matter[0]) if document.front_matter else None
+    named = _named_title(document.front_matter[0]) if document.front_matter else None
     if named:
-        return named[1].strip("\"'")
+        return named
     headings = [heading for heading in document.headings if heading.title]
     return min(headings, key=lambda heading: heading.level).title if headings else None
+
+
+def plain_text_warnings(text: str) -> list[str]:
+    """One sentence when a Markdown text is so long that it is split as plain text, else nothing."""
+    lines = text.count("\n") + 1
+    if lines <= MAX_LINES:
+        return []
+    return [f"The document has {lines} lines: Markdown of more than {MAX_LINES} is split as plain text"]
+
+
+def _named_title(front_matter: str) -> str:
+    """What the first line `title: …` says, without its quotation marks; "" when none does."""
+    for line in front_matter.split("\n"):
+        name, _, value = line.partition(":")
+        if name.rstrip(" \t") == "title" and value.strip(" \t"):
+            return value.strip(" \t").strip("\"'")
+    return ""
 
 
 class SectionIds:

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from markdown_it.token import Token
 
-from retrieval.chunking.boundaries import Boundary, markdown_boundaries
+from retrieval.chunking.boundaries import Boundary, markdown_boundaries, text_boundaries
 from retrieval.chunking.chunk import Chunk
-from retrieval.chunking.markdown import Heading, MarkdownDocument, Section, SectionIds, slug
+from retrieval.chunking.markdown import Heading, MarkdownDocument, Section, SectionIds, plain_text_warnings, slug
 from retrieval.chunking.measured import MIN_MAX_TOKENS, MeasuredText
 from retrieval.tokens import TokenCounter
 
@@ -58,7 +58,7 @@ class _Splitter:
     def __init__(self, document: MarkdownDocument, tokens: TokenCounter, max_tokens: int, section: str) -> None:
         self._document = document
         self._text = MeasuredText(document.text, tokens)
-        self._boundaries = markdown_boundaries(document)
+        self._boundaries = text_boundaries(document.text) if document.is_plain else markdown_boundaries(document)
         self._max_tokens = max_tokens
         self._section = Section(0, section, slug(section) if section else "")
         self._headings = document.headings
@@ -66,7 +66,7 @@ class _Splitter:
         self._sections = _sections(self._headings)
         self._contents = _contents(document)
         self._chunks: list[Chunk] = []
-        self._warnings = _unclosed_fences(document)
+        self._warnings = [*plain_text_warnings(document.text), *_unclosed_fences(document)]
 
     def split(self) -> SplitDocument:
         start, end = self._text.ink(0), self._text.ink_end(0, len(self._document.text))

@@ -49,6 +49,8 @@ def split_windows(
 def _structure(text: str, syntax: Syntax) -> tuple[str, list[Section], Boundaries]:
     if syntax is Syntax.MARKDOWN:
         document = MarkdownDocument(text)
+        if document.is_plain:
+            return _structure(text, Syntax.TEXT)
         return document.text, document.sections(), markdown_boundaries(document)
     text = normalised(text)
     boundaries = code_boundaries(text) if syntax is Syntax.CODE else text_boundaries(text)

@@ -18,7 +18,7 @@ from retrieval.fallback import FallbackChain, Found, Outcome
 from retrieval.metrics import SearchMetrics, SearchRow
 from retrieval.oracles.base import Question
 from retrieval.oracles.lexical import LexicalOracle
-from retrieval.result_cache import ResultCache
+from retrieval.result_cache import KeptAnswer, ResultCache, read_again, states_of
 from retrieval.text_collections import TextCollections
 from schemas.connections import CollectionInfo
 from schemas.errors import UnavailableError
@@ -69,7 +69,7 @@ class ContextSearch:
             text_seconds=settings.context_text_seconds,
         )
         # Keeping an answer takes the catalogue's write lock, for which no search should wait.
-        self._to_keep: Afterwards[tuple[list[Any], Json]] = Afterwards(
+        self._to_keep: Afterwards[tuple[list[Any], KeptAnswer]] = Afterwards(
             "context-answers", self._keep, most_waiting=MOST_KEPT_LATER
         )
 
@@ -100,8 +100,9 @@ class ContextSearch:
             return Found([], total)
         key = self._key(asked, collections)
         kept = self._cache.find(key) if key else None
-        if kept is not None:
-            return Found(kept["results"], total, cache_hit=True)
+        known = read_again(self._texts.corpus, kept, collections) if kept else None
+        if known is not None:
+            return Found([to_item(each) for each in known], total, cache_hit=True)
         began = time.perf_counter()
         embedded = self._texts.embed(asked.query, self._settings.context_vector_seconds)
         embedding_latency_ms = milliseconds_since(began)
@@ -110,7 +111,7 @@ class ContextSearch:
         vector_latency_ms = milliseconds_since(began)
         results = [to_item(each) for each in answer.results]
         if key and not answer.left_out:
-            self._to_keep.put((key, {"results": results}))
+            self._to_keep.put((key, KeptAnswer.of(answer.results)))
         return Found(results, total, False, embedding_latency_ms, vector_latency_ms)
 
     def _by_text(self, asked: _Asked) -> Found:
@@ -122,12 +123,12 @@ class ContextSearch:
 
     def _key(self, asked: _Asked, collections: Sequence[CollectionInfo]) -> list[Any] | None:
         """What an answer depends on, None where that cannot be told."""
-        if any(each.revision is None for each in collections):
+        states = states_of(collections)
+        if states is None:
             return None
-        revisions = [[each.name, each.revision] for each in collections]
-        return ["context", asked.query, asked.limit, asked.where, revisions, self._texts.embedding().model]
+        return ["context", asked.query, asked.limit, asked.where, states, self._texts.embedding().model]
 
-    def _keep(self, answers: list[tuple[list[Any], Json]]) -> None:
+    def _keep(self, answers: list[tuple[list[Any], KeptAnswer]]) -> None:
         for key, answer in answers:
             self._cache.keep(key, answer)
 

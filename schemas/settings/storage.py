@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import ssl
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,15 @@ from urllib.parse import urlsplit
 from environs import validate
 
 from schemas.errors import ConfigurationError
-from schemas.settings.environment import environment, seal
+from schemas.origins import HostPattern, OriginPattern
+from schemas.settings.environment import OneWordOf, environment, seal
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 LOG_FORMATS = ("auto", "json", "console")
 SQLITE = "sqlite:///"
 POSTGRESQL = ("postgresql+psycopg://", "postgresql://")
+A_HOST = "a host: rag.example, rag.example:8443, *.corp.example or an address"
+AN_ORIGIN = "an origin: https://console.example, http://localhost:3000 or https://*.corp.example, without a path"
 HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 TOKEN = re.compile(r"[!-~]+")
 THREADS_THAT_NEVER_WAIT = 4
@@ -47,7 +51,8 @@ class WrapperSettings:
     max_queue: int = 128  # requests that may wait for a thread, in each process
     client_wait_seconds: float = 30.0  # how long a client may keep a request waiting
     write_wait_seconds: float = 20.0  # how long a write waits for the index before it answers 202
-    cors_origins: tuple[str, ...] = ()
+    allowed_hosts: tuple[str, ...] = ()  # names it is asked by, beside those of this machine and `host`
+    cors_origins: tuple[str, ...] = ()  # of pages that may call it
     log_level: str = "info"
     log_format: str = "auto"
 
@@ -91,12 +96,16 @@ def read_wrapper_settings() -> WrapperSettings:
         "write_wait_seconds": env.float(
             "WRITE_WAIT_SECONDS", default.write_wait_seconds, validate=validate.Range(min=0)
         ),
+        "allowed_hosts": env.list("ALLOWED_HOSTS", list(default.allowed_hosts)),
         "cors_origins": env.list("CORS_ORIGINS", list(default.cors_origins)),
-        "log_level": env.str("LOG_LEVEL", default.log_level, validate=validate.OneOf(LOG_LEVELS)),
-        "log_format": env.str("LOG_FORMAT", default.log_format, validate=validate.OneOf(LOG_FORMATS)),
+        "log_level": env.str("LOG_LEVEL", default.log_level, validate=OneWordOf(LOG_LEVELS)),
+        "log_format": env.str("LOG_FORMAT", default.log_format, validate=OneWordOf(LOG_FORMATS)),
     }
     seal(env)
-    values["cors_origins"] = tuple(values["cors_origins"])
+    for name in ("log_level", "log_format"):
+        values[name] = values[name].lower()
+    values["allowed_hosts"] = _read_each("ALLOWED_HOSTS", values["allowed_hosts"], HostPattern.parse, A_HOST)
+    values["cors_origins"] = _read_each("CORS_ORIGINS", values["cors_origins"], OriginPattern.parse, AN_ORIGIN)
     values["data_dir"] = values["data_dir"].resolve()
     if values["catalog_url"].startswith(SQLITE):
         values["catalog_url"] = SQLITE + str(Path(values["catalog_url"].removeprefix(SQLITE)).resolve())
@@ -149,3 +158,14 @@ def _chroma_fault(settings: WrapperSettings) -> str:
             if is_set:
                 return f"{variable} is of a Chroma server, and RAG_CHROMA_URL names none"
     return ""
+
+
+def _read_each(name: str, given: list[str], parse: Callable[[str], object], form: str) -> tuple[str, ...]:
+    """Raises ConfigurationError naming the first that is not of that form."""
+    found = tuple(each.strip() for each in given if each.strip())
+    for each in found:
+        try:
+            parse(each)
+        except ValueError:
+            raise ConfigurationError(f"Wrong settings: RAG_{name}: '{each}' is not {form}") from None
+    return found

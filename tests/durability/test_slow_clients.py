@@ -13,15 +13,13 @@ THREADS = 8
 PATIENT_SECONDS, IMPATIENT_SECONDS = 600, 2
 ANSWER_SECONDS = 60
 TEXT = "x" * 2_000_000
-HEAD = b"GET /collections HTTP/1.1\r\nHost: x\r\n"
-BODY = (
-    b'POST /collections HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 4000\r\n\r\n{"name": "'
-)
+HEAD = b"GET /collections HTTP/1.1\r\nHost: localhost\r\n"
+BODY = b'POST /collections HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 4000\r\n\r\n{"name": "'
 STREAM = (
-    b"POST /collections/large/documents HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-ndjson\r\n"
+    b"POST /collections/large/documents HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\n"
     b'Transfer-Encoding: chunked\r\n\r\n4\r\n{"id\r\n'
 )
-EXPORT = b"GET /collections/large/export HTTP/1.1\r\nHost: x\r\n\r\n"
+EXPORT = b"GET /collections/large/export HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 @contextmanager
@@ -138,7 +136,7 @@ def test_who_does_not_read_gets_no_more(impatient):
 
 def test_a_client_that_is_only_slow_is_heard_to_the_end(patient):
     body = b'{"name": "slow-but-sure"}'
-    head = b"POST /collections HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nConnection: close\r\n"
+    head = b"POST /collections HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nConnection: close\r\n"
     start = head + b"Content-Length: %d\r\n\r\n" % len(body)
     with _clients(patient, 1, start, body) as (client,):
         assert _rest(client).startswith(b"HTTP/1.1 201 ")

@@ -3,14 +3,21 @@
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 
+from providers import deadlines
+from providers.base import ProviderContext
 from registry.collector import Collector, Thresholds
+from registry.discovery import discover
 from registry.embedding_cache import EmbeddingCache
 from registry.query_embeddings import QueryEmbeddings
+from registry.registry import ProviderRegistry
 from schemas.collected import CollectRequest, SelectedCollection
 from schemas.connections import Connection
+from schemas.errors import UnavailableError
 from tests.support.logs import logs_of
+from tests.support.raw_server import raw_server, silent
 
 
 def embeddings(connections):
@@ -223,6 +230,73 @@ def test_a_collection_that_never_answers_is_left_out_in_time(world, connections)
     collector.close()
     assert statuses(collected) == ["failed"]
     assert "within 0.05 s" in collected.receipt.collections[0].error
+
+
+def test_a_hanging_embedding_connection_leaves_every_other_connection_its_threads(world, connections):
+    """More requests than a connection has threads wait for one that hangs: who asks another one is answered."""
+    connections.create(Connection("hanging", "embedding", "words", {"model": "hanging"}))
+    world.add("docs", 0.1)
+    world.gate, world.quick = threading.Event(), {"words-1"}
+    collector = Collector(connections, embeddings(connections), thresholds=Thresholds(0.3, 0.6), limit_seconds=600)
+    selected = (SelectedCollection("local", "docs", "hanging"),)
+    with ThreadPoolExecutor(64) as pool:
+        stuck = [
+            pool.submit(collector.collect, CollectRequest(f"question {number}", "", "", selected))
+            for number in range(64)
+        ]
+        healthy = collector.collect(request("docs", message="and you?"))
+        assert (healthy.result, [each.done() for each in stuck]) == ("match", [False] * 64)
+        world.gate.set()
+        assert {each.result().result for each in stuck} == {"match"}
+    collector.close()
+
+
+def test_a_hanging_service_leaves_every_other_service_its_threads(world, registry, connections):
+    gate = threading.Event()
+
+    class Hanging(registry.provider("rag", "shelf")):
+        id = "hanging"
+
+        def search(self, collection, embedding, *, top_k=3, where=None):
+            assert gate.wait(30)
+            return super().search(collection, embedding, top_k=top_k, where=where)
+
+    registry.register(Hanging)
+    connections.create(Connection("hanging", "rag", "hanging", {}))
+    world.add("docs", 0.1)
+    collector = Collector(connections, embeddings(connections), thresholds=Thresholds(0.3, 0.6), limit_seconds=600)
+    stuck_on = (SelectedCollection("hanging", "docs", "default"),) * 8
+    with ThreadPoolExecutor(8) as pool:
+        stuck = [pool.submit(collector.collect, CollectRequest("hello", "", "", stuck_on)) for _ in range(8)]
+        assert collector.collect(request("docs")).result == "match"
+        assert not any(each.done() for each in stuck)
+        gate.set()
+        assert {each.result().result for each in stuck} == {"match"}
+    collector.close()
+
+
+def test_what_is_asked_too_late_asks_nobody(world, connections):
+    world.add("docs", 0.1)
+    collector = Collector(connections, embeddings(connections), thresholds=Thresholds(0.3, 0.6), limit_seconds=0)
+    collected = collector.collect(request("docs", "docs"))
+    collector.close()
+    assert (statuses(collected), world.embedded, world.searched) == (["failed", "failed"], [], [])
+
+
+def test_the_deadline_of_a_query_cuts_the_sockets_of_a_service_that_says_nothing(world):
+    """The threads that asked are free again when the query is over, though the service never answers."""
+    registry = discover(ProviderRegistry(), strangers=[])
+    with raw_server(silent) as server:
+        for provider in (
+            registry.connect("embedding", "openai", {"url": server.url}, ProviderContext()),
+            registry.connect("embedding", "ollama", {"url": server.url}, ProviderContext()),
+        ):
+            with deadlines.within(0.05), provider, pytest.raises(UnavailableError, match="in the time that there was"):
+                provider.embed(["hello"])
+        for name in ("chromadb-wrapper", "chromadb", "qdrant"):
+            connected = registry.connect("rag", name, {"url": server.url}, ProviderContext())
+            with deadlines.within(0.05), connected, pytest.raises(UnavailableError):
+                connected.search("docs", np.ones(4, dtype=np.float32))
 
 
 def test_the_log_says_strategy_text_and_cache_hits(world, collector, monkeypatch):

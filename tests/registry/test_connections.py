@@ -6,6 +6,7 @@ import structlog
 
 from providers.base import ProviderContext
 from registry.connections import Connections
+from registry.live_connections import MAX_LIVE
 from registry.placeholders import Placeholders
 from registry.stored_connections import ConnectionNotFoundError, StoredConnections
 from schemas.connections import Connection, InvalidConfigurationError
@@ -136,9 +137,88 @@ def test_a_live_connection_is_kept_until_what_it_is_made_from_changes(registry, 
     assert connections.open("words", "embedding").model == "words-2"
 
 
-def test_another_model_is_another_live_connection(connections):
-    assert connections.open("default", "embedding", model="words-7").model == "words-7"
-    assert connections.open("default", "embedding").model == "words-1"
+def test_one_live_connection_serves_all_models(world, connections):
+    live = connections.open("default", "embedding")
+    for model in ("words-7", "${WORDS_API_KEY}", None):
+        live.embed(["a"], model=model)
+    assert connections.open("default", "embedding") is live
+    assert [model for model, _ in world.embedded] == ["words-7", "${WORDS_API_KEY}", "words-1"]
+
+
+@pytest.mark.parametrize("model", ["", " ", "a\nb", "x" * 257])
+def test_a_model_that_cannot_be_one_is_refused_by_name(connections, model):
+    with pytest.raises(InvalidInputError) as caught:
+        connections.open("default", "embedding").embed(["a"], model=model)
+    assert caught.value.details["field"] == "model"
+
+
+@pytest.fixture
+def closed(registry, monkeypatch):
+    """The connections of "words" that were closed."""
+    closed = []
+    monkeypatch.setattr(registry.provider("embedding", "words"), "close", lambda connection: closed.append(connection))
+    return closed
+
+
+def test_live_connections_are_bounded_and_the_one_asked_longest_ago_is_closed(connections, closed):
+    kept = connections.open("default", "embedding")
+    opened = []
+    for number in range(MAX_LIVE + 3):
+        connections.create(words(f"words-{number:03}"))
+        opened.append(connections.open(f"words-{number:03}", "embedding"))
+        assert connections.open("words-000", "embedding") is opened[0]
+    assert closed == opened[1:4]
+    assert connections.open("default", "embedding") is kept
+
+
+def test_a_changed_or_deleted_connection_is_closed_at_once(connections, closed):
+    connections.create(words())
+    first = connections.open("words", "embedding")
+    connections.change("words", config={"model": "words-2"})
+    assert closed == [first]
+    second = connections.open("words", "embedding")
+    connections.delete("words")
+    assert closed == [first, second]
+
+
+def test_what_another_worker_deletes_is_closed_when_connections_are_listed(connections, registry, database, closed):
+    connections.create(words())
+    live = connections.open("words", "embedding")
+    Connections(registry, StoredConnections(database), Placeholders({}, (), ()), ProviderContext()).delete("words")
+    connections.all()
+    assert closed == [live]
+
+
+def test_a_deleted_connection_never_comes_again_under_its_name(connections):
+    connections.create(words())
+    before = connections.live("words", "embedding")
+    connections.delete("words")
+    connections.create(words())
+    after = connections.live("words", "embedding")
+    assert (before.provider is after.provider, before.identity == after.identity) == (False, False)
+    connections.change("words", config={})
+    assert connections.live("words", "embedding").identity != after.identity
+
+
+def test_the_connections_of_an_earlier_release_open_as_they_are(connections, database):
+    with database.read() as transaction:
+        [(versions,)] = transaction.rows(
+            "SELECT count(*) FROM pragma_table_info('connections') WHERE name = 'generation'"
+        )
+    assert versions == 1
+
+    def old(transaction):
+        columns = "id, type, provider, display_name, config"
+        transaction.run(
+            f"INSERT INTO connections ({columns}) VALUES (?, ?, ?, ?, ?)", ("old", "embedding", "words", None, "{}")
+        )
+
+    database.commit(old)
+    assert connections.find("old").generation == ""
+    first = connections.live("old", "embedding").identity
+    connections.delete("old")
+    connections.create(words("old"))
+    assert connections.live("old", "embedding").identity != first
 
 
 def test_a_connection_of_another_kind_is_refused_with_the_right_ones(connections):

@@ -5,10 +5,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from providers import deadlines
 from registry.embedding_batches import MAX_TEXTS, EmbeddingBatches
 from schemas.errors import InvalidInputError, UnavailableError
 from tests.retrieval.letter_embedding import LetterEmbedding
 from tests.support.live import eventually
+
+MODEL = "letters-1"
 
 
 class Slow(LetterEmbedding):
@@ -28,6 +31,10 @@ class Slow(LetterEmbedding):
             raise InvalidInputError("this text is refused")
         return super()._embed(texts)
 
+    def _embed_by(self, model, texts):
+        self.calls.append([f"{model}: {text}" for text in texts])
+        return super()._embed(texts)
+
 
 @pytest.fixture
 def together():
@@ -37,15 +44,14 @@ def together():
     with ThreadPoolExecutor(100) as pool:
 
         def ask(texts):
-            first = pool.submit(batches.embed, "first")
+            first = pool.submit(batches.embed, "first", MODEL)
             eventually(lambda: slow.calls, seconds=20)
-            others = [pool.submit(batches.embed, text) for text in texts]
+            others = [pool.submit(batches.embed, text, MODEL) for text in texts]
             eventually(lambda: len(batches.waiting) == len(texts), seconds=20)
             slow.gate.set()
             return slow, first, others
 
         yield ask
-    batches.close()
 
 
 def test_texts_that_come_while_a_call_runs_go_in_the_next_one(together):
@@ -74,15 +80,50 @@ def test_a_text_that_is_refused_costs_the_others_nothing(together):
 def test_nobody_waits_longer_than_wanted():
     slow = Slow()
     batches = EmbeddingBatches(slow)
-    with pytest.raises(UnavailableError, match=r"'letters' gave no answer within 0.05 s") as raised:
-        batches.embed("first", 0.05)
+    with (
+        pytest.raises(UnavailableError, match=r"'letters' gave no answer within 0.05 s") as raised,
+        deadlines.within(0.05),
+    ):
+        batches.embed("first", MODEL)
     assert raised.value.code == "embedding_timeout"
     slow.gate.set()
-    assert batches.embed("second", 20).shape == (26,)
-    batches.close()
+    assert batches.embed("second", MODEL).shape == (26,)
 
 
 def test_after_a_pause_it_goes_on():
     batches = EmbeddingBatches(LetterEmbedding())
-    assert [batches.embed("a").shape for _ in range(3)] == [(26,)] * 3
-    batches.close()
+    assert [batches.embed("a", MODEL).shape for _ in range(3)] == [(26,)] * 3
+
+
+def test_texts_of_one_model_go_together_and_each_gets_the_vector_of_its_own():
+    slow = Slow()
+    batches = EmbeddingBatches(slow)
+    with ThreadPoolExecutor(10) as pool:
+        first = pool.submit(batches.embed, "first", MODEL)
+        eventually(lambda: slow.calls, seconds=20)
+        wanted = [pool.submit(batches.embed, f"text {number}", f"m{number % 2}") for number in range(6)]
+        eventually(lambda: len(batches.waiting) == 6, seconds=20)
+        slow.gate.set()
+        assert all(each.result(20).shape == (26,) for each in [first, *wanted])
+    assert sorted(len(call) for call in slow.calls) == [1, 3, 3]
+    assert all(len({text.partition(":")[0] for text in call}) == 1 for call in slow.calls)
+
+
+def test_there_is_no_thread_without_a_text():
+    batches = EmbeddingBatches(LetterEmbedding())
+    batches.embed("a", MODEL)
+    eventually(lambda: all(each.name != "embedding-batch" for each in threading.enumerate()), seconds=20)
+
+
+def test_a_text_that_nobody_waits_for_any_more_is_not_embedded():
+    slow = Slow()
+    batches = EmbeddingBatches(slow)
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(batches.embed, "first", MODEL)
+        eventually(lambda: slow.calls, seconds=20)
+        with deadlines.within(0.05), pytest.raises(UnavailableError):
+            batches.embed("late", MODEL)
+        slow.gate.set()
+        first.result(20)
+    assert batches.embed("next", MODEL).shape == (26,)
+    assert slow.calls == [["first"], ["next"]]

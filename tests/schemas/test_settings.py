@@ -151,3 +151,19 @@ def test_a_wrong_value_of_retrieval_names_its_variable(environ, variable, value)
     environ[variable] = value
     with pytest.raises(ConfigurationError, match=variable):
         read_retrieval_settings()
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("RAG_CORS_ORIGINS", "*"),
+        ("RAG_CORS_ORIGINS", "https://a.example,https://.*\\.corp\\.example"),
+        ("RAG_CORS_ORIGINS", "https://a.example/"),
+        ("RAG_ALLOWED_HOSTS", "http://rag.example"),
+        ("RAG_ALLOWED_HOSTS", "rag.example,*"),
+    ],
+)
+def test_a_host_or_origin_that_means_nothing_stops_the_start(monkeypatch, variable, value):
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(ConfigurationError, match=f"{variable}: '.*' is not an? (host|origin): "):
+        read_wrapper_settings()

@@ -115,7 +115,8 @@ class Contract:
 
     def _check(self, method: str, path: str, status: int, headers: dict[str, str], body: bytes) -> None:
         template = self.match(path)
-        if method == "OPTIONS" and template is not None and method not in self._operations[template]:
+        by_route = template is not None and method not in self._operations[template]
+        if method == "OPTIONS" and by_route and status not in (403, 421):
             if status not in (200, 204) or body or "allow" not in headers:
                 raise ContractError("OPTIONS must answer 200 or 204 with Allow and without a body")
             return
@@ -139,7 +140,7 @@ class Contract:
             return (*responses, code)
         reason = "the route is not described" if template is None else f"{template} does not describe {method}"
         expected = "404" if template is None else "405"
-        if code not in (expected, "408", "414", "503"):
+        if code not in (expected, "403", "408", "414", "421", "503"):
             raise ContractError(f"{reason}, which must answer {expected}")
         return ("x-unrouted-responses", code)
 

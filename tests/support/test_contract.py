@@ -17,6 +17,7 @@ from tests.support.contract import METHODS, OPENAPI, CheckedClient, CheckedSessi
 
 JSON = {"Content-Type": "application/json"}
 COLLECTION = {
+    "id": "7f0c2b86-52b5-4c43-9a2e-1d6f0a9f3c11",
     "name": "handbook",
     "count": 2,
     "metadata": {"language": "en"},
@@ -39,11 +40,13 @@ OPERATIONS = sorted(Contract.load().described())
 SHORT_ERRORS = ("/api/rag/", "/api/chat")  # whose `error` is a short word
 ERROR_SAMPLES = {
     "408": {"message": "The client sends its request too slowly", "code": "client_too_slow"},
+    "403": {"message": "Pages of this origin may not call", "code": "origin_not_allowed"},
     "404": {"message": "Collection 'handbook' not found", "code": "collection_not_found"},
     "412": {"message": "The collection has changed", "code": "precondition_failed"},
     "413": {"message": "The body is too large", "code": "payload_too_large"},
     "414": {"message": "Send long filters to documents/search", "code": "request_line_too_long"},
     "415": {"message": "The body must be JSON", "code": "unsupported_media_type"},
+    "421": {"message": "This service is not asked by that name", "code": "host_not_allowed"},
     "507": {"message": "The disk is nearly full", "code": "disk_floor_reached"},
 }
 SCHEMA_KEYWORDS = frozenset(Draft202012Validator.VALIDATORS) | {
@@ -365,7 +368,9 @@ class TestDescription:
         preconditions = not reads and not asks_doctor and not keeps_connection and path != "/collections"
         assert ("If-Match" in headers) == ("412" in responses) == preconditions
         assert ("If-None-Match" in headers) == ("304" in responses)
-        assert ("requestBody" in operation) == ("413" in responses) == ("415" in responses)
+        assert ("requestBody" in operation) == ("413" in responses)
+        assert ("415" in responses) == (method != "GET")
+        assert {"403", "421"} <= set(responses)
         assert ("Content-Encoding" in headers) == ("requestBody" in operation)
         assert "500" not in responses
 

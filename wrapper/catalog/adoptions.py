@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -39,9 +40,9 @@ def begin(
         return None
     key = draw(transaction, "collection")
     transaction.run(
-        "INSERT INTO collections (key, name, metadata, metric, revision, count, engine_id, index_state) "
-        "VALUES (?, ?, ?, ?, 1, 0, ?, ?)",
-        (key, name, dump_json(metadata), metric, engine_id, states.ADOPTING),
+        "INSERT INTO collections (key, id, name, metadata, metric, revision, count, engine_id, index_state) "
+        "VALUES (?, ?, ?, ?, ?, 1, 0, ?, ?)",
+        (key, str(uuid.uuid4()), name, dump_json(metadata), metric, engine_id, states.ADOPTING),
     )
     transaction.run(
         "INSERT INTO adoptions (collection_key, documents, left_out) VALUES (?, ?, 0)",

@@ -8,7 +8,8 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Sequence
 
-from sqlalchemy import Connection, text
+import orjson
+from sqlalchemy import Connection, inspect, select, text
 
 from schemas.errors import ConfigurationError
 from wrapper.catalog import tables
@@ -42,6 +43,25 @@ def _words_anew(connection: Connection) -> None:
     connection.execute(text("INSERT INTO words_to_index (collection_key, done_to) SELECT key, 0 FROM collections"))
 
 
+def _collection_ids(connection: Connection) -> None:
+    if not any(column["name"] == "id" for column in inspect(connection).get_columns("collections")):
+        id_type = tables.collections.c.id.type.compile(connection.dialect)
+        connection.execute(text(f"ALTER TABLE collections ADD COLUMN id {id_type}"))
+    for (key,) in connection.execute(text("SELECT key FROM collections WHERE id IS NULL")).fetchall():
+        connection.execute(
+            text("UPDATE collections SET id = :id WHERE key = :key"), {"id": str(uuid.uuid4()), "key": key}
+        )
+
+
+def _no_texts_in_answers(connection: Connection) -> None:
+    keys = tables.idempotency_keys
+    for key, stored in connection.execute(select(keys.c.key, keys.c.answer)).fetchall():
+        answer, etag = orjson.loads(stored)
+        if "text" in answer:
+            kept = orjson.dumps([{"id": answer["id"]}, etag])
+            connection.execute(keys.update().where(keys.c.key == key).values(answer=kept))
+
+
 def _set_aside(connection: Connection) -> None:
     for table in (tables.set_aside, tables.standstills, tables.identity):
         table.create(connection, checkfirst=True)
@@ -55,6 +75,8 @@ STEPS: list[Callable[[Connection], None]] = [
     _adoptions,
     _words_anew,  # with headings
     _words_anew,  # with tags
+    _collection_ids,
+    _no_texts_in_answers,
     _set_aside,
 ]
 

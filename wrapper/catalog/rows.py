@@ -11,7 +11,7 @@ from schemas.errors import CollectionNotFoundError
 from schemas.records import Collection, Document, Vector
 from wrapper.catalog.transaction import Row, Transaction
 
-COLLECTION = "key, name, metadata, metric, dimension, revision, count, engine_id, index_state"
+COLLECTION = "key, id, name, metadata, metric, dimension, revision, count, engine_id, index_state"
 DOCUMENT = "d.position, d.id, d.text, d.metadata"
 DOCUMENT_AND_VECTOR = f"{DOCUMENT}, e.vector"
 DOCUMENTS_WITH_VECTORS = "documents d JOIN embeddings e ON e.position = d.position"
@@ -42,8 +42,8 @@ def all_collections(transaction: Transaction) -> list[Collection]:
 
 
 def to_collection(row: Row) -> Collection:
-    key, name, metadata, *rest = row
-    return Collection(key, name, orjson.loads(metadata), *rest)
+    key, identity, name, metadata, *rest = row
+    return Collection(key, identity, name, orjson.loads(metadata), *rest)
 
 
 def to_document(row: Row) -> Document:

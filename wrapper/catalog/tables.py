@@ -56,6 +56,7 @@ collections = Table(
     "collections",
     metadata,
     Column("key", WHOLE, primary_key=True, autoincrement=False),
+    Column("id", _string(36)),
     Column("name", _string(512), nullable=False, unique=True),
     Column("metadata", TEXTS, nullable=False),
     Column("metric", _string(8), nullable=False),

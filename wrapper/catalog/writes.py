@@ -5,6 +5,7 @@ Nothing here commits. A function either completes or raises, and then the caller
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -33,7 +34,6 @@ from wrapper.catalog.transaction import Transaction
 from wrapper.catalog.values import bounded, flatten
 from wrapper.catalog.words import heading_of, tags_of
 
-ON_CONFLICT = ("replace", "skip", "error")
 REMOVED_AT_ONCE = 1_000
 
 
@@ -45,9 +45,9 @@ def create_collection(
         raise ConflictError(f"Collection '{name}' already exists", code="collection_exists", field="name")
     key = draw(transaction, "collection")
     transaction.run(
-        "INSERT INTO collections (key, name, metadata, metric, revision, count, index_state) "
-        "VALUES (?, ?, ?, ?, 1, 0, 'pending')",
-        (key, name, dump_json(metadata), metric),
+        "INSERT INTO collections (key, id, name, metadata, metric, revision, count, index_state) "
+        "VALUES (?, ?, ?, ?, ?, 1, 0, 'pending')",
+        (key, str(uuid.uuid4()), name, dump_json(metadata), metric),
     )
     transaction.dialect.text_index.create(transaction, key)
     entry = outbox.append(transaction, key, outbox.CREATE, {"name": name})

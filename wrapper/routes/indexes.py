@@ -6,8 +6,11 @@ from flask import Blueprint, Response
 
 from wrapper.bodies import json_response
 from wrapper.requests_in import store
+from wrapper.route_table import READS, WRITES
 
 blueprint = Blueprint("indexes", __name__)
+
+ROUTES = {"get_index": READS, "check_index": WRITES, "rebuild_index": WRITES}
 
 
 @blueprint.get("/collections/<name>/index")

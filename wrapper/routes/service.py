@@ -15,9 +15,21 @@ from schemas.errors import NotFoundError
 from schemas.release import release
 from wrapper import metrics
 from wrapper.bodies import json_response
+from wrapper.route_table import READS, Lane, Route
 from wrapper.service import Service
 
 blueprint = Blueprint("service", __name__)
+
+ROUTES = {
+    "health": Route(Lane.STATE),
+    "ready": Route(Lane.LIFE),
+    "live": Route(Lane.LIFE),
+    "show_metrics": Route(Lane.STATE),
+    "description": READS,
+    "docs": READS,
+    "docs_asset": READS,
+    "about": READS,
+}
 
 DESCRIPTION = Path(__file__).resolve().parent.parent / "openapi.yaml"
 ASSETS = {"swagger-ui.css": "css", "swagger-ui-bundle.js": "js", "swagger.svg": "images"}

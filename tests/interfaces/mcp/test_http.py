@@ -10,7 +10,6 @@ import pytest
 from interfaces.mcp.exchange import exchange
 from interfaces.mcp.server import tool_server
 from retrieval.tools import Tool
-from tests.support.live import ORIGIN
 
 MODERN = "2026-07-28"
 META = {
@@ -117,31 +116,6 @@ def test_a_body_may_be_gzip_and_has_a_limit(app, client):
 def test_there_are_no_streams_and_no_sessions_to_end(client, method):
     answer = client.open("/mcp", method=method)
     assert (answer.status_code, answer.headers["Allow"]) == (405, "OPTIONS, POST")
-
-
-@pytest.mark.parametrize(
-    "origin", [ORIGIN, "http://localhost:3000", "http://127.0.0.1", "https://127.8.8.8:1", "http://[::1]:8080"]
-)
-def test_pages_of_this_machine_and_named_origins_may_call(ask, origin):
-    assert ask("ping", Origin=origin).status_code == 200
-
-
-@pytest.mark.parametrize(
-    "origin",
-    [
-        "https://evil.example",
-        "http://localhost.evil.example",
-        "https://console.example.evil.example",
-        "null",
-        "",
-        "http://127.0.0.1.evil.example",
-        "http://[::1",
-        "file://",
-    ],
-)
-def test_pages_of_foreign_origins_may_not(ask, origin):
-    answer = ask("ping", Origin=origin)
-    assert (answer.status_code, answer.json["code"]) == (403, "forbidden_origin")
 
 
 def test_tools_that_write_are_not_offered_unless_the_operator_says_so(ask):

@@ -1,8 +1,13 @@
-"""A catalogue that several processes open at the same moment."""
+"""Catalogues that several processes open at the same moment, and those that earlier releases wrote."""
 
 import threading
+import uuid
 from concurrent.futures import ThreadPoolExecutor
 
+import orjson
+from sqlalchemy import text
+
+from wrapper.catalog import idempotency, tables, writes
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.rows import all_collections
 from wrapper.catalog.sqlite import SQLiteDatabase
@@ -27,3 +32,27 @@ def test_a_new_catalogue_is_made_by_whoever_comes_first_and_opened_by_all(tmp_pa
 
         with ThreadPoolExecutor(WORKERS) as pool:
             assert [each.result() for each in [pool.submit(open_one) for _ in range(WORKERS)]] == [[]] * WORKERS
+
+
+def test_collections_of_earlier_releases_get_ids_of_their_own_and_their_kept_answers_lose_texts(open_database):
+    database = open_database()
+    catalog = Catalog(database)
+    catalog.open()
+    for name in ("one", "two"):
+        catalog.commit(lambda transaction, name=name: writes.create_collection(transaction, name, {}, "cosine"))
+    answers = {"patch": {"id": "a", "text": "a secret", "metadata": {}}, "add": {"ids": ["a"], "count": 1}}
+
+    def as_it_was(connection):
+        connection.execute(text("ALTER TABLE collections DROP COLUMN id"))
+        connection.execute(text("DELETE FROM schema_version WHERE version > 5"))
+        for key, answer in answers.items():
+            kept = {"key": key, "request_digest": "d", "answer": orjson.dumps([answer, "1.1"]), "created_at_seconds": 0}
+            connection.execute(tables.idempotency_keys.insert(), kept)
+
+    database.migrate(as_it_was)
+    Catalog(database).open()
+    with catalog.read() as transaction:
+        ids = {uuid.UUID(each.id) for each in all_collections(transaction)}
+        kept = {key: idempotency.find(transaction, key, "d").answer for key in answers}
+    assert len(ids) == 2
+    assert kept == {"patch": {"id": "a"}, "add": answers["add"]}

@@ -95,7 +95,7 @@ def test_a_gzip_bomb_is_refused_before_it_is_unpacked(connection, name):
 def test_a_client_that_goes_away_within_its_body_stores_nothing(live, connection, name):
     shown = connection.ask("GET", f"/collections/{name}").json
     with socket.create_connection(("127.0.0.1", live.port)) as gone:
-        head = f"POST /collections/{name}/documents HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        head = f"POST /collections/{name}/documents HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         gone.sendall(f"{head}Content-Length: 1000\r\n\r\n".encode() + b'{"documents": [{"id": "half"')
     assert connection.ask("GET", f"/collections/{name}").json == shown
 

@@ -56,6 +56,22 @@ def test_a_repeat_after_other_writes_still_gets_the_first_answer_and_changes_not
     assert again.json == first.json
 
 
+def test_a_repeated_patch_changes_nothing_and_is_answered_with_the_document_as_it_is_now(
+    client, filled, key, unchanged
+):
+    name = filled(DOCUMENTS)
+    url, body, headers = f"/collections/{name}/documents/a", {"text": "patched"}, {"Idempotency-Key": key}
+    client.patch(url, json=body, headers=headers)
+    client.patch(url, json={"metadata": {"page": 7}})
+    with unchanged(name):
+        again = client.patch(url, json=body, headers=headers)
+    assert (again.status_code, again.json) == (200, client.get(url).json)
+    assert again.headers["ETag"] == client.get(url).headers["ETag"]
+    client.delete(f"/collections/{name}/documents", json={"ids": ["a"]})
+    gone = client.patch(url, json=body, headers=headers)
+    assert (gone.status_code, gone.json["code"]) == (404, "document_not_found")
+
+
 @pytest.mark.parametrize("other", ["body", "path", "query string", "method"])
 def test_the_key_with_another_request_is_a_conflict(client, filled, key, unchanged, other):
     name = filled(DOCUMENTS)

@@ -1,0 +1,115 @@
+"""Threads that ask connections, of which each connection has only its own few: one that hangs holds up nobody else."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict, deque
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from schemas.errors import BusyError
+
+T = TypeVar("T")
+
+IDLE_SECONDS = 30.0
+"""A thread that has had nothing to do for so long ends."""
+
+
+class ConnectionThreads:
+    """At most `each` jobs of one key run at a time and `queued` more wait for them; all keys together have `most`
+    threads, which are made when there is something to do."""
+
+    def __init__(self, name: str, *, each: int = 16, queued: int = 200, most: int = 256) -> None:
+        self._name = name
+        self._each, self._queued, self._most = each, queued, most
+        self._changed = threading.Condition()
+        self._ready: deque[_Job] = deque()
+        self._waiting: dict[Hashable, deque[_Job]] = {}
+        self._begun: defaultdict[Hashable, int] = defaultdict(int)
+        self._threads = 0
+        self._idle = 0
+        self._is_closed = False
+
+    @property
+    def threads(self) -> int:
+        """How many there are now."""
+        with self._changed:
+            return self._threads
+
+    def submit(self, key: Hashable, work: Callable[[], T]) -> Future[T]:
+        """What comes of `work`, later. Raises BusyError when too many jobs of this key wait already."""
+        job = _Job(key, work)
+        with self._changed:
+            if self._is_closed:
+                raise BusyError("The service is closing")
+            if self._begun[key] < self._each:
+                self._begun[key] += 1
+                self._make_ready(job)
+            elif len(waiting := self._waiting.setdefault(key, deque())) < self._queued:
+                waiting.append(job)
+            else:
+                raise BusyError("Too many requests wait for this connection")
+        return job.answer
+
+    def close(self) -> None:
+        """What has not begun is cancelled; what runs ends by itself."""
+        with self._changed:
+            self._is_closed = True
+            jobs = [*self._ready, *(each for waiting in self._waiting.values() for each in waiting)]
+            self._ready.clear()
+            self._waiting.clear()
+            self._changed.notify_all()
+        for job in jobs:
+            job.answer.cancel()
+
+    def _make_ready(self, job: _Job) -> None:
+        self._ready.append(job)
+        if self._idle >= len(self._ready):
+            self._changed.notify()
+        elif self._threads < self._most:
+            self._threads += 1
+            threading.Thread(target=self._run, name=self._name, daemon=True).start()
+
+    def _run(self) -> None:
+        while (job := self._next()) is not None:
+            job.run()
+            with self._changed:
+                self._finish(job.key)
+
+    def _next(self) -> _Job | None:
+        with self._changed:
+            self._idle += 1
+            self._changed.wait_for(lambda: self._ready or self._is_closed, IDLE_SECONDS)
+            self._idle -= 1
+            if self._ready:
+                return self._ready.popleft()
+            self._threads -= 1
+            return None
+
+    def _finish(self, key: Hashable) -> None:
+        waiting = self._waiting.get(key)
+        if waiting:
+            self._ready.append(waiting.popleft())  # this thread takes it, or one that came to it sooner
+            return
+        self._waiting.pop(key, None)
+        self._begun[key] -= 1
+        if not self._begun[key]:
+            del self._begun[key]
+
+
+class _Job:
+    def __init__(self, key: Hashable, work: Callable[[], Any]) -> None:
+        self.key = key
+        self.answer: Future[Any] = Future()
+        self._work = work
+
+    def run(self) -> None:
+        if not self.answer.set_running_or_notify_cancel():
+            return
+        try:
+            found = self._work()
+        except BaseException as error:
+            self.answer.set_exception(error)
+        else:
+            self.answer.set_result(found)

@@ -1,0 +1,69 @@
+"""Threads for connections: each key has its own few, all keys together have so many, idle ones are used again."""
+
+import threading
+from concurrent.futures import CancelledError
+
+import pytest
+
+from registry.connection_threads import ConnectionThreads
+from schemas.errors import BusyError
+from tests.support.live import eventually
+
+
+@pytest.fixture
+def gate():
+    gate = threading.Event()
+    yield gate
+    gate.set()
+
+
+def test_what_one_key_waits_for_holds_up_no_other(gate):
+    threads = ConnectionThreads("test", each=2, most=4)
+    stuck = [threads.submit("slow", lambda: gate.wait(30)) for _ in range(20)]
+    assert [threads.submit("quick", lambda n=n: n).result(20) for n in range(20)] == list(range(20))
+    assert (threads.threads <= 4, any(each.done() for each in stuck)) == (True, False)
+    gate.set()
+    assert all(each.result(20) for each in stuck)
+    threads.close()
+
+
+def test_a_key_whose_queue_is_full_is_refused(gate):
+    threads = ConnectionThreads("test", each=1, queued=2)
+    taken = [threads.submit("slow", lambda: gate.wait(30)) for _ in range(3)]
+    with pytest.raises(BusyError, match="wait for this connection"):
+        threads.submit("slow", lambda: None)
+    gate.set()
+    assert all(each.result(20) for each in taken)
+    assert threads.submit("slow", lambda: "again").result(20) == "again"
+    threads.close()
+
+
+def test_a_thread_takes_one_job_after_the_other():
+    threads = ConnectionThreads("test")
+    for number in range(50):
+        assert threads.submit(number, lambda number=number: number).result(20) == number
+    assert threads.threads <= 2  # a result is there a moment before its thread is idle
+    threads.close()
+    eventually(lambda: threads.threads == 0, seconds=20)
+
+
+def test_an_error_is_of_its_own_job_alone():
+    threads = ConnectionThreads("test", each=1)
+    failing = threads.submit("a", lambda: 1 / 0)
+    fine = threads.submit("a", lambda: "fine")
+    assert isinstance(failing.exception(20), ZeroDivisionError)
+    assert fine.result(20) == "fine"
+    threads.close()
+
+
+def test_what_has_not_begun_is_cancelled_at_the_end(gate):
+    threads = ConnectionThreads("test", each=1)
+    running, waiting = (threads.submit("slow", lambda: gate.wait(30)) for _ in range(2))
+    eventually(running.running, seconds=20)
+    threads.close()
+    with pytest.raises(CancelledError):
+        waiting.result(20)
+    with pytest.raises(BusyError, match="closing"):
+        threads.submit("slow", lambda: None)
+    gate.set()
+    assert running.result(20)

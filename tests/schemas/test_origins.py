@@ -1,0 +1,104 @@
+"""Hosts and origins are compared by what they mean, not by how they are written."""
+
+import pytest
+
+from schemas.origins import Authority, HostPattern, OriginPattern
+
+CONSOLE = "https://console.example"
+BELOW = "https://*.corp.example"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "origin"),
+    [
+        (CONSOLE, CONSOLE),
+        (CONSOLE, "https://console.example:443"),
+        ("https://CONSOLE.example:443", CONSOLE),
+        ("http://localhost:3000", "http://localhost:3000"),
+        ("http://[::1]:3000", "http://[0:0::1]:3000"),
+        (BELOW, "https://a.corp.example"),
+        (BELOW, "https://a.b.corp.example"),
+        ("https://*.corp.example:8443", "https://a.corp.example:8443"),
+        ("chrome-extension://abcdefgh", "chrome-extension://abcdefgh"),
+    ],
+)
+def test_an_origin_that_is_meant(pattern, origin):
+    parsed = OriginPattern.parse(pattern)
+    assert parsed.matches(origin)
+    if origin == origin.lower() and ":443" not in origin and "0:0" not in origin:
+        assert parsed.regular_expression().match(origin)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "origin"),
+    [
+        (CONSOLE, "http://console.example"),
+        (CONSOLE, "https://console.example:8443"),
+        (CONSOLE, "https://console.example.evil.com"),
+        (CONSOLE, "https://consoleXexample"),
+        (CONSOLE, "https://evil.com/https://console.example"),
+        (CONSOLE, "null"),
+        (CONSOLE, ""),
+        (BELOW, "https://corp.example"),
+        (BELOW, "https://xcorp.example"),
+        (BELOW, "https://xcorp.example.evil.com"),
+        (BELOW, "https://a.corp.example.evil.com"),
+        (BELOW, "https://a.corp.example:8443"),
+        (BELOW, "https://*.corp.example"),
+        (BELOW, "https://evil.com#.corp.example"),
+        (BELOW, "https://evil.com\n.corp.example"),
+        (BELOW, "https://a.corp.example\n"),
+    ],
+)
+def test_an_origin_that_is_not(pattern, origin):
+    parsed = OriginPattern.parse(pattern)
+    assert not parsed.regular_expression().match(origin)
+    assert not parsed.matches(origin)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "*",
+        "null",
+        "console.example",
+        "https://",
+        "https://console.example/",
+        "https://console.example/app",
+        "https://.*.corp.example",
+        "https://a.*.corp.example",
+        "https://*corp.example",
+        "https://*",
+        r"https://.+\.corp\.example",
+        "https://(a|b).example",
+        "https://a.example:port",
+        "https://a.example:70000",
+        "https://user@a.example",
+        "https://*.10.0.0.7",
+    ],
+)
+def test_what_is_no_origin_is_refused(text):
+    with pytest.raises(ValueError, match="no "):
+        OriginPattern.parse(text)
+
+
+def test_a_host_with_and_without_a_port():
+    anywhere, there = HostPattern.parse("rag.example"), HostPattern.parse("rag.example:8443")
+    assert anywhere.matches(Authority.parse("RAG.example.:5006"))
+    assert there.matches(Authority.parse("rag.example:8443"))
+    assert not there.matches(Authority.parse("rag.example"), 80)
+    assert HostPattern.parse("rag.example:80").matches(Authority.parse("rag.example"), 80)
+    assert HostPattern.parse("*.rag.example").matches(Authority.parse("a.rag.example"))
+
+
+@pytest.mark.parametrize("text", ["localhost", "LOCALHOST:1", "127.0.0.1", "127.8.9.1:5006", "[::1]", "[::1]:5006"])
+def test_loopback(text):
+    assert Authority.parse(text).is_loopback
+
+
+@pytest.mark.parametrize(
+    "text", ["", "a b", "a,b", "localhost@evil.com", "[::1", "::1", "[evil]", "a:b", "a/b", "é.de"]
+)
+def test_what_is_no_host_is_refused(text):
+    with pytest.raises(ValueError):  # noqa: PT011 - of ipaddress, too
+        Authority.parse(text)

@@ -1,0 +1,144 @@
+"""How many steps a backtracking search takes: a plain matcher that reads patterns as `re` does and counts.
+
+`re` itself skips some of these steps, and adds none."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+from functools import cache
+from re import _compiler as compiler  # type: ignore[attr-defined]
+from re import _constants as ops  # type: ignore[attr-defined]
+from re import _parser as parser  # type: ignore[attr-defined]
+from typing import Any
+
+Then = Callable[[int], Iterator[int]]
+
+
+class Steps:
+    """Looks for a pattern in a text and counts the characters, places and assertions it tries."""
+
+    def __init__(self, pattern: re.Pattern[Any], text: Any) -> None:
+        self.count = 0
+        self._text = text
+        self._tree = parser.parse(pattern.pattern, pattern.flags & ~re.LOCALE)
+        self._flags = self._tree.state.flags
+
+    def find_all(self) -> int:
+        """The steps of `finditer` to its end."""
+        place = 0
+        while place <= len(self._text):
+            end = next(self._match(list(self._tree), 0, place), None)
+            place = place + 1 if end is None or end == place else end
+        return self.count
+
+    def match_first(self) -> int:
+        """The steps of every way in which `fullmatch` can try."""
+        for _ in self._match(list(self._tree), 0, 0):
+            pass
+        return self.count
+
+    def _match(self, nodes: list[Any], index: int, place: int) -> Iterator[int]:
+        """Where the nodes from `index` can end that begin at `place`, as backtracking finds them."""
+        self.count += 1
+        if index == len(nodes):
+            yield place
+            return
+        op, argument = nodes[index]
+        if op in (ops.MAX_REPEAT, ops.MIN_REPEAT):
+            yield from self._repeated(nodes, index, place)
+            return
+        for end in self._ends(op, argument, place):
+            yield from self._match(nodes, index + 1, end)
+
+    def _repeated(self, nodes: list[Any], index: int, place: int) -> Iterator[int]:
+        op, (least, most, inner) = nodes[index]
+        # One iterator for each turn taken so far: `re` backtracks through them in the same way.
+        stack: list[tuple[int, Iterator[int]]] = []
+        at, turns = place, 0
+        body = list(inner)
+        if op is ops.MIN_REPEAT:
+            yield from self._lazily(nodes, index, place, 0, least, most, body)
+            return
+        while True:
+            while turns < most:
+                ends = self._match(body, 0, at)
+                end = next(ends, None)
+                if end is None or (end == at and turns >= least):
+                    break
+                stack.append((at, ends))
+                at, turns = end, turns + 1
+            while True:
+                if turns >= least:
+                    yield from self._match(nodes, index + 1, at)
+                if not stack:
+                    return
+                at, ends = stack.pop()
+                turns -= 1
+                other = next(ends, None)
+                if other is not None:
+                    stack.append((at, ends))
+                    at, turns = other, turns + 1
+                    break
+
+    def _lazily(
+        self, nodes: list[Any], index: int, place: int, turns: int, least: int, most: int, body: list[Any]
+    ) -> Iterator[int]:
+        if turns >= least:
+            yield from self._match(nodes, index + 1, place)
+        if turns < most:
+            for end in self._match(body, 0, place):
+                if end > place:
+                    yield from self._lazily(nodes, index, end, turns + 1, least, most, body)
+
+    def _ends(self, op: Any, argument: Any, place: int) -> Iterator[int]:
+        if op is ops.SUBPATTERN:
+            yield from self._match(list(argument[3]), 0, place)
+        elif op is ops.BRANCH:
+            for branch in argument[1]:
+                yield from self._match(list(branch), 0, place)
+        elif op in (ops.ASSERT, ops.ASSERT_NOT):
+            if self._asserted(*argument, place) is (op is ops.ASSERT):
+                yield place
+        elif op is ops.AT:
+            if _anchored(argument, self._flags, self._text, place):
+                yield place
+        elif place < len(self._text) and _one_character(op, argument, self._flags)(self._text[place : place + 1]):
+            yield place + 1
+
+    def _asserted(self, direction: int, inner: Any, place: int) -> bool:
+        begin = place if direction > 0 else place - inner.getwidth()[0]
+        return begin >= 0 and next(self._match(list(inner), 0, begin), None) is not None
+
+
+def _anchored(kind: Any, flags: int, text: Any, place: int) -> bool:
+    source = {ops.AT_BEGINNING: "^", ops.AT_BEGINNING_STRING: r"\A", ops.AT_BOUNDARY: r"\b", ops.AT_NON_BOUNDARY: r"\B"}
+    source |= {ops.AT_END: "$", ops.AT_END_STRING: r"\Z"}
+    pattern: Any = source[kind] if isinstance(text, str) else source[kind].encode()
+    return re.compile(pattern, flags).match(text, place) is not None
+
+
+_TESTS: dict[tuple[str, str, int], Callable[[Any], bool]] = {}
+
+
+def _one_character(op: Any, argument: Any, flags: int) -> Callable[[Any], bool]:
+    """Whether a character is what a node of the tree takes: `re`'s own compiler says."""
+    key = (str(op), str(argument), flags)
+    if key not in _TESTS:
+        state = parser.State()
+        state.flags = flags
+        pattern = compiler.compile(parser.SubPattern(state, [(op, argument)]), flags)
+        _TESTS[key] = cache(lambda character: pattern.match(character) is not None)
+    return _TESTS[key]
+
+
+def steps(pattern: re.Pattern[Any], text: Any, *, only_first: bool = False) -> int:
+    """The steps of finding all there is of `pattern` in `text`; `only_first`, of matching it at its beginning."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(100_000)
+    try:
+        counter = Steps(pattern, text)
+        return counter.match_first() if only_first else counter.find_all()
+    finally:
+        sys.setrecursionlimit(limit)
