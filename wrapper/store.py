@@ -15,7 +15,14 @@ from typing import Any
 
 import orjson
 
-from schemas.errors import BusyError, DiskFloorError, DocumentNotFoundError, InvalidInputError, PreconditionFailedError
+from schemas.errors import (
+    AlreadyThereError,
+    BusyError,
+    DiskFloorError,
+    DocumentNotFoundError,
+    InvalidInputError,
+    PreconditionFailedError,
+)
 from schemas.metadata import check_metadata, merge_patch, reserved_of, without_reserved
 from schemas.records import (
     Collection,
@@ -161,8 +168,13 @@ class Store:
         *,
         on_conflict: str = "replace",
         replace_where: Where | None = None,
+        unless: Where | None = None,
     ) -> Written:
+        """Raises AlreadyThereError, and stores nothing, when a document matches `unless`."""
+
         def operation(transaction: Transaction) -> tuple[dict[str, Any], WriteOutcome, Collection | None]:
+            if unless is not None:
+                _check_that_none_matches(transaction, name, unless)
             outcome = writes.add_documents(
                 transaction, name, batch, on_conflict=on_conflict, replace_where=replace_where
             )
@@ -474,6 +486,12 @@ def _check_lag(transaction: Transaction, name: str) -> None:
         raise BusyError(
             f"Too many writes to the collection '{name}' wait for the index", collection=name, index_lag=MAX_LAG
         )
+
+
+def _check_that_none_matches(transaction: Transaction, name: str, where: Where) -> None:
+    collection = find_collection(transaction, name)
+    if count(transaction, collection.key, where, collection.count):
+        raise AlreadyThereError(f"Collection '{name}' has a document that matches already", collection=name)
 
 
 def _check_precondition(collection: Collection, accepted: frozenset[str]) -> None:
