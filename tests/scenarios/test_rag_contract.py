@@ -277,7 +277,7 @@ class TestDocuments:
 
     def test_what_a_search_finds_elsewhere_is_deleted_where_it_was_found(self, client, search, source, collection):
         rule = {
-            "filename": "a.md",
+            "filename": f"{source}.md",
             "content": BACKUPS,
             "metadata": {"source": source, "doc_type": "ops", "last_update_date": "2026-01-31"},
         }
