@@ -15,7 +15,7 @@ from typing import cast
 import click
 
 from interfaces import bench_report
-from interfaces.compose import search_engine
+from interfaces.compose import collection_choice, search_engine
 from interfaces.configured import built_in_connections
 from interfaces.options import documents_progress, log_to_stderr
 from interfaces.scratch_service import scratch_service
@@ -125,7 +125,8 @@ def bench(
             _load(query_set, collection, connections)
         # Nothing is kept: each query is measured with its embedding.
         embeddings = QueryEmbeddings(connections, EmbeddingCache(ttl_seconds=0))
-        engine = stack.enter_context(closing(search_engine(Corpus(connections), embeddings, settings)))
+        choice = collection_choice(Corpus(connections), connections, settings)
+        engine = stack.enter_context(closing(search_engine(choice, embeddings, settings)))
         runs, missed = _measure(engine, query_set, oracles, Plan(collection, limit, weights), verbose=verbose)
     report = bench_report.report(query_set, runs, settings, limit, weights)
     compared = [] if earlier is None else bench_report.comparisons(earlier, report)

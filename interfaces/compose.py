@@ -34,6 +34,7 @@ from registry.topic import TopicByChat, TopicByRule
 from registry.vector_files import VectorFiles
 from retrieval.chat import Chat
 from retrieval.chat_history import ChatHistory
+from retrieval.choosing import CollectionChoice
 from retrieval.context.layer import ContextLayer
 from retrieval.corpus import Corpus
 from retrieval.notes import Notes
@@ -168,20 +169,20 @@ def open_layers(service: Service, settings: RegistrySettings, retrieval: Retriev
     health = HealthWatch(known, limit_seconds=settings.health_seconds, fresh_seconds=FRESH_SECONDS)
     conversations = _conversations(service, known, settings)
     corpus = Corpus(known)
-    semantic = SemanticOracle(corpus, embeddings)
+    choice = collection_choice(corpus, known, retrieval)
+    semantic = SemanticOracle(embeddings)
     answers = ResultCache(service.catalog, ttl_seconds=retrieval.cache_ttl_seconds)
     warm_up = WarmUp(data_dir / "embeds-texts")
     texts = TextCollections(
         known,
-        corpus,
+        choice,
         semantic,
-        default_collections=retrieval.text_collections,
         limit_seconds=retrieval.retrieve_seconds,
         about_to_embed=warm_up.needed,
     )
     warm_up.begin(texts.hold_something, lambda: texts.embedding().warm_up())
     store = RagStore(texts, retrieval)
-    search = search_engine(corpus, embeddings, retrieval)
+    search = search_engine(choice, embeddings, retrieval)
     notes = Notes(texts, Sessions(service.catalog), retrieval.notes_collection)
     return Layers(
         registry,
@@ -196,10 +197,10 @@ def open_layers(service: Service, settings: RegistrySettings, retrieval: Retriev
         store,
         Chat(known, store, ChatHistory(service.catalog)),
         notes,
-        ContextWriter(search, corpus, notes, retrieval),
+        ContextWriter(search, choice, notes, retrieval),
         ContextLayer(
             texts,
-            LexicalOracle(corpus),
+            LexicalOracle(),
             service.catalog,
             answers,
             retrieval,
@@ -225,16 +226,26 @@ def _check_connection(health: HealthWatch, connection: Connection) -> None:
         raise UnavailableError(report.message)
 
 
-def search_engine(corpus: Corpus, embeddings: QueryEmbeddings, settings: RetrievalSettings) -> SearchEngine:
+def collection_choice(corpus: Corpus, connections: Connections, settings: RetrievalSettings) -> CollectionChoice:
+    """Which collections questions are asked of, by these settings."""
+    return CollectionChoice(
+        corpus,
+        connections,
+        own=settings.own_collections,
+        notes=settings.notes_collection,
+        most=settings.search_collections,
+    )
+
+
+def search_engine(choice: CollectionChoice, embeddings: QueryEmbeddings, settings: RetrievalSettings) -> SearchEngine:
     """The engine of these settings, whoever asks it."""
     return SearchEngine(
         (
-            SemanticOracle(corpus, embeddings),
-            LexicalOracle(corpus),
-            PersonaOracle(corpus, embeddings, settings.notes_collection),
+            SemanticOracle(embeddings),
+            LexicalOracle(),
+            PersonaOracle(embeddings, settings.notes_collection),
         ),
-        corpus,
-        default_collections=settings.text_collections,
+        choice,
         rrf_k=settings.rrf_k,
         fetch_multiplier=settings.fetch_multiplier,
         fetch_min=settings.fetch_min,
