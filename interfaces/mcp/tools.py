@@ -6,11 +6,13 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from interfaces.http import asking
 from retrieval.gathering import gather_around
 from retrieval.tools import Tool
+from schemas.names import asked_collections
 from schemas.searched import SearchRequest
 from schemas.tool_schemas import read_tool_schemas
-from schemas.wire_search import search_answer
+from schemas.wire_search import collections_receipt, search_answer
 
 if TYPE_CHECKING:
     from interfaces.compose import Layers
@@ -75,28 +77,30 @@ def _writing_tool(name: str, description: str, run: Callable[[Json], Json]) -> T
 
 
 def _query(layers: Layers, asked: Json) -> Json:
-    collection, oracles = asked.get("collection"), asked.get("oracles")
+    oracles = asked.get("oracles")
     request = SearchRequest(
         asked["query"],
         asked["limit"],
         oracles=None if oracles is None else tuple(oracles),
-        collections=None if collection is None else (collection,),
+        collections=asked_collections(asked),
+        owner=asking.owner(),
     )
     return search_answer(layers.search.search(request))
 
 
 def _context(layers: Layers, asked: Json) -> Json:
-    written = layers.project_context.write(asked.get("topic"))
+    written = layers.project_context.write(asked.get("topic"), asked_collections(asked), owner=asking.owner())
     return {
         "topic": written.topic,
         "context": written.text,
         "sources": [asdict(source) for source in written.sources],
+        "receipt": collections_receipt(written.receipt),
     }
 
 
 def _gather(layers: Layers, asked: Json) -> Json:
     collection, by = asked["collection"], asked["by"]
-    group = gather_around(layers.corpus, collection, asked["chunk_id"], FIELD_OF[by])
+    group = gather_around(layers.corpus.open(), collection, asked["chunk_id"], FIELD_OF[by])
     documents = [
         {"id": each.id, "text": each.text, "hit": each.id in group.hits, "metadata": each.metadata}
         for each in group.documents
@@ -113,17 +117,17 @@ def _gather(layers: Layers, asked: Json) -> Json:
 
 def _collections(layers: Layers) -> Json:
     shown = ("name", "count", "metric", "dimension", "metadata")
-    found = layers.corpus.provider().collections()
+    found = layers.corpus.open().provider.collections()
     return {"collections": [{name: getattr(each, name) for name in shown} for each in found]}
 
 
 def _session_start(layers: Layers, asked: Json) -> Json:
-    session = layers.notes.start(asked["name"])
+    session = layers.notes.start(asked["name"], owner=asking.owner())
     return {"session_id": session.id, "name": session.name, "started_at": session.started_at}
 
 
 def _session_note(layers: Layers, asked: Json) -> Json:
-    note = layers.notes.note(asked["note"], asked.get("session_id"), asked.get("supersedes"))
+    note = layers.notes.note(asked["note"], asked.get("session_id"), asked.get("supersedes"), owner=asking.owner())
     return {
         "note_id": note.id,
         "session_id": note.session_id,
@@ -133,7 +137,7 @@ def _session_note(layers: Layers, asked: Json) -> Json:
 
 
 def _session_end(layers: Layers, asked: Json) -> Json:
-    ended = layers.notes.end(asked.get("session_id"), asked.get("summary"))
+    ended = layers.notes.end(asked.get("session_id"), asked.get("summary"), owner=asking.owner())
     session = ended.session
     return {
         "session_id": session.id,

@@ -62,6 +62,13 @@ def _no_texts_in_answers(connection: Connection) -> None:
             connection.execute(keys.update().where(keys.c.key == key).values(answer=kept))
 
 
+def _set_aside(connection: Connection) -> None:
+    for table in (tables.set_aside, tables.standstills, tables.identity):
+        table.create(connection, checkfirst=True)
+    drawn = "INSERT INTO identity (uuid) SELECT :drawn WHERE NOT EXISTS (SELECT 1 FROM identity)"
+    connection.execute(text(drawn), {"drawn": str(uuid.uuid4())})
+
+
 def _one_word_index(connection: Connection) -> None:
     if connection.dialect.name != "sqlite":
         return
@@ -79,6 +86,7 @@ STEPS: list[Callable[[Connection], None]] = [
     _words_anew,  # with tags
     _collection_ids,
     _no_texts_in_answers,
+    _set_aside,
     _one_word_index,
 ]
 

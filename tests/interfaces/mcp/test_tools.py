@@ -1,5 +1,7 @@
 """Every tool by the official client, which checks results against the schemas of the tools, over both transports."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import anyio
 import pytest
 import requests
@@ -57,7 +59,8 @@ def test_rag_query_obeys_its_arguments(call):
     by_words = call("rag_query", query="coffee machine", oracles=["lexical"], collection="rag-documents")
     assert list(by_words.structured_content["receipt"]["oracles"]) == ["lexical"]
     assert "coffee machine" in by_words.structured_content["results"][0]["content"]
-    assert text_of(call("rag_query", query="zebra", oracles=["lexical"], limit=None)) == "Nothing was found."
+    nothing = text_of(call("rag_query", query="zebra", oracles=["lexical"], limit=None))
+    assert nothing == "Nothing was found. Asked: rag-documents, rag-rules."
 
 
 def test_rag_context_tells_rules_from_documents(call):
@@ -152,7 +155,7 @@ def test_notes_are_found_until_they_are_replaced_and_after_their_session(connect
         ("rag_query", {"query": "x", "limit": 101}, "limit must be at most 100"),
         ("rag_query", {"query": "x", "oracles": ["psychic"]}, "oracles.0 must be one of semantic, lexical, persona"),
         ("rag_query", {"query": "x", "collection": "there-is-none"}, "Collection 'there-is-none' not found"),
-        ("rag_query", {"query": "x", "colection": "y"}, "There is no field 'colection'"),
+        ("rag_query", {"query": "x", "colection": "y"}, "Unknown field 'colection': did you mean 'collection'?"),
         (
             "rag_gather",
             {"collection": "rag-rules", "chunk_id": "no"},
@@ -209,3 +212,24 @@ def test_eight_clients_at_once(stored):
     assert len(set(noted)) == CLIENTS * 3
     assert all("thirty days" in content for content in found)
     assert len(found) == CLIENTS * 3
+
+
+def test_callers_of_two_workers_who_replace_one_note_at_once_are_told_who_did(stored):
+    def post(tool, **arguments):
+        message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
+        # A connection each: they go to both workers.
+        return requests.post(f"{stored.url}/mcp", json=message, timeout=60).json()["result"]
+
+    session_id = post("session_start", name="superseding")["structuredContent"]["session_id"]
+    old = post("session_note", note="Ada knows.", session_id=session_id)["structuredContent"]["note_id"]
+    with ThreadPoolExecutor(CLIENTS) as pool:
+        answers = list(
+            pool.map(
+                lambda number: post("session_note", note=f"{number} knows.", session_id=session_id, supersedes=old),
+                range(CLIENTS),
+            )
+        )
+    (won,) = [each["structuredContent"]["note_id"] for each in answers if not each["isError"]]
+    refused = [each["content"][0]["text"] for each in answers if each["isError"]]
+    assert len(refused) == CLIENTS - 1
+    assert all(f"Note '{old}' was superseded by note '{won}' already" in sentence for sentence in refused)
