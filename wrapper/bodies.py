@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 import orjson
-from flask import Response, current_app, request
+from flask import Response, current_app, g, request
 from flask.json.provider import JSONProvider
 from werkzeug.exceptions import ClientDisconnected
 
@@ -121,16 +121,32 @@ def body_lines(seen: Callable[[bytes], object] | None = None) -> Iterator[bytes]
         yield bytes(begun)
 
 
+def client_is_gone() -> bool:
+    """Whether nobody waits for the answer of this request any more; False where that cannot be seen."""
+    connection = _connection()
+    return connection is not None and connection.is_gone()
+
+
+def leave_body() -> None:
+    """Do not read the body of this request, if there is one: the connection ends with the answer."""
+    connection = _connection()
+    if connection is not None and (request.content_length or "Transfer-Encoding" in request.headers):
+        connection.end()
+        g.body_is_left = True
+
+
 def discard_body() -> None:
     """Read what nobody has read: otherwise it would be taken for the next request. Who sends far too much is not heard
     to the end, and the connection ends with the answer."""
+    if "body_is_left" in g:
+        return
     left = MOST_DISCARDED * int(current_app.config["MAX_BODY_BYTES"])
     with suppress(OSError, ClientDisconnected):
         while content := request.stream.read(READ_BYTES):
             left -= len(content)
             if left < 0:
-                connection = request.environ.get("gunicorn.socket")
-                if isinstance(connection, PatientSocket):
+                connection = _connection()
+                if connection is not None:
                     connection.end()
                 return
 
@@ -140,6 +156,12 @@ def request_digest(body: bytes) -> str:
     digest = hashlib.sha256(f"{request.method} {request.full_path}\n".encode())
     digest.update(body)
     return digest.hexdigest()
+
+
+def _connection() -> PatientSocket | None:
+    """The client's, under gunicorn."""
+    connection = request.environ.get("gunicorn.socket")
+    return connection if isinstance(connection, PatientSocket) else None
 
 
 def _passing(chunks: Iterator[bytes], seen: Callable[[bytes], object]) -> Iterator[bytes]:
