@@ -15,7 +15,8 @@ from typing import cast
 import click
 
 from interfaces import bench_report
-from interfaces.compose import built_in_connections, search_engine
+from interfaces.compose import search_engine
+from interfaces.configured import built_in_connections
 from interfaces.options import documents_progress, log_to_stderr
 from interfaces.scratch_service import scratch_service
 from providers.addresses import ConnectPolicy

@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 from flask import Flask
 
 import wrapper
+from interfaces.configured import built_in_connections, check_models
 from interfaces.http import collect, connections, rag, search, tools, watchers
 from interfaces.mcp import http as mcp_http
 from interfaces.mcp.tools import mcp_tools
+from providers import deadlines
 from providers.addresses import ConnectPolicy
 from providers.base import ProviderContext
 from providers.chat.base import ChatConnection
@@ -59,6 +61,7 @@ from schemas.settings import (
     read_wrapper_settings,
 )
 from wrapper import route_table
+from wrapper.lanes import Lanes
 from wrapper.service import Service
 
 FRESH_SECONDS = 2.0
@@ -107,11 +110,13 @@ def create_app(
 ) -> Flask:
     """The storage proxy and everything above it as one WSGI application.
 
-    Raises ConfigurationError when a setting or a declared connection is wrong, or another service owns the data.
+    Raises ConfigurationError when a setting, a configured model or a declared connection cannot be used, or another
+    service owns the data.
     """
     settings = settings or read_wrapper_settings()
     registry_settings = registry_settings or read_registry_settings()
     retrieval_settings = retrieval_settings or read_retrieval_settings()
+    check_models(registry_settings)
     app = wrapper.create_app(settings)
     service: Service = app.extensions["rag.service"]
     try:
@@ -122,6 +127,10 @@ def create_app(
     app.extensions["rag.layers"] = layers
     service.on_close(layers.close)
     service.on_health(lambda: {"circuitBreakerOpen": not layers.context.breaker.is_closed()})
+    lanes: Lanes = app.extensions["rag.lanes"]
+    lanes.limit_services(deadlines.within)
+    if layers.connections.address(layers.connections.find("default")) is not None:
+        lanes.embed_elsewhere()
     app.url_map.converters["connection_id"] = connections.ConnectionId
     app.extensions["rag.mcp"] = mcp_http.Endpoint(mcp_tools(layers), may_write=retrieval_settings.mcp_write)
     route_table.register(app, connections, collect, search, rag, tools, watchers, mcp_http)
@@ -240,34 +249,6 @@ def _conversations(service: Service, connections: Connections, settings: Registr
     if settings.topic == "rule":
         return Conversations(service.catalog, TopicByRule)
     return Conversations(service.catalog, lambda: TopicByChat(cast(ChatConnection, connections.open("chat", "llm"))))
-
-
-def built_in_connections(settings: RegistrySettings) -> list[Connection]:
-    """`local`, and the embedding and chat connections that the settings describe."""
-    made = [
-        Connection("local", "rag", "local", {}, "Storage of this service", "built-in"),
-        Connection(
-            "default",
-            "embedding",
-            settings.embedding_provider,
-            _config(
-                settings.embedding_provider, settings.embedding_url, settings.embedding_model, "RAG_EMBEDDING_API_KEY"
-            ),
-            "The configured embeddings",
-            "built-in",
-        ),
-    ]
-    if settings.chat_provider:
-        config = _config(settings.chat_provider, settings.chat_url, settings.chat_model, "RAG_CHAT_API_KEY")
-        made.append(Connection("chat", "llm", settings.chat_provider, config, "The configured chat model", "built-in"))
-    return made
-
-
-def _config(provider: str, url: str, model: str, key_variable: str) -> dict[str, Any]:
-    config = {"model": model}
-    if provider != "minilm":
-        config |= {"url": url, "api_key": f"${{{key_variable}}}" if os.environ.get(key_variable) else ""}
-    return {name: value for name, value in config.items() if value}
 
 
 def check_declared_connections() -> None:

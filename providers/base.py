@@ -109,6 +109,12 @@ class Provider(ABC):
         return f"{', '.join(library.module for library in missing)} is not installed: {missing[0].install}"
 
     @classmethod
+    def damaged_because(cls) -> str | None:
+        """What is wrong with the files that it reads on this machine, which may take a second to find out; None when
+        nothing is. Asked before a service starts."""
+        return None
+
+    @classmethod
     def address(cls, config: Mapping[str, Any]) -> str | None:
         """The URL that a connection would be opened to, None when nothing leaves this machine's processes."""
         url = with_defaults(config, cls.connection_schema()).get("url")

@@ -11,8 +11,9 @@ from importlib import import_module
 from typing import Any
 
 from schemas.errors import ConfigurationError
-from schemas.settings import read_wrapper_settings
+from schemas.settings import HOSTED, read_wrapper_settings
 from wrapper import lanes
+from wrapper.starting import bind_address, check_port
 
 try:
     settings = read_wrapper_settings()
@@ -23,7 +24,7 @@ except ConfigurationError as error:
 # queries at once took twenty times as long (`docs/performance.md`). To be said before NumPy is imported.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-bind = f"{settings.host}:{settings.port}"
+bind = bind_address(settings)
 workers = settings.workers
 worker_class = "wrapper.gunicorn_worker.Worker"
 # Who waits has a thread, which costs little: see wrapper/lanes.py.
@@ -45,11 +46,12 @@ worker_tmp_dir = "/dev/shm" if os.path.isdir("/dev/shm") else None
 
 def on_starting(server: Any) -> None:
     from wrapper.fair_share import ConnectionCounts
-    from wrapper.service import HOSTED, open_host
+    from wrapper.service import open_host
 
     server.rag_connection_counts = ConnectionCounts(2 * workers)  # of those that end, and of those in their place
 
     try:
+        check_port(settings)
         server.rag_host = open_host(settings)
     except ConfigurationError as error:
         server.log.error(error.message)

@@ -2,7 +2,8 @@
 
 The engine only proposes candidates. What is answered is decided by the catalogue: one snapshot says which
 candidates exist and match, and their distances are computed exactly from the stored vectors. Documents that the
-engine has not been told yet are candidates too, so an answer never misses what was acknowledged.
+engine has not been told yet are candidates too, those that were written while it was asked among them, so an answer
+never misses what was acknowledged, nor what its revision has.
 
 - `memory`: the collection is small, and asked so often that this process holds its vectors.
 - `index`: no filter, the engine's nearest.
@@ -45,6 +46,8 @@ MAX_CANDIDATES = 16_384
 PENDING_ENTRIES = 256
 MAX_PENDING_IDS = 4_096
 SPARE_CANDIDATES = 10
+MOST_ATTEMPTS = 3
+"""Times that the engine is asked anew because what was written meanwhile has passed it by."""
 ROUGHNESS = 1e-5
 """How far, relatively, float32 distances of equal vectors may lie apart."""
 
@@ -92,6 +95,14 @@ class _Question:
     max_distance: float | None
     gather: GatherSpec | None
     with_embeddings: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """The writes of which the engine has yet to be told: entries that raised the revision, and their documents."""
+
+    entries: frozenset[int]
+    ids: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,10 +156,10 @@ class Planner:
             in_memory = self._from_memory(question, transaction, collection, matching)
             if in_memory is not None:
                 return in_memory
-            pending = _pending_ids(transaction, collection)
-        if pending is None or not self._is_indexed(collection):
+            waiting = _waiting(transaction, collection)
+        if waiting is None or not self._is_indexed(collection):
             return self._exactly(question, "scan")
-        fetch = self._first_fetch(collection, matching, top_k, len(pending))
+        fetch = self._first_fetch(collection, matching, top_k, len(waiting.ids))
         exact_cost = self._costs.exact(matching, len(embedding))
         if where == EVERYTHING:
             plan = "index"
@@ -157,7 +168,7 @@ class Planner:
         else:
             plan = "index+filter"
         try:
-            found = self._from_index(question, collection, plan, matching, pending, fetch, exact_cost)
+            found = self._from_index(question, collection, plan, matching, waiting, fetch, exact_cost)
         except UnavailableError as error:
             log.warning("engine did not answer, scanning the catalogue", collection=name, reason=error.message)
             return self._exactly(question, "scan")
@@ -206,32 +217,42 @@ class Planner:
         collection: Collection,
         plan: str,
         matching: int,
-        pending: list[str],
+        waiting: _Waiting,
         fetch: int,
         exact_cost: float,
     ) -> Found | None:
-        """None when the index has not enough to propose, or asking it further would cost more than computing."""
-        assert collection.engine_id is not None
-        unsettled = set(pending)
-        while True:
-            proposed = self._index.nearest(collection.engine_id, question.embedding, fetch)
-            settled = [document_id for document_id in proposed if document_id not in unsettled]
-            with self._catalog.read() as transaction:
-                now = find_collection(transaction, question.collection)
-                check_dimension(now, len(question.embedding), field="query_embedding")
-                positions, vectors = reads.vectors_of(transaction, now, settled, where=question.where)
-                # What waits for the index may be far away: it never stands in for what the index has not proposed.
-                enough = len(positions) >= question.top_k
-                if pending:
-                    waiting, their_vectors = reads.vectors_of(transaction, now, pending, where=question.where)
-                    positions, vectors = positions + waiting, np.concatenate([vectors, their_vectors])
-                if enough or len(positions) >= matching:
-                    return _found(transaction, now, question, positions, vectors, plan)
-            if len(proposed) < fetch:
-                return None
-            fetch *= 4
-            if fetch > MAX_CANDIDATES or self._costs.index(fetch) > exact_cost:
-                return None
+        """None when the index has not enough to propose, asking it further would cost more than computing, or writes
+        keep passing it by."""
+        for _ in range(MOST_ATTEMPTS):
+            while True:
+                assert collection.engine_id is not None
+                proposed = self._index.nearest(collection.engine_id, question.embedding, fetch)
+                with self._catalog.read() as transaction:
+                    now = find_collection(transaction, question.collection)
+                    check_dimension(now, len(question.embedding), field="query_embedding")
+                    waiting_now = _waiting(transaction, now)
+                    if waiting_now is None or (now.key, now.engine_id) != (collection.key, collection.engine_id):
+                        return None
+                    if now.revision - collection.revision != len(waiting_now.entries - waiting.entries):
+                        break
+                    # What waits for the index may be far away: it never stands in for what the index has not proposed.
+                    unsettled = sorted({*waiting.ids, *waiting_now.ids})
+                    settled = sorted(set(proposed).difference(unsettled))
+                    positions, vectors = reads.vectors_of(transaction, now, settled, where=question.where)
+                    enough = len(positions) >= question.top_k
+                    if unsettled:
+                        others, their_vectors = reads.vectors_of(transaction, now, unsettled, where=question.where)
+                        positions, vectors = positions + others, np.concatenate([vectors, their_vectors])
+                    if enough or len(positions) >= matching:
+                        return _found(transaction, now, question, positions, vectors, plan)
+                if len(proposed) < fetch:
+                    return None
+                fetch *= 4
+                if fetch > MAX_CANDIDATES or self._costs.index(fetch) > exact_cost:
+                    return None
+            # A write that the first look did not see is with the engine already, maybe since it answered.
+            collection, waiting = now, waiting_now
+        return None
 
     def _exactly(self, question: _Question, plan: str) -> Found:
         with self._catalog.read() as transaction:
@@ -289,8 +310,8 @@ def _found(
     return Found(matches, collection, plan, groups)
 
 
-def _pending_ids(transaction: Transaction, collection: Collection) -> list[str] | None:
-    """Documents that the engine has yet to be told of; None when there are too many to look at one by one."""
+def _waiting(transaction: Transaction, collection: Collection) -> _Waiting | None:
+    """None when there are too many documents to look at one by one."""
     entries = outbox.of_collection(transaction, collection.key, limit=PENDING_ENTRIES)
     ids = {
         str(document_id)
@@ -299,4 +320,7 @@ def _pending_ids(transaction: Transaction, collection: Collection) -> list[str] 
         for document_id in [*(changed for changed, _ in entry.payload["upsert"]), *entry.payload["delete"]]
     }
     too_many = len(entries) == PENDING_ENTRIES or len(ids) > MAX_PENDING_IDS
-    return None if too_many or any(entry.kind == outbox.EMPTY for entry in entries) else sorted(ids)
+    if too_many or any(entry.kind == outbox.EMPTY for entry in entries):
+        return None
+    writes = frozenset(entry.id for entry in entries if entry.kind in (outbox.DOCUMENTS, outbox.METADATA))
+    return _Waiting(writes, sorted(ids))

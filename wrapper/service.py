@@ -13,7 +13,7 @@ from typing import Any
 
 from schemas.errors import RagError
 from schemas.release import release
-from schemas.settings import WrapperSettings
+from schemas.settings import HOSTED, WrapperSettings
 from wrapper import answers, gauges
 from wrapper.applying import Applier
 from wrapper.catalog import adoptions, outbox, reports
@@ -32,9 +32,6 @@ from wrapper.indexer import Indexer
 from wrapper.looks import Look, Looks
 from wrapper.planner import Planner
 from wrapper.store import Store
-
-HOSTED = "RAG_HOSTED_BY"
-"""Set in the environment of worker processes whose parent owns the data directory and the engine."""
 
 DISK_CHECK_SECONDS = 1.0
 LOOK_SECONDS = 2.0

@@ -81,6 +81,14 @@ class MiniLMConnection(EmbeddingConnection, SupportsTokens):
             return error.message
         return None
 
+    @classmethod
+    def damaged_because(cls) -> str | None:
+        try:
+            check_weights(weights_file(locate_model()))
+        except ConfigurationError as error:
+            return error.message
+        return None
+
     def warm_up(self) -> None:
         self._load()
 

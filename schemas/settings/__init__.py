@@ -3,7 +3,8 @@
 A wrong value stops the start with a sentence that names the variable; all wrong ones are named at once.
 """
 
-from schemas.settings.config_file import CONFIG_FILE, CONNECTIONS, apply_config_file, read_declared_connections
+from schemas.settings.config_file import CONNECTIONS, apply_config_file, read_declared_connections
+from schemas.settings.known import CONFIG_FILE, HOSTED, known_settings, unknown_variables
 from schemas.settings.registry import RegistrySettings, read_registry_settings
 from schemas.settings.retrieval import RetrievalSettings, read_retrieval_settings
 from schemas.settings.storage import POSTGRESQL, SQLITE, WrapperSettings, read_wrapper_settings
@@ -11,14 +12,17 @@ from schemas.settings.storage import POSTGRESQL, SQLITE, WrapperSettings, read_w
 __all__ = [
     "CONFIG_FILE",
     "CONNECTIONS",
+    "HOSTED",
     "POSTGRESQL",
     "SQLITE",
     "RegistrySettings",
     "RetrievalSettings",
     "WrapperSettings",
     "apply_config_file",
+    "known_settings",
     "read_declared_connections",
     "read_registry_settings",
     "read_retrieval_settings",
     "read_wrapper_settings",
+    "unknown_variables",
 ]

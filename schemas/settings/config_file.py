@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +10,8 @@ import yaml
 
 from schemas.errors import ConfigurationError
 from schemas.settings.environment import PREFIX
-from schemas.settings.registry import RegistrySettings
-from schemas.settings.retrieval import RetrievalSettings
-from schemas.settings.storage import WrapperSettings
+from schemas.settings.known import CONFIG_FILE, known_settings
 
-# Read where they are needed: as a placeholder in a connection.
-OTHER_VARIABLES = ("RAG_EMBEDDING_API_KEY", "RAG_CHAT_API_KEY")
-CONFIG_FILE = "RAG_CONFIG_FILE"
 CONNECTIONS = "connections"
 
 
@@ -39,12 +33,7 @@ def apply_config_file(path: Path) -> None:
     `connections` are read by `read_declared_connections`.
     """
     os.environ[CONFIG_FILE] = str(path.resolve())
-    known = {
-        f"{PREFIX}{each.name.upper()}"
-        for kind in (WrapperSettings, RegistrySettings, RetrievalSettings)
-        for each in fields(kind)
-    }
-    known.update(OTHER_VARIABLES)
+    known = known_settings()
     for name, value in _read_config_file(path).items():
         if name == CONNECTIONS:
             continue

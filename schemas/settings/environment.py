@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from environs import Env, EnvError
+from environs import Env, EnvError, validate
 
 from schemas.errors import ConfigurationError
 
@@ -12,6 +12,14 @@ PREFIX = "RAG_"
 def environment() -> Env:
     """Read from it, then `seal` it: only that says what is wrong, all of it at once."""
     return Env(eager=False, prefix=PREFIX)
+
+
+class OneWordOf(validate.OneOf):
+    """One of these words, in any case of letters; the value stays as it was written."""
+
+    def __call__(self, value: str) -> str:
+        super().__call__(value.lower())
+        return value
 
 
 def seal(env: Env) -> None:

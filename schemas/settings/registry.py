@@ -7,7 +7,7 @@ from typing import Any
 
 from environs import validate
 
-from schemas.settings.environment import environment, seal
+from schemas.settings.environment import OneWordOf, environment, seal
 
 TOPIC_KEEPERS = ("off", "rule", "chat")
 
@@ -65,12 +65,13 @@ def read_registry_settings() -> RegistrySettings:
         "collect_seconds": env.float("COLLECT_SECONDS", default.collect_seconds, validate=positive),
         "match_threshold": env.float("MATCH_THRESHOLD", default.match_threshold, validate=distance),
         "partial_threshold": env.float("PARTIAL_THRESHOLD", default.partial_threshold, validate=distance),
-        "topic": env.str("TOPIC", default.topic, validate=validate.OneOf(TOPIC_KEEPERS)),
+        "topic": env.str("TOPIC", default.topic, validate=OneWordOf(TOPIC_KEEPERS)),
         "embedding_cache_seconds": env.float(
             "EMBEDDING_CACHE_SECONDS", default.embedding_cache_seconds, validate=validate.Range(min=0)
         ),
     }
     seal(env)
+    values["topic"] = values["topic"].lower()
     for name in ("env_patterns", "secret_dirs"):
         values[name] = tuple(part.strip() for part in values[name] if part.strip())
     return RegistrySettings(**values)

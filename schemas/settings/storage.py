@@ -11,7 +11,7 @@ from environs import validate
 
 from schemas.errors import ConfigurationError
 from schemas.origins import HostPattern, OriginPattern
-from schemas.settings.environment import environment, seal
+from schemas.settings.environment import OneWordOf, environment, seal
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 LOG_FORMATS = ("auto", "json", "console")
@@ -87,10 +87,12 @@ def read_wrapper_settings() -> WrapperSettings:
         ),
         "allowed_hosts": env.list("ALLOWED_HOSTS", list(default.allowed_hosts)),
         "cors_origins": env.list("CORS_ORIGINS", list(default.cors_origins)),
-        "log_level": env.str("LOG_LEVEL", default.log_level, validate=validate.OneOf(LOG_LEVELS)),
-        "log_format": env.str("LOG_FORMAT", default.log_format, validate=validate.OneOf(LOG_FORMATS)),
+        "log_level": env.str("LOG_LEVEL", default.log_level, validate=OneWordOf(LOG_LEVELS)),
+        "log_format": env.str("LOG_FORMAT", default.log_format, validate=OneWordOf(LOG_FORMATS)),
     }
     seal(env)
+    for name in ("log_level", "log_format"):
+        values[name] = values[name].lower()
     values["allowed_hosts"] = _read_each("ALLOWED_HOSTS", values["allowed_hosts"], HostPattern.parse, A_HOST)
     values["cors_origins"] = _read_each("CORS_ORIGINS", values["cors_origins"], OriginPattern.parse, AN_ORIGIN)
     values["data_dir"] = values["data_dir"].resolve()

@@ -11,6 +11,7 @@ import pytest
 from interfaces.load_command import load
 from schemas.settings import (
     CONFIG_FILE,
+    HOSTED,
     RegistrySettings,
     RetrievalSettings,
     WrapperSettings,
@@ -19,7 +20,6 @@ from schemas.settings import (
 )
 from tests.docs.examples import tokens
 from tests.support.contract import Contract
-from wrapper.service import HOSTED
 
 PROJECT = Path(__file__).parents[2]
 DOCUMENTS = [PROJECT / "README.md", PROJECT / "CONTRIBUTING.md", PROJECT / "CHANGELOG.md", *PROJECT.glob("docs/*.md")]

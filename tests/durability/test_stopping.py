@@ -60,9 +60,9 @@ def test_a_second_service_says_who_holds_the_directory_and_disturbs_nothing(serv
     environ = {**os.environ, "RAG_DATA_DIR": str(service.data_dir), "RAG_PORT": str(service.port)}
     second = subprocess.run(command("serve"), env=environ, cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert second.returncode != 0
-    (sentence,) = {line for line in second.stderr.splitlines() if line.startswith("The data directory")}
+    (sentence,) = {line for line in second.stderr.splitlines() if "data directory" in line}
     assert sentence.startswith(
-        f"The data directory {service.data_dir} is in use by process {service.process.pid} since "
+        f"Error: The data directory {service.data_dir} is in use by process {service.process.pid} since "
     )
     assert sentence.endswith(f", serving {service.url}")
     assert "Traceback" not in second.stderr

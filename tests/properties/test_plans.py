@@ -12,11 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.errors import UnavailableError
+from schemas.records import DocumentBatch
 from schemas.where import EVERYTHING, parse_where
 from tests.properties.model import ModelDocument
 from tests.properties.strategies import FILTERS, documents, embedding, to_collection
 from tests.support.live import eventually
-from wrapper.catalog import outbox, states
+from wrapper.catalog import outbox, states, writes
 from wrapper.catalog.rows import find_collection
 from wrapper.held_vectors import HeldVectors
 from wrapper.planner import CostModel, Planner
@@ -119,6 +120,60 @@ def test_what_waits_for_the_index_is_ranked_by_its_new_vector(catalog, stored, s
     answer = planner.query(name, query, top_k=top_k, where=parse_where(where))
     expected = to_collection(new).nearest(query, top_k, where)
     assert [match.document.id for match in answer.matches] == [each for each, _ in expected]
+
+
+class WrittenMeanwhile(ListIndex):
+    """Answers what it knew when it was asked, and then the next of `writes` happens."""
+
+    def __init__(self, model, writes):
+        super().__init__(model)
+        self.writes = list(writes)
+
+    def nearest(self, engine_id, embedding, n_results):
+        found = super().nearest(engine_id, embedding, n_results)
+        if self.writes:
+            self.writes.pop(0)()
+        return found
+
+
+PLACES = st.lists(st.integers(0, 34), min_size=1, max_size=6, unique=True)
+WRITES = st.lists(st.tuples(PLACES, st.booleans(), st.booleans()), max_size=4)
+
+
+@given(st.integers(0, 2**16), WRITES, st.integers(1, 5), FILTERS | st.just({}))
+def test_an_answer_is_that_of_its_revision_whatever_is_written_meanwhile(catalog, stored, seed, planned, top_k, where):
+    """Documents are replaced, added and deleted while the index is asked, and the index is told of it or not."""
+    now = {f"d{n}": ModelDocument(f"d{n}", "", {"a": n % 3}, embedding(seed + n)) for n in range(30)}
+    name = stored(list(now.values()))
+    _settle(catalog, name)
+    with catalog.read() as transaction:
+        known = {find_collection(transaction, name).revision: to_collection(list(now.values()))}
+
+    def write(number, places, deletes, is_indexed):
+        ids = [f"d{place}" for place in places]
+        if deletes:
+            outcome = catalog.commit(lambda transaction: writes.delete_documents(transaction, name, ids=ids))
+            for each in ids:
+                now.pop(each, None)
+        else:
+            vectors = np.stack([embedding(seed + 100 * number + place) for place in places])
+            metadatas = [{"a": number % 3} for _ in ids]
+            batch = DocumentBatch(ids, [""] * len(ids), metadatas, vectors)
+            outcome = catalog.commit(lambda transaction: writes.add_documents(transaction, name, batch))
+            found = zip(ids, metadatas, vectors, strict=True)
+            now.update({each: ModelDocument(each, "", metadata, vector) for each, metadata, vector in found})
+        known[outcome.revision] = to_collection(list(now.values()))
+        if is_indexed:
+            index.model = known[outcome.revision]
+            _settle(catalog, name)
+
+    planned = [lambda number=number, each=each: write(number, *each) for number, each in enumerate(planned, start=1)]
+    index = WrittenMeanwhile(to_collection(list(now.values())), planned)
+    query = embedding(seed + 5000)
+    for _ in range(2):
+        answer = Planner(catalog, index, INDEX_IS_CHEAP).query(name, query, top_k=top_k, where=parse_where(where))
+        expected = known[answer.collection.revision].nearest(query, top_k, where)
+        assert [match.document.id for match in answer.matches] == [each for each, _ in expected]
 
 
 @pytest.mark.parametrize("plan", ["exact", "memory"])

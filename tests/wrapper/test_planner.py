@@ -12,7 +12,7 @@ from wrapper.catalog import outbox, states, writes
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.rows import find_collection
 from wrapper.catalog.sqlite import SQLiteDatabase
-from wrapper.planner import MAX_CANDIDATES, MAX_PENDING_IDS, PENDING_ENTRIES, CostModel, Planner
+from wrapper.planner import MAX_CANDIDATES, MAX_PENDING_IDS, MOST_ATTEMPTS, PENDING_ENTRIES, CostModel, Planner
 
 COUNT = 400
 QUERY = np.array([1.0, 0.0], dtype="<f4")
@@ -183,6 +183,79 @@ def test_what_waits_for_the_index_does_not_stand_in_for_what_is_nearer(catalog, 
     assert _ask(catalog, index, {"half": 1}, costs=INDEX_IS_CHEAP) == ("index+filter", ["d1", "d3", "d5"])
     index.ids = [f"d{n}" for n in range(0, COUNT, 2)] + [f"d{n}" for n in range(1, COUNT, 2)]
     assert _ask(catalog, index, {"half": 1}, costs=INDEX_IS_CHEAP)[1] == ["d1", "d3", "d5"]
+
+
+class Interrupted(RecordingIndex):
+    """Answers what it knew when it was asked; meanwhile, `meanwhile` happens, each time the next of them."""
+
+    def __init__(self, ids, *meanwhile):
+        super().__init__(ids)
+        self.meanwhile = list(meanwhile)
+
+    def nearest(self, engine_id, embedding, n_results):
+        found = super().nearest(engine_id, embedding, n_results)
+        if self.meanwhile:
+            self.meanwhile.pop(0)()
+        return found
+
+
+def _revision_and_ids(catalog, index, where=None):
+    answer = Planner(catalog, index, INDEX_IS_CHEAP).query("docs", QUERY, top_k=3, where=parse_where(where))
+    with catalog.read() as transaction:
+        assert answer.collection == find_collection(transaction, "docs")
+    return answer.collection.revision, [match.document.id for match in answer.matches]
+
+
+@pytest.mark.parametrize("where", [{}, {"half": 1}])
+@pytest.mark.parametrize("is_indexed", [False, True], ids=["waiting", "indexed"])
+def test_an_answer_has_all_of_its_revision_whatever_is_written_while_the_index_is_asked(catalog, where, is_indexed):
+    index = Interrupted([f"d{n}" for n in range(COUNT)])
+
+    def write():
+        _write(catalog, ["new", "d0", "d1"], [[1.0, 1e-4], [-1.0, 0.0], [-1.0, 0.0]])
+        catalog.commit(lambda transaction: writes.delete_documents(transaction, "docs", ids=["d3"]))
+        if is_indexed:
+            index.ids = ["new", *[f"d{n}" for n in range(2, COUNT) if n != 3], "d0", "d1"]
+            catalog.commit(_settle)
+
+    index.meanwhile = [write]
+    expected = ["new", "d5", "d7"] if where else ["new", "d2", "d4"]
+    assert _revision_and_ids(catalog, index, where) == (4, expected)
+    assert len(index.asked) == 1 + is_indexed
+    assert _revision_and_ids(catalog, index, where) == (4, expected)
+
+
+def test_writes_that_keep_passing_the_index_by_are_seen_by_scanning(catalog):
+    def write(number):
+        _write(catalog, [f"new{number}"], [[1.0, 1e-5 * number]])
+        catalog.commit(_settle)
+
+    index = Interrupted([f"d{n}" for n in range(COUNT)], *[lambda n=n: write(n) for n in range(MOST_ATTEMPTS)])
+    assert _ask(catalog, index) == ("scan", ["d0", "new0", "new1"])
+    assert len(index.asked) == MOST_ATTEMPTS
+
+
+def test_a_change_of_the_collections_metadata_meanwhile_is_no_reason_to_ask_again(catalog, index):
+    def describe():
+        catalog.commit(lambda transaction: writes.change_collection_metadata(transaction, "docs", lambda _: {"a": 1}))
+
+    interrupted = Interrupted(index.ids, describe)
+    assert _revision_and_ids(catalog, interrupted) == (3, _first(3))
+    assert len(interrupted.asked) == 1
+
+
+def test_a_collection_that_was_made_anew_meanwhile_answers_for_itself(catalog):
+    def make_anew():
+        def operation(transaction):
+            writes.delete_collection(transaction, "docs")
+            writes.create_collection(transaction, "docs", {}, "cosine")
+            batch = DocumentBatch(["d9", "z"], ["", ""], [{}, {}], np.array([[1, 0], [0, 1]], dtype="<f4"))
+            writes.add_documents(transaction, "docs", batch)
+
+        catalog.commit(operation)
+
+    index = Interrupted([f"d{n}" for n in range(COUNT)], make_anew)
+    assert _ask(catalog, index) == ("scan", ["d9", "z"])
 
 
 def test_what_was_deleted_is_not_found(catalog, index):

@@ -36,19 +36,42 @@ def acquire(
 
     `description` (`command`, `address`) is written into the lock file beside `pid` and `started_at`.
     """
-    data_dir.mkdir(parents=True, exist_ok=True)
     path = data_dir / LOCK_FILE
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        data_dir.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as exc:
+        raise unusable(data_dir, exc) from exc
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as exc:
-        holder = _holder(descriptor)
+        error = _in_use(data_dir, descriptor)
         os.close(descriptor)
-        raise ConfigurationError(f"The data directory {data_dir} is in use by {holder}", field="RAG_DATA_DIR") from exc
+        raise error from exc
     owner = {"pid": os.getpid(), "started_at": now().isoformat(timespec="seconds"), **description}
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, json.dumps(owner).encode(), 0)
     return DataDirectoryLock(path, descriptor)
+
+
+def check_free(data_dir: Path) -> None:
+    """Raises ConfigurationError, as `acquire` does, when somebody owns the directory now."""
+    try:
+        descriptor = os.open(data_dir / LOCK_FILE, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise _in_use(data_dir, descriptor) from None
+    finally:
+        os.close(descriptor)
+
+
+def unusable(data_dir: Path, error: OSError) -> ConfigurationError:
+    """The sentence for a directory that cannot be made or written to."""
+    reason = os.strerror(error.errno) if error.errno else str(error)
+    return ConfigurationError(f"RAG_DATA_DIR: {data_dir} cannot be written to: {reason}", field="RAG_DATA_DIR")
 
 
 def serving_address(data_dir: Path) -> str | None:
@@ -65,6 +88,11 @@ def serving_address(data_dir: Path) -> str | None:
     finally:
         os.close(descriptor)
     return None
+
+
+def _in_use(data_dir: Path, descriptor: int) -> ConfigurationError:
+    sentence = f"The data directory {data_dir} is in use by {_holder(descriptor)}"
+    return ConfigurationError(sentence, field="RAG_DATA_DIR")
 
 
 def _said(descriptor: int) -> dict[str, Any]:

@@ -1,0 +1,105 @@
+"""The connections that the settings describe, and whether they can be used on this machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from importlib.metadata import entry_points
+from typing import Any
+
+from providers.base import Provider
+from registry.discovery import BUILTINS, GROUP, discover
+from registry.registry import Entry, ProviderRegistry
+from schemas.configuration import faults
+from schemas.connections import Connection
+from schemas.errors import ConfigurationError
+from schemas.settings import RegistrySettings
+
+PREFIXES = {"embedding": "RAG_EMBEDDING_", "llm": "RAG_CHAT_"}
+"""What the variables begin with that describe the connection of a kind."""
+
+
+def built_in_connections(settings: RegistrySettings) -> list[Connection]:
+    """`local`, and the embedding and chat connections that the settings describe."""
+    made = [
+        Connection("local", "rag", "local", {}, "Storage of this service", "built-in"),
+        Connection(
+            "default",
+            "embedding",
+            settings.embedding_provider,
+            _config(
+                settings.embedding_provider, settings.embedding_url, settings.embedding_model, "RAG_EMBEDDING_API_KEY"
+            ),
+            "The configured embeddings",
+            "built-in",
+        ),
+    ]
+    if settings.chat_provider:
+        config = _config(settings.chat_provider, settings.chat_url, settings.chat_model, "RAG_CHAT_API_KEY")
+        made.append(Connection("chat", "llm", settings.chat_provider, config, "The configured chat model", "built-in"))
+    return made
+
+
+def _config(provider: str, url: str, model: str, key_variable: str) -> dict[str, Any]:
+    config = {"model": model}
+    if provider != "minilm":
+        config |= {"url": url, "api_key": f"${{{key_variable}}}" if os.environ.get(key_variable) else ""}
+    return {name: value for name, value in config.items() if value}
+
+
+def check_models(settings: RegistrySettings, *, thoroughly: bool = False) -> None:
+    """Raises ConfigurationError when the embedding or the chat connection of the settings cannot be used on this
+    machine, whether its service answers or not; `thoroughly` reads the files of a local model too."""
+    for connection in _of_settings(settings):
+        variable = f"{PREFIXES[connection.kind]}PROVIDER"
+        provider = _provider(connection, variable)
+        _check_configuration(connection, provider)
+        damage = provider.damaged_because() if thoroughly else None
+        if damage is not None:
+            raise _unusable(variable, connection.provider, damage)
+
+
+def key_warnings(settings: RegistrySettings) -> Iterator[str]:
+    """A sentence for each model that is asked at its vendor's own address without a key. Servers at other addresses
+    mostly need none."""
+    for connection in _of_settings(settings):
+        if connection.provider == "openai" and not {"url", "api_key"} & connection.config.keys():
+            prefix = PREFIXES[connection.kind]
+            yield f"{prefix}API_KEY is not set, which api.openai.com asks for; {prefix}URL names another server"
+
+
+def _of_settings(settings: RegistrySettings) -> list[Connection]:
+    return [each for each in built_in_connections(settings) if each.kind in PREFIXES]
+
+
+def _provider(connection: Connection, variable: str) -> type[Provider]:
+    """The class of one provider, the only one that is imported."""
+    kind, name = connection.kind, connection.provider
+    builtins = [each for each in BUILTINS if each.kind == kind]
+    strangers = [each for each in entry_points(group=GROUP) if each.name.startswith(f"{kind}.")]
+    known = [*(each.id for each in builtins), *(each.name.removeprefix(f"{kind}.") for each in strangers)]
+    if name not in known:
+        sentence = f"{variable}: there is no provider '{name}', only {', '.join(known)}"
+        raise ConfigurationError(sentence, field=variable, allowed=known)
+    entry: Entry = discover(
+        ProviderRegistry(),
+        [each for each in builtins if each.id == name],
+        [each for each in strangers if each.name == f"{kind}.{name}"],
+    ).entry(name, kind)
+    if entry.provider is None or entry.reason is not None:
+        raise _unusable(variable, name, entry.reason or "it cannot be imported")
+    return entry.provider
+
+
+def _check_configuration(connection: Connection, provider: type[Provider]) -> None:
+    prefix = PREFIXES[connection.kind]
+    wrong = [
+        f"{prefix}{fault.pointer.removeprefix('/').upper()}: {fault.message}"
+        for fault in faults(connection.config, provider.connection_schema(), placeholders=True)
+    ]
+    if wrong:
+        raise ConfigurationError(f"Wrong settings: {'; '.join(wrong)}")
+
+
+def _unusable(variable: str, name: str, reason: str) -> ConfigurationError:
+    return ConfigurationError(f"{variable}: '{name}' cannot be used here: {reason}", field=variable)

@@ -1,0 +1,45 @@
+"""Which variables are settings, and what those may have been meant to be that are not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+
+from schemas.settings.environment import PREFIX
+from schemas.settings.registry import RegistrySettings
+from schemas.settings.retrieval import RetrievalSettings
+from schemas.settings.storage import WrapperSettings
+
+# Read where they are needed: as a placeholder in a connection.
+OTHER_VARIABLES = ("RAG_EMBEDDING_API_KEY", "RAG_CHAT_API_KEY")
+CONFIG_FILE = "RAG_CONFIG_FILE"
+HOSTED = "RAG_HOSTED_BY"
+"""Set in the environment of worker processes whose parent owns the data directory and the engine."""
+ALIKE = 0.85
+"""From here on two names are taken for one that was mistyped: one or two letters of a name of average length."""
+
+
+def known_settings() -> set[str]:
+    """The variables that a configuration file may set."""
+    kinds = (WrapperSettings, RegistrySettings, RetrievalSettings)
+    return {f"{PREFIX}{each.name.upper()}" for kind in kinds for each in fields(kind)}.union(OTHER_VARIABLES)
+
+
+def unknown_variables(environ: Mapping[str, str], placeholder_patterns: Iterable[str]) -> Iterator[str]:
+    """A sentence for each variable that looks like a setting and is none.
+
+    One that a placeholder may use by a pattern narrower than `RAG_*` is somebody's own, unless it is nearly a setting.
+    """
+    known = known_settings()
+    own = [pattern for pattern in placeholder_patterns if pattern != f"{PREFIX}*"]
+    for name in sorted(environ):
+        if not name.startswith(PREFIX) or name in known or name in (CONFIG_FILE, HOSTED):
+            continue
+        meant = get_close_matches(name, known, n=1, cutoff=ALIKE)
+        if meant:
+            yield f"{name} is no setting: did you mean {meant[0]}?"
+        elif not any(fnmatchcase(name, pattern) for pattern in own):
+            nearest = get_close_matches(name, known, n=1, cutoff=0)
+            yield f"{name} is no setting; the nearest is {nearest[0]}"

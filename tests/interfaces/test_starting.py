@@ -1,0 +1,163 @@
+"""What is wrong is said before anything is started."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from interfaces import compose
+from interfaces.starting import look_before_start
+from providers.embeddings import minilm_parts
+from schemas.errors import ConfigurationError
+from schemas.settings import RegistrySettings, WrapperSettings, read_registry_settings, read_wrapper_settings
+from tests.support.live import command, free_port
+from wrapper.engine.ownership import acquire
+from wrapper.starting import bind_address
+
+
+@pytest.fixture(autouse=True)
+def environ(monkeypatch, tmp_path):
+    """No settings but a data directory and a port of the test's own."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("RAG_")}
+    kept |= {"RAG_DATA_DIR": str(tmp_path / "data"), "RAG_PORT": str(free_port())}
+    monkeypatch.setattr(os, "environ", kept)
+    return kept
+
+
+def test_nothing_is_wrong_with_the_defaults_and_nothing_stays_of_the_look(tmp_path):
+    found = look_before_start()
+    assert (found.problems, found.warnings) == ([], [])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_all_that_is_wrong_is_said_at_once_and_nothing_is_started(environ, tmp_path):
+    (tmp_path / "file").touch()
+    environ |= {
+        "RAG_EMBEDDING_PROVIDER": "foo",
+        "RAG_DATA_DIR": str(tmp_path / "file" / "data"),
+        "RAG_BREAKER_THRESHOLD": "0",
+        "RAG_WORKRS": "3",
+    }
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        environ["RAG_PORT"] = port = str(taken.getsockname()[1])
+        done = subprocess.run(command("serve"), env=environ, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    warning, retrieval, model, listening, directory = done.stderr.splitlines()
+    assert warning == "Warning: RAG_WORKRS is no setting: did you mean RAG_WORKERS?"
+    assert retrieval.startswith("Error: Wrong settings: RAG_BREAKER_THRESHOLD: ")
+    assert model == "Error: RAG_EMBEDDING_PROVIDER: there is no provider 'foo', only minilm, openai, ollama"
+    assert listening == f"Error: RAG_PORT: port {port} on 127.0.0.1 is in use by another program"
+    assert directory == f"Error: RAG_DATA_DIR: {tmp_path}/file/data cannot be written to: Not a directory"
+    assert done.stdout == ""
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_the_look_imports_neither_the_server_nor_the_engine(environ):
+    code = (
+        "import sys; from interfaces.starting import look_before_start; look_before_start();"
+        "print(sorted({'gunicorn', 'chromadb', 'flask', 'onnxruntime', 'sqlalchemy'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"RAG_PORT": "many"}, "RAG_PORT"),
+        ({"RAG_HOST": "192.0.2.7"}, "RAG_HOST: 192.0.2.7 is no address of this machine"),
+        ({"RAG_HOST": "no-such-host.invalid"}, "RAG_HOST: the name 'no-such-host.invalid' is not known"),
+        ({"RAG_CHAT_PROVIDER": "bar"}, "RAG_CHAT_PROVIDER: there is no provider 'bar', only ollama, openai"),
+        ({"RAG_EMBEDDING_MODEL": "bge-m3"}, "RAG_EMBEDDING_MODEL: "),
+        ({"RAG_EMBEDDING_PROVIDER": "ollama", "RAG_EMBEDDING_URL": "nowhere"}, "RAG_EMBEDDING_URL: URL must be"),
+        ({"RAG_CONNECT_POLICY": "ftp://x"}, "RAG_CONNECT_POLICY"),
+        ({"RAG_CONFIG_FILE": "/no/such.yaml"}, "Cannot read the configuration file /no/such.yaml"),
+    ],
+)
+def test_each_wrong_setting_is_one_sentence(environ, settings, sentence):
+    environ |= settings
+    (problem,) = look_before_start().problems
+    assert sentence in problem
+    assert "\n" not in problem
+
+
+def test_a_local_model_that_is_missing_or_damaged_stops_the_start(environ, monkeypatch, tmp_path):
+    monkeypatch.setattr(minilm_parts, "WEIGHTS_PACKAGE", "no_such_weights")
+    (problem,) = look_before_start().problems
+    assert problem.startswith(
+        "RAG_EMBEDDING_PROVIDER: 'minilm' cannot be used here: The weights of the local embedding"
+    )
+    monkeypatch.undo()
+    monkeypatch.setattr(os, "environ", environ)
+    monkeypatch.setattr(minilm_parts, "WEIGHTS_SHA256", "0" * 64)
+    (problem,) = look_before_start().problems
+    assert "are damaged or not the original ones (sha256 differs)" in problem
+
+
+def test_a_directory_that_a_service_has_is_named_with_that_service(environ, tmp_path):
+    lock = acquire(tmp_path / "data", description={"command": "test", "address": "http://127.0.0.1:1"})
+    try:
+        (problem,) = look_before_start().problems
+    finally:
+        lock.release()
+    assert problem.startswith(f"The data directory {tmp_path / 'data'} is in use by process {os.getpid()} since ")
+
+
+def test_a_disk_that_is_nearly_full_is_a_warning(environ):
+    environ["RAG_DISK_FLOOR_MB"] = str(10**9)
+    found = look_before_start()
+    assert found.problems == []
+    assert "less than RAG_DISK_FLOOR_MB (1000000000): nothing will be stored" in found.warnings[0]
+
+
+def test_a_model_at_its_vendor_s_address_without_a_key_is_a_warning(environ):
+    environ |= {
+        "RAG_EMBEDDING_PROVIDER": "openai",
+        "RAG_CHAT_PROVIDER": "openai",
+        "RAG_CHAT_URL": "http://127.0.0.1:1/v1",
+    }
+    found = look_before_start()
+    assert found.problems == []
+    (warning,) = found.warnings
+    assert warning.startswith("RAG_EMBEDDING_API_KEY is not set, which api.openai.com asks for")
+
+
+def test_what_only_looks_like_a_setting_is_a_warning_that_names_the_nearest_one(environ):
+    environ |= {
+        "RAG_WORKRS": "3",
+        "RAG_EMBEDING_API_KEY": "a",
+        "RAG_FOO_API_KEY": "for a placeholder",
+        "RAG_COLOUR_OF_THE_SKY": "blue",
+        "RAG_LOG_LEVEL": "DEBUG",
+    }
+    found = look_before_start()
+    assert found.problems == []
+    sky, key, workers = found.warnings
+    assert sky.startswith("RAG_COLOUR_OF_THE_SKY is no setting; the nearest is RAG_")
+    assert key == "RAG_EMBEDING_API_KEY is no setting: did you mean RAG_EMBEDDING_API_KEY?"
+    assert workers == "RAG_WORKRS is no setting: did you mean RAG_WORKERS?"
+
+
+@pytest.mark.parametrize("word", ["DEBUG", "Debug", "debug"])
+def test_words_are_taken_in_any_case(environ, word):
+    environ |= {"RAG_LOG_LEVEL": word, "RAG_LOG_FORMAT": "JSON", "RAG_TOPIC": "Rule"}
+    assert (read_wrapper_settings().log_level, read_wrapper_settings().log_format) == ("debug", "json")
+    assert read_registry_settings().topic == "rule"
+
+
+def test_an_application_that_is_made_without_the_command_says_the_same(tmp_path):
+    settings = WrapperSettings(data_dir=tmp_path / "data")
+    with pytest.raises(ConfigurationError, match="RAG_EMBEDDING_PROVIDER: there is no provider 'foo', only minilm"):
+        compose.create_app(settings, RegistrySettings(embedding_provider="foo"))
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigurationError, match=r"RAG_DATA_DIR: .* cannot be written to: Not a directory"):
+        compose.create_app(WrapperSettings(data_dir=tmp_path / "file" / "data"))
+
+
+def test_an_address_of_the_newer_protocol_is_written_as_gunicorn_reads_it():
+    assert bind_address(WrapperSettings(host="::1", port=5006)) == "[::1]:5006"

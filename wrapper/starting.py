@@ -1,0 +1,81 @@
+"""What must hold before a service starts: its port and its data directory, looked at without starting anything."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import tempfile
+from pathlib import Path
+
+from schemas.errors import ConfigurationError
+from schemas.settings import WrapperSettings
+from wrapper.engine.ownership import check_free, unusable
+
+
+def bind_address(settings: WrapperSettings) -> str:
+    """Where the service listens, as gunicorn writes it."""
+    return f"[{settings.host}]:{settings.port}" if ":" in settings.host else f"{settings.host}:{settings.port}"
+
+
+def check_port(settings: WrapperSettings) -> None:
+    """Raises ConfigurationError when nobody can listen at `RAG_HOST` and `RAG_PORT` now."""
+    host, port = settings.host, settings.port
+    try:
+        places = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (socket.gaierror, UnicodeError):
+        raise ConfigurationError(f"RAG_HOST: the name '{host}' is not known", field="RAG_HOST") from None
+    family, kind, protocol, _, address = places[0]
+    with socket.socket(family, kind, protocol) as probe:
+        # As gunicorn does: a port whose connections have just ended is free.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(address)
+            probe.listen(1)
+        except OSError as error:
+            raise _cannot_listen(host, port, error) from None
+
+
+def check_data_directory(data_dir: Path) -> bool:
+    """True; raises ConfigurationError when the directory cannot be made or written to, or a running service has it.
+
+    What had to be made for the look is removed again."""
+    made: list[Path] = []
+    try:
+        for folder in (*reversed(data_dir.parents), data_dir):
+            if not folder.exists():
+                folder.mkdir()
+                made.append(folder)
+        with tempfile.NamedTemporaryFile(dir=data_dir, prefix=".writable-") as file:
+            file.write(b"\0" * 4096)
+        check_free(data_dir)
+        return True
+    except OSError as error:
+        raise unusable(data_dir, error) from None
+    finally:
+        for folder in reversed(made):
+            folder.rmdir()
+
+
+def disk_warnings(settings: WrapperSettings) -> list[str]:
+    """One sentence when the disk has less than `RAG_DISK_FLOOR_MB`: the service reads, and refuses to store."""
+    folder = next(folder for folder in (settings.data_dir, *settings.data_dir.parents) if folder.exists())
+    status = os.statvfs(folder)
+    free_mb = status.f_bavail * status.f_frsize / 2**20
+    if free_mb >= settings.disk_floor_mb:
+        return []
+    return [
+        f"{settings.data_dir} has {free_mb:.0f} MB left, less than RAG_DISK_FLOOR_MB ({settings.disk_floor_mb}): "
+        "nothing will be stored until there is more"
+    ]
+
+
+def _cannot_listen(host: str, port: int, error: OSError) -> ConfigurationError:
+    place = f"port {port} on {host}"
+    if error.errno == errno.EADDRINUSE:
+        return ConfigurationError(f"RAG_PORT: {place} is in use by another program", field="RAG_PORT")
+    if error.errno == errno.EADDRNOTAVAIL:
+        return ConfigurationError(f"RAG_HOST: {host} is no address of this machine", field="RAG_HOST")
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return ConfigurationError(f"RAG_PORT: this user may not listen on {place}", field="RAG_PORT")
+    return ConfigurationError(f"RAG_PORT: nobody can listen on {place}: {error.strerror}", field="RAG_PORT")
