@@ -15,9 +15,10 @@ from schemas.errors import BusyError
 from schemas.origins import OriginPattern
 from schemas.settings import WrapperSettings, read_wrapper_settings
 from wrapper import errors, logs, metrics, route_table
-from wrapper.bodies import OrjsonProvider, check_request_line, client_is_gone, discard_body, leave_body
+from wrapper.bodies import OrjsonProvider, check_request_line, client_is_gone, discard_body, finish_parsing, leave_body
 from wrapper.door import Door
 from wrapper.lanes import Lane, Lanes
+from wrapper.parsing import budget_of
 from wrapper.route_table import RouteTable
 from wrapper.routes import collections, documents, indexes, retrieval, service
 from wrapper.service import open_service
@@ -51,6 +52,7 @@ def create_app(settings: WrapperSettings | None = None) -> Flask:
     app.url_map.converters["document_id"] = DocumentId
     app.extensions["rag.door"] = Door(settings)
     app.extensions["rag.lanes"] = Lanes(settings)
+    app.extensions["rag.parsing"] = budget_of(settings.max_body_mb << 20)
     app.extensions["rag.routes"] = RouteTable()
     route_table.register(app, collections, documents, indexes, retrieval, service)
     app.extensions["rag.service"] = open_service(settings)
@@ -112,6 +114,7 @@ def _end(response: Response) -> Response:
 
 
 def _leave(_: BaseException | None) -> None:
+    finish_parsing()
     if "leave" in g:
         g.pop("leave")()
 

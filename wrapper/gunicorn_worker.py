@@ -65,8 +65,8 @@ BUILT_ON: dict[type, dict[str, tuple[str, ...]]] = {
         "_cap_keepalive": ("self", "deadline"),
     },
 }
-"""Methods of gunicorn and their parameters. Beside them: the attributes `timeout`, `parser.unreader` and `data_ready` of
-a connection, and `poller`, `nr_conns`, `keepalived_conns` and `pending_conns` of the worker."""
+"""Methods of gunicorn and their parameters. Beside them: the attributes `timeout`, `parser.unreader` and `data_ready`
+of a connection, and `poller`, `nr_conns`, `keepalived_conns` and `pending_conns` of the worker."""
 
 
 class Connection(TConn):

@@ -18,7 +18,7 @@ from schemas.documents import new_id, parse_document, to_batch
 from schemas.errors import ConflictError, InvalidInputError, RagError
 from schemas.records import Collection, Metadata, Vector
 from wrapper import answers
-from wrapper.bodies import body_lines
+from wrapper.bodies import body_lines, room_for
 from wrapper.catalog import writes
 from wrapper.store import Store, WriteOptions
 
@@ -196,11 +196,12 @@ def _flush(
 
 
 def _parse(line: bytes, make_id: Callable[[], str]) -> Parsed:
-    try:
-        source = orjson.loads(line)
-    except orjson.JSONDecodeError as error:
-        raise InvalidInputError(f"The line is not valid JSON: {error.msg}", code="invalid_json") from None
-    return parse_document(source, None, make_id)
+    with room_for(line):
+        try:
+            source = orjson.loads(line)
+        except orjson.JSONDecodeError as error:
+            raise InvalidInputError(f"The line is not valid JSON: {error.msg}", code="invalid_json") from None
+        return parse_document(source, None, make_id)
 
 
 def _id_maker(number: int, idempotency_key: str | None) -> Callable[[], str]:

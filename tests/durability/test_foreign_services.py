@@ -1,12 +1,12 @@
 """Other services that take a request and never answer: storage goes on, by the same worker, whoever hangs on them."""
 
 import threading
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import requests
 
-from tests.support.live import eventually, live_service
+from tests.support.live import live_service
 from tests.support.raw_server import RawServer
 
 AT_ONCE, WAITING = 8, 4
@@ -81,24 +81,55 @@ def _storage_goes_on(service, url):
 
 
 def _hold(service, url, held, ask):
-    """Have all that may wait for other services wait, and one more refused; storage is asked meanwhile."""
+    """Have as many requests as may wait for other services wait, and see one more refused; storage is asked meanwhile."""
     held.go.clear()
     refused = threading.Event()
 
     def call(number):
-        answer = ask(number)
-        if answer.status_code == 503 and answer.json()["code"] == "busy":
+        with requests.Session() as session:
+            answer = ask(session, number)
+        if answer.status_code == 503 and "too many" in answer.json()["message"].lower():
+            assert answer.headers["Retry-After"] == "2"
             refused.set()
-        return answer
 
     with ThreadPoolExecutor(AT_ONCE + WAITING + 1) as pool:
-        hanging = [pool.submit(call, number) for number in range(AT_ONCE + WAITING + 1)]
+        asked = [pool.submit(call, number) for number in range(AT_ONCE + WAITING + 1)]
         try:
             assert refused.wait(ANSWER_SECONDS)
             _storage_goes_on(service, url)
-            assert sum(not each.done() for each in hanging) == AT_ONCE + WAITING
+            assert sum(not each.done() for each in asked) == AT_ONCE + WAITING
         finally:
             held.go.set()
-            wait(hanging, ANSWER_SECONDS)
-    (answer,) = (each.result() for each in hanging if each.result().headers.get("Retry-After") == "2" and each.result().json()["code"] == "busy")
-    assert answer.status_code == 503
+        for each in asked:
+            each.result(ANSWER_SECONDS)
+
+
+def test_while_embeddings_are_held_still(service, url, held):
+    def ingest(session, number):
+        body = {"source": "wiki", "path": f"p{number}", "title": "t", "text": f"some text {number}"}
+        return session.post(f"{service.url}/api/rag/ingest", json=body, timeout=ANSWER_SECONDS)
+
+    _hold(service, url, held, ingest)
+
+
+def test_while_tools_wait_for_embeddings(service, url, held):
+    def call(session, number):
+        arguments = {"content": f"some text {number}", "category": "strategy"}
+        body = {"name": "rag_context_index", "arguments": arguments}
+        return session.post(f"{service.url}/tools/rag_context_index", json=body, timeout=ANSWER_SECONDS)
+
+    _hold(service, url, held, call)
+
+
+def test_while_a_chat_is_held_still(service, url, held):
+    def chat(session, number):
+        return session.post(f"{service.url}/api/chat", json={"message": f"hello {number}"}, timeout=ANSWER_SECONDS)
+
+    _hold(service, url, held, chat)
+
+
+def test_while_a_store_is_held_still(service, url, held, connection):
+    def collections(session, number):
+        return session.get(f"{service.url}/api/connections/{connection}/collections", timeout=ANSWER_SECONDS)
+
+    _hold(service, url, held, collections)

@@ -8,18 +8,22 @@ from contextlib import ExitStack
 from flask import Blueprint, Response, request
 
 from schemas.documents import parse_documents
-from schemas.errors import InvalidInputError
-from schemas.records import Collection, Document
+from schemas.errors import InvalidInputError, PayloadTooLargeError
+from schemas.records import Collection, Document, DocumentBatch
 from schemas.wire import DELETION, PAGE_ARGUMENTS, PATCH, SEARCH, include_from_text, load, where_from_text
 from wrapper import answers
-from wrapper.bodies import JSON, NDJSON, encode, json_response
+from wrapper.bodies import JSON, NDJSON, encode, finish_parsing, json_response
 from wrapper.catalog.writes import ON_CONFLICT
 from wrapper.importing import import_stream, parse_announced
 from wrapper.requests_in import arguments, body, decode_json, id_maker, is_known, read_body, store, write_options
 from wrapper.route_table import READS, WRITES, Lane, Route
+from wrapper.store import WriteOptions
 from wrapper.streaming import add_stream
 
 blueprint = Blueprint("documents", __name__)
+
+MAX_DOCUMENTS = 20_000
+"""Of one JSON body, which is stored as a whole or not at all."""
 
 ROUTES = {
     "add_documents": Route(Lane.WRITE, takes=(JSON, NDJSON)),
@@ -48,14 +52,26 @@ def add_documents(name: str) -> Response:
             raise InvalidInputError("replace_where needs all documents in one JSON body", field="replace_where")
         answer, indexed = add_stream(store(), name, on_conflict, write_options())
         return json_response({**answer, "indexed": indexed}, 201 if indexed else 202)
+    batch, options = _read_documents()
+    finish_parsing()
+    written = store().add_documents(name, batch, options, on_conflict=on_conflict, replace_where=replace_where)
+    return json_response({**written.answer, "indexed": written.indexed}, 201 if written.indexed else 202, written.etag)
+
+
+def _read_documents() -> tuple[DocumentBatch, WriteOptions]:
     content = read_body()
     source = decode_json(content)
     if not isinstance(source, dict):
         raise InvalidInputError("Documents array is required", code="documents_required", field="documents")
+    documents = source.get("documents")
+    if isinstance(documents, list) and len(documents) > MAX_DOCUMENTS:
+        raise PayloadTooLargeError(
+            f"A JSON body holds at most {MAX_DOCUMENTS:,} documents; lines of NDJSON have no limit",
+            field="documents",
+            limit=MAX_DOCUMENTS,
+        )
     options = write_options(content)
-    batch = parse_documents(source.get("documents"), id_maker(options))
-    written = store().add_documents(name, batch, options, on_conflict=on_conflict, replace_where=replace_where)
-    return json_response({**written.answer, "indexed": written.indexed}, 201 if written.indexed else 202, written.etag)
+    return parse_documents(documents, id_maker(options)), options
 
 
 @blueprint.get("/collections/<name>/documents")
