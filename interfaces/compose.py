@@ -132,6 +132,7 @@ def create_app(
     if layers.connections.address(layers.connections.find("default")) is not None:
         lanes.embed_elsewhere()
     app.url_map.converters["connection_id"] = connections.ConnectionId
+    app.url_map.converters["conversation_id"] = rag.ConversationId
     app.extensions["rag.mcp"] = mcp_http.Endpoint(mcp_tools(layers), may_write=retrieval_settings.mcp_write)
     route_table.register(app, connections, collect, search, rag, tools, watchers, mcp_http)
     return app

@@ -14,7 +14,7 @@ from werkzeug.routing import PathConverter
 from schemas.errors import BusyError
 from schemas.origins import OriginPattern
 from schemas.settings import WrapperSettings, read_wrapper_settings
-from wrapper import errors, logs, metrics, route_table
+from wrapper import errors, logs, metrics, requests_in, route_table
 from wrapper.bodies import OrjsonProvider, check_request_line, client_is_gone, discard_body, finish_parsing, leave_body
 from wrapper.door import Door
 from wrapper.lanes import Lane, Lanes
@@ -60,6 +60,7 @@ def create_app(settings: WrapperSettings | None = None) -> Flask:
     app.before_request(_begin)
     app.after_request(_end)
     app.teardown_request(_leave)
+    requests_in.init_app(app)
     if settings.cors_origins:
         origins = [OriginPattern.parse(each).regular_expression() for each in settings.cors_origins]
         CORS(app, origins=origins, expose_headers=EXPOSED_HEADERS)
