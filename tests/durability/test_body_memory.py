@@ -21,7 +21,7 @@ WRAPPED = {
     "strings": b'{"documents":[' + b'"ab",' * (MANY // 2) + b"1]}",
     "depth": b'{"documents":' + b"[" * 1_000 + b"]" * 1_000 + b"," * MANY,
     "line": b'{"metadata":{"a":[' + b"{}," * MANY + b"{}]}}\n",
-    "lines": b"{}\n" * MANY,
+    "lines": b"{}\n" * (MANY // 100),
 }
 
 
