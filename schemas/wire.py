@@ -29,6 +29,10 @@ DEFAULT_GROUP = 100
 DEFAULT_FACET_VALUES = 100
 MAX_FACETS = 50
 ON_CONFLICT = ("replace", "skip", "error")
+MAX_QUERY_CHARACTERS = 10_000
+MAX_PHRASE_WORDS = 64
+MAX_IDS = 10_000
+"""That a search asks for; a filter has room for as many values."""
 TRUTH = {"true": True, "1": True, "false": False, "0": False}
 INCLUDES = ("id", "text", "metadata", "embedding", "distance", "score")
 _MISSING = "missing data for required field"  # as marshmallow says it
@@ -299,7 +303,7 @@ class Search(Paging):
     def _check_ids(self, loaded: dict[str, Any], **_: Any) -> dict[str, Any]:
         by_ids = loaded["ids"] is not None
         if by_ids:
-            check_ids(loaded["ids"])
+            check_ids(loaded["ids"], most=MAX_IDS)
             if loaded["cursor"] is not None:
                 raise ValidationError("goes without ids", "cursor")
         if loaded["limit"] is None:
@@ -334,8 +338,20 @@ class GatherRequest(Body):
         return loaded
 
 
+def check_words(query: str) -> None:
+    """Raises ValidationError when a query is longer than an index is to be asked for."""
+    if len(query) > MAX_QUERY_CHARACTERS:
+        raise ValidationError(f"must have {MAX_QUERY_CHARACTERS} characters at most")
+    if any(len(quoted.split()) > MAX_PHRASE_WORDS for quoted in query.split('"')[1::2]):
+        raise ValidationError(f"must have {MAX_PHRASE_WORDS} words at most between quotation marks")
+
+
 class TextSearch(Body):
-    query = Text(required=True, error_messages={"required": "is required"})
+    query = Text(
+        required=True,
+        validate=check_words,
+        error_messages={"required": "is required"},
+    )
     where = Filter(load_default=EVERYTHING)
     top_k = Count(least=1, most=MAX_TOP_K, load_default=DEFAULT_TOP_K)
 
@@ -398,10 +414,15 @@ PAGE_ARGUMENTS, FACET_ARGUMENTS, MATCHING_ARGUMENTS, SHOWN_ARGUMENTS = Page(), F
 WRITING_ARGUMENTS, MERGING_ARGUMENTS, FIELD_ARGUMENTS = Writing(), Merging(), FieldName()
 
 
-def check_ids(ids: Any) -> list[str]:
-    """`ids` itself when it is a list of non-empty strings. Raises InvalidInputError with the position."""
+def check_ids(ids: Any, *, most: int | None = None) -> list[str]:
+    """`ids` itself when it is a list of non-empty strings, not more than `most`. Raises InvalidInputError with the
+    position."""
     if not isinstance(ids, list):
         raise InvalidInputError("ids must be an array of strings", code="invalid_ids", field="ids")
+    if most is not None and len(ids) > most:
+        raise InvalidInputError(
+            f"ids must have at most {most} elements", code="too_many_ids", field="ids", limit=most, actual=len(ids)
+        )
     for index, item in enumerate(ids):
         if not isinstance(item, str) or not item:
             raise InvalidInputError("ids must be non-empty strings", code="invalid_ids", field="ids", index=index)

@@ -55,6 +55,7 @@ class Indexer:
         self._backoff = Rests[int](FIRST_BACKOFF_SECONDS, LONGEST_BACKOFF_SECONDS, clock)
         self._engine_run: object = None
         self._doubtful: set[int] = set()
+        self._served: set[int] = set()
         self._last_change = clock()
         self._thread = threading.Thread(target=self._run, name="indexer", daemon=True)
 
@@ -155,11 +156,16 @@ class Indexer:
             self._backoff.end_all()
         blocked = [*self._backoff.under_way(), *self._applier.busy_collections()]
         with self._catalog.read() as transaction:
-            entries = outbox.oldest(transaction, limit=ENTRIES_AT_ONCE, passing_over=blocked)
+            # Each collection once, then again: what one has much of keeps no other waiting.
+            entries = outbox.oldest(transaction, limit=ENTRIES_AT_ONCE, passing_over=[*blocked, *self._served])
+            if not entries and self._served:
+                self._served.clear()
+                entries = outbox.oldest(transaction, limit=ENTRIES_AT_ONCE, passing_over=blocked)
         if not entries:
             return False
         together = _together(entries)
         key = together[0].collection_key
+        self._served.add(key)
         began_at = self._clock()
         try:
             self._applier.apply(together)

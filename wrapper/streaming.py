@@ -21,6 +21,7 @@ from schemas.records import Collection, Metadata, Vector
 from wrapper import answers
 from wrapper.bodies import body_lines, room_for
 from wrapper.catalog import writes
+from wrapper.catalog.writes import already_exists
 from wrapper.store import Store, WriteOptions
 
 LINES_PER_TRANSACTION = 500
@@ -188,8 +189,11 @@ def _flush(
             index = error.details.get("index")
             if index is None or whole:
                 raise
-            number, _ = lines.pop(index)
-            progress.report(number, error)
+            refused = set(error.details.pop("indexes", [index]))
+            for at in sorted(refused):
+                number, parsed = lines[at]
+                progress.report(number, already_exists(parsed[0]) if isinstance(error, ConflictError) else error)
+            lines = [line for at, line in enumerate(lines) if at not in refused]
             continue
         progress.created += outcome.created
         progress.updated += outcome.updated

@@ -358,3 +358,21 @@ def _verified(world):
     """Let the time pass after which the leader looks at the indexes."""
     world.clock.now += 61
     return True
+
+
+def test_a_large_write_is_applied_in_parts_and_holds_up_no_other_collection(world):
+    world.create("large")
+    world.create("small")
+    world.worker()
+    world.until_applied()
+    world.calls.gate.clear()
+    world.add("large", *(f"d{number}" for number in range(4 * MERGED_DOCUMENTS)))
+    world.add("small", "one")
+    world.calls.gate.set()
+    world.until_applied()
+    order = [name for name, _ in world.calls.upserts]
+    assert order.count("large") == 4
+    assert order.index("small") <= 2
+    assert [each for name, ids in world.calls.upserts if name == "large" for each in ids] == [
+        f"d{number}" for number in range(4 * MERGED_DOCUMENTS)
+    ]

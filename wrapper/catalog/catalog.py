@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 
 from schemas.errors import RagError
 from wrapper.catalog import word_indexing
-from wrapper.catalog.database import Database, OutcomeUnknownError
+from wrapper.catalog.database import Database, LockedError, OutcomeUnknownError
 from wrapper.catalog.migrations import migrate, migrate_part
 from wrapper.catalog.transaction import Transaction
 from wrapper.combining import Combiner, Ticket
@@ -87,8 +87,8 @@ class Catalog:
             try:
                 with self._translated(), self._database.write() as transaction:
                     outcomes = [_in_savepoint(transaction, job) for job in jobs]
-            except OutcomeUnknownError as error:
-                # They may be stored: nobody's is done a second time.
+            except (OutcomeUnknownError, LockedError) as error:
+                # They may be stored, or all have waited as long as one waits: nobody's is done a second time.
                 for job in jobs:
                     job.fail(error)
                 return

@@ -11,11 +11,18 @@ from sqlalchemy import Connection
 from schemas.errors import RagError, UnavailableError
 from wrapper.catalog.transaction import Transaction
 
+LOCKED = "The catalogue is being written by another for too long: nothing was stored"
 TOO_SLOW = "This took too long and was given up: ask for less, or with fewer conditions"
 
 
 class OutcomeUnknownError(UnavailableError):
     """The database went away during a commit: nobody knows whether it holds what was written."""
+
+    code = "catalog_unavailable"
+
+
+class LockedError(UnavailableError):
+    """Somebody else writes, and did so for longer than a writer waits."""
 
     code = "catalog_unavailable"
 

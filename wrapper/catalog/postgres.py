@@ -20,7 +20,7 @@ from sqlalchemy.pool import NullPool
 
 from schemas.errors import ConfigurationError, DiskFloorError, RagError, TooSlowError, UnavailableError
 from wrapper.catalog import postgres_text
-from wrapper.catalog.database import TOO_SLOW, OutcomeUnknownError
+from wrapper.catalog.database import LOCKED, TOO_SLOW, LockedError, OutcomeUnknownError
 from wrapper.catalog.postgres_transaction import VALUE_BYTES, PostgresDialect, PostgresTransaction
 from wrapper.catalog.transaction import Transaction
 
@@ -140,6 +140,8 @@ class PostgresDatabase:
         log.error("catalogue failed", error=str(cause))
         if isinstance(cause, psycopg.errors.DiskFull):
             return DiskFloorError("The catalogue's disk is full: nothing was stored")
+        if isinstance(cause, psycopg.errors.LockNotAvailable):
+            return LockedError(LOCKED)
         return UnavailableError("The catalogue is unavailable", code="catalog_unavailable")
 
     def close(self) -> None:

@@ -21,7 +21,7 @@ from sqlalchemy.pool import NullPool
 from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from schemas.errors import DiskFloorError, RagError, TooSlowError, UnavailableError
-from wrapper.catalog.database import TOO_SLOW
+from wrapper.catalog.database import LOCKED, TOO_SLOW, LockedError
 from wrapper.catalog.sqlite_transaction import Deadline, SQLiteDialect, SQLiteTransaction
 from wrapper.catalog.transaction import Transaction
 
@@ -109,6 +109,8 @@ class SQLiteDatabase:
         log.error("catalogue failed", error=reason)
         if "disk is full" in reason:
             return DiskFloorError("The disk is full: nothing was stored")
+        if "database is locked" in reason:
+            return LockedError(LOCKED)
         return UnavailableError("The catalogue is unavailable", code="catalog_unavailable")
 
     def _transaction(self, begin: str, *, durable: bool) -> Iterator[Transaction]:

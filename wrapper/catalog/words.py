@@ -17,7 +17,10 @@ from functools import lru_cache
 from schemas.records import Metadata
 from schemas.stop_words import STOP_WORDS
 
-MAX_QUERY_TERMS = 256
+MAX_QUERY_TERMS = 64
+"""Words and phrases that the index is asked for: of a longer question the longest words, which tell most."""
+MAX_PHRASE_WORDS = 128
+"""In all phrases of a question together."""
 HEADING_WEIGHT = 2.0
 TAGS_WEIGHT = 0.5
 """What a word counts in a heading and in a tag, where it counts 1 in a text (tags by seed 000: content 10, tags 5)."""
@@ -76,7 +79,7 @@ def query_terms(query: str) -> list[str]:
 
     A compound (`std::env`, `snake_case`, `a.b`) is asked as a phrase and in its parts, a camel-case word whole and
     in its parts, so that a whole match outranks a partial one; what is in quotation marks as a phrase too. Stop words
-    count in phrases alone, unless there is no other word. What is past `MAX_QUERY_TERMS` is left out.
+    count in phrases alone, unless there is no other word. There are at most `MAX_QUERY_TERMS`.
     """
     left_out = STOP_WORDS if any(_spelt(word) not in STOP_WORDS for word in _SIMPLE.findall(query)) else frozenset()
     phrases = [simple for quoted in _QUOTED.findall(query) if len(simple := _SIMPLE.findall(quoted)) > 1]
@@ -91,9 +94,21 @@ def query_terms(query: str) -> list[str]:
             humps = _humps(word)
             if len(humps) > 1:
                 terms.update((_spelt(hump), None) for hump in humps)
-        if len(terms) >= MAX_QUERY_TERMS + len(left_out):
-            break
-    return [term for term in terms if term not in left_out][:MAX_QUERY_TERMS]
+    return _most_telling([term for term in terms if term not in left_out])
+
+
+def _most_telling(terms: list[str]) -> list[str]:
+    words_left = MAX_PHRASE_WORDS
+    asked = []
+    for term in terms:
+        words = term.count(" ") + 1
+        if words == 1 or words <= words_left:
+            asked.append(term)
+            words_left -= words if words > 1 else 0
+    if len(asked) <= MAX_QUERY_TERMS:
+        return asked
+    longest = set(sorted(asked, key=len, reverse=True)[:MAX_QUERY_TERMS])
+    return [term for term in asked if term in longest]
 
 
 def folded_words(text: str) -> list[str]:

@@ -32,6 +32,11 @@ from wrapper.catalog.transaction import Transaction
 from wrapper.catalog.values import bounded, flatten
 from wrapper.catalog.words import heading_of, tags_of
 
+MOST_CONFLICTS = 1_000
+"""That an error names."""
+INDEXED_AT_ONCE = 500
+"""Documents of an outbox entry: what a large write has for the engine is told in parts, between those of others."""
+
 
 def create_collection(
     transaction: Transaction, name: str, metadata: Metadata, metric: str
@@ -109,16 +114,16 @@ def add_documents(
     collection = _writable(transaction, name)
     check_dimension(collection, batch.dimension, index=0)
     stored = _stored(transaction, collection.key, batch.ids)
+    if on_conflict == "error" and (conflicts := [at for at, each in enumerate(batch.ids) if each in stored]):
+        error = already_exists(batch.ids[conflicts[0]])
+        error.details |= {"index": conflicts[0], "indexes": conflicts[:MOST_CONFLICTS]}
+        raise error
     new: list[int] = []
     changed: list[int] = []
     for index, document_id in enumerate(batch.ids):
         before = stored.get(document_id)
         if before is None:
             new.append(index)
-        elif on_conflict == "error":
-            raise ConflictError(
-                f"Document '{document_id}' already exists", code="document_exists", index=index, id=document_id
-            )
         elif on_conflict == "replace" and not _same(before, batch, index):
             changed.append(index)
     surplus: list[str] = []
@@ -205,6 +210,10 @@ def take_in(transaction: Transaction, collection_key: int, batch: DocumentBatch)
     return True
 
 
+def already_exists(document_id: str) -> ConflictError:
+    return ConflictError(f"Document '{document_id}' already exists", code="document_exists", id=document_id)
+
+
 def check_dimension(
     collection: Collection, dimension: int, *, field: str = "embedding", index: int | None = None
 ) -> None:
@@ -244,12 +253,11 @@ def _finish(
         "UPDATE collections SET revision = ?, count = count + ?, dimension = ? WHERE key = ?",
         (revision, outcome.created - outcome.deleted, dimension, collection.key),
     )
-    entry = outbox.append(
-        transaction,
-        collection.key,
-        outbox.DOCUMENTS,
-        {"upsert": upserts, "delete": deleted},
-    )
+    entry = None
+    for start in range(0, max(len(upserts), len(deleted)), INDEXED_AT_ONCE):
+        part = slice(start, start + INDEXED_AT_ONCE)
+        changes = {"upsert": upserts[part], "delete": deleted[part]}
+        entry = outbox.append(transaction, collection.key, outbox.DOCUMENTS, changes)
     return replace(outcome, revision=revision, outbox_id=entry)
 
 

@@ -6,7 +6,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from wrapper.catalog.words import MAX_QUERY_TERMS, folded_words, heading_of, identifier_words, query_terms, tags_of
+from wrapper.catalog.words import (
+    MAX_PHRASE_WORDS,
+    MAX_QUERY_TERMS,
+    folded_words,
+    heading_of,
+    identifier_words,
+    query_terms,
+    tags_of,
+)
 
 NOISE = st.text(st.characters(exclude_categories=("Cs",)), max_size=60)
 SYNTAX = st.lists(
@@ -112,3 +120,8 @@ def test_tags_are_a_list_of_strings(metadata, tags):
 def test_the_shadow_is_made_of_the_text(text):
     letters = set(text)
     assert set(identifier_words(text)) <= letters | {" "}
+
+
+def test_phrases_have_a_bounded_number_of_words_together():
+    query = " ".join('"' + " ".join(f"w{phrase}x{word}" for word in range(60)) + '"' for phrase in range(20))
+    assert sum(term.count(" ") + 1 for term in query_terms(query) if " " in term) <= MAX_PHRASE_WORDS

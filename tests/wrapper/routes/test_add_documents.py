@@ -89,7 +89,10 @@ def test_error_stores_nothing_when_an_id_exists(add, filled, unchanged):
     with unchanged(name):
         answer = add(name, [_document(0), _document(1), _document(2)], on_conflict="error")
     assert answer.status_code == 409
-    assert (answer.json["code"], answer.json["details"]) == ("document_exists", {"index": 1, "id": "doc-1"})
+    assert (answer.json["code"], answer.json["details"]) == (
+        "document_exists",
+        {"index": 1, "id": "doc-1", "indexes": [1]},
+    )
 
 
 def test_an_unknown_on_conflict_is_refused(add, filled, unchanged):

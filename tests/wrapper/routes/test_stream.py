@@ -6,6 +6,7 @@ import json
 import pytest
 
 from tests.support.live import eventually
+from wrapper.store import Store
 
 
 def _line(number, **fields):
@@ -191,3 +192,17 @@ def test_a_stream_is_stored_while_it_arrives(live, collection):
         assert (answer.status, answer.json["count"]) == (201, 1_200)
         assert "ids" not in answer.json
         assert count() == 1_200
+
+
+def test_all_conflicts_of_a_block_are_found_at_once(stream, filled, monkeypatch):
+    name = filled([json.loads(_line(number)) for number in range(0, 40, 2)])
+    parts = []
+    monkeypatch.setattr(
+        Store, "add_part", lambda *args, add=Store.add_part, **more: parts.append(1) or add(*args, **more)
+    )
+    answer = stream(name, [_line(number, text="new") for number in range(40)], on_conflict="error").json
+    assert (answer["created"], answer["errors_total"]) == (20, 20)
+    assert [(each["line"], each["details"]["id"]) for each in answer["errors"]] == [
+        (number + 1, f"doc-{number}") for number in range(0, 40, 2)
+    ]
+    assert len(parts) == 2
