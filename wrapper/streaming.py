@@ -16,6 +16,7 @@ import orjson
 
 from schemas.documents import new_id, parse_document, to_batch
 from schemas.errors import ConflictError, InvalidInputError, RagError
+from schemas.json_in import decode
 from schemas.known_names import Unknown
 from schemas.records import Collection, Metadata, Vector
 from wrapper import answers
@@ -203,7 +204,7 @@ def _flush(
 
 def _parse(line: bytes, make_id: Callable[[], str], unknown: Unknown) -> Parsed:
     try:
-        source = orjson.loads(line)
+        source = decode(line)
     except orjson.JSONDecodeError as error:
         raise InvalidInputError(f"The line is not valid JSON: {error.msg}", code="invalid_json") from None
     return parse_document(source, None, make_id, unknown)
