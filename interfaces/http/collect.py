@@ -7,6 +7,7 @@ from typing import Any
 
 from flask import Blueprint, Response
 
+from interfaces.http import asking
 from interfaces.http.layers import layers
 from schemas.collected import MATCH, Collected, CollectReceipt, CollectRequest
 from schemas.wire_connections import COLLECT
@@ -26,7 +27,7 @@ def collect() -> Response:
     request: CollectRequest = asked["request"]
     conversations = layers().conversations
     if conversations is not None and asked["conversation_id"] is not None:
-        request = conversations.follow(asked["conversation_id"], request)
+        request = conversations.follow(asked["conversation_id"], request, owner=asking.owner())
     return json_response(_answer(layers().collector.collect(request)))
 
 

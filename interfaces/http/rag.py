@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from flask import Blueprint, Response
+from werkzeug.routing import PathConverter
 
+from interfaces.http import asking
 from interfaces.http.layers import layers
 from schemas.errors import RagError
 from schemas.wire_rag import (
@@ -27,6 +29,14 @@ from wrapper import errors
 from wrapper.bodies import json_response
 from wrapper.requests_in import arguments, body, takes, unknown
 from wrapper.route_table import ASKS, EMBEDS, READS, WRITES
+
+
+class ConversationId(PathConverter):
+    """Any id, slashes too."""
+
+    regex = r"[\s\S]+"
+    part_isolating = False
+
 
 blueprint = Blueprint("rag", __name__, url_prefix="/api")
 
@@ -116,16 +126,16 @@ def ingest_batch() -> Response:
 @blueprint.post("/chat")
 @takes(body=CHAT)
 def chat() -> Response:
-    return json_response(chat_answer(layers().chat.answer(body()["request"])))
+    return json_response(chat_answer(layers().chat.answer(body()["request"], owner=asking.owner())))
 
 
-@blueprint.get("/chat/<conversation_id>")
+@blueprint.get("/chat/<conversation_id:conversation_id>")
 def conversation(conversation_id: str) -> Response:
-    said = layers().chat.conversation(conversation_id)
+    said = layers().chat.conversation(conversation_id, owner=asking.owner())
     return json_response({"conversationId": conversation_id, "messages": [stored_message(each) for each in said]})
 
 
-@blueprint.delete("/chat/<conversation_id>")
+@blueprint.delete("/chat/<conversation_id:conversation_id>")
 def forget_conversation(conversation_id: str) -> Response:
-    layers().chat.forget(conversation_id)
+    layers().chat.forget(conversation_id, owner=asking.owner())
     return json_response({"status": "deleted", "conversationId": conversation_id})

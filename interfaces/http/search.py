@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from flask import Blueprint, Response
 
+from interfaces.http import asking
 from interfaces.http.layers import layers
 from schemas.wire_search import SEARCH_REQUEST, search_answer
 from wrapper.bodies import json_response
@@ -18,5 +21,5 @@ ROUTES = {"search": EMBEDS}
 @blueprint.post("/search")
 @takes(body=SEARCH_REQUEST)
 def search() -> Response:
-    asked = body()
-    return json_response(search_answer(layers().search.search(asked["request"])))
+    request = replace(body()["request"], owner=asking.owner())
+    return json_response(search_answer(layers().search.search(request)))
