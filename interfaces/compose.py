@@ -155,6 +155,7 @@ def open_layers(service: Service, settings: RegistrySettings, retrieval: Retriev
         embeddings,
         thresholds=Thresholds(settings.match_threshold, settings.partial_threshold),
         limit_seconds=settings.collect_seconds,
+        log_queries=retrieval.log_queries,
     )
     health = HealthWatch(known, limit_seconds=settings.health_seconds, fresh_seconds=FRESH_SECONDS)
     conversations = _conversations(service, known, settings)

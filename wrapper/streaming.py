@@ -22,7 +22,7 @@ from schemas.records import Collection, Metadata, Vector
 from wrapper import answers
 from wrapper.bodies import body_lines
 from wrapper.catalog import writes
-from wrapper.store import Store, WriteOptions
+from wrapper.store import Store, WriteOptions, Written
 
 LINES_PER_TRANSACTION = 500
 BYTES_PER_TRANSACTION = 8 << 20
@@ -63,10 +63,8 @@ class Progress:
             self.errors.append({"line": line, "code": error.code, "message": error.message, "details": details})
 
 
-def add_stream(
-    store: Store, name: str, on_conflict: str, options: WriteOptions, unknown: Unknown
-) -> tuple[dict[str, Any], bool]:
-    """Store the request's lines; returns the answer and whether the index has all of them.
+def add_stream(store: Store, name: str, on_conflict: str, options: WriteOptions, unknown: Unknown) -> Written:
+    """Store the request's lines.
 
     Raises InvalidInputError when no line was good, and what stops the whole stream (an unknown collection, a full
     disk) with `details.count` and `details.line` telling how far it had come.
@@ -95,8 +93,8 @@ def once(
     options: WriteOptions,
     lines: Iterator[bytes],
     write: Callable[[Collection, Iterable[bytes]], tuple[dict[str, Any], Progress]],
-) -> tuple[dict[str, Any], bool]:
-    """The answer of `write`, or the one that a stream of the same key and lines got, and whether the index has it."""
+) -> Written:
+    """The answer of `write`, or the one that a stream of the same key and lines got."""
     digest = hashlib.sha256(options.digest.encode())
     source = _hashed(lines, digest)
     key = options.idempotency_key
@@ -104,13 +102,13 @@ def once(
         deque(source, maxlen=0)
         kept = store.kept_answer(key, digest.hexdigest())
         if kept is not None:
-            return kept.answer, kept.indexed
+            return kept
     collection = store.collection(name)
     answer, progress = write(collection, source)
     if key is not None:
         last = progress.entries[-1] if progress.entries else None
-        store.keep_answer(key, digest.hexdigest(), answer, last, collection)
-    return answer, all(store.wait_until_indexed(entry) for entry in progress.entries)
+        store.keep_answer(key, digest.hexdigest(), answer, last, collection.key)
+    return Written(answer, all(store.wait_until_indexed(entry) for entry in progress.entries))
 
 
 def store_lines(
