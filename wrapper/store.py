@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
@@ -40,10 +40,10 @@ from schemas.records import (
 )
 from schemas.where import EVERYTHING, Where
 from wrapper import answers
-from wrapper.catalog import grouping, idempotency, outbox, reads, reports, writes
+from wrapper.catalog import grouping, idempotency, outbox, reads, reports, set_aside, standstills, writes
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.filters import count
-from wrapper.catalog.rows import all_collections, find_collection
+from wrapper.catalog.rows import all_collections, find_collection, named
 from wrapper.catalog.transaction import Transaction
 from wrapper.indexer import Indexer
 from wrapper.planner import Found, Planner
@@ -55,7 +55,7 @@ EXPORTED_AT_ONCE = 200
 """Documents of an export that are in memory at a time."""
 
 MAX_LAG = 10_000
-"""Outbox entries that may wait before further writes are turned away."""
+"""Outbox entries of a collection that may wait before further writes to it are turned away; what deletes is not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,17 +72,18 @@ AS_IT_COMES = WriteOptions()
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The answer of a write, and whether the index has it already. `replayed`: it is that of an earlier request with
-    the same `Idempotency-Key`."""
+    """The answer of a write, and whether the index has it already. It has not what is `set_aside`: ids of documents
+    that the engine cannot take. `replayed`: it is the answer of an earlier request with the same `Idempotency-Key`."""
 
     answer: dict[str, Any]
     indexed: bool = True
     etag: str | None = None
+    set_aside: list[str] = field(default_factory=list)
     replayed: bool = False
 
-    def with_indexed(self) -> Written:
-        """The same with `indexed` in its answer."""
-        return replace(self, answer={**self.answer, "indexed": self.indexed})
+    def with_outcome(self) -> Written:
+        """The same with `indexed` and what was set aside in its answer."""
+        return replace(self, answer=answers.with_outcome(self.answer, self.indexed, self.set_aside))
 
 
 Operation = Callable[[Transaction], tuple[dict[str, Any], WriteOutcome, Collection | None]]
@@ -149,7 +150,7 @@ class Store:
         def operation(transaction: Transaction) -> tuple[dict[str, Any], WriteOutcome, Collection | None]:
             return {"status": "deleted", "name": name}, writes.delete_collection(transaction, name), None
 
-        return self._write(operation, options, name)
+        return self._write(operation, options, name, deletes=True)
 
     def empty_collection(self, name: str, options: WriteOptions) -> Written:
         def operation(transaction: Transaction) -> tuple[dict[str, Any], WriteOutcome, Collection | None]:
@@ -162,7 +163,7 @@ class Store:
             }
             return answer, outcome, find_collection(transaction, name)
 
-        return self._write(operation, options, name)
+        return self._write(operation, options, name, deletes=True)
 
     def add_documents(
         self,
@@ -234,7 +235,7 @@ class Store:
             }
             return answer, outcome, find_collection(transaction, name)
 
-        return self._write(operation, options, name)
+        return self._write(operation, options, name, deletes=True)
 
     def page(
         self,
@@ -364,13 +365,11 @@ class Store:
         with self._catalog.read() as transaction:
             return idempotency.exists(transaction, key)
 
-    def kept_answer(self, key: str, digest: str) -> Written | None:
+    def kept_answer(self, name: str | None, key: str, digest: str) -> Written | None:
         """The first answer to this key. Raises ConflictError when it came with another request."""
         with self._catalog.read() as transaction:
             kept = idempotency.find(transaction, key, digest)
-        if kept is None:
-            return None
-        return Written(kept.answer, self.wait_until_indexed(kept.outbox_id), kept.etag, replayed=True)
+        return None if kept is None else self._settled(name, kept, replayed=True)
 
     def keep_answer(
         self, key: str, digest: str, answer: dict[str, Any], outbox_id: int | None, collection_key: int | None
@@ -394,7 +393,7 @@ class Store:
         key = options.idempotency_key
         if key is None:
             return Written(work())
-        kept = self.kept_answer(key, options.digest)
+        kept = self.kept_answer(None, key, options.digest)
         if kept is None:
             answer = work()
             collection_key = None if collection is None else self.collection(collection).key
@@ -406,7 +405,14 @@ class Store:
         with self._catalog.read() as transaction:
             collection = find_collection(transaction, name)
             waiting = outbox.lag(transaction, collection.key)
-            return answers.index(collection, reports.find(transaction, collection.key), waiting)
+            return answers.index(
+                collection,
+                reports.find(transaction, collection.key),
+                waiting,
+                standstills.find(transaction, collection.key),
+                set_aside.count(transaction, collection.key),
+                set_aside.find(transaction, collection.key),
+            )
 
     def check_index(self, name: str) -> dict[str, Any]:
         """Have the doctor look at it, after the writes before this. What is known of it by now."""
@@ -442,10 +448,17 @@ class Store:
         finally:
             self._slots.release()
 
+    def set_aside_of(self, name: str, ids: Sequence[str]) -> list[str]:
+        """Those of the documents that the engine cannot take, none when the collection is gone."""
+        with self._catalog.read() as transaction:
+            collection = named(transaction, name)
+            return [] if collection is None else set_aside.among(transaction, collection.key, ids)
+
     def commit(
-        self, operation: Operation, options: WriteOptions, name: str | None = None
+        self, operation: Operation, options: WriteOptions, name: str | None = None, *, deletes: bool = False
     ) -> tuple[idempotency.KeptAnswer, bool]:
-        """(what a write that is on disk answers, whether it was done before), without waiting for the index."""
+        """(what a write that is on disk answers, whether it was done before), without waiting for the index. One that
+        only `deletes` is taken however many wait."""
         self._check_disk()
 
         def run(transaction: Transaction) -> tuple[idempotency.KeptAnswer, bool]:
@@ -455,8 +468,8 @@ class Store:
                     return kept, True
             if options.if_match is not None and name is not None:
                 _check_precondition(find_collection(transaction, name), options.if_match)
-            if outbox.lag(transaction) >= MAX_LAG:
-                raise BusyError("Too many writes wait for the index", index_lag=MAX_LAG)
+            if name is not None and not deletes:
+                _check_lag(transaction, name)
             answer, outcome, collection = operation(transaction)
             etag = answers.etag(collection) if collection else None
             done = idempotency.KeptAnswer(answer, outcome.outbox_id, etag)
@@ -471,10 +484,28 @@ class Store:
         if self._free_disk_mb() < self._disk_floor_mb:
             raise DiskFloorError("Free disk space is below the floor: writes are refused until there is more")
 
-    def _write(self, operation: Operation, options: WriteOptions, name: str | None = None) -> Written:
-        done, replayed = self.commit(operation, options, name)
-        answer = orjson.loads(orjson.dumps(done.answer))
-        return Written(answer, self.wait_until_indexed(done.outbox_id), done.etag, replayed)
+    def _write(
+        self, operation: Operation, options: WriteOptions, name: str | None = None, *, deletes: bool = False
+    ) -> Written:
+        done, replayed = self.commit(operation, options, name, deletes=deletes)
+        read_back = replace(done, answer=orjson.loads(orjson.dumps(done.answer)))
+        return self._settled(name, read_back, replayed=replayed)
+
+    def _settled(self, name: str | None, done: idempotency.KeptAnswer, *, replayed: bool) -> Written:
+        """The answer once the index has the write, or after a time limit."""
+        if not self.wait_until_indexed(done.outbox_id):
+            return Written(done.answer, False, done.etag, replayed=replayed)
+        ids = done.answer.get("ids") or [done.answer[key] for key in ("id",) if key in done.answer]
+        refused = self.set_aside_of(name, ids) if name is not None and ids else []
+        return Written(done.answer, not refused, done.etag, refused, replayed)
+
+
+def _check_lag(transaction: Transaction, name: str) -> None:
+    collection = find_collection(transaction, name)
+    if outbox.lag(transaction, collection.key) >= MAX_LAG:
+        raise BusyError(
+            f"Too many writes to the collection '{name}' wait for the index", collection=name, index_lag=MAX_LAG
+        )
 
 
 def _check_that_none_matches(transaction: Transaction, name: str, where: Where) -> None:

@@ -6,6 +6,7 @@ shape up to a megabyte and holds the service to its times; the short one stops e
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import time
@@ -31,6 +32,7 @@ PROBE_SECONDS = 0.02
 GROWN_MB = 100 if WHOLE else 200
 ANSWER_SECONDS = 120.0
 SETTLE_SECONDS = 60.0
+MCP = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -147,7 +149,9 @@ def test_hostile_requests_are_answered_within_bounds(service):
         document = {"id": "a", "text": "one two", "metadata": {"n": 1}, "embedding": [0.6, 0.8]}
         added = session.post(f"{service.url}/collections/{COLLECTION}/documents", json={"documents": [document]})
         assert added.status_code == 201
-        for _ in range(4):  # both workers have imported what they import late
+        ping = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+        for _ in range(6):  # both workers have imported what they import late
+            send(service, Made("ping", "POST", "/mcp", json.dumps(ping).encode(), MCP))
             session.post(f"{service.url}/api/search", json={"query": "one"})
             session.post(f"{service.url}/api/rag/ingest", json={"source": "a", "path": "a", "title": "a", "text": "a"})
     pids, report, ended = workers_of(service), Report(), threading.Event()

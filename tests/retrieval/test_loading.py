@@ -101,6 +101,28 @@ def test_what_only_moved_keeps_its_embedding(folder, store):
     assert [document["embedding"] for document in documents] == fresh.tolist()
 
 
+def test_a_files_name_is_its_title_and_is_not_embedded(folder, store):
+    embed = LetterEmbedding()
+    run(folder(guide_md=GUIDE, note_txt="A note.", plain_md="No heading."), store, embed)
+    assert {"A note.", "No heading."} <= set(embed.embedded)
+    assert {each["metadata"]["title"] for each in store.documents("docs")} == {"Guide", "note", "plain"}
+
+
+def test_what_was_embedded_with_its_files_name_is_embedded_anew_once(folder, store):
+    path = folder(note_txt="A note.")
+    run(path, store)
+    [stored] = store.stored["docs"].values()  # as releases before kept it
+    del stored["metadata"]["title_is_file_name"]
+    stored["metadata"]["content_hash"] = "another"
+    stored["embedding"] = LetterEmbedding().embed(["note\n\nA note."])[0].tolist()
+    embed = LetterEmbedding()
+    assert counts(run(path, store, embed)) == (0, 1, 0, 0)
+    assert embed.embedded == ["A note."]
+    [stored] = store.stored["docs"].values()
+    assert stored["embedding"] == LetterEmbedding().embed(["A note."])[0].tolist()
+    assert counts(run(path, store)) == (0, 0, 1, 0)
+
+
 def test_an_emptied_file_leaves_no_chunks(folder, store):
     run(folder(guide_md=GUIDE, note_txt="A note."), store)
     report = run(folder(guide_md="\n"), store)
@@ -145,6 +167,15 @@ def test_a_record_is_one_document_under_its_own_id(folder, store):
     (document,) = store.documents("docs")
     assert (document["id"], document["text"]) == ("d1", record["text"])
     assert document["metadata"].items() >= {"n": 1, "title": "A title", "source": "corpus.jsonl"}.items()
+
+
+def test_a_record_cannot_claim_another_files_source(folder, store):
+    path = folder(guide_md=GUIDE, records_jsonl=[{"id": "d1", "text": "x", "metadata": {"source": "guide.md"}}])
+    run(path, store)
+    assert [each["id"] for each in store.documents("docs", {"source": "records.jsonl"})] == ["d1"]
+    (path / "guide.md").write_text("# Another\n\nguide\n")
+    run(path, store)
+    assert [each["id"] for each in store.documents("docs", {"source": "records.jsonl"})] == ["d1"]
 
 
 def test_changed_records_are_replaced_and_lost_metadata_is_lost(folder, store):

@@ -63,7 +63,7 @@ def add_documents(name: str) -> Response:
         if asked["replace_where"] is not None:
             raise InvalidInputError("replace_where needs all documents in one JSON body", field="replace_where")
         written = add_stream(store(), name, asked["on_conflict"], write_options(), unknown())
-        return respond(written.with_indexed(), 201)
+        return respond(written, 201)
     content = read_body()
     source = decode_json(content)
     if not isinstance(source, dict):
@@ -71,7 +71,7 @@ def add_documents(name: str) -> Response:
     options = write_options(content)
     batch = parse_documents(checked(source)["documents"], id_maker(options), unknown())
     written = store().add_documents(name, batch, options, **asked)
-    return respond(written.with_indexed(), 201)
+    return respond(written.with_outcome(), 201)
 
 
 @blueprint.get("/collections/<name>/documents")
@@ -130,7 +130,7 @@ def _lines(snapshot: ExitStack, blocks: Iterator[list[Document]]) -> Iterator[by
 @blueprint.post("/collections/<name>/import")
 def import_documents(name: str) -> Response:
     announced = parse_announced(request.headers.get("X-Document-Count"), request.headers.get("Content-Digest"))
-    return respond(import_stream(store(), name, write_options(), announced, unknown()).with_indexed())
+    return respond(import_stream(store(), name, write_options(), announced, unknown()))
 
 
 @blueprint.get("/collections/<name>/documents/<document_id:document_id>")
