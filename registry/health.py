@@ -20,10 +20,17 @@ from schemas.errors import RagError
 log = structlog.get_logger(__name__)
 
 
+KEPT_SECONDS = 3_600.0
+"""How long a report is remembered that nobody asks for."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Look:
+    """`before` is the report that was there when this look began."""
+
     began_at: float
     report: Future[HealthReport]
+    before: HealthReport | None = None
 
 
 class HealthWatch:
@@ -48,6 +55,17 @@ class HealthWatch:
     def of(self, connection: Connection) -> HealthReport:
         return self.of_all([connection])[0]
 
+    def last(self, connection: Connection) -> HealthReport | None:
+        """What the last look found, without waiting and without a new one; None before the first has come back."""
+        with self._lock:
+            look = self._looks.get(repr(connection))
+        if look is None:
+            return None
+        now = self._clock()
+        if look.report.done() or now - look.began_at > self._limit_seconds:
+            return self._report(connection, look, now)
+        return look.before
+
     def of_all(self, connections: Sequence[Connection]) -> list[HealthReport]:
         """One report for each, all within one time limit."""
         looks = [self._look(connection) for connection in connections]
@@ -61,8 +79,11 @@ class HealthWatch:
             now = self._clock()
             if look is not None and (not look.report.done() or now - look.began_at < self._fresh_seconds):
                 return look
-            look = _Look(now, Future())
-            self._looks = {k: v for k, v in self._looks.items() if not v.report.done() or now - v.began_at < 60.0}
+            before = None if look is None else self._with_age(look.report.result(), look.began_at)
+            look = _Look(now, Future(), before)
+            self._looks = {
+                k: v for k, v in self._looks.items() if not v.report.done() or now - v.began_at < KEPT_SECONDS
+            }
             self._looks[key] = look
         threading.Thread(target=self._ask, args=(connection, look.report), name="health", daemon=True).start()
         return look
@@ -91,7 +112,10 @@ class HealthWatch:
             report = look.report.result(max(0.0, until - self._clock()))
         except NotInTimeError:
             return _unhealthy(connection, f"No answer within {self._limit_seconds:g} s", "timeout")
-        age_seconds = round(max(0.0, self._clock() - look.began_at), 1)
+        return self._with_age(report, look.began_at)
+
+    def _with_age(self, report: HealthReport, began_at: float) -> HealthReport:
+        age_seconds = round(max(0.0, self._clock() - began_at), 1)
         return replace(report, details={**report.details, "age_seconds": age_seconds})
 
 

@@ -113,7 +113,7 @@ class Service:
         self._state = state
         self._guard = guard
         self._closing: list[Callable[[], None]] = []
-        self._reporting: list[Callable[[], dict[str, Any]]] = []
+        self._reporting: list[Callable[[], tuple[dict[str, Any], bool]]] = []
         self.looks = Looks()
         """For what is told of things that may not answer: add a look here, and what it saw by `on_health`."""
         # Its migration has just gone through.
@@ -135,8 +135,9 @@ class Service:
         """Have something closed before the rest, last come first."""
         self._closing.append(close)
 
-    def on_health(self, report: Callable[[], dict[str, Any]]) -> None:
-        """Have fields added to the health report, by something that neither raises nor waits."""
+    def on_health(self, report: Callable[[], tuple[dict[str, Any], bool]]) -> None:
+        """Have fields added to the health report, by something that neither raises nor waits: (fields, whether all is
+        well with them). Where it is not, the service is degraded."""
         self._reporting.append(report)
 
     def close(self) -> None:
@@ -153,11 +154,14 @@ class Service:
 
     def health(self) -> tuple[dict[str, Any], bool]:
         """(the health report, whether the service can do its work). Never raises."""
-        report, works = self._health()
-        # `healthy` is seed 000's word for it.
-        report["healthy"] = report["status"] == "healthy"
+        report, works = self.storage_health()
         for more in self._reporting:
-            report |= more()
+            fields, is_well = more()
+            report |= fields
+            if not is_well and report["status"] == "healthy":
+                report["status"] = "degraded"
+        # Seed 000's word for it.
+        report["healthy"] = report["status"] == "healthy"
         return report, works
 
     def is_ready(self) -> bool:
@@ -177,7 +181,8 @@ class Service:
         )
         yield from gauges.of_collections(collections, known)
 
-    def _health(self) -> tuple[dict[str, Any], bool]:
+    def storage_health(self) -> tuple[dict[str, Any], bool]:
+        """The same of the storage alone, without what others report."""
         report: dict[str, Any] = {
             "status": "healthy",
             "service": "rag-wrapper",

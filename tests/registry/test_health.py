@@ -141,3 +141,12 @@ def test_a_changed_connection_is_asked_anew(connections, patients):
     watch.of(connection)
     changed = connections.change("works", config={"does": "fails"})
     assert watch.of(changed).status == "unhealthy"
+
+
+def test_the_last_report_is_told_without_waiting_and_without_asking(watch, connections, patients):
+    (well,) = connect(connections, "well")
+    assert watch.last(well) is None
+    watch.of(well)
+    asked = len(patients)
+    assert watch.last(well).status == "healthy"
+    assert len(patients) == asked
