@@ -143,7 +143,8 @@ def test_a_changed_connection_is_asked_anew(connections, patients):
     assert watch.of(changed).status == "unhealthy"
 
 
-def test_the_last_report_is_told_without_waiting_and_without_asking(watch, connections, patients):
+def test_the_last_report_is_told_without_waiting_and_without_asking(connections, patients):
+    watch = HealthWatch(connections, limit_seconds=10, fresh_seconds=60)
     (well,) = connect(connections, "well")
     assert watch.last(well) is None
     watch.of(well)
