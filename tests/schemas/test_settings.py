@@ -56,13 +56,46 @@ def test_the_environment_is_read_and_typed(environ):
         ("RAG_LOG_LEVEL", "loud"),
         ("RAG_LOG_FORMAT", "xml"),
         ("RAG_CHROMA_URL", "chroma:8000"),
+        ("RAG_CHROMA_URL", "https://"),
+        ("RAG_CHROMA_URL", "http://chroma:99999"),
+        ("RAG_CHROMA_URL", "https://user:s3cret@chroma:8000"),
+        ("RAG_CHROMA_URL", "https://chroma:8000/?token=s3cret"),
+        ("RAG_CHROMA_TOKEN", "s3cret"),
+        ("RAG_CHROMA_TENANT", "ab"),
+        ("RAG_CHROMA_DATABASE", "of-no-server"),
+        ("RAG_ADOPT", "perhaps"),
         ("RAG_CATALOG_URL", "mysql://somewhere"),
     ],
 )
 def test_a_wrong_value_names_its_variable(environ, variable, value):
     environ[variable] = value
-    with pytest.raises(ConfigurationError, match=variable):
+    with pytest.raises(ConfigurationError, match=variable) as wrong:
         read_wrapper_settings()
+    assert "s3cret" not in str(wrong.value)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("RAG_CHROMA_TOKEN", "s3cret\nX-Other: 1"),
+        ("RAG_CHROMA_TOKEN", "s3crét"),
+        ("RAG_CHROMA_TOKEN_HEADER", "X Token"),
+        ("RAG_CHROMA_CA_FILE", "/nowhere/ca.pem"),
+        ("RAG_CHROMA_CA_FILE", __file__),
+    ],
+)
+def test_what_a_chroma_server_could_not_be_asked_with_stops_the_start(environ, variable, value):
+    environ |= {"RAG_CHROMA_URL": "https://chroma:8000", variable: value}
+    with pytest.raises(ConfigurationError, match=variable) as wrong:
+        read_wrapper_settings()
+    assert "s3cr" not in str(wrong.value)
+
+
+def test_no_token_is_in_what_settings_look_like(environ):
+    environ |= {"RAG_CHROMA_URL": "https://chroma:8000", "RAG_CHROMA_TOKEN": "s3cret"}
+    settings = read_wrapper_settings()
+    assert settings.chroma_token == "s3cret"
+    assert "s3cret" not in repr(settings)
 
 
 def test_all_wrong_values_are_named_at_once(environ):
