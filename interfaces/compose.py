@@ -16,6 +16,7 @@ from interfaces.configured import built_in_connections, check_models
 from interfaces.http import collect, connections, rag, search, tools, watchers
 from interfaces.mcp import http as mcp_http
 from interfaces.mcp.tools import mcp_tools
+from providers import deadlines
 from providers.addresses import ConnectPolicy
 from providers.base import ProviderContext
 from providers.chat.base import ChatConnection
@@ -64,6 +65,7 @@ from schemas.settings import (
     read_wrapper_settings,
 )
 from wrapper import route_table
+from wrapper.lanes import Lanes
 from wrapper.logs import clean_lines
 from wrapper.service import Service
 
@@ -139,6 +141,10 @@ def create_app(
     service.on_close(layers.close)
     service.on_health(lambda: _breaker_health(layers))
     _look_at_models(service, layers)
+    lanes: Lanes = app.extensions["rag.lanes"]
+    lanes.limit_services(deadlines.within)
+    if layers.connections.address(layers.connections.find("default")) is not None:
+        lanes.embed_elsewhere()
     app.url_map.converters["connection_id"] = connections.ConnectionId
     app.url_map.converters["conversation_id"] = rag.ConversationId
     app.extensions["rag.mcp"] = mcp_http.Endpoint(mcp_tools(layers), may_write=retrieval_settings.mcp_write)
