@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import cast
+from functools import partial
+from typing import Any, cast
 
+import structlog
 from flask import Flask
 
 import wrapper
@@ -14,6 +16,7 @@ from interfaces.configured import built_in_connections, check_models
 from interfaces.http import collect, connections, rag, search, tools, watchers
 from interfaces.mcp import http as mcp_http
 from interfaces.mcp.tools import mcp_tools
+from providers import deadlines
 from providers.addresses import ConnectPolicy
 from providers.base import ProviderContext
 from providers.chat.base import ChatConnection
@@ -24,14 +27,16 @@ from registry.conversations import Conversations
 from registry.discovery import discover
 from registry.embedding_cache import EmbeddingCache
 from registry.health import HealthWatch
-from registry.placeholders import Placeholders
+from registry.placeholders import SERVICE_KEYS, Placeholders
 from registry.query_embeddings import QueryEmbeddings
 from registry.registry import ProviderRegistry
+from registry.secret_hosts import SecretHosts
 from registry.stored_connections import StoredConnections
 from registry.topic import TopicByChat, TopicByRule
 from registry.vector_files import VectorFiles
 from retrieval.chat import Chat
 from retrieval.chat_history import ChatHistory
+from retrieval.choosing import CollectionChoice
 from retrieval.context.layer import ContextLayer
 from retrieval.corpus import Corpus
 from retrieval.notes import Notes
@@ -48,7 +53,7 @@ from retrieval.text_collections import TextCollections
 from retrieval.tools import Tool
 from retrieval.warm_up import WarmUp
 from retrieval.watchers import Watchers
-from schemas.connections import UNHEALTHY, Connection
+from schemas.connections import UNHEALTHY, Connection, HealthReport
 from schemas.errors import ConfigurationError, RagError, UnavailableError
 from schemas.settings import (
     RegistrySettings,
@@ -60,10 +65,16 @@ from schemas.settings import (
     read_wrapper_settings,
 )
 from wrapper import route_table
+from wrapper.lanes import Lanes
+from wrapper.logs import clean_lines
 from wrapper.service import Service
+
+log = structlog.get_logger(__name__)
 
 FRESH_SECONDS = 2.0
 """How long a health report serves others who ask."""
+MODELS = {"embedding": "embedding", "llm": "chat"}
+"""What the health report calls the models of the settings, by their kind."""
 
 
 @dataclass
@@ -87,6 +98,8 @@ class Layers:
     watchers: Watchers
     warm_up: WarmUp
     settings: RegistrySettings
+    models: Mapping[str, Connection]
+    """Those that the health report tells of, by its names for them."""
 
     @property
     def tools(self) -> Mapping[str, Tool]:
@@ -98,6 +111,7 @@ class Layers:
         self.context.close()
         self.search.close()
         self.collector.close()
+        self.health.close()
         self.connections.close()
 
 
@@ -123,8 +137,14 @@ def create_app(
         service.close()
         raise
     app.extensions["rag.layers"] = layers
+    service.on_close(clean_lines(layers.connections.redacted))
     service.on_close(layers.close)
-    service.on_health(lambda: {"circuitBreakerOpen": not layers.context.breaker.is_closed()})
+    service.on_health(lambda: _breaker_health(layers))
+    _look_at_models(service, layers)
+    lanes: Lanes = app.extensions["rag.lanes"]
+    lanes.limit_services(deadlines.within)
+    if layers.connections.address(layers.connections.find("default")) is not None:
+        lanes.embed_elsewhere()
     app.url_map.converters["connection_id"] = connections.ConnectionId
     app.url_map.converters["conversation_id"] = rag.ConversationId
     app.extensions["rag.mcp"] = mcp_http.Endpoint(mcp_tools(layers), may_write=retrieval_settings.mcp_write)
@@ -136,6 +156,7 @@ def open_layers(service: Service, settings: RegistrySettings, retrieval: Retriev
     data_dir = service.settings.data_dir
     registry = discover(ProviderRegistry())
     placeholders = _placeholders(settings)
+    _warn_of_free_secrets(settings, placeholders)
     context = ProviderContext(
         network=Network(ConnectPolicy.parse(settings.connect_policy)), storage=service.store, data_dir=data_dir
     )
@@ -145,6 +166,7 @@ def open_layers(service: Service, settings: RegistrySettings, retrieval: Retriev
         placeholders,
         context,
         given=[*built_in_connections(settings), *declared_connections(registry, placeholders)],
+        own_placeholders=Placeholders(os.environ, SERVICE_KEYS, (), own=frozenset()),
         test_seconds=settings.connect_test_seconds,
     )
     ttl_seconds = settings.embedding_cache_seconds
@@ -156,23 +178,24 @@ def open_layers(service: Service, settings: RegistrySettings, retrieval: Retriev
         thresholds=Thresholds(settings.match_threshold, settings.partial_threshold),
         limit_seconds=settings.collect_seconds,
     )
+    models = {MODELS[each.kind]: each for each in built_in_connections(settings) if each.kind in MODELS}
     health = HealthWatch(known, limit_seconds=settings.health_seconds, fresh_seconds=FRESH_SECONDS)
     conversations = _conversations(service, known, settings)
     corpus = Corpus(known)
-    semantic = SemanticOracle(corpus, embeddings)
+    choice = collection_choice(corpus, known, retrieval)
+    semantic = SemanticOracle(embeddings)
     answers = ResultCache(service.catalog, ttl_seconds=retrieval.cache_ttl_seconds)
     warm_up = WarmUp(data_dir / "embeds-texts")
     texts = TextCollections(
         known,
-        corpus,
+        choice,
         semantic,
-        default_collections=retrieval.text_collections,
         limit_seconds=retrieval.retrieve_seconds,
         about_to_embed=warm_up.needed,
     )
     warm_up.begin(texts.hold_something, lambda: texts.embedding().warm_up())
     store = RagStore(texts, retrieval)
-    search = search_engine(corpus, embeddings, retrieval)
+    search = search_engine(choice, embeddings, retrieval)
     notes = Notes(texts, Sessions(service.catalog), retrieval.notes_collection)
     return Layers(
         registry,
@@ -187,27 +210,65 @@ def open_layers(service: Service, settings: RegistrySettings, retrieval: Retriev
         store,
         Chat(known, store, ChatHistory(service.catalog)),
         notes,
-        ContextWriter(search, corpus, notes, retrieval),
+        ContextWriter(search, choice, notes, retrieval),
         ContextLayer(
             texts,
-            LexicalOracle(corpus),
+            LexicalOracle(),
             service.catalog,
             answers,
             retrieval,
             lock_file=data_dir / "search-metrics.lock",
-            vector_store=lambda: _check_engine(service),
-            embedding=lambda: _check_connection(health, known.find("default")),
+            vector_store=lambda: _check_storage(service),
+            models={name: partial(_check_connection, health, model) for name, model in models.items()},
         ),
         Watchers(service.catalog),
         warm_up,
         settings,
+        models,
     )
 
 
-def _check_engine(service: Service) -> None:
-    status = service.health()[0]["engine"]["status"]
+def _breaker_health(layers: Layers) -> tuple[dict[str, Any], bool]:
+    is_closed = layers.context.breaker.is_closed()
+    return {"circuitBreakerOpen": not is_closed}, is_closed
+
+
+def _look_at_models(service: Service, layers: Layers) -> None:
+    """Have the embedding and the chat service in the health report, asked in the background."""
+
+    def look_at(name: str, connection: Connection) -> None:
+        service.looks.add(
+            name,
+            lambda: layers.health.of(connection),
+            None,
+            every_seconds=layers.settings.health_look_seconds,
+            limit_seconds=layers.settings.health_seconds,
+        )
+        service.on_health(lambda: _model_health(name, layers.health.last(connection)))
+
+    for name, connection in layers.models.items():
+        look_at(name, connection)
+
+
+def _model_health(name: str, report: HealthReport | None) -> tuple[dict[str, Any], bool]:
+    if report is None:
+        return {name: {"status": "unknown"}}, False
+    told = {"status": report.status, "provider": report.provider, "age_seconds": report.details.get("age_seconds", 0.0)}
+    is_well = report.status != UNHEALTHY
+    return {name: told if is_well else {**told, "error": report.message}}, is_well
+
+
+def _check_storage(service: Service) -> None:
+    """Raises UnavailableError when searches by vector are not what they should be, for whatever reason the health
+    report has."""
+    report = service.storage_health()[0]
+    status = report["engine"]["status"]
     if status != "ready":
         raise UnavailableError(f"The vector engine is {status}: searches are slower meanwhile")
+    if report["status"] != "healthy":
+        raise UnavailableError(
+            f"The storage is {report['status']}, as GET /health tells: searches are slower meanwhile"
+        )
 
 
 def _check_connection(health: HealthWatch, connection: Connection) -> None:
@@ -216,16 +277,26 @@ def _check_connection(health: HealthWatch, connection: Connection) -> None:
         raise UnavailableError(report.message)
 
 
-def search_engine(corpus: Corpus, embeddings: QueryEmbeddings, settings: RetrievalSettings) -> SearchEngine:
+def collection_choice(corpus: Corpus, connections: Connections, settings: RetrievalSettings) -> CollectionChoice:
+    """Which collections questions are asked of, by these settings."""
+    return CollectionChoice(
+        corpus,
+        connections,
+        own=settings.own_collections,
+        notes=settings.notes_collection,
+        most=settings.search_collections,
+    )
+
+
+def search_engine(choice: CollectionChoice, embeddings: QueryEmbeddings, settings: RetrievalSettings) -> SearchEngine:
     """The engine of these settings, whoever asks it."""
     return SearchEngine(
         (
-            SemanticOracle(corpus, embeddings),
-            LexicalOracle(corpus),
-            PersonaOracle(corpus, embeddings, settings.notes_collection),
+            SemanticOracle(embeddings),
+            LexicalOracle(),
+            PersonaOracle(embeddings, settings.notes_collection),
         ),
-        corpus,
-        default_collections=settings.text_collections,
+        choice,
         rrf_k=settings.rrf_k,
         fetch_multiplier=settings.fetch_multiplier,
         fetch_min=settings.fetch_min,
@@ -234,7 +305,16 @@ def search_engine(corpus: Corpus, embeddings: QueryEmbeddings, settings: Retriev
 
 
 def _placeholders(settings: RegistrySettings) -> Placeholders:
-    return Placeholders(os.environ, settings.env_patterns, settings.secret_dirs)
+    secret_hosts = SecretHosts.parse(settings.secret_hosts)
+    return Placeholders(os.environ, settings.env_patterns, settings.secret_dirs, secret_hosts=secret_hosts)
+
+
+def _warn_of_free_secrets(settings: RegistrySettings, placeholders: Placeholders) -> None:
+    if not settings.secret_hosts and placeholders.available():
+        log.warning(
+            "whoever may define connections may send variables to any host: bind them to theirs with RAG_SECRET_HOSTS",
+            variables=len(placeholders.available()),
+        )
 
 
 def _conversations(service: Service, connections: Connections, settings: RegistrySettings) -> Conversations | None:
