@@ -46,8 +46,10 @@ worker_tmp_dir = "/dev/shm" if os.path.isdir("/dev/shm") else None
 
 def on_starting(server: Any) -> None:
     from wrapper.fair_share import ConnectionCounts
+    from wrapper.logs import configure
     from wrapper.service import open_host
 
+    configure(settings.log_level, settings.log_format)
     server.rag_connection_counts = ConnectionCounts(2 * workers)  # of those that end, and of those in their place
 
     try:
