@@ -281,7 +281,8 @@ def _tested(report: TestReport) -> Response:
 
 def _model(model: ModelInfo) -> dict[str, Any]:
     said = asdict(model)
-    return {**said, "maxTokens": said.pop("max_tokens")}
+    said["maxTokens"] = said.pop("max_tokens")
+    return said
 
 
 def _stage(stage: Stage) -> dict[str, Any]:

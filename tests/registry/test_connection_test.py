@@ -14,7 +14,7 @@ from schemas.errors import UnavailableError
 from tests.registry.hostile import ENVIRON, SECRET, failed_stage, response, try_out, wait_for_ends_of_tests
 from tests.support.raw_server import raw_server, saying
 
-A_AND_B = tuple({"name": name, "count": None, "metadata": {}} for name in "ab")
+A_AND_B = tuple({"name": name, "count": 1, "metadata": {}} for name in "ab")
 
 pytestmark = pytest.mark.timeout(60)
 
