@@ -178,6 +178,7 @@ def open_layers(service: Service, settings: RegistrySettings, retrieval: Retriev
         embeddings,
         thresholds=Thresholds(settings.match_threshold, settings.partial_threshold),
         limit_seconds=settings.collect_seconds,
+        log_queries=retrieval.log_queries,
     )
     models = {MODELS[each.kind]: each for each in built_in_connections(settings) if each.kind in MODELS}
     health = HealthWatch(known, limit_seconds=settings.health_seconds, fresh_seconds=FRESH_SECONDS)

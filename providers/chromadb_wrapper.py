@@ -61,7 +61,7 @@ from schemas.records import (
     TextMatch,
     Vector,
 )
-from schemas.scores import score
+from schemas.scores import rounded, score
 from schemas.where import Where, parse_where
 from schemas.wire import MAX_PAGE, MAX_TOP_K
 
@@ -199,7 +199,7 @@ class ChromaWrapperProvider(
             return []
         answer = self._client.query(collection, vector, top_k=top_k, where=_sent(clause), with_arrays=True)
         with self._reading():
-            distances = [(each, float(each["distance"])) for each in answer["results"]]
+            distances = [(each, rounded(float(each["distance"]), metric)) for each in answer["results"]]
             return [Match(_document(each), distance, score(distance, metric)) for each, distance in distances]
 
     def text_search(
