@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import structlog
 
+from schemas.records import Collection
 from wrapper.catalog import outbox, reads, reports, states
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.rows import all_collections, collection_by_key
@@ -24,7 +25,7 @@ WAITING_ENTRIES = 64
 """Entries that may wait while a collection is looked at; behind more of them that is done later."""
 EVERY_SECONDS = 60.0
 RECALL_EVERY_SECONDS = 900.0
-"""Measuring recall takes a look at all vectors of the collection."""
+"""Measuring recall takes a look at all vectors of the collection. One that has doubled is measured again at once."""
 REBUILD_AGAIN_SECONDS = 3600.0
 """What a rebuild did not mend (a document that the engine refuses, say) is no reason for the next one soon, and each
 further one waits twice as long."""
@@ -53,7 +54,8 @@ class Checkups:
         self._next_round_at = float("-inf")
         # By collection: until when no fault is a reason for a rebuild, and how long the pause was.
         self._rebuild_pauses: dict[int, tuple[float, float]] = {}
-        self._recall_due_at: dict[int, float] = {}
+        # By collection: when, or with how many documents, it is measured again.
+        self._recall_due_at: dict[int, tuple[float, int]] = {}
         self._measuring: RecallMeasurement | None = None
 
     def trust_nothing(self) -> None:
@@ -103,6 +105,9 @@ class Checkups:
             waiting = {document_id for entry in entries for document_id in _touched(entry)}
             canaries = [each for each in reads.sample(transaction, collection, CANARIES) if each.id not in waiting]
         try:
+            if not is_trusted:
+                # As far as is known the engine has just started, and loads the index with this look.
+                self._engine.widen_search(collection.name)
             finding = self._doctor.look(collection, canaries, counts=not entries)
         except (EngineBrokenError, EngineCollectionMissingError) as error:
             self._rebuilds.begin(collection_key, error.message)
@@ -134,17 +139,22 @@ class Checkups:
             return True
         if finding.fault is not None:
             log.warning("an index is not as it should be, and was not after a rebuild", collection=collection.name)
-        if canaries and self._clock() >= self._recall_due_at.get(collection_key, float("-inf")):
+        if canaries and self._is_recall_due(collection):
             self._measuring = RecallMeasurement(self._catalog, self._engine, collection, canaries)
         return not entries
+
+    def _is_recall_due(self, collection: Collection) -> bool:
+        at, documents = self._recall_due_at.get(collection.key, (float("-inf"), 0))
+        return self._clock() >= at or collection.count >= documents
 
     def _measure(self, measurement: RecallMeasurement) -> None:
         key = measurement.collection_key
         if measurement.step():
             return
         self._measuring = None
-        self._recall_due_at[key] = self._clock() + RECALL_EVERY_SECONDS
         recall = measurement.recall()
+        if recall is not None:
+            self._recall_due_at[key] = (self._clock() + RECALL_EVERY_SECONDS, 2 * measurement.documents)
         self._catalog.commit_quickly(
             lambda transaction: reports.write(transaction, key, recall_at_10=recall, recall_at_seconds=self._now())
         )

@@ -356,6 +356,25 @@ def test_recall_is_measured_and_says_when_the_index_misses_the_nearest(world):
     assert _report(world).recall_at_10 < 0.5
 
 
+def test_the_recall_of_a_collection_that_has_doubled_is_measured_again_soon(world):
+    world.fill(count=20)
+    world.store.check_index("docs")
+    world.process.drain()
+    assert _report(world).recall_at_10 == 1.0
+    query = world.engine.query
+    world.process.engine.query = lambda engine_id, vectors, number: [
+        found[:1] * (number == 20) or found[-1:] for found in query(engine_id, vectors, 50)
+    ]
+    for round_number in range(40):
+        add("docs", (f"new-{round_number}", {}, round_number)).run(world.store)
+        for _ in range(10):
+            world.process.drain()
+        if _report(world).recall_at_10 != 1.0:
+            break
+    assert world.store.collection("docs").count >= 40
+    assert _report(world).recall_at_10 < 0.5
+
+
 def test_the_report_of_an_index_goes_with_its_collection(world):
     world.fill()
     world.store.check_index("docs")
