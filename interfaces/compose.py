@@ -126,6 +126,7 @@ def create_app(
     service.on_close(layers.close)
     service.on_health(lambda: {"circuitBreakerOpen": not layers.context.breaker.is_closed()})
     app.url_map.converters["connection_id"] = connections.ConnectionId
+    app.url_map.converters["conversation_id"] = rag.ConversationId
     app.extensions["rag.mcp"] = mcp_http.Endpoint(mcp_tools(layers), may_write=retrieval_settings.mcp_write)
     route_table.register(app, connections, collect, search, rag, tools, watchers, mcp_http)
     return app

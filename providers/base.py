@@ -235,6 +235,13 @@ class SupportsEmbeddings(ABC):
         """Delete by ids or by filter, whatever of it exists."""
 
 
+class SupportsConditionalWrites(ABC):
+    @abstractmethod
+    def add_documents_unless(self, collection: str, batch: DocumentBatch, unless: Filter) -> bool:
+        """Like `add_documents`, but raise AlreadyThereError and store nothing when a document matches `unless`: looked
+        for in the same transaction."""
+
+
 class SupportsDynamicCollections(ABC):
     @abstractmethod
     def create_collection(self, name: str, metadata: Metadata, *, metric: str = "cosine") -> CollectionInfo:

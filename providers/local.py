@@ -19,6 +19,7 @@ from providers.base import (
     ProviderContext,
     RagProvider,
     Registry,
+    SupportsConditionalWrites,
     SupportsDynamicCollections,
     SupportsEmbeddings,
     SupportsGather,
@@ -50,6 +51,7 @@ from schemas.wire import MAX_PAGE, MAX_TOP_K
 
 class LocalProvider(
     RagProvider,
+    SupportsConditionalWrites,
     SupportsSearch,
     SupportsMetadataFiltering,
     SupportsEmbeddings,
@@ -101,6 +103,9 @@ class LocalProvider(
     def add_documents(self, collection: str, batch: DocumentBatch, *, replace_where: Filter | None = None) -> bool:
         replaced = None if replace_where is None else parse_where(replace_where, "replace_where")
         return self._storage.add_documents(collection, checked_batch(batch), replace_where=replaced).indexed
+
+    def add_documents_unless(self, collection: str, batch: DocumentBatch, unless: Filter) -> bool:
+        return self._storage.add_documents(collection, checked_batch(batch), unless=parse_where(unless)).indexed
 
     def delete_documents(
         self, collection: str, *, ids: Sequence[str] | None = None, where: Filter | None = None

@@ -48,7 +48,10 @@ class Storage(Protocol):
 
     def delete_collection(self, name: str) -> object: ...
 
-    def add_documents(self, name: str, batch: DocumentBatch, *, replace_where: Where | None = None) -> Written: ...
+    def add_documents(
+        self, name: str, batch: DocumentBatch, *, replace_where: Where | None = None, unless: Where | None = None
+    ) -> Written:
+        """Raises AlreadyThereError when a document matches `unless`."""
 
     def delete_documents(
         self, name: str, *, ids: Sequence[str] | None = None, where: Where | None = None

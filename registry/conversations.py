@@ -22,6 +22,16 @@ STEPS = (
         )""",
         "CREATE INDEX conversation_topics_by_age ON conversation_topics (changed_at_seconds)",
     ),
+    (
+        "ALTER TABLE conversation_topics RENAME TO conversation_topics_of_all",
+        """CREATE TABLE conversation_topics (
+            owner VARCHAR(200) NOT NULL, id VARCHAR(200) NOT NULL, topic {text} NOT NULL,
+            changed_at_seconds BIGINT NOT NULL, PRIMARY KEY (owner, id)
+        )""",
+        "INSERT INTO conversation_topics SELECT '', id, topic, changed_at_seconds FROM conversation_topics_of_all",
+        "DROP TABLE conversation_topics_of_all",
+        "CREATE INDEX conversation_topics_by_age ON conversation_topics (changed_at_seconds)",
+    ),
 )
 FORGOTTEN_AFTER_SECONDS = 7 * 86_400
 
@@ -37,19 +47,21 @@ class Conversations:
         self._clock = clock
         database.open_part("conversations", STEPS)
 
-    def follow(self, conversation_id: str, request: CollectRequest) -> CollectRequest:
+    def follow(self, conversation_id: str, request: CollectRequest, *, owner: str) -> CollectRequest:
         """The request with the conversation's topic before its message and after it, which is kept for the next one."""
         with self._database.read() as transaction:
-            row = transaction.row("SELECT topic FROM conversation_topics WHERE id = ?", (conversation_id,))
+            row = transaction.row(
+                "SELECT topic FROM conversation_topics WHERE owner = ? AND id = ?", (owner, conversation_id)
+            )
         before = "" if row is None else str(row[0])
         after = self._next_topic(before, request.user_message)
         now = int(self._clock())
 
         def keep(transaction: Transaction) -> None:
-            transaction.run("DELETE FROM conversation_topics WHERE id = ?", (conversation_id,))
+            transaction.run("DELETE FROM conversation_topics WHERE owner = ? AND id = ?", (owner, conversation_id))
             oldest = now - FORGOTTEN_AFTER_SECONDS
             transaction.run("DELETE FROM conversation_topics WHERE changed_at_seconds < ?", (oldest,))
-            transaction.run("INSERT INTO conversation_topics VALUES (?, ?, ?)", (conversation_id, after, now))
+            transaction.run("INSERT INTO conversation_topics VALUES (?, ?, ?, ?)", (owner, conversation_id, after, now))
 
         try:
             self._database.commit_quickly(keep)

@@ -42,14 +42,14 @@ class Chat:
         self._history = history
         self._chat_connection = chat_connection
 
-    def answer(self, request: ChatRequest) -> ChatTurn:
+    def answer(self, request: ChatRequest, *, owner: str) -> ChatTurn:
         """The model's answer, remembered in its conversation. A search that fails costs the context, not the answer,
         which says so. Raises ChatUnavailableError, InvalidInputError."""
         chat = self._connected()
         asked = next(each.content for each in reversed(request.messages) if each.role == "user")
         conversation_id = request.conversation_id or str(uuid.uuid4())
         sources, rag_error = self._sources(request, asked)
-        messages = (*self._earlier(request), *request.messages)
+        messages = (*self._earlier(request, owner), *request.messages)
         try:
             answered = chat.chat(
                 with_context(messages, request.system, sources),
@@ -63,19 +63,19 @@ class Chat:
         turn = ChatTurn(
             answered.content, answered.model, conversation_id, rag_used, tuple(map(to_source, sources)), rag_error
         )
-        self._remember(turn, asked)
+        self._remember(turn, asked, owner)
         return turn
 
-    def conversation(self, conversation_id: str) -> list[StoredMessage]:
+    def conversation(self, conversation_id: str, *, owner: str) -> list[StoredMessage]:
         """Raises ConversationNotFoundError."""
-        found = self._history.messages(conversation_id)
+        found = self._history.messages(conversation_id, owner=owner)
         if not found:
             raise ConversationNotFoundError(conversation_id)
         return found
 
-    def forget(self, conversation_id: str) -> None:
+    def forget(self, conversation_id: str, *, owner: str) -> None:
         """Raises ConversationNotFoundError."""
-        self._history.delete(conversation_id)
+        self._history.delete(conversation_id, owner=owner)
 
     def _connected(self) -> ChatConnection:
         try:
@@ -94,18 +94,19 @@ class Chat:
             log.warning("answered without context", reason=error.message)
             return [], error.message
 
-    def _earlier(self, request: ChatRequest) -> list[Message]:
+    def _earlier(self, request: ChatRequest, owner: str) -> list[Message]:
         if not request.is_continued or request.conversation_id is None:
             return []
-        remembered = self._history.messages(request.conversation_id)[-REMEMBERED_MESSAGES:]
+        remembered = self._history.messages(request.conversation_id, owner=owner)[-REMEMBERED_MESSAGES:]
         return [Message("user" if each.role == "user" else "assistant", each.content) for each in remembered]
 
-    def _remember(self, turn: ChatTurn, asked: str) -> None:
+    def _remember(self, turn: ChatTurn, asked: str, owner: str) -> None:
         try:
             self._history.add_turn(
                 turn.conversation_id,
                 asked,
                 turn.answer,
+                owner=owner,
                 rag_used=turn.rag_used,
                 rag_sources=turn.sources,
             )

@@ -21,7 +21,20 @@ STEPS = (
             created_at VARCHAR(40) NOT NULL, PRIMARY KEY (conversation_id, number)
         )""",
     ),
+    (
+        "ALTER TABLE chat_messages RENAME TO chat_messages_of_all",
+        """CREATE TABLE chat_messages (
+            owner VARCHAR(200) NOT NULL, conversation_id VARCHAR(200) NOT NULL, number BIGINT NOT NULL,
+            role VARCHAR(16) NOT NULL, content {text} NOT NULL, rag_used BIGINT NOT NULL, rag_sources {text} NOT NULL,
+            created_at VARCHAR(40) NOT NULL, PRIMARY KEY (owner, conversation_id, number)
+        )""",
+        """INSERT INTO chat_messages
+            SELECT '', conversation_id, number, role, content, rag_used, rag_sources, created_at
+            FROM chat_messages_of_all""",
+        "DROP TABLE chat_messages_of_all",
+    ),
 )
+_OF_ONE = "WHERE owner = ? AND conversation_id = ?"
 
 
 class ConversationNotFoundError(NotFoundError):
@@ -32,20 +45,19 @@ class ConversationNotFoundError(NotFoundError):
 
 
 class ChatHistory:
-    """Kept until they are deleted."""
+    """Kept until they are deleted. The same id is one conversation with each `owner`."""
 
     def __init__(self, database: Database, clock: Callable[[], datetime] = utc_now) -> None:
         self._database = database
         self._clock = clock
         database.open_part("chat history", STEPS)
 
-    def messages(self, conversation_id: str) -> list[StoredMessage]:
+    def messages(self, conversation_id: str, *, owner: str) -> list[StoredMessage]:
         """In their order; none for a conversation that is not known."""
         with self._database.read() as transaction:
             rows = transaction.rows(
-                "SELECT role, content, created_at, rag_used, rag_sources FROM chat_messages "
-                "WHERE conversation_id = ? ORDER BY number",
-                (conversation_id,),
+                f"SELECT role, content, created_at, rag_used, rag_sources FROM chat_messages {_OF_ONE} ORDER BY number",
+                (owner, conversation_id),
             )
         return [
             StoredMessage(str(role), str(content), str(at), bool(used), _sources(sources))
@@ -58,6 +70,7 @@ class ChatHistory:
         asked: str,
         answered: str,
         *,
+        owner: str,
         rag_used: bool,
         rag_sources: Sequence[ChatSource],
     ) -> None:
@@ -65,24 +78,25 @@ class ChatHistory:
         now = self._clock().isoformat(timespec="milliseconds")
 
         def operation(transaction: Transaction) -> None:
-            row = transaction.row("SELECT MAX(number) FROM chat_messages WHERE conversation_id = ?", (conversation_id,))
+            row = transaction.row(f"SELECT MAX(number) FROM chat_messages {_OF_ONE}", (owner, conversation_id))
             number = 0 if row is None or row[0] is None else int(row[0]) + 1
             sources = orjson.dumps([asdict(each) for each in rag_sources]).decode()
             for said in ((number, "user", asked, 0, "[]"), (number + 1, "assistant", answered, int(rag_used), sources)):
-                transaction.run("INSERT INTO chat_messages VALUES (?, ?, ?, ?, ?, ?, ?)", (conversation_id, *said, now))
+                values = (owner, conversation_id, *said, now)
+                transaction.run("INSERT INTO chat_messages VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)
 
         self._database.commit(operation)
 
-    def delete(self, conversation_id: str) -> None:
+    def delete(self, conversation_id: str, *, owner: str) -> None:
         """Raises ConversationNotFoundError."""
 
         def operation(transaction: Transaction) -> None:
             found = transaction.row(
-                "SELECT number FROM chat_messages WHERE conversation_id = ? AND number = 0", (conversation_id,)
+                f"SELECT number FROM chat_messages {_OF_ONE} AND number = 0", (owner, conversation_id)
             )
             if found is None:
                 raise ConversationNotFoundError(conversation_id)
-            transaction.run("DELETE FROM chat_messages WHERE conversation_id = ?", (conversation_id,))
+            transaction.run(f"DELETE FROM chat_messages {_OF_ONE}", (owner, conversation_id))
 
         self._database.commit(operation)
 

@@ -11,6 +11,7 @@ import numpy as np
 from providers.base import (
     Filter,
     RagProvider,
+    SupportsConditionalWrites,
     SupportsDynamicCollections,
     SupportsEmbeddings,
     SupportsMetadataFiltering,
@@ -75,9 +76,17 @@ class CollectionWriter:
             advance(len(known) / len(texts))
         return [known[texts[draft.id]] if draft.embedding is None else draft.embedding for draft in drafts]
 
-    def write(self, drafts: Sequence[Draft], vectors: Sequence[Vector], *, replace_where: Filter | None = None) -> bool:
-        """Store them in one request; what matches `replace_where` and is not among them goes with it. False when
-        vector queries do not see all of it yet."""
+    def write(
+        self,
+        drafts: Sequence[Draft],
+        vectors: Sequence[Vector],
+        *,
+        replace_where: Filter | None = None,
+        unless: Filter | None = None,
+    ) -> bool:
+        """Store them in one request; what matches `replace_where` and is not among them goes with it. With `unless`
+        instead, AlreadyThereError and nothing is stored when a document matches it. False when vector queries do not
+        see all of it yet."""
         if self._info is None:
             self._info = self._create()
         batch = DocumentBatch(
@@ -86,6 +95,8 @@ class CollectionWriter:
             [draft.metadata for draft in drafts],
             np.stack(_of_one_dimension(vectors)),
         )
+        if unless is not None:
+            return _able(self._provider, SupportsConditionalWrites).add_documents_unless(self.name, batch, unless)
         return self._writes.add_documents(self.name, batch, replace_where=replace_where)
 
     def delete(self, where: Filter) -> None:

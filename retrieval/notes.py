@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 
 from providers.base import Filter, SupportsMetadataFiltering, SupportsOrderBy
 from retrieval.clock import utc_now
 from retrieval.drafts import Draft
-from retrieval.oracles.persona import SUPERSEDED_BY
+from retrieval.oracles.persona import OWNER, SUPERSEDED_BY, of_owner
 from retrieval.sessions import Sessions
 from retrieval.text_collections import TextCollections
-from schemas.errors import CollectionNotFoundError
+from schemas.errors import AlreadyThereError, CollectionNotFoundError
+from schemas.owners import OPEN
 from schemas.records import Document, Metadata, OrderBy
 from schemas.sessions import (
     MAX_NAME_CHARACTERS,
@@ -42,43 +44,48 @@ class Notes:
         self._collection = collection
         self._clock = clock
 
-    def start(self, name: str) -> Session:
+    def start(self, name: str, *, owner: str) -> Session:
         """Raises InvalidInputError."""
-        return self._sessions.start(checked_text("name", name, MAX_NAME_CHARACTERS))
+        return self._sessions.start(checked_text("name", name, MAX_NAME_CHARACTERS), owner=owner)
 
-    def note(self, text: str, session_id: str | None = None, supersedes: str | None = None) -> Note:
-        """Keep a text, in place of the note `supersedes`. Repeated after a lost answer, it is the note of before.
+    def note(self, text: str, session_id: str | None = None, supersedes: str | None = None, *, owner: str) -> Note:
+        """Keep a text, in place of the note `supersedes`; of several that replace one note at the same time one does,
+        and the others are told which. Repeated after a lost answer, it is the note of before.
 
         Raises InvalidInputError, SessionNotFoundError, SessionEndedError, NoSessionError, NoteNotFoundError,
         NoteSupersededError, EmbeddingFailureError and what the store raises; nothing is kept then.
         """
         text = checked_text("note", text, MAX_NOTE_CHARACTERS)
-        session = self._sessions.open_session(session_id)
+        session = self._sessions.open_session(session_id, owner=owner)
         if supersedes is None:
-            return self._write(str(uuid.uuid4()), text, session, NOTE)
-        replaced = self._found(supersedes)
-        successor = replaced.metadata.get(SUPERSEDED_BY)
-        if successor is None:
-            return self._write(str(uuid.uuid4()), text, session, NOTE, replaced)
-        kept = self._found(str(successor))
+            return self._write(_new(text, session, NOTE), owner)
+        replaced = self._found(supersedes, owner)
+        if SUPERSEDED_BY not in replaced.metadata:
+            try:
+                return self._write(_new(text, session, NOTE, replaced.id), owner, replaced)
+            except AlreadyThereError:
+                replaced = self._found(supersedes, owner)
+        successor = str(replaced.metadata[SUPERSEDED_BY])
+        kept = self._found(successor, owner)
         if kept.text != text:
-            raise NoteSupersededError(supersedes, str(successor))
+            raise NoteSupersededError(supersedes, successor)
         return _note(kept)
 
-    def end(self, session_id: str | None = None, summary: str | None = None) -> EndedSession:
+    def end(self, session_id: str | None = None, summary: str | None = None, *, owner: str) -> EndedSession:
         """End a session; its notes stay, and the summary becomes one. Raises what `note` raises."""
-        session = self._sessions.open_session(session_id)
+        session = self._sessions.open_session(session_id, owner=owner)
         summary_id = None
         if summary is not None and summary.strip():
             # The same for each attempt: one that broke off before the session was ended leaves no second summary.
             summary_id = str(uuid.uuid5(uuid.UUID(session.id), SUMMARY))
-            self._write(summary_id, checked_text("summary", summary, MAX_NOTE_CHARACTERS), session, SUMMARY)
-        ended = self._sessions.end(session.id)
+            text = checked_text("summary", summary, MAX_NOTE_CHARACTERS)
+            self._write(replace(_new(text, session, SUMMARY), id=summary_id), owner)
+        ended = self._sessions.end(session.id, owner=owner)
         return EndedSession(ended, self._count({"session_id": session.id, "kind": NOTE}), summary_id)
 
-    def newest(self, limit: int) -> list[Note]:
+    def newest(self, limit: int, *, owner: str) -> list[Note]:
         """Those that no other note has replaced, newest first."""
-        current: Filter = {SUPERSEDED_BY: {"$exists": False}}
+        current: Filter = {SUPERSEDED_BY: {"$exists": False}, **of_owner(owner)}
         newest_first = (OrderBy("created_at", descending=True),)
         reads = self._texts.corpus.able(SupportsOrderBy)
         try:
@@ -87,25 +94,26 @@ class Notes:
             return []
         return [_note(each) for each in page.documents]
 
-    def _write(self, note_id: str, text: str, session: Session, kind: str, replaced: Document | None = None) -> Note:
-        now = self._clock().isoformat(timespec="milliseconds")
-        note = Note(note_id, text, session.id, session.name, now, kind, None if replaced is None else replaced.id)
+    def _write(self, note: Note, owner: str, replaced: Document | None = None) -> Note:
+        """Keep it. Raises AlreadyThereError when another note has replaced `replaced` meanwhile."""
+        note = replace(note, created_at=self._clock().isoformat(timespec="milliseconds"))
         writer = self._texts.writer(self._collection, self._texts.embedding())
-        drafts = [Draft(note.id, note.text, _metadata(note))]
+        drafts = [Draft(note.id, note.text, _metadata(note, owner))]
         if replaced is not None:
             superseded = {**replaced.metadata, SUPERSEDED_BY: note.id}
             drafts.append(Draft(replaced.id, replaced.text, superseded, replaced.embedding))
+        vectors = writer.vectors(drafts, {})
         # In one request: there is no moment at which both, or neither, would be found.
-        writer.write(drafts, writer.vectors(drafts, {}))
+        writer.write(drafts, vectors, unless=None if replaced is None else {"supersedes": replaced.id})
         return note
 
-    def _found(self, note_id: str) -> Document:
+    def _found(self, note_id: str, owner: str) -> Document:
         reads = self._texts.corpus.able(SupportsMetadataFiltering)
         try:
             found = reads.documents_by_id(self._collection, [note_id], with_embeddings=True)
         except CollectionNotFoundError:
             found = []
-        if not found:
+        if not found or found[0].metadata.get(OWNER, OPEN) != owner:
             raise NoteNotFoundError(note_id)
         return found[0]
 
@@ -116,13 +124,19 @@ class Notes:
             return 0
 
 
-def _metadata(note: Note) -> Metadata:
+def _new(text: str, session: Session, kind: str, supersedes: str | None = None) -> Note:
+    return Note(str(uuid.uuid4()), text, session.id, session.name, "", kind, supersedes)
+
+
+def _metadata(note: Note, owner: str) -> Metadata:
     told: Metadata = {
         "session_id": note.session_id,
         "session_name": note.session_name,
         "created_at": note.created_at,
         "kind": note.kind,
     }
+    if owner != OPEN:
+        told[OWNER] = owner
     return told if note.supersedes is None else {**told, "supersedes": note.supersedes}
 
 

@@ -13,6 +13,7 @@ from retrieval.excerpts import excerpt
 from retrieval.notes import Notes
 from retrieval.search import SearchEngine
 from schemas.connections import CollectionInfo
+from schemas.owners import OPEN
 from schemas.searched import FusedResult, SearchRequest
 from schemas.sessions import Note
 from schemas.settings import RetrievalSettings
@@ -56,12 +57,12 @@ class ContextWriter:
         self._kinds = {settings.rules_collection: RULE, settings.notes_collection: NOTE}
         self._notes_collection = settings.notes_collection
 
-    def write(self, topic: str | None = None) -> ProjectContext:
+    def write(self, topic: str | None = None, *, owner: str = OPEN) -> ProjectContext:
         """Raises InvalidInputError, SearchFailedError and what the store raises."""
-        return self._overview() if topic is None else self._of_topic(topic)
+        return self._overview(owner) if topic is None else self._of_topic(topic, owner)
 
-    def _of_topic(self, topic: str) -> ProjectContext:
-        found = self._search.search(SearchRequest(topic, limit=TOPIC_SOURCES)).results
+    def _of_topic(self, topic: str, owner: str) -> ProjectContext:
+        found = self._search.search(SearchRequest(topic, limit=TOPIC_SOURCES, owner=owner)).results
         by_kind = {kind: [each for each in found if self._kind(each) == kind] for kind in HEADINGS}
         parts = [f"# {topic}"]
         sources: list[ContextSource] = []
@@ -77,9 +78,9 @@ class ContextWriter:
             parts.append("Nothing is known of this topic.")
         return ProjectContext(topic, "\n\n".join(parts), sources)
 
-    def _overview(self) -> ProjectContext:
+    def _overview(self, owner: str) -> ProjectContext:
         collections = self._corpus.provider().collections()
-        notes = self._notes.newest(OVERVIEW_NOTES)
+        notes = self._notes.newest(OVERVIEW_NOTES, owner=owner)
         parts = ["# Overview", "## Collections"]
         sources: list[ContextSource] = []
         if not collections:

@@ -124,7 +124,7 @@ class SearchEngine:
             collections = tuple(self._corpus.existing(self._default_collections))
         else:
             collections = tuple(self._corpus.named(request.collections))
-        question = Question(request.query, collections, request.where)
+        question = Question(request.query, collections, request.where, request.owner)
         fetched = min(MAX_FETCHED, max(self._fetch_min, request.limit * self._fetch_multiplier))
         asked = {
             name: self._pools[name].submit(self._ask, self._oracles[name], question, fetched)

@@ -20,47 +20,50 @@ STEPS = (
         )""",
         "CREATE UNIQUE INDEX note_sessions_in_order ON note_sessions (number)",
     ),
+    ("ALTER TABLE note_sessions ADD COLUMN owner VARCHAR(200) NOT NULL DEFAULT ''",),
 )
 _COLUMNS = "SELECT id, name, started_at, ended_at FROM note_sessions"
 
 
 class Sessions:
-    """Kept for ever: notes name them."""
+    """Kept for ever: notes name them. Nobody knows of another owner's."""
 
     def __init__(self, database: Database, clock: Callable[[], datetime] = utc_now) -> None:
         self._database = database
         self._clock = clock
         database.open_part("sessions", STEPS)
 
-    def start(self, name: str) -> Session:
+    def start(self, name: str, *, owner: str) -> Session:
         session = Session(str(uuid.uuid4()), name, self._now())
 
         def operation(transaction: Transaction) -> None:
             row = transaction.row("SELECT MAX(number) FROM note_sessions")
             number = 0 if row is None or row[0] is None else int(row[0]) + 1
-            values = (session.id, number, session.name, session.started_at, None)
-            transaction.run("INSERT INTO note_sessions VALUES (?, ?, ?, ?, ?)", values)
+            values = (session.id, number, session.name, session.started_at, None, owner)
+            transaction.run("INSERT INTO note_sessions VALUES (?, ?, ?, ?, ?, ?)", values)
 
         self._database.commit(operation)
         return session
 
-    def open_session(self, session_id: str | None) -> Session:
+    def open_session(self, session_id: str | None, *, owner: str) -> Session:
         """The session of that id, else the newest open one. Raises SessionNotFoundError, SessionEndedError,
         NoSessionError."""
         with self._database.read() as transaction:
             if session_id is None:
-                row = transaction.row(f"{_COLUMNS} WHERE ended_at IS NULL ORDER BY number DESC LIMIT 1")
+                row = transaction.row(
+                    f"{_COLUMNS} WHERE owner = ? AND ended_at IS NULL ORDER BY number DESC LIMIT 1", (owner,)
+                )
                 if row is None:
                     raise NoSessionError
                 return _session(row)
-            return _open(transaction, session_id)
+            return _open(transaction, session_id, owner)
 
-    def end(self, session_id: str) -> Session:
+    def end(self, session_id: str, *, owner: str) -> Session:
         """Raises SessionNotFoundError, SessionEndedError."""
         now = self._now()
 
         def operation(transaction: Transaction) -> Session:
-            session = _open(transaction, session_id)
+            session = _open(transaction, session_id, owner)
             transaction.run("UPDATE note_sessions SET ended_at = ? WHERE id = ?", (now, session_id))
             return replace(session, ended_at=now)
 
@@ -70,8 +73,8 @@ class Sessions:
         return self._clock().isoformat(timespec="milliseconds")
 
 
-def _open(transaction: Transaction, session_id: str) -> Session:
-    row = transaction.row(f"{_COLUMNS} WHERE id = ?", (session_id,))
+def _open(transaction: Transaction, session_id: str, owner: str) -> Session:
+    row = transaction.row(f"{_COLUMNS} WHERE id = ? AND owner = ?", (session_id, owner))
     if row is None:
         raise SessionNotFoundError(session_id)
     session = _session(row)

@@ -10,6 +10,7 @@ import orjson
 
 from schemas.configuration import JsonSchema, faults, with_defaults
 from schemas.errors import InvalidInputError, NotFoundError
+from schemas.known_names import Unknown, check_names, names_of_json_schema
 from schemas.pointers import unescaped
 
 
@@ -39,9 +40,9 @@ class Tool:
     destructive: bool = False
     idempotent: bool = True
 
-    def check(self, arguments: object) -> dict[str, Any]:
-        """The arguments without nulls, which are as good as absent where the schema names fields, and with defaults.
-        Raises InvalidInputError naming the field."""
+    def check(self, arguments: object, unknown: Unknown) -> dict[str, Any]:
+        """The arguments without nulls, which are as good as absent where the schema names fields, and with defaults;
+        names that the schema does not know are noted. Raises InvalidInputError naming the field."""
         if arguments is None:
             arguments = {}
         if not isinstance(arguments, dict):
@@ -51,14 +52,19 @@ class Tool:
         except TypeError:
             raise InvalidInputError("The arguments are nested too deep or not Unicode", code="invalid_field") from None
         given = _without_nulls(arguments, self.input_schema)
+        check_names(given, names_of_json_schema(self.input_schema), unknown)
         for fault in faults(given, self.input_schema):
             path = [unescaped(part) for part in fault.pointer.split("/")[1:]]
             raise InvalidInputError(fault.message, code="invalid_field", field=".".join(path))
         return with_defaults(given, self.input_schema)
 
     def __call__(self, arguments: object) -> dict[str, Any]:
-        """Check, then run. Raises InvalidInputError, and what the function raises."""
-        return self.run(self.check(arguments))
+        """Check, then run; `warnings` of the answer names what was not known. Raises InvalidInputError, and what the
+        function raises."""
+        unknown = Unknown()
+        answer = self.run(self.check(arguments, unknown))
+        warnings = unknown.take()
+        return answer | {"warnings": warnings} if warnings else answer
 
 
 def _without_nulls(value: dict[str, Any], schema: JsonSchema) -> dict[str, Any]:

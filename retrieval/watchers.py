@@ -29,6 +29,15 @@ STEPS = (
             name VARCHAR(100) PRIMARY KEY, reported_at_ms BIGINT NOT NULL, report {text} NOT NULL
         )""",
     ),
+    (
+        "ALTER TABLE watchers RENAME TO watchers_of_all",
+        """CREATE TABLE watchers (
+            owner VARCHAR(200) NOT NULL, name VARCHAR(100) NOT NULL, reported_at_ms BIGINT NOT NULL,
+            report {text} NOT NULL, PRIMARY KEY (owner, name)
+        )""",
+        "INSERT INTO watchers SELECT '', name, reported_at_ms, report FROM watchers_of_all",
+        "DROP TABLE watchers_of_all",
+    ),
 )
 
 
@@ -40,14 +49,14 @@ class WatcherNotFoundError(NotFoundError):
 
 
 class Watchers:
-    """Usable by several threads. `clock` gives seconds since the epoch."""
+    """Usable by several threads. A name is one watcher with each `owner`. `clock` gives seconds since the epoch."""
 
     def __init__(self, database: Database, clock: Callable[[], float] = time.time) -> None:
         self._database = database
         self._clock = clock
         database.open_part("watchers", STEPS)
 
-    def report(self, name: str, report: WatcherReport) -> KnownWatcher:
+    def report(self, name: str, report: WatcherReport, *, owner: str) -> KnownWatcher:
         """Keep what a watcher says of itself. Raises ConflictError while another instance reports under the name: two
         folders of one name would delete each other's documents."""
         if not is_watcher_name(name):
@@ -59,7 +68,7 @@ class Watchers:
         now_ms = round(self._clock() * 1e3)
 
         def operation(transaction: Transaction) -> KnownWatcher:
-            before = self._find(transaction, name)
+            before = self._find(transaction, name, owner)
             if before and before.report.instance != report.instance and before.state not in (STOPPED, LOST):
                 raise ConflictError(
                     f"Watcher '{name}' is running as {before.report.instance}, which reported at {before.reported_at}",
@@ -68,41 +77,45 @@ class Watchers:
                     instance=before.report.instance,
                     reported_at=before.reported_at,
                 )
-            transaction.run("DELETE FROM watchers WHERE name = ?", (name,))
+            transaction.run("DELETE FROM watchers WHERE owner = ? AND name = ?", (owner, name))
             stored = orjson.dumps(asdict(report)).decode()
-            transaction.run("INSERT INTO watchers VALUES (?, ?, ?)", (name, now_ms, stored))
+            transaction.run("INSERT INTO watchers VALUES (?, ?, ?, ?)", (owner, name, now_ms, stored))
             return self._known(name, now_ms, stored)
 
         return self._database.commit_quickly(operation)
 
-    def all(self) -> list[KnownWatcher]:
+    def all(self, *, owner: str) -> list[KnownWatcher]:
         """By name."""
         with self._database.read() as transaction:
-            rows = transaction.rows("SELECT name, reported_at_ms, report FROM watchers ORDER BY name")
+            rows = transaction.rows(
+                "SELECT name, reported_at_ms, report FROM watchers WHERE owner = ? ORDER BY name", (owner,)
+            )
         return [self._known(*row) for row in rows]
 
-    def one(self, name: str) -> KnownWatcher:
+    def one(self, name: str, *, owner: str) -> KnownWatcher:
         """Raises WatcherNotFoundError."""
         with self._database.read() as transaction:
-            found = self._find(transaction, name)
+            found = self._find(transaction, name, owner)
         if found is None:
             raise WatcherNotFoundError(name)
         return found
 
-    def forget(self, name: str) -> None:
+    def forget(self, name: str, *, owner: str) -> None:
         """One that runs is known again with its next report. Raises WatcherNotFoundError."""
 
         def operation(transaction: Transaction) -> None:
-            if self._find(transaction, name) is None:
+            if self._find(transaction, name, owner) is None:
                 raise WatcherNotFoundError(name)
-            transaction.run("DELETE FROM watchers WHERE name = ?", (name,))
+            transaction.run("DELETE FROM watchers WHERE owner = ? AND name = ?", (owner, name))
 
         self._database.commit(operation)
 
-    def _find(self, transaction: Transaction, name: str) -> KnownWatcher | None:
+    def _find(self, transaction: Transaction, name: str, owner: str) -> KnownWatcher | None:
         if not is_watcher_name(name):
             return None
-        row = transaction.row("SELECT name, reported_at_ms, report FROM watchers WHERE name = ?", (name,))
+        row = transaction.row(
+            "SELECT name, reported_at_ms, report FROM watchers WHERE owner = ? AND name = ?", (owner, name)
+        )
         return None if row is None else self._known(*row)
 
     def _known(self, name: str, reported_at_ms: int, stored: str) -> KnownWatcher:

@@ -14,10 +14,12 @@ from typing import Any
 import numpy as np
 
 from schemas.errors import InvalidInputError
+from schemas.known_names import Names, Unknown, check_names
 from schemas.metadata import check_metadata
 from schemas.records import DocumentBatch, Metadata, Vector
 
 NumberTypes = {int, float}
+DOCUMENT_NAMES = Names(dict.fromkeys(("id", "text", "metadata", "embedding")))
 
 
 def new_id() -> str:
@@ -60,10 +62,14 @@ def parse_embedding(value: Any, *, field: str = "embedding", index: int | None =
     return vector
 
 
-def parse_document(source: Any, index: int | None, make_id: Callable[[], str]) -> tuple[str, str, Metadata, Vector]:
-    """(id, text, metadata, embedding) of one document object. Raises InvalidInputError naming field and `index`."""
+def parse_document(
+    source: Any, index: int | None, make_id: Callable[[], str], unknown: Unknown | None = None
+) -> tuple[str, str, Metadata, Vector]:
+    """(id, text, metadata, embedding) of one document object, what else it has noted as `unknown`. Raises
+    InvalidInputError naming field and `index`."""
     if not isinstance(source, dict):
         raise InvalidInputError("A document must be an object", code="invalid_document", field="documents", index=index)
+    check_names(source, DOCUMENT_NAMES, unknown or Unknown(), index=index)
     document_id = source.get("id")
     if document_id is None:
         document_id = make_id()
@@ -89,13 +95,13 @@ def parse_document(source: Any, index: int | None, make_id: Callable[[], str]) -
     )
 
 
-def parse_documents(source: Any, make_id: Callable[[], str] = new_id) -> DocumentBatch:
+def parse_documents(source: Any, make_id: Callable[[], str] = new_id, unknown: Unknown | None = None) -> DocumentBatch:
     """The batch of a request's `documents`. Raises InvalidInputError; nothing of a faulty request is kept."""
     if source is None or source == []:
         raise InvalidInputError("Documents array is required", code="documents_required", field="documents")
     if not isinstance(source, list):
         raise InvalidInputError("Documents array is required", code="documents_required", field="documents")
-    return to_batch([parse_document(item, index, make_id) for index, item in enumerate(source)])
+    return to_batch([parse_document(item, index, make_id, unknown) for index, item in enumerate(source)])
 
 
 def to_batch(parsed: list[tuple[str, str, Metadata, Vector]]) -> DocumentBatch:

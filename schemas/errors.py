@@ -108,6 +108,12 @@ class ConflictError(RagError):
     code = "conflict"
 
 
+class AlreadyThereError(ConflictError):
+    """A write that was to happen only unless something is stored, and it is."""
+
+    code = "already_there"
+
+
 class PreconditionFailedError(RagError):
     """`If-Match` names another revision than the collection's; `details.revision` is the current one."""
 

@@ -89,12 +89,14 @@ class OrderBy:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One page of documents. `total` counts all matches in the same snapshot; `next_cursor` is None at the end."""
+    """One page of documents. `total` counts all matches in the same snapshot; `next_cursor` is None at the end.
+    `unknown_fields` are those of the wanted order that no document of the collection has, when it has any documents."""
 
     documents: list[Document]
     total: int
     next_cursor: str | None
     revision: int
+    unknown_fields: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from schemas.errors import InvalidInputError
+from schemas.owners import OPEN
 from schemas.records import GatherSpec, Group, Metadata
 
 OK, FAILED, UNAVAILABLE = "ok", "failed", "unavailable"
@@ -40,7 +41,8 @@ def check_query(query: str) -> str:
 @dataclass(frozen=True, slots=True)
 class SearchRequest:
     """`oracles` and `collections` None stand for the service's own, `weights` for 1 where they name no oracle.
-    `explain` asks why documents are not among the results: True for all that were cut, or by their ids."""
+    `explain` asks why documents are not among the results: True for all that were cut, or by their ids. `owner` is who
+    asks: of notes only theirs are found."""
 
     query: str
     limit: int = DEFAULT_LIMIT
@@ -50,6 +52,7 @@ class SearchRequest:
     where: dict[str, Any] | None = None
     explain: bool | tuple[str, ...] = False
     gather: GatherSpec | None = None
+    owner: str = OPEN
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,15 @@ from schemas.configuration import JsonSchema
 _FILES = Path(__file__).resolve().parent / "tools"
 
 
+WARNINGS = {
+    "type": "array",
+    "minItems": 1,
+    "items": {"type": "string", "minLength": 1},
+    "description": "What of the request nothing reads, in sentences; absent when there is nothing to say.",
+}
+"""Of every tool's answer."""
+
+
 class ToolSchemas(NamedTuple):
     input: JsonSchema
     output: JsonSchema
@@ -26,6 +35,7 @@ def read_tool_schemas(name: str, allowed: Mapping[str, Sequence[str]] | None = N
     read = copy.deepcopy(_file(name))
     for field, values in (allowed or {}).items():
         _allow(read["input"], field, values)
+    read["output"]["properties"]["warnings"] = WARNINGS
     return ToolSchemas(read["input"], read["output"])
 
 

@@ -1,6 +1,6 @@
 """Request bodies and query strings, as marshmallow schemas: shapes in, records out.
 
-null equals absent for the fields of a body; unknown fields are ignored (api: "Rules for all of it").
+null equals absent for the fields of a body; unknown names are judged before, by `schemas/known_names.py`.
 """
 
 from __future__ import annotations
@@ -28,9 +28,12 @@ DEFAULT_TOP_K = 3
 DEFAULT_GROUP = 100
 DEFAULT_FACET_VALUES = 100
 MAX_FACETS = 50
+ON_CONFLICT = ("replace", "skip", "error")
+TRUTH = {"true": True, "1": True, "false": False, "0": False}
 INCLUDES = ("id", "text", "metadata", "embedding", "distance", "score")
 _MISSING = "missing data for required field"  # as marshmallow says it
-_NUMERAL = re.compile(r"[+-]?[0-9]{1,20}")
+NUMERAL = re.compile(r"[+-]?[0-9]{1,20}")
+"""A whole number in a query string. Longer ones are none that anything here could mean."""
 
 
 def load(schema: Schema, source: Any) -> dict[str, Any]:
@@ -84,6 +87,40 @@ class Filter(fields.Field[Where]):
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **_: Any) -> Where:
         return parse_where(value)
+
+
+class FilterText(fields.Field[Where | None]):
+    """A `where` tree of the JSON in a query string, `empty` when that is empty."""
+
+    def __init__(self, *, empty: Where | None = EVERYTHING, **options: Any) -> None:
+        super().__init__(**options)
+        self._empty = empty
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **_: Any) -> Where | None:
+        return where_from_text(value, attr or "where") if value else self._empty
+
+
+class Choice(fields.Field[str]):
+    """One of a few words."""
+
+    def __init__(self, allowed: tuple[str, ...], **options: Any) -> None:
+        super().__init__(**options)
+        self._allowed = allowed
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **_: Any) -> str:
+        if value not in self._allowed:
+            sentence = f"{attr} must be one of {', '.join(self._allowed)}"
+            raise InvalidInputError(sentence, code="invalid_field", field=attr, allowed=list(self._allowed))
+        return str(value)
+
+
+class TruthText(fields.Field[bool]):
+    """A boolean of a query string."""
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **_: Any) -> bool:
+        if not isinstance(value, str) or value.lower() not in TRUTH:
+            raise ValidationError("must be true or false")
+        return TRUTH[value.lower()]
 
 
 class MetadataObject(fields.Field[dict[str, Any]]):
@@ -197,8 +234,25 @@ class NewCollection(Body):
         return {"name": check_collection_name(loaded["name"]), "metadata": metadata, "metric": loaded["metric"]}
 
 
+class Merging(Body):
+    """How a query string asks for new metadata to be put in place."""
+
+    merge = TruthText(load_default=False)
+
+
 class NewMetadata(Body):
     metadata = MetadataObject(required=True, error_messages={"required": "is required"})
+
+
+class NewDocuments(Body):
+    documents = fields.Raw(load_default=None)
+
+
+class Writing(Body):
+    """How a query string asks for documents to be written."""
+
+    on_conflict = Choice(ON_CONFLICT, load_default="replace")
+    replace_where = FilterText(load_default=None, empty=None)
 
 
 class Patch(Body):
@@ -213,12 +267,7 @@ class Patch(Body):
         return {"patch": DocumentPatch(**loaded)}
 
 
-class Page(Body):
-    """A page as a query string asks for it."""
-
-    where = Filter(load_default=EVERYTHING)
-    limit = Count(least=1, most=MAX_PAGE, capped=True, in_text=True, load_default=DEFAULT_PAGE)
-    offset = Count(least=0, most=MAX_OFFSET, in_text=True, load_default=0)
+class Paging(Body):
     order_by = Ordering(load_default=())
     cursor = Text(load_default=None)
     include = Include(load_default=())
@@ -230,10 +279,19 @@ class Page(Body):
         return loaded
 
 
-class Search(Page):
+class Page(Paging):
+    """A page as a query string asks for it."""
+
+    where = FilterText(load_default=EVERYTHING)
+    limit = Count(least=1, most=MAX_PAGE, capped=True, in_text=True, load_default=DEFAULT_PAGE)
+    offset = Count(least=0, most=MAX_OFFSET, in_text=True, load_default=0)
+
+
+class Search(Paging):
     """A page as a body asks for it, by filter, or by ids: then up to `MAX_PAGE` of them when no limit is given."""
 
     ids = fields.Raw(load_default=None)
+    where = Filter(load_default=EVERYTHING)
     offset = Count(least=0, most=MAX_OFFSET, load_default=0)
     limit = Count(least=1, most=MAX_PAGE, capped=True, load_default=None)
 
@@ -289,7 +347,7 @@ class Facets(Body):
         validate=validate.Length(min=1, max=MAX_FACETS, error="must name 1 to {max} fields"),
         error_messages={"required": "is required"},
     )
-    where = Filter(load_default=EVERYTHING)
+    where = FilterText(load_default=EVERYTHING)
     limit = Count(least=1, most=MAX_PAGE, capped=True, in_text=True, load_default=DEFAULT_FACET_VALUES)
 
 
@@ -308,15 +366,36 @@ class Deletion(Body):
         return loaded
 
 
-class _OnlyInclude(Body):
-    include = Include(required=True)
+class Matching(Body):
+    """Which documents a query string means."""
+
+    where = FilterText(load_default=EVERYTHING)
+
+
+class Shown(Body):
+    """What a query string wants to see of a document."""
+
+    include = Include(load_default=())
+
+
+class FieldName(Body):
+    """The metadata field that a query string means."""
+
+    name = Text(data_key="field", load_default="")
+
+    @post_load
+    def _is_given(self, loaded: dict[str, Any], **_: Any) -> dict[str, Any]:
+        if not loaded["name"]:
+            raise ValidationError("is required", "field")
+        return loaded
 
 
 # Making a schema costs more than using it, and it keeps no state.
-NEW_COLLECTION, NEW_METADATA, PATCH, DELETION = NewCollection(), NewMetadata(), Patch(), Deletion()
-PAGE_ARGUMENTS, SEARCH = Page(exclude=("where",)), Search()
-QUERY, GATHER, TEXT_SEARCH, FACET_ARGUMENTS = Query(), GatherRequest(), TextSearch(), Facets(exclude=("where",))
-_ONLY_INCLUDE = _OnlyInclude()
+NEW_COLLECTION, NEW_METADATA, NEW_DOCUMENTS = NewCollection(), NewMetadata(), NewDocuments()
+PATCH, DELETION, SEARCH = Patch(), Deletion(), Search()
+QUERY, GATHER, TEXT_SEARCH = Query(), GatherRequest(), TextSearch()
+PAGE_ARGUMENTS, FACET_ARGUMENTS, MATCHING_ARGUMENTS, SHOWN_ARGUMENTS = Page(), Facets(), Matching(), Shown()
+WRITING_ARGUMENTS, MERGING_ARGUMENTS, FIELD_ARGUMENTS = Writing(), Merging(), FieldName()
 
 
 def check_ids(ids: Any) -> list[str]:
@@ -329,10 +408,8 @@ def check_ids(ids: Any) -> list[str]:
     return ids
 
 
-def where_from_text(source: str | None, field: str = "where") -> Where:
+def where_from_text(source: str, field: str = "where") -> Where:
     """The filter of a query string. Raises InvalidInputError in the words of seed 003 ("Invalid JSON filter")."""
-    if not source:
-        return EVERYTHING
     try:
         decoded = orjson.loads(source)
     except orjson.JSONDecodeError:
@@ -342,13 +419,6 @@ def where_from_text(source: str | None, field: str = "where") -> Where:
     return parse_where(decoded, field)
 
 
-def include_from_text(source: str | None) -> tuple[str, ...]:
-    """`include` of a query string."""
-    if not source:
-        return ()
-    return cast(tuple[str, ...], load(_ONLY_INCLUDE, {"include": source})["include"])
-
-
 def _whole(value: Any, *, in_text: bool) -> int | None:
     if isinstance(value, bool):
         return None
@@ -356,7 +426,7 @@ def _whole(value: Any, *, in_text: bool) -> int | None:
         return value
     if isinstance(value, float) and value.is_integer():
         return int(value)
-    if in_text and isinstance(value, str) and _NUMERAL.fullmatch(value):
+    if in_text and isinstance(value, str) and NUMERAL.fullmatch(value):
         return int(value)
     return None
 

@@ -112,6 +112,26 @@ class Collect(Body):
         return {"request": request, "conversation_id": conversation_id}
 
 
+class Kind(Body):
+    """Which of several connections or providers of one name a query string means."""
+
+    kind = Text(data_key="type", load_default=None)
+
+
+class EnvVarsShown(Body):
+    """Taken for compatibility; nothing is shown in clear."""
+
+    mask = Text(load_default=None)
+
+
+class EnvVarsWanted(Body):
+    """The field of a provider's form that a query string wants suggestions for."""
+
+    provider = Text(load_default="")
+    field = Text(load_default="")
+
+
+KIND_ARGUMENTS, ENV_VARS_ARGUMENTS, SUGGESTION_ARGUMENTS = Kind(), EnvVarsShown(), EnvVarsWanted()
 NEW_CONNECTION = NewConnection()
 CHANGED_CONNECTION = ChangedConnection()
 CANDIDATE = Candidate()

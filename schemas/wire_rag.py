@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from dataclasses import asdict
 from typing import Any
 from uuid import UUID
@@ -47,6 +48,16 @@ class Words(Text):
         if not text.strip():
             raise ValidationError("must not be blank")
         return text
+
+
+def check_conversation_id(value: str) -> None:
+    """Raises ValidationError for an id that no path could have: proxies and clients resolve `.` and `..`."""
+    if len(value) > 200:
+        raise ValidationError("must have at most 200 characters")
+    if any(unicodedata.category(character) == "Cc" for character in value):
+        raise ValidationError("must have no control characters")
+    if not {".", ".."}.isdisjoint(value.split("/")):
+        raise ValidationError("must not be '.' or '..', nor have such a part between slashes")
 
 
 class Share(Number):
@@ -161,6 +172,12 @@ class DocumentsPage(Body):
     cursor = Text(load_default=None)
 
 
+class InCollection(Body):
+    """Which collection a query string means."""
+
+    collection = CollectionName(load_default=None)
+
+
 class OneMessage(Body):
     role = Text(required=True, validate=validate.OneOf(ROLES))
     content = Text(required=True)
@@ -173,6 +190,8 @@ class OneMessage(Body):
 class OptionsObject(Body):
     """What the chat connections know of a model's options; others are ignored."""
 
+    is_open = True
+
     temperature = Number(load_default=None, validate=validate.Range(min=0, max=10))
     max_tokens = Count(least=1, most=1_000_000, load_default=None)
     num_predict = Count(least=1, most=1_000_000, load_default=None)
@@ -184,7 +203,7 @@ class Chat(Body):
     message = Words(load_default=None)
     system = Text(load_default=None)
     options = fields.Nested(OptionsObject, load_default=dict)
-    conversation_id = Words(data_key="conversationId", load_default=None, validate=validate.Length(max=200))
+    conversation_id = Words(data_key="conversationId", load_default=None, validate=check_conversation_id)
     use_rag = Flag(data_key="useRag", load_default=False)
     rag_top_k = Count(data_key="ragTopK", least=1, most=MAX_TOP_K, load_default=DEFAULT_TOP_K)
     rag_filters = fields.Nested(FiltersObject, data_key="ragFilters", load_default=Filters)
@@ -209,7 +228,7 @@ class Chat(Body):
 
 
 INGEST, CHUNK_SEARCH, RETRIEVE, RULE_BATCH = Ingest(), RagSearch(), Retrieve(), RuleBatch()
-DOCUMENTS_PAGE, CHAT = DocumentsPage(), Chat()
+DOCUMENTS_PAGE, COLLECTION_ARGUMENTS, CHAT = DocumentsPage(), InCollection(), Chat()
 
 
 def upserted(done: Upserted) -> Json:

@@ -12,7 +12,7 @@ from werkzeug.routing import PathConverter
 
 from schemas.origins import OriginPattern
 from schemas.settings import WrapperSettings, read_wrapper_settings
-from wrapper import errors, logs, metrics, route_table
+from wrapper import errors, logs, metrics, requests_in, route_table
 from wrapper.bodies import OrjsonProvider, check_request_line, discard_body
 from wrapper.door import Door
 from wrapper.route_table import RouteTable
@@ -53,6 +53,7 @@ def create_app(settings: WrapperSettings | None = None) -> Flask:
     errors.init_app(app)
     app.before_request(_begin)
     app.after_request(_end)
+    requests_in.init_app(app)
     if settings.cors_origins:
         origins = [OriginPattern.parse(each).regular_expression() for each in settings.cors_origins]
         CORS(app, origins=origins, expose_headers=EXPOSED_HEADERS)

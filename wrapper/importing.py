@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from schemas.errors import InvalidInputError, RagError
+from schemas.known_names import Unknown
 from schemas.records import Collection
 from wrapper.bodies import body_lines
 from wrapper.store import Store, WriteOptions
-from wrapper.streaming import Progress, once, store_lines
+from wrapper.streaming import Progress, once, said, store_lines
 
 SHA256_BYTES = 32
 
@@ -41,13 +42,15 @@ def parse_announced(count: str | None, content_digest: str | None) -> Announced:
     return Announced(None if count is None else int(count), None if content_digest is None else _sha256(content_digest))
 
 
-def import_stream(store: Store, name: str, options: WriteOptions, announced: Announced) -> tuple[dict[str, Any], bool]:
+def import_stream(
+    store: Store, name: str, options: WriteOptions, announced: Announced, unknown: Unknown
+) -> tuple[dict[str, Any], bool]:
     """(the answer, whether the index has all of it). Raises InvalidInputError for the first bad line, and when the
     stream is not the one that was announced; `details.count` says how many documents are stored all the same."""
     digest = hashlib.sha256()
 
     def write(collection: Collection, lines: Iterable[bytes]) -> tuple[dict[str, Any], Progress]:
-        progress = Progress(revision=collection.revision)
+        progress = Progress(revision=collection.revision, unknown=unknown)
         try:
             store_lines(store, collection, lines, "replace", options, progress, whole=True)
             _compare(announced, progress, digest.digest())
@@ -67,7 +70,7 @@ def import_stream(store: Store, name: str, options: WriteOptions, announced: Ann
             "verified": announced != Announced(),
             "revision": progress.revision,
         }
-        return answer, progress
+        return answer | said(unknown), progress
 
     return once(store, name, options, body_lines(digest.update), write)
 

@@ -15,7 +15,14 @@ from typing import Any
 
 import orjson
 
-from schemas.errors import BusyError, DiskFloorError, DocumentNotFoundError, InvalidInputError, PreconditionFailedError
+from schemas.errors import (
+    AlreadyThereError,
+    BusyError,
+    DiskFloorError,
+    DocumentNotFoundError,
+    InvalidInputError,
+    PreconditionFailedError,
+)
 from schemas.metadata import check_metadata, merge_patch, reserved_of, without_reserved
 from schemas.records import (
     Collection,
@@ -159,8 +166,13 @@ class Store:
         *,
         on_conflict: str = "replace",
         replace_where: Where | None = None,
+        unless: Where | None = None,
     ) -> Written:
+        """Raises AlreadyThereError, and stores nothing, when a document matches `unless`."""
+
         def operation(transaction: Transaction) -> tuple[dict[str, Any], WriteOutcome, Collection | None]:
+            if unless is not None:
+                _check_that_none_matches(transaction, name, unless)
             outcome = writes.add_documents(
                 transaction, name, batch, on_conflict=on_conflict, replace_where=replace_where
             )
@@ -440,6 +452,12 @@ class Store:
     def _write(self, operation: Operation, options: WriteOptions, name: str | None = None) -> Written:
         answer, outbox_id, etag = self.commit(operation, options, name)
         return Written(orjson.loads(orjson.dumps(answer)), self.wait_until_indexed(outbox_id), etag)
+
+
+def _check_that_none_matches(transaction: Transaction, name: str, where: Where) -> None:
+    collection = find_collection(transaction, name)
+    if count(transaction, collection.key, where, collection.count):
+        raise AlreadyThereError(f"Collection '{name}' has a document that matches already", collection=name)
 
 
 def _check_precondition(collection: Collection, accepted: frozenset[str]) -> None:

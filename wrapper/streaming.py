@@ -16,6 +16,7 @@ import orjson
 
 from schemas.documents import new_id, parse_document, to_batch
 from schemas.errors import ConflictError, InvalidInputError, RagError
+from schemas.known_names import Unknown
 from schemas.records import Collection, Metadata, Vector
 from wrapper import answers
 from wrapper.bodies import body_lines
@@ -47,6 +48,8 @@ class Progress:
     errors: list[dict[str, Any]] = field(default_factory=list)
     errors_total: int = 0
     entries: list[int] = field(default_factory=list)
+    unknown: Unknown = field(default_factory=Unknown)
+    """What the lines had that nothing reads, and the request before them."""
 
     @property
     def count(self) -> int:
@@ -59,7 +62,9 @@ class Progress:
             self.errors.append({"line": line, "code": error.code, "message": error.message, "details": details})
 
 
-def add_stream(store: Store, name: str, on_conflict: str, options: WriteOptions) -> tuple[dict[str, Any], bool]:
+def add_stream(
+    store: Store, name: str, on_conflict: str, options: WriteOptions, unknown: Unknown
+) -> tuple[dict[str, Any], bool]:
     """Store the request's lines; returns the answer and whether the index has all of them.
 
     Raises InvalidInputError when no line was good, and what stops the whole stream (an unknown collection, a full
@@ -67,7 +72,7 @@ def add_stream(store: Store, name: str, on_conflict: str, options: WriteOptions)
     """
 
     def write(collection: Collection, lines: Iterable[bytes]) -> tuple[dict[str, Any], Progress]:
-        progress = Progress(revision=collection.revision)
+        progress = Progress(revision=collection.revision, unknown=unknown)
         store_lines(store, collection, lines, on_conflict, options, progress)
         if progress.count == 0:
             if not progress.errors:
@@ -133,7 +138,8 @@ def store_lines(
             if not line.strip():
                 continue
             try:
-                parsed = _parse(line, _no_id if whole else _id_maker(progress.line, options.idempotency_key))
+                make_id = _no_id if whole else _id_maker(progress.line, options.idempotency_key)
+                parsed = _parse(line, make_id, progress.unknown)
                 writes.check_dimension(collection, len(parsed[3]))
             except InvalidInputError as error:
                 if whole:
@@ -195,12 +201,12 @@ def _flush(
         return
 
 
-def _parse(line: bytes, make_id: Callable[[], str]) -> Parsed:
+def _parse(line: bytes, make_id: Callable[[], str], unknown: Unknown) -> Parsed:
     try:
         source = orjson.loads(line)
     except orjson.JSONDecodeError as error:
         raise InvalidInputError(f"The line is not valid JSON: {error.msg}", code="invalid_json") from None
-    return parse_document(source, None, make_id)
+    return parse_document(source, None, make_id, unknown)
 
 
 def _id_maker(number: int, idempotency_key: str | None) -> Callable[[], str]:
@@ -227,4 +233,10 @@ def _answer(name: str, progress: Progress) -> dict[str, Any]:
     }
     if len(progress.ids) <= MAX_RETURNED_IDS:
         answer["ids"] = progress.ids
-    return answer
+    return answer | said(progress.unknown)
+
+
+def said(unknown: Unknown) -> dict[str, Any]:
+    """`warnings` of an answer that is kept for repeats, when there is anything to tell."""
+    warnings = unknown.take()
+    return {"warnings": warnings} if warnings else {}

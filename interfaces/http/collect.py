@@ -7,11 +7,12 @@ from typing import Any
 
 from flask import Blueprint, Response
 
+from interfaces.http import asking
 from interfaces.http.layers import layers
 from schemas.collected import MATCH, Collected, CollectReceipt, CollectRequest
 from schemas.wire_connections import COLLECT
 from wrapper.bodies import json_response
-from wrapper.requests_in import body
+from wrapper.requests_in import body, takes
 from wrapper.route_table import ASKS
 
 blueprint = Blueprint("collect", __name__, url_prefix="/api")
@@ -20,12 +21,13 @@ ROUTES = {"collect": ASKS}
 
 
 @blueprint.post("/collect")
+@takes(body=COLLECT)
 def collect() -> Response:
-    asked = body(COLLECT)
+    asked = body()
     request: CollectRequest = asked["request"]
     conversations = layers().conversations
     if conversations is not None and asked["conversation_id"] is not None:
-        request = conversations.follow(asked["conversation_id"], request)
+        request = conversations.follow(asked["conversation_id"], request, owner=asking.owner())
     return json_response(_answer(layers().collector.collect(request)))
 
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import asdict
 from typing import Any, cast
 
-from flask import Blueprint, Response, request
+from flask import Blueprint, Response
 from werkzeug.routing import BaseConverter
 
 from interfaces.http.layers import layers
@@ -17,9 +17,18 @@ from registry.registry import Entry
 from schemas.configuration import form_fields
 from schemas.connections import HEALTHY, KINDS, Connection, HealthReport, Stage, TestReport
 from schemas.errors import NotFoundError
-from schemas.wire_connections import CANDIDATE, CHANGED_CONNECTION, ENV_VAR_NAMES, NEW_CONNECTION, TYPED_CANDIDATE
+from schemas.wire_connections import (
+    CANDIDATE,
+    CHANGED_CONNECTION,
+    ENV_VAR_NAMES,
+    ENV_VARS_ARGUMENTS,
+    KIND_ARGUMENTS,
+    NEW_CONNECTION,
+    SUGGESTION_ARGUMENTS,
+    TYPED_CANDIDATE,
+)
 from wrapper.bodies import json_response
-from wrapper.requests_in import body
+from wrapper.requests_in import arguments, body, takes, unknown
 from wrapper.route_table import ASKS, READS, WRITES
 
 
@@ -59,50 +68,60 @@ def list_providers() -> Response:
 
 
 @blueprint.get("/providers/<provider>")
+@takes(query=KIND_ARGUMENTS)
 def show_provider(provider: str) -> Response:
-    return json_response(_provider(layers().registry.entry(provider, request.args.get("type"))))
+    return json_response(_provider(layers().registry.entry(provider, arguments()["kind"])))
 
 
 @blueprint.get("/providers/<provider>/schema")
+@takes(query=KIND_ARGUMENTS)
 def show_schema(provider: str) -> Response:
-    return json_response(_schema(layers().registry.entry(provider, request.args.get("type"))))
+    return json_response(_schema(layers().registry.entry(provider, arguments()["kind"])))
 
 
 @blueprint.post("/validate")
+@takes(body=CANDIDATE)
 def validate() -> Response:
-    asked = body(CANDIDATE)
+    asked = body()
     wrong, warnings = layers().connections.judge(asked["kind"], asked["provider"], asked["config"])
     return json_response(
         {
             "valid": not wrong,
             "errors": [asdict(fault) for fault in wrong],
-            "warnings": [asdict(warning) for warning in warnings],
+            "warnings": [
+                *(asdict(warning) for warning in warnings),
+                *({"pointer": "", "message": sentence} for sentence in unknown().take()),
+            ],
         }
     )
 
 
 @blueprint.post("/test")
+@takes(body=CANDIDATE)
 def test() -> Response:
-    asked = body(CANDIDATE)
+    asked = body()
     return _tested(layers().connections.test(asked["kind"], asked["provider"], asked["config"]))
 
 
 @blueprint.post("/rag/test", defaults={"kind": "rag"})
 @blueprint.post("/embedding/test", defaults={"kind": "embedding"})
 @blueprint.post("/llm/test", defaults={"kind": "llm"})
+@takes(body=TYPED_CANDIDATE)
 def test_kind(kind: str) -> Response:
-    asked = body(TYPED_CANDIDATE)
+    asked = body()
     return _tested(layers().connections.test(kind, asked["provider"], asked["config"]))
 
 
 @blueprint.get("/env-vars")
+@takes(query=ENV_VARS_ARGUMENTS)
 def env_vars() -> Response:
     return json_response({"variables": listed(layers().connections.placeholders)})
 
 
 @blueprint.post("/env-vars/validate")
+@takes(body=ENV_VAR_NAMES)
 def validate_env_vars() -> Response:
-    asked = body(ENV_VAR_NAMES)
+    asked = body()
     placeholders = layers().connections.placeholders
     judged = validated(placeholders, [*asked["names"], *placeholders.names(asked["text"])])
     valid = all(variable["allowed"] and variable["set"] for variable in judged)
@@ -110,8 +129,10 @@ def validate_env_vars() -> Response:
 
 
 @blueprint.get("/env-vars/suggestions")
+@takes(query=SUGGESTION_ARGUMENTS)
 def suggest_env_vars() -> Response:
-    provider, field = request.args.get("provider", ""), request.args.get("field", "")
+    asked = arguments()
+    provider, field = asked["provider"], asked["field"]
     fitting = suggested(layers().connections.placeholders, provider, field, layers().registry.schema(provider))
     return json_response({"suggestions": fitting})
 
@@ -123,9 +144,10 @@ def list_connections() -> Response:
 
 
 @blueprint.post("")
+@takes(body=NEW_CONNECTION)
 def create() -> Response:
     connections = layers().connections
-    made = connections.create(Connection(**body(NEW_CONNECTION)))
+    made = connections.create(Connection(**body()))
     return json_response(connections.shown(made), 201)
 
 
@@ -136,9 +158,10 @@ def show(connection_id: str) -> Response:
 
 
 @blueprint.put("/<connection_id:connection_id>")
+@takes(body=CHANGED_CONNECTION)
 def change(connection_id: str) -> Response:
     connections = layers().connections
-    changed = connections.change(connection_id, **body(CHANGED_CONNECTION))
+    changed = connections.change(connection_id, **body())
     return json_response(connections.shown(changed))
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from flask import Blueprint, Response, request
+from flask import Blueprint, Response
+from werkzeug.routing import PathConverter
 
+from interfaces.http import asking
 from interfaces.http.layers import layers
 from schemas.errors import RagError
 from schemas.wire_rag import (
     CHAT,
     CHUNK_SEARCH,
+    COLLECTION_ARGUMENTS,
     DOCUMENTS_PAGE,
     INGEST,
     RETRIEVE,
@@ -24,8 +27,16 @@ from schemas.wire_rag import (
 )
 from wrapper import errors
 from wrapper.bodies import json_response
-from wrapper.requests_in import arguments, body
+from wrapper.requests_in import arguments, body, takes, unknown
 from wrapper.route_table import ASKS, EMBEDS, READS, WRITES
+
+
+class ConversationId(PathConverter):
+    """Any id, slashes too."""
+
+    regex = r"[\s\S]+"
+    part_isolating = False
+
 
 blueprint = Blueprint("rag", __name__, url_prefix="/api")
 
@@ -65,28 +76,32 @@ def in_the_words_of_seed_002(error: RagError) -> Response:
 
 
 @blueprint.post("/rag/ingest")
+@takes(body=INGEST, exact=True)
 def ingest() -> Response:
-    return json_response(upserted(layers().rag_store.upsert_document_with_chunks(body(INGEST)["document"])))
+    return json_response(upserted(layers().rag_store.upsert_document_with_chunks(body()["document"])))
 
 
 @blueprint.post("/rag/search")
+@takes(body=CHUNK_SEARCH)
 def search() -> Response:
-    asked = body(CHUNK_SEARCH)
+    asked = body()
     found = layers().rag_store.search_similar_chunks(**asked)
     results = [similar_chunk(chunk) for chunk in found]
     return json_response({"query": asked["query"], "resultCount": len(results), "results": results})
 
 
 @blueprint.get("/rag/documents")
+@takes(query=DOCUMENTS_PAGE)
 def documents() -> Response:
-    found, total, cursor = layers().rag_store.documents(**arguments(DOCUMENTS_PAGE))
+    found, total, cursor = layers().rag_store.documents(**arguments())
     listed = [known_document(each) for each in found]
     return json_response({"documents": listed, "count": len(listed), "total": total, "nextCursor": cursor})
 
 
 @blueprint.delete("/rag/documents/<path:document_id>")
+@takes(query=COLLECTION_ARGUMENTS)
 def delete_document(document_id: str) -> Response:
-    count = layers().rag_store.delete_document(document_id, request.args.get("collection"))
+    count = layers().rag_store.delete_document(document_id, arguments()["collection"])
     return json_response({"status": "deleted", "documentId": document_id, "chunkCount": count})
 
 
@@ -96,27 +111,31 @@ def metrics() -> Response:
 
 
 @blueprint.post("/rag/retrieve")
+@takes(body=RETRIEVE)
 def retrieve() -> Response:
-    return json_response(asdict(layers().pipeline.retrieve(body(RETRIEVE)["request"])))
+    return json_response(asdict(layers().pipeline.retrieve(body()["request"])))
 
 
 @blueprint.post("/rag/documents:batch")
+@takes(body=RULE_BATCH)
 def ingest_batch() -> Response:
-    return json_response(asdict(layers().pipeline.ingest(**body(RULE_BATCH))))
+    result = asdict(layers().pipeline.ingest(**body()))
+    return json_response({**result, "warnings": [*result["warnings"], *unknown().take()]})
 
 
 @blueprint.post("/chat")
+@takes(body=CHAT)
 def chat() -> Response:
-    return json_response(chat_answer(layers().chat.answer(body(CHAT)["request"])))
+    return json_response(chat_answer(layers().chat.answer(body()["request"], owner=asking.owner())))
 
 
-@blueprint.get("/chat/<conversation_id>")
+@blueprint.get("/chat/<conversation_id:conversation_id>")
 def conversation(conversation_id: str) -> Response:
-    said = layers().chat.conversation(conversation_id)
+    said = layers().chat.conversation(conversation_id, owner=asking.owner())
     return json_response({"conversationId": conversation_id, "messages": [stored_message(each) for each in said]})
 
 
-@blueprint.delete("/chat/<conversation_id>")
+@blueprint.delete("/chat/<conversation_id:conversation_id>")
 def forget_conversation(conversation_id: str) -> Response:
-    layers().chat.forget(conversation_id)
+    layers().chat.forget(conversation_id, owner=asking.owner())
     return json_response({"status": "deleted", "conversationId": conversation_id})

@@ -12,8 +12,10 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed
 from interfaces.http.layers import layers
 from retrieval.tools import Tool, ToolNotFoundError
 from schemas.errors import InvalidInputError, RagError
+from schemas.wire import NUMERAL
 from wrapper import errors
 from wrapper.bodies import decode_json, json_response, read_body
+from wrapper.requests_in import takes, unknown
 from wrapper.route_table import EMBEDS, READS
 
 blueprint = Blueprint("tools", __name__, url_prefix="/tools")
@@ -45,15 +47,18 @@ def list_tools() -> Response:
 
 @blueprint.post("/<tool>")
 def call(tool: str) -> Response:
-    return json_response(_tool(tool)(_arguments(tool, decode_json(read_body()))))
+    called = _tool(tool)
+    return json_response(called.run(called.check(_arguments(tool, decode_json(read_body())), unknown())))
 
 
 @blueprint.get("/<tool>")
+@takes(own_rules=True)
 def call_by_query_string(tool: str) -> Response:
     called = _tool(tool)
     if not called.read_only:
         raise MethodNotAllowed(valid_methods=["POST"])
-    return json_response(called({name: _value(called, name, text) for name, text in request.args.items()}))
+    given = {name: _value(called, name, text) for name, text in request.args.items()}
+    return json_response(called.run(called.check(given, unknown())))
 
 
 def _tool(name: str) -> Tool:
@@ -65,7 +70,7 @@ def _tool(name: str) -> Tool:
 
 def _value(tool: Tool, name: str, text: str) -> str | int:
     kind = tool.input_schema.get("properties", {}).get(name, {}).get("type")
-    return int(text) if kind == "integer" and text.isdecimal() else text
+    return int(text) if kind == "integer" and NUMERAL.fullmatch(text) else text
 
 
 def _arguments(name: str, body: Any) -> Any:

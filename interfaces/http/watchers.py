@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from flask import Blueprint, Response
 
+from interfaces.http import asking
 from interfaces.http.layers import layers
 from schemas.wire_watchers import WATCHER_REPORT, known_watcher
 from wrapper.bodies import json_response
-from wrapper.requests_in import body
+from wrapper.requests_in import body, takes
 from wrapper.route_table import READS, WRITES
 
 blueprint = Blueprint("watchers", __name__, url_prefix="/api/watchers")
@@ -17,20 +18,22 @@ ROUTES = {"list_watchers": READS, "show_watcher": READS, "report": WRITES, "forg
 
 @blueprint.get("")
 def list_watchers() -> Response:
-    return json_response({"watchers": [known_watcher(each) for each in layers().watchers.all()]})
+    return json_response({"watchers": [known_watcher(each) for each in layers().watchers.all(owner=asking.owner())]})
 
 
 @blueprint.get("/<name>")
 def show_watcher(name: str) -> Response:
-    return json_response(known_watcher(layers().watchers.one(name)))
+    return json_response(known_watcher(layers().watchers.one(name, owner=asking.owner())))
 
 
 @blueprint.put("/<name>")
+@takes(body=WATCHER_REPORT)
 def report(name: str) -> Response:
-    return json_response(known_watcher(layers().watchers.report(name, body(WATCHER_REPORT)["report"])))
+    told = layers().watchers.report(name, body()["report"], owner=asking.owner())
+    return json_response(known_watcher(told))
 
 
 @blueprint.delete("/<name>")
 def forget(name: str) -> Response:
-    layers().watchers.forget(name)
+    layers().watchers.forget(name, owner=asking.owner())
     return json_response({"status": "deleted", "name": name})

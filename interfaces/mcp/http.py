@@ -14,6 +14,7 @@ from flask import Blueprint, Response, current_app, request
 
 from retrieval.tools import Tool
 from wrapper.bodies import read_body
+from wrapper.requests_in import takes
 from wrapper.route_table import EMBEDS
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ class Endpoint:
 
 
 @blueprint.post("/mcp")
+@takes(own_rules=True)
 def mcp() -> Response:
     endpoint: Endpoint = current_app.extensions["rag.mcp"]
     # Imported late: it takes a second, which only those should pay for who use it.

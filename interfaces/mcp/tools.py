@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from interfaces.http import asking
 from retrieval.gathering import gather_around
 from retrieval.tools import Tool
 from schemas.searched import SearchRequest
@@ -81,12 +82,13 @@ def _query(layers: Layers, asked: Json) -> Json:
         asked["limit"],
         oracles=None if oracles is None else tuple(oracles),
         collections=None if collection is None else (collection,),
+        owner=asking.owner(),
     )
     return search_answer(layers.search.search(request))
 
 
 def _context(layers: Layers, asked: Json) -> Json:
-    written = layers.project_context.write(asked.get("topic"))
+    written = layers.project_context.write(asked.get("topic"), owner=asking.owner())
     return {
         "topic": written.topic,
         "context": written.text,
@@ -118,12 +120,12 @@ def _collections(layers: Layers) -> Json:
 
 
 def _session_start(layers: Layers, asked: Json) -> Json:
-    session = layers.notes.start(asked["name"])
+    session = layers.notes.start(asked["name"], owner=asking.owner())
     return {"session_id": session.id, "name": session.name, "started_at": session.started_at}
 
 
 def _session_note(layers: Layers, asked: Json) -> Json:
-    note = layers.notes.note(asked["note"], asked.get("session_id"), asked.get("supersedes"))
+    note = layers.notes.note(asked["note"], asked.get("session_id"), asked.get("supersedes"), owner=asking.owner())
     return {
         "note_id": note.id,
         "session_id": note.session_id,
@@ -133,7 +135,7 @@ def _session_note(layers: Layers, asked: Json) -> Json:
 
 
 def _session_end(layers: Layers, asked: Json) -> Json:
-    ended = layers.notes.end(asked.get("session_id"), asked.get("summary"))
+    ended = layers.notes.end(asked.get("session_id"), asked.get("summary"), owner=asking.owner())
     session = ended.session
     return {
         "session_id": session.id,

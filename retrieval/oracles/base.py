@@ -12,6 +12,7 @@ import structlog
 from providers.base import Filter
 from schemas.connections import CollectionInfo
 from schemas.errors import CollectionNotFoundError, RagError
+from schemas.owners import OPEN
 from schemas.records import Document
 from schemas.searched import OracleAnswer, OracleResult
 
@@ -20,11 +21,13 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A text of a user, the collections it is asked of, and the filter that what is found must match."""
+    """A text of a user, the collections it is asked of, and the filter that what is found must match; `owner` is the
+    one whose notes may be found."""
 
     text: str
     collections: tuple[CollectionInfo, ...]
     where: Filter | None = None
+    owner: str = OPEN
 
 
 class Oracle(ABC):

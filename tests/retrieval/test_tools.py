@@ -28,7 +28,11 @@ def tool():
     ("given", "taken"),
     [
         ({"query": "a"}, {"query": "a", "limit": 5}),
-        ({"query": "a", "limit": None, "other": 1}, {"query": "a", "limit": 5, "other": 1}),
+        ({"query": "a", "limit": None, "lmit": None}, {"query": "a", "limit": 5}),
+        (
+            {"query": "a", "other": 1},
+            {"query": "a", "limit": 5, "other": 1, "warnings": ["Unknown field 'other' is ignored"]},
+        ),
         ({"query": "a", "limit": 2.0}, {"query": "a", "limit": 2}),
         ({"query": "a", "metadata": {"game": None}}, {"query": "a", "limit": 5, "metadata": {}}),
         # What the schema says nothing of is the caller's, nulls too.
@@ -49,6 +53,12 @@ def test_nulls_are_absent_and_defaults_are_filled_in(tool, given, taken):
         ({"query": "a", "limit": 0}, "limit", "limit must be at least 1"),
         ({"query": "a", "metadata": {"game": 7}}, "metadata.game", "metadata.game must be a string"),
         ({"query": "a\ud800"}, None, "The arguments are nested too deep or not Unicode"),
+        ({"query": "a", "lmit": 7}, "lmit", "Unknown field 'lmit': did you mean 'limit'?"),
+        (
+            {"query": "a", "metadata": {"gam": "x"}},
+            "metadata.gam",
+            "Unknown field 'metadata.gam': did you mean 'game'?",
+        ),
         ([], "arguments", "The arguments must be an object"),
     ],
 )

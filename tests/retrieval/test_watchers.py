@@ -8,6 +8,7 @@ import pytest
 
 from retrieval.watchers import WatcherNotFoundError, Watchers
 from schemas.errors import ConflictError, InvalidInputError
+from schemas.owners import OPEN
 from schemas.watchers import (
     LOST,
     LOST_AFTER_SECONDS,
@@ -37,63 +38,63 @@ def watchers(catalogs, clock):
 
 
 def test_another_worker_finds_what_was_reported(watchers, catalogs, clock):
-    told = watchers.report("docs", REPORT)
+    told = watchers.report("docs", REPORT, owner=OPEN)
     assert (told.name, told.state, told.report) == ("docs", WATCHING, REPORT)
-    watchers.report("code", replace(REPORT, state=RETRYING))
+    watchers.report("code", replace(REPORT, state=RETRYING), owner=OPEN)
     other = Watchers(catalogs(), clock)
-    assert [(each.name, each.state) for each in other.all()] == [("code", RETRYING), ("docs", WATCHING)]
-    assert other.one("docs") == told
+    assert [(each.name, each.state) for each in other.all(owner=OPEN)] == [("code", RETRYING), ("docs", WATCHING)]
+    assert other.one("docs", owner=OPEN) == told
 
 
 def test_one_that_does_not_report_is_lost_until_it_does(watchers, clock):
-    watchers.report("docs", REPORT)
+    watchers.report("docs", REPORT, owner=OPEN)
     clock.now += LOST_AFTER_SECONDS
-    assert watchers.one("docs").state == WATCHING
+    assert watchers.one("docs", owner=OPEN).state == WATCHING
     clock.now += 0.001
-    assert watchers.one("docs").state == LOST
-    assert watchers.report("docs", REPORT).state == WATCHING
+    assert watchers.one("docs", owner=OPEN).state == LOST
+    assert watchers.report("docs", REPORT, owner=OPEN).state == WATCHING
 
 
 def test_one_that_stopped_is_not_lost(watchers, clock):
-    watchers.report("docs", replace(REPORT, state=STOPPED))
+    watchers.report("docs", replace(REPORT, state=STOPPED), owner=OPEN)
     clock.now += 10 * LOST_AFTER_SECONDS
-    assert watchers.one("docs").state == STOPPED
+    assert watchers.one("docs", owner=OPEN).state == STOPPED
 
 
 def test_another_instance_has_the_name_only_when_the_first_stopped_or_is_lost(watchers, clock):
     other = replace(REPORT, instance="two:2")
-    first = watchers.report("docs", REPORT)
+    first = watchers.report("docs", REPORT, owner=OPEN)
     clock.now += LOST_AFTER_SECONDS
     with pytest.raises(ConflictError, match="is running as one:1") as refused:
-        watchers.report("docs", other)
+        watchers.report("docs", other, owner=OPEN)
     assert refused.value.details["reported_at"] == first.reported_at
-    assert watchers.one("docs").report == REPORT
+    assert watchers.one("docs", owner=OPEN).report == REPORT
     clock.now += 0.001
-    watchers.report("docs", other)
+    watchers.report("docs", other, owner=OPEN)
     with pytest.raises(ConflictError, match="is running as two:2"):
-        watchers.report("docs", REPORT)
-    watchers.report("docs", replace(other, state=STOPPED))
-    assert watchers.report("docs", REPORT).report == REPORT
+        watchers.report("docs", REPORT, owner=OPEN)
+    watchers.report("docs", replace(other, state=STOPPED), owner=OPEN)
+    assert watchers.report("docs", REPORT, owner=OPEN).report == REPORT
 
 
 def test_one_is_forgotten(watchers):
-    watchers.report("docs", REPORT)
-    watchers.forget("docs")
-    assert watchers.all() == []
+    watchers.report("docs", REPORT, owner=OPEN)
+    watchers.forget("docs", owner=OPEN)
+    assert watchers.all(owner=OPEN) == []
     for ask in (watchers.one, watchers.forget):
         with pytest.raises(WatcherNotFoundError, match="'docs' not found"):
-            ask("docs")
+            ask("docs", owner=OPEN)
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a\nb", "a\0b", "x" * (MAX_NAME_CHARACTERS + 1)])
 def test_names_that_none_can_have(watchers, name):
     with pytest.raises(InvalidInputError, match="name must have"):
-        watchers.report(name, REPORT)
+        watchers.report(name, REPORT, owner=OPEN)
     with pytest.raises(WatcherNotFoundError):
-        watchers.one(name)
+        watchers.one(name, owner=OPEN)
 
 
 @pytest.mark.parametrize("name", ["My Notes", "Документы", "a'b\"c%", "x" * MAX_NAME_CHARACTERS])
 def test_names_may_be_what_folders_are_called(watchers, name):
-    watchers.report(name, REPORT)
-    assert watchers.one(name).name == name
+    watchers.report(name, REPORT, owner=OPEN)
+    assert watchers.one(name, owner=OPEN).name == name

@@ -5,6 +5,9 @@ import pytest
 from schemas.errors import InvalidInputError
 from schemas.records import GatherSpec, OrderBy
 from schemas.wire import (
+    PAGE_ARGUMENTS,
+    SHOWN_ARGUMENTS,
+    WRITING_ARGUMENTS,
     Deletion,
     GatherRequest,
     NewCollection,
@@ -13,7 +16,6 @@ from schemas.wire import (
     Query,
     Search,
     TextSearch,
-    include_from_text,
     load,
     where_from_text,
 )
@@ -130,11 +132,12 @@ def test_top_level_embedding_fields_are_folded_into_metadata():
 
 
 def test_filters_and_parts_of_a_query_string():
-    assert where_from_text(None) == where_from_text("") == where_from_text("{}")
+    assert load(PAGE_ARGUMENTS, {}) == load(PAGE_ARGUMENTS, {"where": ""}) == load(PAGE_ARGUMENTS, {"where": "{}"})
+    assert load(WRITING_ARGUMENTS, {"replace_where": ""})["replace_where"] is None
     with pytest.raises(InvalidInputError, match="Invalid 'replace_where' filter: must be valid JSON"):
         where_from_text("x", "replace_where")
-    assert include_from_text(None) == ()
-    assert include_from_text("text, embedding") == ("text", "embedding")
+    assert load(SHOWN_ARGUMENTS, {}) == {"include": ()}
+    assert load(SHOWN_ARGUMENTS, {"include": "text, embedding"}) == {"include": ("text", "embedding")}
     with pytest.raises(InvalidInputError) as caught:
-        include_from_text("vectors")
+        load(SHOWN_ARGUMENTS, {"include": "vectors"})
     assert caught.value.details == {"field": "include"}

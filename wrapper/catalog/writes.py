@@ -34,7 +34,6 @@ from wrapper.catalog.transaction import Transaction
 from wrapper.catalog.values import bounded, flatten
 from wrapper.catalog.words import heading_of, tags_of
 
-ON_CONFLICT = ("replace", "skip", "error")
 REMOVED_AT_ONCE = 1_000
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from flask import Blueprint, Response, request
+from flask import Blueprint, Response
 
-from schemas.errors import InvalidInputError
-from schemas.wire import NEW_COLLECTION, NEW_METADATA, load
+from schemas.wire import MERGING_ARGUMENTS, NEW_COLLECTION, NEW_METADATA
 from wrapper import answers
 from wrapper.bodies import json_response
-from wrapper.requests_in import decode_json, is_known, read_body, store, write_options
+from wrapper.requests_in import arguments, body, is_known, read_body, store, takes, write_options
 from wrapper.route_table import READS, WRITES
 
 blueprint = Blueprint("collections", __name__)
@@ -18,17 +17,20 @@ ROUTES = {
     "list_collections": READS,
     "get_collection": READS,
     "update_metadata": WRITES,
+    "merge_metadata": WRITES,
     "delete_collection": WRITES,
     "empty_collection": WRITES,
 }
 
-TRUTH = {"true": True, "1": True, "false": False, "0": False}
+OF_DOCUMENTS = dict.fromkeys(("where", "ids"), "in the body of DELETE /collections/{name}/documents")
+"""Who would delete some documents must not delete all."""
 
 
 @blueprint.post("/collections")
+@takes(body=NEW_COLLECTION)
 def create_collection() -> Response:
     content = read_body()
-    wanted = load(NEW_COLLECTION, decode_json(content))
+    wanted = body(content)
     written = store().create_collection(**wanted, options=write_options(content))
     return json_response(written.answer, 201, written.etag)
 
@@ -46,28 +48,33 @@ def get_collection(name: str) -> Response:
     return json_response(answers.collection(found), etag=answers.etag(found))
 
 
-@blueprint.route("/collections/<name>/metadata", methods=["PUT", "PATCH"])
+@blueprint.put("/collections/<name>/metadata")
+@takes(query=MERGING_ARGUMENTS, body=NEW_METADATA)
 def update_metadata(name: str) -> Response:
-    content = read_body()
-    metadata = load(NEW_METADATA, decode_json(content))["metadata"]
-    merge = request.method == "PATCH" or _truth("merge")
-    written = store().change_collection_metadata(name, metadata, write_options(content), merge=merge)
-    return json_response(written.answer, etag=written.etag)
+    return _change_metadata(name, merge=arguments()["merge"])
+
+
+@blueprint.patch("/collections/<name>/metadata")
+@takes(body=NEW_METADATA)
+def merge_metadata(name: str) -> Response:
+    return _change_metadata(name, merge=True)
 
 
 @blueprint.delete("/collections/<name>")
+@takes(elsewhere=OF_DOCUMENTS)
 def delete_collection(name: str) -> Response:
     return json_response(store().delete_collection(name, write_options()).answer)
 
 
 @blueprint.delete("/collections/<name>/documents/all")
+@takes(elsewhere=OF_DOCUMENTS)
 def empty_collection(name: str) -> Response:
     written = store().empty_collection(name, write_options())
     return json_response(written.answer, etag=written.etag)
 
 
-def _truth(argument: str) -> bool:
-    said = request.args.get(argument, "false").lower()
-    if said not in TRUTH:
-        raise InvalidInputError(f"{argument} must be true or false", code="invalid_field", field=argument)
-    return TRUTH[said]
+def _change_metadata(name: str, *, merge: bool) -> Response:
+    content = read_body()
+    metadata = body(content)["metadata"]
+    written = store().change_collection_metadata(name, metadata, write_options(content), merge=merge)
+    return json_response(written.answer, etag=written.etag)

@@ -4,18 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from typing import Any
 
 from flask import Blueprint, Response, request
 
 from schemas.documents import parse_documents
 from schemas.errors import InvalidInputError
 from schemas.records import Collection, Document
-from schemas.wire import DELETION, PAGE_ARGUMENTS, PATCH, SEARCH, include_from_text, load, where_from_text
+from schemas.wire import (
+    DELETION,
+    MATCHING_ARGUMENTS,
+    NEW_DOCUMENTS,
+    PAGE_ARGUMENTS,
+    PATCH,
+    SEARCH,
+    SHOWN_ARGUMENTS,
+    WRITING_ARGUMENTS,
+)
 from wrapper import answers
-from wrapper.bodies import JSON, NDJSON, encode, json_response
-from wrapper.catalog.writes import ON_CONFLICT
+from wrapper.bodies import JSON, NDJSON, decode_json, encode, json_response
 from wrapper.importing import import_stream, parse_announced
-from wrapper.requests_in import arguments, body, decode_json, id_maker, is_known, read_body, store, write_options
+from wrapper.requests_in import (
+    arguments,
+    body,
+    checked,
+    id_maker,
+    is_known,
+    read_body,
+    store,
+    takes,
+    unknown,
+    write_options,
+)
 from wrapper.route_table import READS, WRITES, Lane, Route
 from wrapper.streaming import add_stream
 
@@ -35,56 +55,49 @@ ROUTES = {
 
 
 @blueprint.post("/collections/<name>/documents")
+@takes(query=WRITING_ARGUMENTS, body=NEW_DOCUMENTS)
 def add_documents(name: str) -> Response:
-    on_conflict = request.args.get("on_conflict", "replace")
-    if on_conflict not in ON_CONFLICT:
-        raise InvalidInputError(
-            f"on_conflict must be one of {', '.join(ON_CONFLICT)}", field="on_conflict", allowed=list(ON_CONFLICT)
-        )
-    swapped = request.args.get("replace_where")
-    replace_where = where_from_text(swapped, "replace_where") if swapped else None
+    asked = arguments()
     if request.mimetype == NDJSON:
-        if replace_where is not None:
+        if asked["replace_where"] is not None:
             raise InvalidInputError("replace_where needs all documents in one JSON body", field="replace_where")
-        answer, indexed = add_stream(store(), name, on_conflict, write_options())
+        answer, indexed = add_stream(store(), name, asked["on_conflict"], write_options(), unknown())
         return json_response({**answer, "indexed": indexed}, 201 if indexed else 202)
     content = read_body()
     source = decode_json(content)
     if not isinstance(source, dict):
         raise InvalidInputError("Documents array is required", code="documents_required", field="documents")
     options = write_options(content)
-    batch = parse_documents(source.get("documents"), id_maker(options))
-    written = store().add_documents(name, batch, options, on_conflict=on_conflict, replace_where=replace_where)
+    batch = parse_documents(checked(source)["documents"], id_maker(options), unknown())
+    written = store().add_documents(name, batch, options, **asked)
     return json_response({**written.answer, "indexed": written.indexed}, 201 if written.indexed else 202, written.etag)
 
 
 @blueprint.get("/collections/<name>/documents")
+@takes(query=PAGE_ARGUMENTS, elsewhere={"ids": "in the body of POST /collections/{name}/documents/search"})
 def list_documents(name: str) -> Response:
-    where = where_from_text(request.args.get("where"))
-    asked = arguments(PAGE_ARGUMENTS)
+    asked = arguments()
     if unchanged := _unchanged(name):
         return unchanged
-    include = asked.pop("include")
-    page, collection = store().page(name, where, **asked, with_embeddings="embedding" in include)
-    return json_response(answers.page(page), etag=answers.etag(collection))
+    return _page(name, asked)
 
 
 @blueprint.post("/collections/<name>/documents/search")
+@takes(body=SEARCH)
 def search_documents(name: str) -> Response:
-    asked = body(SEARCH)
-    with_embeddings = "embedding" in asked.pop("include")
+    asked = body()
     ids = asked.pop("ids")
-    if ids is not None:
-        found, collection = store().documents(name, ids, asked["where"], with_embeddings=with_embeddings)
-        shown = found[asked["offset"] : asked["offset"] + asked["limit"]]
-        return json_response(answers.listing(shown, len(found), collection.revision), etag=answers.etag(collection))
-    page, collection = store().page(name, **asked, with_embeddings=with_embeddings)
-    return json_response(answers.page(page), etag=answers.etag(collection))
+    if ids is None:
+        return _page(name, asked)
+    found, collection = store().documents(name, ids, asked["where"], with_embeddings="embedding" in asked["include"])
+    shown = found[asked["offset"] : asked["offset"] + asked["limit"]]
+    return json_response(answers.listing(shown, len(found), collection.revision), etag=answers.etag(collection))
 
 
 @blueprint.get("/collections/<name>/documents/count")
+@takes(query=MATCHING_ARGUMENTS)
 def count_documents(name: str) -> Response:
-    where = where_from_text(request.args.get("where"))
+    where = arguments()["where"]
     if unchanged := _unchanged(name):
         return unchanged
     count, collection = store().count(name, where)
@@ -116,13 +129,14 @@ def _lines(snapshot: ExitStack, blocks: Iterator[list[Document]]) -> Iterator[by
 @blueprint.post("/collections/<name>/import")
 def import_documents(name: str) -> Response:
     announced = parse_announced(request.headers.get("X-Document-Count"), request.headers.get("Content-Digest"))
-    answer, indexed = import_stream(store(), name, write_options(), announced)
+    answer, indexed = import_stream(store(), name, write_options(), announced, unknown())
     return json_response({**answer, "indexed": indexed}, 200 if indexed else 202)
 
 
 @blueprint.get("/collections/<name>/documents/<document_id:document_id>")
+@takes(query=SHOWN_ARGUMENTS)
 def get_document(name: str, document_id: str) -> Response:
-    include = include_from_text(request.args.get("include"))
+    include = arguments()["include"]
     if unchanged := _unchanged(name):
         return unchanged
     found, collection = store().document(name, document_id, with_embeddings="embedding" in include)
@@ -130,20 +144,30 @@ def get_document(name: str, document_id: str) -> Response:
 
 
 @blueprint.patch("/collections/<name>/documents/<document_id:document_id>")
+@takes(body=PATCH)
 def patch_document(name: str, document_id: str) -> Response:
     content = read_body()
-    patch = load(PATCH, decode_json(content))["patch"]
+    patch = body(content)["patch"]
     written = store().patch_document(name, document_id, patch, write_options(content))
     return json_response(written.answer, 200 if written.indexed else 202, written.etag)
 
 
 @blueprint.delete("/collections/<name>/documents")
+@takes(body=DELETION)
 def delete_documents(name: str) -> Response:
     content = read_body()
     source = decode_json(content)
-    doomed = load(DELETION, {"ids": source} if isinstance(source, list) else source)
+    doomed = checked({"ids": source} if isinstance(source, list) else source)
     written = store().delete_documents(name, write_options(content), **doomed)
     return json_response(written.answer, 200 if written.indexed else 202, written.etag)
+
+
+def _page(name: str, asked: dict[str, Any]) -> Response:
+    with_embeddings = "embedding" in asked.pop("include")
+    page, collection = store().page(name, **asked, with_embeddings=with_embeddings)
+    for field in page.unknown_fields:
+        unknown().say(f"No document has the field '{field}' that order_by names")
+    return json_response(answers.page(page), etag=answers.etag(collection))
 
 
 def _unchanged(name: str) -> Response | None:

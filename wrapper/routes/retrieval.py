@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import structlog
-from flask import Blueprint, Response, g, request
+from flask import Blueprint, Response, g
 
 from schemas.errors import InvalidInputError
 from schemas.records import GatherSpec
-from schemas.wire import FACET_ARGUMENTS, GATHER, QUERY, TEXT_SEARCH, where_from_text
+from schemas.wire import FACET_ARGUMENTS, FIELD_ARGUMENTS, GATHER, QUERY, TEXT_SEARCH
 from wrapper import answers
 from wrapper.bodies import json_response
-from wrapper.requests_in import arguments, body, is_known, store
+from wrapper.requests_in import arguments, body, is_known, store, takes
 from wrapper.route_table import READS
 
 blueprint = Blueprint("retrieval", __name__)
@@ -30,16 +30,18 @@ log = structlog.get_logger(__name__)
 
 
 @blueprint.post("/query")
+@takes(body=QUERY)
 def query() -> Response:
-    asked = body(QUERY)
+    asked = body()
     if "collection" not in asked:
         raise InvalidInputError("collection is required", code="invalid_field", field="collection")
     return _query(asked.pop("collection"), asked)
 
 
 @blueprint.post("/collections/<name>/query")
+@takes(body=QUERY)
 def query_collection(name: str) -> Response:
-    asked = body(QUERY)
+    asked = body()
     asked.pop("collection", None)
     return _query(name, asked)
 
@@ -50,8 +52,9 @@ def probe() -> Response:
 
 
 @blueprint.post("/collections/<name>/gather")
+@takes(body=GATHER)
 def gather(name: str) -> Response:
-    asked = body(GATHER)
+    asked = body()
     spec = GatherSpec(asked["by"], asked["order_by"], asked["limit"])
     groups, collection = store().gather(name, spec, ids=asked["ids"], where=asked["where"])
     return json_response(
@@ -61,8 +64,9 @@ def gather(name: str) -> Response:
 
 
 @blueprint.post("/collections/<name>/text-search")
+@takes(body=TEXT_SEARCH)
 def search_text(name: str) -> Response:
-    asked = body(TEXT_SEARCH)
+    asked = body()
     found, total, collection = store().text_search(name, asked["query"], asked["where"], limit=asked["top_k"])
     return json_response(
         {
@@ -75,10 +79,10 @@ def search_text(name: str) -> Response:
 
 
 @blueprint.get("/collections/<name>/facets")
+@takes(query=FACET_ARGUMENTS)
 def facets(name: str) -> Response:
-    where = where_from_text(request.args.get("where"))
-    asked = arguments(FACET_ARGUMENTS)
-    found, total, collection = store().facets(name, asked["fields_"], where, limit=asked["limit"])
+    asked = arguments()
+    found, total, collection = store().facets(name, asked["fields_"], asked["where"], limit=asked["limit"])
     etag = answers.etag(collection)
     if is_known(etag):
         return Response(status=304, headers={"ETag": f'"{etag}"'})
@@ -93,10 +97,9 @@ def facets(name: str) -> Response:
 
 
 @blueprint.get("/collections/<name>/metadata-values")
+@takes(query=FIELD_ARGUMENTS)
 def metadata_values(name: str) -> Response:
-    field = request.args.get("field")
-    if not field:
-        raise InvalidInputError("field is required", code="invalid_field", field="field")
+    field = arguments()["name"]
     values, collection = store().distinct_values(name, field)
     etag = answers.etag(collection)
     if is_known(etag):

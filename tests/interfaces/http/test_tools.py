@@ -41,7 +41,7 @@ def test_the_answer_is_what_the_tool_returns(client):
     }
 
 
-@pytest.mark.parametrize(("number", "taken"), [("12", 12), ("-1", None), ("1.5", None), ("x", None)])
+@pytest.mark.parametrize(("number", "taken"), [("12", 12), ("-1", -1), ("9" * 5_000, None), ("1.5", None), ("x", None)])
 def test_whole_numbers_in_a_query_string(client, number, taken):
     answer = client.get("/tools/echo", query_string={"text": "12", "number": number})
     if taken is None:

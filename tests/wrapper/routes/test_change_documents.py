@@ -73,7 +73,7 @@ def test_the_text_index_follows_a_patch(patch, client, filled):
 
 def test_null_parts_of_a_patch_are_absent(patch, filled):
     name = filled([_document(0, page=1)])
-    answer = patch(name, {"text": "new", "metadata": None, "embedding": None, "unknown": 1})
+    answer = patch(name, {"text": "new", "metadata": None, "embedding": None})
     assert answer.json == {"id": "doc-0", "text": "new", "metadata": {"page": 1}}
 
 

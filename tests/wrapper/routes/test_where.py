@@ -172,10 +172,9 @@ def test_a_fault_is_pointed_at_by_every_route(client, corpus, unchanged, where, 
         answers = [client.post(f"{url}/{route}", json=body) for route, body in bodies.items()]
         answers.append(client.delete(f"{url}/documents", json={"where": where}))
         if len(json.dumps(where)) < 8_000:
-            query = {"where": json.dumps(where), "fields": "n"}
-            answers += [
-                client.get(f"{url}/{route}", query_string=query) for route in ("documents", "documents/count", "facets")
-            ]
+            query = {"where": json.dumps(where)}
+            answers += [client.get(f"{url}/{route}", query_string=query) for route in ("documents", "documents/count")]
+            answers.append(client.get(f"{url}/facets", query_string={**query, "fields": "n"}))
     for answer in answers:
         assert answer.status_code == 400
         assert answer.json["code"] == "invalid_where"
