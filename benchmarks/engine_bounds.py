@@ -25,12 +25,13 @@ from typing import Any
 import numpy as np
 
 from schemas.errors import RagError
+from wrapper.engine.access import STOCK
 from wrapper.engine.chroma_child import ChromaChild
 from wrapper.engine.client import EngineClient
 from wrapper.engine.transport import Transport, encode_body
 
 START_SECONDS, CALL_SECONDS = 60.0, 300.0
-COLLECTIONS = "/api/v2/tenants/default_tenant/databases/default_database/collections"
+COLLECTIONS = STOCK.collections_path
 VECTOR = b64encode(np.ones(8, dtype="<f4").tobytes()).decode()
 
 Metadata = dict[str, Any]

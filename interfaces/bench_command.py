@@ -15,7 +15,7 @@ from typing import cast
 import click
 
 from interfaces import bench_report
-from interfaces.compose import search_engine
+from interfaces.compose import collection_choice, search_engine
 from interfaces.configured import built_in_connections
 from interfaces.options import documents_progress, log_to_stderr
 from interfaces.scratch_service import scratch_service
@@ -26,7 +26,7 @@ from providers.network import Network
 from registry.connections import Connections
 from registry.discovery import discover
 from registry.embedding_cache import EmbeddingCache
-from registry.placeholders import Placeholders
+from registry.placeholders import SERVICE_KEYS, Placeholders
 from registry.query_embeddings import QueryEmbeddings
 from registry.registry import ProviderRegistry
 from registry.stored_connections import StoredConnections
@@ -125,7 +125,8 @@ def bench(
             _load(query_set, collection, connections)
         # Nothing is kept: each query is measured with its embedding.
         embeddings = QueryEmbeddings(connections, EmbeddingCache(ttl_seconds=0))
-        engine = stack.enter_context(closing(search_engine(Corpus(connections), embeddings, settings)))
+        choice = collection_choice(Corpus(connections), connections, settings)
+        engine = stack.enter_context(closing(search_engine(choice, embeddings, settings)))
         runs, missed = _measure(engine, query_set, oracles, Plan(collection, limit, weights), verbose=verbose)
     report = bench_report.report(query_set, runs, settings, limit, weights)
     compared = [] if earlier is None else bench_report.comparisons(earlier, report)
@@ -157,6 +158,7 @@ def _connections(scratch: Path, url: str) -> Iterator[Connections]:
         Placeholders(os.environ, settings.env_patterns, settings.secret_dirs),
         ProviderContext(network=Network(ConnectPolicy.parse(settings.connect_policy))),
         given=[Connection("local", "rag", "chromadb-wrapper", {"url": url}), *embedding],
+        own_placeholders=Placeholders(os.environ, SERVICE_KEYS, (), own=frozenset()),
     )
     try:
         yield made

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import cast
 
+import structlog
 from flask import Flask
 
 import wrapper
@@ -24,14 +25,16 @@ from registry.conversations import Conversations
 from registry.discovery import discover
 from registry.embedding_cache import EmbeddingCache
 from registry.health import HealthWatch
-from registry.placeholders import Placeholders
+from registry.placeholders import SERVICE_KEYS, Placeholders
 from registry.query_embeddings import QueryEmbeddings
 from registry.registry import ProviderRegistry
+from registry.secret_hosts import SecretHosts
 from registry.stored_connections import StoredConnections
 from registry.topic import TopicByChat, TopicByRule
 from registry.vector_files import VectorFiles
 from retrieval.chat import Chat
 from retrieval.chat_history import ChatHistory
+from retrieval.choosing import CollectionChoice
 from retrieval.context.layer import ContextLayer
 from retrieval.corpus import Corpus
 from retrieval.notes import Notes
@@ -60,7 +63,10 @@ from schemas.settings import (
     read_wrapper_settings,
 )
 from wrapper import route_table
+from wrapper.logs import clean_lines
 from wrapper.service import Service
+
+log = structlog.get_logger(__name__)
 
 FRESH_SECONDS = 2.0
 """How long a health report serves others who ask."""
@@ -98,6 +104,7 @@ class Layers:
         self.context.close()
         self.search.close()
         self.collector.close()
+        self.health.close()
         self.connections.close()
 
 
@@ -123,6 +130,7 @@ def create_app(
         service.close()
         raise
     app.extensions["rag.layers"] = layers
+    service.on_close(clean_lines(layers.connections.redacted))
     service.on_close(layers.close)
     service.on_health(lambda: {"circuitBreakerOpen": not layers.context.breaker.is_closed()})
     app.url_map.converters["connection_id"] = connections.ConnectionId
@@ -136,6 +144,7 @@ def open_layers(service: Service, settings: RegistrySettings, retrieval: Retriev
     data_dir = service.settings.data_dir
     registry = discover(ProviderRegistry())
     placeholders = _placeholders(settings)
+    _warn_of_free_secrets(settings, placeholders)
     context = ProviderContext(
         network=Network(ConnectPolicy.parse(settings.connect_policy)), storage=service.store, data_dir=data_dir
     )
@@ -145,6 +154,7 @@ def open_layers(service: Service, settings: RegistrySettings, retrieval: Retriev
         placeholders,
         context,
         given=[*built_in_connections(settings), *declared_connections(registry, placeholders)],
+        own_placeholders=Placeholders(os.environ, SERVICE_KEYS, (), own=frozenset()),
         test_seconds=settings.connect_test_seconds,
     )
     ttl_seconds = settings.embedding_cache_seconds
@@ -159,20 +169,20 @@ def open_layers(service: Service, settings: RegistrySettings, retrieval: Retriev
     health = HealthWatch(known, limit_seconds=settings.health_seconds, fresh_seconds=FRESH_SECONDS)
     conversations = _conversations(service, known, settings)
     corpus = Corpus(known)
-    semantic = SemanticOracle(corpus, embeddings)
+    choice = collection_choice(corpus, known, retrieval)
+    semantic = SemanticOracle(embeddings)
     answers = ResultCache(service.catalog, ttl_seconds=retrieval.cache_ttl_seconds)
     warm_up = WarmUp(data_dir / "embeds-texts")
     texts = TextCollections(
         known,
-        corpus,
+        choice,
         semantic,
-        default_collections=retrieval.text_collections,
         limit_seconds=retrieval.retrieve_seconds,
         about_to_embed=warm_up.needed,
     )
     warm_up.begin(texts.hold_something, lambda: texts.embedding().warm_up())
     store = RagStore(texts, retrieval)
-    search = search_engine(corpus, embeddings, retrieval)
+    search = search_engine(choice, embeddings, retrieval)
     notes = Notes(texts, Sessions(service.catalog), retrieval.notes_collection)
     return Layers(
         registry,
@@ -187,10 +197,10 @@ def open_layers(service: Service, settings: RegistrySettings, retrieval: Retriev
         store,
         Chat(known, store, ChatHistory(service.catalog)),
         notes,
-        ContextWriter(search, corpus, notes, retrieval),
+        ContextWriter(search, choice, notes, retrieval),
         ContextLayer(
             texts,
-            LexicalOracle(corpus),
+            LexicalOracle(),
             service.catalog,
             answers,
             retrieval,
@@ -216,16 +226,26 @@ def _check_connection(health: HealthWatch, connection: Connection) -> None:
         raise UnavailableError(report.message)
 
 
-def search_engine(corpus: Corpus, embeddings: QueryEmbeddings, settings: RetrievalSettings) -> SearchEngine:
+def collection_choice(corpus: Corpus, connections: Connections, settings: RetrievalSettings) -> CollectionChoice:
+    """Which collections questions are asked of, by these settings."""
+    return CollectionChoice(
+        corpus,
+        connections,
+        own=settings.own_collections,
+        notes=settings.notes_collection,
+        most=settings.search_collections,
+    )
+
+
+def search_engine(choice: CollectionChoice, embeddings: QueryEmbeddings, settings: RetrievalSettings) -> SearchEngine:
     """The engine of these settings, whoever asks it."""
     return SearchEngine(
         (
-            SemanticOracle(corpus, embeddings),
-            LexicalOracle(corpus),
-            PersonaOracle(corpus, embeddings, settings.notes_collection),
+            SemanticOracle(embeddings),
+            LexicalOracle(),
+            PersonaOracle(embeddings, settings.notes_collection),
         ),
-        corpus,
-        default_collections=settings.text_collections,
+        choice,
         rrf_k=settings.rrf_k,
         fetch_multiplier=settings.fetch_multiplier,
         fetch_min=settings.fetch_min,
@@ -234,7 +254,16 @@ def search_engine(corpus: Corpus, embeddings: QueryEmbeddings, settings: Retriev
 
 
 def _placeholders(settings: RegistrySettings) -> Placeholders:
-    return Placeholders(os.environ, settings.env_patterns, settings.secret_dirs)
+    secret_hosts = SecretHosts.parse(settings.secret_hosts)
+    return Placeholders(os.environ, settings.env_patterns, settings.secret_dirs, secret_hosts=secret_hosts)
+
+
+def _warn_of_free_secrets(settings: RegistrySettings, placeholders: Placeholders) -> None:
+    if not settings.secret_hosts and placeholders.available():
+        log.warning(
+            "whoever may define connections may send variables to any host: bind them to theirs with RAG_SECRET_HOSTS",
+            variables=len(placeholders.available()),
+        )
 
 
 def _conversations(service: Service, connections: Connections, settings: RegistrySettings) -> Conversations | None:

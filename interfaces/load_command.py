@@ -148,7 +148,7 @@ def _profile(name: str, max_tokens: int | None, embedding: EmbeddingConnection) 
     if name == "sections":
         return by_sections(max_tokens or DEFAULT_MAX_TOKENS)
     if name == "whole":
-        splitter = profiles.whole(embedding, max_tokens or settings.whole_max_tokens)
+        splitter = profiles.whole(embedding, max_tokens or settings.whole_max_tokens, levels=settings.whole_levels)
     else:
         most = max_tokens or settings.chunk_max_tokens
         splitter = profiles.windows(embedding, most, min(settings.chunk_overlap_tokens, most // 4))

@@ -1,14 +1,8 @@
-"""Keys as they are sent to services, and kept out of what comes back."""
+"""Keys as they are sent to services."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
-
 from schemas.errors import ConfigurationError
-
-MIN_SECRET_CHARS = 4
-"""Shorter ones keep nothing secret, and would be found in every word."""
 
 
 def checked_key(api_key: str | None) -> str | None:
@@ -23,17 +17,3 @@ def checked_key(api_key: str | None) -> str | None:
             error_type="invalid_config",
         )
     return key or None
-
-
-def redacted(value: Any, secrets: Iterable[str]) -> Any:
-    """A JSON value in which no string holds one of the secrets: what a service says may quote what it was sent."""
-    hidden = sorted((each for each in secrets if len(each) >= MIN_SECRET_CHARS), key=len, reverse=True)
-    if isinstance(value, str):
-        for secret in hidden:
-            value = value.replace(secret, "***")
-        return value
-    if isinstance(value, list):
-        return [redacted(each, hidden) for each in value]
-    if isinstance(value, dict):
-        return {redacted(name, hidden): redacted(each, hidden) for name, each in value.items()}
-    return value

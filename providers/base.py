@@ -6,6 +6,7 @@ What a provider can do is what it implements: the capabilities that a user inter
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import time
 from abc import ABC, abstractmethod
@@ -13,12 +14,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
+from types import FunctionType, TracebackType
 from typing import Any, ClassVar, Protocol, Self
 
 import structlog
 
 from providers.network import Network
+from providers.redaction import Redactor
 from providers.storage import Storage
 from schemas.configuration import JsonSchema, faults, present, with_defaults
 from schemas.connections import HEALTHY, UNHEALTHY, CollectionInfo, HealthReport, InvalidConfigurationError
@@ -62,12 +64,27 @@ class ProviderContext:
     """What a connection gets from the program it lives in.
 
     `network` is the only way out: it refuses what the operator's policy does not allow. `storage` is the storage proxy
-    of this process and `data_dir` its directory, None where there is none.
+    of this process and `data_dir` its directory, None where there is none. `redactor` knows what the connection's
+    placeholders stand for. A connection that is only tried out (`is_trial`) leaves nothing behind on the disk.
     """
 
     network: Network = field(default_factory=Network)
     storage: Storage | None = None
     data_dir: Path | None = None
+    redactor: Redactor = field(default_factory=Redactor)
+    is_trial: bool = False
+
+
+def _with_clean_errors(asked: Any) -> Any:
+    @functools.wraps(asked)
+    def ask(self: Provider, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return asked(self, *args, **kwargs)
+        except RagError as error:
+            self.context.redactor.clean(error)
+            raise
+
+    return ask
 
 
 class Provider(ABC):
@@ -84,6 +101,13 @@ class Provider(ABC):
     description: ClassVar[str] = ""
     limits: ClassVar[Mapping[str, Any]] = {}
     libraries: ClassVar[tuple[Library, ...]] = ()
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Have the errors of all that a provider is asked cleaned, so that none can forget to."""
+        super().__init_subclass__(**options)
+        for name, asked in list(vars(cls).items()):
+            if isinstance(asked, FunctionType) and not name.startswith("_"):
+                setattr(cls, name, _with_clean_errors(asked))
 
     def __init__(self, config: Mapping[str, Any], context: ProviderContext | None = None) -> None:
         """Connect lazily: nothing is asked of the service yet. Raises InvalidConfigurationError."""
@@ -148,9 +172,9 @@ class Provider(ABC):
             status=UNHEALTHY if error else details.pop("status", HEALTHY),
             provider=self.id,
             timestamp=datetime.now(UTC).isoformat(timespec="milliseconds"),
-            message=error or f"{self.display_name} answers",
-            error=error,
-            details=details,
+            message=self.context.redactor(error or f"{self.display_name} answers"),
+            error=self.context.redactor(error),
+            details=self.context.redactor(details),
         )
 
     def close(self) -> None:  # noqa: B027 - what holds nothing has nothing to free

@@ -91,6 +91,7 @@ class ChromaProvider(
             self.id,
             self.config["url"],
             network=self.context.network,
+            redactor=self.context.redactor,
             api_key=self.config.get("api_key"),
             key_header="x-chroma-token",
             timeout_seconds=self.config["timeout_seconds"],

@@ -105,6 +105,7 @@ class ChromaWrapperProvider(
         self._client = WrapperClient(
             self.config["url"],
             network=self.context.network,
+            redactor=self.context.redactor,
             api_key=self.config.get("api_key"),
             timeout_seconds=self.config["timeout_seconds"],
             place=place,

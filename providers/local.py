@@ -167,7 +167,7 @@ class LocalProvider(
 
 def _info(found: Collection) -> CollectionInfo:
     return CollectionInfo(
-        found.name, found.count, found.metadata, found.metric, found.dimension, found.revision, found.id
+        found.name, found.count, found.metadata, found.metric, found.dimension, found.revision, found.id, found.key
     )
 
 

@@ -120,6 +120,7 @@ class QdrantProvider(
                 self.id,
                 self.config["url"],
                 network=self.context.network,
+                redactor=self.context.redactor,
                 api_key=self.config.get("api_key"),
                 key_header="api-key",
                 timeout_seconds=self.config["timeout_seconds"],
@@ -133,7 +134,7 @@ class QdrantProvider(
                 error_type="invalid_config",
             )
         else:
-            self._folder = self.context.data_dir / self.config["path"]
+            self._folder = self.context.data_dir / "qdrant" / self.config["path"]
 
     @classmethod
     def connection_schema(cls) -> JsonSchema:
@@ -295,8 +296,13 @@ class QdrantProvider(
 
         if self._service is not None:
             return ServerAccess(self._service)
-        assert self._folder is not None
-        return FolderAccess(self._folder, self.config["timeout_seconds"])
+        assert self.context.data_dir is not None
+        return FolderAccess(
+            self.context.data_dir,
+            self.config["path"],
+            self.config["timeout_seconds"],
+            is_trial=self.context.is_trial,
+        )
 
     @contextmanager
     def _reading(self) -> Iterator[None]:

@@ -18,6 +18,7 @@ from qdrant_client import QdrantClient
 from qdrant_client.http.exceptions import ApiException, ResponseHandlingException
 
 from providers.answers import reading
+from providers.qdrant_folders import is_qdrant, readable_folder, settled_folder
 from providers.remote_service import RemoteService
 from schemas.errors import BusyError, RagError, UnavailableError
 
@@ -53,23 +54,35 @@ class ServerAccess:
 
 
 class FolderAccess:
-    """A folder of this machine. Qdrant lets one client at a time open it, and this service has several processes: each
-    operation opens it under a lock and closes it again."""
+    """A folder below `qdrant/` in the data directory. Qdrant lets one client at a time open it, and this service has
+    several processes: each operation opens it under a lock and closes it again. One that is only tried out makes and
+    moves nothing: what is not there is empty."""
 
-    def __init__(self, folder: Path, timeout_seconds: float) -> None:
-        self._folder = folder
+    def __init__(self, data_dir: Path, name: str, timeout_seconds: float, *, is_trial: bool) -> None:
+        self._data_dir = data_dir
+        self._name = name
         self._timeout_seconds = timeout_seconds
+        self._is_trial = is_trial
 
     @contextmanager
     def client(self) -> Iterator[QdrantClient]:
-        self._folder.parent.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(self._folder.with_name(f"{self._folder.name}.lock"), timeout=self._timeout_seconds)
         try:
-            with lock, closing(self._open()) as client:
+            if self._is_trial:
+                folder = readable_folder(self._data_dir, self._name)
+            else:
+                folder = settled_folder(self._data_dir, self._name, self._timeout_seconds)
+            if folder is None:
+                with closing(QdrantClient(":memory:")) as client:
+                    yield client
+                return
+            lock = FileLock(folder.with_name(f"{folder.name}.lock"), timeout=self._timeout_seconds)
+            if self._is_trial and not is_qdrant(folder):
+                raise self._unusable()
+            with lock, closing(self._open(folder)) as client:
                 yield client
         except Timeout as error:
             raise BusyError(
-                f"The folder '{self._folder.name}' was in use for {self._timeout_seconds:g} s", error_type="timeout"
+                f"The folder '{self._name}' was in use for {self._timeout_seconds:g} s", error_type="timeout"
             ) from error
         except (OSError, ValueError, sqlite3.Error) as error:
             raise self._unusable() from error
@@ -77,16 +90,16 @@ class FolderAccess:
     def close(self) -> None:
         """Nothing is open between operations."""
 
-    def _open(self) -> QdrantClient:
+    def _open(self, folder: Path) -> QdrantClient:
         try:
-            return QdrantClient(path=str(self._folder))
+            return QdrantClient(path=str(folder))
         except (RuntimeError, ValueError, KeyError, EOFError, pickle.UnpicklingError) as error:
             raise self._unusable() from error
 
     def _unusable(self) -> UnavailableError:
-        log.exception("an embedded Qdrant cannot be used", folder=self._folder.name)
+        log.exception("an embedded Qdrant cannot be used", folder=self._name)
         return UnavailableError(
-            f"The folder '{self._folder.name}' cannot be used by Qdrant; the reason is in the log", error_type="unknown"
+            f"The folder '{self._name}' cannot be used by Qdrant; the reason is in the log", error_type="unknown"
         )
 
 

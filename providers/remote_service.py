@@ -20,8 +20,9 @@ from tenacity import RetryCallState, Retrying, retry_if_exception
 from providers import deadlines
 from providers.addresses import split_url
 from providers.answers import reading
-from providers.api_keys import checked_key, redacted
+from providers.api_keys import checked_key
 from providers.network import Network
+from providers.redaction import Redactor
 from providers.sessions import ANSWER_PATIENCE, AnswerTimeout, answer_within, is_read_timeout, waits
 from schemas.errors import ConfigurationError, InvalidInputError, RagError, UnavailableError
 
@@ -47,8 +48,8 @@ class RemoteService:
     """Asks for JSON below one base URL. Errors call it "the {noun} '{provider}'".
 
     `timeout_seconds` is for each silence of the server; a whole answer may take `ANSWER_PATIENCE` times as long. The
-    key travels in one header only, by default `Authorization: Bearer`, and appears in no error and no log line.
-    Redirects are not followed: they could carry texts and key to a host nobody configured.
+    key travels in one header only, by default `Authorization: Bearer`, and appears in no error and no log line, nor
+    does what `redactor` knows. Redirects are not followed: they could carry texts and key to a host nobody configured.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class RemoteService:
         url: str,
         *,
         network: Network,
+        redactor: Redactor | None = None,
         api_key: str | None = None,
         key_header: str = "Authorization",
         timeout_seconds: float = 60.0,
@@ -70,6 +72,7 @@ class RemoteService:
         split_url(url)
         self._url = url.rstrip("/")
         self._api_key = checked_key(api_key)
+        self._redact = Redactor({*(redactor.values if redactor else ()), self._api_key or ""})
         self._timeout_seconds = timeout_seconds
         self._answer_seconds = timeout_seconds * ANSWER_PATIENCE
         self._retry = retry or RetryPolicy()
@@ -220,7 +223,7 @@ class RemoteService:
             return None
         # First what cannot be seen goes, which could hide a key from the search for it.
         seen = "".join(c for c in answer if c.isprintable())
-        return redacted(seen, [self._api_key] if self._api_key else [])[:MAX_REASON_CHARS] or None
+        return str(self._redact(seen))[:MAX_REASON_CHARS] or None
 
     def _is_worth_another_attempt(self, error: BaseException) -> bool:
         if not isinstance(error, _TransientError):

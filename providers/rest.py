@@ -15,8 +15,9 @@ from tenacity import RetryCallState, Retrying, retry_if_exception, wait_exponent
 
 from providers import deadlines
 from providers.addresses import split_url
-from providers.api_keys import checked_key, redacted
+from providers.api_keys import checked_key
 from providers.network import Network
+from providers.redaction import Redactor
 from providers.sessions import ANSWER_PATIENCE, answer_within, is_read_timeout, waits
 from schemas.errors import (
     BusyError,
@@ -115,6 +116,7 @@ class RestConnection:
         base_url: str,
         *,
         network: Network | None = None,
+        redactor: Redactor | None = None,
         api_key: str | None = None,
         timeout_seconds: float = 120.0,
         attempts: int = 4,
@@ -130,9 +132,10 @@ class RestConnection:
         self._network = network or Network()
         self._session = self._network.session(base_url)
         self._headers = {"Content-Type": "application/json"}
-        self._api_key = checked_key(api_key)
-        if self._api_key is not None:
-            self._headers["Authorization"] = f"Bearer {self._api_key}"
+        key = checked_key(api_key)
+        if key is not None:
+            self._headers["Authorization"] = f"Bearer {key}"
+        self._redact = Redactor({*(redactor.values if redactor else ()), key or ""})
         self._retrying = Retrying(
             retry=retry_if_exception(_may_succeed_later),
             stop=self._is_the_end,
@@ -229,7 +232,7 @@ class RestConnection:
 
     def _error(self, answer: _Answer, body: Body) -> RagError:
         """What the service refused, without the key should it quote it."""
-        return _error(answer, redacted(body, [self._api_key] if self._api_key else []))
+        return _error(answer, self._redact(body))
 
     def _is_the_end(self, state: RetryCallState) -> bool:
         seconds_left = min(self._network.seconds_left(), deadlines.seconds_left())

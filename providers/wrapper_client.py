@@ -18,6 +18,7 @@ import numpy as np
 import orjson
 
 from providers.network import Network
+from providers.redaction import Redactor
 from providers.rest import Body, RestConnection
 from schemas.errors import CollectionNotFoundError, ConflictError
 from schemas.records import Metadata
@@ -34,6 +35,7 @@ class WrapperClient:
         base_url: str,
         *,
         network: Network | None = None,
+        redactor: Redactor | None = None,
         api_key: str | None = None,
         timeout_seconds: float = 120.0,
         attempts: int = 4,
@@ -43,6 +45,7 @@ class WrapperClient:
         self._service = RestConnection(
             base_url,
             network=network,
+            redactor=redactor,
             api_key=api_key,
             timeout_seconds=timeout_seconds,
             attempts=attempts,

@@ -15,12 +15,12 @@ from typing import Any
 import structlog
 
 from providers.addresses import split_url
-from providers.api_keys import redacted
 from providers.base import ProviderContext
 from providers.network import DEFAULT_PORTS, Network
+from providers.redaction import Redactor
 from registry.placeholders import Placeholders, UnresolvedPlaceholderError
 from registry.registry import ProviderRegistry
-from schemas.configuration import JsonSchema, faults, present, secrets
+from schemas.configuration import JsonSchema, faults, present
 from schemas.connections import (
     ERROR_TYPES,
     FAILED,
@@ -156,7 +156,7 @@ class _Run:
         self._stages: list[Stage] = []
         self._error_type: str | None = None
         self._is_closed = False
-        self._hidden: frozenset[str] = frozenset()
+        self._redact = Redactor()
         self._said: dict[str, Any] = {}
 
     def __call__(self, config: Mapping[str, Any]) -> None:
@@ -207,6 +207,7 @@ class _Run:
             self._check_resolved(resolved)
             provider = self._registry.provider(self._kind, self._provider)
             address = provider.address(resolved)
+            context = replace(self._context, redactor=self._redact, is_trial=True)
         if address is None:
             self._skip("address", _NO_ADDRESS)
             self._skip("connect", _NO_ADDRESS)
@@ -217,7 +218,7 @@ class _Run:
                 self._network.reach(address, None).close()
         with ExitStack() as opened:
             with self._stage("authenticate"):
-                connection = self._registry.connect(self._kind, self._provider, resolved, self._context)
+                connection = self._registry.connect(self._kind, self._provider, resolved, context)
                 opened.callback(connection.close)
                 said = connection.check()
             with self._stage("capability"):
@@ -235,8 +236,8 @@ class _Run:
             raise _StageFailedError("invalid_config", tuple(wrong))
 
     def _resolve(self, config: Mapping[str, Any]) -> dict[str, Any]:
-        resolved, values = self._placeholders.resolved(present(config), self._schema)
-        self._hidden = values | {str(resolved[name]) for name in secrets(self._schema) if name in resolved}
+        provider = self._registry.provider(self._kind, self._provider)
+        resolved, self._redact = self._placeholders.resolve(present(config), self._schema, provider.address)
         return resolved
 
     def _check_resolved(self, resolved: Mapping[str, Any]) -> None:
@@ -258,7 +259,7 @@ class _Run:
     def _clean(self, text: str) -> str:
         # First what cannot be seen goes, which could hide a secret from the search for it.
         seen = "".join(each for each in text if each.isprintable())
-        return str(redacted(seen, self._hidden))[:MAX_TEXT_CHARS]
+        return str(self._redact(seen))[:MAX_TEXT_CHARS]
 
     @contextmanager
     def _stage(self, name: str) -> Iterator[None]:

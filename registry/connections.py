@@ -30,7 +30,7 @@ MAX_CONFIG_BYTES = 65_536
 
 class Connections:
     """Every worker has one; what users make is shared through the catalogue's database. `given` are the connections
-    that the operator declares and those that always exist."""
+    that the operator declares and those that always exist; only the latter are opened with `own_placeholders`."""
 
     def __init__(
         self,
@@ -40,21 +40,37 @@ class Connections:
         context: ProviderContext,
         given: Sequence[Connection] = (),
         *,
+        own_placeholders: Placeholders | None = None,
         test_seconds: float = 10.0,
     ) -> None:
         self.registry = registry
         self.placeholders = placeholders
         self.context = context
         self._stored = stored
+        self._own_placeholders = own_placeholders or placeholders
         self._test_seconds = test_seconds
         self._given = {connection.id: connection for connection in given}
         self._live = LiveConnections()
 
     def all(self) -> list[Connection]:
         """Built-in, declared, then stored ones by id."""
-        known = [*self._given.values(), *(each for each in self._stored.all() if each.id not in self._given)]
+        stored = sorted(self._stored.all(), key=lambda connection: connection.id)
+        known = [*self._given.values(), *(each for each in stored if each.id not in self._given)]
         self._live.keep({each.version for each in known})
         return known
+
+    def page(self, limit: int | None = None, cursor: str | None = None) -> tuple[list[Connection], str | None]:
+        """At most `limit` of all, those after `cursor`, and the cursor of what follows, None where nothing does. A
+        cursor stays good when connections come and go. Raises InvalidInputError."""
+        known = self.all()
+        if cursor is not None:
+            if not _ID.fullmatch(cursor):
+                raise InvalidInputError("Invalid cursor", code="invalid_cursor", field="cursor")
+            given = list(self._given)
+            behind = given[: given.index(cursor) + 1] if cursor in given else given
+            known = [each for each in known if each.id not in behind and (cursor in given or each.id > cursor)]
+        page = known[:limit]
+        return page, page[-1].id if len(page) < len(known) else None
 
     def find(self, connection_id: str) -> Connection:
         """Raises ConnectionNotFoundError."""
@@ -124,11 +140,14 @@ class Connections:
             )
         provider = self.registry.provider(kind, connection.provider)
         try:
-            resolved = self.placeholders.resolve(connection.config, provider.connection_schema())
+            resolved, redactor = self._placeholders_of(connection).resolve(
+                connection.config, provider.connection_schema(), provider.address
+            )
+            context = replace(self.context, redactor=redactor)
             return self._live.get(
                 connection,
                 _digest([connection.generation, connection.provider, resolved]),
-                lambda: self.registry.connect(kind, connection.provider, resolved, self.context),
+                lambda: self.registry.connect(kind, connection.provider, resolved, context),
             )
         except (InvalidConfigurationError, UnresolvedPlaceholderError) as error:
             # What was stored was sound: it is the environment that does not fit it now.
@@ -142,8 +161,9 @@ class Connections:
             return [Fault("", f"Provider '{name}' cannot be used here: {entry.reason}")], []
         schema = entry.provider.connection_schema()
         given = self._without_empty_secrets(Connection("", kind, name, config), present(config))
-        wrong = [*faults(given, schema, placeholders=True), *self.placeholders.forbidden(given)]
-        noted = [*self.placeholders.missing(given), *secret_faults(given, schema)]
+        forbidden = self.placeholders.forbidden(given, schema, entry.provider.address)
+        wrong = [*faults(given, schema, placeholders=True), *forbidden]
+        noted = [*self.placeholders.missing(given, schema), *secret_faults(given, schema)]
         if not entry.viable:
             noted.append(Fault("", f"Provider '{name}' cannot be used here: {entry.reason}"))
         return wrong, noted
@@ -181,10 +201,14 @@ class Connections:
         """The URL that a connection is opened to, as it was written."""
         return self.registry.provider(connection.kind, connection.provider).address(connection.config)
 
-    def hidden(self, connection: Connection) -> frozenset[str]:
-        """What the placeholders of a connection stand for now: nobody is to be shown it."""
-        schema = self.registry.provider(connection.kind, connection.provider).connection_schema()
-        return self.placeholders.resolved(connection.config, schema).values
+    def redacted(self, text: str) -> str:
+        """Without anything that a placeholder ever stood for in this process."""
+        for placeholders in (self.placeholders, self._own_placeholders):
+            text = placeholders.said(text)
+        return text
+
+    def _placeholders_of(self, connection: Connection) -> Placeholders:
+        return self._own_placeholders if connection.origin == "built-in" else self.placeholders
 
     def close(self) -> None:
         self._live.close()
@@ -195,10 +219,22 @@ class Connections:
         return frozenset(connection.config) if provider is None else secrets(provider.connection_schema())
 
     def _with_kept_secrets(self, before: Connection, after: Connection) -> dict[str, Any]:
-        config = after.config
-        if (before.kind, before.provider) == (after.kind, after.provider):
-            config = {name: before.config[name] for name in self._secret_names(before) & before.config.keys()} | config
-        return self._without_empty_secrets(after, config)
+        if (before.kind, before.provider) != (after.kind, after.provider):
+            return self._without_empty_secrets(after, after.config)
+        kept = {
+            name: before.config[name]
+            for name in sorted(self._secret_names(before) & before.config.keys() - after.config.keys())
+        }
+        if kept and self._origin(before) != self._origin(after):
+            # Whoever may change a connection need not know its secrets, and must not send them elsewhere.
+            sentence = "must be given again: the connection leads to another host now"
+            raise InvalidConfigurationError(after.provider, [Fault(f"/{name}", f"{name} {sentence}") for name in kept])
+        return self._without_empty_secrets(after, kept | after.config)
+
+    def _origin(self, connection: Connection) -> str | None:
+        """Scheme, host and port of a connection, as they were written."""
+        address = self.address(connection)
+        return None if address is None else "/".join(address.lower().split("/")[:3])
 
     def _without_empty_secrets(self, connection: Connection, config: dict[str, Any]) -> dict[str, Any]:
         hidden = self._secret_names(connection)
@@ -242,15 +278,14 @@ def check_connection(connection: Connection, registry: ProviderRegistry, placeho
         raise InvalidInputError(
             f"Provider '{entry.id}' cannot be used here: {entry.reason}", code="provider_not_viable", field="provider"
         )
-    check_configuration(entry.id, connection.config, entry.provider.connection_schema(), placeholders)
+    check_configuration(entry.provider, connection.config, placeholders)
 
 
-def check_configuration(
-    provider: str, config: Mapping[str, Any], schema: dict[str, Any], placeholders: Placeholders
-) -> None:
+def check_configuration(provider: type[Provider], config: Mapping[str, Any], placeholders: Placeholders) -> None:
     """Raises InvalidConfigurationError naming every field that is no good to keep."""
-    given = present(config)
-    forbidden = placeholders.forbidden(given)  # refuses what is nested too deeply to be written as JSON
+    given, schema = present(config), provider.connection_schema()
+    # Refuses what is nested too deeply to be written as JSON.
+    forbidden = placeholders.forbidden(given, schema, provider.address)
     if len(orjson.dumps(given)) > MAX_CONFIG_BYTES:
         raise InvalidInputError(f"config is larger than {MAX_CONFIG_BYTES} bytes", code="invalid_field", field="config")
     wrong = [
@@ -259,4 +294,4 @@ def check_configuration(
         *secret_faults(given, schema),
     ]
     if wrong:
-        raise InvalidConfigurationError(provider, wrong)
+        raise InvalidConfigurationError(provider.id, wrong)

@@ -5,19 +5,24 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from concurrent.futures import TimeoutError as NotInTimeError
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 import structlog
 
-from providers.api_keys import redacted
+from providers import deadlines
+from registry.connection_threads import ConnectionThreads
 from registry.connections import Connections
 from schemas.connections import UNHEALTHY, Connection, HealthReport
 from schemas.errors import RagError
 
 log = structlog.get_logger(__name__)
+
+
+MAX_AT_A_TIME = 16
+"""Connections that one worker asks at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +33,8 @@ class _Look:
 
 class HealthWatch:
     """Asks one connection at most once at a time and once in `fresh_seconds`: an answer in between is the last one,
-    and says its age (`details.age_seconds`). Never raises; a service that hangs keeps one thread, not one a request."""
+    and says its age (`details.age_seconds`). Never raises; a service that hangs keeps one thread, and that until the
+    limit. Those that were well are asked before those that were not."""
 
     def __init__(
         self,
@@ -44,15 +50,30 @@ class HealthWatch:
         self._clock = clock
         self._lock = threading.Lock()
         self._looks: dict[str, _Look] = {}
+        self._unwell: set[str] = set()
+        self._threads = ConnectionThreads("health", each=1, most=MAX_AT_A_TIME)
+
+    @property
+    def threads(self) -> int:
+        """How many there are now."""
+        return self._threads.threads
+
+    def close(self) -> None:
+        self._threads.close()
 
     def of(self, connection: Connection) -> HealthReport:
         return self.of_all([connection])[0]
 
     def of_all(self, connections: Sequence[Connection]) -> list[HealthReport]:
         """One report for each, all within one time limit."""
-        looks = [self._look(connection) for connection in connections]
+        looks = {}
+        for each in sorted(connections, key=lambda connection: connection.id in self._unwell):
+            looks[each.id] = self._look(each)
         until = self._clock() + self._limit_seconds
-        return [self._report(*each, until) for each in zip(connections, looks, strict=True)]
+        reports = [self._report(each, looks[each.id], until) for each in connections]
+        unwell = {each.id for each, report in zip(connections, reports, strict=True) if report.status == UNHEALTHY}
+        self._unwell = self._unwell - {each.id for each in connections} | unwell
+        return reports
 
     def _look(self, connection: Connection) -> _Look:
         key = repr(connection)
@@ -61,36 +82,38 @@ class HealthWatch:
             now = self._clock()
             if look is not None and (not look.report.done() or now - look.began_at < self._fresh_seconds):
                 return look
-            look = _Look(now, Future())
+            look = _Look(now, self._threads.submit(key, lambda: self._ask(connection)))
             self._looks = {k: v for k, v in self._looks.items() if not v.report.done() or now - v.began_at < 60.0}
             self._looks[key] = look
-        threading.Thread(target=self._ask, args=(connection, look.report), name="health", daemon=True).start()
-        return look
+            return look
 
-    def _ask(self, connection: Connection, answer: Future[HealthReport]) -> None:
+    def _ask(self, connection: Connection) -> HealthReport:
         try:
-            report = self._connections.open(connection.id, connection.kind).health()
-            answer.set_result(self._without_values(connection, report))
+            with deadlines.within(self._limit_seconds):
+                report = self._connections.open(connection.id, connection.kind).health()
+            return self._as_written(connection, report)
         except RagError as error:
-            answer.set_result(_unhealthy(connection, error.message, error.details.get("error_type", "invalid_config")))
+            return _unhealthy(connection, error.message, error.details.get("error_type", "invalid_config"))
         except Exception:
             log.exception("a health check failed in a way of its own", connection=connection.id)
-            answer.set_result(_unhealthy(connection, "The check failed for a reason that is in the log", "unknown"))
+            return _unhealthy(connection, "The check failed for a reason that is in the log", "unknown")
 
-    def _without_values(self, connection: Connection, report: HealthReport) -> HealthReport:
-        """With placeholders as they were written, and nothing of what they stand for."""
-        hidden = self._connections.hidden(connection)
-        details = redacted(report.details, hidden)
-        if details.get("url") is not None:
-            details["url"] = self._connections.address(connection)
-        message, error = redacted([report.message, report.error], hidden)
-        return replace(report, message=message, error=error, details=details)
+    def _as_written(self, connection: Connection, report: HealthReport) -> HealthReport:
+        """With the placeholders of its address as they were written."""
+        if report.details.get("url") is None:
+            return report
+        return replace(report, details={**report.details, "url": self._connections.address(connection)})
 
     def _report(self, connection: Connection, look: _Look, until: float) -> HealthReport:
         try:
             report = look.report.result(max(0.0, until - self._clock()))
         except NotInTimeError:
-            return _unhealthy(connection, f"No answer within {self._limit_seconds:g} s", "timeout")
+            if look.report.running():
+                return _unhealthy(connection, f"No answer within {self._limit_seconds:g} s", "timeout")
+            sentence = f"Not asked within {self._limit_seconds:g} s: too many connections do not answer; ask again"
+            return _unhealthy(connection, sentence, "timeout")
+        except CancelledError:
+            return _unhealthy(connection, "The service is closing", "unknown")
         age_seconds = round(max(0.0, self._clock() - look.began_at), 1)
         return replace(report, details={**report.details, "age_seconds": age_seconds})
 

@@ -1,37 +1,54 @@
-"""Placeholders in a configuration's strings: `${VAR}`, `${VAR:-default}` and `${file:/path}`; `$$` is a dollar sign.
+"""Placeholders in a connection's configuration: `${VAR}`, `${VAR:-default}` and `${file:/path}`; `$$` is a dollar sign.
 
-They are resolved when a connection is opened and never before, so that what is stored and shown holds no secret.
-Whoever may define connections may send what a placeholder stands for to any host that may be reached: names and
-directories are therefore the operator's to allow.
+They are resolved when a connection is opened and never before, so that what is stored and shown holds no secret. They
+may stand in secret fields and in addresses only. Whoever may define connections says where a secret goes: which names
+and directories there are to choose from, and which hosts each belongs to, is therefore the operator's to say, and the
+service's own settings are none of them.
 """
 
 from __future__ import annotations
 
-import math
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
-from schemas.configuration import JsonSchema
+from providers.redaction import Redactor
+from registry.addresses_in_values import has_token_in_path, holds_address, is_host, is_of_use, is_plain_address, is_port
+from registry.configuration_texts import MAX_DEPTH, Text, mapped, texts
+from registry.secret_hosts import ANYWHERE, SecretHosts
+from schemas.configuration import JsonSchema, has_placeholder
 from schemas.connections import Fault
 from schemas.errors import InvalidInputError, RagError
 from schemas.pointers import escaped
-from schemas.settings import RegistrySettings
+from schemas.settings import RegistrySettings, RetrievalSettings, WrapperSettings
 
-NEVER = frozenset({"RAG_CATALOG_URL"})
-"""The service's own database, whatever the patterns say."""
+SERVICE_KEYS = ("RAG_EMBEDDING_API_KEY", "RAG_CHAT_API_KEY")
+"""The keys of the connections that the operator's settings describe."""
+OWN_VARIABLES = frozenset(
+    f"RAG_{field.name.upper()}"
+    for settings in (WrapperSettings, RegistrySettings, RetrievalSettings)
+    for field in fields(settings)
+) | {*SERVICE_KEYS, *(f"RAG_{name}" for name in ("API_KEY", "API_KEYS", "SECRET_KEY", "CHROMA_URL", "CHROMA_TOKEN"))}
+"""What the service reads for itself: no connection of anybody's gets it, whatever the patterns say."""
 MAX_FILE_BYTES = 64 * 1024
-MAX_DEPTH = 32
 
-_TOKEN = re.compile(r"\$\$|\$\{(?P<inside>(?:(?!\$\{)[^}])*)\}|\$\{")  # looks no further than the next one begins
+_TOKEN = re.compile(r"\$\$|\$\{(?P<inside>[^}]*)\}|\$\{")
 _VARIABLE = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>(?:(?!\$\{).)*))?", re.DOTALL)
 _FILE = "file:"
-_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
+_REST = r"(?:/(?:[^$?#\s]|\$\$)*)?"
+_ADDRESSES = (
+    (re.compile(rf"(\$\{{[^}}]*\}})(?::[0-9]+)?{_REST}"), (is_plain_address,)),
+    (re.compile(rf"https?://(\$\{{[^}}]*\}})(?::[0-9]+)?{_REST}"), (is_host,)),
+    (re.compile(rf"https?://(\$\{{[^}}]*\}}):(\$\{{[^}}]*\}}){_REST}"), (is_host, is_port)),
+    (re.compile(rf"https?://[^$/?#@\s]+:(\$\{{[^}}]*\}}){_REST}"), (is_port,)),
+)
+"""Where placeholders may stand in an address, and what they may stand for: nothing that is put in beside a host that
+somebody chose could carry a secret there."""
 
 
 class UnresolvedPlaceholderError(InvalidInputError):
@@ -56,64 +73,121 @@ class _MissingError(_WrongPlaceholderError):
 
 
 class Resolved(NamedTuple):
-    """A configuration as it is used, and what its placeholders stood for: nobody is to be shown either."""
+    """A configuration as it is used, and what knows its secrets: nobody is to be shown either."""
 
     config: dict[str, Any]
-    values: frozenset[str]
+    redactor: Redactor
 
 
 class Placeholders:
     """Resolves from `environ` the variables whose names match one of `patterns` (`*_API_KEY`, letters as they are), and
-    files below `secret_dirs`. A variable that holds a URL with a password is refused whatever its name."""
+    files below `secret_dirs`, for the hosts that `secret_hosts` allows. `own` may be named by none. `said` knows all
+    that was ever resolved."""
 
     def __init__(
         self,
         environ: Mapping[str, str],
         patterns: Sequence[str] = RegistrySettings.env_patterns,
         secret_dirs: Sequence[str | Path] = RegistrySettings.secret_dirs,
+        *,
+        secret_hosts: SecretHosts = ANYWHERE,
+        own: frozenset[str] = OWN_VARIABLES,
     ) -> None:
         self._environ = environ
         self._patterns = tuple(patterns)
         self._secret_dirs = tuple(map(Path, secret_dirs))
+        self._secret_hosts = secret_hosts
+        self._own = own
+        self.said = Redactor()
 
-    def resolve(self, config: Mapping[str, Any], schema: JsonSchema) -> dict[str, Any]:
-        """The configuration as it is used. A string that is one placeholder and nothing else becomes a number or a
-        truth value where the schema wants one. Raises UnresolvedPlaceholderError."""
-        return self.resolved(config, schema).config
-
-    def resolved(self, config: Mapping[str, Any], schema: JsonSchema) -> Resolved:
-        """Like `resolve`, with what was put in."""
-        wrong = self.faults(config)
+    def resolve(
+        self,
+        config: Mapping[str, Any],
+        schema: JsonSchema,
+        address: Callable[[Mapping[str, Any]], str | None] = lambda config: None,
+    ) -> Resolved:
+        """The configuration as it is used; `address` tells where one leads. Raises UnresolvedPlaceholderError."""
+        wrong = self.faults(config, schema, address)
         if wrong:
             raise UnresolvedPlaceholderError(wrong)
-        values: set[str] = set()
-        found = {
-            name: self._resolve_value(value, schema.get("properties", {}).get(name, {}), values)
-            for name, value in config.items()
-        }
-        return Resolved(found, frozenset(values))
+        values = set[str]()
+        found = self._resolved(config, schema, values)
+        if not values <= self.said.values:
+            self.said = Redactor(self.said.values | values)
+        return Resolved(found, Redactor(values))
 
-    def faults(self, config: Any) -> list[Fault]:
+    def faults(
+        self,
+        config: Any,
+        schema: JsonSchema,
+        address: Callable[[Mapping[str, Any]], str | None] = lambda config: None,
+    ) -> list[Fault]:
         """What cannot be resolved. The sentences name variables, never a value."""
-        return [fault for fault, _ in self._wrong(config)]
+        return [fault for fault, _ in self._wrong(config, schema)] or self._misdirected(config, schema, address)
 
-    def forbidden(self, config: Any) -> list[Fault]:
-        """The faults that stay: what is no placeholder, or names what the operator does not allow."""
-        return [fault for fault, error in self._wrong(config) if not isinstance(error, _MissingError)]
+    def forbidden(
+        self,
+        config: Any,
+        schema: JsonSchema,
+        address: Callable[[Mapping[str, Any]], str | None] = lambda config: None,
+    ) -> list[Fault]:
+        """The faults that stay: what is no placeholder, stands where none may, names what the operator does not allow,
+        or would be sent where it does not belong."""
+        wrong = self._wrong(config, schema)
+        if not wrong:
+            return self._misdirected(config, schema, address)
+        return [fault for fault, error in wrong if not isinstance(error, _MissingError)]
 
-    def missing(self, config: Any) -> list[Fault]:
+    def missing(self, config: Any, schema: JsonSchema) -> list[Fault]:
         """The faults that may go: variables that are not set now, files that are not there."""
-        return [fault for fault, error in self._wrong(config) if isinstance(error, _MissingError)]
+        return [fault for fault, error in self._wrong(config, schema) if isinstance(error, _MissingError)]
 
-    def _wrong(self, config: Any) -> list[tuple[Fault, _WrongPlaceholderError]]:
+    def _wrong(self, config: Any, schema: JsonSchema) -> list[tuple[Fault, _WrongPlaceholderError]]:
         found: dict[Fault, _WrongPlaceholderError] = {}
-        for pointer, text in _strings(config):
-            for token in _TOKEN.finditer(text):
-                try:
-                    self._value_of(token)
-                except _WrongPlaceholderError as error:
-                    found.setdefault(Fault(pointer, error.message), error)
+        for place in texts(config, schema):
+            for error in self._errors(place):
+                found.setdefault(Fault(place.pointer, error.message), error)
         return list(found.items())
+
+    def _errors(self, place: Text) -> Iterator[_WrongPlaceholderError]:
+        tokens = [token for token in _TOKEN.finditer(place.text) if token.group() != "$$"]
+        if tokens and place.field is None:
+            yield _WrongPlaceholderError("Placeholders may stand in secrets and in the URL only")
+            return
+        checks: Sequence[Callable[[str], bool]] = [lambda value: not holds_address(value)] * len(tokens)
+        if place.field == "address" and tokens:
+            fitting = [checks for form, checks in _ADDRESSES if form.fullmatch(place.text)]
+            checks = fitting[0] if fitting else [lambda value: True] * len(tokens)
+            if not fitting and all(token["inside"] is not None for token in tokens):
+                yield _WrongPlaceholderError(
+                    "In a URL a placeholder stands for the whole address, its host or its port"
+                )
+        for token, fits in zip(tokens, checks, strict=True):
+            try:
+                if place.field == "secret" and ":-" in (token["inside"] or "") and not _is_file(token):
+                    raise _WrongPlaceholderError("A secret has no default: it would be stored in clear")
+                if not fits(self._value_of(token)):
+                    what = "key" if place.field == "secret" else "address"
+                    raise _WrongPlaceholderError(f"{_called(token)} holds no {what} that may be used here")
+            except _WrongPlaceholderError as error:
+                yield error
+
+    def _misdirected(
+        self, config: Any, schema: JsonSchema, address: Callable[[Mapping[str, Any]], str | None]
+    ) -> list[Fault]:
+        """Which strings hold what is bound to other hosts than the one that the configuration leads to."""
+        if not self._secret_hosts.destinations or not isinstance(config, Mapping):
+            return []
+        resolved = self._resolved(config, schema, set())
+        leads_to = address(resolved)
+        urls = [each.text for each in texts(resolved, schema) if each.field == "address"]
+        urls += [] if leads_to is None else [leads_to]
+        return [
+            Fault(place.pointer, f"{reference} may not be sent to this host (RAG_SECRET_HOSTS)")
+            for place in texts(config, schema)
+            for reference in self.references(place.text)
+            if not self._secret_hosts.allows(reference, urls)
+        ]
 
     def names(self, config: Any) -> list[str]:
         """The variables that a configuration, or a string, speaks of, in its order, each once."""
@@ -122,8 +196,8 @@ class Placeholders:
     def references(self, config: Any) -> list[str]:
         """The same with files, as `file:/path`; no defaults."""
         found = []
-        for _, text in _strings(config):
-            for token in _TOKEN.finditer(text):
+        for place in texts(config, {}):
+            for token in _TOKEN.finditer(place.text):
                 inside = token["inside"] or ""
                 variable = _VARIABLE.fullmatch(inside)
                 if inside.startswith(_FILE) or variable:
@@ -132,37 +206,29 @@ class Placeholders:
 
     def available(self) -> list[str]:
         """The variables that a placeholder may use and that are set, by name."""
-        return sorted(name for name in self._environ if self.is_allowed(name) and not self._has_password(name))
+        return sorted(name for name, value in self._environ.items() if self.is_allowed(name) and is_of_use(value))
 
     def is_allowed(self, name: str) -> bool:
         """Whether the operator lets placeholders use a variable of that name."""
-        return name not in NEVER and any(fnmatchcase(name, pattern) for pattern in self._patterns)
+        return name not in self._own and any(fnmatchcase(name, pattern) for pattern in self._patterns)
 
-    def _has_password(self, name: str) -> bool:
-        try:
-            return "@" in urlsplit(self._environ.get(name, "")).netloc
-        except ValueError:
-            return "@" in self._environ[name]
-
-    def _resolve_value(self, value: Any, schema: JsonSchema, values: set[str]) -> Any:
-        if isinstance(value, Mapping):
-            fields = schema.get("properties", {})
-            return {name: self._resolve_value(each, fields.get(name, {}), values) for name, each in value.items()}
-        if isinstance(value, list):
-            items = schema.get("items")
-            items = items if isinstance(items, Mapping) else {}
-            return [self._resolve_value(each, dict(items), values) for each in value]
-        if not isinstance(value, str):
-            return value
+    def _resolved(self, config: Mapping[str, Any], schema: JsonSchema, values: set[str]) -> dict[str, Any]:
+        """`values` gets what nobody is to be shown: what was put in, and secrets that are not placeholders."""
 
         def put_in(token: re.Match[str]) -> str:
-            text = self._value_of(token)
+            value = self._value_of(token)
             if token.group() != "$$":
-                values.add(text)
-            return text
+                values.add(value)
+            return value
 
-        text = _TOKEN.sub(put_in, value)
-        return _converted(text, schema.get("type")) if _is_one_placeholder(value) else text
+        def text(place: Text) -> str:
+            found = _TOKEN.sub(put_in, place.text)
+            if place.field == "secret":
+                values.add(found)
+            return found
+
+        found: dict[str, Any] = mapped(config, schema, text)
+        return found
 
     def _value_of(self, token: re.Match[str]) -> str:
         inside = token["inside"]
@@ -178,7 +244,7 @@ class Placeholders:
         name, default = variable["name"], variable["default"]
         if not self.is_allowed(name):
             raise _WrongPlaceholderError(f"The variable {name} is not among those allowed here (RAG_ENV_PATTERNS)")
-        if self._has_password(name):
+        if not is_of_use(self._environ.get(name, "")):
             raise _WrongPlaceholderError(
                 f"The variable {name} holds a URL with credentials, which go nowhere from here"
             )
@@ -205,13 +271,19 @@ class Placeholders:
 
 
 def secret_faults(config: Mapping[str, Any], schema: JsonSchema) -> list[Fault]:
-    """Which secret fields (`writeOnly`, at any depth) hold something else than placeholders: it would be stored."""
-    return [
+    """What would be stored in clear: secret fields (`writeOnly`, at any depth) that hold something else than
+    placeholders, and addresses with something in them that looks like a key."""
+    wrong = [
         Fault(
             pointer, f"{label} is a secret: store a placeholder like ${{NAME_API_KEY}} or ${{file:/path}} instead of it"
         )
         for pointer, label, value in _secret_values(config, schema)
         if value is not None and not (isinstance(value, str) and _is_only_placeholders(value))
+    ]
+    return wrong + [
+        Fault(place.pointer, "The path of the URL looks like a key: keep the address in a variable, like ${NAME_URL}")
+        for place in texts(config, schema)
+        if place.field == "address" and has_token_in_path(place.text) and not has_placeholder(place.text)
     ]
 
 
@@ -227,50 +299,17 @@ def _secret_values(value: Any, schema: JsonSchema, pointer: str = "") -> Iterato
                 yield from _secret_values(value[name], dict(field), place)
 
 
-def _strings(value: Any, pointer: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
-    """(pointer, string) of all strings."""
-    if depth > MAX_DEPTH:
-        raise InvalidInputError(
-            "The configuration is nested too deeply",
-            code="invalid_config",
-            pointer=pointer,
-            error_type="invalid_config",
-        )
-    if isinstance(value, str):
-        yield pointer, value
-    elif isinstance(value, Mapping):
-        for name, each in value.items():
-            yield from _strings(each, f"{pointer}/{escaped(name)}", depth + 1)
-    elif isinstance(value, list):
-        for position, each in enumerate(value):
-            yield from _strings(each, f"{pointer}/{position}", depth + 1)
+def _is_file(token: re.Match[str]) -> bool:
+    return (token["inside"] or "").startswith(_FILE)
 
 
-def _is_one_placeholder(text: str) -> bool:
-    token = _TOKEN.fullmatch(text)
-    return token is not None and token["inside"] is not None
+def _called(token: re.Match[str]) -> str:
+    variable = _VARIABLE.fullmatch(token["inside"] or "")
+    return f"The variable {variable['name']}" if variable else "The file of a placeholder"
 
 
 def _is_only_placeholders(text: str) -> bool:
     return bool(re.fullmatch(r"(?:\$\{[^}]+\})+", text))
-
-
-def _converted(text: str, kind: Any) -> Any:
-    """What cannot be converted stays a string, which the schema then refuses."""
-    kinds = kind if isinstance(kind, list) else [kind]
-    if "string" in kinds:
-        return text
-    if "boolean" in kinds and text.lower() in ("true", "false"):
-        return text.lower() == "true"
-    if ("integer" in kinds or "number" in kinds) and _INTEGER.fullmatch(text):
-        return int(text)
-    if "number" in kinds:
-        try:
-            number = float(text)
-        except ValueError:
-            return text
-        return number if math.isfinite(number) else text
-    return text
 
 
 def _read_text(path: Path) -> str:

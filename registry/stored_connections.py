@@ -21,6 +21,8 @@ STEPS = (
     ),
     ("ALTER TABLE connections ADD COLUMN generation VARCHAR(32) NOT NULL DEFAULT ''",),
 )
+MAX_STORED = 200
+"""How many users may make: each may be asked for its health, and is listed."""
 COLUMNS = "id, type, provider, display_name, config, generation"
 
 
@@ -49,13 +51,20 @@ class StoredConnections:
             return _find(transaction, connection_id)
 
     def add(self, connection: Connection) -> Connection:
-        """The connection as it is kept. Raises ConflictError when the id is taken."""
+        """The connection as it is kept. Raises ConflictError when the id is taken or there are `MAX_STORED` already."""
 
         kept = replace(connection, generation=uuid.uuid4().hex)
 
         def operation(transaction: Transaction) -> None:
             if _find(transaction, connection.id) is not None:
                 raise taken(connection.id)
+            count = transaction.row("SELECT count(*) FROM connections")
+            if count is not None and count[0] >= MAX_STORED:
+                raise ConflictError(
+                    f"There are {count[0]} connections already, which is as many as there may be: delete one first",
+                    code="too_many_connections",
+                    limit=MAX_STORED,
+                )
             _insert(transaction, kept)
 
         self._database.commit(operation)

@@ -82,7 +82,8 @@ class TopicByChat:
 
     def next_topic(self, topic: str, message: str) -> str:
         asked = f"Topic so far: {topic.strip() or '(none)'}\nNext message: {message.strip()}"
-        answer = self._chat.chat([Message("system", INSTRUCTION), Message("user", asked)], temperature=0, max_tokens=60)
+        options = {"temperature": 0, "max_tokens": 60}
+        answer = self._chat.chat([Message("system", INSTRUCTION), Message("user", asked)], options=options)
         first_line = next((line for line in answer.content.splitlines() if line.strip()), "")
         said = normalized(first_line.strip().removeprefix("Topic:").strip(" .\"'`*"))
         return said if 0 < len(said) <= MAX_TOPIC_CHARACTERS else self._rule.next_topic(topic, message)

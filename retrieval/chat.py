@@ -12,10 +12,11 @@ from providers.chat.base import ChatConnection
 from registry.connections import Connections
 from registry.stored_connections import ConnectionNotFoundError
 from retrieval.chat_history import ChatHistory, ConversationNotFoundError
+from retrieval.quoting import BLOCK_IS_DATA, context_block
 from retrieval.rag_store import RagStore
 from schemas.chat import ChatRequest, ChatSource, ChatTurn, Message, StoredMessage
 from schemas.errors import ConfigurationError, RagError, UnavailableError
-from schemas.rag import SimilarChunk
+from schemas.rag import SimilarChunk, SimilarChunks
 
 log = structlog.get_logger(__name__)
 
@@ -43,25 +44,29 @@ class Chat:
         self._chat_connection = chat_connection
 
     def answer(self, request: ChatRequest, *, owner: str) -> ChatTurn:
-        """The model's answer, remembered in its conversation. A search that fails costs the context, not the answer,
-        which says so. Raises ChatUnavailableError, InvalidInputError."""
+        """The model's answer, remembered in its conversation. Raises ChatUnavailableError, InvalidInputError, and what
+        `RagStore.search_similar_chunks` raises: without the context that was asked for there is no answer."""
         chat = self._connected()
         asked = next(each.content for each in reversed(request.messages) if each.role == "user")
         conversation_id = request.conversation_id or str(uuid.uuid4())
-        sources, rag_error = self._sources(request, asked)
+        found = self._found(request, asked)
+        sources = [] if found is None else found.chunks
         messages = (*self._earlier(request, owner), *request.messages)
         try:
             answered = chat.chat(
                 with_context(messages, request.system, sources),
                 model=request.model,
-                temperature=request.temperature,
-                max_tokens=request.max_tokens,
+                options=request.options,
             )
         except (UnavailableError, ConfigurationError) as error:
             raise ChatUnavailableError(error.message, **error.details) from error
-        rag_used = request.use_rag and rag_error is None
         turn = ChatTurn(
-            answered.content, answered.model, conversation_id, rag_used, tuple(map(to_source, sources)), rag_error
+            answered.content,
+            answered.model,
+            conversation_id,
+            request.use_rag,
+            tuple(map(to_source, sources)),
+            None if found is None else found.receipt,
         )
         self._remember(turn, asked, owner)
         return turn
@@ -85,14 +90,12 @@ class Chat:
         except ConfigurationError as error:
             raise ChatUnavailableError(error.message, **error.details) from error
 
-    def _sources(self, request: ChatRequest, asked: str) -> tuple[list[SimilarChunk], str | None]:
+    def _found(self, request: ChatRequest, asked: str) -> SimilarChunks | None:
         if not request.use_rag:
-            return [], None
-        try:
-            return self._store.search_similar_chunks(asked, top_k=request.rag_top_k, filters=request.rag_filters), None
-        except RagError as error:
-            log.warning("answered without context", reason=error.message)
-            return [], error.message
+            return None
+        return self._store.search_similar_chunks(
+            asked, top_k=request.rag_top_k, filters=request.rag_filters, collections=request.collections
+        )
 
     def _earlier(self, request: ChatRequest, owner: str) -> list[Message]:
         if not request.is_continued or request.conversation_id is None:
@@ -115,22 +118,19 @@ class Chat:
 
 
 def with_context(messages: Sequence[Message], system: str | None, sources: Sequence[SimilarChunk]) -> list[Message]:
-    """The messages for the model. The system prompt is `system`, else what the messages of that role say, and what was
-    found stands before it; with neither they are as they came."""
+    """The messages for the model. The system prompt is `system`, else what the messages of that role say; what was
+    found stands before it, and after it what that is. With neither the messages are as they came."""
     if system is None and not sources:
         return list(messages)
     said = [each.content for each in messages if each.role == "system"]
     original = "\n\n".join(said) if system is None else system
-    prompt = f"{context_block(sources)}\n\n{original}".strip() if sources else original
+    block = context_block([(chunk.title, chunk.text) for chunk in sources])
+    prompt = "\n\n".join(filter(None, (block, original, BLOCK_IS_DATA))) if sources else original
     others = [each for each in messages if each.role != "system"]
     return [Message("system", prompt), *others] if prompt else others
 
 
-def context_block(sources: Sequence[SimilarChunk]) -> str:
-    """As seed 002 writes it."""
-    chunks = "\n\n".join(f"[Source: {chunk.title}]\n{chunk.text}" for chunk in sources)
-    return f"=== Retrieved Context ===\n{chunks}\n=== End Context ==="
-
-
 def to_source(chunk: SimilarChunk) -> ChatSource:
-    return ChatSource(chunk.text[:SHOWN_CHARACTERS], chunk.score, chunk.source, chunk.title, chunk.document_id)
+    return ChatSource(
+        chunk.text[:SHOWN_CHARACTERS], chunk.score, chunk.source, chunk.title, chunk.document_id, chunk.collection
+    )

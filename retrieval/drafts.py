@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from uuid import UUID, uuid5
 
 import orjson
@@ -19,9 +20,20 @@ _OF_THE_WHOLE = ("chunk_count", "created_at", "updated_at", "embedding_model", "
 """What chunks say beside their content: that it differs is no reason to write a chunk again."""
 FIRST_CHUNKS: Filter = {"chunk_index": 0, "document_id": {"$exists": True}}
 """One chunk of each ingested document, the one that tells of the whole."""
-INTERNAL = ("content_hash", "hash", "chunk_count", "document_id", "chunk_index", "start_line", "section_id")
+TITLE_IS_FILE_NAME = "title_is_file_name"
+"""Metadata of chunks whose document has no title but the name of its file, which is shown, and is no heading."""
+INTERNAL = (
+    "content_hash",
+    "hash",
+    "chunk_count",
+    "document_id",
+    "chunk_index",
+    "start_line",
+    "section_id",
+    TITLE_IS_FILE_NAME,
+)
 """Metadata that ingestion keeps for itself, or that has a field of its own in answers."""
-
+_OWN = (*_OF_THE_WHOLE, TITLE_IS_FILE_NAME)
 
 Splitter = Callable[[str], SplitDocument]
 
@@ -30,9 +42,9 @@ Splitter = Callable[[str], SplitDocument]
 class SourceDocument:
     """A document before it is split.
 
-    `metadata` goes to every chunk; names that ingestion gives itself are its own, whoever uses them. `hash` is what
-    the caller says of the content, None when nothing. `sections` is what section ids begin with, the document's id
-    when None.
+    `title` is a heading to what reads the text, unless `title_is_file_name`. `metadata` goes to every chunk; names that
+    ingestion gives itself are its own, whoever uses them. `hash` is what the caller says of the content, None when
+    nothing. `sections` is what section ids begin with, the document's id when None.
     """
 
     id: str
@@ -42,6 +54,7 @@ class SourceDocument:
     split: Splitter
     hash: str | None = None
     sections: str | None = None
+    title_is_file_name: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +86,21 @@ def chunk_id(document: str, chunk_index: int) -> str:
     return str(uuid5(_IDS, f"{document}\n{chunk_index}"))
 
 
+def is_file_name(title: str, path: str) -> bool:
+    """Whether a title is but the name of the file at a path, with or without its suffix."""
+    file = PurePosixPath(path)
+    return bool(file.suffix) and title in (file.name, file.stem)
+
+
 def text_to_embed(text: str, metadata: Metadata) -> str:
     """What the model reads of a document: its heading path, else its title, unless it begins with it, then its text. A
-    section's later pieces do not contain their heading, and BEIR's scores are of title and text."""
+    section's later pieces do not contain their heading, and BEIR's scores are of title and text. A file's name is no
+    title."""
+    return text_with_heading(text, {**metadata, "title": None} if metadata.get(TITLE_IS_FILE_NAME) else metadata)
+
+
+def text_with_heading(text: str, metadata: Metadata) -> str:
+    """A text with its heading path, else its title, before it, unless it begins with that."""
     heading = metadata.get("section") or metadata.get("title")
     if not isinstance(heading, str) or text.lstrip("# ").startswith(heading):
         return text
@@ -114,7 +139,7 @@ def draft_of_record(record: Record, source: str, *, model: str) -> Draft | None:
 
 def _draft(document: SourceDocument, chunk: Chunk, model: str) -> Draft:
     prefix = document.sections or document.id
-    metadata = {name: value for name, value in document.metadata.items() if name not in _OF_THE_WHOLE} | {
+    metadata = {name: value for name, value in document.metadata.items() if name not in _OWN} | {
         "document_id": document.id,
         "title": document.title,
         "section": chunk.section,
@@ -122,6 +147,8 @@ def _draft(document: SourceDocument, chunk: Chunk, model: str) -> Draft:
         "chunk_index": chunk.chunk_index,
         "start_line": chunk.start_line,
     }
+    if document.title_is_file_name:
+        metadata[TITLE_IS_FILE_NAME] = True
     return Draft(
         id=chunk_id(document.id, chunk.chunk_index),
         text=chunk.text,

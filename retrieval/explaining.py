@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from providers.base import SupportsMetadataFiltering
-from retrieval.corpus import Corpus
+from retrieval.corpus import OpenCorpus
 from retrieval.filters import narrowed
 from retrieval.oracles.base import Question
 from schemas.records import Document
@@ -19,7 +19,7 @@ class Explainer:
     """`fused` are all candidates, best first, of which the first `limit` are the results; each oracle was asked for
     `fetched`. `collections` are all that were searched, by name."""
 
-    corpus: Corpus
+    corpus: OpenCorpus
     question: Question
     collections: Sequence[str]
     receipt: SearchReceipt

@@ -11,7 +11,8 @@ from typing import Any, Generic, TypeVar
 import structlog
 
 from retrieval.breaker import CircuitBreaker
-from schemas.errors import RagError, UnavailableError
+from schemas.errors import CollectionNotFoundError, RagError, UnavailableError
+from schemas.searched import CollectionsReceipt
 
 log = structlog.get_logger(__name__)
 
@@ -28,13 +29,15 @@ Results = list[dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a level found. `total_indexed` are the chunks there are; latencies are None for what was not asked."""
+    """What a level found. `total_indexed` are the chunks there are; latencies are None for what was not asked,
+    `receipt` where no collection was."""
 
     results: Results
     total_indexed: int
     cache_hit: bool = False
     embedding_latency_ms: float | None = None
     vector_latency_ms: float | None = None
+    receipt: CollectionsReceipt | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,8 @@ class Outcome:
 
 
 class FallbackChain(Generic[AskedT]):
-    """Usable by several threads; never raises and never hangs: a level that takes longer than its seconds has failed.
+    """Usable by several threads; never hangs, for a level that takes longer than its seconds has failed, and raises
+    nothing but CollectionNotFoundError.
 
     An answer without results is an answer. A failure counts when both levels failed; an answer of level 1 closes the
     breaker, and so does one of level 2 when it was the probe.
@@ -88,6 +92,8 @@ class FallbackChain(Generic[AskedT]):
         by_vector, by_text = self._levels
         try:
             found = by_vector.ask(asked)
+        except CollectionNotFoundError:
+            raise  # the caller's mistake tells nothing of the levels
         except RagError as error:
             log.warning("no search by vector, so one by words", reason=error.message)
         else:
@@ -95,6 +101,8 @@ class FallbackChain(Generic[AskedT]):
             return Outcome(VECTOR, found)
         try:
             found = by_text.ask(asked)
+        except CollectionNotFoundError:
+            raise
         except RagError as error:
             log.warning("no search by words either", reason=error.message)
             self._breaker.failed()

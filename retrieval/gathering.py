@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from providers.base import SupportsGather
-from retrieval.corpus import Corpus
+from retrieval.corpus import OpenCorpus
 from schemas.errors import DocumentNotFoundError
 from schemas.records import GatherSpec, Group, OrderBy
 from schemas.searched import FusedResult, SearchedGroup
@@ -16,7 +16,7 @@ IN_ORDER = (OrderBy("chunk_index"),)
 """The order of the chunks in their document."""
 
 
-def gather_groups(corpus: Corpus, results: Sequence[FusedResult], spec: GatherSpec) -> list[SearchedGroup]:
+def gather_groups(corpus: OpenCorpus, results: Sequence[FusedResult], spec: GatherSpec) -> list[SearchedGroup]:
     """Each group once, in the order of its best result, whatever collections they are from. Raises UnsupportedError
     when the storage cannot gather."""
     places = {(result.collection, result.chunk_id): place for place, result in enumerate(results)}
@@ -32,7 +32,7 @@ def gather_groups(corpus: Corpus, results: Sequence[FusedResult], spec: GatherSp
     ]
 
 
-def gather_around(corpus: Corpus, collection: str, chunk_id: str, field: str) -> Group:
+def gather_around(corpus: OpenCorpus, collection: str, chunk_id: str, field: str) -> Group:
     """The whole group of one chunk, by a field of its metadata and in the order of the document. Raises
     CollectionNotFoundError, DocumentNotFoundError, UnsupportedError when the storage cannot gather."""
     groups = corpus.able(SupportsGather).gather(collection, [chunk_id], GatherSpec(field, IN_ORDER, MAX_PAGE))

@@ -105,14 +105,15 @@ def by_sections(max_tokens: int = DEFAULT_MAX_TOKENS) -> Profile:
 def document_of(file: SourceFile, source: str, profile: Profile) -> SourceDocument:
     """The document of a Markdown or text file; InvalidInputError when it cannot be read."""
     text = read_text(file)
-    is_markdown = file.kind is SourceKind.MARKDOWN
+    title = markdown_title(text) if file.kind is SourceKind.MARKDOWN else None
     return SourceDocument(
         id=document_id(source),
-        title=(markdown_title(text) if is_markdown else None) or file.path.stem,
+        title=title or file.path.stem,
         text=text,
         metadata={"source": source},
         split=profile(file.kind),
         sections=source,
+        title_is_file_name=not title,
     )
 
 

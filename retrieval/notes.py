@@ -87,7 +87,7 @@ class Notes:
         """Those that no other note has replaced, newest first."""
         current: Filter = {SUPERSEDED_BY: {"$exists": False}, **of_owner(owner)}
         newest_first = (OrderBy("created_at", descending=True),)
-        reads = self._texts.corpus.able(SupportsOrderBy)
+        reads = self._texts.corpus.open().able(SupportsOrderBy)
         try:
             page = reads.ordered_documents(self._collection, current, order_by=newest_first, limit=limit)
         except CollectionNotFoundError:
@@ -108,7 +108,7 @@ class Notes:
         return note
 
     def _found(self, note_id: str, owner: str) -> Document:
-        reads = self._texts.corpus.able(SupportsMetadataFiltering)
+        reads = self._texts.corpus.open().able(SupportsMetadataFiltering)
         try:
             found = reads.documents_by_id(self._collection, [note_id], with_embeddings=True)
         except CollectionNotFoundError:
@@ -119,7 +119,12 @@ class Notes:
 
     def _count(self, where: Filter) -> int:
         try:
-            return self._texts.corpus.able(SupportsMetadataFiltering).documents(self._collection, where, limit=1).total
+            return (
+                self._texts.corpus.open()
+                .able(SupportsMetadataFiltering)
+                .documents(self._collection, where, limit=1)
+                .total
+            )
         except CollectionNotFoundError:
             return 0
 

@@ -5,18 +5,19 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
 import structlog
 
+from providers.base import Filter
+from retrieval.choosing import Chosen
 from retrieval.collection_writer import CollectionWriter, batches
 from retrieval.drafts import FIRST_CHUNKS, INTERNAL
 from retrieval.failures import store_errors, write_error
 from retrieval.ingestion import Ingested, ingest_document
 from retrieval.result_cache import KeptAnswer, ResultCache, read_again, states_of
-from retrieval.rule_documents import id_of, to_source
+from retrieval.rule_documents import id_of, is_iso_date, to_source
 from retrieval.text_collections import TextCollections
-from schemas.connections import CollectionInfo
 from schemas.errors import ConflictError, InvalidInputError, RagError
 from schemas.names import check_collection_name
 from schemas.pipeline import (
@@ -25,22 +26,32 @@ from schemas.pipeline import (
     EmbeddingFailureError,
     Failure,
     IngestionResult,
+    InvalidDocumentError,
     RAGContext,
     RetrieveRequest,
     RuleDocument,
 )
-from schemas.searched import OracleResult, check_query
+from schemas.searched import CollectionsReceipt, OracleResult, check_query
 from schemas.settings import RetrievalSettings
 from schemas.where import parse_where
 from schemas.wire import MAX_PAGE
 
 log = structlog.get_logger(__name__)
 
-DOC_TYPE_OF_OTHERS = "document"
-"""`doc_type` of chunks that were not ingested here."""
 UNKNOWN_DATE = "1970-01-01"
 """`last_update_date` of chunks that have no date at all."""
 _IDS = uuid.UUID("0d0f3f5e-6d0a-5c53-a6d4-5b1d7b0c9a11")  # never changes: ids of chunks that have no UUID
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """A request that is checked, with what the settings say where it says nothing."""
+
+    query: str
+    context_key: str
+    max_chunks: int
+    min_relevance: float
+    where: Filter | None
 
 
 class RAGPipeline:
@@ -56,29 +67,22 @@ class RAGPipeline:
 
         The same question in the same conversation has the same answer, `context_id` included, until it is too old or
         a collection changes. Raises InvalidQueryError and other InvalidInputErrors, CollectionNotFoundError for a
-        collection that the request names, EmbeddingFailureError (also when it takes longer than `retrieve_seconds`),
-        VectorDBUnavailableError.
+        collection that the request names in full, EmbeddingFailureError (also when it takes longer than
+        `retrieve_seconds`), VectorDBUnavailableError.
         """
-        check_query(request.query)
-        if not request.context_key.strip():
-            raise InvalidInputError("context_key is blank", field="context_key", code="invalid_field")
-        if not 1 <= request.max_chunks <= MAX_CHUNKS:
-            raise InvalidInputError(f"max_chunks must be 1 to {MAX_CHUNKS}", field="max_chunks", code="invalid_field")
-        if not 0.0 <= request.min_relevance <= 1.0:
-            raise InvalidInputError("min_relevance must be 0 to 1", field="min_relevance", code="invalid_field")
-        parse_where(request.where)
-        collections = self._texts.searched(request.collection)
-        states = states_of(collections)
-        asked = [asdict(request), states, self._texts.embedding().model]
+        question = self._checked(request)
+        chosen = self._texts.searched(request.collections)
+        states = states_of(chosen.asked)
+        asked = [asdict(question), states, self._texts.embedding().model]
         kept = self._cache.find(asked) if states is not None else None
-        found = self._read_again(kept, collections)
+        found = self._read_again(kept, chosen)
         if kept is None or found is None:
-            found = self._search(request, collections)
+            found = self._search(question, chosen)
             mine = KeptAnswer.of(found, context_id=str(uuid.uuid4()), query_id=str(uuid.uuid4()))
             kept = self._cache.keep(asked, mine) if states is not None else mine
-            if kept is not mine and (others := self._read_again(kept, collections)) is not None:
+            if kept is not mine and (others := self._read_again(kept, chosen)) is not None:
                 found = others
-        return _context(request, found, **kept.told)
+        return self._context(question, found, chosen.receipt, **kept.told)
 
     def ingest(
         self, documents: Sequence[RuleDocument], *, collection: str | None = None, replace_missing: bool = False
@@ -134,33 +138,63 @@ class RAGPipeline:
             failures=failures,
         )
 
-    def _search(self, request: RetrieveRequest, collections: Sequence[CollectionInfo]) -> list[OracleResult]:
-        found = self._texts.nearest(request.query, collections, request.where, request.max_chunks)
-        return [each for each in found if each.score >= request.min_relevance]
+    def _checked(self, request: RetrieveRequest) -> _Question:
+        settings = self._settings
+        max_chunks, least = request.max_chunks, request.min_relevance
+        max_chunks = settings.retrieve_max_chunks if max_chunks is None else max_chunks
+        least = settings.retrieve_min_relevance if least is None else least
+        check_query(request.query)
+        if not request.context_key.strip():
+            raise InvalidInputError("context_key is blank", field="context_key", code="invalid_field")
+        if not 1 <= max_chunks <= MAX_CHUNKS:
+            raise InvalidInputError(f"max_chunks must be 1 to {MAX_CHUNKS}", field="max_chunks", code="invalid_field")
+        if not 0.0 <= least <= 1.0:
+            raise InvalidInputError("min_relevance must be 0 to 1", field="min_relevance", code="invalid_field")
+        parse_where(request.where)
+        return _Question(request.query, request.context_key, max_chunks, least, request.where)
 
-    def _read_again(self, kept: KeptAnswer | None, collections: Sequence[CollectionInfo]) -> list[OracleResult] | None:
+    def _search(self, question: _Question, chosen: Chosen) -> list[OracleResult]:
+        found = self._texts.nearest(question.query, chosen, question.where, question.max_chunks)
+        return [each for each in found if each.score >= question.min_relevance]
+
+    def _read_again(self, kept: KeptAnswer | None, chosen: Chosen) -> list[OracleResult] | None:
         with store_errors():
-            return None if kept is None else read_again(self._texts.corpus, kept, collections)
+            return None if kept is None else read_again(chosen.corpus, kept, chosen.asked)
 
-
-def _context(request: RetrieveRequest, found: Sequence[OracleResult], *, context_id: str, query_id: str) -> RAGContext:
-    chunks = [_chunk(each) for each in found]
-    scores = [chunk.relevance_score for chunk in chunks]
-    average = sum(scores) / len(scores) if scores else 0.0
-    return RAGContext(
-        context_id=uuid.UUID(context_id),
-        query_id=uuid.UUID(query_id),
-        document_chunks=chunks,
-        relevance_scores=scores,
-        total_chunks=len(chunks),
-        avg_relevance=average,
-        meets_threshold=bool(chunks) and average >= request.min_relevance,
-    )
+    def _context(
+        self,
+        question: _Question,
+        found: Sequence[OracleResult],
+        receipt: CollectionsReceipt,
+        *,
+        context_id: str,
+        query_id: str,
+    ) -> RAGContext:
+        chunks = [_chunk(each, self._settings) for each in found]
+        scores = [chunk.relevance_score for chunk in chunks]
+        average = sum(scores) / len(scores) if scores else 0.0
+        return RAGContext(
+            context_id=uuid.UUID(context_id),
+            query_id=uuid.UUID(query_id),
+            document_chunks=chunks,
+            relevance_scores=scores,
+            total_chunks=len(chunks),
+            avg_relevance=average,
+            meets_threshold=bool(chunks) and average >= question.min_relevance,
+            receipt=receipt,
+        )
 
 
 def _delete_others(writer: CollectionWriter, documents: Sequence[RuleDocument]) -> None:
-    stored = {each.metadata["document_id"] for each in writer.stored(FIRST_CHUNKS).values()}
-    for others in batches(sorted(stored - {id_of(document) for document in documents}), MAX_PAGE):
+    named, filenames = set(), set()
+    for document in documents:
+        try:
+            named.add(id_of(document))
+        except InvalidDocumentError:
+            filenames.add(document.filename)  # what it was before can be told by nothing else
+    stored = writer.stored(FIRST_CHUNKS).values()
+    gone = {each.metadata["document_id"] for each in stored if each.metadata.get("path") not in filenames} - named
+    for others in batches(sorted(gone), MAX_PAGE):
         writer.delete({"document_id": {"$in": others}})
 
 
@@ -168,16 +202,25 @@ def _warnings(document: RuleDocument, done: Ingested) -> list[str]:
     return [f"{document.filename}: {sentence}" for sentence in done.warnings]
 
 
-def _chunk(found: OracleResult) -> DocumentChunk:
+def _chunk(found: OracleResult, settings: RetrievalSettings) -> DocumentChunk:
     metadata = {name: value for name, value in found.metadata.items() if name not in INTERNAL}
     date = found.metadata.get("updated_at")
+    said, section = metadata.get("source"), metadata.get("section")
     contract = {
-        "source": metadata.get("source") or found.collection,
-        "doc_type": metadata.get("doc_type") or DOC_TYPE_OF_OTHERS,
-        "last_update_date": metadata.get("last_update_date") or (str(date)[:10] if date else UNKNOWN_DATE),
-        "section": metadata.get("section") or "",
+        "source": said if isinstance(said, str) and said else found.collection,
+        "doc_type": metadata.get("doc_type"),
+        "last_update_date": metadata.get("last_update_date"),
+        "section": section if isinstance(section, str) else "",
         "collection": found.collection,
+        "doc_id": found.doc_id,
+        "chunk_id": found.chunk_id,
     }
+    if contract["doc_type"] not in settings.doc_types:
+        if contract["doc_type"]:
+            contract["doc_type_given"] = contract["doc_type"]
+        contract["doc_type"] = settings.other_doc_type
+    if not is_iso_date(contract["last_update_date"]):
+        contract["last_update_date"] = str(date)[:10] if is_iso_date(date) else UNKNOWN_DATE
     position = found.metadata.get("chunk_index")
     return DocumentChunk(
         chunk_id=_uuid(found.chunk_id),

@@ -8,11 +8,13 @@ from retrieval.drafts import Splitter
 from retrieval.tokens import token_counter
 
 
-def whole(embedding: EmbeddingConnection, max_tokens: int, section: str = "") -> Splitter:
+def whole(
+    embedding: EmbeddingConnection, max_tokens: int, section: str = "", levels: tuple[int, int] = (2, 3)
+) -> Splitter:
     """Documents as they are, as long as they have no more tokens (seed 001). `section` is what a document that stays
     whole is called, its first heading when empty."""
     tokens = token_counter(embedding)
-    return lambda text: split_whole(text, tokens=tokens, max_tokens=max_tokens, section=section)
+    return lambda text: split_whole(text, tokens=tokens, max_tokens=max_tokens, section=section, levels=levels)
 
 
 def windows(

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import hashlib
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from providers.base import Filter, SupportsEmbeddings, SupportsMetadataFiltering
 from providers.embeddings.base import EmbeddingConnection
 from retrieval import profiles
-from retrieval.drafts import FIRST_CHUNKS, INTERNAL, SourceDocument
+from retrieval.drafts import FIRST_CHUNKS, INTERNAL, SourceDocument, is_file_name
 from retrieval.filters import narrowed
 from retrieval.text_collections import TextCollections
-from schemas.errors import CollectionNotFoundError, InvalidInputError, NotFoundError
+from schemas.counted import counted
+from schemas.errors import CollectionNotFoundError, ConflictError, InvalidInputError, NotFoundError
 from schemas.rag import (
     DEFAULT_TOP_K,
     CollectionCounts,
+    Deleted,
     Filters,
     KnownDocument,
     RagDocument,
     SimilarChunk,
+    SimilarChunks,
     StoreMetrics,
     Upserted,
 )
@@ -27,6 +33,25 @@ from schemas.searched import OracleResult
 from schemas.settings import RetrievalSettings
 
 NO_FILTERS = Filters()
+
+
+class AmbiguousDocumentError(ConflictError):
+    """Several collections have a document of that id."""
+
+    code = "ambiguous_document"
+
+    def __init__(self, document_id: str, collections: list[str]) -> None:
+        sentence = f"Document '{document_id}' is in {', '.join(collections)}: say which with 'collection'"
+        super().__init__(sentence, id=document_id, field="collection", allowed=collections)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A document in a collection: selected by `ids` where it is stored as a whole, by `where` where it has chunks."""
+
+    chunks: int
+    ids: list[str] | None = None
+    where: Filter | None = None
 
 
 class RagStore:
@@ -46,50 +71,65 @@ class RagStore:
         return Upserted(done.status, document_id_of(document.source, document.path), done.chunks)
 
     def search_similar_chunks(
-        self, query: str, *, top_k: int = DEFAULT_TOP_K, min_score: float = 0.0, filters: Filters = NO_FILTERS
-    ) -> list[SimilarChunk]:
-        """The chunks nearest to a text, best first, of at least `min_score`. Raises InvalidInputError,
-        EmbeddingFailureError, VectorDBUnavailableError."""
+        self,
+        query: str,
+        *,
+        top_k: int = DEFAULT_TOP_K,
+        min_score: float = 0.0,
+        filters: Filters = NO_FILTERS,
+        collections: Sequence[str] | None = None,
+    ) -> SimilarChunks:
+        """The chunks nearest to a text, best first, of at least `min_score`; `collections` as `CollectionChoice.choose`
+        takes them. Raises InvalidInputError, CollectionNotFoundError, EmbeddingFailureError,
+        VectorDBUnavailableError."""
         if not query.strip():
             raise InvalidInputError("query must not be blank", code="invalid_query", field="query")
-        found = self._texts.nearest(query, self._texts.searched(), to_where(filters), top_k)
-        return [_similar(each) for each in found if each.score >= min_score]
+        chosen = self._texts.searched(collections)
+        found = self._texts.nearest(query, chosen, to_where(filters), top_k)
+        return SimilarChunks([_similar(each) for each in found if each.score >= min_score], chosen.receipt)
 
     def documents(
-        self, collection: str | None = None, *, limit: int = 100, cursor: str | None = None
+        self,
+        collection: str | None = None,
+        *,
+        filters: Filters = NO_FILTERS,
+        limit: int = 100,
+        cursor: str | None = None,
     ) -> tuple[list[KnownDocument], int, str | None]:
-        """(documents in the order of their first ingestion, how many there are in all, cursor of the next page)."""
+        """(documents that match, in the order of their first ingestion, how many there are in all, cursor of the next
+        page). Raises CollectionNotFoundError for a collection that is named."""
         name = self._settings.documents_collection if collection is None else collection
-        reads = self._texts.corpus.able(SupportsMetadataFiltering)
+        reads = self._texts.corpus.open().able(SupportsMetadataFiltering)
         try:
-            page = reads.documents(name, FIRST_CHUNKS, limit=limit, cursor=cursor)
+            page = reads.documents(name, narrowed(to_where(filters), FIRST_CHUNKS), limit=limit, cursor=cursor)
         except CollectionNotFoundError:
             if collection is not None:
                 raise
             return [], 0, None
         return [_known(each, name) for each in page.documents], page.total, page.next_cursor
 
-    def delete_document(self, document_id: str, collection: str | None = None) -> int:
-        """How many chunks it had. Raises NotFoundError."""
-        name = self._settings.documents_collection if collection is None else collection
-        where: Filter = {"document_id": document_id}
-        try:
-            count = self._texts.corpus.able(SupportsMetadataFiltering).documents(name, where, limit=1).total
-        except CollectionNotFoundError:
-            if collection is not None:
-                raise
-            count = 0
-        if count == 0:
-            raise NotFoundError(f"Document '{document_id}' not found", code="document_not_found", id=document_id)
-        self._texts.corpus.able(SupportsEmbeddings).delete_documents(name, where=where)
-        return count
+    def delete_document(self, document_id: str, collection: str | None = None) -> Deleted:
+        """Delete the document of that id with its chunks, in the collection that is named, else in the text collection
+        that has it. Raises NotFoundError, CollectionNotFoundError, and AmbiguousDocumentError when several have one."""
+        chosen = self._texts.searched(None if collection is None else (collection,))
+        reads = chosen.corpus.able(SupportsMetadataFiltering)
+        homes = {each.name: found for each in chosen.asked if (found := _find(reads, each.name, document_id))}
+        if not homes:
+            asked = "" if collection is not None else f" in the {counted(len(chosen.asked), 'text collection')} asked"
+            raise NotFoundError(f"Document '{document_id}' not found{asked}", code="document_not_found", id=document_id)
+        if len(homes) > 1:
+            raise AmbiguousDocumentError(document_id, sorted(homes))
+        [(name, found)] = homes.items()
+        writes = chosen.corpus.able(SupportsEmbeddings)
+        writes.delete_documents(name, ids=found.ids, where=found.where)
+        return Deleted(name, found.chunks)
 
     def metrics(self) -> StoreMetrics:
         """Counts of now, in the collections that are searched."""
         embedding = self._texts.embedding()
         counts = [
             CollectionCounts(each.name, self._texts.documents_in(each), each.count or 0)
-            for each in self._texts.searched()
+            for each in self._texts.searched().asked
         ]
         return StoreMetrics(counts, embedding.id, embedding.model, embedding.dimension)
 
@@ -102,6 +142,7 @@ class RagStore:
             metadata={**document.metadata, **about, "tags": list(document.tags)},
             split=profiles.windows(embedding, self._settings.chunk_max_tokens, self._settings.chunk_overlap_tokens),
             hash=document.hash,
+            title_is_file_name=is_file_name(document.title, document.path),
         )
 
 
@@ -110,9 +151,29 @@ def document_id_of(source: str, path: str) -> str:
     return hashlib.md5(f"{source}:{path}".encode(), usedforsecurity=False).hexdigest()
 
 
+def _find(reads: SupportsMetadataFiltering, collection: str, document_id: str) -> _Found | None:
+    ids = _spellings(document_id)
+    where: Filter = {"document_id": {"$in": ids}}
+    chunks = reads.documents(collection, where, limit=1).total
+    if chunks:
+        return _Found(chunks, where=where)
+    whole = [each.id for each in reads.documents_by_id(collection, ids) if "document_id" not in each.metadata]
+    return _Found(len(whole), ids=whole) if whole else None
+
+
+def _spellings(document_id: str) -> list[str]:
+    """The id as it is stored, which seed 001 has as a UUID, whatever it was."""
+    try:
+        known = uuid.UUID(document_id)
+    except ValueError:
+        return [document_id]
+    return list(dict.fromkeys((document_id, str(known), known.hex)))
+
+
 def to_where(filters: Filters) -> Filter | None:
-    """Source and tags must match, of the tags one."""
-    where: Filter | None = None if filters.source is None else {"source": filters.source}
+    """Source, path and tags must match, of the tags one."""
+    said = {"source": filters.source, "path": filters.path}
+    where: Filter | None = {name: value for name, value in said.items() if value is not None} or None
     if filters.tags:
         where = narrowed(where, {"$or": [{"tags": {"$contains": tag}} for tag in filters.tags]})
     return where
@@ -124,6 +185,8 @@ def _similar(found: OracleResult) -> SimilarChunk:
         text=found.content,
         score=found.score,
         document_id=found.doc_id,
+        collection=found.collection,
+        chunk_id=found.chunk_id,
         source=_text(told, "source", found.collection),
         path=_text(told, "path", found.chunk_id),
         title=_text(told, "title", found.doc_id),

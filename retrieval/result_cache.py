@@ -17,7 +17,7 @@ import structlog
 
 from providers.base import SupportsMetadataFiltering
 from registry.database import Database, Transaction
-from retrieval.corpus import Corpus
+from retrieval.corpus import OpenCorpus
 from retrieval.oracles.base import to_result
 from schemas.connections import CollectionInfo
 from schemas.errors import CollectionNotFoundError, RagError
@@ -105,7 +105,9 @@ def states_of(collections: Sequence[CollectionInfo]) -> list[tuple[str, int]] | 
     return states if len(states) == len(collections) else None
 
 
-def read_again(corpus: Corpus, kept: KeptAnswer, collections: Sequence[CollectionInfo]) -> list[OracleResult] | None:
+def read_again(
+    corpus: OpenCorpus, kept: KeptAnswer, collections: Sequence[CollectionInfo]
+) -> list[OracleResult] | None:
     """What a kept answer found, as it is stored now; None when something of it is gone. Raises the store's errors."""
     known = {each.name: each for each in collections}
     wanted: dict[str, list[str]] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import date, datetime
 from typing import Any
+from uuid import UUID
 
 from providers.embeddings.base import EmbeddingConnection
 from retrieval import profiles
@@ -18,7 +19,14 @@ ALIAS = "document_type"
 
 
 def id_of(document: RuleDocument) -> str:
-    return str(document.document_id) if document.document_id else document_id(document.filename)
+    """Raises InvalidDocumentError."""
+    given = document.document_id
+    if given is None:
+        return document_id(document.filename)
+    try:
+        return str(given if isinstance(given, UUID) else UUID(given))
+    except (ValueError, AttributeError, TypeError):
+        raise InvalidDocumentError("document_id must be a UUID", field="document_id") from None
 
 
 def to_source(document: RuleDocument, settings: RetrievalSettings, embedding: EmbeddingConnection) -> SourceDocument:
@@ -28,13 +36,16 @@ def to_source(document: RuleDocument, settings: RetrievalSettings, embedding: Em
     if not document.content.strip():
         raise InvalidDocumentError("content is blank", field="content")
     metadata = _checked(document.metadata, settings)
-    section = metadata.get("section")
+    section, title = metadata.get("section"), markdown_title(document.content)
     return SourceDocument(
         id=id_of(document),
-        title=markdown_title(document.content) or document.filename,
+        title=title or document.filename,
         text=document.content,
         metadata={**metadata, "path": document.filename},
-        split=profiles.whole(embedding, settings.whole_max_tokens, section if isinstance(section, str) else ""),
+        split=profiles.whole(
+            embedding, settings.whole_max_tokens, section if isinstance(section, str) else "", settings.whole_levels
+        ),
+        title_is_file_name=not title,
     )
 
 
@@ -63,8 +74,10 @@ def _checked(given: dict[str, Any], settings: RetrievalSettings) -> dict[str, An
     return metadata
 
 
-def is_iso_date(text: str) -> bool:
+def is_iso_date(text: object) -> bool:
     """A date, or a date with a time."""
+    if not isinstance(text, str):
+        return False
     for read in (date.fromisoformat, datetime.fromisoformat):
         try:
             read(text)

@@ -15,12 +15,13 @@ from types import MappingProxyType
 
 import structlog
 
-from retrieval.corpus import Corpus
+from retrieval.choosing import CollectionChoice
 from retrieval.explaining import Explainer
 from retrieval.fusion import rrf_fuse
 from retrieval.gathering import gather_groups
 from retrieval.oracles.base import Oracle, Question
 from schemas.errors import InvalidInputError, RagError, UnavailableError
+from schemas.names import matches_pattern
 from schemas.searched import (
     FAILED,
     MAX_LIMIT,
@@ -67,27 +68,24 @@ class _Outcome:
 
 
 class SearchEngine:
-    """Usable by several threads. `default_collections` are searched where a request names none; those that do not exist
-    yet hold nothing. Each oracle is asked for `fetch_multiplier` times the limit and for `fetch_min` at least: far down
-    two lists is above first in one (with k = 60, to rank 61 of both), so a low limit must not hide what they agree on.
-    `limit_seconds` bounds a search."""
+    """Usable by several threads. `choice` says which collections a request means. Each oracle is asked for
+    `fetch_multiplier` times the limit and for `fetch_min` at least: far down two lists is above first in one (with
+    k = 60, to rank 61 of both), so a low limit must not hide what they agree on. `limit_seconds` bounds a search."""
 
     def __init__(
         self,
         oracles: Sequence[Oracle],
-        corpus: Corpus,
+        choice: CollectionChoice,
         *,
-        default_collections: Sequence[str],
         rrf_k: int,
         fetch_multiplier: int,
         fetch_min: int,
         limit_seconds: float,
         weights: Mapping[str, float] = UNWEIGHTED,
-        clock: Callable[[], float] = time.perf_counter,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._oracles = {oracle.name: oracle for oracle in oracles}
-        self._corpus = corpus
-        self._default_collections = tuple(default_collections)
+        self._choice = choice
         self._rrf_k = rrf_k
         self._fetch_multiplier = fetch_multiplier
         self._fetch_min = fetch_min
@@ -108,30 +106,35 @@ class SearchEngine:
 
     def available(self) -> list[str]:
         """The names of the oracles that have anything to say now."""
-        return [name for name, oracle in self._oracles.items() if oracle.is_available()]
+        corpus = self._choice.corpus.open()
+        return [name for name, oracle in self._oracles.items() if oracle.is_available(corpus)]
 
     def search(self, request: SearchRequest) -> SearchAnswer:
         """The best documents by all oracles. An oracle that fails is in the receipt and the others answer; when none
         can, SearchFailedError. Raises InvalidInputError, and CollectionNotFoundError for a collection that the request
-        names."""
+        names in full."""
         began = self._clock()
         check_query(request.query)
         if not 1 <= request.limit <= MAX_LIMIT:
             raise InvalidInputError(f"limit must be between 1 and {MAX_LIMIT}", field="limit", code="invalid_field")
         parse_where(request.where)
         weights = self._weights_of(request)
-        if request.collections is None:
-            collections = tuple(self._corpus.existing(self._default_collections))
-        else:
-            collections = tuple(self._corpus.named(request.collections))
-        question = Question(request.query, collections, request.where, request.owner)
+        chosen = self._choice.choose(request.collections)
+        until = began + self._limit_seconds
+        question = Question(
+            request.query,
+            chosen.corpus,
+            chosen.asked,
+            request.where,
+            until - self._limit_seconds / 5,
+            request.owner,
+        )
         fetched = min(MAX_FETCHED, max(self._fetch_min, request.limit * self._fetch_multiplier))
         asked = {
             name: self._pools[name].submit(self._ask, self._oracles[name], question, fetched)
             for name, weight in weights.items()
             if weight > 0
         }
-        until = began + self._limit_seconds
         outcomes = {name: self._outcome(answer, until) for name, answer in asked.items()}
         found = {name: each.answer.results for name, each in outcomes.items() if isinstance(each.answer, OracleAnswer)}
         failed = {name: each.answer.message for name, each in outcomes.items() if isinstance(each.answer, RagError)}
@@ -140,22 +143,24 @@ class SearchEngine:
             raise SearchFailedError(f"No oracle could answer: {said}", oracles=failed)
         fused = rrf_fuse(found, k=self._rrf_k, weights=weights)
         results = fused[: request.limit]
+        own = [name for oracle in asked for name in self._oracles[oracle].own_collections]
         receipt = SearchReceipt(
             oracles={name: _receipt(outcome) for name, outcome in outcomes.items()},
             rrf_k=self._rrf_k,
             fetch_multiplier=self._fetch_multiplier,
             fetched=fetched,
             weights=weights,
-            collections=tuple(collection.name for collection in collections),
+            collections=chosen.receipt.with_asked(
+                [notes.name for notes in chosen.corpus.existing(own) if notes.count != 0]
+            ),
         )
         log.info("search", oracles={name: each.status for name, each in receipt.oracles.items()}, results=len(results))
         explanations = None
         if request.explain:
-            own = [name for oracle in asked for name in self._oracles[oracle].own_collections]
-            searched = [*receipt.collections, *(notes.name for notes in self._corpus.existing(own))]
-            explainer = Explainer(self._corpus, question, searched, receipt, fused, request.limit, fetched)
+            searched = receipt.collections.asked
+            explainer = Explainer(chosen.corpus, question, searched, receipt, fused, request.limit, fetched)
             explanations = explainer.of(request.explain) if isinstance(request.explain, tuple) else explainer.cut()
-        groups = None if request.gather is None else gather_groups(self._corpus, results, request.gather)
+        groups = None if request.gather is None else gather_groups(chosen.corpus, results, request.gather)
         return SearchAnswer(results, receipt, groups, explanations)
 
     def _weights_of(self, request: SearchRequest) -> dict[str, float]:
@@ -187,14 +192,14 @@ class SearchEngine:
         return [
             name
             for name, oracle in self._oracles.items()
-            if named is None or not oracle.own_collections or not set(named).isdisjoint(oracle.own_collections)
+            if named is None or not oracle.own_collections or _names_one_of(named, oracle.own_collections)
         ]
 
     def _ask(self, oracle: Oracle, question: Question, limit: int) -> _Outcome:
         began = self._clock()
         answer: OracleAnswer | RagError | None = None
         try:
-            if oracle.is_available():
+            if oracle.is_available(question.corpus):
                 answer = oracle.query(question, limit)
         except RagError as error:
             answer = error
@@ -210,6 +215,10 @@ class SearchEngine:
             answer.cancel()
             sentence = f"No answer within {self._limit_seconds:g} s"
             return _Outcome(UnavailableError(sentence), round(self._limit_seconds * 1e3, 2))
+
+
+def _names_one_of(named: Sequence[str], collections: Sequence[str]) -> bool:
+    return any(matches_pattern(name, pattern) for name in collections for pattern in named)
 
 
 def _receipt(outcome: _Outcome) -> OracleReceipt:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from typing import cast
 
@@ -9,8 +10,8 @@ from providers.base import Filter, SupportsMetadataFiltering
 from providers.embeddings.base import EmbeddingConnection
 from registry.connections import Connections
 from registry.query_embeddings import QueryEmbedding
+from retrieval.choosing import Chosen, CollectionChoice
 from retrieval.collection_writer import CollectionWriter
-from retrieval.corpus import Corpus
 from retrieval.drafts import FIRST_CHUNKS, SourceDocument
 from retrieval.failures import embedding_errors, store_errors, write_error
 from retrieval.ingestion import Ingested, ingest_document
@@ -23,24 +24,23 @@ from schemas.searched import OracleAnswer, OracleResult
 
 
 class TextCollections:
-    """Usable by several threads. `default_collections` are those of all contracts; `embedding_connection` embeds
+    """Usable by several threads. `choice` says which collections a question is asked of; `embedding_connection` embeds
     documents and questions, the latter within `limit_seconds`; `about_to_embed` is called before."""
 
     def __init__(
         self,
         connections: Connections,
-        corpus: Corpus,
+        choice: CollectionChoice,
         semantic: SemanticOracle,
         *,
-        default_collections: Sequence[str],
         limit_seconds: float,
         embedding_connection: str = "default",
         about_to_embed: Callable[[], None] = lambda: None,
     ) -> None:
-        self.corpus = corpus
+        self.corpus = choice.corpus
+        self._choice = choice
         self._connections = connections
         self._semantic = semantic
-        self._default_collections = tuple(default_collections)
         self._limit_seconds = limit_seconds
         self._embedding_connection = embedding_connection
         self._about_to_embed = about_to_embed
@@ -52,10 +52,10 @@ class TextCollections:
 
     def hold_something(self) -> bool:
         """Whether there is anything to ask about. Raises VectorDBUnavailableError."""
-        return any(each.count for each in self.searched())
+        return any(each.count for each in self.searched().asked)
 
     def writer(self, name: str, embedding: EmbeddingConnection) -> CollectionWriter:
-        return CollectionWriter(self.corpus.provider(), name, embedding)
+        return CollectionWriter(self.corpus.open().provider, name, embedding)
 
     def ingest(self, name: str, to_source: Callable[[EmbeddingConnection], SourceDocument]) -> Ingested:
         """Bring a document in the collection of that name up to date. Raises EmbeddingFailureError, VectorDBWriteError,
@@ -69,20 +69,19 @@ class TextCollections:
         except RagError as error:
             raise write_error(error, "The store did not take the document", **error.details) from error
 
-    def searched(self, name: str | None = None) -> list[CollectionInfo]:
-        """The collection of that name, else those of the default ones that exist. Raises CollectionNotFoundError for a
-        name, VectorDBUnavailableError."""
+    def searched(self, names: Sequence[str] | None = None) -> Chosen:
+        """The collections that a question is asked of; `names` as `CollectionChoice.choose` takes them. Raises
+        CollectionNotFoundError, VectorDBUnavailableError."""
         with store_errors():
-            return self.corpus.existing(self._default_collections) if name is None else self.corpus.named([name])
+            return self._choice.choose(names)
 
-    def nearest(
-        self, text: str, collections: Sequence[CollectionInfo], where: Filter | None, limit: int
-    ) -> list[OracleResult]:
+    def nearest(self, text: str, chosen: Chosen, where: Filter | None, limit: int) -> list[OracleResult]:
         """The chunks nearest to a text, best first. Raises EmbeddingFailureError, VectorDBUnavailableError."""
-        if not collections:
+        if not chosen.asked:
             return []
         embedded = self.embed(text, self._limit_seconds)
-        return self.near(embedded, Question(text, tuple(collections), where), limit).results
+        until = time.monotonic() + self._limit_seconds
+        return self.near(embedded, Question(text, chosen.corpus, chosen.asked, where, until), limit).results
 
     def embed(self, text: str, within_seconds: float) -> QueryEmbedding:
         """Raises EmbeddingFailureError."""
@@ -97,4 +96,5 @@ class TextCollections:
 
     def documents_in(self, collection: CollectionInfo) -> int:
         """How many documents of the collection were ingested as text."""
-        return self.corpus.able(SupportsMetadataFiltering).documents(collection.name, FIRST_CHUNKS, limit=1).total
+        reads = self.corpus.open().able(SupportsMetadataFiltering)
+        return reads.documents(collection.name, FIRST_CHUNKS, limit=1).total

@@ -52,8 +52,9 @@ class Connection:
 @dataclass(frozen=True, slots=True)
 class CollectionInfo:
     """A collection at a provider. None where the provider does not know them: `count`, `dimension`, `revision` (a
-    number that grows with each write) and `id`, which no other collection ever has, not even a later one of the same
-    name. `id` and `revision` together stand for the content.
+    number that grows with each write), `id`, which no other collection ever has, not even a later one of the same
+    name, and `number`, which is higher the later a collection was made. `id` and `revision` together stand for the
+    content.
     """
 
     name: str
@@ -63,6 +64,7 @@ class CollectionInfo:
     dimension: int | None
     revision: int | None = None
     id: str | None = None
+    number: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Mapping
+from typing import Any
 
 from schemas.errors import InvalidInputError
 
+MAX_COLLECTIONS = 100
+"""That a question names."""
 _NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{1,510}[a-zA-Z0-9]")
+_PREFIX = re.compile(r"([a-zA-Z0-9][a-zA-Z0-9._-]{0,511})?\*")
 MAX_MODEL_CHARACTERS = 256
 
 
@@ -23,6 +28,42 @@ def check_collection_name(name: object) -> str:
             field="name",
         )
     return name
+
+
+def is_pattern(name: str) -> bool:
+    """Whether it stands for all collections whose names begin so."""
+    return name.endswith("*")
+
+
+def matches_pattern(name: str, pattern: str) -> bool:
+    """Whether a name is the one that `pattern` is, or begins as a pattern does."""
+    return name.startswith(pattern[:-1]) if is_pattern(pattern) else name == pattern
+
+
+def asked_collections(given: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """The collections that a question names under `collections`, or under the older `collection`, each a name or a
+    beginning with `*` after it; None when it names none. Raises InvalidInputError with field and position."""
+    field = "collection" if given.get("collections") is None else "collections"
+    names = given.get(field)
+    if names is None:
+        return None
+    if given.get("collection") is not None and field == "collections":
+        raise InvalidInputError(
+            "collections goes without collection: they say the same", code="invalid_field", field="collections"
+        )
+    names = (names,) if isinstance(names, str) else tuple(names)
+    if not 1 <= len(names) <= MAX_COLLECTIONS:
+        raise InvalidInputError(
+            f"{field} must name 1 to {MAX_COLLECTIONS} collections", code="invalid_field", field=field
+        )
+    for index, name in enumerate(names):
+        try:
+            if not _PREFIX.fullmatch(name):
+                check_collection_name(name)
+        except InvalidInputError as error:
+            sentence = f"{error.message}; or be the beginning of a name with '*' after it"
+            raise InvalidInputError(sentence, code="invalid_name", field=field, index=index) from None
+    return names
 
 
 def _is_ipv4(name: str) -> bool:

@@ -8,9 +8,9 @@ from uuid import UUID
 
 from schemas.errors import DiskFloorError, InvalidInputError, UnavailableError
 from schemas.records import Metadata
+from schemas.searched import CollectionsReceipt
 
-MAX_CHUNKS, DEFAULT_MAX_CHUNKS = 100, 5
-DEFAULT_MIN_RELEVANCE = 0.6
+MAX_CHUNKS = 100
 
 
 class InvalidDocumentError(InvalidInputError):
@@ -44,12 +44,13 @@ class VectorDBFullError(DiskFloorError, VectorDBWriteError):
 
 @dataclass(frozen=True, slots=True)
 class RuleDocument:
-    """A document to ingest. `document_id` None: it follows from `filename`. `content` is Markdown."""
+    """A document to ingest. `document_id` None: it follows from `filename`; one that is no UUID is no good, and only
+    this document is refused. `content` is Markdown."""
 
     filename: str
     content: str
     metadata: Metadata
-    document_id: UUID | None = None
+    document_id: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,8 @@ class DocumentChunk:
 
 @dataclass(frozen=True, slots=True)
 class RAGContext:
-    """`document_chunks` by relevance, best first; none, and `meets_threshold` False, when none is relevant enough."""
+    """`document_chunks` by relevance, best first; none, and `meets_threshold` False, when none is relevant enough.
+    `receipt` says which collections were asked."""
 
     context_id: UUID
     query_id: UUID
@@ -100,16 +102,18 @@ class RAGContext:
     total_chunks: int
     avg_relevance: float
     meets_threshold: bool
+    receipt: CollectionsReceipt
 
 
 @dataclass(frozen=True, slots=True)
 class RetrieveRequest:
-    """`collection` None searches those of all contracts; `context_key` is "{channel_id}:{user_id}", and tells the
-    answers of one conversation from another's."""
+    """`max_chunks` and `min_relevance` None leave it to the settings. `collections` are names and `prefix*`, None all
+    text collections; `context_key` is "{channel_id}:{user_id}", and tells the answers of one conversation from
+    another's."""
 
     query: str
     context_key: str
-    max_chunks: int = DEFAULT_MAX_CHUNKS
-    min_relevance: float = DEFAULT_MIN_RELEVANCE
-    collection: str | None = None
+    max_chunks: int | None = None
+    min_relevance: float | None = None
+    collections: tuple[str, ...] | None = None
     where: dict[str, Any] | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from schemas.records import Metadata
+from schemas.searched import CollectionsReceipt
 
 MAX_TOP_K, DEFAULT_TOP_K = 20, 5
 
@@ -37,21 +38,32 @@ class Filters:
 
     source: str | None = None
     tags: tuple[str, ...] = ()
+    path: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class SimilarChunk:
-    """`score` is cosine similarity in [0, 1]."""
+    """`score` is cosine similarity in [0, 1]; the chunk is stored in `collection` under `chunk_id`."""
 
     text: str
     score: float
     document_id: str
+    collection: str
+    chunk_id: str
     source: str
     path: str
     title: str
     chunk_index: int
     tags: list[str]
     metadata: Metadata
+
+
+@dataclass(frozen=True, slots=True)
+class SimilarChunks:
+    """The chunks nearest to a text, best first, and which collections were asked."""
+
+    chunks: list[SimilarChunk]
+    receipt: CollectionsReceipt
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +81,14 @@ class KnownDocument:
     embedding_model: str | None
     created_at: str | None
     updated_at: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """A document that is gone: where it was, and how many chunks it had."""
+
+    collection: str
+    chunks: int
 
 
 @dataclass(frozen=True, slots=True)

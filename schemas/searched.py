@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +10,7 @@ from schemas.errors import InvalidInputError
 from schemas.owners import OPEN
 from schemas.records import GatherSpec, Group, Metadata
 
+ASKED, LEFT_OUT = "asked", "left_out"
 OK, FAILED, UNAVAILABLE = "ok", "failed", "unavailable"
 MAX_QUERY_CHARACTERS = 2_000
 MAX_LIMIT = 100
@@ -40,9 +41,9 @@ def check_query(query: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SearchRequest:
-    """`oracles` and `collections` None stand for the service's own, `weights` for 1 where they name no oracle.
-    `explain` asks why documents are not among the results: True for all that were cut, or by their ids. `owner` is who
-    asks: of notes only theirs are found."""
+    """`oracles` None stands for the service's own, `collections` (names and `prefix*`) for all text collections,
+    `weights` for 1 where they name no oracle. `explain` asks why documents are not among the results: True for all that
+    were cut, or by their ids. `owner` is who asks: of notes only theirs are found."""
 
     query: str
     limit: int = DEFAULT_LIMIT
@@ -113,16 +114,30 @@ class OracleReceipt:
 
 
 @dataclass(frozen=True, slots=True)
+class CollectionsReceipt:
+    """Which collections were asked, in that order, and why others were not; `unnamed` counts those that were left out
+    and are too many to be named."""
+
+    asked: tuple[str, ...]
+    left_out: Mapping[str, str]
+    unnamed: int = 0
+
+    def with_asked(self, names: Sequence[str]) -> CollectionsReceipt:
+        """With these among those asked."""
+        left_out = {name: reason for name, reason in self.left_out.items() if name not in names}
+        return CollectionsReceipt(tuple(dict.fromkeys((*self.asked, *names))), left_out, self.unnamed)
+
+
+@dataclass(frozen=True, slots=True)
 class SearchReceipt:
-    """The way taken. `fetched` is what each oracle was asked for; `collections` are those searched, a default one that
-    does not exist yet not among them."""
+    """The way taken. `fetched` is what each oracle was asked for."""
 
     oracles: Mapping[str, OracleReceipt]
     rrf_k: int
     fetch_multiplier: int
     fetched: int
     weights: Mapping[str, float]
-    collections: tuple[str, ...]
+    collections: CollectionsReceipt
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from schemas.connections import KINDS
 from schemas.wire import MAX_TOP_K, Body, Count, ModelName, Number, Text
 
 MAX_COLLECTIONS = 100
+MAX_CONNECTIONS_PAGE = 1000
 MAX_MESSAGE_CHARACTERS = 32_768
 
 
@@ -112,6 +113,13 @@ class Collect(Body):
         return {"request": request, "conversation_id": conversation_id}
 
 
+class ConnectionsPage(Body):
+    """Which part of all connections a query string means."""
+
+    limit = Count(least=1, most=MAX_CONNECTIONS_PAGE, in_text=True, load_default=None)
+    cursor = Text(load_default=None)
+
+
 class Kind(Body):
     """Which of several connections or providers of one name a query string means."""
 
@@ -138,3 +146,4 @@ CANDIDATE = Candidate()
 TYPED_CANDIDATE = TypedCandidate()
 ENV_VAR_NAMES = EnvVarNames()
 COLLECT = Collect()
+CONNECTIONS_ARGUMENTS = ConnectionsPage()

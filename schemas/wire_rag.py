@@ -6,16 +6,16 @@ import re
 import unicodedata
 from dataclasses import asdict
 from typing import Any
-from uuid import UUID
 
 from marshmallow import ValidationError, fields, post_load, validate
 
 from schemas.chat import ROLES, ChatRequest, ChatSource, ChatTurn, Message, StoredMessage
+from schemas.errors import InvalidInputError
+from schemas.metadata import MAX_METADATA_DEPTH, check_metadata
 from schemas.names import check_collection_name
 from schemas.pipeline import (
-    DEFAULT_MAX_CHUNKS,
-    DEFAULT_MIN_RELEVANCE,
     MAX_CHUNKS,
+    RAGContext,
     RetrieveRequest,
     RuleDocument,
 )
@@ -26,15 +26,18 @@ from schemas.rag import (
     KnownDocument,
     RagDocument,
     SimilarChunk,
+    SimilarChunks,
     StoreMetrics,
     Upserted,
 )
 from schemas.wire import DEFAULT_PAGE, MAX_PAGE, Body, Count, MetadataObject, ModelName, Number, Text
-from schemas.wire_search import CheckedFilter
+from schemas.wire_search import AskingCollections, CheckedFilter, collections_receipt
 
 MAX_DOCUMENTS = 1_000
 MAX_TAGS = 100
 MAX_MESSAGES = 1_000
+RESERVED_OPTIONS = ("model", "messages", "stream")
+"""What options must not say: it has a field of its own, or is decided here."""
 _SOURCE = re.compile(r"[a-zA-Z0-9_-]+")
 
 Json = dict[str, Any]
@@ -76,7 +79,7 @@ class Tags(fields.Field[tuple[str, ...]]):
             raise ValidationError("must be an array of strings")
         for index, tag in enumerate(value):
             if not isinstance(tag, str):
-                raise ValidationError({str(index): "must be a string"})
+                raise ValidationError(f"must be an array of strings: element {index} is not one")
         if len(value) > MAX_TAGS:
             raise ValidationError(f"must be at most {MAX_TAGS} tags")
         return tuple(value)
@@ -87,14 +90,6 @@ class CollectionName(Text):
         return check_collection_name(super()._deserialize(value, attr, data, **options))
 
 
-class Uuid(Text):
-    def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> Any:
-        try:
-            return UUID(super()._deserialize(value, attr, data, **options))
-        except ValueError:
-            raise ValidationError("must be a UUID") from None
-
-
 class Flag(fields.Field[bool]):
     def _deserialize(self, value: Any, attr: str | None, data: Any, **_: Any) -> bool:
         if not isinstance(value, bool):
@@ -102,19 +97,35 @@ class Flag(fields.Field[bool]):
         return value
 
 
+class Source(Words):
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> str:
+        text = super()._deserialize(value, attr, data, **options)
+        if not _SOURCE.fullmatch(text):
+            raise ValidationError(f"must match ^{_SOURCE.pattern}$")
+        return text
+
+
+class LaterMetadata(MetadataObject):
+    """Metadata whose faults wait for their turn: those of the fields before it are named first."""
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> Json:
+        try:
+            return super()._deserialize(value, attr, data, **options)
+        except InvalidInputError as error:
+            raise ValidationError(error.message.removeprefix(f"{attr} ")) from None
+
+
 class Ingest(Body):
-    source = Words(required=True)
+    source = Source(required=True)
     path = Words(required=True)
     title = Words(required=True)
     text = Words(required=True)
     hash = Words(load_default=None)
     tags = Tags(load_default=())
-    metadata = MetadataObject(load_default=dict)
+    metadata = LaterMetadata(load_default=dict)
 
     @post_load
     def _to_document(self, loaded: Json, **_: Any) -> dict[str, RagDocument]:
-        if not _SOURCE.fullmatch(loaded["source"]):
-            raise ValidationError(f"must match ^{_SOURCE.pattern}$", "source")
         return {"document": RagDocument(**loaded)}
 
 
@@ -127,30 +138,33 @@ class FiltersObject(Body):
         return Filters(**loaded)
 
 
-class RagSearch(Body):
+class RagSearch(AskingCollections):
     query = Words(required=True)
     top_k = Count(data_key="topK", least=1, most=MAX_TOP_K, load_default=DEFAULT_TOP_K)
     min_score = Share(data_key="minScore", load_default=0.0)
     filters = fields.Nested(FiltersObject, load_default=Filters)
 
+    @post_load
+    def _to_arguments(self, loaded: Json, **_: Any) -> Json:
+        return self.one_field(loaded)
 
-class Retrieve(Body):
+
+class Retrieve(AskingCollections):
     query = Text(required=True)
     context_key = Words(required=True, validate=validate.Length(max=1_000))
-    max_chunks = Count(least=1, most=MAX_CHUNKS, load_default=DEFAULT_MAX_CHUNKS)
-    min_relevance = Share(load_default=DEFAULT_MIN_RELEVANCE)
-    collection = CollectionName(load_default=None)
+    max_chunks = Count(least=1, most=MAX_CHUNKS, load_default=None)
+    min_relevance = Share(load_default=None)
     where = CheckedFilter(load_default=None)
 
     @post_load
     def _to_request(self, loaded: Json, **_: Any) -> dict[str, RetrieveRequest]:
-        return {"request": RetrieveRequest(**loaded)}
+        return {"request": RetrieveRequest(**self.one_field(loaded))}
 
 
 class Rule(Body):
     """What a document must have besides is judged document by document, and named in the result."""
 
-    document_id = Uuid(load_default=None)
+    document_id = fields.Raw(load_default=None)
     filename = Words(required=True)
     content = Text(required=True)
     metadata = MetadataObject(load_default=dict)
@@ -168,8 +182,16 @@ class RuleBatch(Body):
 
 class DocumentsPage(Body):
     collection = CollectionName(load_default=None)
+    source = Words(load_default=None)
+    path = Words(load_default=None)
+    tag = Words(load_default=None)
     limit = Count(least=1, most=MAX_PAGE, capped=True, in_text=True, load_default=DEFAULT_PAGE)
     cursor = Text(load_default=None)
+
+    @post_load
+    def _to_arguments(self, loaded: Json, **_: Any) -> Json:
+        source, path, tag = (loaded.pop(name) for name in ("source", "path", "tag"))
+        return {**loaded, "filters": Filters(source, () if tag is None else (tag,), path)}
 
 
 class InCollection(Body):
@@ -187,22 +209,40 @@ class OneMessage(Body):
         return Message(**loaded)
 
 
-class OptionsObject(Body):
-    """What the chat connections know of a model's options; others are ignored."""
+class KnownOptions(Body):
+    """Options whose values are the same everywhere."""
 
-    is_open = True
-
-    temperature = Number(load_default=None, validate=validate.Range(min=0, max=10))
-    max_tokens = Count(least=1, most=1_000_000, load_default=None)
-    num_predict = Count(least=1, most=1_000_000, load_default=None)
+    temperature = Number(validate=validate.Range(min=0, max=10))
+    max_tokens = Count(least=1, most=1_000_000)
+    num_predict = Count(least=1, most=1_000_000)
 
 
-class Chat(Body):
+class Options(fields.Field[Json]):
+    """Options of a model, by whatever names its server has for them, each passed on as it is."""
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **_: Any) -> Json:
+        if not isinstance(value, dict):
+            raise ValidationError("must be an object")
+        for name in RESERVED_OPTIONS:
+            if name in value:
+                raise ValidationError({name: "is no option of a model: the service sets it"})
+        given = {name: option for name, option in value.items() if option is not None}
+        try:
+            check_metadata(given)
+        except InvalidInputError:
+            raise ValidationError(f"must not be nested deeper than {MAX_METADATA_DEPTH} levels") from None
+        return given | KNOWN_OPTIONS.load({name: given[name] for name in KNOWN_OPTIONS.fields if name in given})
+
+
+KNOWN_OPTIONS = KnownOptions()
+
+
+class Chat(AskingCollections):
     model = ModelName(load_default=None)
     messages = fields.List(fields.Nested(OneMessage), load_default=None, validate=validate.Length(max=MAX_MESSAGES))
     message = Words(load_default=None)
     system = Text(load_default=None)
-    options = fields.Nested(OptionsObject, load_default=dict)
+    options = Options(load_default=dict)
     conversation_id = Words(data_key="conversationId", load_default=None, validate=check_conversation_id)
     use_rag = Flag(data_key="useRag", load_default=False)
     rag_top_k = Count(data_key="ragTopK", least=1, most=MAX_TOP_K, load_default=DEFAULT_TOP_K)
@@ -210,7 +250,7 @@ class Chat(Body):
 
     @post_load
     def _to_request(self, loaded: Json, **_: Any) -> dict[str, ChatRequest]:
-        messages, message, options = loaded.pop("messages"), loaded.pop("message"), loaded.pop("options")
+        messages, message = loaded.pop("messages"), loaded.pop("message")
         if not messages and message is None:
             raise ValidationError("is required", "messages")
         said = [*(messages or ()), *([Message("user", message)] if message is not None else ())]
@@ -220,9 +260,7 @@ class Chat(Body):
             "request": ChatRequest(
                 messages=tuple(said),
                 is_continued=not messages,
-                temperature=options.get("temperature"),
-                max_tokens=options.get("max_tokens") or options.get("num_predict"),
-                **loaded,
+                **self.one_field(loaded),
             )
         }
 
@@ -234,6 +272,12 @@ DOCUMENTS_PAGE, COLLECTION_ARGUMENTS, CHAT = DocumentsPage(), InCollection(), Ch
 def upserted(done: Upserted) -> Json:
     """To the letter: clients of seed 002 break at any other field."""
     return {"status": done.status, "documentId": done.document_id, "chunkCount": done.chunk_count}
+
+
+def similar_chunks(query: str, found: SimilarChunks) -> Json:
+    results = [similar_chunk(chunk) for chunk in found.chunks]
+    receipt = collections_receipt(found.receipt)
+    return {"query": query, "resultCount": len(results), "results": results, "receipt": receipt}
 
 
 def similar_chunk(chunk: SimilarChunk) -> Json:
@@ -248,6 +292,8 @@ def similar_chunk(chunk: SimilarChunk) -> Json:
             "title": chunk.title,
             "chunkIndex": chunk.chunk_index,
             "tags": chunk.tags,
+            "collection": chunk.collection,
+            "chunkId": chunk.chunk_id,
         },
     }
 
@@ -268,6 +314,10 @@ def known_document(document: KnownDocument) -> Json:
     }
 
 
+def rag_context(context: RAGContext) -> Json:
+    return {**asdict(context), "receipt": collections_receipt(context.receipt)}
+
+
 def store_metrics(metrics: StoreMetrics) -> Json:
     return {
         "documents": sum(each.documents for each in metrics.collections),
@@ -286,7 +336,9 @@ def chat_answer(turn: ChatTurn) -> Json:
         "model": turn.model,
     }
     answer: Json = {"status": "success", "data": said, "ragUsed": turn.rag_used, "ragSources": _sources(turn.sources)}
-    return answer if turn.rag_error is None else answer | {"ragError": turn.rag_error}
+    if turn.receipt is not None:
+        answer["receipt"] = collections_receipt(turn.receipt)
+    return answer
 
 
 def _sources(sources: tuple[ChatSource, ...]) -> list[Json]:
@@ -297,6 +349,7 @@ def _sources(sources: tuple[ChatSource, ...]) -> list[Json]:
             "source": each.source,
             "title": each.title,
             "documentId": each.document_id,
+            "collection": each.collection,
         }
         for each in sources
     ]

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from marshmallow import ValidationError, fields, post_load, validate
+from marshmallow import ValidationError, fields, post_load
 
+from schemas.names import asked_collections
 from schemas.records import Document
 from schemas.searched import (
+    ASKED,
     DEFAULT_LIMIT,
+    LEFT_OUT,
     MAX_LIMIT,
+    CollectionsReceipt,
     Explanation,
     FusedResult,
     OracleReceipt,
@@ -23,7 +27,6 @@ from schemas.searched import (
 from schemas.where import parse_where
 from schemas.wire import Body, Count, Gather, Names, Text
 
-MAX_COLLECTIONS = 100
 MAX_EXPLAINED = 100
 
 Json = dict[str, Any]
@@ -65,23 +68,31 @@ class Explained(fields.Field[bool | tuple[str, ...]]):
         return tuple(ids)
 
 
-class Search(Body):
+class AskingCollections(Body):
+    """Which collections are asked: `collections`, or the older `collection`, as a list or comma separated."""
+
+    collections = Names(load_default=None)
+    collection = Names(load_default=None)
+
+    @staticmethod
+    def one_field(loaded: Json) -> Json:
+        """What was loaded, with the collections that are meant under `collections` alone. Raises InvalidInputError."""
+        names = asked_collections(loaded)
+        return {name: value for name, value in loaded.items() if name != "collection"} | {"collections": names}
+
+
+class Search(AskingCollections):
     query = Text(required=True, error_messages={"required": "is required"})
     limit = Count(least=1, most=MAX_LIMIT, load_default=DEFAULT_LIMIT)
     oracles = Names(load_default=None)
     weights = Weights(load_default=dict)
-    collections = Names(
-        data_key="collection",
-        load_default=None,
-        validate=validate.Length(min=1, max=MAX_COLLECTIONS, error="must name 1 to {max} collections"),
-    )
     where = CheckedFilter(load_default=None)
     explain = Explained(load_default=False)
     gather = fields.Nested(Gather, load_default=None)
 
     @post_load
     def _to_request(self, loaded: Json, **_: Any) -> dict[str, SearchRequest]:
-        return {"request": SearchRequest(**loaded)}
+        return {"request": SearchRequest(**self.one_field(loaded))}
 
 
 SEARCH_REQUEST = Search()
@@ -122,8 +133,16 @@ def _receipt(receipt: SearchReceipt) -> Json:
         "fetch_multiplier": receipt.fetch_multiplier,
         "fetched": receipt.fetched,
         "weights": dict(receipt.weights),
-        "collections": list(receipt.collections),
+        **collections_receipt(receipt.collections),
     }
+
+
+def collections_receipt(receipt: CollectionsReceipt) -> Json:
+    """`{collections: {name: {status, reason?}}}`, and how many more were left out where those are too many to name."""
+    asked: Json = {name: {"status": ASKED} for name in receipt.asked}
+    left_out = {name: {"status": LEFT_OUT, "reason": reason} for name, reason in receipt.left_out.items()}
+    told: Json = {"collections": asked | left_out}
+    return told | {"collections_not_named": receipt.unnamed} if receipt.unnamed else told
 
 
 def _oracle(receipt: OracleReceipt) -> Json:

@@ -66,7 +66,8 @@ class Adopted:
 
 
 class Adoptions:
-    """The adoptions under way. `may_store` says whether there is disk space to fill."""
+    """The adoptions under way. `may_store` says whether there is disk space to fill; it `looks` for further ones, or
+    only goes on with those that were begun."""
 
     def __init__(
         self,
@@ -74,11 +75,13 @@ class Adoptions:
         engine: EngineClient,
         *,
         may_store: Callable[[], bool],
+        looks: bool = True,
         clock: Callable[[], float],
     ) -> None:
         self._catalog = catalog
         self._engine = engine
         self._may_store = may_store
+        self._looks = looks
         self._clock = clock
         self._look_again_at = float("-inf")
         self._strangers: deque[EngineCollection] = deque()
@@ -107,7 +110,7 @@ class Adoptions:
     def step(self) -> Adopted | None:
         """A small step; what it came to when it was the last of an adoption. A collection that cannot be read rests,
         and the others go on. Raises UnavailableError when the engine does not list its collections."""
-        if self._clock() >= self._look_again_at:
+        if self._looks and self._clock() >= self._look_again_at:
             self._strangers = deque(self._unknown())
             self._look_again_at = self._clock() + LOOK_EVERY_SECONDS
         elif self._strangers:

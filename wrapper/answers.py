@@ -12,6 +12,8 @@ import orjson
 from schemas.records import Collection, Document, Facet, Group, Match, Page, TextMatch, WriteOutcome
 from wrapper.catalog.adoptions import Adoption
 from wrapper.catalog.reports import NOTHING_KNOWN, IndexReport
+from wrapper.catalog.set_aside import SetAside
+from wrapper.catalog.standstills import Standstill
 from wrapper.catalog.states import READY, REBUILDING
 
 Answer = dict[str, Any]
@@ -37,13 +39,29 @@ def collection(found: Collection) -> Answer:
     return answer
 
 
-def index(found: Collection, report: IndexReport, waiting_writes: int) -> Answer:
+def with_outcome(answer: Answer, indexed: bool, refused: Sequence[str]) -> Answer:
+    """The answer of a write of documents, and whether vector queries through the index find them. Those that the engine
+    cannot take are named: they are found, by exact distances."""
+    outcome: Answer = {**answer, "indexed": indexed}
+    return {**outcome, "set_aside": list(refused)} if refused else outcome
+
+
+def index(
+    found: Collection,
+    report: IndexReport,
+    waiting_writes: int,
+    standing_still: Sequence[Standstill],
+    refused: int,
+    first_refused: Sequence[SetAside],
+) -> Answer:
     return {
         "collection": found.name,
         "state": found.index_state,
         "documents": found.count,
         "documents_held": report.documents_held,
         "waiting_writes": waiting_writes,
+        "standing_still": _standstill(standing_still[0]) if standing_still else None,
+        "set_aside": {"documents": refused, "first": [_set_aside(each) for each in first_refused]},
         "index_bytes": report.index_bytes,
         "fault": report.fault,
         "checked_at": _time(report.checked_at_seconds),
@@ -69,6 +87,17 @@ def indexes(collections: Sequence[Collection], reports: Mapping[int, IndexReport
         "faulty": [{"collection": each.name, "fault": report.fault} for each, report in known if report.fault],
         "lowest_recall_at_10": None if recall is None else {"collection": name, "recall": recall},
     }
+
+
+def hindered(standing_still: Sequence[Standstill], refused: int, first_refused: Sequence[SetAside]) -> Answer:
+    """What `/health` says of writes that the engine did not take; nothing when there is nothing to say."""
+    answer: Answer = {}
+    if standing_still:
+        answer["standing_still"] = [{"collection": each.collection, **_standstill(each)} for each in standing_still]
+    if refused:
+        first = [{"collection": each.collection, **_set_aside(each)} for each in first_refused]
+        answer["set_aside"] = {"documents": refused, "first": first}
+    return answer
 
 
 def adopted(adoptions: Sequence[Adoption]) -> Answer:
@@ -103,6 +132,14 @@ def metadata_updated(changed: Collection, *, merge: bool) -> Answer:
         "merge": merge,
         "revision": changed.revision,
     }
+
+
+def _standstill(found: Standstill) -> Answer:
+    return {"reason": found.reason, "since": _time(found.since_seconds)}
+
+
+def _set_aside(found: SetAside) -> Answer:
+    return {"id": found.id, "reason": found.reason, "since": _time(found.since_seconds)}
 
 
 def _rebuild(found: Collection, report: IndexReport) -> Answer:

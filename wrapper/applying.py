@@ -1,5 +1,7 @@
 """Making the engine equal to the catalogue: group by group of outbox entries, and in between by small steps of looking
-at the indexes (`wrapper/checkups.py`) and of rebuilding one that is missing or broken (`wrapper/rebuilding.py`).
+at the indexes (`wrapper/checkups.py`), of rebuilding those that are missing or broken (`wrapper/rebuilding.py`) and of
+taking in what others made (`wrapper/adoption.py`). These take turns, and what fails rests: none of them waits for
+another.
 """
 
 from __future__ import annotations
@@ -12,10 +14,11 @@ import structlog
 from schemas.errors import UnavailableError
 from schemas.records import Document
 from wrapper.adoption import Adoptions
-from wrapper.catalog import outbox, reads, states
+from wrapper.catalog import outbox, reads, set_aside, standstills, states
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.rows import all_collections, collection_by_key
-from wrapper.checkups import Checkups
+from wrapper.catalog.transaction import Transaction
+from wrapper.checkups import Checkups, FailedLook
 from wrapper.engine.client import EngineClient
 from wrapper.engine.doctor import Doctor
 from wrapper.engine.errors import (
@@ -25,12 +28,17 @@ from wrapper.engine.errors import (
     EngineUnavailableError,
 )
 from wrapper.engine_collections import DOCUMENTS_PER_CALL, EngineCollections, rebuild_name
-from wrapper.rebuilding import Rebuilds
+from wrapper.rebuilding import FailedStep, Rebuilds
+from wrapper.rests import Rests
+from wrapper.sifting import Sifter
 
 log = structlog.get_logger(__name__)
 
 FAILURES_BEFORE_RESTART = 2
-MAINTENANCE_PAUSE_SECONDS = 2.0
+FIRST_REST_SECONDS, LONGEST_REST_SECONDS = 2.0, 10.0
+"""Of everything but the writers, while the engine as a whole does not answer."""
+CLAIM_EVERY_SECONDS = 60.0
+ENGINE = "engine"
 
 
 class Applier:
@@ -38,7 +46,9 @@ class Applier:
 
     `incarnation` tells one run of the engine from the next, None while it does not answer; `restart_engine` asks for a
     new one; `revive_engine` is called while there is none; `index_bytes` says how large an index is on this machine,
-    and `may_store` whether there is disk space to fill with what is adopted.
+    and `may_store` whether there is disk space to fill with what is adopted. `claim` makes sure that the engine is this
+    catalogue's, or raises UnavailableError: nothing is sent to one that is not. `engine_release` tells releases of the
+    engine apart: what one does not take the next may. Nothing new is adopted unless it `adopts`.
     """
 
     def __init__(
@@ -51,7 +61,11 @@ class Applier:
         revive_engine: Callable[[], object] = lambda: None,
         index_bytes: Callable[[str], int | None] = lambda _engine_id: None,
         may_store: Callable[[], bool] = lambda: True,
+        claim: Callable[[], None] | None = None,
+        engine_release: Callable[[], str] = lambda: "",
+        adopts: bool = True,
         clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], float] = time.time,
     ) -> None:
         self._catalog = catalog
         self._engine = engine
@@ -59,17 +73,33 @@ class Applier:
         self._restart_engine = restart_engine
         self._revive_engine = revive_engine
         self._clock = clock
+        self._now = now
+        self._claim = claim
+        self._claimed_at = float("-inf")
+        self._engine_release = engine_release
         self._collections = EngineCollections(catalog, engine)
-        self._rebuilds = Rebuilds(catalog, engine, self._collections, clock=clock)
-        self._adoptions = Adoptions(catalog, engine, may_store=may_store, clock=clock)
-        doctor = Doctor(catalog, engine, index_bytes)
-        self._checkups = Checkups(catalog, engine, doctor, self._rebuilds, clock=clock)
+        self._rebuilds = Rebuilds(
+            catalog, engine, self._collections, clock=clock, now=now, engine_release=engine_release
+        )
+        self._adoptions = Adoptions(catalog, engine, may_store=may_store, looks=adopts, clock=clock)
+        self._checkups = Checkups(
+            catalog,
+            engine,
+            Doctor(catalog, engine, index_bytes),
+            self._rebuilds,
+            Sifter(engine, self._collections),
+            clock=clock,
+            now=now,
+            engine_release=engine_release,
+        )
         self._failures: dict[int, int] = {}
         # Entries up to these may have been applied before: their documents may be in the engine already.
         self._found_up_to = 0
         self._tried_up_to: dict[int, int] = {}
         self._trusted_incarnation: object = None
-        self._rests_until = float("-inf")
+        self._rests = Rests[str](FIRST_REST_SECONDS, LONGEST_REST_SECONDS, clock)
+        # What is known to wait, and why, as it is in the catalogue.
+        self._standstills: dict[int, str] = {}
 
     def take_over(self) -> None:
         """This process leads from now on: go on with the rebuilds that another one had begun."""
@@ -80,11 +110,18 @@ class Applier:
         self._rebuilds.go_on(unfinished)
         self._adoptions.go_on()
         self._tried_up_to.clear()
+        self._standstills.clear()
+        self._catalog.commit_quickly(standstills.forget_all)
+        self._claimed_at = float("-inf")
         self._trust_nothing()
 
     def engine_is_ready(self) -> bool:
-        """Whether there is an engine to apply entries to."""
-        return self._incarnation() is not None
+        """Whether there is an engine to apply entries to, and it is ours."""
+        return self.engine_run() is not None and (self._claim is None or self._claimed_at > float("-inf"))
+
+    def engine_run(self) -> object:
+        """What tells this run of the engine from others, None while it does not answer."""
+        return self._incarnation()
 
     def busy_collections(self) -> list[int]:
         """Collections under rebuild: their entries wait."""
@@ -112,7 +149,7 @@ class Applier:
                     self._checkups.ask_for(first.collection_key)
                     return
                 case outbox.REBUILD:
-                    self._rebuilds.begin(first.collection_key, "it was asked for")
+                    self._rebuilds.begin(first.collection_key, "it was asked for", asked=True)
                     return
                 case _:
                     self._write(first.collection_key, entries)
@@ -125,6 +162,18 @@ class Applier:
             raise
         self._failures.pop(first.collection_key, None)
         self._rebuilds.answered(first.collection_key)
+        self.moves_again(first.collection_key)
+
+    def stands_still(self, collection_key: int, reason: str) -> None:
+        """Tell everybody why the writes of a collection wait."""
+        if self._standstills.get(collection_key) != reason:
+            self._standstills[collection_key] = reason
+            now = self._now()
+            self._catalog.commit_quickly(lambda transaction: standstills.put(transaction, collection_key, reason, now))
+
+    def moves_again(self, collection_key: int) -> None:
+        if self._standstills.pop(collection_key, None) is not None:
+            self._catalog.commit_quickly(lambda transaction: standstills.forget(transaction, collection_key))
 
     def maintain(self) -> None:
         """One small step of what is not asked by a writer: verification after an engine start and now and then,
@@ -136,23 +185,66 @@ class Applier:
         if incarnation is None:
             self._revive_engine()
             return
-        if self._clock() < self._rests_until:
+        if not self._rests.is_over(ENGINE):
             return
         try:
-            if self._rebuilds.keys:
-                self._rebuild()
-            else:
-                self._checkups.step(incarnation)
-            self._adopt()
+            if self._rests or not self._is_claimed():
+                self._make_sure()
+            self._take_turns(incarnation)
         except UnavailableError as error:
-            log.warning("engine did not answer, maintenance goes on later", reason=error.message)
-            self._rests_until = self._clock() + MAINTENANCE_PAUSE_SECONDS
+            pause = self._rests.begin(ENGINE)
+            log.warning("engine did not answer, maintenance goes on later", reason=error.message, pause_seconds=pause)
+
+    def _is_claimed(self) -> bool:
+        return self._claim is None or self._clock() - self._claimed_at < CLAIM_EVERY_SECONDS
+
+    def _make_sure(self) -> None:
+        """Raises UnavailableError when the engine as a whole does not answer, or is not ours."""
+        if self._claim is None:
+            self._engine.heartbeat()
+        else:
+            self._claimed_at = float("-inf")
+            self._claim()
+            self._claimed_at = self._clock()
+        self._rests.forget(ENGINE)
+
+    def _take_turns(self, incarnation: object) -> None:
+        """A step of each. Raises UnavailableError when the engine as a whole does not answer."""
+        failed_rebuild = self._rebuild()
+        if failed_rebuild is not None:
+            self._blame(failed_rebuild, incarnation)
+        failed_look = self._checkups.step(incarnation)
+        if failed_look is not None:
+            self._blame(failed_look, incarnation)
+        self._adopt()
+
+    def _blame(self, failed: FailedStep | FailedLook, incarnation: object) -> None:
+        """Find out whose fault it was: that of this one index, which then rests, or the engine's as a whole."""
+        if isinstance(failed.error, EngineUnavailableError) and self._incarnation() == incarnation:
+            try:
+                self._make_sure()
+            except UnavailableError:
+                if isinstance(failed, FailedLook):
+                    self._checkups.look_later(failed)
+                raise
+        if isinstance(failed, FailedLook):
+            pause = self._checkups.blame_look(failed)
+        else:
+            pause = self._rebuilds.blame_step(failed)
+            self.stands_still(failed.collection_key, failed.error.message)
+        log.warning(
+            "the engine does not do what an index needs, it rests",
+            collection_key=failed.collection_key,
+            reason=failed.error.message,
+            details=failed.error.details,
+            pause_seconds=pause,
+        )
 
     def _trust_nothing(self) -> None:
         self._checkups.trust_nothing()
         self._adoptions.look()
         self._trusted_incarnation = None
-        self._rests_until = float("-inf")
+        self._rests.clear()
 
     def _create(self, entry: outbox.Entry) -> None:
         with self._catalog.read() as transaction:
@@ -184,9 +276,11 @@ class Applier:
         stale: dict[str, set[str]] = {}
         deleted: set[str] = set()
         known: set[str] = set()
+        newest: dict[str, int] = {}
         for entry in entries:
             deleted.update(entry.payload["delete"])
             for document_id, keys in entry.payload["upsert"]:
+                newest[document_id] = entry.id
                 if keys is not None and document_id not in stale:
                     known.add(document_id)
                 stale.setdefault(document_id, set()).update(keys or ())
@@ -198,14 +292,38 @@ class Applier:
             if collection is None or (reset is not None and reset > entries[-1].id):
                 return
             documents = reads.by_ids(transaction, collection, list(stale), with_embeddings=True)
+            tried = set_aside.up_to_entries(transaction, collection_key)
         if collection.engine_id is None:
             raise EngineCollectionMissingError(f"Collection '{collection.name}' has no index yet")
         if deleted:
             self._engine.delete(collection.engine_id, sorted(deleted))
+        # What was not taken in this very version is not tried again.
         present = [documents[document_id] for document_id in stale if document_id in documents]
-        for block in _blocks(present, DOCUMENTS_PER_CALL):
+        untaken = [each for each in present if tried.get(each.position, -1) < newest[each.id]]
+        refused: dict[int, str] = {}
+        for block in _blocks(untaken, DOCUMENTS_PER_CALL):
             all_new = untried and known.isdisjoint(document.id for document in block)
-            self._collections.store(collection.engine_id, block, stale, all_new=all_new)
+            refused |= self._collections.store(collection.engine_id, block, stale, all_new=all_new)
+        taken = {each.position for each in untaken} & tried.keys() - refused.keys()
+        if refused or taken:
+            self._set_aside(collection_key, refused, taken, up_to_entry=entries[-1].id)
+
+    def _set_aside(self, collection_key: int, refused: dict[int, str], taken: set[int], *, up_to_entry: int) -> None:
+        """On disk before anybody is told that the entries are applied."""
+        release = self._engine_release() if refused else ""
+
+        def record(transaction: Transaction) -> None:
+            set_aside.take_back(transaction, taken)
+            set_aside.put(
+                transaction,
+                collection_key,
+                refused,
+                up_to_entry=up_to_entry,
+                engine=release,
+                now_seconds=self._now(),
+            )
+
+        self._catalog.commit(record)
 
     def _note_failure(self, collection_key: int, error: UnavailableError) -> None:
         failures = self._failures.get(collection_key, 0) + 1
@@ -218,11 +336,15 @@ class Applier:
         else:
             self._restart_engine()
 
-    def _rebuild(self) -> None:
-        rebuilt = self._rebuilds.step()
-        if rebuilt is not None:
-            self._tried_up_to[rebuilt.collection_key] = rebuilt.newest_entry
-            self._checkups.ask_for(rebuilt.collection_key)
+    def _rebuild(self) -> FailedStep | None:
+        outcome = self._rebuilds.step()
+        if isinstance(outcome, FailedStep):
+            return outcome
+        if outcome is not None:
+            self._tried_up_to[outcome.collection_key] = outcome.newest_entry
+            self.moves_again(outcome.collection_key)
+            self._checkups.ask_for(outcome.collection_key)
+        return None
 
     def _adopt(self) -> None:
         adopted = self._adoptions.step()

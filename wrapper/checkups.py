@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import structlog
 
+from schemas.errors import RagError
 from schemas.records import Collection
-from wrapper.catalog import outbox, reads, reports, states
+from wrapper.catalog import outbox, reads, reports, set_aside, states
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.rows import all_collections, collection_by_key
 from wrapper.catalog.transaction import Transaction
 from wrapper.engine.client import EngineClient
 from wrapper.engine.doctor import CANARIES, Doctor
-from wrapper.engine.errors import EngineBrokenError, EngineCollectionMissingError, EngineUnavailableError
+from wrapper.engine.errors import EngineBrokenError, EngineCollectionMissingError
 from wrapper.engine.recall import RecallMeasurement
 from wrapper.rebuilding import Rebuilds
+from wrapper.rests import Rests
+from wrapper.sifting import Part, Sifter
 
 log = structlog.get_logger(__name__)
 
@@ -26,13 +29,27 @@ WAITING_ENTRIES = 64
 EVERY_SECONDS = 60.0
 RECALL_EVERY_SECONDS = 900.0
 """Measuring recall takes a look at all vectors of the collection. One that has doubled is measured again at once."""
-REBUILD_AGAIN_SECONDS = 3600.0
-"""What a rebuild did not mend (a document that the engine refuses, say) is no reason for the next one soon, and each
-further one waits twice as long."""
+REBUILD_AGAIN_SECONDS, LONGEST_REBUILD_PAUSE_SECONDS = 3600.0, 86_400.0
+"""What a rebuild did not mend is no reason for the next one soon, and each further one waits twice as long."""
+FIRST_REST_SECONDS, LONGEST_REST_SECONDS = 2.0, 600.0
+TRIED_AGAIN_AT_ONCE = 20
+
+
+@dataclass(frozen=True, slots=True)
+class FailedLook:
+    """A look that the engine did not answer."""
+
+    collection_key: int
+    error: RagError
 
 
 class Checkups:
-    """Used by the one thread that drains the outbox, which calls `step` between the entries."""
+    """Used by the one thread that drains the outbox, which calls `step` between the entries.
+
+    Those are looked at next that an operator asks for, then those that nobody has looked at since the engine started,
+    and of these and of the others the one whose last look is longest ago: with more of them than a round has time for,
+    the next round goes on where this one was.
+    """
 
     def __init__(
         self,
@@ -40,20 +57,26 @@ class Checkups:
         engine: EngineClient,
         doctor: Doctor,
         rebuilds: Rebuilds,
+        sifter: Sifter,
         *,
         clock: Callable[[], float],
-        now: Callable[[], float] = time.time,
+        now: Callable[[], float],
+        engine_release: Callable[[], str],
     ) -> None:
         self._catalog = catalog
         self._engine = engine
         self._doctor = doctor
         self._rebuilds = rebuilds
+        self._sifter = sifter
         self._clock = clock
         self._now = now
+        self._engine_release = engine_release
         self._queue: deque[int] = deque()
+        self._asked_for: list[int] = []
         self._next_round_at = float("-inf")
-        # By collection: until when no fault is a reason for a rebuild, and how long the pause was.
-        self._rebuild_pauses: dict[int, tuple[float, float]] = {}
+        self._rests = Rests[int](FIRST_REST_SECONDS, LONGEST_REST_SECONDS, clock)
+        # While one rests, no fault is a reason for a rebuild.
+        self._rebuild_pauses = Rests[int](REBUILD_AGAIN_SECONDS, LONGEST_REBUILD_PAUSE_SECONDS, clock)
         # By collection: when, or with how many documents, it is measured again.
         self._recall_due_at: dict[int, tuple[float, int]] = {}
         self._measuring: RecallMeasurement | None = None
@@ -67,30 +90,58 @@ class Checkups:
     def ask_for(self, collection_key: int) -> None:
         """Look at this index next, and measure its recall."""
         self._recall_due_at.pop(collection_key, None)
-        self._queue.appendleft(collection_key)
+        self._rests.forget(collection_key)
+        if collection_key not in self._asked_for:
+            self._asked_for.append(collection_key)
 
     def has_work(self) -> bool:
-        return bool(self._queue or self._measuring)
+        return bool(self._queue or self._asked_for or self._measuring)
 
-    def step(self, incarnation: object) -> None:
-        """One small step. Raises UnavailableError when the engine, whose run `incarnation` is, does not answer."""
-        now = self._clock()
-        if now >= self._next_round_at:
-            self._next_round_at = now + EVERY_SECONDS
-            with self._catalog.read() as transaction:
-                keys = [each.key for each in all_collections(transaction)]
-            # What may end the engine comes last: until then the others can be asked.
-            self._queue = deque(sorted(keys, key=self._rebuilds.runs_unanswered))
+    def step(self, incarnation: object) -> FailedLook | None:
+        """One small step; what failed when the engine, whose run `incarnation` is, did not answer."""
+        if self._clock() >= self._next_round_at:
+            self._begin_round()
         if self._measuring is not None:
-            self._measure(self._measuring)
-        elif self._queue:
-            if not self._look_at(self._queue[0], incarnation):
-                self._queue.append(self._queue[0])
-            self._queue.popleft()
+            return self._measure(self._measuring)
+        if self._asked_for:
+            return self._look_safely(self._asked_for.pop(0), incarnation)
+        if self._queue:
+            return self._look_safely(self._queue.popleft(), incarnation)
+        return None
 
-    def _look_at(self, collection_key: int, incarnation: object) -> bool:
+    def blame_look(self, failed: FailedLook) -> float:
+        """It was this index, not the engine as a whole. Returns for how many seconds it rests."""
+        return self._rests.begin(failed.collection_key)
+
+    def look_later(self, failed: FailedLook) -> None:
+        """The engine as a whole did not answer: nothing is known of this index."""
+        self._queue.append(failed.collection_key)
+
+    def _begin_round(self) -> None:
+        self._next_round_at = self._clock() + EVERY_SECONDS
+        with self._catalog.read() as transaction:
+            collections = all_collections(transaction)
+            known = reports.find_all(transaction)
+
+        def order(each: Collection) -> tuple[int, bool, float]:
+            # What may end the engine comes last: until then the others can be asked.
+            looked_at = known[each.key].checked_at_seconds if each.key in known else None
+            return self._rebuilds.runs_unanswered(each.key), each.index_state == states.READY, looked_at or 0.0
+
+        self._queue = deque(each.key for each in sorted(collections, key=order) if self._rests.is_over(each.key))
+
+    def _look_safely(self, collection_key: int, incarnation: object) -> FailedLook | None:
+        try:
+            if not self._look_at(collection_key):
+                self._queue.append(collection_key)
+        except RagError as error:
+            if not self._rebuilds.blame(collection_key, incarnation, error):
+                return FailedLook(collection_key, error)
+        return None
+
+    def _look_at(self, collection_key: int) -> bool:
         """Look at an index, and have it rebuilt when it is not as it should be; False when that cannot quite be said
-        as long as writes wait in the outbox."""
+        as long as writes wait in the outbox. Raises UnavailableError when the engine does not answer."""
         with self._catalog.read() as transaction:
             collection = collection_by_key(transaction, collection_key)
             if collection is None or collection.engine_id is None or collection.index_state == states.ADOPTING:
@@ -102,23 +153,25 @@ class Checkups:
             entries = outbox.of_collection(transaction, collection_key, limit=1 if is_trusted else WAITING_ENTRIES)
             if entries and (is_trusted or not _only_documents(entries)):
                 return False
+            refused = set_aside.up_to_entries(transaction, collection_key)
             waiting = {document_id for entry in entries for document_id in _touched(entry)}
-            canaries = [each for each in reads.sample(transaction, collection, CANARIES) if each.id not in waiting]
+            canaries = [
+                each
+                for each in reads.sample(transaction, collection, CANARIES)
+                if each.id not in waiting and each.position not in refused
+            ]
         try:
             if not is_trusted:
                 # As far as is known the engine has just started, and loads the index with this look.
                 self._engine.widen_search(collection.name)
-            finding = self._doctor.look(collection, canaries, counts=not entries)
+            expected = None if entries else collection.count - len(refused)
+            finding = self._doctor.look(collection, canaries, expected=expected)
         except (EngineBrokenError, EngineCollectionMissingError) as error:
             self._rebuilds.begin(collection_key, error.message)
             return True
-        except EngineUnavailableError as error:
-            if self._rebuilds.blame(collection_key, incarnation, error):
-                return True
-            raise
         self._rebuilds.answered(collection_key)
-        pause_ends_at, last_pause = self._rebuild_pauses.get(collection_key, (float("-inf"), REBUILD_AGAIN_SECONDS / 2))
-        rebuilt_lately = self._clock() < pause_ends_at
+        self._rests.forget(collection_key)
+        rebuilt_lately = not self._rebuild_pauses.is_over(collection_key)
 
         def record(transaction: Transaction) -> None:
             reports.write(
@@ -134,30 +187,67 @@ class Checkups:
 
         self._catalog.commit_quickly(record)
         if finding.fault is not None and not rebuilt_lately:
-            self._rebuild_pauses[collection_key] = (self._clock() + 2 * last_pause, 2 * last_pause)
+            self._rebuild_pauses.begin(collection_key)
             self._rebuilds.begin(collection_key, finding.fault)
             return True
         if finding.fault is not None:
             log.warning("an index is not as it should be, and was not after a rebuild", collection=collection.name)
+        if refused and not entries:
+            self._try_again(collection)
         if canaries and self._is_recall_due(collection):
             self._measuring = RecallMeasurement(self._catalog, self._engine, collection, canaries)
         return not entries
+
+    def _try_again(self, collection: Collection) -> None:
+        """What another release of the engine did not take is tried, apart from the index, and what it takes now becomes
+        a write as any other."""
+        release = self._engine_release()
+        with self._catalog.read() as transaction:
+            places = set_aside.tried_with_another(transaction, collection.key, release)[:TRIED_AGAIN_AT_ONCE]
+            documents = reads.by_positions(transaction, places, with_embeddings=True)
+            newest = outbox.newest(transaction)
+        faults = {
+            position: self._sifter.fault(collection, Part([position]), [document])
+            for position, document in documents.items()
+        }
+        taken = [documents[position].id for position, fault in faults.items() if fault is None]
+        refused = {position: fault for position, fault in faults.items() if fault is not None}
+
+        def record(transaction: Transaction) -> None:
+            if collection_by_key(transaction, collection.key) is None:
+                return
+            if taken:
+                upserts: list[tuple[str, list[str]]] = [(document_id, []) for document_id in taken]
+                outbox.append(
+                    transaction, collection.key, outbox.DOCUMENTS, {"upsert": upserts, "delete": [], "again": True}
+                )
+            set_aside.put(
+                transaction, collection.key, refused, up_to_entry=newest, engine=release, now_seconds=self._now()
+            )
+
+        if faults:
+            self._catalog.commit(record)
 
     def _is_recall_due(self, collection: Collection) -> bool:
         at, documents = self._recall_due_at.get(collection.key, (float("-inf"), 0))
         return self._clock() >= at or collection.count >= documents
 
-    def _measure(self, measurement: RecallMeasurement) -> None:
+    def _measure(self, measurement: RecallMeasurement) -> FailedLook | None:
         key = measurement.collection_key
-        if measurement.step():
-            return
+        try:
+            if measurement.step():
+                return None
+            recall = measurement.recall()
+        except RagError as error:
+            self._measuring = None
+            return FailedLook(key, error)
         self._measuring = None
-        recall = measurement.recall()
         if recall is not None:
             self._recall_due_at[key] = (self._clock() + RECALL_EVERY_SECONDS, 2 * measurement.documents)
         self._catalog.commit_quickly(
             lambda transaction: reports.write(transaction, key, recall_at_10=recall, recall_at_seconds=self._now())
         )
+        return None
 
 
 def _only_documents(entries: list[outbox.Entry]) -> bool:

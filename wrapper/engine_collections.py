@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Collection as Group
-from collections.abc import Mapping
 
 import numpy as np
 import structlog
 
+from schemas.errors import InvalidInputError, RagError
 from schemas.records import Collection, Document
-from wrapper.catalog import outbox, reports, states
+from wrapper.catalog import outbox, states
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.rows import all_collections
 from wrapper.catalog.transaction import Transaction
+from wrapper.engine.claim import OWNER_MARK
 from wrapper.engine.client import EngineClient
 from wrapper.engine.errors import EngineConflictError, EngineRefusedError
 
 log = structlog.get_logger(__name__)
 
 DOCUMENTS_PER_CALL = 500
-_IN_TRANSIT = re.compile(r"rebuild-\d+-(None|[0-9a-f-]{36})|.*-replaced-[0-9a-f]{8}", re.DOTALL)
+_IN_TRANSIT = re.compile(r"rebuild-\d+-(None|[0-9a-f-]{36})|trial-\d+|.*-replaced-[0-9a-f]{8}", re.DOTALL)
 
 
 def rebuild_name(collection_key: int, engine_id: str | None) -> str:
@@ -29,14 +31,20 @@ def rebuild_name(collection_key: int, engine_id: str | None) -> str:
     return f"rebuild-{collection_key}-{engine_id}"
 
 
+def trial_name(collection_key: int) -> str:
+    """The engine's name for what documents of a collection are tried in."""
+    return f"trial-{collection_key}"
+
+
 def spared_name(name: str, engine_id: str) -> str:
     """The engine's name for a collection that is put aside."""
     return f"{name[:480]}-replaced-{engine_id[:8]}"
 
 
 def is_in_transit(name: str) -> bool:
-    """True for what a rebuild makes and for what was put aside: nobody's collections."""
-    return _IN_TRANSIT.fullmatch(name) is not None
+    """True for what a rebuild or a trial makes, for what was put aside and for the mark of the owner: nobody's
+    collections."""
+    return name == OWNER_MARK or _IN_TRANSIT.fullmatch(name) is not None
 
 
 class EngineCollections:
@@ -91,38 +99,56 @@ class EngineCollections:
             known = {each.engine_id for each in all_collections(transaction)}
         return engine_id not in known and self._engine.count(engine_id) == 0
 
-    def put_to_use(self, collection: Collection, engine_id: str, *, rebuilt: bool = False) -> None:
-        """The collection's index is complete and has its name. One that was deleted meanwhile has none: its entry in
-        the outbox knows the engine's collection before this one."""
+    def put_to_use(
+        self, collection: Collection, engine_id: str, also: Callable[[Transaction], None] = lambda _: None
+    ) -> None:
+        """The collection's index is complete and has its name; `also` is recorded with that. One that was deleted
+        meanwhile has none: its entry in the outbox knows the engine's collection before this one."""
 
         def record(transaction: Transaction) -> bool:
-            if rebuilt:
-                reports.rebuild_ended(transaction, collection.key)
+            also(transaction)
             return states.set_engine_collection(transaction, collection.key, engine_id, states.READY)
 
         if not self._catalog.commit(record):
             self.remove(collection.name, engine_id)
 
     def store(
-        self, engine_id: str, documents: list[Document], stale: Mapping[str, Group[str]], *, all_new: bool
-    ) -> None:
+        self, engine_id: str, documents: Sequence[Document], stale: Mapping[str, Group[str]], *, all_new: bool
+    ) -> dict[int, str]:
         """Store documents, which have their embeddings. `stale` gives the metadata keys of earlier versions by id,
-        `all_new` promises that the engine has none of the ids. A document that the engine refuses is left out."""
+        `all_new` promises that the engine has none of the ids.
+
+        Returns why the engine cannot take some of them, by position: these it does not have then, the others it has.
+        """
         try:
-            self._engine.upsert(
-                engine_id,
-                [document.id for document in documents],
-                np.stack([document.embedding for document in documents if document.embedding is not None]),
-                [document.text for document in documents],
-                [document.metadata for document in documents],
-                stale_keys=None if all_new else [stale.get(document.id, ()) for document in documents],
-                all_new=all_new,
-            )
-        except EngineRefusedError as error:
+            self.send(engine_id, documents, stale, all_new=all_new)
+        except (EngineRefusedError, InvalidInputError) as error:
             if len(documents) == 1:
-                # It stays in the catalogue: filters, exact plans and scans find it. The rest must not wait for it.
-                log.error("the engine refuses a document", id=documents[0].id, reason=error.message)
-                return
+                log.error("the engine refuses a document", id=documents[0].id, reason=error.message, **error.details)
+                if not all_new:
+                    self._engine.delete(engine_id, [documents[0].id])
+                return {documents[0].position: _reason(error)}
             middle = len(documents) // 2
-            self.store(engine_id, documents[:middle], stale, all_new=all_new)
-            self.store(engine_id, documents[middle:], stale, all_new=all_new)
+            return self.store(engine_id, documents[:middle], stale, all_new=all_new) | self.store(
+                engine_id, documents[middle:], stale, all_new=all_new
+            )
+        return {}
+
+    def send(
+        self, engine_id: str, documents: Sequence[Document], stale: Mapping[str, Group[str]], *, all_new: bool
+    ) -> None:
+        """The same, all of them or an error."""
+        self._engine.upsert(
+            engine_id,
+            [document.id for document in documents],
+            np.stack([document.embedding for document in documents if document.embedding is not None]),
+            [document.text for document in documents],
+            [document.metadata for document in documents],
+            stale_keys=None if all_new else [stale.get(document.id, ()) for document in documents],
+            all_new=all_new,
+        )
+
+
+def _reason(error: RagError) -> str:
+    status = error.details.get("status")
+    return error.message if status is None else f"{error.message} ({status})"

@@ -20,6 +20,7 @@ from wrapper.catalog import outbox, reports, states
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.transaction import Transaction
 from wrapper.leadership import Leadership
+from wrapper.rests import Rests
 
 log = structlog.get_logger(__name__)
 
@@ -30,8 +31,11 @@ IDLE_POLL_SECONDS = 0.05
 LEAD_LOST = "the lead was lost while it was written"
 LIVELY_SECONDS = 2.0
 """How long after a commit the catalogue is looked at often: writers of other processes may be waiting."""
-FIRST_BACKOFF_SECONDS = 0.2
-LONGEST_BACKOFF_SECONDS = 2.0
+FIRST_BACKOFF_SECONDS, LONGEST_BACKOFF_SECONDS = 0.2, 10.0
+STANDSTILL_SECONDS = 1.0
+"""Writes that wait as long for their next try stand still, and everybody is told."""
+LONGEST_LOSS_SECONDS = 60.0
+RESTART_SECONDS = 2.0
 
 
 class Indexer:
@@ -48,7 +52,8 @@ class Indexer:
         self._stopping = threading.Event()
         self._waiting: dict[int, list[threading.Event]] = {}
         self._guard = threading.Lock()
-        self._backoff: dict[int, tuple[float, float]] = {}
+        self._backoff = Rests[int](FIRST_BACKOFF_SECONDS, LONGEST_BACKOFF_SECONDS, clock)
+        self._engine_run: object = None
         self._doubtful: set[int] = set()
         self._last_change = clock()
         self._thread = threading.Thread(target=self._run, name="indexer", daemon=True)
@@ -127,16 +132,16 @@ class Indexer:
                     self._stopping.wait(FIRST_BACKOFF_SECONDS)
                 except Exception:
                     log.exception("indexer: unexpected failure, going on")
-                    self._stopping.wait(LONGEST_BACKOFF_SECONDS)
+                    self._stopping.wait(RESTART_SECONDS)
                 self._pause()
 
     def _pause(self) -> None:
         now = self._clock()
         lively = now - self._last_change < LIVELY_SECONDS
-        poll = POLL_SECONDS if lively else IDLE_POLL_SECONDS
+        poll = POLL_SECONDS if lively or self._applier.has_work() else IDLE_POLL_SECONDS
         # A pause that is over may still belong to a collection that waits for its rebuild.
-        upcoming = [retry_at - now for retry_at, _ in self._backoff.values() if retry_at > now]
-        self._wake.wait(min([poll, *upcoming]))
+        next_end = self._backoff.next_end()
+        self._wake.wait(poll if next_end is None else min(poll, max(0.0, next_end - now)))
         if self._backoff or self._applier.has_work():
             self._wake.set()
 
@@ -144,23 +149,28 @@ class Indexer:
         """Apply the oldest entries that can be applied in one go; False when there are none, or no engine."""
         if not self._applier.engine_is_ready():
             return False
-        now = self._clock()
-        blocked = [key for key, (retry_at, _) in self._backoff.items() if retry_at > now]
-        blocked += self._applier.busy_collections()
+        if self._engine_run != self._applier.engine_run():
+            # What another run of the engine did not take this one may.
+            self._engine_run = self._applier.engine_run()
+            self._backoff.end_all()
+        blocked = [*self._backoff.under_way(), *self._applier.busy_collections()]
         with self._catalog.read() as transaction:
             entries = outbox.oldest(transaction, limit=ENTRIES_AT_ONCE, passing_over=blocked)
         if not entries:
             return False
         together = _together(entries)
         key = together[0].collection_key
+        began_at = self._clock()
         try:
             self._applier.apply(together)
         except RagError as error:
             if not self._still_leads_after_writing([key]):
                 return False
-            _, last = self._backoff.get(key, (0.0, FIRST_BACKOFF_SECONDS / 2))
-            pause = min(last * 2, LONGEST_BACKOFF_SECONDS)
-            self._backoff[key] = (self._clock() + pause, pause)
+            # What takes long to fail would take most of the time from the other collections.
+            lost = min(2 * (self._clock() - began_at), LONGEST_LOSS_SECONDS)
+            pause = self._backoff.begin(key, at_least_seconds=lost)
+            if pause >= STANDSTILL_SECONDS:
+                self._applier.stands_still(key, error.message)
             log.warning(
                 "index write failed, will be repeated", collection_key=key, reason=error.message, pause_seconds=pause
             )
@@ -169,7 +179,7 @@ class Indexer:
             return True
         if not self._still_leads_after_writing([key]):
             return False
-        self._backoff.pop(key, None)
+        self._backoff.forget(key)
         self._finish([entry.id for entry in together])
         return True
 

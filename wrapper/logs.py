@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from typing import IO, Any, BinaryIO, TextIO, cast
 
@@ -48,6 +49,24 @@ def configure(level: str, style: str) -> None:
         logger_factory=factory,
         cache_logger_on_first_use=True,
     )
+
+
+def clean_lines(clean: Callable[[str], str]) -> Callable[[], None]:
+    """Have the text of every line pass through `clean` from now on, until the answer is called."""
+
+    def cleaned(_logger: Any, _method: str, line: Any) -> Any:
+        if isinstance(line, bytes):
+            return clean(line.decode(errors="replace")).encode()
+        return clean(line) if isinstance(line, str) else line
+
+    processors = structlog.get_config()["processors"]
+    processors.append(cleaned)  # in place: loggers that were used already hold this list
+
+    def end() -> None:
+        if cleaned in processors:
+            processors.remove(cleaned)
+
+    return end
 
 
 def _dumps(event: dict[str, Any], **_: Any) -> bytes:

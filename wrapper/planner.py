@@ -30,7 +30,7 @@ from schemas.errors import UnavailableError
 from schemas.records import Collection, GatherSpec, Group, Match, Vector
 from schemas.scores import score
 from schemas.where import EVERYTHING, Where
-from wrapper.catalog import outbox, reads, reports
+from wrapper.catalog import outbox, reads, reports, set_aside
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.filters import count
 from wrapper.catalog.grouping import gather
@@ -325,7 +325,8 @@ def _found(
 
 
 def _waiting(transaction: Transaction, collection: Collection) -> _Waiting | None:
-    """None when there are too many documents to look at one by one."""
+    """Documents that the engine has yet to be told of, or cannot take; None when there are too many to look at one by
+    one."""
     entries = outbox.of_collection(transaction, collection.key, limit=PENDING_ENTRIES)
     ids = {
         str(document_id)
@@ -333,8 +334,13 @@ def _waiting(transaction: Transaction, collection: Collection) -> _Waiting | Non
         if entry.kind == outbox.DOCUMENTS
         for document_id in [*(changed for changed, _ in entry.payload["upsert"]), *entry.payload["delete"]]
     }
+    ids.update(set_aside.ids_of(transaction, collection.key, limit=MAX_PENDING_IDS + 1))
     too_many = len(entries) == PENDING_ENTRIES or len(ids) > MAX_PENDING_IDS
     if too_many or any(entry.kind == outbox.EMPTY for entry in entries):
         return None
-    writes = frozenset(entry.id for entry in entries if entry.kind in (outbox.DOCUMENTS, outbox.METADATA))
+    writes = frozenset(
+        entry.id
+        for entry in entries
+        if entry.kind in (outbox.DOCUMENTS, outbox.METADATA) and not entry.payload.get("again")
+    )
     return _Waiting(writes, sorted(ids))

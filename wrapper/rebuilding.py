@@ -1,40 +1,67 @@
 """Rebuilding an index from the catalogue: into a new engine collection, which takes over the name when it is complete.
 
-Queries scan the catalogue meanwhile, and writes wait in the outbox.
+Queries scan the catalogue meanwhile, and writes wait in the outbox. Rebuilds take turns, and one that fails rests,
+longer each time. When the engine breaks on what it is sent, the documents are sifted: those that it cannot take are set
+aside, and the others make the index.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import islice
 
 import structlog
 
-from schemas.errors import UnavailableError
-from schemas.records import Collection
-from wrapper.catalog import outbox, reads, reports, states
+from schemas.errors import RagError, UnavailableError
+from schemas.records import Collection, Document
+from wrapper.catalog import outbox, reads, reports, set_aside, states
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.rows import collection_by_key
 from wrapper.catalog.transaction import Transaction
 from wrapper.engine.client import EngineClient
-from wrapper.engine.errors import EngineUnavailableError
+from wrapper.engine.errors import EngineBrokenError, EngineCollectionMissingError, EngineUnavailableError
 from wrapper.engine_collections import DOCUMENTS_PER_CALL, EngineCollections, rebuild_name
+from wrapper.rests import Rests
+from wrapper.sifting import Part, Sifter
 
 log = structlog.get_logger(__name__)
 
 RUNS_BEFORE_REBUILD = 3
 TELL_EVERY_SECONDS = 1.0
+AT_ONCE = 4
+"""Rebuilds that take turns; further ones wait for one of them to end or to rest."""
+FIRST_REST_SECONDS, LONGEST_REST_SECONDS = 2.0, 600.0
+FAILURES_BEFORE_SIFTING = 2
+SOON_SECONDS = 60.0
+"""A rebuild that is needed so soon after the last one has not helped: it rests first."""
 
 
 @dataclass(slots=True)
-class _Rebuild:
+class _Made:
+    """What a rebuild has made so far."""
+
     name: str
     engine_id: str
     remaining: list[int]
     """Positions of the documents still to be written, in random order: clusters that come in one after the other make
     an index that misses near ones (`docs/engine.md`)."""
+    began_at_entry: int
     tell_at: float = float("-inf")
+
+
+@dataclass(slots=True)
+class _Rebuild:
+    """`made` is None before it begins and after it failed: it begins again with a new engine collection."""
+
+    made: _Made | None = None
+    failures: int = 0
+    sifts: bool = False
+    parts: list[Part] = field(default_factory=list)
+    """Of the block that is sifted, the next at the end."""
+    refused: dict[int, tuple[str, int]] = field(default_factory=dict)
+    """By position: why the engine does not take it, and the newest outbox entry that the tried version has seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +70,14 @@ class Rebuilt:
 
     collection_key: int
     newest_entry: int
+
+
+@dataclass(frozen=True, slots=True)
+class FailedStep:
+    """A rebuild that could not go on: it begins again after a rest."""
+
+    collection_key: int
+    error: RagError
 
 
 class Rebuilds:
@@ -55,12 +90,20 @@ class Rebuilds:
         collections: EngineCollections,
         *,
         clock: Callable[[], float],
+        now: Callable[[], float],
+        engine_release: Callable[[], str],
     ) -> None:
         self._clock = clock
+        self._now = now
+        self._engine_release = engine_release
         self._catalog = catalog
         self._engine = engine
         self._collections = collections
-        self._rebuilds: dict[int, _Rebuild | None] = {}
+        self._sifter = Sifter(engine, collections)
+        self._rebuilds: dict[int, _Rebuild] = {}
+        self._turn = 0
+        self._rests = Rests[int](FIRST_REST_SECONDS, LONGEST_REST_SECONDS, clock)
+        self._ended_at: dict[int, float] = {}
         self._unanswered_by: dict[int, set[object]] = {}
 
     @property
@@ -68,7 +111,8 @@ class Rebuilds:
         """Of the collections under rebuild."""
         return list(self._rebuilds)
 
-    def begin(self, collection_key: int, reason: str) -> None:
+    def begin(self, collection_key: int, reason: str, *, asked: bool = False) -> None:
+        """`asked`: somebody wants it now, whatever became of the one before."""
         log.warning("rebuilding an index from the catalogue", collection_key=collection_key, reason=reason)
 
         def record(transaction: Transaction) -> None:
@@ -83,9 +127,13 @@ class Rebuilds:
             )
 
         self._catalog.commit(record)
+        if asked:
+            self._rests.forget(collection_key)
+        elif self._clock() - self._ended_at.get(collection_key, float("-inf")) < SOON_SECONDS:
+            self._rests.begin(collection_key)
         self.go_on([collection_key])
 
-    def blame(self, collection_key: int, incarnation: object, error: UnavailableError) -> bool:
+    def blame(self, collection_key: int, incarnation: object, error: RagError) -> bool:
         """A damaged index can end the engine that opens it. One on which several runs of the engine, one after the
         other, gave no answer is rebuilt."""
         if not isinstance(error, EngineUnavailableError) or incarnation is None:
@@ -108,70 +156,146 @@ class Rebuilds:
     def go_on(self, collection_keys: Iterable[int]) -> None:
         """Take up rebuilds that the catalogue knows to be unfinished."""
         for key in collection_keys:
-            self._rebuilds.setdefault(key, None)
+            self._rebuilds.setdefault(key, _Rebuild())
 
     def forget_all(self) -> None:
         """Another process may have done some of them meanwhile."""
         self._rebuilds.clear()
+        self._rests.clear()
 
     def discard(self, collection_key: int, engine_id: str | None) -> None:
         """The collection is gone: so is what its rebuild has made."""
-        self._rebuilds.pop(collection_key, None)
+        self._forget(collection_key)
+        self._ended_at.pop(collection_key, None)
         self._engine.delete_collection(rebuild_name(collection_key, engine_id))
 
-    def step(self) -> Rebuilt | None:
-        """A small step of the first rebuild; what it came to when that was the last."""
-        collection_key, rebuild = next(iter(self._rebuilds.items()))
+    def step(self) -> Rebuilt | FailedStep | None:
+        """A small step of one of the rebuilds, the next time of another; what it came to when it was the last."""
+        under_way = list(islice(filter(self._rests.is_over, self._rebuilds), AT_ONCE))
+        if not under_way:
+            return None
+        self._turn += 1
+        key = under_way[self._turn % len(under_way)]
+        rebuild = self._rebuilds[key]
+        try:
+            rebuilt = self._advance(key, rebuild)
+        except RagError as error:
+            if isinstance(error, EngineCollectionMissingError):
+                rebuild.made = None
+            return FailedStep(key, error)
+        if rebuilt is not None:
+            self._forget(key)
+            self._ended_at[key] = self._clock()
+        return rebuilt
+
+    def blame_step(self, failed: FailedStep) -> float:
+        """It was the rebuild that failed, not the engine as a whole. Returns for how many seconds it rests."""
+        rebuild = self._rebuilds.get(failed.collection_key)
+        if rebuild is not None:
+            rebuild.failures += 1
+            is_broken = isinstance(failed.error, EngineBrokenError)
+            rebuild.sifts |= is_broken or rebuild.failures >= FAILURES_BEFORE_SIFTING
+        return self._rests.begin(failed.collection_key)
+
+    def _forget(self, key: int) -> None:
+        self._rebuilds.pop(key, None)
+        self._rests.forget(key)
+
+    def _advance(self, key: int, rebuild: _Rebuild) -> Rebuilt | None:
+        made = rebuild.made
         with self._catalog.read() as transaction:
-            collection = collection_by_key(transaction, collection_key)
+            collection = collection_by_key(transaction, key)
             if collection is None:
                 # Its entry in the outbox removes what there is of it.
-                del self._rebuilds[collection_key]
+                self._forget(key)
                 return None
-            if rebuild is None:
+            newest = outbox.newest(transaction)
+            if made is None:
                 places = reads.all_positions(transaction, collection)
             else:
-                block = rebuild.remaining[-DOCUMENTS_PER_CALL:]
-                documents = list(reads.by_positions(transaction, block, with_embeddings=True).values())
-        if rebuild is None:
-            random.Random(collection_key).shuffle(places)
+                block = self._next_block(rebuild, made)
+                found = reads.by_positions(transaction, block, with_embeddings=True)
+                documents = list(found.values())
+        if made is None:
+            random.Random(key).shuffle(places)
             name = rebuild_name(collection.key, collection.engine_id)
             self._engine.delete_collection(name)
-            self._rebuilds[collection_key] = _Rebuild(name, self._collections.make(collection, name), places)
-            return None
-        if block:
+            rebuild.made = _Made(name, self._collections.make(collection, name), places, newest)
+            rebuild.parts, rebuild.refused = [], {}
+        elif block:
+            self._store(collection, rebuild, made, documents, newest)
+            self._tell(collection, made)
+        else:
+            self._take_name(collection, rebuild, made)
+            log.info("index rebuilt", collection=collection.name, documents=collection.count)
+            return Rebuilt(key, newest)
+        return None
+
+    def _next_block(self, rebuild: _Rebuild, made: _Made) -> list[int]:
+        block = made.remaining[-DOCUMENTS_PER_CALL:]
+        if not rebuild.sifts:
+            return block
+        if not rebuild.parts and block:
+            rebuild.parts = [Part(block)]
+            del made.remaining[-len(block) :]
+        return rebuild.parts[-1].positions if rebuild.parts else []
+
+    def _store(
+        self, collection: Collection, rebuild: _Rebuild, made: _Made, documents: list[Document], newest: int
+    ) -> None:
+        """Store the next block, or set aside the one document that the engine breaks on, or have it tried in halves."""
+        if documents and rebuild.sifts:
+            fault = self._sifter.fault(collection, rebuild.parts[-1], documents)
+            if fault is not None and len(documents) > 1:
+                rebuild.parts += rebuild.parts.pop().halves()
+                return
+            if fault is not None:
+                log.error("the engine breaks on a document", collection=collection.name, id=documents[0].id)
+                rebuild.refused[documents[0].position] = (f"The engine breaks on it: {fault}", newest)
+                documents = []
+        if documents:
             try:
-                if documents:
-                    self._collections.store(rebuild.engine_id, documents, {}, all_new=True)
+                refused = self._collections.store(made.engine_id, documents, {}, all_new=True)
             except UnavailableError:
                 # What it has got by now is uncertain: begin again with a new engine collection.
-                self._rebuilds[collection_key] = None
+                rebuild.made = None
                 raise
-            del rebuild.remaining[-len(block) :]
-            self._tell(collection, rebuild)
-            return None
-        with self._catalog.read() as transaction:
-            newest = outbox.newest(transaction)
-        self._take_name(collection, rebuild)
-        del self._rebuilds[collection_key]
-        log.info("index rebuilt", collection=collection.name, documents=collection.count)
-        return Rebuilt(collection_key, newest)
+            rebuild.refused |= {position: (reason, newest) for position, reason in refused.items()}
+        if rebuild.sifts:
+            rebuild.parts.pop()
+        else:
+            del made.remaining[-DOCUMENTS_PER_CALL:]
 
-    def _tell(self, collection: Collection, rebuild: _Rebuild) -> None:
-        if self._clock() < rebuild.tell_at:
+    def _tell(self, collection: Collection, made: _Made) -> None:
+        if self._clock() < made.tell_at:
             return
-        rebuild.tell_at = self._clock() + TELL_EVERY_SECONDS
-        done = max(0, collection.count - len(rebuild.remaining))
+        made.tell_at = self._clock() + TELL_EVERY_SECONDS
+        done = max(0, collection.count - len(made.remaining))
         self._catalog.commit_quickly(
             lambda transaction: reports.write(transaction, collection.key, documents_rebuilt=done)
         )
 
-    def _take_name(self, collection: Collection, rebuild: _Rebuild) -> None:
+    def _take_name(self, collection: Collection, rebuild: _Rebuild, made: _Made) -> None:
+        release = self._engine_release() if rebuild.refused else ""
         old = self._engine.get_collection(collection.name)
-        if old is not None and old.id != rebuild.engine_id:
+        if old is not None and old.id != made.engine_id:
             if old.id == collection.engine_id:
                 self._engine.delete_collection(collection.name)
             else:
                 self._collections.make_room(collection.name)
-        self._engine.rename_collection(rebuild.engine_id, collection.name)
-        self._collections.put_to_use(collection, rebuild.engine_id, rebuilt=True)
+        self._engine.rename_collection(made.engine_id, collection.name)
+
+        def record(transaction: Transaction) -> None:
+            reports.rebuild_ended(transaction, collection.key)
+            set_aside.replace_all(transaction, collection.key, up_to_entry=made.began_at_entry)
+            for position, (reason, entry) in rebuild.refused.items():
+                set_aside.put(
+                    transaction,
+                    collection.key,
+                    {position: reason},
+                    up_to_entry=entry,
+                    engine=release,
+                    now_seconds=self._now(),
+                )
+
+        self._collections.put_to_use(collection, made.engine_id, record)

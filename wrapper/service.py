@@ -16,16 +16,19 @@ from schemas.release import release
 from schemas.settings import HOSTED, WrapperSettings
 from wrapper import answers, gauges
 from wrapper.applying import Applier
-from wrapper.catalog import adoptions, outbox, reports
+from wrapper.catalog import adoptions, outbox, reports, set_aside, standstills
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.rows import all_collections
 from wrapper.catalogs import catalog_access
+from wrapper.engine.claim import check_owner, claim
 from wrapper.engine.client import EngineClient
+from wrapper.engine.errors import EngineAccessError
 from wrapper.engine.index import EngineIndex
 from wrapper.engine.index_files import IndexFiles
 from wrapper.engine.keeper_process import KeeperGuard, KeeperProcess, start_keeper
 from wrapper.engine.ownership import DataDirectoryLock, acquire
 from wrapper.engine.state import READY, STARTING, UNRESPONSIVE, EngineStateReader, request_restart
+from wrapper.engines import claim_engine, engine_client, identity_of, release_of_own_engine
 from wrapper.gauges import Gauge
 from wrapper.held_vectors import HeldVectors
 from wrapper.indexer import Indexer
@@ -38,6 +41,8 @@ LOOK_SECONDS = 2.0
 """How often is seen whether the catalogue and an engine of one's own answer."""
 ENGINE_SECONDS = 1.0
 CATALOG_SECONDS = 5.0
+REFUSING = "refusing"
+"""An engine of one's own that answers, and does not let this service do its work."""
 
 
 def free_disk_mb(path: Path) -> float:
@@ -77,12 +82,14 @@ class Host:
 
 def open_host(settings: WrapperSettings, *, serves: bool = True) -> Host:
     """Own the data directory and start the engine; where the service `serves`, others are told its address. Raises
-    ConfigurationError when another service owns it, or a running one feeds another engine from the same catalogue."""
+    ConfigurationError when another service owns it, a running one feeds another engine from the same catalogue, or the
+    Chroma server is another catalogue's."""
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     address = {"address": f"http://{host}:{settings.port}"} if serves else {}
     lock = acquire(settings.data_dir, description={"command": "rag-wrapper", **address})
     try:
         catalog_access(settings).check()
+        claim_engine(settings)
         keeper = None if settings.chroma_url else start_keeper(settings.data_dir)
     except BaseException:
         lock.release()
@@ -103,6 +110,7 @@ class Service:
         engine: EngineClient,
         state: EngineStateReader,
         guard: KeeperGuard,
+        catalogue: str,
     ) -> None:
         self.settings = settings
         self.store = store
@@ -112,6 +120,7 @@ class Service:
         self._engine = engine
         self._state = state
         self._guard = guard
+        self._catalogue = catalogue
         self._closing: list[Callable[[], None]] = []
         self._reporting: list[Callable[[], dict[str, Any]]] = []
         self.looks = Looks()
@@ -120,10 +129,10 @@ class Service:
         self._catalog_look = self.looks.add(
             "catalog", self._catalog_answers, True, every_seconds=LOOK_SECONDS, limit_seconds=CATALOG_SECONDS
         )
-        self._engine_look: Look[str] | None = None
+        self._engine_look: Look[tuple[str, str]] | None = None
         if settings.chroma_url:
             self._engine_look = self.looks.add(
-                "engine", self._ask_engine, STARTING, every_seconds=LOOK_SECONDS, limit_seconds=ENGINE_SECONDS
+                "engine", self._ask_engine, (STARTING, ""), every_seconds=LOOK_SECONDS, limit_seconds=ENGINE_SECONDS
             )
 
     @property
@@ -200,28 +209,39 @@ class Service:
                 report["index_lag"] = outbox.lag(transaction)
                 report["indexes"] = answers.indexes(collections, reports.find_all(transaction))
                 report |= answers.adopted(adoptions.report(transaction))
+                report |= answers.hindered(
+                    standstills.find(transaction),
+                    sum(set_aside.counts(transaction).values()),
+                    set_aside.find(transaction),
+                )
         except RagError as error:
             report["status"] = "unhealthy"
             report["catalog"] |= {"status": "unhealthy", "message": error.message}
             return report, False
-        if report["engine"]["status"] != READY or report["indexes"]["rebuilding"] or "adopting" in report:
+        waits = report["indexes"]["rebuilding"] or "adopting" in report or "standing_still" in report
+        if report["engine"]["status"] != READY or waits:
             report["status"] = "degraded"
         return report, True
 
     def _engine_health(self) -> dict[str, Any]:
         if self._engine_look is not None:
             seen = self._engine_look.last()
-            status = UNRESPONSIVE if seen.is_late else seen.found
-            return {"status": status, "mode": "remote", "age_seconds": round(seen.age_seconds, 1)}
+            status, sentence = (UNRESPONSIVE, "") if seen.is_late else seen.found
+            report = {"status": status, "mode": "remote", "age_seconds": round(seen.age_seconds, 1)}
+            return {**report, "message": sentence} if sentence else report
         state = self._state.read()
         return {"status": state.state, "mode": "child", "restarts": state.restarts, "since": state.since}
 
-    def _ask_engine(self) -> str:
+    def _ask_engine(self) -> tuple[str, str]:
+        """(its status, a sentence where it does not let us do our work)."""
         try:
             self._engine.heartbeat(timeout_seconds=ENGINE_SECONDS)
-        except RagError:
-            return UNRESPONSIVE
-        return READY
+            check_owner(self._engine, self._catalogue, timeout_seconds=ENGINE_SECONDS)
+        except EngineAccessError as error:
+            return REFUSING, error.message
+        except RagError as error:
+            return UNRESPONSIVE, error.message
+        return READY, ""
 
     def _catalog_answers(self) -> bool:
         try:
@@ -240,7 +260,8 @@ def open_service(settings: WrapperSettings, *, serves: bool = True) -> Service:
     catalog = Catalog(access.database)
     catalog.open()
     state = EngineStateReader(settings.data_dir)
-    engine = EngineClient((lambda: settings.chroma_url) if settings.chroma_url else state.url)
+    catalogue = identity_of(catalog)
+    engine = engine_client(settings)
     index = EngineIndex(engine, (lambda: True) if settings.chroma_url else (lambda: state.read().ready))
 
     def incarnation() -> object:
@@ -259,6 +280,9 @@ def open_service(settings: WrapperSettings, *, serves: bool = True) -> Service:
         revive_engine=guard.check,
         index_bytes=(lambda _: None) if settings.chroma_url else IndexFiles(settings.data_dir).bytes_of,
         may_store=lambda: free_disk() >= settings.disk_floor_mb,
+        claim=(lambda: claim(engine, catalogue)) if settings.chroma_url else None,
+        engine_release=engine.version if settings.chroma_url else release_of_own_engine,
+        adopts=settings.adopt,
     )
     indexer = Indexer(
         catalog,
@@ -281,4 +305,4 @@ def open_service(settings: WrapperSettings, *, serves: bool = True) -> Service:
         waiting_writers=settings.waiting_threads,
     )
     indexer.start()
-    return Service(settings, host, catalog, store, indexer, engine, state, guard)
+    return Service(settings, host, catalog, store, indexer, engine, state, guard, catalogue)

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
@@ -40,10 +40,10 @@ from schemas.records import (
 )
 from schemas.where import EVERYTHING, Where
 from wrapper import answers
-from wrapper.catalog import grouping, idempotency, outbox, reads, reports, writes
+from wrapper.catalog import grouping, idempotency, outbox, reads, reports, set_aside, standstills, writes
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.filters import count
-from wrapper.catalog.rows import all_collections, find_collection
+from wrapper.catalog.rows import all_collections, find_collection, named
 from wrapper.catalog.transaction import Transaction
 from wrapper.indexer import Indexer
 from wrapper.planner import Found, Planner
@@ -55,7 +55,7 @@ EXPORTED_AT_ONCE = 200
 """Documents of an export that are in memory at a time."""
 
 MAX_LAG = 10_000
-"""Outbox entries that may wait before further writes are turned away."""
+"""Outbox entries of a collection that may wait before further writes to it are turned away; what deletes is not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +72,13 @@ AS_IT_COMES = WriteOptions()
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The answer of a write, and whether the index has it already."""
+    """The answer of a write, and whether the index has it already. It has not what is `set_aside`: ids of documents
+    that the engine cannot take."""
 
     answer: dict[str, Any]
     indexed: bool
     etag: str | None = None
+    set_aside: list[str] = field(default_factory=list)
 
 
 Operation = Callable[[Transaction], tuple[dict[str, Any], WriteOutcome, Collection | None]]
@@ -143,7 +145,7 @@ class Store:
         def operation(transaction: Transaction) -> tuple[dict[str, Any], WriteOutcome, Collection | None]:
             return {"status": "deleted", "name": name}, writes.delete_collection(transaction, name), None
 
-        return self._write(operation, options, name)
+        return self._write(operation, options, name, deletes=True)
 
     def empty_collection(self, name: str, options: WriteOptions) -> Written:
         def operation(transaction: Transaction) -> tuple[dict[str, Any], WriteOutcome, Collection | None]:
@@ -156,7 +158,7 @@ class Store:
             }
             return answer, outcome, find_collection(transaction, name)
 
-        return self._write(operation, options, name)
+        return self._write(operation, options, name, deletes=True)
 
     def add_documents(
         self,
@@ -228,7 +230,7 @@ class Store:
             }
             return answer, outcome, find_collection(transaction, name)
 
-        return self._write(operation, options, name)
+        return self._write(operation, options, name, deletes=True)
 
     def page(
         self,
@@ -358,11 +360,11 @@ class Store:
         with self._catalog.read() as transaction:
             return idempotency.exists(transaction, key)
 
-    def kept_answer(self, key: str, digest: str) -> Written | None:
+    def kept_answer(self, name: str, key: str, digest: str) -> Written | None:
         """The first answer to this key. Raises ConflictError when it came with another request."""
         with self._catalog.read() as transaction:
             kept = idempotency.find(transaction, key, digest)
-        return None if kept is None else Written(kept.answer, self.wait_until_indexed(kept.outbox_id), kept.etag)
+        return None if kept is None else self._settled(name, kept.answer, kept.outbox_id, kept.etag)
 
     def keep_answer(
         self, key: str, digest: str, answer: dict[str, Any], outbox_id: int | None, collection: Collection
@@ -384,7 +386,14 @@ class Store:
         with self._catalog.read() as transaction:
             collection = find_collection(transaction, name)
             waiting = outbox.lag(transaction, collection.key)
-            return answers.index(collection, reports.find(transaction, collection.key), waiting)
+            return answers.index(
+                collection,
+                reports.find(transaction, collection.key),
+                waiting,
+                standstills.find(transaction, collection.key),
+                set_aside.count(transaction, collection.key),
+                set_aside.find(transaction, collection.key),
+            )
 
     def check_index(self, name: str) -> dict[str, Any]:
         """Have the doctor look at it, after the writes before this. What is known of it by now."""
@@ -420,10 +429,17 @@ class Store:
         finally:
             self._slots.release()
 
+    def set_aside_of(self, name: str, ids: Sequence[str]) -> list[str]:
+        """Those of the documents that the engine cannot take, none when the collection is gone."""
+        with self._catalog.read() as transaction:
+            collection = named(transaction, name)
+            return [] if collection is None else set_aside.among(transaction, collection.key, ids)
+
     def commit(
-        self, operation: Operation, options: WriteOptions, name: str | None = None
+        self, operation: Operation, options: WriteOptions, name: str | None = None, *, deletes: bool = False
     ) -> tuple[dict[str, Any], int | None, str | None]:
-        """(answer, outbox entry, ETag) of a write that is on disk, without waiting for the index."""
+        """(answer, outbox entry, ETag) of a write that is on disk, without waiting for the index. One that only
+        `deletes` is taken however many wait."""
         self._check_disk()
 
         def run(transaction: Transaction) -> tuple[dict[str, Any], int | None, str | None]:
@@ -433,8 +449,8 @@ class Store:
                     return kept.answer, kept.outbox_id, kept.etag
             if options.if_match is not None and name is not None:
                 _check_precondition(find_collection(transaction, name), options.if_match)
-            if outbox.lag(transaction) >= MAX_LAG:
-                raise BusyError("Too many writes wait for the index", index_lag=MAX_LAG)
+            if name is not None and not deletes:
+                _check_lag(transaction, name)
             answer, outcome, collection = operation(transaction)
             etag = answers.etag(collection) if collection else None
             if options.idempotency_key is not None:
@@ -449,9 +465,27 @@ class Store:
         if self._free_disk_mb() < self._disk_floor_mb:
             raise DiskFloorError("Free disk space is below the floor: writes are refused until there is more")
 
-    def _write(self, operation: Operation, options: WriteOptions, name: str | None = None) -> Written:
-        answer, outbox_id, etag = self.commit(operation, options, name)
-        return Written(orjson.loads(orjson.dumps(answer)), self.wait_until_indexed(outbox_id), etag)
+    def _write(
+        self, operation: Operation, options: WriteOptions, name: str | None = None, *, deletes: bool = False
+    ) -> Written:
+        answer, outbox_id, etag = self.commit(operation, options, name, deletes=deletes)
+        return self._settled(name, orjson.loads(orjson.dumps(answer)), outbox_id, etag)
+
+    def _settled(self, name: str | None, answer: dict[str, Any], outbox_id: int | None, etag: str | None) -> Written:
+        """The answer once the index has the write, or after a time limit."""
+        if not self.wait_until_indexed(outbox_id):
+            return Written(answer, False, etag)
+        ids = answer.get("ids") or [answer[key] for key in ("id",) if key in answer]
+        refused = self.set_aside_of(name, ids) if name is not None and ids else []
+        return Written(answer, not refused, etag, refused)
+
+
+def _check_lag(transaction: Transaction, name: str) -> None:
+    collection = find_collection(transaction, name)
+    if outbox.lag(transaction, collection.key) >= MAX_LAG:
+        raise BusyError(
+            f"Too many writes to the collection '{name}' wait for the index", collection=name, index_lag=MAX_LAG
+        )
 
 
 def _check_that_none_matches(transaction: Transaction, name: str, where: Where) -> None:

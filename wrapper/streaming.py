@@ -48,6 +48,9 @@ class Progress:
     errors: list[dict[str, Any]] = field(default_factory=list)
     errors_total: int = 0
     entries: list[int] = field(default_factory=list)
+    waiting_ids: list[str] = field(default_factory=list)
+    set_aside: list[str] = field(default_factory=list)
+    refused: bool = False
     unknown: Unknown = field(default_factory=Unknown)
     """What the lines had that nothing reads, and the request before them."""
 
@@ -101,15 +104,16 @@ def once(
     key = options.idempotency_key
     if key is not None and store.has_answer(key):
         deque(source, maxlen=0)
-        kept = store.kept_answer(key, digest.hexdigest())
+        kept = store.kept_answer(name, key, digest.hexdigest())
         if kept is not None:
-            return kept.answer, kept.indexed
+            return answers.with_outcome(kept.answer, kept.indexed, kept.set_aside), kept.indexed
     collection = store.collection(name)
     answer, progress = write(collection, source)
     if key is not None:
         last = progress.entries[-1] if progress.entries else None
         store.keep_answer(key, digest.hexdigest(), answer, last, collection)
-    return answer, all(store.wait_until_indexed(entry) for entry in progress.entries)
+    indexed = _settle(store, name, progress)
+    return answers.with_outcome(answer, indexed, progress.set_aside), indexed
 
 
 def store_lines(
@@ -195,10 +199,21 @@ def _flush(
             progress.ids += outcome.ids
         if entry is not None:
             # The index may be one part behind, no more: the stream goes at its pace.
-            if progress.entries:
-                store.wait_until_indexed(progress.entries[-1])
+            _settle(store, name, progress)
             progress.entries = [entry]
+            progress.waiting_ids += outcome.ids
         return
+
+
+def _settle(store: Store, name: str, progress: Progress) -> bool:
+    """Wait for the last part; whether the index has all of it, and of the parts before."""
+    indexed = all(store.wait_until_indexed(entry) for entry in progress.entries)
+    if indexed and progress.waiting_ids:
+        refused = store.set_aside_of(name, progress.waiting_ids)
+        progress.waiting_ids = []
+        progress.set_aside += refused[: MAX_RETURNED_IDS - len(progress.set_aside)]
+        progress.refused |= bool(refused)
+    return indexed and not progress.refused
 
 
 def _parse(line: bytes, make_id: Callable[[], str], unknown: Unknown) -> Parsed:

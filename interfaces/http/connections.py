@@ -20,6 +20,7 @@ from schemas.errors import NotFoundError
 from schemas.wire_connections import (
     CANDIDATE,
     CHANGED_CONNECTION,
+    CONNECTIONS_ARGUMENTS,
     ENV_VAR_NAMES,
     ENV_VARS_ARGUMENTS,
     KIND_ARGUMENTS,
@@ -138,9 +139,11 @@ def suggest_env_vars() -> Response:
 
 
 @blueprint.get("")
+@takes(query=CONNECTIONS_ARGUMENTS)
 def list_connections() -> Response:
     connections = layers().connections
-    return json_response({"connections": [connections.shown(each) for each in connections.all()]})
+    page, next_cursor = connections.page(**arguments())
+    return json_response({"connections": [connections.shown(each) for each in page], "next_cursor": next_cursor})
 
 
 @blueprint.post("")
@@ -172,8 +175,9 @@ def delete(connection_id: str) -> Response:
 
 
 @blueprint.get("/health")
+@takes(query=CONNECTIONS_ARGUMENTS)
 def health_of_all() -> Response:
-    known = layers().connections.all()
+    known, next_cursor = layers().connections.page(**arguments())
     reports = layers().health.of_all(known)
     healthy = sum(report.status == HEALTHY for report in reports)
     return json_response(
@@ -181,6 +185,7 @@ def health_of_all() -> Response:
             "connections": [_health(*each) for each in zip(known, reports, strict=True)],
             "healthy": healthy,
             "unhealthy": len(known) - healthy,
+            "next_cursor": next_cursor,
         }
     )
 

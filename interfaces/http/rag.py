@@ -20,7 +20,8 @@ from schemas.wire_rag import (
     RULE_BATCH,
     chat_answer,
     known_document,
-    similar_chunk,
+    rag_context,
+    similar_chunks,
     store_metrics,
     stored_message,
     upserted,
@@ -85,9 +86,7 @@ def ingest() -> Response:
 @takes(body=CHUNK_SEARCH)
 def search() -> Response:
     asked = body()
-    found = layers().rag_store.search_similar_chunks(**asked)
-    results = [similar_chunk(chunk) for chunk in found]
-    return json_response({"query": asked["query"], "resultCount": len(results), "results": results})
+    return json_response(similar_chunks(asked["query"], layers().rag_store.search_similar_chunks(**asked)))
 
 
 @blueprint.get("/rag/documents")
@@ -101,8 +100,9 @@ def documents() -> Response:
 @blueprint.delete("/rag/documents/<path:document_id>")
 @takes(query=COLLECTION_ARGUMENTS)
 def delete_document(document_id: str) -> Response:
-    count = layers().rag_store.delete_document(document_id, arguments()["collection"])
-    return json_response({"status": "deleted", "documentId": document_id, "chunkCount": count})
+    done = layers().rag_store.delete_document(document_id, arguments()["collection"])
+    said = {"status": "deleted", "documentId": document_id, "chunkCount": done.chunks, "collection": done.collection}
+    return json_response(said)
 
 
 @blueprint.get("/rag/metrics")
@@ -113,7 +113,7 @@ def metrics() -> Response:
 @blueprint.post("/rag/retrieve")
 @takes(body=RETRIEVE)
 def retrieve() -> Response:
-    return json_response(asdict(layers().pipeline.retrieve(body()["request"])))
+    return json_response(rag_context(layers().pipeline.retrieve(body()["request"])))
 
 
 @blueprint.post("/rag/documents:batch")

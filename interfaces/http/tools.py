@@ -68,8 +68,10 @@ def _tool(name: str) -> Tool:
         raise ToolNotFoundError(name) from None
 
 
-def _value(tool: Tool, name: str, text: str) -> str | int:
+def _value(tool: Tool, name: str, text: str) -> str | int | list[str]:
     kind = tool.input_schema.get("properties", {}).get(name, {}).get("type")
+    if kind == "array":
+        return text.split(",")
     return int(text) if kind == "integer" and NUMERAL.fullmatch(text) else text
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 
 from retrieval.excerpts import excerpt
+from retrieval.quoting import one_line, quoted
 from schemas.counted import counted
 
 Json = dict[str, Any]
@@ -26,14 +27,19 @@ def _query(result: Json) -> str:
         for name, each in result["receipt"]["oracles"].items()
         if each["status"] == "failed"
     ]
-    return "\n\n".join([*(found or ["Nothing was found."]), *failed])
+    return "\n\n".join([*(found or [_nothing(result["receipt"]["collections"])]), *failed])
+
+
+def _nothing(collections: Json) -> str:
+    asked = [name for name, each in collections.items() if each["status"] == "asked"]
+    return f"Nothing was found. Asked: {', '.join(asked) or 'no collection'}."
 
 
 def _result(number: int, result: Json) -> str:
-    title = result["metadata"].get("section") or result["metadata"].get("title") or result["doc_id"]
+    title = one_line(str(result["metadata"].get("section") or result["metadata"].get("title") or result["doc_id"]))
     found_by = ", ".join(f"{name} #{place['rank']}" for name, place in result["provenance"].items())
     where = f"collection {result['collection']}, chunk_id {result['chunk_id']}"
-    return f"[{number}] {title} ({found_by}; {where})\n{excerpt(result['content'])}"
+    return f"[{number}] {title} ({found_by}; {where})\n{quoted(excerpt(result['content']))}"
 
 
 def _gather(result: Json) -> str:

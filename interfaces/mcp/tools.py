@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 from interfaces.http import asking
 from retrieval.gathering import gather_around
 from retrieval.tools import Tool
+from schemas.names import asked_collections
 from schemas.searched import SearchRequest
 from schemas.tool_schemas import read_tool_schemas
-from schemas.wire_search import search_answer
+from schemas.wire_search import collections_receipt, search_answer
 
 if TYPE_CHECKING:
     from interfaces.compose import Layers
@@ -76,29 +77,30 @@ def _writing_tool(name: str, description: str, run: Callable[[Json], Json]) -> T
 
 
 def _query(layers: Layers, asked: Json) -> Json:
-    collection, oracles = asked.get("collection"), asked.get("oracles")
+    oracles = asked.get("oracles")
     request = SearchRequest(
         asked["query"],
         asked["limit"],
         oracles=None if oracles is None else tuple(oracles),
-        collections=None if collection is None else (collection,),
+        collections=asked_collections(asked),
         owner=asking.owner(),
     )
     return search_answer(layers.search.search(request))
 
 
 def _context(layers: Layers, asked: Json) -> Json:
-    written = layers.project_context.write(asked.get("topic"), owner=asking.owner())
+    written = layers.project_context.write(asked.get("topic"), asked_collections(asked), owner=asking.owner())
     return {
         "topic": written.topic,
         "context": written.text,
         "sources": [asdict(source) for source in written.sources],
+        "receipt": collections_receipt(written.receipt),
     }
 
 
 def _gather(layers: Layers, asked: Json) -> Json:
     collection, by = asked["collection"], asked["by"]
-    group = gather_around(layers.corpus, collection, asked["chunk_id"], FIELD_OF[by])
+    group = gather_around(layers.corpus.open(), collection, asked["chunk_id"], FIELD_OF[by])
     documents = [
         {"id": each.id, "text": each.text, "hit": each.id in group.hits, "metadata": each.metadata}
         for each in group.documents
@@ -115,7 +117,7 @@ def _gather(layers: Layers, asked: Json) -> Json:
 
 def _collections(layers: Layers) -> Json:
     shown = ("name", "count", "metric", "dimension", "metadata")
-    found = layers.corpus.provider().collections()
+    found = layers.corpus.open().provider.collections()
     return {"collections": [{name: getattr(each, name) for name in shown} for each in found]}
 
 

@@ -24,6 +24,10 @@ class ChatAnswer:
     answer_tokens: int | None = None
 
 
+LENGTHS = ("max_tokens", "max_completion_tokens", "num_predict")
+"""What servers call the longest answer."""
+
+
 class ChatConnection(Provider):
     """The models of one server, usable by several threads; `model` answers where a call names none. What fails is asked
     once more: a model that has begun to think is not helped by being asked again and again."""
@@ -41,6 +45,7 @@ class ChatConnection(Provider):
             self.id,
             self.config["url"],
             network=self.context.network,
+            redactor=self.context.redactor,
             api_key=self.config.get("api_key"),
             timeout_seconds=self.config["timeout_seconds"],
             retry=retry or self.retry,
@@ -54,10 +59,11 @@ class ChatConnection(Provider):
         messages: Sequence[Message],
         *,
         model: str | None = None,
-        temperature: float | None = None,
-        max_tokens: int | None = None,
+        options: Mapping[str, Any] | None = None,
     ) -> ChatAnswer:
-        """The model's answer. What is None is the configuration's, else the model's own.
+        """The model's answer. `options` are the model's, passed on as they are by the names that its server has for
+        them; `max_tokens` and `num_predict` mean the same everywhere. A temperature and a length that they do not say
+        are the configuration's, else the model's own.
 
         InvalidInputError: no messages, the model refuses them, or the provider has no such model. UnavailableError: no
         usable answer now. ConfigurationError: none until an operator changes something. `details.error_type` as in
@@ -66,25 +72,29 @@ class ChatConnection(Provider):
         if not messages:
             raise InvalidInputError("messages must not be empty", field="messages")
         asked = [{"role": message.role, "content": message.content} for message in messages]
-        heat = self.config.get("temperature") if temperature is None else temperature
-        longest = max_tokens or int(self.config["max_tokens"])
+        said = self._with_configured(options or {})
         if model is None or model == self.model:
-            return self._chat(asked, heat, longest)
-        return self._chat_by(checked_model(model), asked, heat, longest)
+            return self._chat(asked, said)
+        return self._chat_by(checked_model(model), asked, said)
 
     def try_out(self) -> dict[str, Any]:
-        answer = self.chat([Message("user", "Say yes.")], max_tokens=1)
+        answer = self.chat([Message("user", "Say yes.")], options={"max_tokens": 1})
         return {"model": answer.model}
 
     @abstractmethod
-    def _chat(self, messages: list[dict[str, str]], temperature: float | None, max_tokens: int) -> ChatAnswer:
+    def _chat(self, messages: list[dict[str, str]], options: dict[str, Any]) -> ChatAnswer:
         """By the connection's own model."""
 
-    def _chat_by(
-        self, model: str, messages: list[dict[str, str]], temperature: float | None, max_tokens: int
-    ) -> ChatAnswer:
+    def _chat_by(self, model: str, messages: list[dict[str, str]], options: dict[str, Any]) -> ChatAnswer:
         """By another one. A provider that has only one leaves this as it is."""
         raise UnknownModelError(self.id, model, self.model)
+
+    def _with_configured(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        said = dict(options)
+        for name, same in (("temperature", ("temperature",)), ("max_tokens", LENGTHS)):
+            if self.config.get(name) is not None and said.keys().isdisjoint(same):
+                said[name] = self.config[name]
+        return said
 
     def _unusable(self, what: str) -> UnavailableError:
         return UnavailableError(

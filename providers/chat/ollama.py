@@ -27,15 +27,13 @@ class OllamaChat(ChatConnection):
             raise self._unusable("no list of models")
         return {"models_count": len(models)}
 
-    def _chat(self, messages: list[dict[str, str]], temperature: float | None, max_tokens: int) -> ChatAnswer:
-        return self._chat_by(self.model, messages, temperature, max_tokens)
+    def _chat(self, messages: list[dict[str, str]], options: dict[str, Any]) -> ChatAnswer:
+        return self._chat_by(self.model, messages, options)
 
-    def _chat_by(
-        self, model: str, messages: list[dict[str, str]], temperature: float | None, max_tokens: int
-    ) -> ChatAnswer:
-        options: dict[str, Any] = {"num_predict": max_tokens}
-        if temperature is not None:
-            options["temperature"] = temperature
+    def _chat_by(self, model: str, messages: list[dict[str, str]], options: dict[str, Any]) -> ChatAnswer:
+        if "max_tokens" in options:
+            options = {"num_predict": options["max_tokens"], **options}
+            del options["max_tokens"]
         asked = {"model": model, "messages": messages, "stream": False, "options": options}
         try:
             answer = self._service.post("/api/chat", asked)

@@ -28,21 +28,21 @@ class OpenAIChat(ChatConnection):
             raise self._unusable("no list of models")
         return {"models_count": len(models)}
 
-    def _chat(self, messages: list[dict[str, str]], temperature: float | None, max_tokens: int) -> ChatAnswer:
-        return self._chat_by(self.model, messages, temperature, max_tokens)
+    def _chat(self, messages: list[dict[str, str]], options: dict[str, Any]) -> ChatAnswer:
+        return self._chat_by(self.model, messages, options)
 
-    def _chat_by(
-        self, model: str, messages: list[dict[str, str]], temperature: float | None, max_tokens: int
-    ) -> ChatAnswer:
-        asked: dict[str, Any] = {"model": model, "messages": messages}
-        if temperature is not None:
-            asked["temperature"] = temperature
+    def _chat_by(self, model: str, messages: list[dict[str, str]], options: dict[str, Any]) -> ChatAnswer:
+        if "num_predict" in options:
+            options = {"max_tokens": options["num_predict"], **options}
+            del options["num_predict"]
+        asked = {**options, "model": model, "messages": messages}
         try:
-            answer = self._service.post("/chat/completions", {**asked, "max_tokens": max_tokens})
+            answer = self._service.post("/chat/completions", asked)
         except InvalidInputError as error:
-            if "max_tokens" not in str(error.details.get("reason", "")):
+            if "max_tokens" not in asked or "max_tokens" not in str(error.details.get("reason", "")):
                 raise
-            answer = self._service.post("/chat/completions", {**asked, "max_completion_tokens": max_tokens})
+            longest = asked.pop("max_tokens")
+            answer = self._service.post("/chat/completions", {**asked, "max_completion_tokens": longest})
         content = member(answer, "choices", 0, "message", "content")
         if not isinstance(content, str):
             raise self._unusable("without a message")

@@ -41,6 +41,7 @@ class RemoteConnection(EmbeddingConnection):
             self.id,
             self.config["url"],
             network=self.context.network,
+            redactor=self.context.redactor,
             api_key=self.config.get("api_key"),
             timeout_seconds=self.config["timeout_seconds"],
             retry=retry,

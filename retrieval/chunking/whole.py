@@ -29,7 +29,9 @@ class SplitDocument:
     warnings: list[str]
 
 
-def split_whole(text: str, *, tokens: TokenCounter, max_tokens: int = 8192, section: str = "") -> SplitDocument:
+def split_whole(
+    text: str, *, tokens: TokenCounter, max_tokens: int = 8192, section: str = "", levels: tuple[int, int] = (2, 3)
+) -> SplitDocument:
     """A document of at most `max_tokens` is one chunk, unsplit. A longer one is split at `##`, a section that is still
     longer at `###`, what is longer then between paragraphs, sentences, lines, words and at last characters.
 
@@ -39,11 +41,14 @@ def split_whole(text: str, *, tokens: TokenCounter, max_tokens: int = 8192, sect
     after the first `##` is split at as well: it ends the section above it.
 
     `section` names a whole document, and text that has no heading; without it a whole document is named by its first
-    `##`, else its first heading. ValueError: max_tokens is below 16.
+    `##`, else its first heading. `levels` are the two that headings are split at, where they are not to be 2 and 3.
+    ValueError: max_tokens is below 16, or the levels do not rise from 1 to 6.
     """
     if max_tokens < MIN_MAX_TOKENS:
         raise ValueError(f"max_tokens is at least {MIN_MAX_TOKENS}")
-    return _Splitter(MarkdownDocument(text), tokens, max_tokens, section).split()
+    if not 1 <= levels[0] < levels[1] <= 6:
+        raise ValueError("levels rise, from 1 to 6")
+    return _Splitter(MarkdownDocument(text), tokens, max_tokens, section, levels).split()
 
 
 class _Part(NamedTuple):
@@ -55,15 +60,23 @@ class _Part(NamedTuple):
 
 
 class _Splitter:
-    def __init__(self, document: MarkdownDocument, tokens: TokenCounter, max_tokens: int, section: str) -> None:
+    def __init__(
+        self,
+        document: MarkdownDocument,
+        tokens: TokenCounter,
+        max_tokens: int,
+        section: str,
+        levels: tuple[int, int],
+    ) -> None:
         self._document = document
         self._text = MeasuredText(document.text, tokens)
         self._boundaries = text_boundaries(document.text) if document.is_plain else markdown_boundaries(document)
         self._max_tokens = max_tokens
+        self._level, self._fallback_level = levels
         self._section = Section(0, section, slug(section) if section else "")
         self._headings = document.headings
         self._heading_starts = [heading.start for heading in self._headings]
-        self._sections = _sections(self._headings)
+        self._sections = _sections(self._headings, self._fallback_level)
         self._contents = _contents(document)
         self._chunks: list[Chunk] = []
         self._warnings = [*plain_text_warnings(document.text), *_unclosed_fences(document)]
@@ -73,21 +86,22 @@ class _Splitter:
         if start is not None and self._fits(start, end, ""):
             self._add(start, end, self._section_of_whole(), "")
         elif start is not None:
-            for section in self._split_at(2, _Part(start, end, self._section)):
+            for section in self._split_at(self._level, _Part(start, end, self._section)):
                 self._add_section(section)
         return SplitDocument(self._chunks, self._warnings)
 
     def _section_of_whole(self) -> Section:
         if self._section.title or not self._headings:
             return self._section
-        first = next((heading for heading in self._headings if heading.level == 2), self._headings[0])
+        first = next((heading for heading in self._headings if heading.level == self._level), self._headings[0])
         return Section(0, first.title, slug(first.title))
 
     def _split_at(self, level: int, whole: _Part) -> list[_Part]:
         """The parts that begin at headings of at most `level`; what is before the first `##` is one part of level 2."""
         headings = [heading for heading in self._headings_of(whole.start, whole.end) if heading.level <= level]
         cuts = [whole.start]
-        for heading in dropwhile(lambda heading: heading.level < 2, headings) if level == 2 else headings:
+        below = dropwhile(lambda heading: heading.level < level, headings) if level == self._level else headings
+        for heading in below:
             if self._content_start(cuts[-1]) < heading.start:
                 cuts.append(heading.start)
         spans = [(start, self._text.ink_end(start, end)) for start, end in pairwise([*cuts, whole.end])]
@@ -103,7 +117,7 @@ class _Splitter:
         return self._sections[named[0].start] if named else whole.section
 
     def _add_section(self, section: _Part) -> None:
-        for part in [section] if self._is_chunk(section) else self._split_at(3, section):
+        for part in [section] if self._is_chunk(section) else self._split_at(self._fallback_level, section):
             if self._is_chunk(part):
                 self._add(*part, self._header(part, part.end))
             else:
@@ -173,19 +187,20 @@ class _Splitter:
         self._chunks.append(Chunk(text, section.title, section.section_id, len(self._chunks), line))
 
 
-def _sections(headings: list[Heading]) -> dict[int, Section]:
-    """The sections of `#`, `##` and `###` by their starts: "A > A1" for `###` below `##`, or below `#` without one."""
+def _sections(headings: list[Heading], lowest: int) -> dict[int, Section]:
+    """The sections of headings down to the level `lowest` by their starts: "A > A1" for one of that level below a
+    higher one."""
     sections: dict[int, Section] = {}
     ids = SectionIds()
     above: Section | None = None
     for heading in headings:
-        if heading.level > 3:
+        if heading.level > lowest:
             continue
-        parents = [above] if above and heading.level == 3 else []
+        parents = [above] if above and heading.level == lowest else []
         titles = [*(parent.title for parent in parents), heading.title]
         section_id = ids.new([*(parent.section_id for parent in parents), slug(heading.title)])
         sections[heading.start] = Section(heading.start, " > ".join(filter(None, titles)), section_id)
-        if heading.level < 3:
+        if heading.level < lowest:
             above = sections[heading.start]
     return sections
 

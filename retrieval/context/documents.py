@@ -76,7 +76,13 @@ def to_item(found: OracleResult) -> Json:
         "score": found.score,
         "source": source if isinstance(source, str) and source else found.collection,
         "timestamp": _timestamp(told.get("updated_at") or told.get("created_at")),
-        "metadata": metadata | {"documentId": found.doc_id, "chunkIndex": told.get("chunk_index", 0)},
+        "metadata": metadata
+        | {
+            "documentId": found.doc_id,
+            "chunkIndex": told.get("chunk_index", 0),
+            "collection": found.collection,
+            "chunkId": found.chunk_id,
+        },
     }
 
 

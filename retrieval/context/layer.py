@@ -97,12 +97,12 @@ class ContextLayer:
         self._metrics.close()
 
     def _indexed_documents(self) -> int:
-        return sum(self._texts.documents_in(each) for each in self._texts.searched())
+        return sum(self._texts.documents_in(each) for each in self._texts.searched().asked)
 
     def _look_for_collections(self) -> None:
         self._texts.searched()
 
     def _search_by_words(self) -> None:
-        search = self._texts.corpus.able(SupportsTextSearch)
-        for collection in self._texts.searched():
+        search = self._texts.corpus.open().able(SupportsTextSearch)
+        for collection in self._texts.searched().asked:
             search.text_search(collection.name, "health", top_k=1)

@@ -22,12 +22,16 @@ from retrieval.result_cache import KeptAnswer, ResultCache, read_again, states_o
 from retrieval.text_collections import TextCollections
 from schemas.connections import CollectionInfo
 from schemas.errors import UnavailableError
+from schemas.names import asked_collections
 from schemas.searched import check_query
 from schemas.settings import RetrievalSettings
+from schemas.wire_search import collections_receipt
 
 log = structlog.get_logger(__name__)
 
 UNKNOWN_AGENT = "unknown"
+SHARE_FOR_ASKING = 0.8
+"""Of a level's seconds: with what was found until then there is still an answer, without the collections after."""
 MOST_KEPT_LATER = 100
 """Answers that wait to be kept; while there are so many, others are not."""
 
@@ -39,6 +43,7 @@ class _Asked:
     query: str
     limit: int
     where: Filter | None
+    collections: tuple[str, ...] | None
 
 
 class ContextSearch:
@@ -63,7 +68,7 @@ class ContextSearch:
         self._chain: FallbackChain[_Asked] = FallbackChain(
             self._by_vector,
             self._by_text,
-            lambda: _chunks(texts.searched()),
+            lambda: _chunks(texts.searched().asked),
             breaker,
             vector_seconds=settings.context_vector_seconds,
             text_seconds=settings.context_text_seconds,
@@ -78,13 +83,15 @@ class ContextSearch:
         self._to_keep.close()
 
     def run(self, arguments: Json) -> Json:
-        """The answer to checked arguments, always one. Raises InvalidQueryError for a query that is not Unicode."""
+        """The answer to checked arguments, always one. Raises InvalidQueryError for a query that is not Unicode, and
+        InvalidInputError and CollectionNotFoundError for collections that are wrong."""
         began = time.perf_counter()
-        asked = _Asked(check_query(arguments["query"]), int(arguments["limit"]), to_where(arguments))
+        query, collections = check_query(arguments["query"]), asked_collections(arguments)
+        asked = _Asked(query, int(arguments["limit"]), to_where(arguments), collections)
         outcome = self._chain.search(asked)
         latency_ms = milliseconds_since(began)
         self._record(arguments, outcome, latency_ms)
-        return {
+        answer = {
             "results": outcome.found.results,
             "latency": latency_ms,
             "fallback": outcome.fallback,
@@ -92,34 +99,40 @@ class ContextSearch:
             "circuitBreakerOpen": outcome.circuit_breaker_open,
             "totalIndexed": outcome.found.total_indexed,
         }
+        receipt = outcome.found.receipt
+        return answer if receipt is None else answer | {"receipt": collections_receipt(receipt)}
 
     def _by_vector(self, asked: _Asked) -> Found:
-        collections = self._texts.searched()
-        total = _chunks(collections)
-        if not collections:
-            return Found([], total)
-        key = self._key(asked, collections)
+        until = time.monotonic() + SHARE_FOR_ASKING * self._settings.context_vector_seconds
+        chosen = self._texts.searched(asked.collections)
+        total = _chunks(chosen.asked)
+        if not chosen.asked:
+            return Found([], total, receipt=chosen.receipt)
+        key = self._key(asked, chosen.asked)
         kept = self._cache.find(key) if key else None
-        known = read_again(self._texts.corpus, kept, collections) if kept else None
+        known = read_again(chosen.corpus, kept, chosen.asked) if kept else None
         if known is not None:
-            return Found([to_item(each) for each in known], total, cache_hit=True)
+            return Found([to_item(each) for each in known], total, cache_hit=True, receipt=chosen.receipt)
         began = time.perf_counter()
         embedded = self._texts.embed(asked.query, self._settings.context_vector_seconds)
         embedding_latency_ms = milliseconds_since(began)
         began = time.perf_counter()
-        answer = self._texts.near(embedded, Question(asked.query, tuple(collections), asked.where), asked.limit)
+        question = Question(asked.query, chosen.corpus, chosen.asked, asked.where, until)
+        answer = self._texts.near(embedded, question, asked.limit)
         vector_latency_ms = milliseconds_since(began)
         results = [to_item(each) for each in answer.results]
         if key and not answer.left_out:
             self._to_keep.put((key, KeptAnswer.of(answer.results)))
-        return Found(results, total, False, embedding_latency_ms, vector_latency_ms)
+        return Found(results, total, False, embedding_latency_ms, vector_latency_ms, chosen.receipt)
 
     def _by_text(self, asked: _Asked) -> Found:
         if not self._settings.text_fallback:
             raise UnavailableError("The search by words is off (RAG_TEXT_FALLBACK)")
-        collections = self._texts.searched()
-        answer = self._lexical.query(Question(asked.query, tuple(collections), asked.where), asked.limit)
-        return Found([to_item(each) for each in answer.results], _chunks(collections))
+        until = time.monotonic() + SHARE_FOR_ASKING * self._settings.context_text_seconds
+        chosen = self._texts.searched(asked.collections)
+        question = Question(asked.query, chosen.corpus, chosen.asked, asked.where, until)
+        answer = self._lexical.query(question, asked.limit)
+        return Found([to_item(each) for each in answer.results], _chunks(chosen.asked), receipt=chosen.receipt)
 
     def _key(self, asked: _Asked, collections: Sequence[CollectionInfo]) -> list[Any] | None:
         """What an answer depends on, None where that cannot be told."""

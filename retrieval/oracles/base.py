@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,8 +12,9 @@ from typing import ClassVar
 import structlog
 
 from providers.base import Filter
+from retrieval.corpus import OpenCorpus
 from schemas.connections import CollectionInfo
-from schemas.errors import CollectionNotFoundError, RagError
+from schemas.errors import CollectionNotFoundError, RagError, UnavailableError
 from schemas.owners import OPEN
 from schemas.records import Document
 from schemas.searched import OracleAnswer, OracleResult
@@ -21,12 +24,15 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A text of a user, the collections it is asked of, and the filter that what is found must match; `owner` is the
-    one whose notes may be found."""
+    """A text of a user, the collections it is asked of and where they are, and the filter that what is found must
+    match; `owner` is the one whose notes may be found. What is not asked when `until` comes (seconds of the monotonic
+    clock) is left out."""
 
     text: str
+    corpus: OpenCorpus
     collections: tuple[CollectionInfo, ...]
     where: Filter | None = None
+    until: float = math.inf
     owner: str = OPEN
 
 
@@ -41,7 +47,7 @@ class Oracle(ABC):
     own_collections: tuple[str, ...] = ()
 
     @abstractmethod
-    def is_available(self) -> bool:
+    def is_available(self, corpus: OpenCorpus) -> bool:
         """Whether there is anything to ask; an oracle that is not available is left out, which is no failure."""
 
     @abstractmethod
@@ -55,6 +61,9 @@ def ask_each(question: Question, limit: int, ask: Callable[[CollectionInfo], Seq
     found: list[OracleResult] = []
     failures: dict[str, RagError] = {}
     for collection in question.collections:
+        if time.monotonic() >= question.until:
+            failures[collection.name] = UnavailableError("There was no time left to ask it")
+            continue
         try:
             found += ask(collection)
         except CollectionNotFoundError:

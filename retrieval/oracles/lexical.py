@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 
 from providers.base import SupportsTextSearch
-from retrieval.corpus import Corpus
-from retrieval.drafts import text_to_embed
+from retrieval.corpus import OpenCorpus
+from retrieval.drafts import text_with_heading
 from retrieval.oracles.base import Oracle, Question, ask_each, to_result
 from schemas.connections import CollectionInfo
 from schemas.records import TextMatch
@@ -31,14 +31,11 @@ class LexicalOracle(Oracle):
 
     name = "lexical"
 
-    def __init__(self, corpus: Corpus) -> None:
-        self._corpus = corpus
-
-    def is_available(self) -> bool:
-        return self._corpus.can(SupportsTextSearch)
+    def is_available(self, corpus: OpenCorpus) -> bool:
+        return corpus.can(SupportsTextSearch)
 
     def query(self, question: Question, limit: int) -> OracleAnswer:
-        search = self._corpus.able(SupportsTextSearch)
+        search = question.corpus.able(SupportsTextSearch)
         asked = _words(question.text)
 
         def with_its_words(collection: CollectionInfo) -> list[OracleResult]:
@@ -59,7 +56,7 @@ def _scale(asked: set[str], best: Sequence[TextMatch]) -> float:
     scores = sum(match.score for match in best)
     # What was found has one of the words at least, if only in a form that is not recognised here.
     shared = sum(
-        max(1, len(asked & _words(text_to_embed(each.document.text, each.document.metadata)))) for each in best
+        max(1, len(asked & _words(text_with_heading(each.document.text, each.document.metadata)))) for each in best
     )
     return shared / max(1, len(asked)) / scores if scores > 0 else 0.0
 

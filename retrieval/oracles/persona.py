@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from providers.base import Filter
 from registry.query_embeddings import QueryEmbeddings
-from retrieval.corpus import Corpus
+from retrieval.corpus import OpenCorpus
 from retrieval.filters import narrowed
 from retrieval.oracles.base import Question
 from retrieval.oracles.semantic import SemanticOracle
@@ -30,20 +30,16 @@ class PersonaOracle(SemanticOracle):
     name = "persona"
 
     def __init__(
-        self,
-        corpus: Corpus,
-        embeddings: QueryEmbeddings,
-        notes_collection: str,
-        embedding_connection: str = "default",
+        self, embeddings: QueryEmbeddings, notes_collection: str, embedding_connection: str = "default"
     ) -> None:
-        super().__init__(corpus, embeddings, embedding_connection)
+        super().__init__(embeddings, embedding_connection)
         self.own_collections = (notes_collection,)
 
-    def is_available(self) -> bool:
-        return super().is_available() and any(notes.count != 0 for notes in self._corpus.existing(self.own_collections))
+    def is_available(self, corpus: OpenCorpus) -> bool:
+        return super().is_available(corpus) and any(each.count != 0 for each in corpus.existing(self.own_collections))
 
     def query(self, question: Question, limit: int) -> OracleAnswer:
-        notes = tuple(self._corpus.existing(self.own_collections))
+        notes = tuple(question.corpus.existing(self.own_collections))
         # In the query and not after it: replaced notes take nobody's place.
         current = narrowed(question.where, {SUPERSEDED_BY: {"$exists": False}, **of_owner(question.owner)})
         return super().query(replace(question, collections=notes, where=current), limit)

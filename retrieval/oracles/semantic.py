@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from providers.base import SupportsSearch
+from collections.abc import Sequence
+
+import numpy as np
+
+from providers.base import SupportsMetadataFiltering, SupportsSearch
 from registry.query_embeddings import QueryEmbedding, QueryEmbeddings
-from retrieval.corpus import Corpus
+from retrieval.corpus import OpenCorpus
 from retrieval.oracles.base import Oracle, Question, ask_each, to_result
 from schemas.connections import CollectionInfo
-from schemas.records import Match
+from schemas.records import Match, Vector
 from schemas.searched import OracleAnswer, OracleResult
 
 
@@ -17,13 +21,12 @@ class SemanticOracle(Oracle):
 
     name = "semantic"
 
-    def __init__(self, corpus: Corpus, embeddings: QueryEmbeddings, embedding_connection: str = "default") -> None:
-        self._corpus = corpus
+    def __init__(self, embeddings: QueryEmbeddings, embedding_connection: str = "default") -> None:
         self._embeddings = embeddings
         self._embedding_connection = embedding_connection
 
-    def is_available(self) -> bool:
-        return self._corpus.can(SupportsSearch)
+    def is_available(self, corpus: OpenCorpus) -> bool:
+        return corpus.can(SupportsSearch)
 
     def query(self, question: Question, limit: int) -> OracleAnswer:
         return self.nearest(self.embed(question.text), question, limit)
@@ -33,17 +36,43 @@ class SemanticOracle(Oracle):
 
     def nearest(self, embedded: QueryEmbedding, question: Question, limit: int) -> OracleAnswer:
         """`query` for a text that is embedded already."""
-        search = self._corpus.able(SupportsSearch)
+        search = question.corpus.able(SupportsSearch)
 
         def found_in(collection: CollectionInfo) -> list[OracleResult]:
             embedded.check_fits(collection)
             matches = search.search(collection.name, embedded.vector, top_k=limit, where=question.where)
-            return [to_result(match.document, collection, similarity(match, collection.metric)) for match in matches]
+            scores = similarities(question.corpus, collection, embedded.vector, matches)
+            pairs = zip(matches, scores, strict=True)
+            return [to_result(match.document, collection, score) for match, score in pairs if score is not None]
 
         return ask_each(question, limit, found_in)
 
 
-def similarity(match: Match, metric: str) -> float:
-    """In [0, 1]. cosine: the cosine itself, below 0 counts as 0. l2 and ip have no such bounds: there it is the
-    provider's score (`schemas.scores.score`), which compares with others of the same metric only."""
-    return min(1.0, max(0.0, 1.0 - match.distance)) if metric == "cosine" else match.score
+def similarities(
+    corpus: OpenCorpus, collection: CollectionInfo, asked: Vector, matches: Sequence[Match]
+) -> list[float | None]:
+    """The cosine of the question and each match, in [0, 1]: below 0 counts as 0. It compares matches of collections of
+    all metrics, for their vectors are of one model.
+
+    A cosine collection's distance tells it. Of others the vectors are read, for neither the square of a distance nor a
+    product tells it of vectors of any length; None for a match that is gone meanwhile. Where a provider gives no
+    vectors it is the match's own score (`schemas.scores.score`), which compares with others of the same metric only."""
+    if collection.metric == "cosine":
+        return [_bounded(1.0 - match.distance) for match in matches]
+    if not corpus.can(SupportsMetadataFiltering):
+        return [match.score for match in matches]
+    ids = [match.document.id for match in matches]
+    if not ids:
+        return []
+    stored = corpus.able(SupportsMetadataFiltering).documents_by_id(collection.name, ids, with_embeddings=True)
+    vectors = {document.id: document.embedding for document in stored}
+    return [None if (vector := vectors.get(each)) is None else _cosine(asked, vector) for each in ids]
+
+
+def _cosine(one: Vector, other: Vector) -> float:
+    lengths = float(np.linalg.norm(one)) * float(np.linalg.norm(other))
+    return _bounded(float(one @ other) / lengths) if lengths else 0.0
+
+
+def _bounded(cosine: float) -> float:
+    return min(1.0, max(0.0, cosine))

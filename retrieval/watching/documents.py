@@ -32,6 +32,7 @@ def document_of(folder: str, path: str, content: bytes, digest: str, embedding: 
         split=splitter(content_type, embedding),
         hash=digest,
         sections=source,
+        title_is_file_name=not title,
     )
 
 

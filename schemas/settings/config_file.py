@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from schemas.errors import ConfigurationError
+from schemas.settings.contract_file import without_sections
 from schemas.settings.environment import PREFIX
 from schemas.settings.known import CONFIG_FILE, known_settings
 
@@ -29,12 +30,12 @@ def read_declared_connections() -> dict[str, Any]:
 def apply_config_file(path: Path) -> None:
     """Take a YAML file's settings into the environment, which wins where it says something already.
 
-    The file maps variables to scalars or lists, with or without the `RAG_` prefix, in any case of letters. Its
-    `connections` are read by `read_declared_connections`.
+    The file maps variables to scalars or lists, with or without the `RAG_` prefix, in any case of letters, and may have
+    the sections of contract 001. Its `connections` are read by `read_declared_connections`.
     """
     os.environ[CONFIG_FILE] = str(path.resolve())
     known = known_settings()
-    for name, value in _read_config_file(path).items():
+    for name, value in without_sections(_read_config_file(path)).items():
         if name == CONNECTIONS:
             continue
         variable = str(name).upper()

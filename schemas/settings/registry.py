@@ -36,6 +36,7 @@ class RegistrySettings:
         "*QDRANT*",
     )  # names that a placeholder may use
     secret_dirs: tuple[str, ...] = ("/run/secrets",)  # where files that a placeholder names may lie
+    secret_hosts: tuple[str, ...] = ()  # which variable goes to which hosts only: NAME=host[:port]; empty: to any
     connect_test_seconds: float = 10.0  # for all stages of a connection test
     health_seconds: float = 5.0  # for the report of one connection
     collect_seconds: float = 10.0  # for all collections of one query
@@ -60,6 +61,7 @@ def read_registry_settings() -> RegistrySettings:
         "connect_policy": env.str("CONNECT_POLICY", default.connect_policy),
         "env_patterns": env.list("ENV_PATTERNS", list(default.env_patterns)),
         "secret_dirs": env.list("SECRET_DIRS", list(default.secret_dirs)),
+        "secret_hosts": env.list("SECRET_HOSTS", list(default.secret_hosts)),
         "connect_test_seconds": env.float("CONNECT_TEST_SECONDS", default.connect_test_seconds, validate=positive),
         "health_seconds": env.float("HEALTH_SECONDS", default.health_seconds, validate=positive),
         "collect_seconds": env.float("COLLECT_SECONDS", default.collect_seconds, validate=positive),
@@ -72,6 +74,6 @@ def read_registry_settings() -> RegistrySettings:
     }
     seal(env)
     values["topic"] = values["topic"].lower()
-    for name in ("env_patterns", "secret_dirs"):
+    for name in ("env_patterns", "secret_dirs", "secret_hosts"):
         values[name] = tuple(part.strip() for part in values[name] if part.strip())
     return RegistrySettings(**values)

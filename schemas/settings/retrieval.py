@@ -25,9 +25,14 @@ class RetrievalSettings:
     chunk_max_tokens: int = 1024  # of a window; all but the last have at least half of it
     chunk_overlap_tokens: int = 100  # of two neighbouring windows, at most; at least half of it
     whole_max_tokens: int = 8192  # up to here a document of `/api/rag/documents:batch` is one chunk
+    whole_header_level: int = 2  # where a longer one is split
+    whole_fallback_header_level: int = 3  # where a section of it is, that is still longer
+    retrieve_max_chunks: int = 5  # what `/api/rag/retrieve` answers with at most, unless a question says it
+    retrieve_min_relevance: float = 0.6  # the least relevance of these, unless a question says it
     rrf_k: int = 60  # the constant of reciprocal rank fusion
     fetch_multiplier: int = 2  # how many times the limit each oracle is asked for
     fetch_min: int = 50  # documents that each oracle is asked for at least
+    search_collections: int = 100  # that a question is asked of at most, beside those it names in full
     cache_ttl_seconds: float = 300.0  # how long an answer of `/api/rag/retrieve` is given again
     retrieve_seconds: float = 10.0  # for the embedding of a question, and for the oracles of a search
     mcp_write: bool = False  # whether `/mcp` offers tools that write
@@ -39,8 +44,17 @@ class RetrievalSettings:
     metrics_days: int = 30  # how long the metrics of single searches are kept
 
     @property
-    def text_collections(self) -> tuple[str, ...]:
-        """Those of all contracts, which are searched together."""
+    def whole_levels(self) -> tuple[int, int]:
+        return self.whole_header_level, self.whole_fallback_header_level
+
+    @property
+    def other_doc_type(self) -> str:
+        """What is said of chunks that have no `doc_type` of these: the one that claims the least."""
+        return "faq" if "faq" in self.doc_types else self.doc_types[-1]
+
+    @property
+    def own_collections(self) -> tuple[str, ...]:
+        """Those that the contracts store in."""
         return (self.documents_collection, self.rules_collection, self.context_collection)
 
 
@@ -66,11 +80,26 @@ def read_retrieval_settings() -> RetrievalSettings:
             "CHUNK_OVERLAP_TOKENS", default.chunk_overlap_tokens, validate=validate.Range(min=0)
         ),
         "whole_max_tokens": env.int("WHOLE_MAX_TOKENS", default.whole_max_tokens, validate=tokens),
+        "whole_header_level": env.int(
+            "WHOLE_HEADER_LEVEL", default.whole_header_level, validate=validate.Range(min=1, max=5)
+        ),
+        "whole_fallback_header_level": env.int(
+            "WHOLE_FALLBACK_HEADER_LEVEL", default.whole_fallback_header_level, validate=validate.Range(min=2, max=6)
+        ),
+        "retrieve_max_chunks": env.int(
+            "RETRIEVE_MAX_CHUNKS", default.retrieve_max_chunks, validate=validate.Range(min=1, max=100)
+        ),
+        "retrieve_min_relevance": env.float(
+            "RETRIEVE_MIN_RELEVANCE", default.retrieve_min_relevance, validate=validate.Range(min=0, max=1)
+        ),
         "rrf_k": env.int("RRF_K", default.rrf_k, validate=validate.Range(min=1, max=10_000)),
         "fetch_multiplier": env.int(
             "FETCH_MULTIPLIER", default.fetch_multiplier, validate=validate.Range(min=1, max=100)
         ),
         "fetch_min": env.int("FETCH_MIN", default.fetch_min, validate=validate.Range(min=1, max=1_000)),
+        "search_collections": env.int(
+            "SEARCH_COLLECTIONS", default.search_collections, validate=validate.Range(min=1, max=10_000)
+        ),
         "cache_ttl_seconds": env.float("CACHE_TTL_SECONDS", default.cache_ttl_seconds, validate=validate.Range(min=0)),
         "retrieve_seconds": env.float(
             "RETRIEVE_SECONDS", default.retrieve_seconds, validate=validate.Range(min=0.1, max=600)
@@ -98,4 +127,8 @@ def read_retrieval_settings() -> RetrievalSettings:
     if settings.chunk_overlap_tokens > settings.chunk_max_tokens // 4:
         sentence = "RAG_CHUNK_OVERLAP_TOKENS is more than a quarter of RAG_CHUNK_MAX_TOKENS"
         raise ConfigurationError(f"Wrong settings: {sentence}")
+    if settings.whole_header_level >= settings.whole_fallback_header_level:
+        raise ConfigurationError(
+            "Wrong settings: RAG_WHOLE_FALLBACK_HEADER_LEVEL must be a higher number than RAG_WHOLE_HEADER_LEVEL"
+        )
     return settings

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from environs import validate
 
@@ -19,6 +22,8 @@ SQLITE = "sqlite:///"
 POSTGRESQL = ("postgresql+psycopg://", "postgresql://")
 A_HOST = "a host: rag.example, rag.example:8443, *.corp.example or an address"
 AN_ORIGIN = "an origin: https://console.example, http://localhost:3000 or https://*.corp.example, without a path"
+HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+TOKEN = re.compile(r"[!-~]+")
 THREADS_THAT_NEVER_WAIT = 4
 THREADS_KEPT_FOR_READS = 2
 
@@ -34,6 +39,12 @@ class WrapperSettings:
     threads: int = 16
     catalog_url: str = field(default="", repr=False)  # empty: a SQLite file in the data directory
     chroma_url: str = ""  # empty: an engine of our own, as a child process
+    chroma_token: str = field(default="", repr=False)  # what a Chroma server asks for; empty: nothing
+    chroma_token_header: str = "X-Chroma-Token"  # where it is sent; Authorization: as a bearer token
+    chroma_tenant: str = "default_tenant"
+    chroma_database: str = "default_database"
+    chroma_ca_file: str = ""  # PEM, of the only authority to trust; empty: those of the system
+    adopt: bool = True  # whether collections that other clients made in the engine are taken in
     max_body_mb: int = 100
     disk_floor_mb: int = 200
     memory_vectors_mb: int = 64  # of vectors that each process holds to search small collections itself
@@ -70,6 +81,12 @@ def read_wrapper_settings() -> WrapperSettings:
         "threads": env.int("THREADS", default.threads, validate=validate.Range(min=4, max=256)),
         "catalog_url": env.str("CATALOG_URL", default.catalog_url),
         "chroma_url": env.str("CHROMA_URL", default.chroma_url),
+        "chroma_token": env.str("CHROMA_TOKEN", default.chroma_token),
+        "chroma_token_header": env.str("CHROMA_TOKEN_HEADER", default.chroma_token_header),
+        "chroma_tenant": env.str("CHROMA_TENANT", default.chroma_tenant, validate=validate.Length(min=3)),
+        "chroma_database": env.str("CHROMA_DATABASE", default.chroma_database, validate=validate.Length(min=3)),
+        "chroma_ca_file": env.str("CHROMA_CA_FILE", default.chroma_ca_file),
+        "adopt": env.bool("ADOPT", default.adopt),
         "max_body_mb": env.int("MAX_BODY_MB", default.max_body_mb, validate=at_least_one),
         "disk_floor_mb": env.int("DISK_FLOOR_MB", default.disk_floor_mb, validate=validate.Range(min=0)),
         "memory_vectors_mb": env.int("MEMORY_VECTORS_MB", default.memory_vectors_mb, validate=validate.Range(min=0)),
@@ -101,7 +118,48 @@ def read_wrapper_settings() -> WrapperSettings:
     ):
         if url and not url.startswith(schemes):
             raise ConfigurationError(f"Wrong settings: {variable} must start with {' or '.join(schemes)}")
+    _check_chroma(settings)
     return settings
+
+
+def _check_chroma(settings: WrapperSettings) -> None:
+    """Raises ConfigurationError for what a Chroma server could not be asked with. No token is in the sentence."""
+    if reason := _chroma_fault(settings):
+        raise ConfigurationError(f"Wrong settings: {reason}")
+
+
+def _chroma_fault(settings: WrapperSettings) -> str:
+    try:
+        url = urlsplit(settings.chroma_url)
+        has_host = bool(url.hostname) and url.port != 0
+    except ValueError:
+        has_host = False
+    if settings.chroma_url and not has_host:
+        return "RAG_CHROMA_URL has no host, or no port that could be one"
+    if "@" in url.netloc or url.query or url.fragment:
+        return (
+            "RAG_CHROMA_URL holds more than an address: a user and password, or what comes after ? and #, are not "
+            "sent. A token belongs into RAG_CHROMA_TOKEN"
+        )
+    if settings.chroma_token and not TOKEN.fullmatch(settings.chroma_token):
+        return "RAG_CHROMA_TOKEN may hold letters, digits and punctuation of ASCII only"
+    if not HEADER_NAME.fullmatch(settings.chroma_token_header):
+        return "RAG_CHROMA_TOKEN_HEADER is not the name of a header"
+    if settings.chroma_ca_file:
+        try:
+            ssl.create_default_context(cafile=settings.chroma_ca_file)
+        except OSError as error:
+            return f"RAG_CHROMA_CA_FILE cannot be read as PEM: {error.strerror or error}"
+    if not settings.chroma_url:
+        for variable, is_set in (
+            ("RAG_CHROMA_TOKEN", bool(settings.chroma_token)),
+            ("RAG_CHROMA_CA_FILE", bool(settings.chroma_ca_file)),
+            ("RAG_CHROMA_TENANT", settings.chroma_tenant != WrapperSettings.chroma_tenant),
+            ("RAG_CHROMA_DATABASE", settings.chroma_database != WrapperSettings.chroma_database),
+        ):
+            if is_set:
+                return f"{variable} is of a Chroma server, and RAG_CHROMA_URL names none"
+    return ""
 
 
 def _read_each(name: str, given: list[str], parse: Callable[[str], object], form: str) -> tuple[str, ...]:

@@ -41,6 +41,9 @@ class FakeEngine:
     def __init__(self) -> None:
         self._collections: dict[str, _Held] = {}
 
+    def heartbeat(self) -> None:
+        pass
+
     def list_collections(self) -> list[EngineCollection]:
         return [self._described(engine_id) for engine_id in self._collections]
 

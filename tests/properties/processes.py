@@ -91,6 +91,7 @@ class Process:
         steps = steps or Steps()
         ticks = count(step=2)
         clock: Callable[[], float] = lambda: float(next(ticks))  # noqa: E731
+        self.now = clock
         self.path = directory / "catalog.sqlite"
         self.catalog = Catalog(_SteppedDatabase(self.path, steps))
         self.catalog.open()
@@ -98,12 +99,14 @@ class Process:
         self.restarts_asked = 0
         self.engine_up = True
         self.index_bytes: dict[str, int] = {}
+        self.engine_release = "chromadb 1.0"
         self.applier = Applier(
             self.catalog,
             self.engine,
             incarnation=lambda: self.restarts_asked if self.engine_up else None,
             restart_engine=self._restart_engine,
             index_bytes=self.index_bytes.get,
+            engine_release=lambda: self.engine_release,
             clock=clock,
         )
         self._leadership = FileLeadership(directory / "indexer.lock")
@@ -142,6 +145,24 @@ class Process:
             self.applier.maintain()
             if self.lag() == 0 and not self.applier.has_work():
                 return
+
+    def drain_until(self, condition: Callable[[], object]) -> None:
+        """The same, until the condition holds."""
+        for _ in range(PATIENCE):
+            if condition():
+                return
+            self.drain(rounds=1)
+        raise AssertionError("never")
+
+    def applies_at_once(self) -> None:
+        """Have what is written applied while its writer waits for it."""
+        wait = self._indexer.wait
+
+        def drain_and_wait(entry: int, timeout_seconds: float) -> bool:
+            self.drain()
+            return wait(entry, timeout_seconds)
+
+        self._indexer.wait = drain_and_wait  # type: ignore[method-assign]
 
     def lag(self) -> int:
         with self.catalog.read() as transaction:

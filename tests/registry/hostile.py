@@ -17,6 +17,7 @@ from registry import connection_test
 from registry.discovery import discover
 from registry.placeholders import Placeholders
 from registry.registry import ProviderRegistry
+from registry.secret_hosts import ANYWHERE, SecretHosts
 from schemas.connections import STAGES, Stage
 from tests.support.raw_server import HEAD, RawServer
 
@@ -45,10 +46,11 @@ def try_out(
     registry: ProviderRegistry = REGISTRY,
     environ: dict[str, str] = ENVIRON,
     secret_dirs=(),
+    secret_hosts: SecretHosts = ANYWHERE,
 ):
     """The report, which is one in any case, and comes in time."""
     context = ProviderContext(network=Network(ConnectPolicy.parse(policy), resolve=resolve))
-    placeholders = Placeholders(environ, secret_dirs=secret_dirs)
+    placeholders = Placeholders(environ, secret_dirs=secret_dirs, secret_hosts=secret_hosts)
     report = connection_test.test_connection(
         registry, placeholders, context, kind, provider, config, seconds=seconds, clock=time.perf_counter
     )

@@ -8,9 +8,10 @@ import structlog
 from providers.base import Provider, RagProvider
 from registry import connection_test
 from registry.registry import ProviderNotFoundError, ProviderRegistry
+from registry.secret_hosts import SecretHosts
 from schemas.connections import CollectionInfo, Fault
 from schemas.errors import UnavailableError
-from tests.registry.hostile import SECRET, failed_stage, response, try_out, wait_for_ends_of_tests
+from tests.registry.hostile import ENVIRON, SECRET, failed_stage, response, try_out, wait_for_ends_of_tests
 from tests.support.raw_server import raw_server, saying
 
 pytestmark = pytest.mark.timeout(60)
@@ -76,16 +77,31 @@ def test_placeholders_that_cannot_be_resolved_fail_by_pointer():
 
 
 def test_what_placeholders_stand_for_is_judged_too():
-    report = try_out({"batch_size": "${RAG_PLANTED_API_KEY}", "url": "${RAG_PLANTED_API_KEY}"})
+    report = try_out({"api_key": "${RAG_PLANTED_API_KEY}"}, environ={"RAG_PLANTED_API_KEY": "x" * 5000})
     stage = failed_stage(report)
-    assert [fault.pointer for fault in stage.faults] == ["/url", "/batch_size"]
+    assert [fault.pointer for fault in stage.faults] == ["/api_key"]
     assert stage.name == "placeholders"
 
 
-def test_a_number_may_be_a_placeholder():
+def test_placeholders_stand_in_secrets_and_the_url_only():
     with raw_server(saying(response())) as server:
-        config = {"url": "${RAG_STUB_URL}", "batch_size": "${RAG_BATCH}"}
-        assert try_out(config, environ={"RAG_STUB_URL": server.url, "RAG_BATCH": "7"}).success
+        environ = {**ENVIRON, "RAG_STUB_URL": server.url}
+        config = {"url": "${RAG_STUB_URL}", "api_key": "${RAG_PLANTED_API_KEY}"}
+        assert try_out(config, environ=environ).success
+        asked = len(list(filter(None, server.requests)))
+        for field in ("model", "batch_size", "timeout_seconds"):
+            stage = failed_stage(try_out({**config, field: "${RAG_PLANTED_API_KEY}"}, environ=environ))
+            assert (stage.name, stage.faults[0].pointer) == ("placeholders", f"/{field}")
+        assert len(list(filter(None, server.requests))) == asked
+
+
+def test_a_secret_that_is_bound_to_hosts_reaches_no_other():
+    bound = SecretHosts.parse(["RAG_PLANTED_API_KEY=good.example"])
+    with raw_server(saying(response())) as server:
+        report = try_out({"url": server.url, "api_key": "${RAG_PLANTED_API_KEY}"}, secret_hosts=bound)
+        assert (failed_stage(report).name, server.requests) == ("placeholders", [])
+        elsewhere = SecretHosts.parse([f"RAG_PLANTED_API_KEY={server.url.removeprefix('http://')}"])
+        assert try_out({"url": server.url, "api_key": "${RAG_PLANTED_API_KEY}"}, secret_hosts=elsewhere).success
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,22 @@
 """Named connections: kept, changed, opened, and never shown with a secret."""
 
+import base64
+import json
+from urllib.parse import quote
+
 import orjson
 import pytest
 import structlog
 
-from providers.base import ProviderContext
+from providers.base import ProviderContext, RagProvider, SupportsSearch
 from registry.connections import Connections
+from registry.discovery import discover
 from registry.live_connections import MAX_LIVE
-from registry.placeholders import Placeholders
+from registry.placeholders import SERVICE_KEYS, Placeholders
+from registry.registry import ProviderRegistry
 from registry.stored_connections import ConnectionNotFoundError, StoredConnections
 from schemas.connections import Connection, InvalidConfigurationError
-from schemas.errors import ConfigurationError, ConflictError, InvalidInputError
+from schemas.errors import ConfigurationError, ConflictError, InvalidInputError, UnavailableError
 
 SECRET = "sk-planted"
 
@@ -119,6 +125,105 @@ def test_a_secret_does_not_move_to_another_provider(connections):
     assert connections.change("words", kind="rag", provider="shelf", config={}).config == {}
 
 
+@pytest.fixture
+def openai(database):
+    """Connections of the real provider, which have a URL, and what their key may be."""
+    placeholders = Placeholders({"WORDS_API_KEY": SECRET, "OTHER_HOST": "other"})
+    registry = discover(ProviderRegistry(), strangers=[])
+    connections = Connections(registry, StoredConnections(database), placeholders, ProviderContext())
+    config = {"url": "http://first:8000/v1", "api_key": "${WORDS_API_KEY}"}
+    connections.create(Connection("there", "llm", "openai", config))
+    yield connections
+    connections.close()
+
+
+@pytest.mark.parametrize(
+    "url", ["http://second:8000/v1", "http://first:8001/v1", "https://first:8000/v1", "http://${OTHER_HOST}:8000", None]
+)
+def test_a_secret_does_not_move_to_another_host_unless_it_is_given_again(openai, url):
+    before = openai.find("there")
+    with pytest.raises(InvalidConfigurationError, match="api_key must be given again") as caught:
+        openai.change("there", config={"url": url})
+    assert [fault["pointer"] for fault in caught.value.details["errors"]] == ["/api_key"]
+    assert openai.find("there") == before
+    given = openai.change("there", config={"url": url, "api_key": "${WORDS_API_KEY}"})
+    assert given.config["api_key"] == "${WORDS_API_KEY}"
+
+
+def test_a_change_that_stays_at_the_host_keeps_the_secret(openai):
+    changed = openai.change("there", config={"url": "http://FIRST:8000/v2/", "model": "m"})
+    assert changed.config["api_key"] == "${WORDS_API_KEY}"
+    assert openai.change("there", config={"url": "http://second", "api_key": ""}).config == {"url": "http://second"}
+
+
+def test_what_an_earlier_release_stored_with_a_placeholder_elsewhere_says_what_to_change(openai):
+    openai._stored.add(Connection("old", "llm", "openai", {"model": "${WORDS_API_KEY}"}))
+    with pytest.raises(ConfigurationError, match="'old' cannot be used: Placeholders may stand in secrets") as caught:
+        openai.open("old", "llm")
+    assert caught.value.details["errors"][0]["pointer"] == "/model"
+
+
+def test_the_services_own_keys_are_for_its_own_connections_only(registry, database):
+    environ = {"RAG_CHAT_API_KEY": SECRET}
+    own = Placeholders(environ, SERVICE_KEYS, (), own=frozenset())
+    key = {"api_key": "${RAG_CHAT_API_KEY}"}
+    given = [
+        Connection("chat", "embedding", "words", key, origin="built-in"),
+        Connection("declared", "embedding", "words", key, origin="declared"),
+    ]
+    connections = Connections(
+        registry, StoredConnections(database), Placeholders(environ), ProviderContext(), given, own_placeholders=own
+    )
+    assert connections.open("chat", "embedding").config["api_key"] == SECRET
+    with pytest.raises(ConfigurationError, match="RAG_CHAT_API_KEY is not among those allowed"):
+        connections.open("declared", "embedding")
+    assert connections.redacted(f"a line with {SECRET} in it") == "a line with *** in it"
+
+
+def test_whatever_a_connection_says_is_without_what_its_placeholders_stand_for(registry, database):
+    """Errors of every method, the report of its health, and the log."""
+
+    class Talkative(RagProvider, SupportsSearch):
+        id, display_name = "talkative", "Talkative"
+
+        @classmethod
+        def connection_schema(cls):
+            return {"type": "object", "properties": {"token": {"type": "string", "writeOnly": True}}}
+
+        def _fail(self):
+            key = self.config["token"]
+            basic = base64.b64encode(f"user:{key}".encode()).decode()
+            said = f"{key}, {quote(key, safe='')}, Basic {basic}, {json.dumps(key)}"
+            raise UnavailableError(f"It said {said}", reason=[said], error_type="network")
+
+        def check(self):
+            self._fail()
+
+        def collections(self):
+            self._fail()
+
+        def search(self, collection, embedding, *, top_k=3, where=None):
+            self._fail()
+
+    registry.register(Talkative)
+    planted = f'{SECRET}/with+signs \u00e4"'
+    placeholders = Placeholders({"TALK_API_KEY": SECRET, "OTHER_API_KEY": planted})
+    connections = Connections(registry, StoredConnections(database), placeholders, ProviderContext())
+    for name in ("TALK_API_KEY", "OTHER_API_KEY"):
+        connections.create(Connection(name.lower(), "rag", "talkative", {"token": f"${{{name}}}"}))
+        provider = connections.open(name.lower(), "rag")
+        for method, arguments in (("check", ()), ("collections", ()), ("search", ("docs", None))):
+            with pytest.raises(UnavailableError) as caught:
+                getattr(provider, method)(*arguments)
+            masked = "It said ***, ***, Basic dXNlcj" if name == "TALK_API_KEY" else "It said ***, ***, Basic"
+            assert caught.value.message.startswith(masked)
+            said = f"{caught.value} {caught.value.details} {provider.health()}"
+            basic = base64.b64encode(f"user:{provider.config['token']}".encode()).decode()
+            for spelling in (SECRET, quote(planted, safe=""), json.dumps(planted)[1:-1], basic, basic[7:-4]):
+                assert spelling not in said
+    connections.close()
+
+
 def test_a_failed_change_changes_nothing(connections):
     connections.create(words(model="words-1"))
     with pytest.raises(InvalidConfigurationError):
@@ -127,14 +232,14 @@ def test_a_failed_change_changes_nothing(connections):
 
 
 def test_a_live_connection_is_kept_until_what_it_is_made_from_changes(registry, database):
-    environ = {"WORDS_MODEL": "words-1", "WORDS_API_KEY": "a"}
+    environ = {"WORDS_API_KEY": "key-1"}
     placeholders = Placeholders(environ, ("WORDS_*",), ())
     connections = Connections(registry, StoredConnections(database), placeholders, ProviderContext())
-    connections.create(words(model="${WORDS_MODEL}"))
+    connections.create(words(api_key="${WORDS_API_KEY}"))
     first = connections.open("words", "embedding")
     assert connections.open("words", "embedding") is first
-    environ["WORDS_MODEL"] = "words-2"
-    assert connections.open("words", "embedding").model == "words-2"
+    environ["WORDS_API_KEY"] = "key-2"
+    assert connections.open("words", "embedding").config["api_key"] == "key-2"
 
 
 def test_one_live_connection_serves_all_models(world, connections):
@@ -236,3 +341,37 @@ def test_a_provider_that_is_gone_makes_its_connections_unusable_and_hides_all_of
         connections.open("old", "rag")
     shown = connections.shown(connections.find("old"))
     assert (shown["config"], SECRET in str(shown)) == ({}, False)
+
+
+def test_users_may_make_only_so_many(connections, monkeypatch):
+    monkeypatch.setattr("registry.stored_connections.MAX_STORED", 3)
+    for number in range(3):
+        connections.create(words(f"words-{number}"))
+    with pytest.raises(ConflictError, match="There are 3 connections already") as caught:
+        connections.create(words("words-3"))
+    assert (caught.value.code, caught.value.details["limit"]) == ("too_many_connections", 3)
+    connections.delete("words-0")
+    connections.create(words("words-3"))
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 100])
+def test_pages_hold_all_connections_once_in_their_order(connections, limit):
+    for name in ("b", "a", "C", "c"):
+        connections.create(words(name))
+    found, cursor = connections.page(limit)
+    while cursor is not None:
+        page, cursor = connections.page(limit, cursor)
+        assert 1 <= len(page) <= limit
+        found += page
+    assert [each.id for each in found] == ["local", "default", "C", "a", "b", "c"]
+
+
+def test_a_cursor_stays_good_when_its_connection_goes(connections):
+    for name in ("a", "b", "c"):
+        connections.create(words(name))
+    _, cursor = connections.page(4)
+    connections.delete("b")
+    assert (cursor, [each.id for each in connections.page(4, cursor)[0]]) == ("b", ["c"])
+    with pytest.raises(InvalidInputError) as caught:
+        connections.page(4, "no cursor")
+    assert caught.value.details["field"] == "cursor"

@@ -6,7 +6,7 @@ import pytest
 
 from providers.base import ProviderContext, RagProvider
 from registry.connections import Connections
-from registry.health import HealthWatch
+from registry.health import MAX_AT_A_TIME, HealthWatch
 from registry.placeholders import Placeholders
 from registry.stored_connections import StoredConnections
 from schemas.connections import Connection
@@ -141,3 +141,32 @@ def test_a_changed_connection_is_asked_anew(connections, patients):
     watch.of(connection)
     changed = connections.change("works", config={"does": "fails"})
     assert watch.of(changed).status == "unhealthy"
+
+
+def test_many_connections_are_asked_by_a_few_threads(connections, patients):
+    known = [connections.create(Connection(f"p{n:03}", "rag", "patient", {"does": "works"})) for n in range(150)]
+    watch = HealthWatch(connections, limit_seconds=60, fresh_seconds=0)
+    reports = watch.of_all(known)
+    assert {report.status for report in reports} == {"healthy"}
+    assert watch.threads <= MAX_AT_A_TIME
+    watch.close()
+
+
+def test_those_that_were_well_are_asked_before_those_that_hang(connections, patients):
+    """When more hang than there are threads, the well ones are told apart from the second look on."""
+    hanging = [connections.create(Connection(f"a{n:02}", "rag", "patient", {"does": "fails"})) for n in range(20)]
+    [well] = connect(connections, "works")
+    watch = HealthWatch(connections, limit_seconds=60, fresh_seconds=0)
+    watch.of_all([*hanging, well])
+    patients.clear()
+    watch.of_all([*hanging, well])
+    assert "works" in patients[:MAX_AT_A_TIME]
+    watch.close()
+
+
+def test_one_that_was_not_asked_in_time_says_so(connections, patients):
+    known = [connections.create(Connection(f"h{n:02}", "rag", "patient", {"does": "hangs"})) for n in range(20)]
+    watch = HealthWatch(connections, limit_seconds=0.3, fresh_seconds=0)
+    said = sorted({report.message.partition(" within")[0] for report in watch.of_all(known)})
+    assert said == ["No answer", "Not asked"]
+    watch.close()

@@ -4,36 +4,27 @@ from pathlib import Path
 
 import pytest
 
-from registry.placeholders import MAX_FILE_BYTES, Placeholders, UnresolvedPlaceholderError, secret_faults
+from registry.placeholders import MAX_FILE_BYTES, OWN_VARIABLES, Placeholders, UnresolvedPlaceholderError, secret_faults
+from registry.secret_hosts import SecretHosts
 from schemas.configuration import has_placeholder, read_schema
 from schemas.connections import Fault
-from schemas.errors import InvalidInputError
+from schemas.errors import ConfigurationError, InvalidInputError
 
 ENVIRON = {
     "OPENAI_API_KEY": "sk-planted",
     "RAG_THEIR_URL": "http://127.0.0.1:1",
     "RAG_BATCH": "7",
-    "RAG_SECONDS": "2.5",
-    "RAG_YES": "True",
     "RAG_EMPTY": "",
-    "RAG_NAN": "nan",
-    "RAG_HUGE": "9" * 5000,
     "RAG_CATALOG_URL": "postgresql+psycopg://db/planted",
     "SOME_DATABASE_URL": "postgresql://me:planted@db/",
+    "QUOTED_URL": '"http://host"',
+    "TOKEN_URL": "http://host/?token=planted",
+    "CHROMA_HOST": "chroma.internal",
     "PATH": "/planted",
     "openai_api_key": "planted",
 }
-TYPED = {
-    "properties": {
-        "count": {"type": "integer"},
-        "seconds": {"type": "number"},
-        "on": {"type": "boolean"},
-        "either": {"type": ["string", "integer"]},
-        "maybe": {"type": ["integer", "null"]},
-        "nested": {"properties": {"count": {"type": "integer"}}},
-        "list": {"type": "array", "items": {"type": "integer"}},
-    }
-}
+SECRETS = {"properties": {key: {"writeOnly": True} for key in ("a", "k", "key", "fine", "a/b")}}
+ADDRESS = {"properties": {"url": {"type": "string", "format": "uri"}}}
 
 
 @pytest.fixture
@@ -54,59 +45,133 @@ def placeholders(secret_dir):
     [
         ("plain", "plain"),
         ("${OPENAI_API_KEY}", "sk-planted"),
-        ("${RAG_THEIR_URL}/v${RAG_BATCH}", "http://127.0.0.1:1/v7"),
-        ("${RAG_MISSING:-there}", "there"),
-        ("${RAG_MISSING:-}", ""),
-        ("${RAG_EMPTY:-there}", "there"),
+        ("${OPENAI_API_KEY}/v${RAG_BATCH}", "sk-planted/v7"),
         ("${RAG_EMPTY}", ""),
-        ("${RAG_BATCH:-there}", "7"),
-        ("${RAG_MISSING:-a:-b $x\n}", "a:-b $x\n"),
         ("$$", "$"),
         ("$${OPENAI_API_KEY}", "${OPENAI_API_KEY}"),
         ("$$${RAG_BATCH}", "$7"),
         ("$5 and $PATH", "$5 and $PATH"),
     ],
 )
-def test_what_a_string_means(placeholders, written, meant):
-    assert placeholders.resolve({"a": written}, {}) == {"a": meant}
-    assert placeholders.resolve({"a": {"b": [1, {"c": written}]}}, {}) == {"a": {"b": [1, {"c": meant}]}}
+def test_what_a_secret_means(placeholders, written, meant):
+    assert placeholders.resolve({"a": written}, SECRETS).config == {"a": meant}
+    assert placeholders.resolve({"a": {"b": [1, {"c": written}]}}, SECRETS).config == {"a": {"b": [1, {"c": meant}]}}
 
 
-def test_what_was_put_in_is_told_apart(placeholders):
-    found = placeholders.resolved({"key": "${OPENAI_API_KEY}", "url": "http://$$/${RAG_BATCH}", "plain": "x"}, {})
-    assert found.values == {"sk-planted", "7"}
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("http://plain", "http://plain"),
+        ("${RAG_THEIR_URL}", "http://127.0.0.1:1"),
+        ("${RAG_THEIR_URL}/v1", "http://127.0.0.1:1/v1"),
+        ("${CHROMA_HOST}", None),
+        ("http://${CHROMA_HOST}/v1", "http://chroma.internal/v1"),
+        ("https://${CHROMA_HOST}:8000", "https://chroma.internal:8000"),
+        ("http://${CHROMA_HOST}:${RAG_BATCH}", "http://chroma.internal:7"),
+        ("http://host:${RAG_BATCH}/v1", "http://host:7/v1"),
+        ("http://${RAG_MISSING:-there}/v1", "http://there/v1"),
+        ("http://${RAG_EMPTY:-there}", "http://there"),
+        ("${RAG_MISSING:-https://there/v1}/x", "https://there/v1/x"),
+        ("http://host/a$$b", "http://host/a$b"),
+        ("http://${RAG_THEIR_URL}", None),
+        ("http://${OPENAI_API_KEY}.evil.example/", None),
+        ("http://evil.example/${OPENAI_API_KEY}", None),
+        ("http://evil.example/${RAG_THEIR_URL}", None),
+        ("http://evil.example:${OPENAI_API_KEY}", None),
+        ("http://evil.example?${OPENAI_API_KEY}", None),
+        ("http://${OPENAI_API_KEY}@evil.example", None),
+        ("${RAG_THEIR_URL}.evil.example", None),
+        ("${RAG_THEIR_URL}@evil.example", None),
+        ("${RAG_THEIR_URL}${OPENAI_API_KEY}", None),
+        ("${SOME_DATABASE_URL}", None),
+        ("${QUOTED_URL}", None),
+        ("${TOKEN_URL}", None),
+        ("http://${OPENAI_API_KEY:-x", None),
+    ],
+)
+def test_a_placeholder_in_a_url_stands_for_the_address_its_host_or_its_port(placeholders, written, meant):
+    faults = placeholders.faults({"url": written}, ADDRESS)
+    assert [fault.pointer for fault in faults] == ([] if meant else ["/url"])
+    assert "planted" not in str(faults)
+    if meant:
+        assert placeholders.resolve({"url": written}, ADDRESS).config == {"url": meant}
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "http://host/v1",
+        "postgresql://me:planted@db/x",
+        "'http://me:planted@host'",
+        '"https://host/?api_key=planted"',
+        "https://hooks.example/services/T0000/B0000/planted",
+        "jdbc:oracle:thin:planted/planted@//host:1521/x",
+        "jdbc:postgresql://host/x?password=planted",
+        "me:planted@tcp(127.0.0.1:3306)/x",
+        "me@tcp(127.0.0.1:3306)/x",
+        "me:planted@/x",
+        "host=db user=me password=planted",
+        "Server=db;User Id=me;Password=planted",
+        "scott/planted@host",
+        "amqp+ssl://me:planted@host",
+        "s3://bucket/planted",
+    ],
+)
+def test_an_address_is_sent_nowhere_as_a_secret(address):
+    """What a variable called like a key holds may be the way to a database, with its password."""
+    placeholders = Placeholders({"PLANTED_API_KEY": address})
+    [fault] = placeholders.faults({"key": "${PLANTED_API_KEY}"}, SECRETS)
+    assert (fault.pointer, "planted" in fault.message) == ("/key", False)
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["sk-proj-Ab_9/x+y==", "p@ssw0rd", "ghp_16C7e42F292c6912E7710c838347Ae178B4a", "a.b-c~d", "eyJh.eyJz.Sfl-K_x"],
+)
+def test_what_is_a_key_is_sent_as_one(key):
+    placeholders = Placeholders({"PLANTED_API_KEY": key})
+    assert placeholders.resolve({"key": "${PLANTED_API_KEY}"}, SECRETS).config == {"key": key}
+
+
+@pytest.mark.parametrize("field", ["model", "tenant", "path", "does_not_exist"])
+def test_no_other_field_takes_a_placeholder(placeholders, field):
+    schema = {"properties": {"model": {"type": "string"}, "tenant": {}, "path": {"type": ["string", "integer"]}}}
+    [fault] = placeholders.faults({field: "x${OPENAI_API_KEY}"}, schema)
+    assert fault == Fault(f"/{field}", "Placeholders may stand in secrets and in the URL only")
+    assert placeholders.resolve({field: "$$ and $${OPENAI_API_KEY}"}, schema).config == {
+        field: "$ and ${OPENAI_API_KEY}"
+    }
+
+
+def test_a_secret_has_no_default(placeholders):
+    for written in ("${OPENAI_API_KEY:-sk-planted}", "${OPENAI_API_KEY:-}", "${RAG_MISSING:-x}"):
+        [fault] = placeholders.faults({"key": written}, SECRETS)
+        assert fault == Fault("/key", "A secret has no default: it would be stored in clear")
+
+
+@pytest.mark.parametrize("name", [*sorted(OWN_VARIABLES)])
+def test_what_the_service_reads_for_itself_is_given_to_no_connection(name):
+    placeholders = Placeholders({name: "planted"}, ["*"])
+    assert placeholders.faults({"key": f"${{{name}}}"}, SECRETS)[0].message.startswith(
+        f"The variable {name} is not among"
+    )
+    assert (placeholders.available(), placeholders.is_allowed(name)) == ([], False)
+
+
+def test_all_that_the_service_reads_for_itself_is_known():
+    for name in ("CATALOG_URL", "CHAT_API_KEY", "EMBEDDING_API_KEY", "API_KEY", "SECRET_KEY", "CHROMA_URL", "DATA_DIR"):
+        assert f"RAG_{name}" in OWN_VARIABLES
+
+
+def test_what_was_put_in_is_known_to_the_redactor(placeholders):
+    found = placeholders.resolve({"key": "${OPENAI_API_KEY}", "fine": "sk-literal", "plain": "other"}, SECRETS)
+    assert found.redactor("sk-planted sk-literal other") == "*** *** other"
+    assert placeholders.said("sk-planted") == "***"
 
 
 def test_what_is_resolved_is_not_resolved_again():
     placeholders = Placeholders({"RAG_A": "${RAG_B} $$", "RAG_B": "planted"})
-    assert placeholders.resolve({"a": "${RAG_A}"}, {}) == {"a": "${RAG_B} $$"}
-
-
-@pytest.mark.parametrize(
-    ("field", "written", "meant"),
-    [
-        ("count", "${RAG_BATCH}", 7),
-        ("count", "${RAG_MISSING:--7}", -7),
-        ("count", "${RAG_SECONDS}", "2.5"),
-        ("count", "${RAG_HUGE}", ENVIRON["RAG_HUGE"]),
-        ("count", "1${RAG_BATCH}", "17"),
-        ("count", "7", "7"),
-        ("seconds", "${RAG_SECONDS}", 2.5),
-        ("seconds", "${RAG_BATCH}", 7),
-        ("seconds", "${RAG_NAN}", "nan"),
-        ("on", "${RAG_YES}", True),
-        ("on", "${RAG_MISSING:-false}", False),
-        ("on", "${RAG_BATCH}", "7"),
-        ("either", "${RAG_BATCH}", "7"),
-        ("maybe", "${RAG_BATCH}", 7),
-        ("nested", {"count": "${RAG_BATCH}"}, {"count": 7}),
-        ("list", ["${RAG_BATCH}", 1], [7, 1]),
-    ],
-)
-def test_a_lone_placeholder_becomes_what_the_schema_wants(placeholders, field, written, meant):
-    found = placeholders.resolve({field: written}, TYPED)[field]
-    assert found == meant
-    assert type(found) is type(meant)
+    assert placeholders.resolve({"a": "${RAG_A}"}, SECRETS).config == {"a": "${RAG_B} $$"}
 
 
 @pytest.mark.parametrize(
@@ -114,7 +179,6 @@ def test_a_lone_placeholder_becomes_what_the_schema_wants(placeholders, field, w
     [
         ("${RAG_MISSING}", "The variable RAG_MISSING is not set"),
         ("${PATH}", "The variable PATH is not among those allowed here"),
-        ("${PATH:-default}", "The variable PATH is not among those allowed here"),
         ("${openai_api_key}", "The variable openai_api_key is not among"),
         ("${RAG_CATALOG_URL}", "The variable RAG_CATALOG_URL is not among"),
         ("${SOME_DATABASE_URL}", "The variable SOME_DATABASE_URL holds a URL with credentials"),
@@ -123,17 +187,17 @@ def test_a_lone_placeholder_becomes_what_the_schema_wants(placeholders, field, w
         ("${OPENAI_API_KEY:+x}", "A placeholder is"),
         ("${1X}", "A placeholder is"),
         ("${ OPENAI_API_KEY }", "A placeholder is"),
-        ("${RAG_A:-${OPENAI_API_KEY}}", "A placeholder is"),
+        ("${RAG_CHAT_API_KEY}", "The variable RAG_CHAT_API_KEY is not among"),
         ("${RAG_Ä}", "A placeholder is"),
     ],
 )
 def test_what_cannot_be_resolved_is_named_with_its_place_and_without_a_value(placeholders, written, sentence):
     config = {"fine": "${OPENAI_API_KEY}", "a/b": [{"c~": written}]}
-    [fault] = placeholders.faults(config)
+    [fault] = placeholders.faults(config, SECRETS)
     assert fault.pointer == "/a~1b/0/c~0"
     assert fault.message.startswith(sentence)
     with pytest.raises(UnresolvedPlaceholderError) as caught:
-        placeholders.resolve(config, {})
+        placeholders.resolve(config, SECRETS)
     assert caught.value.details["errors"] == [{"pointer": fault.pointer, "message": fault.message}]
     assert "planted" not in str(caught.value) + str(caught.value.details)
 
@@ -141,11 +205,13 @@ def test_what_cannot_be_resolved_is_named_with_its_place_and_without_a_value(pla
 def test_the_operators_patterns_are_instead_of_ours():
     placeholders = Placeholders({**ENVIRON, "MINE_A": "x"}, patterns=["MINE_*"])
     assert placeholders.available() == ["MINE_A"]
-    assert placeholders.faults({"a": "${MINE_A}${OPENAI_API_KEY}"})[0].message.startswith("The variable OPENAI_API_KEY")
+    assert placeholders.faults({"a": "${MINE_A}${OPENAI_API_KEY}"}, SECRETS)[0].message.startswith(
+        "The variable OPENAI_API_KEY"
+    )
 
 
 def test_the_catalogue_stays_closed_whatever_the_patterns():
-    assert Placeholders(ENVIRON, patterns=["*"]).faults({"a": "${RAG_CATALOG_URL}"})
+    assert Placeholders(ENVIRON, patterns=["*"]).faults({"a": "${RAG_CATALOG_URL}"}, SECRETS)
 
 
 def test_names_are_listed_once_in_order(placeholders):
@@ -156,14 +222,14 @@ def test_names_are_listed_once_in_order(placeholders):
 def test_a_file_is_read_without_its_last_newline(placeholders, secret_dir):
     (secret_dir / "windows").write_bytes(b"a\n\r\n")
     for name, content in (("key", "sk-from-file"), ("windows", "a\n")):
-        assert placeholders.resolve({"k": f"${{file:{secret_dir}/{name}}}"}, {}) == {"k": content}
+        assert placeholders.resolve({"k": f"${{file:{secret_dir}/{name}}}"}, SECRETS).config == {"k": content}
 
 
 def test_a_link_within_the_directory_is_followed(placeholders, secret_dir):
     (secret_dir / "..data").mkdir()
     (secret_dir / "..data" / "inner").write_text("x")
     (secret_dir / "link").symlink_to("..data/inner")
-    assert placeholders.resolve({"k": f"${{file:{secret_dir}/link}}"}, {}) == {"k": "x"}
+    assert placeholders.resolve({"k": f"${{file:{secret_dir}/link}}"}, SECRETS).config == {"k": "x"}
 
 
 @pytest.mark.parametrize(
@@ -190,7 +256,7 @@ def test_no_file_outside_is_read_and_none_is_said_to_exist(placeholders, secret_
     (secret_dir.parent / "secrets-too" / "key").write_text("planted")
     (secret_dir / "link-out").symlink_to(secret_dir.parent / "outside")
     (secret_dir / "link-to-root").symlink_to("/")
-    [fault] = placeholders.faults({"k": f"${{file:{written.format(secrets=secret_dir)}}}"})
+    [fault] = placeholders.faults({"k": f"${{file:{written.format(secrets=secret_dir)}}}"}, SECRETS)
     assert "is not below a directory that is allowed here (RAG_SECRET_DIRS)" in fault.message
     assert str(secret_dir) not in fault.message
 
@@ -206,7 +272,7 @@ def test_what_is_no_readable_small_text_file_is_refused(placeholders, secret_dir
     (secret_dir / "binary").write_bytes(b"\xff\xfe")
     (secret_dir / "loop").symlink_to("loop")
     (secret_dir / "device").symlink_to("/dev/zero")
-    [fault] = placeholders.faults({"k": f"${{file:{secret_dir}/{name}}}"})
+    [fault] = placeholders.faults({"k": f"${{file:{secret_dir}/{name}}}"}, SECRETS)
     assert re.match("The file of a placeholder (cannot be read|is not below)", fault.message)
     assert str(secret_dir) not in fault.message
 
@@ -214,12 +280,14 @@ def test_what_is_no_readable_small_text_file_is_refused(placeholders, secret_dir
 def test_the_secret_directory_may_be_a_link_itself(secret_dir):
     (secret_dir.parent / "alias").symlink_to(secret_dir)
     placeholders = Placeholders({}, secret_dirs=[secret_dir.parent / "alias"])
-    assert placeholders.resolve({"k": f"${{file:{secret_dir.parent}/alias/key}}"}, {}) == {"k": "sk-from-file"}
+    assert placeholders.resolve({"k": f"${{file:{secret_dir.parent}/alias/key}}"}, SECRETS).config == {
+        "k": "sk-from-file"
+    }
 
 
 def test_no_directory_allows_no_file(secret_dir):
-    assert Placeholders({}, secret_dirs=[]).faults({"k": f"${{file:{secret_dir}/key}}"})
-    assert Placeholders({}).faults({"k": f"${{file:{Path(__file__)}}}"})
+    assert Placeholders({}, secret_dirs=[]).faults({"k": f"${{file:{secret_dir}/key}}"}, SECRETS)
+    assert Placeholders({}).faults({"k": f"${{file:{Path(__file__)}}}"}, SECRETS)
 
 
 def test_what_is_nested_beyond_reason_is_refused_and_not_followed(placeholders):
@@ -227,7 +295,7 @@ def test_what_is_nested_beyond_reason_is_refused_and_not_followed(placeholders):
     for _ in range(900):
         config = {"a": config}
     with pytest.raises(InvalidInputError, match="nested too deeply"):
-        placeholders.resolve(config, {})
+        placeholders.resolve(config, SECRETS)
 
 
 @pytest.mark.parametrize(
@@ -239,9 +307,7 @@ def test_a_secret_is_not_stored_as_it_is(value):
     assert "literal" not in faults[0].message
 
 
-@pytest.mark.parametrize(
-    "value", ["${OPENAI_API_KEY}", "${OPENAI_API_KEY:-none}", "${file:/run/secrets/key}", "${RAG_A}${RAG_B}", None]
-)
+@pytest.mark.parametrize("value", ["${OPENAI_API_KEY}", "${file:/run/secrets/key}", "${RAG_A}${RAG_B}", None])
 def test_a_secret_is_stored_as_placeholders(value):
     assert secret_faults({"api_key": value}, read_schema("embedding-openai")) == []
 
@@ -259,3 +325,69 @@ def test_a_secret_within_another_field_counts_too():
 )
 def test_two_dollar_signs_are_no_placeholder(text, holds):
     assert has_placeholder(text) is holds
+
+
+@pytest.mark.parametrize(
+    ("url", "is_kept"),
+    [
+        ("https://host/v1", True),
+        ("https://host/openai/deployments/gpt-4o-mini-2024-07-18/v1", True),
+        ("https://host/api/workspaces/3f2b8c1e-0000-4000-8000-1234567890ab/v1", True),
+        ("https://host/${NO_PLACE}", True),
+        ("https://host/bot123456:ABC-DEF1234ghIkl-zyx57W2v1u123ew11/x", False),
+        ("https://host/services/T00000000/B00000000/a1B2c3D4e5F6g7H8i9J0k1L2", False),
+    ],
+)
+def test_an_address_with_something_like_a_key_in_its_path_is_not_stored(url, is_kept):
+    assert [fault.pointer for fault in secret_faults({"url": url}, ADDRESS)] == ([] if is_kept else ["/url"])
+
+
+BOUND = SecretHosts.parse(
+    ["OPENAI_API_KEY=api.openai.com", "CORP_API_KEY=https://llm.corp:8443", "CORP_API_KEY=*.corp.example"]
+)
+BOUND_ENVIRON = {"OPENAI_API_KEY": "sk-planted", "CORP_API_KEY": "planted", "FREE_API_KEY": "free", "EVIL_HOST": "evil"}
+KEYED = {"properties": {**ADDRESS["properties"], "api_key": {"writeOnly": True}}}
+
+
+@pytest.mark.parametrize(
+    ("variable", "url", "may_go"),
+    [
+        ("OPENAI_API_KEY", "https://api.openai.com/v1", True),
+        ("OPENAI_API_KEY", "https://API.OpenAI.com:444/v1", True),
+        ("OPENAI_API_KEY", "https://api.openai.com.evil.example/v1", False),
+        ("OPENAI_API_KEY", "https://api.openai.com./v1", True),
+        ("OPENAI_API_KEY", "http://${EVIL_HOST}/", False),
+        ("CORP_API_KEY", "https://llm.corp:8443", True),
+        ("CORP_API_KEY", "http://llm.corp:8443", False),
+        ("CORP_API_KEY", "https://llm.corp", False),
+        ("CORP_API_KEY", "http://a.corp.example:1", True),
+        ("CORP_API_KEY", "http://corp.example", False),
+        ("FREE_API_KEY", "http://evil", True),
+        ("OPENAI_API_KEY", None, False),
+    ],
+)
+def test_what_is_bound_to_hosts_goes_to_no_other(variable, url, may_go):
+    placeholders = Placeholders(BOUND_ENVIRON, secret_hosts=BOUND)
+    config = {"api_key": f"${{{variable}}}"} | ({} if url is None else {"url": url})
+    for judged in (placeholders.faults, placeholders.forbidden):
+        faults = judged(config, KEYED, lambda resolved: resolved.get("url"))
+        expected = [] if may_go else [Fault("/api_key", f"{variable} may not be sent to this host (RAG_SECRET_HOSTS)")]
+        assert faults == expected
+
+
+def test_a_file_is_bound_by_where_it_is(secret_dir):
+    bound = SecretHosts.parse([f"file:{secret_dir}/key=good.example"])
+    placeholders = Placeholders({}, secret_dirs=[secret_dir], secret_hosts=bound)
+    for written in (f"{secret_dir}/key", f"{secret_dir}/../{secret_dir.name}/key"):
+        config = {"api_key": f"${{file:{written}}}", "url": "http://evil.example"}
+        assert [fault.pointer for fault in placeholders.faults(config, KEYED)] == ["/api_key"]
+        assert not placeholders.faults({**config, "url": "http://good.example"}, KEYED)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    ["X", "X=", "=host", "X=http://", "X=host:port", "X=ftp://host", "X=a b", "1X=host", "X=host/path", "X=h:1:2"],
+)
+def test_a_rule_for_secrets_that_is_none_is_named(rule):
+    with pytest.raises(ConfigurationError, match="RAG_SECRET_HOSTS"):
+        SecretHosts.parse([rule])

@@ -13,6 +13,7 @@ from registry.placeholders import Placeholders
 from registry.query_embeddings import QueryEmbeddings
 from registry.registry import ProviderRegistry
 from registry.stored_connections import StoredConnections
+from retrieval.choosing import CollectionChoice
 from retrieval.corpus import Corpus
 from schemas.connections import Connection
 from schemas.records import DocumentBatch
@@ -50,6 +51,12 @@ def connections(app):
 @pytest.fixture(scope="module")
 def corpus(connections):
     return Corpus(connections)
+
+
+@pytest.fixture(scope="module")
+def choice_of(corpus, connections):
+    """`choice_of(*own, notes=…, most=…)`: the text collections of these embeddings, `own` first."""
+    return lambda *own, **options: CollectionChoice(corpus, connections, own=own, **options)
 
 
 @pytest.fixture(scope="module")

@@ -100,12 +100,11 @@ def test_another_folder_is_refused_by_what_it_lacks(folder, missing):
 
 
 @pytest.fixture(scope="module")
-def engine(corpus, embeddings, shelve):
+def engine(choice_of, embeddings, shelve):
     shelve(SHELF, {"a": "zebra zebra", "b": "mouse in the house", "c": "elephant"})
     made = SearchEngine(
-        (SemanticOracle(corpus, embeddings), LexicalOracle(corpus)),
-        corpus,
-        default_collections=(),
+        (SemanticOracle(embeddings), LexicalOracle()),
+        choice_of(),
         rrf_k=60,
         fetch_multiplier=1,
         fetch_min=1,

@@ -101,6 +101,28 @@ def test_what_only_moved_keeps_its_embedding(folder, store):
     assert [document["embedding"] for document in documents] == fresh.tolist()
 
 
+def test_a_files_name_is_its_title_and_is_not_embedded(folder, store):
+    embed = LetterEmbedding()
+    run(folder(guide_md=GUIDE, note_txt="A note.", plain_md="No heading."), store, embed)
+    assert {"A note.", "No heading."} <= set(embed.embedded)
+    assert {each["metadata"]["title"] for each in store.documents("docs")} == {"Guide", "note", "plain"}
+
+
+def test_what_was_embedded_with_its_files_name_is_embedded_anew_once(folder, store):
+    path = folder(note_txt="A note.")
+    run(path, store)
+    [stored] = store.stored["docs"].values()  # as releases before kept it
+    del stored["metadata"]["title_is_file_name"]
+    stored["metadata"]["content_hash"] = "another"
+    stored["embedding"] = LetterEmbedding().embed(["note\n\nA note."])[0].tolist()
+    embed = LetterEmbedding()
+    assert counts(run(path, store, embed)) == (0, 1, 0, 0)
+    assert embed.embedded == ["A note."]
+    [stored] = store.stored["docs"].values()
+    assert stored["embedding"] == LetterEmbedding().embed(["A note."])[0].tolist()
+    assert counts(run(path, store)) == (0, 0, 1, 0)
+
+
 def test_an_emptied_file_leaves_no_chunks(folder, store):
     run(folder(guide_md=GUIDE, note_txt="A note."), store)
     report = run(folder(guide_md="\n"), store)

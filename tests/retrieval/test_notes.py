@@ -41,17 +41,17 @@ def sessions(app, clock):
 
 
 @pytest.fixture
-def notes(connections, corpus, embeddings, sessions, collection, clock):
-    semantic = SemanticOracle(corpus, embeddings)
-    texts = TextCollections(connections, corpus, semantic, default_collections=(), limit_seconds=10)
-    return Notes(texts, sessions, collection, clock)
+def notes(connections, choice_of, embeddings, sessions, collection, clock, client):
+    texts = TextCollections(connections, choice_of(), SemanticOracle(embeddings), limit_seconds=10)
+    yield Notes(texts, sessions, collection, clock)
+    client.delete(f"/collections/{collection}")
 
 
 @pytest.fixture
 def found(corpus, embeddings, collection):
     """`found()`: the ids of the notes that the persona knows."""
-    persona = PersonaOracle(corpus, embeddings, collection)
-    return lambda: {each.chunk_id for each in persona.query(Question("who", ()), 50).results}
+    persona = PersonaOracle(embeddings, collection)
+    return lambda: {each.chunk_id for each in persona.query(Question("who", corpus.open(), ()), 50).results}
 
 
 def test_a_note_is_a_document_of_its_session(notes, client, collection):

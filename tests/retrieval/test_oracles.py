@@ -1,5 +1,6 @@
 """The three oracles over the storage of this process."""
 
+import numpy as np
 import pytest
 
 from retrieval.corpus import Corpus
@@ -9,6 +10,7 @@ from retrieval.oracles.persona import PersonaOracle
 from retrieval.oracles.semantic import SemanticOracle
 from schemas.connections import Connection
 from schemas.errors import RagError
+from schemas.records import DocumentBatch
 
 BOOKS, PAPERS, NOTES = "oracle-books", "oracle-papers", "oracle-notes"
 
@@ -35,24 +37,25 @@ def library(shelve):
 
 
 @pytest.fixture
-def semantic(corpus, embeddings):
-    return SemanticOracle(corpus, embeddings)
+def semantic(embeddings):
+    return SemanticOracle(embeddings)
 
 
 @pytest.fixture
-def lexical(corpus):
-    return LexicalOracle(corpus)
+def lexical():
+    return LexicalOracle()
 
 
 @pytest.fixture
-def persona(corpus, embeddings):
-    return PersonaOracle(corpus, embeddings, NOTES)
+def persona(embeddings):
+    return PersonaOracle(embeddings, NOTES)
 
 
 @pytest.fixture
 def ask(corpus):
     def ask(oracle, text, *names, limit=10, where=None):
-        return oracle.query(Question(text, tuple(corpus.existing(names)), where), limit)
+        opened = corpus.open()
+        return oracle.query(Question(text, opened, tuple(opened.existing(names)), where), limit)
 
     return ask
 
@@ -86,6 +89,29 @@ def test_several_collections_are_one_list_by_score_whatever_their_metric(ask, se
     assert all(0.0 <= each.score <= 1.0 for each in found)
 
 
+@pytest.mark.parametrize("metric", ["cosine", "l2", "ip"])
+def test_a_score_is_the_cosine_whatever_the_metric_and_the_length_of_vectors(
+    app, ask, semantic, embeddings, shelve, metric
+):
+    question = embeddings.embed("default", "zebra").vector
+    far = embeddings.embed("default", "quick fox").vector
+    near = embeddings.embed("default", "zebra zoo").vector
+    name = shelve(f"oracle-metric-{metric}", {}, metric=metric)
+    vectors = np.stack([near * 0.01, far * 50, np.zeros_like(near)]).astype("<f4")
+    batch = DocumentBatch(["near", "far", "nothing"], ["near", "far", "nothing"], [{}] * 3, vectors)
+    if metric == "cosine":
+        batch = DocumentBatch(batch.ids[:2], batch.texts[:2], batch.metadatas[:2], vectors[:2])
+    app.extensions["rag.service"].store.add_documents(name, batch)
+    found = {each.chunk_id: each.score for each in ask(semantic, "zebra", name).results}
+
+    def cosine(vector):
+        return question @ vector / ((question @ question) * (vector @ vector)) ** 0.5
+
+    assert found["near"] == pytest.approx(cosine(near), abs=1e-5)
+    assert found["far"] == pytest.approx(cosine(far), abs=1e-5)
+    assert found.get("nothing", 0.0) == 0.0
+
+
 def test_a_collection_of_another_model_is_left_out_and_named(ask, semantic, shelve):
     strange = shelve("oracle-strange", {"zoo": "zzzz"}, embedding_model="words-2")
     answer = ask(semantic, "zzzz", BOOKS, strange)
@@ -97,14 +123,15 @@ def test_a_collection_of_another_model_is_left_out_and_named(ask, semantic, shel
 
 
 def test_what_is_not_there_holds_nothing(ask, corpus, semantic, lexical):
-    assert corpus.existing(["there-is-none"]) == []
+    assert corpus.open().existing(["there-is-none"]) == []
     assert ids(ask(semantic, "zebra", "there-is-none")) == ids(ask(lexical, "zebra", "there-is-none")) == []
 
 
 def test_a_collection_that_goes_away_meanwhile_holds_nothing(app, corpus, lexical):
     store = app.extensions["rag.service"].store
     store.create_collection("oracle-gone", {}, "cosine")
-    question = Question("zebra", tuple(corpus.existing(["oracle-gone", PAPERS])))
+    opened = corpus.open()
+    question = Question("zebra", opened, tuple(opened.existing(["oracle-gone", PAPERS])))
     store.delete_collection("oracle-gone")
     assert ids(lexical.query(question, 5)) == ["zen"]
 
@@ -176,16 +203,17 @@ def test_persona_asks_its_notes_whatever_the_question_names(ask, persona):
 
 
 def test_persona_is_not_available_while_there_are_no_notes(corpus, embeddings, shelve, persona):
-    assert persona.is_available()
-    assert not PersonaOracle(corpus, embeddings, "there-is-none").is_available()
-    assert not PersonaOracle(corpus, embeddings, shelve("oracle-no-notes", {})).is_available()
+    opened = corpus.open()
+    assert persona.is_available(opened)
+    assert not PersonaOracle(embeddings, "there-is-none").is_available(opened)
+    assert not PersonaOracle(embeddings, shelve("oracle-no-notes", {})).is_available(opened)
 
 
 def test_an_oracle_is_available_where_the_storage_can_do_what_it_needs(corpus, connections, semantic, lexical):
-    assert semantic.is_available()
-    assert lexical.is_available()
+    assert semantic.is_available(corpus.open())
+    assert lexical.is_available(corpus.open())
     connections.create(Connection("plain", "rag", "chromadb", {"url": "http://127.0.0.1:9"}))
     try:
-        assert not LexicalOracle(Corpus(connections, "plain")).is_available()
+        assert not lexical.is_available(Corpus(connections, "plain").open())
     finally:
         connections.delete("plain")

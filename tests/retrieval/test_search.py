@@ -38,7 +38,7 @@ class Told(Oracle):
         self.name, self._results, self._error, self._available, self._gate = name, results, error, available, gate
         self.limits = []
 
-    def is_available(self):
+    def is_available(self, corpus):
         return self._available
 
     def query(self, question, limit):
@@ -51,13 +51,14 @@ class Told(Oracle):
 
 
 @pytest.fixture
-def make(corpus, embeddings):
+def make(choice_of, embeddings):
     made = []
 
     def make(*oracles, **settings):
-        usual = (SemanticOracle(corpus, embeddings), LexicalOracle(corpus), PersonaOracle(corpus, embeddings, NOTES))
-        defaults = {"default_collections": (BOOKS, "there-is-none"), "rrf_k": 60, "fetch_multiplier": 2, "fetch_min": 1}
-        made.append(SearchEngine(oracles or usual, corpus, **{**defaults, "limit_seconds": 20.0, **settings}))
+        usual = (SemanticOracle(embeddings), LexicalOracle(), PersonaOracle(embeddings, NOTES))
+        defaults = {"rrf_k": 60, "fetch_multiplier": 2, "fetch_min": 1, "limit_seconds": 20.0}
+        choice = choice_of(BOOKS, "there-is-none", notes=NOTES)
+        made.append(SearchEngine(oracles or usual, choice, **{**defaults, **settings}))
         return made[-1]
 
     yield make
@@ -79,7 +80,7 @@ def test_oracles_agree_and_the_receipt_says_who_did_what(make):
         ["semantic", "lexical", "persona"], "ok"
     )
     assert [each.count for each in receipt.oracles.values()] == [9, 1, 1]
-    assert (receipt.rrf_k, receipt.fetch_multiplier, receipt.collections) == (60, 2, (BOOKS,))
+    assert (receipt.rrf_k, receipt.fetch_multiplier, receipt.collections.asked) == (60, 2, (BOOKS, NOTES))
     assert receipt.weights == {"semantic": 1.0, "lexical": 1.0, "persona": 1.0}
 
 
@@ -213,7 +214,7 @@ def test_the_longest_query_is_answered(make):
 def test_named_collections_are_searched_together_and_alone(make):
     answer = make().search(SearchRequest(QUERY, collections=(BOOKS, PAPERS, BOOKS)))
     assert {(each.doc_id, each.collection) for each in answer.results} >= {("zebra", BOOKS), ("zebra", PAPERS)}
-    assert answer.receipt.collections == (BOOKS, PAPERS)
+    assert answer.receipt.collections.asked == (BOOKS, PAPERS)
     assert list(answer.receipt.oracles) == ["semantic", "lexical"]
 
 

@@ -214,3 +214,12 @@ def test_deep_lists_are_split():
 def test_a_limit_that_makes_no_sense_is_refused():
     with pytest.raises(ValueError, match="at least 16"):
         split("text", 15)
+
+
+def test_other_levels_of_headings_can_be_split_at():
+    text = "".join(f"# {name}\n\n#### {name}1\n\n{'word ' * 60}\n\n#### {name}2\n\n{'word ' * 60}\n\n" for name in "AB")
+    found = split_whole(text, tokens=CL100K, max_tokens=100, levels=(1, 4))
+    assert [chunk.section for chunk in found.chunks] == ["A > A1", "A > A2", "B > B1", "B > B2"]
+    for wrong in ((2, 2), (3, 2), (0, 3), (2, 7)):
+        with pytest.raises(ValueError, match="levels"):
+            split_whole(text, tokens=CL100K, levels=wrong)

@@ -145,7 +145,7 @@ class TestTransport:
         given = next(tool["inputSchema"] for tool in listed if tool["name"] == SEARCH)
         fields = given["properties"]
         assert given["required"] == ["query"]
-        assert set(fields) == {"query", "limit", "category", "sessionId", "contentType", "game", "agent"}
+        assert set(fields) == {"query", "limit", "category", "sessionId", "contentType", "game", "agent", "collections"}
         assert (fields["query"]["minLength"], fields["query"]["maxLength"]) == (1, 1000)
         assert (fields["limit"]["minimum"], fields["limit"]["maximum"], fields["limit"]["default"]) == (1, 20, 5)
         assert fields["category"]["enum"] == ["strategy", "bugfix", "architecture", "casino"]
@@ -340,7 +340,8 @@ class TestIndexing:
 
 class TestSearching:
     def test_the_answer_always_has_six_keys(self, search):
-        assert set(search("anything")) == SIX_KEYS
+        """And the receipt, where a collection was asked, which the seed's clients pass over."""
+        assert set(search("anything")) - {"receipt"} == SIX_KEYS
 
     def test_a_result_is_as_the_seed_describes_it(self, index, search, models_up, session_id):
         models_up.meanings = {"amount": [1.0, 0.0], "FireKirin": [0.8, 0.6]}
@@ -350,7 +351,9 @@ class TestSearching:
         assert (found["content"], found["source"]) == (JACKPOT, "tests")
         assert found["score"] == pytest.approx(0.8, abs=1e-3)
         about = {"sessionId": session_id, "contentType": "documentation", "documentId": done["documentId"]}
-        assert found["metadata"] == told | about | {"chunkIndex": 0}
+        [chunk_id] = done["vectorIds"]
+        place = {"chunkIndex": 0, "collection": "rag-context", "chunkId": chunk_id}
+        assert found["metadata"] == told | about | place
         assert found["timestamp"].endswith("Z")
         age = datetime.now(UTC) - datetime.fromisoformat(found["timestamp"])
         assert -1 < age.total_seconds() < 600

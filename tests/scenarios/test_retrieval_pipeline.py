@@ -8,8 +8,10 @@ from itertools import pairwise
 import pytest
 
 from registry.query_embeddings import QueryEmbeddings
+from retrieval.pipeline import RAGPipeline
 from schemas.errors import UnavailableError
-from schemas.settings import RegistrySettings
+from schemas.pipeline import RetrieveRequest
+from schemas.settings import RegistrySettings, RetrievalSettings
 from tests.support.apps import running_app
 
 DOC_TYPES = {"core-rules", "faq", "team-rules", "ops", "killzone"}
@@ -156,6 +158,15 @@ def test_chunk_limits(ingest, retrieve):
         assert retrieve("barricades", max_chunks=wrong, status=400)["details"]["field"] == "max_chunks"
 
 
+def test_what_a_question_leaves_open_is_a_setting(app, client, collection, ingest):
+    ingest(*(rule(f"{number}.md", content) for number, content in enumerate(BARRICADES)))
+    layers = app.extensions["rag.layers"]
+    settings = RetrievalSettings(retrieve_max_chunks=2, retrieve_min_relevance=0.0)
+    pipeline = RAGPipeline(layers.pipeline._texts, layers.pipeline._cache, settings)
+    asked = RetrieveRequest("barricades", f"of:{collection}", collections=(collection,))
+    assert len(pipeline.retrieve(asked).document_chunks) == 2
+
+
 @pytest.mark.parametrize("query", ["", "  \n", "x" * 2001])
 def test_invalid_query_error(retrieve, query):
     answer = retrieve(query, status=400)
@@ -189,6 +200,35 @@ def test_invalid_document_error_skips_the_document_and_stores_its_siblings(inges
     assert (result["failures"][0]["index"], result["failures"][0]["code"]) == (1, "invalid_document")
     assert field in result["failures"][0]["message"]
     assert {each["metadata"]["path"] for each in chunks()} == {"good.md", "c.md"}
+
+
+@pytest.mark.parametrize("wrong", ["no-uuid", "", 7, ["x"]])
+def test_a_document_id_that_is_no_uuid_refuses_that_document_alone(ingest, chunks, wrong):
+    result = ingest(rule("good.md", BARRICADES[0]), rule("bad.md", BARRICADES[1], wrong))
+    assert (result["documents_processed"], result["documents_failed"], result["errors"]) == (1, 1, ["bad.md"])
+    assert result["failures"][0]["message"] == "document_id must be a UUID"
+    assert {each["metadata"]["path"] for each in chunks()} == {"good.md"}
+
+
+def test_replacing_what_is_missing_keeps_the_version_before_of_a_refused_document(ingest, chunks):
+    ingest(*(rule(f"{number}.md", content) for number, content in enumerate(BARRICADES)))
+    ingest(rule("0.md", BARRICADES[0]), rule("1.md", BARRICADES[1], "no-uuid"), replace_missing=True)
+    assert {each["metadata"]["path"] for each in chunks()} == {"0.md", "1.md"}
+
+
+@pytest.mark.parametrize("said", ["novel", 7, None, ["ops"]])
+def test_a_doc_type_outside_the_contracts_is_answered_as_one_of_them(app, client, collection, retrieve, said):
+    vector = app.extensions["rag.layers"].connections.open("default", "embedding").embed(["Dice."])[0].tolist()
+    client.post("/collections", json={"name": collection})
+    told = {"source": ["x"], "doc_type": said, "last_update_date": "yesterday", "section": 7}
+    document = {"id": "own", "text": "Dice.", "metadata": told, "embedding": vector}
+    client.post(f"/collections/{collection}/documents", json={"documents": [document]})
+    [chunk] = retrieve("dice", min_relevance=0)["document_chunks"]
+    assert chunk["metadata"]["doc_type"] == "faq"
+    assert chunk["metadata"].get("doc_type_given") == said
+    assert (chunk["metadata"]["source"], chunk["metadata"]["section"]) == (collection, "")
+    assert (chunk["metadata"]["doc_id"], chunk["metadata"]["chunk_id"]) == ("own", "own")
+    date.fromisoformat(chunk["metadata"]["last_update_date"])
 
 
 def test_document_type_is_an_alias_of_doc_type(ingest, retrieve):
@@ -235,7 +275,7 @@ def test_what_one_contract_stored_the_other_finds(client):
     first = client.post("/api/rag/retrieve", json=body).json["document_chunks"][0]
     assert first["text"] == text
     assert first["document_id"] == str(uuid.UUID(document_id))
-    assert (first["metadata"]["source"], first["metadata"]["doc_type"]) == ("zoo", "document")
+    assert (first["metadata"]["source"], first["metadata"]["doc_type"]) == ("zoo", "faq")
     assert first["metadata"]["last_update_date"] == str(date.today()) or date.fromisoformat(
         first["metadata"]["last_update_date"]
     )
@@ -350,27 +390,25 @@ def test_a_store_that_fails_at_the_second_document(stubbed, stub_client, collect
 def test_the_same_answer_for_every_worker(stubbed, stub_client, collection):
     """Two pipelines over one database, as two workers have them, give the same context_id."""
     from registry.embedding_cache import EmbeddingCache
+    from retrieval.choosing import CollectionChoice
     from retrieval.corpus import Corpus
     from retrieval.oracles.semantic import SemanticOracle
-    from retrieval.pipeline import RAGPipeline
     from retrieval.result_cache import ResultCache
     from retrieval.text_collections import TextCollections
-    from schemas.pipeline import RetrieveRequest
-    from schemas.settings import RetrievalSettings
 
     post(stub_client, "/api/rag/documents:batch", documents=[rule("a.md", BARRICADES[0])], collection=collection)
     connections = stubbed.extensions["rag.layers"].connections
-    corpus = Corpus(connections)
-    semantic = SemanticOracle(corpus, QueryEmbeddings(connections, EmbeddingCache(ttl_seconds=60)))
+    choice = CollectionChoice(Corpus(connections), connections, own=())
+    semantic = SemanticOracle(QueryEmbeddings(connections, EmbeddingCache(ttl_seconds=60)))
     now = [1_000.0]
 
     def worker():
         cache = ResultCache(stubbed.extensions["rag.service"].catalog, ttl_seconds=300, clock=lambda: now[0])
-        texts = TextCollections(connections, corpus, semantic, default_collections=(), limit_seconds=10)
+        texts = TextCollections(connections, choice, semantic, limit_seconds=10)
         return RAGPipeline(texts, cache, RetrievalSettings())
 
     one, two = worker(), worker()
-    request = RetrieveRequest("a question", "a:b", min_relevance=0, collection=collection)
+    request = RetrieveRequest("a question", "a:b", min_relevance=0, collections=(collection,))
     first = one.retrieve(request)
     now[0] += 300
     assert two.retrieve(request) == first

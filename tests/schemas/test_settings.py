@@ -5,7 +5,13 @@ from pathlib import Path
 import pytest
 
 from schemas.errors import ConfigurationError
-from schemas.settings import WrapperSettings, apply_config_file, read_retrieval_settings, read_wrapper_settings
+from schemas.settings import (
+    WrapperSettings,
+    apply_config_file,
+    read_registry_settings,
+    read_retrieval_settings,
+    read_wrapper_settings,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -56,13 +62,46 @@ def test_the_environment_is_read_and_typed(environ):
         ("RAG_LOG_LEVEL", "loud"),
         ("RAG_LOG_FORMAT", "xml"),
         ("RAG_CHROMA_URL", "chroma:8000"),
+        ("RAG_CHROMA_URL", "https://"),
+        ("RAG_CHROMA_URL", "http://chroma:99999"),
+        ("RAG_CHROMA_URL", "https://user:s3cret@chroma:8000"),
+        ("RAG_CHROMA_URL", "https://chroma:8000/?token=s3cret"),
+        ("RAG_CHROMA_TOKEN", "s3cret"),
+        ("RAG_CHROMA_TENANT", "ab"),
+        ("RAG_CHROMA_DATABASE", "of-no-server"),
+        ("RAG_ADOPT", "perhaps"),
         ("RAG_CATALOG_URL", "mysql://somewhere"),
     ],
 )
 def test_a_wrong_value_names_its_variable(environ, variable, value):
     environ[variable] = value
-    with pytest.raises(ConfigurationError, match=variable):
+    with pytest.raises(ConfigurationError, match=variable) as wrong:
         read_wrapper_settings()
+    assert "s3cret" not in str(wrong.value)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("RAG_CHROMA_TOKEN", "s3cret\nX-Other: 1"),
+        ("RAG_CHROMA_TOKEN", "s3crét"),
+        ("RAG_CHROMA_TOKEN_HEADER", "X Token"),
+        ("RAG_CHROMA_CA_FILE", "/nowhere/ca.pem"),
+        ("RAG_CHROMA_CA_FILE", __file__),
+    ],
+)
+def test_what_a_chroma_server_could_not_be_asked_with_stops_the_start(environ, variable, value):
+    environ |= {"RAG_CHROMA_URL": "https://chroma:8000", variable: value}
+    with pytest.raises(ConfigurationError, match=variable) as wrong:
+        read_wrapper_settings()
+    assert "s3cr" not in str(wrong.value)
+
+
+def test_no_token_is_in_what_settings_look_like(environ):
+    environ |= {"RAG_CHROMA_URL": "https://chroma:8000", "RAG_CHROMA_TOKEN": "s3cret"}
+    settings = read_wrapper_settings()
+    assert settings.chroma_token == "s3cret"
+    assert "s3cret" not in repr(settings)
 
 
 def test_all_wrong_values_are_named_at_once(environ):
@@ -78,6 +117,58 @@ def test_a_file_holds_the_same_and_the_environment_wins(environ, tmp_path):
     apply_config_file(file)
     read = read_wrapper_settings()
     assert (read.port, read.workers, len(read.cors_origins)) == (6000, 3, 2)
+
+
+CONTRACT_001 = """
+embedding: {model: text-embedding-3-small, dimensions: 1536, max_tokens: 8192}
+chunking: {split_only_when_needed: true, max_chunk_tokens: 4096, header_level: 1, fallback_header_level: 4, overlap_tokens: 0}
+retrieval: {max_chunks: 7, min_relevance: 0.3, cache_ttl_seconds: 60}
+port: 6001
+"""
+
+
+def test_a_file_may_have_the_sections_of_contract_001(environ, tmp_path):
+    file = tmp_path / "rag.yaml"
+    file.write_text(CONTRACT_001)
+    environ["RAG_RETRIEVE_MAX_CHUNKS"] = "9"
+    apply_config_file(file)
+    read, registry = read_retrieval_settings(), read_registry_settings()
+    assert (registry.embedding_provider, registry.embedding_model) == ("openai", "text-embedding-3-small")
+    assert (read.whole_max_tokens, read.whole_levels) == (4096, (1, 4))
+    assert (read.retrieve_max_chunks, read.retrieve_min_relevance, read.cache_ttl_seconds) == (9, 0.3, 60.0)
+    assert read_wrapper_settings().port == 6001
+
+
+def test_the_models_limit_is_the_longest_chunk_unless_a_shorter_one_is_said(environ, tmp_path):
+    file = tmp_path / "rag.yaml"
+    file.write_text("embedding: {max_tokens: 512}")
+    apply_config_file(file)
+    assert read_retrieval_settings().whole_max_tokens == 512
+    assert read_registry_settings().embedding_provider == "minilm"
+
+
+@pytest.mark.parametrize(
+    ("content", "named"),
+    [
+        ("chunking: {overlap_tokens: 50}", r"chunking\.overlap_tokens"),
+        ("chunking: {split_only_when_needed: false}", r"chunking\.split_only_when_needed"),
+        ("chunking: {split_only_when_needed: 1}", r"chunking\.split_only_when_needed"),
+        ("retrieval: {min_relevanc: 0.5}", r"retrieval\.min_relevanc"),
+        ("embedding: text-embedding-3-small", "embedding must map"),
+        ("embedding: {max_tokens: 512}\nchunking: {max_chunk_tokens: 1024}", r"chunking\.max_chunk_tokens"),
+    ],
+)
+def test_what_is_wrong_in_a_section_is_named(environ, tmp_path, content, named):
+    file = tmp_path / "rag.yaml"
+    file.write_text(content)
+    with pytest.raises(ConfigurationError, match=named):
+        apply_config_file(file)
+
+
+def test_the_levels_of_headings_must_rise(environ):
+    environ |= {"RAG_WHOLE_HEADER_LEVEL": "3"}
+    with pytest.raises(ConfigurationError, match="RAG_WHOLE_FALLBACK_HEADER_LEVEL"):
+        read_retrieval_settings()
 
 
 @pytest.mark.parametrize("content", ["- a list", "port: {a: 1}", "port: null", "{", "\x00", "just text"])
@@ -98,7 +189,7 @@ def test_the_settings_of_retrieval_are_read_and_typed(environ):
     read = read_retrieval_settings()
     assert (read.context_categories, read.text_fallback) == (("law", "tax"), False)
     assert (read.breaker_threshold, read.breaker_timeout_seconds) == (3, 1.5)
-    assert read.text_collections == ("rag-documents", "rag-rules", "rag-context")
+    assert read.own_collections == ("rag-documents", "rag-rules", "rag-context")
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import requests
 
@@ -24,10 +23,11 @@ class ChromaServer:
         return f"http://127.0.0.1:{self._port}"
 
     def start(self):
-        program = str(Path(sys.executable).with_name("chroma"))
+        # What the command `chroma` does, wherever this installation has put it.
+        program = "import sys, chromadb_rust_bindings as bindings; bindings.cli(['chroma', *sys.argv[1:]])"
         environ = {**os.environ, "ANONYMIZED_TELEMETRY": "False"}
         self._process = subprocess.Popen(
-            [program, "run", "--path", str(self._directory), "--port", str(self._port)],
+            [sys.executable, "-c", program, "run", "--path", str(self._directory), "--port", str(self._port)],
             env=environ,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

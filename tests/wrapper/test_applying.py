@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 
 from schemas.where import parse_where
-from tests.properties.consistency import check_engine
-from tests.properties.fake_engine import FakeEngine
-from tests.properties.processes import Process
 from tests.properties.stories import add
+from tests.support.worlds import World
 from wrapper.catalog import reports
 from wrapper.catalog.rows import find_collection
 from wrapper.engine.errors import (
@@ -22,53 +20,6 @@ from wrapper.engine_collections import DOCUMENTS_PER_CALL
 from wrapper.store import WriteOptions
 
 OPTIONS = WriteOptions()
-
-
-class World:
-    """A service without threads on a fake engine that can be made to fail."""
-
-    def __init__(self, directory):
-        self.engine = FakeEngine()
-        self.process = Process(directory, self.engine)
-        self.process.engine.before = self._before
-        self.process.engine.after = self._after
-        self.names = []
-        self.failing = {}
-        self.after = {}
-        self.process.lead()
-        self.process.drain()
-
-    def _before(self, name):
-        self.names.append(name)
-        if self.failing.get(name):
-            raise self.failing[name].pop(0)
-
-    def _after(self, name):
-        if self.after.get(name):
-            raise self.after[name].pop(0)
-
-    @property
-    def store(self):
-        return self.process.store
-
-    def fill(self, name="docs", count=3):
-        self.store.create_collection(name, {"topic": "x"}, "cosine", OPTIONS)
-        add(name, *((f"d{n}", {"n": n, "old": True}, n) for n in range(count))).run(self.store)
-        self.process.drain()
-        self.names.clear()
-
-    def state(self, name="docs"):
-        return self.store.collection(name).index_state
-
-    def plan(self, name="docs"):
-        return self.process.planner.query(name, np.ones(3, dtype="<f4"), top_k=1).plan
-
-    def check(self):
-        check_engine(self.process.path, self.engine)
-
-    def records(self, name="docs"):
-        found = self.engine.get(self.engine.get_collection(name).id)
-        return dict(zip(found.ids, found.metadatas, strict=True))
 
 
 @pytest.fixture

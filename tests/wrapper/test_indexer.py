@@ -240,7 +240,7 @@ def test_a_failing_collection_waits_longer_each_time_and_holds_up_no_other(world
     failing = world.catalog.commit(
         lambda transaction: writes.change_collection_metadata(transaction, "bad", lambda _: {"x": 1})
     )[1].outbox_id
-    for number, pause in enumerate((0.2, 0.4, 0.8, 1.6, 2.0, 2.0), start=1):
+    for number, pause in enumerate((0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10.0, 10.0), start=1):
         eventually(lambda number=number: len(tries) == number, seconds=SECONDS)
         # Another collection's write comes and goes: had the pause been over, the failing one had been tried too.
         world.clock.now += pause * 0.9

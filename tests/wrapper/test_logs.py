@@ -22,3 +22,28 @@ def test_a_traceback_shows_no_values_of_variables(style):
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert "ZeroDivisionError" in ended.stderr
     assert "planted" not in ended.stderr
+
+
+CLEANED = """
+import structlog
+from wrapper.logs import clean_lines, configure
+configure("info", "{style}")
+log = structlog.get_logger()
+log.info("used before")
+end = clean_lines(lambda line: line.replace("planted", "***"))
+try:
+    raise ValueError("about planted")
+except ValueError:
+    log.exception("said planted", key="planted")
+end()
+log.info("afterwards: planted")
+"""
+
+
+@pytest.mark.parametrize("style", ["console", "json"])
+def test_every_line_is_cleaned_with_its_traceback_until_told_otherwise(style):
+    program = CLEANED.replace("{style}", style)
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    before, _, afterwards = ended.stderr.partition("afterwards")
+    assert "about ***" in before
+    assert ("planted" in before, "planted" in afterwards) == (False, True)

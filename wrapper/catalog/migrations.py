@@ -62,6 +62,13 @@ def _no_texts_in_answers(connection: Connection) -> None:
             connection.execute(keys.update().where(keys.c.key == key).values(answer=kept))
 
 
+def _set_aside(connection: Connection) -> None:
+    for table in (tables.set_aside, tables.standstills, tables.identity):
+        table.create(connection, checkfirst=True)
+    drawn = "INSERT INTO identity (uuid) SELECT :drawn WHERE NOT EXISTS (SELECT 1 FROM identity)"
+    connection.execute(text(drawn), {"drawn": str(uuid.uuid4())})
+
+
 STEPS: list[Callable[[Connection], None]] = [
     _first_tables,
     _index_reports,
@@ -70,6 +77,7 @@ STEPS: list[Callable[[Connection], None]] = [
     _words_anew,  # with tags
     _collection_ids,
     _no_texts_in_answers,
+    _set_aside,
 ]
 
 TYPES = {

@@ -19,10 +19,16 @@ DOCUMENTS_WITH_VECTORS = "documents d JOIN embeddings e ON e.position = d.positi
 
 def find_collection(transaction: Transaction, name: str) -> Collection:
     """The collection of that name. Raises CollectionNotFoundError."""
-    row = transaction.row(f"SELECT {COLLECTION} FROM collections WHERE name = ?", (name,))
-    if row is None:
+    collection = named(transaction, name)
+    if collection is None:
         raise CollectionNotFoundError(name)
-    return to_collection(row)
+    return collection
+
+
+def named(transaction: Transaction, name: str) -> Collection | None:
+    """The collection of that name, None when there is none."""
+    row = transaction.row(f"SELECT {COLLECTION} FROM collections WHERE name = ?", (name,))
+    return None if row is None else to_collection(row)
 
 
 def collection_by_key(transaction: Transaction, key: int) -> Collection | None:

@@ -136,6 +136,28 @@ adoptions = Table(
     Column("left_out", BigInteger, nullable=False),
 )
 
+set_aside = Table(
+    "set_aside",
+    metadata,
+    Column("position", WHOLE, primary_key=True, autoincrement=False),
+    Column("collection_key", WHOLE, nullable=False),
+    Column("reason", TEXTS, nullable=False),
+    Column("since_seconds", Float, nullable=False),
+    Column("up_to_entry", BigInteger, nullable=False),
+    Column("engine", TEXTS, nullable=False),
+    Index("set_aside_by_collection", "collection_key"),
+)
+
+standstills = Table(
+    "standstills",
+    metadata,
+    Column("collection_key", WHOLE, primary_key=True, autoincrement=False),
+    Column("reason", TEXTS, nullable=False),
+    Column("since_seconds", Float, nullable=False),
+)
+
+identity = Table("identity", metadata, Column("uuid", _string(36), nullable=False))
+
 words_to_index = Table(
     "words_to_index",
     metadata,

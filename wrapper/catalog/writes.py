@@ -16,7 +16,7 @@ from schemas.errors import ConflictError, DocumentNotFoundError, InvalidInputErr
 from schemas.metadata import check_metadata, merge_patch
 from schemas.records import Collection, Document, DocumentBatch, DocumentPatch, Metadata, WriteOutcome
 from schemas.where import Where
-from wrapper.catalog import adoptions, idempotency, outbox, reports, states
+from wrapper.catalog import adoptions, idempotency, outbox, reports, set_aside, standstills, states
 from wrapper.catalog.dialect import WordRow
 from wrapper.catalog.filters import positions
 from wrapper.catalog.rows import (
@@ -75,6 +75,7 @@ def delete_collection(transaction: Transaction, name: str) -> WriteOutcome:
     idempotency.forget(transaction, collection.key)
     reports.forget(transaction, collection.key)
     adoptions.forget(transaction, collection.key)
+    standstills.forget(transaction, collection.key)
     entry = outbox.append(transaction, collection.key, outbox.DROP, {"name": name, "engine_id": collection.engine_id})
     return WriteOutcome(revision=collection.revision + 1, outbox_id=entry, deleted=collection.count)
 
@@ -321,7 +322,7 @@ def _words(position: int, text: str, metadata: Metadata) -> WordRow:
 def _remove(transaction: Transaction, collection_key: int, doomed: list[Document]) -> None:
     transaction.dialect.text_index.remove(transaction, collection_key, [word_row(document) for document in doomed])
     places = [(document.position,) for document in doomed]
-    for table in ("documents", "embeddings", "document_fields"):
+    for table in ("documents", "embeddings", "document_fields", "set_aside"):
         transaction.run_many(f"DELETE FROM {table} WHERE position = ?", places)
 
 
@@ -342,6 +343,7 @@ def _remove_matching(
 
 
 def _clear(transaction: Transaction, collection: Collection) -> None:
+    set_aside.forget(transaction, collection.key)
     mine = "SELECT position FROM documents WHERE collection_key = ?"
     for table in ("embeddings", "document_fields"):
         transaction.run(f"DELETE FROM {table} WHERE position IN ({mine})", (collection.key,))

@@ -18,6 +18,7 @@ import numpy as np
 
 from schemas.errors import InvalidInputError
 from schemas.records import METRICS, Metadata, Vector
+from wrapper.engine.access import STOCK, EngineAccess
 from wrapper.engine.encoding import (
     LISTS_KEY,
     REBUILD_KEY,
@@ -28,10 +29,9 @@ from wrapper.engine.encoding import (
     reserved_metadata,
     size_of,
 )
-from wrapper.engine.errors import EngineBrokenError, EngineCollectionMissingError
+from wrapper.engine.errors import EngineBrokenError, EngineCollectionMissingError, EngineConflictError
 from wrapper.engine.transport import Transport, encode_body
 
-COLLECTIONS = "/api/v2/tenants/default_tenant/databases/default_database/collections"
 # Measured: docs/engine.md, "Index parameters".
 HNSW = {"max_neighbors": 16, "ef_construction": 100, "ef_search": 400, "sync_threshold": 1000}
 MAX_BODY_BYTES = 32 * 1024 * 1024  # a stock Chroma server takes 40 MB
@@ -89,9 +89,11 @@ class EngineClient:
         *,
         pool_size: int = 32,
         hnsw: Mapping[str, int] = HNSW,
+        access: EngineAccess = STOCK,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._transport = Transport(address, pool_size=pool_size, sleep=sleep)
+        self._access = access
+        self._transport = Transport(address, pool_size=pool_size, sleep=sleep, access=access)
         self._hnsw = dict(hnsw)
         self._limits: tuple[str, dict[str, Any]] | None = None
         self._keeping_lists: set[str] = set()
@@ -101,16 +103,34 @@ class EngineClient:
         self._transport.close()
 
     def heartbeat(self, timeout_seconds: float = 2.0) -> None:
-        """Return when the engine answers, raise EngineUnavailableError when not."""
-        self._transport.call("GET", "/api/v2/heartbeat", timeout_seconds=timeout_seconds)
+        """Return when the engine answers for its database, raise UnavailableError when not. Chroma's own heartbeat is
+        open to everybody and says nothing of the token."""
+        self.check_database(timeout_seconds=timeout_seconds)
+
+    def check_database(self, *, timeout_seconds: float = 10.0) -> None:
+        """Raises EngineNamespaceMissingError when the engine does not have the tenant or the database."""
+        self._transport.call("GET", self._access.database_path, timeout_seconds=timeout_seconds)
+
+    def version(self, *, timeout_seconds: float = 10.0) -> str:
+        """What the server says of its release."""
+        return str(self._transport.call("GET", "/api/v2/version", timeout_seconds=timeout_seconds))
+
+    def make_database(self, *, timeout_seconds: float = 10.0) -> None:
+        """Make the tenant and the database, as far as they are not there. Somebody else may do so at the same time."""
+        for path, name in (
+            ("/api/v2/tenants", self._access.tenant),
+            (f"{self._access.tenant_path}/databases", self._access.database),
+        ):
+            with suppress(EngineConflictError):
+                self._transport.call("POST", path, {"name": name}, timeout_seconds=timeout_seconds, repeatable=False)
 
     def list_collections(self, *, timeout_seconds: float = 30.0) -> list[EngineCollection]:
-        found = self._transport.call("GET", COLLECTIONS, timeout_seconds=timeout_seconds)
+        found = self._transport.call("GET", self._access.collections_path, timeout_seconds=timeout_seconds)
         return [_collection(item) for item in found]
 
     def get_collection(self, name: str, *, timeout_seconds: float = 10.0) -> EngineCollection | None:
         try:
-            return _collection(self._transport.call("GET", _named(name), timeout_seconds=timeout_seconds))
+            return _collection(self._transport.call("GET", self._named(name), timeout_seconds=timeout_seconds))
         except EngineCollectionMissingError:
             return None
 
@@ -131,7 +151,8 @@ class EngineClient:
             encoded[REBUILD_KEY] = rebuild
         if encoded:
             body["metadata"] = encoded
-        created = self._transport.call("POST", COLLECTIONS, body, timeout_seconds=timeout_seconds, repeatable=False)
+        path = self._access.collections_path
+        created = self._transport.call("POST", path, body, timeout_seconds=timeout_seconds, repeatable=False)
         return str(created["id"])
 
     def delete_collection(self, name: str, *, timeout_seconds: float = 60.0) -> bool:
@@ -149,7 +170,7 @@ class EngineClient:
             with suppress(EngineBrokenError):
                 self._delete_lists(found.id, timeout_seconds)
         try:
-            self._transport.call("DELETE", _named(name), timeout_seconds=timeout_seconds)
+            self._transport.call("DELETE", self._named(name), timeout_seconds=timeout_seconds)
         except EngineCollectionMissingError:
             return False
         self._keeping_lists.discard(found.id)
@@ -157,13 +178,13 @@ class EngineClient:
 
     def rename_collection(self, engine_id: str, new_name: str, *, timeout_seconds: float = 10.0) -> None:
         """A name that is taken is an EngineConflictError."""
-        self._transport.call("PUT", _named(engine_id), {"new_name": new_name}, timeout_seconds=timeout_seconds)
+        self._transport.call("PUT", self._named(engine_id), {"new_name": new_name}, timeout_seconds=timeout_seconds)
 
     def set_collection_metadata(self, engine_id: str, metadata: Metadata, *, timeout_seconds: float = 10.0) -> None:
         """Replaces all of it; the engine's own keys (`hnsw:*`), which older collections are configured by, are kept
         when `metadata` has them. Chroma refuses an empty object, but nothing is left of one that holds only nulls."""
         encoded = {**reserved_metadata(metadata), **(encode_collection_metadata(metadata) or {NO_METADATA: None})}
-        self._transport.call("PUT", _named(engine_id), {"new_metadata": encoded}, timeout_seconds=timeout_seconds)
+        self._transport.call("PUT", self._named(engine_id), {"new_metadata": encoded}, timeout_seconds=timeout_seconds)
 
     def widen_search(self, name: str, *, timeout_seconds: float = 10.0) -> None:
         """Have an index that was made to search less widely than new ones search as they do, from the next time on that
@@ -173,7 +194,7 @@ class EngineClient:
         if found is None or found.search_width is None or found.search_width >= width:
             return
         body = {"new_configuration": {"hnsw": {"ef_search": width}}}
-        self._transport.call("PUT", _named(found.id), body, timeout_seconds=timeout_seconds)
+        self._transport.call("PUT", self._named(found.id), body, timeout_seconds=timeout_seconds)
 
     def upsert(
         self,
@@ -212,7 +233,7 @@ class EngineClient:
         for start in range(0, len(ids), step):
             part = slice(start, start + step)
             self._store(
-                f"{_named(engine_id)}/{'add' if all_new else 'upsert'}",
+                f"{self._named(engine_id)}/{'add' if all_new else 'upsert'}",
                 list(ids[part]),
                 vectors[part],
                 list(texts[part]),
@@ -244,10 +265,10 @@ class EngineClient:
         """Delete records; unknown ids are no error."""
         for start in range(0, len(ids), IDS_PER_CALL):
             body = {"ids": list(ids[start : start + IDS_PER_CALL])}
-            self._transport.call("POST", f"{_named(engine_id)}/delete", body, timeout_seconds=timeout_seconds)
+            self._transport.call("POST", f"{self._named(engine_id)}/delete", body, timeout_seconds=timeout_seconds)
 
     def count(self, engine_id: str, *, timeout_seconds: float = 10.0) -> int:
-        return int(self._transport.call("GET", f"{_named(engine_id)}/count", timeout_seconds=timeout_seconds))
+        return int(self._transport.call("GET", f"{self._named(engine_id)}/count", timeout_seconds=timeout_seconds))
 
     def query(
         self, engine_id: str, embeddings: Vector, n_results: int, *, timeout_seconds: float = 10.0
@@ -260,7 +281,7 @@ class EngineClient:
             "n_results": n_results,
             "include": [],
         }
-        answer = self._transport.call("POST", f"{_named(engine_id)}/query", body, timeout_seconds=timeout_seconds)
+        answer = self._transport.call("POST", f"{self._named(engine_id)}/query", body, timeout_seconds=timeout_seconds)
         found: list[list[str]] = answer["ids"]
         return found
 
@@ -273,14 +294,14 @@ class EngineClient:
             "n_results": n_results,
             "include": ["distances"],
         }
-        answer = self._transport.call("POST", f"{_named(engine_id)}/query", body, timeout_seconds=timeout_seconds)
+        answer = self._transport.call("POST", f"{self._named(engine_id)}/query", body, timeout_seconds=timeout_seconds)
         rows = zip(answer["ids"], answer["distances"], strict=True)
         return [dict(zip(ids, distances, strict=True)) for ids, distances in rows]
 
     def mark_lists(self, engine_id: str, ids: Sequence[str], *, timeout_seconds: float = 60.0) -> None:
         """Say of records of another client that they have lists, as `upsert` does of ours: see `delete_collection`."""
         body = {"ids": list(ids), "metadatas": [{LISTS_KEY: True} for _ in ids]}
-        self._transport.call("POST", f"{_named(engine_id)}/update", body, timeout_seconds=timeout_seconds)
+        self._transport.call("POST", f"{self._named(engine_id)}/update", body, timeout_seconds=timeout_seconds)
 
     def get(
         self,
@@ -296,7 +317,7 @@ class EngineClient:
 
         The order is that of first insertion, whatever the order of `ids` (within each thousand of them).
         """
-        path = f"{_named(engine_id)}/get"
+        path = f"{self._named(engine_id)}/get"
         pages: list[dict[str, Any]] = []
         for selection in _pages(ids, limit, offset):
             page = self._transport.call(
@@ -307,9 +328,12 @@ class EngineClient:
                 break
         return _records(pages, include)
 
+    def _named(self, name_or_id: str) -> str:
+        return f"{self._access.collections_path}/{quote(name_or_id, safe='')}"
+
     def _delete_lists(self, engine_id: str, timeout_seconds: float) -> None:
         selection = {"where": {LISTS_KEY: True}, "limit": RECORDS_PER_CALL, "include": []}
-        path = f"{_named(engine_id)}/get"
+        path = f"{self._named(engine_id)}/get"
         while ids := self._transport.call("POST", path, selection, timeout_seconds=timeout_seconds)["ids"]:
             self.delete(engine_id, ids, timeout_seconds=timeout_seconds)
 
@@ -326,10 +350,6 @@ class EngineClient:
             answer = self._transport.call("GET", "/api/v2/pre-flight-checks", timeout_seconds=timeout_seconds)
             limits = self._limits = (address, answer)
         return limits[1].get(name, default)
-
-
-def _named(name_or_id: str) -> str:
-    return f"{COLLECTIONS}/{quote(name_or_id, safe='')}"
 
 
 def _collection(item: dict[str, Any]) -> EngineCollection:

@@ -43,17 +43,17 @@ class Doctor:
         self._engine = engine
         self._index_bytes = index_bytes
 
-    def look(self, collection: Collection, canaries: Sequence[Document], *, counts: bool) -> Finding:
-        """What there is to say of an index. `canaries` are documents, with embeddings, that it must have; `counts` says
-        whether it must have all of them by now.
+    def look(self, collection: Collection, canaries: Sequence[Document], *, expected: int | None) -> Finding:
+        """What there is to say of an index. `canaries` are documents, with embeddings, that it must have; `expected`
+        says how many it must have in all, None while that cannot be said.
 
         Raises what the engine's client raises.
         """
         assert collection.engine_id is not None
         held = self._engine.count(collection.engine_id)
         size = self._index_bytes(collection.engine_id)
-        if counts and held != collection.count:
-            return Finding(held, size, f"the index holds {held} of {collection.count} documents")
+        if expected is not None and held != expected:
+            return Finding(held, size, f"the index holds {held} of {expected} documents")
         most = most_explained_bytes(max(held, collection.count), collection.dimension or 0)
         if size is not None and size > most:
             return Finding(held, size, f"the index takes {size >> 20} MB, its documents explain {most >> 20} MB")

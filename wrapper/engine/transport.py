@@ -8,26 +8,41 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from ssl import SSLCertVerificationError, SSLContext
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
 import orjson
 
 from schemas.errors import InvalidInputError
+from wrapper.engine.access import STOCK, EngineAccess
 from wrapper.engine.errors import (
+    EngineAccessError,
     EngineBrokenError,
     EngineCollectionMissingError,
     EngineConflictError,
+    EngineNamespaceMissingError,
     EngineRefusedError,
     EngineUnavailableError,
 )
 
 MAX_CONNECT_SECONDS = 2.0
-HEADERS = {"content-type": "application/json"}
+JSON = {"content-type": "application/json"}
 # Metadata of a write is visible a moment before its vectors are: a query in between gets this answer.
 RETRIED_MESSAGE = "Error finding id"
 RETRY_ATTEMPTS, RETRY_PAUSE_SECONDS = 10, 0.025
 CONFLICT_MESSAGES = ("already exists", "UNIQUE constraint failed")
+NAMESPACE_MESSAGES = ("Tenant [", "Database [")
+QUOTA = "quota"
+ACCESS_SENTENCES = {
+    401: "The Chroma server asks for another token (401): see RAG_CHROMA_TOKEN and RAG_CHROMA_TOKEN_HEADER",
+    402: "The Chroma server asks for payment (402)",
+    403: "The Chroma server does not let this service in (403): see RAG_CHROMA_TOKEN, RAG_CHROMA_TENANT and "
+    "RAG_CHROMA_DATABASE",
+    404: "What answers at the engine's address has no Chroma API (404): see RAG_CHROMA_URL",
+    407: "A proxy in front of the Chroma server asks for credentials (407)",
+    429: "The Chroma server asks for fewer requests (429)",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +55,7 @@ class _Pool:
     host: str
     port: int | None
     prefix: str
-    secure: bool
+    tls: SSLContext | None
     size: int
     idle: deque[HTTPConnection]
 
@@ -51,8 +66,9 @@ class _Pool:
             return self.new()
 
     def new(self) -> HTTPConnection:
-        kind = HTTPSConnection if self.secure else HTTPConnection
-        return kind(self.host, self.port)
+        if self.tls is not None:
+            return HTTPSConnection(self.host, self.port, context=self.tls)
+        return HTTPConnection(self.host, self.port)
 
     def give_back(self, connection: HTTPConnection) -> None:
         if len(self.idle) < self.size:
@@ -70,8 +86,17 @@ class Transport:
     """Persistent connections to wherever `address()` says the engine is now; usable from many threads, and from a
     forked process, which gets connections of its own."""
 
-    def __init__(self, address: Callable[[], str], *, pool_size: int, sleep: Callable[[float], None]) -> None:
+    def __init__(
+        self,
+        address: Callable[[], str],
+        *,
+        pool_size: int,
+        sleep: Callable[[float], None],
+        access: EngineAccess = STOCK,
+    ) -> None:
         self._address, self._pool_size, self._sleep = address, pool_size, sleep
+        self._access = access
+        self._headers = {**JSON, **access.headers}
         self._lock = threading.Lock()
         self._pool: _Pool | None = None
 
@@ -86,15 +111,18 @@ class Transport:
         """Like `call`, of an encoded body.
 
         Raises EngineUnavailableError, EngineCollectionMissingError, EngineConflictError, EngineBrokenError or
-        EngineRefusedError, with the engine's message in `details.engine_message`.
+        EngineRefusedError, with the engine's message in `details.engine_message`. A redirect is not followed.
         """
         for attempt in range(RETRY_ATTEMPTS + 1):
-            status, data = self._exchange(method, path, body, timeout_seconds, repeatable)
+            status, data, location = self._exchange(method, path, body, timeout_seconds, repeatable)
             if status < 300:
                 return _decoded(data)
-            message = _message(data)
+            is_chromas, message = _message(data)
+            message = self._access.without_token(message)
             if RETRIED_MESSAGE not in message or attempt == RETRY_ATTEMPTS:
-                _fail(status, message)
+                if status < 400:
+                    _redirected(status, location)
+                _fail(status, message, is_chromas=is_chromas)
             self._sleep(RETRY_PAUSE_SECONDS)
         raise AssertionError("unreachable")
 
@@ -109,7 +137,7 @@ class Transport:
 
     def _exchange(
         self, method: str, path: str, body: bytes | None, timeout_seconds: float, repeatable: bool
-    ) -> tuple[int, bytes]:
+    ) -> tuple[int, bytes, str]:
         pool = self._current_pool()
         for attempt in (1, 2):
             connection = pool.take() if repeatable else pool.new()
@@ -119,7 +147,7 @@ class Transport:
                     connection.timeout = min(timeout_seconds, MAX_CONNECT_SECONDS)
                     connection.connect()
                 connection.sock.settimeout(timeout_seconds)
-                connection.request(method, pool.prefix + path, body, HEADERS)
+                connection.request(method, pool.prefix + path, body, self._headers)
                 response = connection.getresponse()
                 data = response.read()
             except (OSError, HTTPException) as exc:
@@ -136,7 +164,7 @@ class Transport:
                 connection.close()
             else:
                 pool.give_back(connection)
-            return response.status, data
+            return response.status, data, response.getheader("location", "")
         raise AssertionError("unreachable")
 
     def _current_pool(self) -> _Pool:
@@ -160,8 +188,13 @@ class Transport:
             _unavailable(exc)
         if not host:
             raise EngineUnavailableError("The engine's address is not a URL")
-        secure, prefix = parts.scheme == "https", parts.path.rstrip("/")
-        return _Pool(address, process_id, host, port, prefix, secure, self._pool_size, deque())
+        tls = None
+        if parts.scheme == "https":
+            try:
+                tls = self._access.tls_context()
+            except OSError as exc:
+                _unavailable(exc)
+        return _Pool(address, process_id, host, port, parts.path.rstrip("/"), tls, self._pool_size, deque())
 
 
 def encode_body(body: Any) -> bytes | None:
@@ -181,25 +214,54 @@ def _decoded(data: bytes) -> Any:
         raise EngineUnavailableError("What answers at the engine's address is not Chroma") from exc
 
 
-def _message(data: bytes) -> str:
+def _message(data: bytes) -> tuple[bool, str]:
+    """Whether the answer of an error is one of Chroma's, and what it says."""
     try:
         answer = orjson.loads(data)
-        return str(answer["message"])
+        return isinstance(answer["error"], str), str(answer["message"])
     except (orjson.JSONDecodeError, KeyError, TypeError):
-        return data[:200].decode("utf-8", "replace")
+        return False, data[:200].decode("utf-8", "replace")
 
 
-def _fail(status: int, message: str) -> NoReturn:
-    if status == 404:
+def _fail(status: int, message: str, *, is_chromas: bool) -> NoReturn:
+    """What Chroma itself says of this request is about the request; anything else is about who stands in front."""
+    if status == 404 and is_chromas:
+        if message.startswith(NAMESPACE_MESSAGES):
+            raise EngineNamespaceMissingError(
+                "The Chroma server has no such tenant or database: see RAG_CHROMA_TENANT and RAG_CHROMA_DATABASE",
+                engine_message=message,
+            )
         raise EngineCollectionMissingError("The engine does not have this collection", engine_message=message)
-    if status == 409 or any(known in message for known in CONFLICT_MESSAGES):
+    if status == 409 or (status == 500 and any(known in message for known in CONFLICT_MESSAGES)):
         raise EngineConflictError("The engine already has a collection of this name", engine_message=message)
-    if status in (429, 502, 503, 504):
-        raise EngineUnavailableError("The engine does not take requests now", engine_message=message)
-    if status >= 500:
+    if status in ACCESS_SENTENCES:
+        raise EngineAccessError(ACCESS_SENTENCES[status], status=status, engine_message=message)
+    if status == 422 and QUOTA in message.lower():
+        sentence = "The Chroma server's quota does not allow more (422)"
+        raise EngineAccessError(sentence, status=status, engine_message=message)
+    if status == 413 or (status in (400, 422) and is_chromas):
+        raise EngineRefusedError("The engine refused the request", status=status, engine_message=message)
+    if status == 500 and is_chromas:
         raise EngineBrokenError("The engine failed", engine_message=message)
-    raise EngineRefusedError("The engine refused the request", status=status, engine_message=message)
+    sentence = f"What answers at the engine's address does not take requests now ({status})"
+    raise EngineUnavailableError(sentence, status=status, engine_message=message)
+
+
+def _redirected(status: int, location: str) -> NoReturn:
+    """Never followed: a token would go where nobody sent it."""
+    try:
+        target = urlsplit(location)
+        elsewhere = f" to {target.scheme}://{target.netloc.rpartition('@')[2]}" if target.netloc else ""
+    except ValueError:
+        elsewhere = ""
+    raise EngineAccessError(
+        f"The Chroma server's address redirects{elsewhere} ({status}): RAG_CHROMA_URL must be where it answers itself",
+        status=status,
+    )
 
 
 def _unavailable(exc: Exception) -> NoReturn:
+    if isinstance(exc, SSLCertVerificationError):
+        sentence = "The Chroma server's certificate is not trusted: see RAG_CHROMA_CA_FILE"
+        raise EngineAccessError(sentence, cause=exc.verify_message) from exc
     raise EngineUnavailableError("The engine does not answer", cause=type(exc).__name__) from exc

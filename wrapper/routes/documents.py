@@ -62,7 +62,7 @@ def add_documents(name: str) -> Response:
         if asked["replace_where"] is not None:
             raise InvalidInputError("replace_where needs all documents in one JSON body", field="replace_where")
         answer, indexed = add_stream(store(), name, asked["on_conflict"], write_options(), unknown())
-        return json_response({**answer, "indexed": indexed}, 201 if indexed else 202)
+        return json_response(answer, 201 if indexed else 202)
     content = read_body()
     source = decode_json(content)
     if not isinstance(source, dict):
@@ -70,7 +70,8 @@ def add_documents(name: str) -> Response:
     options = write_options(content)
     batch = parse_documents(checked(source)["documents"], id_maker(options), unknown())
     written = store().add_documents(name, batch, options, **asked)
-    return json_response({**written.answer, "indexed": written.indexed}, 201 if written.indexed else 202, written.etag)
+    answer = answers.with_outcome(written.answer, written.indexed, written.set_aside)
+    return json_response(answer, 201 if written.indexed else 202, written.etag)
 
 
 @blueprint.get("/collections/<name>/documents")
@@ -130,7 +131,7 @@ def _lines(snapshot: ExitStack, blocks: Iterator[list[Document]]) -> Iterator[by
 def import_documents(name: str) -> Response:
     announced = parse_announced(request.headers.get("X-Document-Count"), request.headers.get("Content-Digest"))
     answer, indexed = import_stream(store(), name, write_options(), announced, unknown())
-    return json_response({**answer, "indexed": indexed}, 200 if indexed else 202)
+    return json_response(answer, 200 if indexed else 202)
 
 
 @blueprint.get("/collections/<name>/documents/<document_id:document_id>")

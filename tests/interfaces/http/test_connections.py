@@ -67,7 +67,11 @@ def test_an_unknown_provider_is_named(client, path):
         ({"url": ""}, ["/url"]),
         ({"url": "ftp://x", "batch_size": 0, "speed": 1}, ["/url", "/batch_size", "/speed"]),
         ({"url": None, "model": None}, []),
-        ({"url": "http://${CHROMA_HOST:-x}:1/v1", "batch_size": "${RAG_BATCH:-8}"}, []),
+        ({"url": "http://${CHROMA_HOST:-x}:1/v1"}, []),
+        ({"batch_size": "${RAG_BATCH:-8}", "model": "${NO_SUCH_MODEL_URL}"}, ["/model", "/batch_size"]),
+        ({"api_key": "${OPENAI_API_KEY:-sk}"}, ["/api_key"]),
+        ({"api_key": "${RAG_CHAT_API_KEY}"}, ["/api_key"]),
+        ({"url": "http://evil.example/${OPENAI_API_KEY}"}, ["/url"]),
         ({"url": "http://${HOME}/v1"}, ["/url"]),
         ({"model": ["a"]}, ["/model"]),
     ],
@@ -76,7 +80,7 @@ def test_a_half_filled_form_is_judged_by_field(client, config, pointers):
     asked = {"type": "embedding", "provider": "openai", "config": config}
     answer = client.post("/api/connections/validate", json=asked)
     assert answer.status_code == 200
-    assert [fault["pointer"] for fault in answer.json["errors"]] == pointers
+    assert sorted({fault["pointer"] for fault in answer.json["errors"]}) == sorted(pointers)
     assert answer.json["valid"] is (not pointers)
 
 
@@ -87,12 +91,12 @@ def test_a_required_field_that_is_missing_is_named(client):
 
 
 def test_a_secret_in_a_form_and_an_unset_variable_are_warned_of(client):
-    config = {"api_key": SECRET, "model": "${NO_SUCH_MODEL_URL}"}
+    config = {"api_key": SECRET, "url": "${NO_SUCH_MODEL_URL}"}
     answer = client.post(
         "/api/connections/validate", json={"type": "embedding", "provider": "openai", "config": config}
     )
     assert answer.json["valid"] is True
-    assert sorted(warning["pointer"] for warning in answer.json["warnings"]) == ["/api_key", "/model"]
+    assert sorted(warning["pointer"] for warning in answer.json["warnings"]) == ["/api_key", "/url"]
     assert SECRET not in answer.text
 
 
@@ -112,9 +116,12 @@ def test_a_connection_from_its_making_to_its_end(client, connection_id, secret):
     assert made.json["config"] == {"url": "http://127.0.0.1:9/v1"}
     assert made.json["secrets"] == {"api_key": ["TEST_OPENAI_API_KEY"]}
     assert connection_id in [each["id"] for each in client.get("/api/connections").json["connections"]]
-    changed = client.put(f"/api/connections/{connection_id}", json={"config": {"model": "m"}, "display_name": "Mine"})
+    moved = client.put(f"/api/connections/{connection_id}", json={"config": {"model": "m"}})
+    assert (moved.status_code, moved.json["details"]["errors"][0]["pointer"]) == (400, "/api_key")
+    config = {"url": "http://127.0.0.1:9/v2", "model": "m"}
+    changed = client.put(f"/api/connections/{connection_id}", json={"config": config, "display_name": "Mine"})
     assert changed.status_code == 200
-    assert (changed.json["config"], changed.json["display_name"]) == ({"model": "m"}, "Mine")
+    assert (changed.json["config"], changed.json["display_name"]) == (config, "Mine")
     assert changed.json["secrets"] == {"api_key": ["TEST_OPENAI_API_KEY"]}
     assert client.get(f"/api/connections/{connection_id}").json == changed.json
     again = client.post("/api/connections", json=openai(connection_id))
@@ -234,3 +241,16 @@ def test_a_configuration_that_is_nested_beyond_reason_is_refused(client, connect
         answer = client.post(path, data=sent, content_type="application/json")
         assert answer.status_code in (200, 400)
         assert answer.json.get("valid") is not True
+
+
+@pytest.mark.parametrize("path", ["", "/health"])
+def test_connections_come_by_pages_when_wanted(client, path):
+    everything = client.get(f"/api/connections{path}").json
+    first = client.get(f"/api/connections{path}?limit=1").json
+    second = client.get(f"/api/connections{path}?limit=1&cursor={first['next_cursor']}").json
+    assert everything["next_cursor"] is None
+    ids = [each["id"] for each in everything["connections"]]
+    assert [each["id"] for page in (first, second) for each in page["connections"]] == ids[:2]
+    for wrong, field in (("limit=0", "limit"), ("limit=1001", "limit"), ("limit=x", "limit"), ("cursor=%20", "cursor")):
+        refused = client.get(f"/api/connections{path}?{wrong}")
+        assert (refused.status_code, refused.json["details"]["field"]) == (400, field)

@@ -59,7 +59,8 @@ def test_rag_query_obeys_its_arguments(call):
     by_words = call("rag_query", query="coffee machine", oracles=["lexical"], collection="rag-documents")
     assert list(by_words.structured_content["receipt"]["oracles"]) == ["lexical"]
     assert "coffee machine" in by_words.structured_content["results"][0]["content"]
-    assert text_of(call("rag_query", query="zebra", oracles=["lexical"], limit=None)) == "Nothing was found."
+    nothing = text_of(call("rag_query", query="zebra", oracles=["lexical"], limit=None))
+    assert nothing == "Nothing was found. Asked: rag-documents, rag-rules."
 
 
 def test_rag_context_tells_rules_from_documents(call):
@@ -154,7 +155,7 @@ def test_notes_are_found_until_they_are_replaced_and_after_their_session(connect
         ("rag_query", {"query": "x", "limit": 101}, "limit must be at most 100"),
         ("rag_query", {"query": "x", "oracles": ["psychic"]}, "oracles.0 must be one of semantic, lexical, persona"),
         ("rag_query", {"query": "x", "collection": "there-is-none"}, "Collection 'there-is-none' not found"),
-        ("rag_query", {"query": "x", "colection": "y"}, "There is no field 'colection'"),
+        ("rag_query", {"query": "x", "colection": "y"}, "Unknown field 'colection': did you mean 'collection'?"),
         (
             "rag_gather",
             {"collection": "rag-rules", "chunk_id": "no"},

@@ -107,10 +107,33 @@ def test_an_answer_and_what_it_cost(connect, server):
 def test_temperature_and_length_are_the_calls_else_the_configurations(connect, server):
     connection = connect(temperature=0.5, max_tokens=50)
     connection.chat(HELLO)
-    connection.chat(HELLO, temperature=0.0, max_tokens=7)
+    connection.chat(HELLO, options={"temperature": 0.0, "max_tokens": 7})
     asked = [body.get("options", body) for _, _, body in server.requests]
     assert [each["temperature"] for each in asked] == [0.5, 0.0]
     assert [each.get("max_tokens", each.get("num_predict")) for each in asked] == [50, 7]
+
+
+def test_options_travel_as_they_are_and_nothing_is_added(connect, server):
+    options = {"top_p": 0.5, "seed": 7, "stop": ["\n"], "num_ctx": 4096, "deep": {"a": [1]}}
+    connect().chat(HELLO, options=options)
+    connect().chat(HELLO)
+    [with_options, without] = [body for _, _, body in server.requests]
+    asked = with_options.get("options", with_options)
+    assert {name: asked[name] for name in options} == options
+    told = {"model", "messages", "stream", "options"}
+    assert set(asked) - told == set(options)
+    assert without.get("options", {}) == {}
+    assert set(without) <= told
+
+
+@pytest.mark.parametrize("name", ["max_tokens", "num_predict"])
+def test_the_longest_answer_has_the_name_that_the_server_has_for_it(connect, server, name):
+    connect(max_tokens=50).chat(HELLO, options={name: 7})
+    [(path, _, body)] = server.requests
+    named = "num_predict" if path == "/api/chat" else "max_tokens"
+    asked = body.get("options", body)
+    assert asked[named] == 7
+    assert {"max_tokens", "num_predict"} & asked.keys() == {named}
 
 
 def test_the_key_travels_in_one_header(connect, server):
@@ -178,7 +201,7 @@ def test_openais_newer_name_for_the_limit_is_tried_when_the_older_is_refused(ser
     refusal = {"error": {"message": "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."}}
     server.script = [(400, refusal)]
     with OpenAIChat({"url": f"{server.url}/v1", "model": "o9"}, retry=RetryPolicy(attempts=1)) as connection:
-        assert connection.chat(HELLO, max_tokens=5).content == "Hi."
+        assert connection.chat(HELLO, options={"max_tokens": 5}).content == "Hi."
     assert server.requests[1][2]["max_completion_tokens"] == 5
 
 

@@ -139,8 +139,8 @@ REFUSED_BY_QDRANT = ({"a": {"$gt": "b"}}, {"a": 2**53}, {'"': 1}, {"a.": {"$exis
 @contextlib.contextmanager
 def qdrant_folder(request, directory):
     blocked = directory / "blocked"
-    blocked.mkdir()
-    (blocked / "folder").write_text("no folder")
+    (blocked / "qdrant").mkdir(parents=True)
+    (blocked / "qdrant" / "folder").write_text("no folder")
     yield Backend(
         {"path": "folder"},
         ProviderContext(data_dir=directory),

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
+import time
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from qdrant_client import models
+from qdrant_client import QdrantClient, models
 
 from providers.base import ProviderContext
 from providers.qdrant import QdrantProvider
+from registry import connection_test
+from registry.discovery import discover
+from registry.placeholders import Placeholders
+from registry.registry import ProviderRegistry
 from schemas.errors import BusyError, InvalidInputError, UnsupportedError
+from schemas.records import DocumentBatch
 from tests.providers.contracts.batches import batch
 from tests.providers.contracts.qdrant_server import KEY, QdrantServer
 from tests.retrieval.stub_service import running
@@ -223,3 +232,67 @@ def test_a_folder_lies_in_the_data_directory(tmp_path, path):
         QdrantProvider({"path": path}, ProviderContext(data_dir=tmp_path))
     with pytest.raises(InvalidInputError):
         QdrantProvider({"path": "a", "url": "http://127.0.0.1:6333"}, ProviderContext(data_dir=tmp_path))
+
+
+ONE = DocumentBatch(["a"], ["text"], [{}], np.ones((1, 2), "f4"))
+
+
+def files_of(directory):
+    return {path.relative_to(directory): path.is_file() and path.read_bytes() for path in directory.rglob("*")}
+
+
+@pytest.mark.parametrize("path", ["new", "chroma", "qdrant"])
+def test_a_folder_that_is_only_tried_out_leaves_the_disk_as_it_was(tmp_path, path):
+    (tmp_path / "chroma").mkdir()
+    (tmp_path / "chroma" / "chroma.sqlite3").write_text("the engine's own")
+    before = files_of(tmp_path)
+    with QdrantProvider({"path": path}, ProviderContext(data_dir=tmp_path, is_trial=True)) as provider:
+        assert (provider.check()["collections_count"], provider.try_out()["collections_count"]) == (0, 0)
+    assert files_of(tmp_path) == before
+
+
+def test_a_connection_test_of_a_folder_makes_nothing(tmp_path):
+    context = ProviderContext(data_dir=tmp_path)
+    registry = discover(ProviderRegistry(), strangers=[])
+    report = connection_test.test_connection(
+        registry, Placeholders({}), context, "rag", "qdrant", {"path": "new"}, seconds=20, clock=time.perf_counter
+    )
+    assert (report.success, list(tmp_path.iterdir())) == (True, [])
+
+
+def test_nothing_else_of_the_data_directory_can_be_opened(tmp_path):
+    (tmp_path / "chroma").mkdir()
+    (tmp_path / "chroma" / "chroma.sqlite3").write_text("the engine's own")
+    QdrantProvider({"path": "chroma"}, ProviderContext(data_dir=tmp_path)).create_collection("docs", {})
+    assert [path.name for path in (tmp_path / "chroma").iterdir()] == ["chroma.sqlite3"]
+    assert (tmp_path / "qdrant" / "chroma" / "meta.json").is_file()
+
+
+@pytest.mark.parametrize("path", ["books", "qdrant"])
+def test_the_folder_of_an_earlier_release_is_found_again(tmp_path, path):
+    with closing(QdrantClient(path=str(tmp_path / path))) as client:
+        client.create_collection("docs", vectors_config={}, metadata={"rag:metric": "cosine"})
+    context = ProviderContext(data_dir=tmp_path)
+    tried = QdrantProvider({"path": path}, replace(context, is_trial=True))
+    assert [each.name for each in tried.collections()] == ["docs"]
+    assert (tmp_path / path / "meta.json").exists()
+    other, provider = QdrantProvider({"path": "collection"}, context), QdrantProvider({"path": path}, context)
+    assert other.collections() == []
+    provider.add_documents("docs", ONE)
+    assert provider.collection("docs").count == 1
+    assert QdrantProvider({"path": path}, context).collection("docs").count == 1
+    assert not (tmp_path / path / "meta.json").exists()
+
+
+def test_moving_the_folder_of_an_earlier_release_may_be_interrupted(tmp_path):
+    folder = tmp_path / "qdrant"
+    with closing(QdrantClient(path=str(folder))) as client:
+        client.create_collection("docs", vectors_config={}, metadata={"rag:metric": "cosine"})
+    for part in ("collection", "meta.json"):
+        (folder / "qdrant.moving").mkdir(exist_ok=True)
+        (folder / part).rename(folder / "qdrant.moving" / part)
+        if part == "collection":
+            copy = shutil.copytree(tmp_path, tmp_path.with_name("halfway"))
+    for data_dir in (tmp_path, copy):
+        provider = QdrantProvider({"path": "qdrant"}, ProviderContext(data_dir=data_dir))
+        assert [each.name for each in provider.collections()] == ["docs"]

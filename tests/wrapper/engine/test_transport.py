@@ -7,10 +7,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import numpy as np
 import pytest
 
+from wrapper.engine.access import EngineAccess
 from wrapper.engine.client import EngineClient
 from wrapper.engine.errors import (
+    EngineAccessError,
     EngineBrokenError,
+    EngineCollectionMissingError,
     EngineConflictError,
+    EngineNamespaceMissingError,
     EngineRefusedError,
     EngineUnavailableError,
 )
@@ -20,10 +24,18 @@ FOUND = (200, b'{"ids":[["a"]]}')
 VECTORS = np.ones((1, 3), dtype=np.float32)
 
 
+class Served(list):
+    """The paths that were asked for; `headers` of each request."""
+
+    def __init__(self):
+        super().__init__()
+        self.headers = []
+
+
 @contextmanager
-def engine_answering(*answers):
+def engine_answering(*answers, location=None):
     """A stub engine that gives these answers one after the other; None closes the connection without one."""
-    remaining, served = list(answers), []
+    remaining, served = list(answers), Served()
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -32,12 +44,15 @@ def engine_answering(*answers):
             self.rfile.read(int(self.headers.get("content-length", 0)))
             answer = remaining.pop(0)
             served.append(self.path)
+            served.headers.append(self.headers)
             if answer is None:
                 self.close_connection = True
                 return
             status, body = answer
             self.send_response(status)
             self.send_header("content-length", str(len(body)))
+            if location:
+                self.send_header("location", location)
             self.end_headers()
             self.wfile.write(body)
 
@@ -126,18 +141,62 @@ def test_a_creation_is_not_repeated_and_trusts_no_kept_connection():
     ("answer", "error"),
     [
         ((500, b'{"error":"InternalError","message":"Error in compaction"}'), EngineBrokenError),
-        ((500, b"no json"), EngineBrokenError),
-        ((500, b"[]"), EngineBrokenError),
+        ((500, b"no json"), EngineUnavailableError),
+        ((500, b"[]"), EngineUnavailableError),
         ((500, b'{"message":"UNIQUE constraint failed: collections.name"}'), EngineConflictError),
         ((503, b""), EngineUnavailableError),
-        ((429, b"{}"), EngineUnavailableError),
-        ((400, b'{"message":"no"}'), EngineRefusedError),
+        ((520, b"<html>"), EngineUnavailableError),
+        ((301, b""), EngineAccessError),
+        ((401, b"{}"), EngineAccessError),
+        ((403, b'{"error":"AuthError","message":"Forbidden"}'), EngineAccessError),
+        ((404, b"<html>not here</html>"), EngineAccessError),
+        ((404, b'{"error":"NotFoundError","message":"Tenant [acme] not found"}'), EngineNamespaceMissingError),
+        ((404, b'{"error":"NotFoundError","message":"Collection [x] does not exist"}'), EngineCollectionMissingError),
+        ((422, b'{"error":"QuotaError","message":"Quota exceeded: 300 records"}'), EngineAccessError),
+        ((429, b"{}"), EngineAccessError),
+        ((400, b"<html>The plain HTTP request was sent to HTTPS port</html>"), EngineUnavailableError),
+        ((400, b'{"error":"InvalidArgumentError","message":"no"}'), EngineRefusedError),
+        ((413, b"length limit exceeded"), EngineRefusedError),
+        ((422, b'{"error":"ChromaError","message":"Failed to deserialize"}'), EngineRefusedError),
         ((200, b"<html>"), EngineUnavailableError),
     ],
 )
 def test_answers_become_errors(answer, error):
     with engine_answering(answer) as (address, _), pytest.raises(error):
         query(address)
+
+
+def test_a_redirect_is_not_followed_and_says_where_the_setting_points():
+    with engine_answering((301, b""), location="https://user:secret@elsewhere.example:8443/api/v2") as (
+        address,
+        served,
+    ):
+        with pytest.raises(EngineAccessError, match=r"https://elsewhere\.example:8443 .*RAG_CHROMA_URL") as redirected:
+            query(address)
+        assert "secret" not in redirected.value.message
+        assert len(served) == 1
+
+
+@pytest.mark.parametrize(
+    ("header", "name", "sent"),
+    [("X-Chroma-Token", "x-chroma-token", "s3cret"), ("Authorization", "authorization", "Bearer s3cret")],
+)
+def test_a_token_goes_with_every_request_and_into_no_error(header, name, sent):
+    access = EngineAccess(tenant="acme", database="main db", token="s3cret", token_header=header)
+    echo = b'{"error":"AuthError","message":"wrong token s3cret"}'
+    assert "s3cret" not in repr(access)
+    with engine_answering((200, b"{}"), (401, echo)) as (address, served):
+        client = EngineClient(lambda: address, access=access)
+        client.heartbeat()
+        with pytest.raises(EngineAccessError) as refused:
+            client.count("an-id")
+        client.close()
+    assert [headers[name] for headers in served.headers] == [sent, sent]
+    assert served == [
+        "/api/v2/tenants/acme/databases/main%20db",
+        "/api/v2/tenants/acme/databases/main%20db/collections/an-id/count",
+    ]
+    assert "s3cret" not in f"{refused.value} {refused.value.details}"
 
 
 def test_silence_is_unavailable():
@@ -154,4 +213,4 @@ def test_silence_is_unavailable():
 def test_an_address_may_have_a_path():
     with engine_answering((200, b"{}")) as (address, served), connected(f"{address}/chroma/") as client:
         client.heartbeat()
-    assert served == ["/chroma/api/v2/heartbeat"]
+    assert served == ["/chroma/api/v2/tenants/default_tenant/databases/default_database"]

@@ -1,0 +1,64 @@
+"""Keeps what a connection's placeholders stand for out of all that is said about it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+from urllib.parse import quote, quote_plus
+
+from schemas.errors import RagError
+
+MIN_SECRET_CHARS = 4
+"""Shorter ones keep nothing secret, and would be found in every word."""
+MIN_ENCODED_CHARS = 8
+MASK = "***"
+
+
+class Redactor:
+    """Knows values that nobody is to be shown, and how they look in URLs, in JSON and in Basic credentials. One goes
+    with each connection that is opened; `values` are those it was made with."""
+
+    def __init__(self, values: Iterable[str] = ()) -> None:
+        self.values = frozenset(value for value in values if len(value) >= MIN_SECRET_CHARS)
+        spellings = {spelling for value in self.values for spelling in _spellings(value)}
+        longest_first = sorted(spellings, key=len, reverse=True)
+        self._pattern = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
+
+    def __call__(self, value: Any) -> Any:
+        """A JSON value in which no string holds one of the values: what a service says may quote what it was sent."""
+        if self._pattern is None:
+            return value
+        if isinstance(value, str):
+            return self._pattern.sub(MASK, value)
+        if isinstance(value, list | tuple):
+            return type(value)(map(self, value))
+        if isinstance(value, dict):
+            return {self(name): self(each) for name, each in value.items()}
+        return value
+
+    def clean(self, error: RagError) -> None:
+        """Take the values out of an error's sentence and details."""
+        if self._pattern is not None:
+            error.message = self(error.message)
+            error.details = self(error.details)
+            error.args = self(error.args)
+
+
+def _spellings(value: str) -> Iterator[str]:
+    yield from (value, quote(value), quote(value, safe=""), quote_plus(value))
+    yield from (json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1])
+    for offset in range(3):
+        for encoded in (base64.b64encode, base64.urlsafe_b64encode):
+            core = _core(value.encode(errors="surrogateescape"), offset, encoded)
+            if len(core) >= MIN_ENCODED_CHARS:
+                yield core
+
+
+def _core(value: bytes, offset: int, encoded: Any) -> str:
+    """What of a value's base64 does not depend on what stands before and after it, as in `user:password`."""
+    text = encoded(b"\0" * offset + value).decode().rstrip("=")
+    is_whole = (offset + len(value)) % 3 == 0
+    return str(text[(0, 2, 3)[offset] : None if is_whole else -1])

@@ -1,0 +1,119 @@
+"""Which collections a question is asked of: the text collections, unless it names others.
+
+A text collection is one that holds texts with embeddings of the model that questions are embedded by, as it says
+itself (`embedding_model` of its metadata, and its dimension).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from providers.embeddings.base import EmbeddingConnection
+from registry.connections import Connections
+from retrieval.corpus import Corpus, OpenCorpus
+from schemas.connections import CollectionInfo
+from schemas.errors import RagError
+from schemas.names import is_pattern, matches_pattern
+from schemas.searched import CollectionsReceipt
+
+EVERYTHING = ("*",)
+MAX_NAMED = 100
+"""Collections that were left out which a receipt names; it counts the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """`asked` in the order they are asked in."""
+
+    corpus: OpenCorpus
+    asked: tuple[CollectionInfo, ...]
+    receipt: CollectionsReceipt
+
+
+class CollectionChoice:
+    """Usable by several threads. `own` are the collections of the service's contracts: they are asked first, and need
+    not say what embedded them. `notes` are left to the oracle that asks them. No more than `most` are asked at a time,
+    beside those that a question names in full."""
+
+    def __init__(
+        self,
+        corpus: Corpus,
+        connections: Connections,
+        *,
+        own: Sequence[str],
+        notes: str | None = None,
+        most: int = 100,
+        embedding_connection: str = "default",
+    ) -> None:
+        self.corpus = corpus
+        self._connections = connections
+        self._own = {name: place for place, name in enumerate(own)}
+        self._notes = notes
+        self._most = most
+        self._embedding_connection = embedding_connection
+
+    def choose(self, names: Sequence[str] | None = None) -> Chosen:
+        """Those that `names` names or begins to name (`prefix*`), all text collections when None. A collection that is
+        named in full is asked whatever it holds; a pattern finds text collections alone. Raises
+        CollectionNotFoundError, and what the store raises."""
+        corpus = self.corpus.open()
+        patterns = EVERYTHING if names is None else tuple(filter(is_pattern, names))
+        if not patterns:
+            asked = tuple(corpus.collection(name) for name in dict.fromkeys(names or ()))
+            return Chosen(corpus, asked, CollectionsReceipt(tuple(each.name for each in asked), {}))
+        everything = corpus.collections
+        named = [corpus.collection(name) for name in dict.fromkeys(names or ()) if not is_pattern(name)]
+        left_out = {
+            pattern: "no collection has a name that begins so"
+            for pattern in patterns
+            if names is not None and not any(matches_pattern(name, pattern) for name in everything)
+        }
+        fitting: list[CollectionInfo] = []
+        strange: dict[str, str] = {}
+        embedding = self._embedding()
+        for each in everything.values():
+            if each in named or not any(matches_pattern(each.name, pattern) for pattern in patterns):
+                continue
+            reason = self._reason_against(each, embedding)
+            if reason is None:
+                fitting.append(each)
+            else:
+                strange[each.name] = reason
+        fitting.sort(key=self._place)
+        room = max(0, self._most - len(named))
+        asked = (*named, *fitting[:room])
+        for each in fitting[room:]:
+            left_out[each.name] = f"{self._most} collections are asked at a time: name it to have it asked"
+        left_out |= strange
+        shown = dict(list(left_out.items())[:MAX_NAMED])
+        receipt = CollectionsReceipt(tuple(each.name for each in asked), shown, len(left_out) - len(shown))
+        return Chosen(corpus, asked, receipt)
+
+    def _place(self, info: CollectionInfo) -> tuple[int, int, str]:
+        """Own ones first, then the newest: what was loaded just now is asked, however many others there are."""
+        return self._own.get(info.name, len(self._own)), -(info.number or 0), info.name
+
+    def _embedding(self) -> EmbeddingConnection | None:
+        """None while it cannot be used: words are searched all the same."""
+        try:
+            return cast(EmbeddingConnection, self._connections.open(self._embedding_connection, "embedding"))
+        except RagError:
+            return None
+
+    def _reason_against(self, info: CollectionInfo, embedding: EmbeddingConnection | None) -> str | None:
+        if info.name == self._notes:
+            return "it holds notes of sessions, which the oracle persona asks"
+        if info.count == 0:
+            return "it is empty"
+        recorded = info.metadata.get("embedding_model")
+        if not isinstance(recorded, str) or not recorded:
+            if info.name not in self._own:
+                return "it does not say which model made its embeddings (embedding_model of its metadata)"
+        elif embedding is not None and recorded != embedding.model:
+            return f"its embeddings are of '{recorded}', those of questions of '{embedding.model}'"
+        dimension = None if embedding is None else embedding.dimension
+        if None not in (info.dimension, dimension) and info.dimension != dimension:
+            return f"its embeddings have {info.dimension} dimensions, those of questions {dimension}"
+        return None

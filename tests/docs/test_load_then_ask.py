@@ -1,0 +1,180 @@
+"""The README's chapters follow each other: what its commands load is what its questions, and all other ways to ask, find."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.docs.examples import tokens
+from tests.support.live import live_service
+from tests.support.mcp_clients import called, over_http, text_of, within_bounds
+from tests.support.model_server import model_server
+
+PROJECT = Path(__file__).parents[2]
+QUESTION = "What survives kill -9?"
+LOADED = "documentation"
+
+
+def commands(chapter):
+    """The commands that the README shows in a chapter."""
+    heading, found = "", []
+    for before, token in zip([None, *(blocks := tokens(PROJECT / "README.md"))], blocks, strict=False):
+        if before is not None and before.type == "heading_open":
+            heading = token.content
+        elif token.type == "fence" and heading == chapter and token.info.strip() in ("sh", "bash"):
+            found.append(token.content)
+    return found
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    """A service that has other texts already, and two of this project's documents beside it as `docs`."""
+    with (
+        model_server() as models,
+        live_service(
+            tmp_path_factory.mktemp("load-then-ask"),
+            chat_provider="openai",
+            chat_url=f"{models.url}/v1",
+            chat_model="chatty",
+        ) as service,
+        service.session() as session,
+    ):
+        service.chat_requests = models.requests
+        texts = [
+            "What survives in the desert: cactus, camel, scorpion.",
+            "Nine ways to kill weeds.",
+            "Minus nine degrees.",
+        ]
+        for number, text in enumerate(texts):
+            body = {"source": "garden", "path": f"/{number}", "title": f"Garden {number}", "text": text}
+            assert session.post(f"{service.url}/api/rag/ingest", json=body).status_code == 200
+        yield service
+
+
+@pytest.fixture(scope="module")
+def run(service, tmp_path_factory):
+    """Runs commands of the README as a reader would, and returns what they say."""
+    if shutil.which("curl") is None:
+        pytest.skip("the examples are curl commands, and there is no curl here")
+    folder = tmp_path_factory.mktemp("checkout")
+    (folder / "docs").mkdir()
+    for name in ("reliability.md", "watching.md"):
+        shutil.copy(PROJECT / "docs" / name, folder / "docs")
+    commands = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environ = {**os.environ, "PATH": commands, "RAG_PORT": service.url.rsplit(":", 1)[1]}
+
+    def as_a_reader(script):
+        script = script.replace("http://127.0.0.1:5006", service.url).replace(".venv/bin/", "")
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", script],
+            cwd=folder,
+            env=environ,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return as_a_reader
+
+
+@pytest.fixture(scope="module")
+def loaded(run):
+    [load] = commands("Load a folder")
+    assert re.match(rf"{LOADED}: \d+ chunks from 2 files", run(load))
+
+
+@pytest.fixture
+def ask(service, loaded):
+    with service.session() as session:
+
+        def ask(path, **body):
+            answer = session.post(f"{service.url}{path}", json=body)
+            assert answer.status_code == 200, answer.text
+            return answer.json()
+
+        yield ask
+
+
+def test_the_readmes_questions_are_answered_from_what_it_loaded(run, loaded):
+    questions = [each for each in commands("Ask with text") if "/api/search" in each]
+    assert len(questions) == 2
+    for question in questions:
+        answer = json.loads(run(question))
+        first = answer["results"][0]
+        assert (first["collection"], first["metadata"]["source"]) == (LOADED, "reliability.md")
+        assert "kill -9" in first["content"]
+        assert answer["receipt"]["collections"][LOADED] == {"status": "asked"}
+
+
+def test_every_way_to_ask_finds_it_above_what_is_elsewhere(ask, service):
+    asked = {LOADED: {"status": "asked"}, "rag-documents": {"status": "asked"}}
+    chunks = ask("/api/rag/search", query=QUESTION)
+    assert chunks["results"][0]["metadata"]["collection"] == LOADED
+    assert chunks["receipt"]["collections"] == asked
+    context = ask("/api/rag/retrieve", query=QUESTION, context_key="a:b", min_relevance=0)
+    assert context["document_chunks"][0]["metadata"]["collection"] == LOADED
+    assert context["receipt"]["collections"] == asked
+    tool = ask("/tools/rag_context_search", query=QUESTION)
+    assert tool["results"][0]["metadata"]["collection"] == LOADED
+    assert tool["receipt"]["collections"] == asked
+    said = ask("/api/chat", message=QUESTION, useRag=True)
+    assert said["ragSources"][0]["collection"] == LOADED
+    assert said["receipt"]["collections"] == asked
+    assert "kill -9" in service.chat_requests[-1].body["messages"][0]["content"]
+
+
+def test_tools_of_language_models_find_it(service, loaded):
+    found = within_bounds(called, over_http(service.url), "rag_query", {"query": QUESTION})
+    assert found.structured_content["results"][0]["collection"] == LOADED
+    assert found.structured_content["receipt"]["collections"][LOADED] == {"status": "asked"}
+    context = within_bounds(called, over_http(service.url), "rag_context", {"topic": QUESTION})
+    assert context.structured_content["sources"][0]["collection"] == LOADED
+    assert "kill -9" in text_of(context)
+
+
+def test_a_chunk_is_read_where_it_was_found(ask, service):
+    with service.session() as session:
+        for found in ask("/api/rag/search", query=QUESTION)["results"]:
+            told = found["metadata"]
+            read = session.get(f"{service.url}/collections/{told['collection']}/documents/{told['chunkId']}")
+            assert read.json()["text"] == found["text"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/api/search", {"query": QUESTION}),
+        ("/api/rag/search", {"query": QUESTION}),
+        ("/api/rag/retrieve", {"query": QUESTION, "context_key": "a:b", "min_relevance": 0}),
+        ("/api/chat", {"message": QUESTION, "useRag": True}),
+        ("/tools/rag_context_search", {"query": QUESTION}),
+    ],
+)
+def test_collections_are_named_in_the_same_way_everywhere(service, ask, path, body):
+    def receipt(collections):
+        answer = ask(path, **body, collections=collections)
+        return answer["receipt"]["collections"]
+
+    assert receipt([LOADED]) == {LOADED: {"status": "asked"}}
+    assert receipt(["docu*", "nobody*"]) == {
+        LOADED: {"status": "asked"},
+        "nobody*": {"status": "left_out", "reason": "no collection has a name that begins so"},
+    }
+    assert "rag-documents" in receipt(["*"])
+    with service.session() as session:
+        for collections, status, code, details in (
+            (["there-is-none"], 404, "collection_not_found", {}),
+            (["a*b"], 400, "invalid_name", {"field": "collections", "index": 0}),
+            ([], 400, "invalid_field", {"field": "collections"}),
+        ):
+            answer = session.post(f"{service.url}{path}", json={**body, "collections": collections})
+            assert (answer.status_code, answer.json()["code"]) == (status, code)
+            assert answer.json()["details"].items() >= details.items()

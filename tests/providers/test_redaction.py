@@ -1,0 +1,45 @@
+"""What a connection's values look like, and that none of it is left."""
+
+import base64
+import json
+from urllib.parse import quote, quote_plus
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from providers.redaction import Redactor
+from schemas.errors import UnavailableError
+
+SECRETS = st.text(st.characters(codec="utf-8", exclude_categories=["Cc"]), min_size=12, max_size=40)
+
+
+@given(SECRETS, st.text(max_size=9), st.text(max_size=9))
+def test_no_spelling_of_a_value_is_left(secret, before, after):
+    redact = Redactor([secret])
+    spellings = [secret, quote(secret, safe=""), quote_plus(secret), json.dumps(secret)[1:-1]]
+    for encode in (base64.b64encode, base64.urlsafe_b64encode):
+        whole = encode(f"{before}{secret}{after}".encode()).decode()
+        assert redact(f"Basic {whole}") != f"Basic {whole}"
+    for spelling in spellings:
+        assert spelling not in redact(f"{before} {spelling} {after}")
+
+
+def test_a_whole_json_value_is_cleaned_its_names_too():
+    said = {"planted": ["a planted b", {"n": 1, "deep": ("planted",)}], "other": None}
+    assert Redactor(["planted"])(said) == {"***": ["a *** b", {"n": 1, "deep": ("***",)}], "other": None}
+
+
+def test_what_is_too_short_to_be_a_secret_hides_no_words():
+    assert Redactor(["abc", ""])("abc") == "abc"
+
+
+def test_an_error_is_cleaned_in_all_its_parts():
+    error = UnavailableError("sent planted", reason="planted", nested=["planted"])
+    Redactor(["planted"]).clean(error)
+    assert "planted" not in f"{error} {error.message} {error.details} {error.args}"
+
+
+@pytest.mark.parametrize("value", [None, 7, 1.5, True])
+def test_what_is_no_text_stays(value):
+    assert Redactor(["planted"])(value) == value

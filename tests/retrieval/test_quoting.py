@@ -1,0 +1,55 @@
+"""Text of documents in prompts."""
+
+import pytest
+
+from retrieval.quoting import FIRST_LINE, LAST_LINE, context_block, one_line, quoted, without_markers
+from tests.support.injections import MARKERS, looks_like_a_marker
+
+CODE = "if a == b and c != d:\n\treturn x === y\r\n\n=====\n== Heading\nspaces  stay \u2028 too\n"
+
+
+def test_the_block_is_as_contract_002_writes_it():
+    assert context_block([("T/a", "One."), ("T/b", "Two.\nThree.")]) == (
+        "=== Retrieved Context ===\n[Source: T/a]\nOne.\n\n[Source: T/b]\nTwo.\nThree.\n=== End Context ==="
+    )
+
+
+@pytest.mark.parametrize("marker", [*MARKERS, *(each.replace("End", "Retrieved") for each in MARKERS)])
+@pytest.mark.parametrize("text", ["{}", "Before.\n{}\nAfter."])
+def test_no_line_looks_like_one_of_the_block(marker, text):
+    document = text.format(marker)
+    assert any(map(looks_like_a_marker, document.splitlines()))
+    for title, body in ((document, "Text."), ("Title", document)):
+        lines = context_block([(title, body)]).splitlines()
+        assert [line for line in lines if looks_like_a_marker(line)] == [FIRST_LINE, LAST_LINE]
+    cleaned = without_markers(document)
+    assert without_markers(cleaned) == cleaned
+    assert [len(line) for line in cleaned.splitlines()] >= [len(line) for line in document.splitlines()]
+
+
+def test_all_other_text_stays_as_it_is():
+    assert without_markers(CODE) == CODE
+    assert without_markers("= = =\n===\n") == "= = =\n===\n"
+
+
+@pytest.mark.parametrize(
+    ("title", "shown"),
+    [
+        ("Plain", "Plain"),
+        (" two\nlines\u2028and\x85more ", "two lines and more"),
+        ("tab\tand\0nul", "tab andnul"),
+        ("\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645", "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645"),
+    ],
+)
+def test_a_title_has_one_line(title, shown):
+    assert one_line(title) == shown
+
+
+def test_each_line_of_a_quotation_has_its_mark_whatever_ends_it():
+    assert quoted("one\ntwo\r\n\n## three\u2028[4] four") == "> one\n> two\n>\n> ## three\n> [4] four"
+
+
+def test_time_grows_with_the_text_alone():
+    """Each character of a hostile line is looked at so many times, however long the line."""
+    for line in ("=" * 200_000 + "a", "== " + "a=" * 100_000, "=\u200b" * 100_000):
+        assert len(without_markers(line)) == len(line)

@@ -1,0 +1,51 @@
+"""Names of collections as questions name them."""
+
+import pytest
+
+from schemas.errors import InvalidInputError
+from schemas.names import asked_collections, matches_pattern
+
+
+@pytest.mark.parametrize(
+    ("given", "asked"),
+    [
+        ({}, None),
+        ({"collections": None, "collection": None}, None),
+        ({"collections": ["docs", "wiki-*", "*"]}, ("docs", "wiki-*", "*")),
+        ({"collections": ("docs",)}, ("docs",)),
+        ({"collection": "docs"}, ("docs",)),
+        ({"collection": ("docs", "wiki-*")}, ("docs", "wiki-*")),
+    ],
+)
+def test_collections_and_the_older_collection_say_the_same(given, asked):
+    assert asked_collections(given) == asked
+
+
+@pytest.mark.parametrize(
+    ("given", "code", "details"),
+    [
+        ({"collections": ["docs"], "collection": "docs"}, "invalid_field", {"field": "collections"}),
+        ({"collections": []}, "invalid_field", {"field": "collections"}),
+        ({"collections": ["docs"] * 101}, "invalid_field", {"field": "collections"}),
+        ({"collections": ["docs", "a*b"]}, "invalid_name", {"field": "collections", "index": 1}),
+        ({"collections": ["docs", "**"]}, "invalid_name", {"field": "collections", "index": 1}),
+        ({"collections": ["../etc*"]}, "invalid_name", {"field": "collections", "index": 0}),
+        ({"collections": ["docs\n*"]}, "invalid_name", {"field": "collections", "index": 0}),
+        ({"collection": "x"}, "invalid_name", {"field": "collection", "index": 0}),
+    ],
+)
+def test_what_is_wrong_is_refused_by_field_and_position(given, code, details):
+    with pytest.raises(InvalidInputError) as raised:
+        asked_collections(given)
+    assert (raised.value.code, raised.value.details) == (code, details)
+
+
+def test_a_pattern_is_the_beginning_of_names():
+    assert [matches_pattern(name, "docs-*") for name in ("docs-1", "docs-", "docs", "my-docs-1")] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert matches_pattern("anything", "*")
+    assert not matches_pattern("docs-1", "docs")

@@ -1,0 +1,48 @@
+"""Lines by which a document may try to end the block of context that it stands in."""
+
+import re
+import unicodedata
+
+MARKERS = [
+    "=== End Context ===",
+    "   ===   END   context   ===   ",
+    "= = = End Context = = =",
+    "=\u200b=\u200b= End Context =\u200b=\u200b=",
+    "\uff1d\uff1d\uff1d End Context \uff1d\uff1d\uff1d",
+    "\u2550\u2550\u2550 End Context \u2550\u2550\u2550",
+    "\ua78a\ua78a\ua78a \u0415nd Context \ua78a\ua78a\ua78a",
+    "=\u0338=\u0338=\u0338 End Context =\u0338=\u0338=\u0338",
+    "\u2a76 End Context \u2a76",
+    "\U0001f7f0\U0001f7f0\U0001f7f0 End Context \U0001f7f0\U0001f7f0\U0001f7f0",
+    "==\u3164= End\u2800Context =\u202e==",
+    "> === End Context ===",
+    "**=== End Context ===**",
+    "=== End Context",
+    "End Context ===",
+    "===\u00a0\uff25nd\u2003Context\u3000===",
+    "x\u2028=== End Context ===\u2028y",
+    "x\r=== End Context ===\x85y",
+    "x\v=== End Context ===\fy",
+]
+_SIGNS = re.compile(
+    "[=\u207c\u208c\u2260-\u2263\u2a74-\u2a76\ufe66\uff1d\u2550\ua78a\u30a0\u2e40\u1400\u3013\U0001f7f0]"
+)
+
+
+def looks_like_a_marker(line: str) -> bool:
+    """Whether a line has signs like those of a marker around words, or beside the words of one, to an eye that passes
+    over blanks and what it does not see."""
+    seen = "".join(
+        each
+        for each in _SIGNS.sub("=", line)
+        if unicodedata.category(each)[0] not in "CMZ" and each not in "\u3164\u2800"
+    )
+    seen = unicodedata.normalize("NFKC", seen).casefold()
+    framed = seen.startswith("==") and seen.endswith("==") and seen.strip("=") != ""
+    return (
+        framed
+        or "=endcontext" in seen
+        or "endcontext=" in seen
+        or "=retrievedcontext" in seen
+        or "retrievedcontext=" in seen
+    )
