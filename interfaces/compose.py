@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import cast
+from functools import partial
+from typing import Any, cast
 
 import structlog
 from flask import Flask
@@ -15,6 +16,7 @@ from interfaces.configured import built_in_connections, check_models
 from interfaces.http import collect, connections, rag, search, tools, watchers
 from interfaces.mcp import http as mcp_http
 from interfaces.mcp.tools import mcp_tools
+from providers import deadlines
 from providers.addresses import ConnectPolicy
 from providers.base import ProviderContext
 from providers.chat.base import ChatConnection
@@ -51,7 +53,7 @@ from retrieval.text_collections import TextCollections
 from retrieval.tools import Tool
 from retrieval.warm_up import WarmUp
 from retrieval.watchers import Watchers
-from schemas.connections import UNHEALTHY, Connection
+from schemas.connections import UNHEALTHY, Connection, HealthReport
 from schemas.errors import ConfigurationError, RagError, UnavailableError
 from schemas.settings import (
     RegistrySettings,
@@ -63,6 +65,7 @@ from schemas.settings import (
     read_wrapper_settings,
 )
 from wrapper import route_table
+from wrapper.lanes import Lanes
 from wrapper.logs import clean_lines
 from wrapper.service import Service
 
@@ -70,6 +73,8 @@ log = structlog.get_logger(__name__)
 
 FRESH_SECONDS = 2.0
 """How long a health report serves others who ask."""
+MODELS = {"embedding": "embedding", "llm": "chat"}
+"""What the health report calls the models of the settings, by their kind."""
 
 
 @dataclass
@@ -93,6 +98,8 @@ class Layers:
     watchers: Watchers
     warm_up: WarmUp
     settings: RegistrySettings
+    models: Mapping[str, Connection]
+    """Those that the health report tells of, by its names for them."""
 
     @property
     def tools(self) -> Mapping[str, Tool]:
@@ -132,7 +139,12 @@ def create_app(
     app.extensions["rag.layers"] = layers
     service.on_close(clean_lines(layers.connections.redacted))
     service.on_close(layers.close)
-    service.on_health(lambda: {"circuitBreakerOpen": not layers.context.breaker.is_closed()})
+    service.on_health(lambda: _breaker_health(layers))
+    _look_at_models(service, layers)
+    lanes: Lanes = app.extensions["rag.lanes"]
+    lanes.limit_services(deadlines.within)
+    if layers.connections.address(layers.connections.find("default")) is not None:
+        lanes.embed_elsewhere()
     app.url_map.converters["connection_id"] = connections.ConnectionId
     app.url_map.converters["conversation_id"] = rag.ConversationId
     app.extensions["rag.mcp"] = mcp_http.Endpoint(mcp_tools(layers), may_write=retrieval_settings.mcp_write)
@@ -166,6 +178,7 @@ def open_layers(service: Service, settings: RegistrySettings, retrieval: Retriev
         thresholds=Thresholds(settings.match_threshold, settings.partial_threshold),
         limit_seconds=settings.collect_seconds,
     )
+    models = {MODELS[each.kind]: each for each in built_in_connections(settings) if each.kind in MODELS}
     health = HealthWatch(known, limit_seconds=settings.health_seconds, fresh_seconds=FRESH_SECONDS)
     conversations = _conversations(service, known, settings)
     corpus = Corpus(known)
@@ -205,19 +218,57 @@ def open_layers(service: Service, settings: RegistrySettings, retrieval: Retriev
             answers,
             retrieval,
             lock_file=data_dir / "search-metrics.lock",
-            vector_store=lambda: _check_engine(service),
-            embedding=lambda: _check_connection(health, known.find("default")),
+            vector_store=lambda: _check_storage(service),
+            models={name: partial(_check_connection, health, model) for name, model in models.items()},
         ),
         Watchers(service.catalog),
         warm_up,
         settings,
+        models,
     )
 
 
-def _check_engine(service: Service) -> None:
-    status = service.health()[0]["engine"]["status"]
+def _breaker_health(layers: Layers) -> tuple[dict[str, Any], bool]:
+    is_closed = layers.context.breaker.is_closed()
+    return {"circuitBreakerOpen": not is_closed}, is_closed
+
+
+def _look_at_models(service: Service, layers: Layers) -> None:
+    """Have the embedding and the chat service in the health report, asked in the background."""
+
+    def look_at(name: str, connection: Connection) -> None:
+        service.looks.add(
+            name,
+            lambda: layers.health.of(connection),
+            None,
+            every_seconds=layers.settings.health_look_seconds,
+            limit_seconds=layers.settings.health_seconds,
+        )
+        service.on_health(lambda: _model_health(name, layers.health.last(connection)))
+
+    for name, connection in layers.models.items():
+        look_at(name, connection)
+
+
+def _model_health(name: str, report: HealthReport | None) -> tuple[dict[str, Any], bool]:
+    if report is None:
+        return {name: {"status": "unknown"}}, False
+    told = {"status": report.status, "provider": report.provider, "age_seconds": report.details.get("age_seconds", 0.0)}
+    is_well = report.status != UNHEALTHY
+    return {name: told if is_well else {**told, "error": report.message}}, is_well
+
+
+def _check_storage(service: Service) -> None:
+    """Raises UnavailableError when searches by vector are not what they should be, for whatever reason the health
+    report has."""
+    report = service.storage_health()[0]
+    status = report["engine"]["status"]
     if status != "ready":
         raise UnavailableError(f"The vector engine is {status}: searches are slower meanwhile")
+    if report["status"] != "healthy":
+        raise UnavailableError(
+            f"The storage is {report['status']}, as GET /health tells: searches are slower meanwhile"
+        )
 
 
 def _check_connection(health: HealthWatch, connection: Connection) -> None:

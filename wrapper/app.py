@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import time
 import uuid
+from collections.abc import Callable, Generator, Iterable
 
 import structlog
 from flask import Flask, Response, current_app, g, request
 from flask_cors import CORS
 from werkzeug.routing import PathConverter
 
+from schemas.errors import BusyError
 from schemas.origins import OriginPattern
 from schemas.settings import WrapperSettings, read_wrapper_settings
 from wrapper import errors, logs, metrics, requests_in, route_table
-from wrapper.bodies import OrjsonProvider, check_request_line, discard_body
+from wrapper.bodies import OrjsonProvider, check_request_line, client_is_gone, discard_body, finish_parsing, leave_body
 from wrapper.door import Door
+from wrapper.lanes import Lane, Lanes
+from wrapper.parsing import budget_of
 from wrapper.route_table import RouteTable
 from wrapper.routes import collections, documents, indexes, retrieval, service
 from wrapper.service import open_service
@@ -47,12 +51,15 @@ def create_app(settings: WrapperSettings | None = None) -> Flask:
     app.url_map.strict_slashes = True
     app.url_map.converters["document_id"] = DocumentId
     app.extensions["rag.door"] = Door(settings)
+    app.extensions["rag.lanes"] = Lanes(settings)
+    app.extensions["rag.parsing"] = budget_of(settings.max_body_mb << 20)
     app.extensions["rag.routes"] = RouteTable()
     route_table.register(app, collections, documents, indexes, retrieval, service)
     app.extensions["rag.service"] = open_service(settings)
     errors.init_app(app)
     app.before_request(_begin)
     app.after_request(_end)
+    app.teardown_request(_leave)
     requests_in.init_app(app)
     if settings.cors_origins:
         origins = [OriginPattern.parse(each).regular_expression() for each in settings.cors_origins]
@@ -65,10 +72,26 @@ def _begin() -> None:
     check_request_line()
     route = current_app.extensions["rag.routes"].find(request.endpoint)
     current_app.extensions["rag.door"].check(request, route)
+    if route is not None and request.method != "OPTIONS":
+        _enter(current_app.extensions["rag.lanes"], route.lane)
+
+
+def _enter(lanes: Lanes, lane: Lane) -> None:
+    try:
+        g.leave = lanes.enter(lane, client_is_gone)
+    except BusyError as error:
+        metrics.REFUSED_REQUESTS.labels(error.code).inc()
+        leave_body()
+        raise
 
 
 def _end(response: Response) -> Response:
     discard_body()
+    if response.is_streamed and not response.direct_passthrough and "leave" in g:
+        # What is still to be computed keeps its place until all is sent, or the client is gone.
+        leave = g.pop("leave")
+        response.response = _kept(response.iter_encoded(), leave)
+        response.call_on_close(leave)  # its first line may never be asked for
     seconds = time.perf_counter() - g.began
     route = request.url_rule.rule if request.url_rule else "unknown"
     metrics.REQUEST_SECONDS.labels(request.method, route, response.status_code).observe(seconds)
@@ -89,6 +112,19 @@ def _end(response: Response) -> Response:
             **known,
         )
     return response
+
+
+def _leave(_: BaseException | None) -> None:
+    finish_parsing()
+    if "leave" in g:
+        g.pop("leave")()
+
+
+def _kept(content: Iterable[bytes], leave: Callable[[], None]) -> Generator[bytes]:
+    try:
+        yield from content
+    finally:
+        leave()
 
 
 def _request_id() -> str:

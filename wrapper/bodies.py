@@ -8,15 +8,16 @@ from __future__ import annotations
 import hashlib
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from typing import Any
 
 import orjson
-from flask import Response, current_app, request
+from flask import Response, current_app, g, request
 from flask.json.provider import JSONProvider
 from werkzeug.exceptions import ClientDisconnected
 
 from schemas.errors import InvalidInputError, PayloadTooLargeError, SlowClientError, UnsupportedMediaError
+from wrapper.parsing import ParsingBudget
 from wrapper.patience import PatientSocket
 
 READ_BYTES = 1 << 16
@@ -25,6 +26,10 @@ MOST_DISCARDED = 4
 """How many times the largest body is read after the answer is known."""
 JSON = "application/json"
 NDJSON = "application/x-ndjson"
+MAX_GZIP_RATIO = 50
+"""Documents pack to a half or a tenth; what packs better than this is meant to fill the memory."""
+UNPACKED_UNASKED_BYTES = 10 << 20
+"""So much may come out of a gzip body whatever its ratio."""
 
 
 class LongRequestLineError(InvalidInputError):
@@ -80,14 +85,31 @@ def decode_json(body: bytes) -> Any:
 
 
 def read_body() -> bytes:
-    """The whole body, unpacked, within the limit."""
+    """The whole body, unpacked, within the limits; there is room to parse it, until `finish_parsing` or the end of the
+    request. Raises PayloadTooLargeError, BusyError, and what `body_chunks` raises."""
     limit = int(current_app.config["MAX_BODY_BYTES"])
     content = bytearray()
     for chunk in body_chunks():
         content += chunk
         if len(content) > limit:
             raise PayloadTooLargeError(f"The body is larger than {limit >> 20} MB", limit_bytes=limit)
-    return bytes(content)
+    body = bytes(content)
+    with ExitStack() as stack:
+        stack.enter_context(room_for(body))
+        g.parsing = stack.pop_all()
+    return body
+
+
+def room_for(content: bytes) -> AbstractContextManager[None]:
+    """As of `ParsingBudget`, that of this process."""
+    budget: ParsingBudget = current_app.extensions["rag.parsing"]
+    return budget.room_for(content)
+
+
+def finish_parsing() -> None:
+    """What the body was parsed to is not kept any more: others may have its room."""
+    if "parsing" in g:
+        g.pop("parsing").close()
 
 
 def body_chunks(seen: Callable[[bytes], object] | None = None) -> Iterator[bytes]:
@@ -121,16 +143,32 @@ def body_lines(seen: Callable[[bytes], object] | None = None) -> Iterator[bytes]
         yield bytes(begun)
 
 
+def client_is_gone() -> bool:
+    """Whether nobody waits for the answer of this request any more; False where that cannot be seen."""
+    connection = _connection()
+    return connection is not None and connection.is_gone()
+
+
+def leave_body() -> None:
+    """Do not read the body of this request, if there is one: the connection ends with the answer."""
+    connection = _connection()
+    if connection is not None and (request.content_length or "Transfer-Encoding" in request.headers):
+        connection.end()
+        g.body_is_left = True
+
+
 def discard_body() -> None:
     """Read what nobody has read: otherwise it would be taken for the next request. Who sends far too much is not heard
     to the end, and the connection ends with the answer."""
+    if "body_is_left" in g:
+        return
     left = MOST_DISCARDED * int(current_app.config["MAX_BODY_BYTES"])
     with suppress(OSError, ClientDisconnected):
         while content := request.stream.read(READ_BYTES):
             left -= len(content)
             if left < 0:
-                connection = request.environ.get("gunicorn.socket")
-                if isinstance(connection, PatientSocket):
+                connection = _connection()
+                if connection is not None:
                     connection.end()
                 return
 
@@ -140,6 +178,12 @@ def request_digest(body: bytes) -> str:
     digest = hashlib.sha256(f"{request.method} {request.full_path}\n".encode())
     digest.update(body)
     return digest.hexdigest()
+
+
+def _connection() -> PatientSocket | None:
+    """The client's, under gunicorn."""
+    connection = request.environ.get("gunicorn.socket")
+    return connection if isinstance(connection, PatientSocket) else None
 
 
 def _passing(chunks: Iterator[bytes], seen: Callable[[bytes], object]) -> Iterator[bytes]:
@@ -170,11 +214,20 @@ def _next_piece() -> bytes:
 
 def _unpacked(chunks: Iterator[bytes]) -> Iterator[bytes]:
     unpacker = zlib.decompressobj(zlib.MAX_WBITS | 16)
+    received = unpacked = 0
     try:
         for chunk in chunks:
             packed = chunk
+            received += len(chunk)
             while packed:
-                yield unpacker.decompress(packed, READ_BYTES)
+                piece = unpacker.decompress(packed, READ_BYTES)
+                unpacked += len(piece)
+                if unpacked > UNPACKED_UNASKED_BYTES + MAX_GZIP_RATIO * received:
+                    raise PayloadTooLargeError(
+                        f"The body unpacks to more than {MAX_GZIP_RATIO} times its size",
+                        limit_ratio=MAX_GZIP_RATIO,
+                    )
+                yield piece
                 packed = unpacker.unconsumed_tail
                 if unpacker.eof and unpacker.unused_data:
                     packed = unpacker.unused_data

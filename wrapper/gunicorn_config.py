@@ -12,6 +12,7 @@ from typing import Any
 
 from schemas.errors import ConfigurationError
 from schemas.settings import HOSTED, read_wrapper_settings
+from wrapper import lanes
 from wrapper.starting import bind_address, check_port
 
 try:
@@ -26,14 +27,15 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 bind = bind_address(settings)
 workers = settings.workers
 worker_class = "wrapper.gunicorn_worker.Worker"
-threads = settings.threads
+# Who waits has a thread, which costs little: see wrapper/lanes.py.
+threads = lanes.threads(settings)
 wsgi_app = "wrapper:create_app()"
 # A request may wait for the index and for a slow client; a worker whose threads all hang is another matter.
 timeout = 120
 graceful_timeout = 30
 keepalive = 75
 backlog = 512
-worker_connections = 1000
+worker_connections = 1000 + threads
 # The application itself refuses request lines beyond 32 KB, in its own words.
 limit_request_line = 0
 # The kernel's way of sending files knows nothing of clients that do not read.
@@ -44,8 +46,10 @@ worker_tmp_dir = "/dev/shm" if os.path.isdir("/dev/shm") else None
 
 def on_starting(server: Any) -> None:
     from wrapper.fair_share import ConnectionCounts
+    from wrapper.logs import configure
     from wrapper.service import open_host
 
+    configure(settings.log_level, settings.log_format)
     server.rag_connection_counts = ConnectionCounts(2 * workers)  # of those that end, and of those in their place
 
     try:
@@ -67,6 +71,10 @@ def pre_fork(server: Any, worker: Any) -> None:
     worker.slot = server.rag_connection_counts.take()
     if worker.slot is not None:
         worker.share = FairShare(server.rag_connection_counts, worker.slot)
+
+
+def post_worker_init(worker: Any) -> None:
+    worker.tell_share()  # from now on it takes its part
 
 
 def worker_exit(server: Any, worker: Any) -> None:

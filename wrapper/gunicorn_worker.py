@@ -1,9 +1,21 @@
-"""gunicorn's threaded worker, with bounds: on how long clients may take, and on how many requests may wait.
+"""gunicorn's threaded worker, with bounds on how long clients may take.
 
-gunicorn gives a thread to every connection and lets all further ones wait in a queue without an end. Here the
-event loop collects the head of each request, so that a client who dawdles costs no thread. Writes leave some threads
-to reads, and the routes that tell how the service is have one of their own. When too many requests wait already, the
-event loop refuses further ones itself.
+gunicorn gives a thread to whoever connects. Here the event loop collects the head of each request first, so that a
+client who dawdles costs no thread; it parts from clients whose answer was the last, and it takes no more connections
+than its share. Everything else, who waits for what above all, is decided where routes are known (`wrapper/lanes.py`).
+
+gunicorn has settings and hooks for none of this. What is overridden, and which test needs it:
+
+- `accept`: a socket that gives its client up (`tests/durability/test_slow_clients.py`, "body", "stream", "answer"), and
+  the fair share (`tests/wrapper/test_fair_share.py`)
+- `on_client_socket_readable`, `on_pending_socket_readable`, `murder_pending`, `TConn.init`: heads without a thread
+  (`tests/durability/test_slow_clients.py`, "nothing", "head", and who is told so)
+- `finish_request`, `_cap_keepalive`: an answer that is the last arrives although the body was not read
+  (`tests/wrapper/routes/test_connections.py`, "without an end"; `tests/durability/test_overload.py`), also while the
+  service stops (`tests/durability/test_stopping.py`); requests that come before the answer to the one before
+- `handle_request`: a body that is given up makes its answer the last one (the same)
+
+`BUILT_ON` names the parts of gunicorn in this; a gunicorn without them stops the start.
 """
 
 from __future__ import annotations
@@ -15,14 +27,16 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from functools import partial
+from inspect import signature
 from typing import Any
 
 import orjson
+from gunicorn import __version__ as gunicorn_version
 from gunicorn.workers.gthread import TConn, ThreadWorker
 
-from schemas.errors import BusyError, RagError, SlowClientError
+from schemas.errors import RagError, SlowClientError
 from schemas.settings import read_wrapper_settings
 from wrapper.fair_share import FairShare
 from wrapper.patience import Patience, PatientSocket
@@ -33,14 +47,30 @@ READ_BYTES = 64 * 1024
 STOPPING_SECONDS = 2.0
 """How long a connection without a request is kept when the service is being stopped."""
 END_OF_HEAD = re.compile(rb"\r?\n\r?\n")
-SIGN_OF_LIFE = re.compile(rb"(GET|HEAD) /(health|live|ready|metrics)[ ?]")
-WRITE = re.compile(rb"(PUT|PATCH|DELETE) |POST /collections(/[^/ ?]+/(documents|import))?[ ?]")
+
+BUILT_ON: dict[type, dict[str, tuple[str, ...]]] = {
+    TConn: {
+        "__init__": ("self", "cfg", "sock", "client", "server"),
+        "init": ("self",),
+        "close": ("self", "graceful"),
+    },
+    ThreadWorker: {
+        "accept": ("self", "listener"),
+        "enqueue_req": ("self", "conn"),
+        "finish_request": ("self", "conn", "fs"),
+        "handle_request": ("self", "req", "conn"),
+        "on_client_socket_readable": ("self", "conn", "client"),
+        "on_pending_socket_readable": ("self", "conn", "client"),
+        "murder_pending": ("self",),
+        "_cap_keepalive": ("self", "deadline"),
+    },
+}
+"""Methods of gunicorn and their parameters. Beside them: the attributes `timeout`, `parser.unreader` and `data_ready`
+of a connection, and `poller`, `nr_conns`, `keepalived_conns` and `pending_conns` of the worker."""
 
 
 class Connection(TConn):
     """A client's connection; `head` is what of its next request no thread has yet."""
-
-    lane: Lane
 
     def __init__(self, cfg: Any, sock: PatientSocket, client: Any, server: Any) -> None:
         super().__init__(cfg, sock, client, server)
@@ -72,16 +102,6 @@ class Connection(TConn):
         self.has_request = False
 
 
-class Lane:
-    """Requests of one kind: at most `at_once` have threads of the pool, and at most `waiting` more wait for one."""
-
-    def __init__(self, pool: ThreadPoolExecutor, *, at_once: int, waiting: int) -> None:
-        self.pool = pool
-        self.threads_left = at_once
-        self.places_left = at_once + waiting
-        self.waiting: deque[Connection] = deque()
-
-
 class Worker(ThreadWorker):
     """One process's event loop and threads. What is defined here runs on the event loop, but for `handle_request`.
 
@@ -89,31 +109,24 @@ class Worker(ThreadWorker):
 
     share: FairShare | None = None
 
+    @classmethod
+    def check_config(cls, cfg: Any, log: Any) -> None:
+        """End with a sentence when gunicorn has not what this is built on."""
+        super().check_config(cfg, log)
+        missing = missing_parts()
+        if missing:
+            raise SystemExit(f"gunicorn {gunicorn_version} does not fit: {', '.join(missing)} is not as in 27.0")
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         settings = read_wrapper_settings()
         self.client_seconds = settings.client_wait_seconds
         self.patience = Patience(settings.client_wait_seconds, settings.waiting_threads)
-        self.writing_threads, self.max_queue = settings.writing_threads, settings.max_queue
         self.parting: deque[Connection] = deque()
-
-    def init_process(self) -> None:
-        pool = ThreadPoolExecutor(self.cfg.threads)
-        self.reads = Lane(pool, at_once=self.cfg.threads, waiting=self.max_queue)
-        self.writes = Lane(pool, at_once=self.writing_threads, waiting=self.max_queue)
-        self.signs_of_life = Lane(ThreadPoolExecutor(1), at_once=1, waiting=self.worker_connections)
-        super().init_process()
-
-    def run(self) -> None:
-        self._tell_share()
-        super().run()
 
     def handle_request(self, req: Any, conn: Connection) -> bool:
         conn.sock.ends_by(req.force_close)
         return bool(super().handle_request(req, conn))
-
-    def get_thread_pool(self) -> ThreadPoolExecutor:
-        return self.reads.pool
 
     def accept(self, listener: socket.socket) -> None:
         if self.share is not None and self.share.leaves_to_others(self.nr_conns):
@@ -124,7 +137,7 @@ class Worker(ThreadWorker):
             return
         client = PatientSocket(plain.detach(), self.patience)
         self.nr_conns += 1
-        self._tell_share()
+        self.tell_share()
         self._await_head(Connection(self.cfg, client, address, listener.getsockname()))
 
     def on_client_socket_readable(self, conn: Connection, client: object) -> None:
@@ -137,46 +150,7 @@ class Worker(ThreadWorker):
         self.pending_conns.remove(conn)
         self._receive(conn, conn.timeout)
 
-    def _receive(self, conn: Connection, deadline: float | None = None) -> None:
-        if not conn.read_head():
-            self._drop(conn)
-        elif conn.has_request:
-            self._admit(conn)
-        else:
-            self._await_head(conn, deadline)
-
-    def _await_head(self, conn: Connection, deadline: float | None = None) -> None:
-        self._watch(conn, self.pending_conns, self.on_pending_socket_readable, self.client_seconds, deadline)
-
-    def _admit(self, conn: Connection) -> None:
-        conn.lane = self._lane_of(conn)
-        if conn.lane.places_left:
-            self.enqueue_req(conn)
-        else:
-            self._refuse(conn, "503 Service Unavailable", BusyError("Too many requests are waiting"))
-
-    def _lane_of(self, conn: Connection) -> Lane:
-        if SIGN_OF_LIFE.match(conn.head):
-            return self.signs_of_life
-        return self.writes if WRITE.match(conn.head) else self.reads
-
-    def enqueue_req(self, conn: Connection) -> None:
-        conn.lane.places_left -= 1
-        if conn.lane.threads_left:
-            self._work(conn)
-        else:
-            conn.lane.waiting.append(conn)
-
-    def _work(self, conn: Connection) -> None:
-        conn.lane.threads_left -= 1
-        done = conn.lane.pool.submit(self.handle, conn)
-        done.add_done_callback(lambda future: self.method_queue.defer(self.finish_request, conn, future))
-
     def finish_request(self, conn: Connection, fs: Future[bool]) -> None:
-        conn.lane.places_left += 1
-        conn.lane.threads_left += 1
-        if conn.lane.waiting:
-            self._work(conn.lane.waiting.popleft())
         if fs.cancelled() or fs.exception() is not None or not fs.result():
             self._part(conn)
             return
@@ -184,7 +158,7 @@ class Worker(ThreadWorker):
         conn.add_to_head(conn.parser.unreader.take_buffered())
         conn.sock.setblocking(False)
         if conn.has_request:
-            self._admit(conn)
+            self.enqueue_req(conn)
         elif conn.head:
             self._await_head(conn)
         else:
@@ -192,7 +166,7 @@ class Worker(ThreadWorker):
             self._watch(conn, self.keepalived_conns, self.on_client_socket_readable, seconds)
 
     def murder_pending(self) -> None:
-        self._tell_share()  # the library's own loop has just closed those that were kept too long
+        self.tell_share()  # the library's own loop has just closed those that were kept too long
         for conn in _expired(self.pending_conns):
             self.poller.unregister(conn.sock)
             if conn.head:
@@ -208,8 +182,24 @@ class Worker(ThreadWorker):
         for conn in (*self.pending_conns, *self.parting):
             conn.timeout = min(conn.timeout, deadline)
 
+    def tell_share(self) -> None:
+        """Tell the other workers how many connections this one has."""
+        if self.share is not None:
+            self.share.tell(self.nr_conns)
+
+    def _receive(self, conn: Connection, deadline: float | None = None) -> None:
+        if not conn.read_head():
+            self._drop(conn)
+        elif conn.has_request:
+            self.enqueue_req(conn)
+        else:
+            self._await_head(conn, deadline)
+
+    def _await_head(self, conn: Connection, deadline: float | None = None) -> None:
+        self._watch(conn, self.pending_conns, self.on_pending_socket_readable, self.client_seconds, deadline)
+
     def _refuse(self, conn: Connection, status: str, error: RagError) -> None:
-        """Answer without a thread. Nobody reads the body, if there is one: this is the connection's last answer."""
+        """Answer without a thread: this is the connection's last answer."""
         # Imported late: the master imports this module, and need not know the application.
         from wrapper import errors, metrics
 
@@ -220,7 +210,6 @@ class Worker(ThreadWorker):
             "Content-Type: application/json",
             f"Content-Length: {len(content)}",
             f"X-Request-ID: {uuid.uuid4().hex}",
-            *(f"{name}: {text}" for name, text in errors.headers(error).items()),
         ]
         head = "\r\n".join([*lines, "", ""]).encode()
         metrics.REFUSED_REQUESTS.labels(error.code).inc()
@@ -261,14 +250,20 @@ class Worker(ThreadWorker):
         queue.append(conn)
         self.poller.register(conn.sock, selectors.EVENT_READ, partial(then, conn))
 
-    def _tell_share(self) -> None:
-        if self.share is not None:
-            self.share.tell(self.nr_conns)
-
     def _drop(self, conn: Connection) -> None:
         self.nr_conns -= 1
-        self._tell_share()
+        self.tell_share()
         conn.close()
+
+
+def missing_parts() -> list[str]:
+    """What of `BUILT_ON` this gunicorn has not, or with other parameters."""
+    return [
+        f"{kind.__name__}.{name}"
+        for kind, methods in BUILT_ON.items()
+        for name, parameters in methods.items()
+        if not hasattr(kind, name) or tuple(signature(getattr(kind, name)).parameters) != parameters
+    ]
 
 
 def _expired(queue: deque[Connection]) -> list[Connection]:

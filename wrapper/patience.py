@@ -12,6 +12,8 @@ from typing import Any
 
 UNNOTICED_SECONDS = 1.0
 LEAST_BYTES_PER_SECOND = 1_000
+NO_MORE = select.POLLHUP | select.POLLERR | getattr(select, "POLLRDHUP", 0)
+"""Without Linux's own, only a connection that was broken off."""
 
 
 class Patience:
@@ -49,6 +51,12 @@ class PatientSocket(socket.socket):
     def end(self) -> None:
         """The rest of the request will not be read: the answer is the last one and says so."""
         self._end()
+
+    def is_gone(self) -> bool:
+        """Whether the client sends nothing more, as when it has closed the connection: it waits for no answer."""
+        poll = select.poll()
+        poll.register(self, NO_MORE)
+        return bool(poll.poll(0))
 
     def recv(self, size: int, flags: int = 0) -> bytes:
         while True:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
 from types import ModuleType
 
 from flask import Flask
@@ -15,19 +14,7 @@ from werkzeug.routing import Map
 
 from schemas.errors import ConfigurationError
 from wrapper.bodies import JSON
-
-
-class Lane(Enum):
-    """What a request waits for. Requests of one lane never keep those of another waiting (`wrapper/lanes.py`)."""
-
-    LIFE = "nothing"
-    STATE = "state of the service"
-    READ = "storage read"
-    WRITE = "storage write"
-    COMPUTING = "computing"
-    SERVICE = "another service"
-    EMBEDDING = "embedding"
-    """Computing, or another service where that is what embeds."""
+from wrapper.lanes import Lane
 
 
 @dataclass(frozen=True, slots=True)

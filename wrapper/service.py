@@ -19,7 +19,8 @@ from wrapper.applying import Applier
 from wrapper.catalog import adoptions, outbox, reports, set_aside, standstills
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.rows import all_collections
-from wrapper.catalogs import catalog_access
+from wrapper.catalog.word_merging import WordMerging
+from wrapper.catalogs import CatalogAccess, catalog_access
 from wrapper.engine.claim import check_owner, claim
 from wrapper.engine.client import EngineClient
 from wrapper.engine.errors import EngineAccessError
@@ -35,6 +36,7 @@ from wrapper.indexer import Indexer
 from wrapper.looks import Look, Looks
 from wrapper.planner import Planner
 from wrapper.store import Store
+from wrapper.tidying import Tidying
 
 DISK_CHECK_SECONDS = 1.0
 LOOK_SECONDS = 2.0
@@ -81,20 +83,31 @@ class Host:
 
 
 def open_host(settings: WrapperSettings, *, serves: bool = True) -> Host:
-    """Own the data directory and start the engine; where the service `serves`, others are told its address. Raises
-    ConfigurationError when another service owns it, a running one feeds another engine from the same catalogue, or the
-    Chroma server is another catalogue's."""
+    """Own the data directory, bring the catalogue up to date and start the engine; where the service `serves`, others
+    are told its address. Raises ConfigurationError when another service owns it, a running one feeds another engine
+    from the same catalogue, or the Chroma server is another catalogue's."""
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     address = {"address": f"http://{host}:{settings.port}"} if serves else {}
     lock = acquire(settings.data_dir, description={"command": "rag-wrapper", **address})
     try:
-        catalog_access(settings).check()
+        access = catalog_access(settings)
+        access.check()
+        _bring_up_to_date(access)
         claim_engine(settings)
         keeper = None if settings.chroma_url else start_keeper(settings.data_dir)
     except BaseException:
         lock.release()
         raise
     return Host(lock, keeper)
+
+
+def _bring_up_to_date(access: CatalogAccess) -> None:
+    # Once, and before there are workers: it may take minutes, which nobody's time limit is to end.
+    catalog = Catalog(access.database)
+    try:
+        catalog.open()
+    finally:
+        catalog.close()
 
 
 class Service:
@@ -110,6 +123,7 @@ class Service:
         engine: EngineClient,
         state: EngineStateReader,
         guard: KeeperGuard,
+        tidying: Tidying,
         catalogue: str,
     ) -> None:
         self.settings = settings
@@ -120,9 +134,10 @@ class Service:
         self._engine = engine
         self._state = state
         self._guard = guard
+        self._tidying = tidying
         self._catalogue = catalogue
         self._closing: list[Callable[[], None]] = []
-        self._reporting: list[Callable[[], dict[str, Any]]] = []
+        self._reporting: list[Callable[[], tuple[dict[str, Any], bool]]] = []
         self.looks = Looks()
         """For what is told of things that may not answer: add a look here, and what it saw by `on_health`."""
         # Its migration has just gone through.
@@ -144,8 +159,9 @@ class Service:
         """Have something closed before the rest, last come first."""
         self._closing.append(close)
 
-    def on_health(self, report: Callable[[], dict[str, Any]]) -> None:
-        """Have fields added to the health report, by something that neither raises nor waits."""
+    def on_health(self, report: Callable[[], tuple[dict[str, Any], bool]]) -> None:
+        """Have fields added to the health report, by something that neither raises nor waits: (fields, whether all is
+        well with them). Where it is not, the service is degraded."""
         self._reporting.append(report)
 
     def close(self) -> None:
@@ -153,6 +169,7 @@ class Service:
         while self._closing:
             self._closing.pop()()
         self.looks.close()
+        self._tidying.stop(timeout_seconds=10.0)
         self._indexer.stop(timeout_seconds=10.0)
         self._engine.close()
         self._catalog.close()
@@ -162,11 +179,14 @@ class Service:
 
     def health(self) -> tuple[dict[str, Any], bool]:
         """(the health report, whether the service can do its work). Never raises."""
-        report, works = self._health()
-        # `healthy` is seed 000's word for it.
-        report["healthy"] = report["status"] == "healthy"
+        report, works = self.storage_health()
         for more in self._reporting:
-            report |= more()
+            fields, is_well = more()
+            report |= fields
+            if not is_well and report["status"] == "healthy":
+                report["status"] = "degraded"
+        # Seed 000's word for it.
+        report["healthy"] = report["status"] == "healthy"
         return report, works
 
     def is_ready(self) -> bool:
@@ -186,7 +206,8 @@ class Service:
         )
         yield from gauges.of_collections(collections, known)
 
-    def _health(self) -> tuple[dict[str, Any], bool]:
+    def storage_health(self) -> tuple[dict[str, Any], bool]:
+        """The same of the storage alone, without what others report."""
         report: dict[str, Any] = {
             "status": "healthy",
             "service": "rag-wrapper",
@@ -304,5 +325,9 @@ def open_service(settings: WrapperSettings, *, serves: bool = True) -> Service:
         write_wait_seconds=settings.write_wait_seconds,
         waiting_writers=settings.waiting_threads,
     )
+    tidying = Tidying(
+        [WordMerging(catalog, time.monotonic).step] if catalog.kind == "sqlite" else [], lambda: indexer.leads
+    )
     indexer.start()
-    return Service(settings, host, catalog, store, indexer, engine, state, guard, catalogue)
+    tidying.start()
+    return Service(settings, host, catalog, store, indexer, engine, state, guard, tidying, catalogue)

@@ -19,7 +19,7 @@ from schemas.errors import ConflictError, InvalidInputError, RagError
 from schemas.known_names import Unknown
 from schemas.records import Collection, Metadata, Vector
 from wrapper import answers
-from wrapper.bodies import body_lines
+from wrapper.bodies import body_lines, room_for
 from wrapper.catalog import writes
 from wrapper.store import Store, WriteOptions
 
@@ -217,11 +217,12 @@ def _settle(store: Store, name: str, progress: Progress) -> bool:
 
 
 def _parse(line: bytes, make_id: Callable[[], str], unknown: Unknown) -> Parsed:
-    try:
-        source = orjson.loads(line)
-    except orjson.JSONDecodeError as error:
-        raise InvalidInputError(f"The line is not valid JSON: {error.msg}", code="invalid_json") from None
-    return parse_document(source, None, make_id, unknown)
+    with room_for(line):
+        try:
+            source = orjson.loads(line)
+        except orjson.JSONDecodeError as error:
+            raise InvalidInputError(f"The line is not valid JSON: {error.msg}", code="invalid_json") from None
+        return parse_document(source, None, make_id, unknown)
 
 
 def _id_maker(number: int, idempotency_key: str | None) -> Callable[[], str]:

@@ -25,7 +25,7 @@ AN_ORIGIN = "an origin: https://console.example, http://localhost:3000 or https:
 HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 TOKEN = re.compile(r"[!-~]+")
 THREADS_THAT_NEVER_WAIT = 4
-THREADS_KEPT_FOR_READS = 2
+FEWER_WRITES = 2
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,9 @@ class WrapperSettings:
     port: int = 5006
     data_dir: Path = Path("data")
     workers: int = 2
-    threads: int = 16
+    threads: int = 16  # reads that each process works on at once; writes two fewer, what it computes itself as many
+    service_threads: int = 16  # requests that may wait for other services at once, in each process
+    service_seconds: float = 120.0  # how long a request may wait for other services in all
     catalog_url: str = field(default="", repr=False)  # empty: a SQLite file in the data directory
     chroma_url: str = ""  # empty: an engine of our own, as a child process
     chroma_token: str = field(default="", repr=False)  # what a Chroma server asks for; empty: nothing
@@ -49,7 +51,7 @@ class WrapperSettings:
     disk_floor_mb: int = 200
     memory_vectors_mb: int = 64  # of vectors that each process holds to search small collections itself
     exact_ms: int = 100  # what an exact answer may take before the vector index is asked instead
-    max_queue: int = 128  # requests that may wait for a thread, in each process
+    max_queue: int = 128  # requests of a kind that may wait for their turn, in each process
     client_wait_seconds: float = 30.0  # how long a client may keep a request waiting
     write_wait_seconds: float = 20.0  # how long a write waits for the index before it answers 202
     allowed_hosts: tuple[str, ...] = ()  # names it is asked by, beside those of this machine and `host`
@@ -64,8 +66,8 @@ class WrapperSettings:
 
     @property
     def writing_threads(self) -> int:
-        """How many threads of a process writes may have: more than may wait, so that further writes go on."""
-        return self.threads - THREADS_KEPT_FOR_READS
+        """How many writes a process works on at once: more than may wait, so that further writes go on."""
+        return self.threads - FEWER_WRITES
 
 
 def read_wrapper_settings() -> WrapperSettings:
@@ -79,6 +81,10 @@ def read_wrapper_settings() -> WrapperSettings:
         "data_dir": env.path("DATA_DIR", default.data_dir),
         "workers": env.int("WORKERS", default.workers, validate=validate.Range(min=1, max=64)),
         "threads": env.int("THREADS", default.threads, validate=validate.Range(min=4, max=256)),
+        "service_threads": env.int("SERVICE_THREADS", default.service_threads, validate=validate.Range(min=1, max=256)),
+        "service_seconds": env.float(
+            "SERVICE_SECONDS", default.service_seconds, validate=validate.Range(min=0.1, max=3600)
+        ),
         "catalog_url": env.str("CATALOG_URL", default.catalog_url),
         "chroma_url": env.str("CHROMA_URL", default.chroma_url),
         "chroma_token": env.str("CHROMA_TOKEN", default.chroma_token),
@@ -91,7 +97,7 @@ def read_wrapper_settings() -> WrapperSettings:
         "disk_floor_mb": env.int("DISK_FLOOR_MB", default.disk_floor_mb, validate=validate.Range(min=0)),
         "memory_vectors_mb": env.int("MEMORY_VECTORS_MB", default.memory_vectors_mb, validate=validate.Range(min=0)),
         "exact_ms": env.int("EXACT_MS", default.exact_ms, validate=validate.Range(min=0)),
-        "max_queue": env.int("MAX_QUEUE", default.max_queue, validate=at_least_one),
+        "max_queue": env.int("MAX_QUEUE", default.max_queue, validate=validate.Range(min=1, max=1_000)),
         "client_wait_seconds": env.float(
             "CLIENT_WAIT_SECONDS", default.client_wait_seconds, validate=validate.Range(min=1)
         ),

@@ -12,20 +12,20 @@ import numpy as np
 
 from schemas.metadata import without_reserved
 from tests.properties.model import ModelCollection
+from wrapper.catalog.dialect import WordRow
+from wrapper.catalog.text_index import segment_of
 from wrapper.catalog.values import flatten
-from wrapper.catalog.words import heading_of, identifier_words
-
-FTS_TABLE = (
-    "CREATE VIRTUAL TABLE {name} USING fts5"
-    "(heading, text, identifiers, content='', tokenize=\"porter unicode61 remove_diacritics 2\")"
-)
+from wrapper.catalog.word_segments import FIELDS, Block, Layout, Segment, decoded, joined, merge
+from wrapper.catalog.words import heading_of, tags_of
 
 
 def check_tables(path: Path) -> None:
     """Every table of a catalogue holds exactly what its documents say."""
     with closing(sqlite3.connect(path)) as connection:
         collections = connection.execute("SELECT key, name, count, dimension FROM collections").fetchall()
-        documents = connection.execute("SELECT position, collection_key, id, text, metadata FROM documents").fetchall()
+        documents = connection.execute(
+            "SELECT position, collection_key, id, text, metadata FROM documents ORDER BY position"
+        ).fetchall()
         vectors = dict(connection.execute("SELECT position, length(vector) FROM embeddings"))
         fields = set(connection.execute("SELECT position, path, value, collection_key FROM document_fields"))
         expected_fields = {
@@ -37,18 +37,19 @@ def check_tables(path: Path) -> None:
         assert fields == expected_fields
         assert set(vectors) == {position for position, *_ in documents}
         assert {key for _, key, *_ in documents} <= {key for key, *_ in collections}
-        tables = "SELECT name FROM sqlite_master WHERE sql LIKE 'CREATE VIRTUAL TABLE%'"
-        assert {name for (name,) in connection.execute(tables)} == {f"words_{key}" for key, *_ in collections}
+        segments = "SELECT DISTINCT collection_key FROM word_segments UNION SELECT collection_key FROM word_removals"
+        assert {key for (key,) in connection.execute(segments)} <= {key for key, *_ in collections}
+        blocks = "SELECT count(*) FROM word_blocks WHERE segment NOT IN (SELECT number FROM word_segments)"
+        assert connection.execute(blocks).fetchone() == (0,)
         for key, _name, counted, dimension in collections:
             mine = [
-                (position, heading_of(json.loads(metadata)), text)
+                WordRow(position, heading_of(json.loads(metadata)), text, tags_of(json.loads(metadata)))
                 for position, owner, _, text, metadata in documents
                 if owner == key
             ]
             assert counted == len(mine)
-            assert {vectors[position] for position, _, _ in mine} <= {4 * (dimension or 0)}
-            connection.execute(f"INSERT INTO words_{key} (words_{key}) VALUES ('integrity-check')")
-            assert _words(connection, f"words_{key}") == _rebuilt_words(mine)
+            assert {vectors[row.position] for row in mine} <= {4 * (dimension or 0)}
+            assert _indexed_words(connection, key) == [(*_words_of(row), row.position) for row in mine]
         connection.rollback()
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
@@ -116,19 +117,34 @@ def _document(document_id: str, text: str, metadata: dict[str, Any], vector: np.
     return document_id, text, json.dumps(metadata, sort_keys=True), np.asarray(vector, dtype="<f4").tolist()
 
 
-def _words(connection: sqlite3.Connection, table: str) -> set[tuple[Any, ...]]:
-    connection.execute(f"CREATE VIRTUAL TABLE temp.vocabulary USING fts5vocab(main, '{table}', 'instance')")
-    try:
-        return set(connection.execute("SELECT term, doc, col, offset FROM temp.vocabulary"))
-    finally:
-        connection.execute("DROP TABLE temp.vocabulary")
-
-
-def _rebuilt_words(documents: list[tuple[int, str, str]]) -> set[tuple[Any, ...]]:
-    with closing(sqlite3.connect(":memory:")) as connection:
-        connection.execute(FTS_TABLE.format(name="words"))
-        connection.executemany(
-            "INSERT INTO words (rowid, heading, text, identifiers) VALUES (?, ?, ?, ?)",
-            [(*each, identifier_words("\n".join(each[1:]))) for each in documents],
+def _indexed_words(connection: sqlite3.Connection, collection_key: int) -> list[tuple[Any, ...]]:
+    """(terms, how often each occurs in which field at which place, position) of each document that is not taken out."""
+    rows = connection.execute(
+        "SELECT s.number, s.positions, s.lengths, s.clean_to FROM word_segments s WHERE s.collection_key = ?",
+        (collection_key,),
+    ).fetchall()
+    removals = dict(
+        connection.execute("SELECT position, moment FROM word_removals WHERE collection_key = ?", (collection_key,))
+    )
+    found = []
+    for number, positions, lengths, clean_to in rows:
+        layout = Layout(np.frombuffer(positions, dtype="<i8"), np.frombuffer(lengths, dtype="<u4").reshape(-1, FIELDS))
+        stored = connection.execute(
+            "SELECT first_term, terms, content FROM word_blocks WHERE segment = ? ORDER BY first_term", (number,)
         )
-        return _words(connection, "words")
+        segment = joined(layout, [decoded(Block(*block)) for block in stored])
+        whole = merge([(segment, None)])
+        for place, position in enumerate(layout.positions.tolist()):
+            if removals.get(position, 0) <= clean_to:
+                alone = np.arange(len(layout.positions)) == place
+                found.append((*_comparable(merge([(whole, alone)])), position))
+    return sorted(found, key=lambda document: document[-1])
+
+
+def _words_of(row: WordRow) -> tuple[Any, ...]:
+    return _comparable(segment_of([row]))
+
+
+def _comparable(segment: Segment) -> tuple[Any, ...]:
+    lengths = segment.layout.lengths.tolist()
+    return segment.terms, segment.counts.tolist(), segment.occurrences.tolist(), lengths

@@ -15,6 +15,7 @@ from wrapper.applying import Applier
 from wrapper.catalog import outbox
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.transaction import Transaction
+from wrapper.catalog.word_merging import WordMerging
 from wrapper.indexer import Indexer
 from wrapper.leadership import FileLeadership
 from wrapper.planner import Planner
@@ -109,6 +110,7 @@ class Process:
             engine_release=lambda: self.engine_release,
             clock=clock,
         )
+        self._merging = WordMerging(self.catalog, clock, merged_at_once=2)
         self._leadership = FileLeadership(directory / "indexer.lock")
         self._indexer = Indexer(self.catalog, self.applier, self._leadership, clock=clock)
         self.planner = Planner(self.catalog, self)
@@ -143,6 +145,8 @@ class Process:
             while self._indexer._drain_some():
                 pass
             self.applier.maintain()
+            while self._merging.step():
+                pass
             if self.lag() == 0 and not self.applier.has_work():
                 return
 

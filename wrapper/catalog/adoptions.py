@@ -48,7 +48,6 @@ def begin(
         "INSERT INTO adoptions (collection_key, documents, left_out) VALUES (?, ?, 0)",
         (key, documents),
     )
-    transaction.dialect.text_index.create(transaction, key)
     return key
 
 

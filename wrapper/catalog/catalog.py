@@ -37,8 +37,7 @@ class Catalog:
         """Bring the schema, and what is stored, up to date. Raises ConfigurationError when a newer release wrote it."""
         with self._translated():
             self._database.migrate(migrate)
-        while self._words_are_due():
-            self.commit(word_indexing.index_next)
+        word_indexing.index_all(self)
 
     def open_part(self, part: str, steps: Sequence[Sequence[str]]) -> None:
         """The same for the tables of a layer above (`wrapper.catalog.migrations.migrate_part`)."""
@@ -71,10 +70,6 @@ class Catalog:
 
     def close(self) -> None:
         self._database.close()
-
-    def _words_are_due(self) -> bool:
-        with self.read() as transaction:
-            return word_indexing.is_due(transaction)
 
     @contextmanager
     def _translated(self) -> Iterator[None]:

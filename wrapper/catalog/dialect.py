@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
+from schemas.records import Collection
+from schemas.where import Where
 from wrapper.catalog.transaction import Sql, Transaction
 
 
@@ -21,21 +23,26 @@ FieldRow = tuple[int, str, bytes, int]
 """A document's position, a path, a value as sortable bytes (`wrapper/catalog/values.py`) and the collection's key."""
 
 
+class Ranked(NamedTuple):
+    position: int
+    score: float
+
+
 class TextIndex(Protocol):
     """The words of each collection's documents."""
 
-    def create(self, transaction: Transaction, collection_key: int) -> None: ...
-
     def drop(self, transaction: Transaction, collection_key: int) -> None: ...
 
-    def add(self, transaction: Transaction, collection_key: int, rows: list[WordRow]) -> None: ...
+    def add(self, transaction: Transaction, collection_key: int, rows: Sequence[WordRow]) -> None: ...
 
-    def remove(self, transaction: Transaction, collection_key: int, rows: list[WordRow]) -> None:
-        """Take documents out again, given with the words they came with."""
+    def remove(self, transaction: Transaction, collection_key: int, places: Sequence[int]) -> None:
+        """Take documents out again, given by their positions."""
 
-    def search(self, collection_key: int, query: str) -> Sql | None:
-        """`SELECT position, score` of the documents with any word of any user's text, higher is better; None when the
-        text has no word."""
+    def best(
+        self, transaction: Transaction, collection: Collection, query: str, where: Where, *, limit: int
+    ) -> tuple[list[Ranked], int]:
+        """(the best `limit` documents with any word of any user's text that match, best first, equals in the order of
+        insertion; how many there are). Higher scores are better."""
 
 
 class Dialect(Protocol):

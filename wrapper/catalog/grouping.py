@@ -7,8 +7,8 @@ from typing import Any
 
 from schemas.records import Collection, Document, Facet, GatherSpec, Group, TextMatch
 from schemas.where import EVERYTHING, Where
-from wrapper.catalog.filters import positions, predicate
-from wrapper.catalog.reads import AFTER_SCALARS, LOWEST_SCALAR, sort_keys
+from wrapper.catalog.filters import positions
+from wrapper.catalog.reads import AFTER_SCALARS, LOWEST_SCALAR, by_positions, sort_keys
 from wrapper.catalog.rows import DOCUMENT, to_document
 from wrapper.catalog.transaction import Sql, Transaction
 from wrapper.catalog.values import BOOLEAN, ELEMENT_BIT, NUMBER, STRING, as_scalar, bounded, decode_value
@@ -104,18 +104,9 @@ def text_search(
     transaction: Transaction, collection: Collection, query: str, where: Where, *, limit: int
 ) -> tuple[list[TextMatch], int]:
     """(the best `limit` matches, 1 at least; how many documents match): any word of the query may match."""
-    found = transaction.dialect.text_index.search(collection.key, query)
-    if found is None:
-        return [], 0
-    matching = predicate(transaction, where, "w.position")
-    rows = transaction.rows(
-        f"SELECT {DOCUMENT}, best.score, best.total FROM ("
-        f"SELECT w.position, w.score, count(*) OVER () AS total FROM ({found.text}) w WHERE {matching.text} "
-        "ORDER BY w.score DESC, w.position LIMIT ?) best JOIN documents d ON d.position = best.position "
-        "ORDER BY best.score DESC, d.position",
-        (*found.parameters, *matching.parameters, limit),
-    )
-    return [TextMatch(to_document(row), float(row[4])) for row in rows], int(rows[0][5]) if rows else 0
+    ranked, total = transaction.dialect.text_index.best(transaction, collection, query, where, limit=limit)
+    documents = by_positions(transaction, [each.position for each in ranked])
+    return [TextMatch(documents[each.position], each.score) for each in ranked], total
 
 
 def _members(

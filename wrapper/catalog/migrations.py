@@ -69,6 +69,15 @@ def _set_aside(connection: Connection) -> None:
     connection.execute(text(drawn), {"drawn": str(uuid.uuid4())})
 
 
+def _one_word_index(connection: Connection) -> None:
+    if connection.dialect.name != "sqlite":
+        return
+    for table in (tables.word_segments, tables.word_blocks, tables.word_removals):
+        table.create(connection, checkfirst=True)
+    connection.execute(text("INSERT INTO counters (name, value) VALUES ('words', 0) ON CONFLICT (name) DO NOTHING"))
+    _words_anew(connection)
+
+
 STEPS: list[Callable[[Connection], None]] = [
     _first_tables,
     _index_reports,
@@ -78,6 +87,7 @@ STEPS: list[Callable[[Connection], None]] = [
     _collection_ids,
     _no_texts_in_answers,
     _set_aside,
+    _one_word_index,
 ]
 
 TYPES = {

@@ -7,11 +7,14 @@ here, as `wrapper/catalog/words.py` says; PostgreSQL stems them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain, zip_longest
 
-from wrapper.catalog.dialect import WordRow
-from wrapper.catalog.transaction import Sql, Transaction
+from schemas.records import Collection
+from schemas.where import Where
+from wrapper.catalog.dialect import Ranked, WordRow
+from wrapper.catalog.filters import predicate
+from wrapper.catalog.transaction import Transaction
 from wrapper.catalog.values import bounded
 from wrapper.catalog.words import HEADING_WEIGHT, TAGS_WEIGHT, folded_words, identifier_words, query_terms
 
@@ -45,15 +48,11 @@ _SEARCH = (
 )
 
 
-def create(transaction: Transaction, collection_key: int) -> None:
-    """A collection without documents has no rows."""
-
-
 def drop(transaction: Transaction, collection_key: int) -> None:
     transaction.run("DELETE FROM words WHERE collection_key = ?", (collection_key,))
 
 
-def add(transaction: Transaction, collection_key: int, rows: list[WordRow]) -> None:
+def add(transaction: Transaction, collection_key: int, rows: Sequence[WordRow]) -> None:
     found = [(row.position, heading, words, tags) for row in rows for heading, words, tags in _parts(row)]
     transaction.run(
         "INSERT INTO words (position, collection_key, lexemes) "
@@ -72,18 +71,26 @@ def add(transaction: Transaction, collection_key: int, rows: list[WordRow]) -> N
     )
 
 
-def remove(transaction: Transaction, collection_key: int, rows: list[WordRow]) -> None:
-    gone = transaction.dialect.one_of("position", [row.position for row in rows])
+def remove(transaction: Transaction, collection_key: int, places: Sequence[int]) -> None:
+    gone = transaction.dialect.one_of("position", places)
     transaction.run(f"DELETE FROM words WHERE collection_key = ? AND {gone.text}", (collection_key, *gone.parameters))
 
 
-def search(collection_key: int, query: str) -> Sql | None:
+def best(
+    transaction: Transaction, collection: Collection, query: str, where: Where, *, limit: int
+) -> tuple[list[Ranked], int]:
     """Scored by the sum of each term's `ts_rank` (which grows ever more slowly with its occurrences, and is divided by
     the logarithm of the text's length) times its inverse document frequency, as BM25 has it."""
     terms = [" ".join(map(bounded, words)) for term in query_terms(query) if (words := folded_words(term))]
     if not terms:
-        return None
-    return Sql(_SEARCH, (terms, f"'{_mark(collection_key)}'", collection_key, collection_key))
+        return [], 0
+    matching = predicate(transaction, where, "w.position")
+    rows = transaction.rows(
+        f"SELECT w.position, w.score, count(*) OVER () FROM ({_SEARCH}) w WHERE {matching.text} "
+        "ORDER BY w.score DESC, w.position LIMIT ?",
+        (terms, f"'{_mark(collection.key)}'", collection.key, collection.key, *matching.parameters, limit),
+    )
+    return [Ranked(row[0], float(row[1])) for row in rows], int(rows[0][2]) if rows else 0
 
 
 def _mark(collection_key: int) -> str:

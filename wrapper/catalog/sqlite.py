@@ -22,7 +22,7 @@ from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixe
 
 from schemas.errors import DiskFloorError, RagError, TooSlowError, UnavailableError
 from wrapper.catalog.database import TOO_SLOW
-from wrapper.catalog.sqlite_transaction import Deadline, SQLiteTransaction
+from wrapper.catalog.sqlite_transaction import Deadline, SQLiteDialect, SQLiteTransaction
 from wrapper.catalog.transaction import Transaction
 
 log = structlog.get_logger(__name__)
@@ -56,6 +56,7 @@ class SQLiteDatabase:
             connect_args={"timeout": BUSY_TIMEOUT_SECONDS, "check_same_thread": False},
         )
         event.listen(self._engine, "connect", _prepare)
+        self._dialect = SQLiteDialect()
         self._idle: dict[bool, list[SQLiteTransaction]] = {True: [], False: []}  # durable, or not
         self._open: list[PoolProxiedConnection] = []
         self._is_closed = False
@@ -134,7 +135,7 @@ class SQLiteDatabase:
         deadline = Deadline(self._clock, self._statement_seconds)
         driver: Any = connection.driver_connection
         driver.set_progress_handler(deadline.is_over, INSTRUCTIONS_BETWEEN_LOOKS)
-        transaction = SQLiteTransaction(connection, deadline)
+        transaction = SQLiteTransaction(connection, self._dialect, deadline)
         if not durable:
             transaction.run("PRAGMA synchronous = NORMAL")
         return transaction

@@ -8,8 +8,8 @@ from typing import Any
 import orjson
 from sqlalchemy import PoolProxiedConnection
 
-from wrapper.catalog import text_index
-from wrapper.catalog.dialect import FieldRow, TextIndex
+from wrapper.catalog.dialect import Dialect, FieldRow, TextIndex
+from wrapper.catalog.text_index import SegmentIndex
 from wrapper.catalog.transaction import Row, Sql, Transaction
 
 
@@ -33,7 +33,9 @@ class Deadline:
 
 class SQLiteDialect:
     bytes_type = "BLOB"
-    text_index: TextIndex = text_index
+
+    def __init__(self) -> None:
+        self.text_index: TextIndex = SegmentIndex()
 
     def one_of(self, column: str, values: Sequence[int | str]) -> Sql:
         encoded = orjson.dumps(values).decode()
@@ -63,13 +65,9 @@ class SQLiteDialect:
         transaction.insert("document_fields", "position, path, value, collection_key", rows)
 
 
-SQLITE = SQLiteDialect()
-
-
 class SQLiteTransaction(Transaction):
-    dialect = SQLITE
-
-    def __init__(self, connection: PoolProxiedConnection, deadline: Deadline) -> None:
+    def __init__(self, connection: PoolProxiedConnection, dialect: Dialect, deadline: Deadline) -> None:
+        self.dialect = dialect
         self._connection = connection
         self._cursor: Any = connection.cursor()
         self._deadline = deadline

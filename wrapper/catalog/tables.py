@@ -3,8 +3,8 @@
 `documents.position` is drawn from one counter, never reused, and orders documents by first insertion.
 `document_fields` holds every filterable value twice: by document (residual conditions, order, facets) and by value
 (the covering index behind `where`). On PostgreSQL, whose indexes have no room for long values, it holds them in two
-parts (`wrapper/catalog/postgres_transaction.py`). The words of SQLite are a table for each collection
-(`wrapper/catalog/text_index.py`), those of PostgreSQL one table (`wrapper/catalog/postgres_words.py`).
+parts (`wrapper/catalog/postgres_transaction.py`). The words of SQLite are in segments
+(`wrapper/catalog/text_index.py`), those of PostgreSQL in one table (`wrapper/catalog/postgres_words.py`).
 """
 
 from __future__ import annotations
@@ -163,6 +163,38 @@ words_to_index = Table(
     metadata,
     Column("collection_key", WHOLE, primary_key=True, autoincrement=False),
     Column("done_to", BigInteger, nullable=False),
+)
+
+word_segments = Table(
+    "word_segments",
+    sqlite_metadata,
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("collection_key", Integer, nullable=False),
+    Column("clean_to", Integer, nullable=False),
+    Column("documents", Integer, nullable=False),
+    Column("words", Integer, nullable=False),
+    Column("positions", LargeBinary, nullable=False),
+    Column("lengths", LargeBinary, nullable=False),
+    Index("word_segments_by_collection", "collection_key", "number"),
+)
+
+word_blocks = Table(
+    "word_blocks",
+    sqlite_metadata,
+    Column("segment", Integer, nullable=False),
+    Column("first_term", Text, nullable=False),
+    Column("terms", Text, nullable=False),
+    Column("content", LargeBinary, nullable=False),
+    Index("word_blocks_by_term", "segment", "first_term"),
+)
+
+word_removals = Table(
+    "word_removals",
+    sqlite_metadata,
+    Column("collection_key", Integer, primary_key=True, autoincrement=False),
+    Column("position", Integer, primary_key=True, autoincrement=False),
+    Column("moment", Integer, nullable=False),
+    sqlite_with_rowid=False,
 )
 
 Table(

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 
 from schemas.records import Metadata
 from schemas.stop_words import STOP_WORDS
@@ -24,6 +25,11 @@ TAGS_WEIGHT = 0.5
 _COMPOUND = re.compile(r"[^\W_]+(?:(?:_+|::|->|[.\-/:])[^\W_]+)*")
 _QUOTED = re.compile(r'"([^"]+)"')
 _SIMPLE = re.compile(r"[^\W_]+")
+# Letter by letter would do, and one expression for all texts: this is for speed.
+_FOREIGN = re.compile(r"[^\x00-\x7f]{1,16}")
+_FOLDED_ASCII = bytes(
+    ord(letter.lower()) if (letter := chr(code)).isalnum() and code < 128 else 32 for code in range(256)
+)
 _WORD = re.compile(r"\w+")
 # A capital after a small letter or digit, the last of several capitals before a small letter, an inner underscore;
 # written to begin with one set of characters because the search then skips ordinary prose fast.
@@ -65,11 +71,6 @@ def tags_of(metadata: Metadata) -> str:
     return "\n".join(tag for tag in tags if isinstance(tag, str)) if isinstance(tags, list) else ""
 
 
-def match_expression(query: str) -> str | None:
-    """The FTS5 expression for any text of a user: all its words, any of which may match; None when it has none."""
-    return " OR ".join(_quoted(term) for term in query_terms(query)) or None
-
-
 def query_terms(query: str) -> list[str]:
     """What is asked of the index for any text of a user: words, and phrases with spaces between their words.
 
@@ -97,11 +98,21 @@ def query_terms(query: str) -> list[str]:
 
 def folded_words(text: str) -> list[str]:
     """The words of a text in small letters without diacritics, for an index that does not fold them itself."""
-    folded = text.lower()
-    if not folded.isascii():
-        decomposed = unicodedata.normalize("NFKD", folded)
-        folded = "".join(letter for letter in decomposed if not unicodedata.combining(letter))
-    return _SIMPLE.findall(folded)
+    if not text.isascii():
+        text = _FOREIGN.sub(_without_accents, text.lower())
+        if not text.isascii():
+            return _SIMPLE.findall(text)
+    return text.encode().translate(_FOLDED_ASCII).decode().split()
+
+
+@lru_cache(maxsize=10_000)
+def _unaccented(letters: str) -> str:
+    decomposed = (letter for letter in unicodedata.normalize("NFKD", letters) if not unicodedata.combining(letter))
+    return "".join(letter if letter.isalnum() else " " for letter in decomposed).lower()
+
+
+def _without_accents(found: re.Match[str]) -> str:
+    return _unaccented(found.group())
 
 
 def _humps(word: str) -> list[str]:
@@ -111,7 +122,3 @@ def _humps(word: str) -> list[str]:
 def _spelt(term: str) -> str:
     # One spelling for each term that occurs twice; the index folds letters its own way, and not all that Python does.
     return term.lower() if term.isascii() else term
-
-
-def _quoted(term: str) -> str:
-    return '"' + term.replace('"', '""') + '"'

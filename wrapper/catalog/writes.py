@@ -20,21 +20,17 @@ from wrapper.catalog import adoptions, idempotency, outbox, reports, set_aside, 
 from wrapper.catalog.dialect import WordRow
 from wrapper.catalog.filters import positions
 from wrapper.catalog.rows import (
-    DOCUMENT,
     DOCUMENT_AND_VECTOR,
     DOCUMENTS_WITH_VECTORS,
     collection_by_key,
     draw,
     dump_json,
     find_collection,
-    to_document,
     to_document_and_vector,
 )
 from wrapper.catalog.transaction import Transaction
 from wrapper.catalog.values import bounded, flatten
 from wrapper.catalog.words import heading_of, tags_of
-
-REMOVED_AT_ONCE = 1_000
 
 
 def create_collection(
@@ -49,7 +45,6 @@ def create_collection(
         "VALUES (?, ?, ?, ?, ?, 1, 0, 'pending')",
         (key, str(uuid.uuid4()), name, dump_json(metadata), metric),
     )
-    transaction.dialect.text_index.create(transaction, key)
     entry = outbox.append(transaction, key, outbox.CREATE, {"name": name})
     return find_collection(transaction, name), WriteOutcome(revision=1, outbox_id=entry)
 
@@ -84,7 +79,6 @@ def empty_collection(transaction: Transaction, name: str) -> WriteOutcome:
     """All documents go, the metadata stays, the dimension is forgotten."""
     collection = _writable(transaction, name)
     _clear(transaction, collection)
-    transaction.dialect.text_index.create(transaction, collection.key)
     revision = collection.revision + 1
     transaction.run(
         "UPDATE collections SET count = 0, dimension = NULL, revision = ? WHERE key = ?", (revision, collection.key)
@@ -131,7 +125,7 @@ def add_documents(
     if replace_where is not None:
         surplus = _remove_matching(transaction, collection.key, replace_where, sparing=frozenset(batch.ids))
 
-    _remove(transaction, collection.key, [stored[batch.ids[index]] for index in changed])
+    _remove(transaction, collection.key, [stored[batch.ids[index]].position for index in changed])
     first = draw(transaction, "document", len(new)) if new else 0
     placed = [(first + offset, index) for offset, index in enumerate(new)]
     placed += [(stored[batch.ids[index]].position, index) for index in changed]
@@ -185,9 +179,13 @@ def delete_documents(
     if where is not None:
         doomed = _remove_matching(transaction, collection.key, where)
     else:
-        found = _stored(transaction, collection.key, list(ids or ()), vectors=False)
-        _remove(transaction, collection.key, list(found.values()))
-        doomed = list(found)
+        wanted = transaction.dialect.with_ids(list(ids or ()))
+        found = transaction.rows(
+            f"SELECT d.position, d.id FROM documents d WHERE d.collection_key = ? AND {wanted.text}",
+            (collection.key, *wanted.parameters),
+        )
+        _remove(transaction, collection.key, [row[0] for row in found])
+        doomed = [row[1] for row in found]
     outcome = WriteOutcome(revision=collection.revision, outbox_id=None, deleted=len(doomed))
     return _finish(transaction, collection, outcome, [], doomed, dimension=collection.dimension)
 
@@ -255,17 +253,13 @@ def _finish(
     return replace(outcome, revision=revision, outbox_id=entry)
 
 
-def _stored(
-    transaction: Transaction, collection_key: int, ids: list[str], *, vectors: bool = True
-) -> dict[str, Document]:
+def _stored(transaction: Transaction, collection_key: int, ids: list[str]) -> dict[str, Document]:
     wanted = transaction.dialect.with_ids(ids)
-    columns, source = (DOCUMENT_AND_VECTOR, DOCUMENTS_WITH_VECTORS) if vectors else (DOCUMENT, "documents d")
     rows = transaction.rows(
-        f"SELECT {columns} FROM {source} WHERE d.collection_key = ? AND {wanted.text}",
+        f"SELECT {DOCUMENT_AND_VECTOR} FROM {DOCUMENTS_WITH_VECTORS} WHERE d.collection_key = ? AND {wanted.text}",
         (collection_key, *wanted.parameters),
     )
-    found = map(to_document_and_vector if vectors else to_document, rows)
-    return {document.id: document for document in found}
+    return {document.id: document for document in map(to_document_and_vector, rows)}
 
 
 def _same(before: Document, batch: DocumentBatch, index: int) -> bool:
@@ -319,27 +313,24 @@ def _words(position: int, text: str, metadata: Metadata) -> WordRow:
     return WordRow(position, heading_of(metadata), text, tags_of(metadata))
 
 
-def _remove(transaction: Transaction, collection_key: int, doomed: list[Document]) -> None:
-    transaction.dialect.text_index.remove(transaction, collection_key, [word_row(document) for document in doomed])
-    places = [(document.position,) for document in doomed]
+def _remove(transaction: Transaction, collection_key: int, places: Sequence[int]) -> None:
+    transaction.dialect.text_index.remove(transaction, collection_key, places)
     for table in ("documents", "embeddings", "document_fields", "set_aside"):
-        transaction.run_many(f"DELETE FROM {table} WHERE position = ?", places)
+        transaction.run_many(f"DELETE FROM {table} WHERE position = ?", [(place,) for place in places])
 
 
 def _remove_matching(
     transaction: Transaction, collection_key: int, where: Where, *, sparing: frozenset[str] = frozenset()
 ) -> list[str]:
-    """Remove the documents that match, but for those to spare; returns their ids. Few texts are in memory at a time."""
+    """Remove the documents that match, but for those to spare; returns their ids."""
     matching = positions(transaction, collection_key, where)
-    places = [row[0] for row in transaction.rows(matching.text, matching.parameters)]
-    removed: list[str] = []
-    for start in range(0, len(places), REMOVED_AT_ONCE):
-        wanted = transaction.dialect.one_of("d.position", places[start : start + REMOVED_AT_ONCE])
-        rows = transaction.rows(f"SELECT {DOCUMENT} FROM documents d WHERE {wanted.text}", wanted.parameters)
-        doomed = [document for document in map(to_document, rows) if document.id not in sparing]
-        _remove(transaction, collection_key, doomed)
-        removed += [document.id for document in doomed]
-    return removed
+    doomed = transaction.rows(
+        f"SELECT d.position, d.id FROM ({matching.text}) p JOIN documents d ON d.position = p.position",
+        matching.parameters,
+    )
+    doomed = [row for row in doomed if row[1] not in sparing]
+    _remove(transaction, collection_key, [row[0] for row in doomed])
+    return [row[1] for row in doomed]
 
 
 def _clear(transaction: Transaction, collection: Collection) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 from flask import Blueprint, Response, request
 
 from schemas.documents import parse_documents
-from schemas.errors import InvalidInputError
-from schemas.records import Collection, Document
+from schemas.errors import InvalidInputError, PayloadTooLargeError
+from schemas.records import Collection, Document, DocumentBatch
 from schemas.wire import (
     DELETION,
     MATCHING_ARGUMENTS,
@@ -22,7 +22,7 @@ from schemas.wire import (
     WRITING_ARGUMENTS,
 )
 from wrapper import answers
-from wrapper.bodies import JSON, NDJSON, decode_json, encode, json_response
+from wrapper.bodies import JSON, NDJSON, decode_json, encode, finish_parsing, json_response
 from wrapper.importing import import_stream, parse_announced
 from wrapper.requests_in import (
     arguments,
@@ -37,9 +37,13 @@ from wrapper.requests_in import (
     write_options,
 )
 from wrapper.route_table import READS, WRITES, Lane, Route
+from wrapper.store import WriteOptions
 from wrapper.streaming import add_stream
 
 blueprint = Blueprint("documents", __name__)
+
+MAX_DOCUMENTS = 20_000
+"""Of one JSON body, which is stored as a whole or not at all."""
 
 ROUTES = {
     "add_documents": Route(Lane.WRITE, takes=(JSON, NDJSON)),
@@ -63,15 +67,27 @@ def add_documents(name: str) -> Response:
             raise InvalidInputError("replace_where needs all documents in one JSON body", field="replace_where")
         answer, indexed = add_stream(store(), name, asked["on_conflict"], write_options(), unknown())
         return json_response(answer, 201 if indexed else 202)
+    batch, options = _read_documents()
+    finish_parsing()
+    written = store().add_documents(name, batch, options, **asked)
+    answer = answers.with_outcome(written.answer, written.indexed, written.set_aside)
+    return json_response(answer, 201 if written.indexed else 202, written.etag)
+
+
+def _read_documents() -> tuple[DocumentBatch, WriteOptions]:
     content = read_body()
     source = decode_json(content)
     if not isinstance(source, dict):
         raise InvalidInputError("Documents array is required", code="documents_required", field="documents")
+    documents = source.get("documents")
+    if isinstance(documents, list) and len(documents) > MAX_DOCUMENTS:
+        raise PayloadTooLargeError(
+            f"A JSON body holds at most {MAX_DOCUMENTS:,} documents; lines of NDJSON have no limit",
+            field="documents",
+            limit=MAX_DOCUMENTS,
+        )
     options = write_options(content)
-    batch = parse_documents(checked(source)["documents"], id_maker(options), unknown())
-    written = store().add_documents(name, batch, options, **asked)
-    answer = answers.with_outcome(written.answer, written.indexed, written.set_aside)
-    return json_response(answer, 201 if written.indexed else 202, written.etag)
+    return parse_documents(checked(source)["documents"], id_maker(options), unknown()), options
 
 
 @blueprint.get("/collections/<name>/documents")

@@ -205,7 +205,7 @@ def test_two_processes_may_open_a_new_catalogue_at_once(open_database):
         thread.join(SECONDS)
     with catalogs[0].read() as transaction:
         assert transaction.value("SELECT count(*) FROM schema_version") == len(migrations.STEPS)
-        assert transaction.value("SELECT count(*) FROM counters") == 3
+        assert transaction.value("SELECT count(*) FROM counters WHERE name <> 'words'") == 3
 
 
 def test_a_statement_that_takes_too_long_is_given_up(open_database):

@@ -15,7 +15,7 @@ from tests.wrapper.catalog.test_words import NOISE, SYNTAX
 from wrapper.catalog import writes
 from wrapper.catalog.grouping import text_search
 from wrapper.catalog.rows import find_collection
-from wrapper.catalog.words import match_expression
+from wrapper.catalog.words import query_terms
 
 PROSE = [
     "the zebra",
@@ -82,7 +82,7 @@ def test_identifiers_are_found_whole_and_in_parts(search, text, queries):
 
 @pytest.mark.parametrize("whole", ["getUserName", "snake_case_name", "std::env", "HTTPServer", "a.b.c"])
 def test_a_whole_identifier_outranks_its_parts(search, whole):
-    scattered = " and ".join(match_expression(whole).replace('"', " ").replace(" OR ", " ").split()[::-1])
+    scattered = " and ".join(" ".join(query_terms(whole)).split()[::-1])
     parts_only = scattered.replace(whole.lower(), "").replace(whole.replace("_", ""), "")
     texts = [f"{parts_only} filler words", f"with {whole} filler words"]
     assert search(texts, whole)[0] == 1

@@ -1,0 +1,251 @@
+"""The one word index of SQLite: a collection's own statistics, segments that are merged beside its writers, and nothing
+left of what is deleted."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from itertools import count
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.records import DocumentBatch
+from schemas.where import EVERYTHING
+from tests.properties.consistency import check_tables
+from wrapper.catalog import word_merging, writes
+from wrapper.catalog.catalog import Catalog
+from wrapper.catalog.dialect import WordRow
+from wrapper.catalog.grouping import text_search
+from wrapper.catalog.rows import find_collection
+from wrapper.catalog.text_index import segment_of
+from wrapper.catalog.word_merging import WordMerging
+from wrapper.catalog.word_segments import Segment, blocks, decoded, joined, merge, occurrences_in
+from wrapper.catalog.words import HEADING_WEIGHT, TAGS_WEIGHT, identifier_words
+
+WORDS = ["alpha", "beta", "gamma", "running", "runs", "delta7", "getUserName", "over_there", "x"]
+TEXTS = st.lists(st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join), min_size=1, max_size=8)
+
+only_sqlite = pytest.mark.parametrize("open_database", ["sqlite"], indirect=True)
+
+
+@pytest.fixture
+def add(catalog):
+    def add_documents(name, texts, *, ids=None, title=None):
+        batch = DocumentBatch(
+            [str(number) for number in range(len(texts))] if ids is None else ids,
+            list(texts),
+            [{} if title is None else {"title": title} for _ in texts],
+            np.ones((len(texts), 2), dtype="<f4"),
+        )
+        catalog.commit(lambda transaction: writes.add_documents(transaction, name, batch))
+
+    return add_documents
+
+
+@pytest.fixture
+def make(catalog):
+    return lambda name: catalog.commit(lambda transaction: writes.create_collection(transaction, name, {}, "cosine"))
+
+
+@pytest.fixture
+def merging(catalog):
+    ticks = count(step=100)
+    return WordMerging(catalog, lambda: float(next(ticks)), merged_at_once=2)
+
+
+def _scores(catalog, name, query):
+    with catalog.read() as transaction:
+        found, _ = text_search(transaction, find_collection(transaction, name), query, EVERYTHING, limit=100)
+    return [(match.document.id, match.score) for match in found]
+
+
+def _rows(catalog, table):
+    with catalog.read() as transaction:
+        return transaction.value(f"SELECT count(*) FROM {table}")
+
+
+@only_sqlite
+@given(texts=TEXTS)
+def test_scores_are_those_that_fts5_gives_a_table_of_the_collection_alone(make, add, catalog, texts):
+    name = f"docs-{_rows(catalog, 'collections')}"
+    make(name)
+    add(name, texts, title="alpha and omega")
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.execute(
+            "CREATE VIRTUAL TABLE words USING fts5"
+            '(heading, text, tags, identifiers, tokenize="porter unicode61 remove_diacritics 2")'
+        )
+        connection.executemany(
+            "INSERT INTO words VALUES ('alpha and omega', ?, '', ?)",
+            [(text, identifier_words(f"alpha and omega\n{text}")) for text in texts],
+        )
+        for query, expression in (
+            ("alpha run", '"alpha" OR "run"'),
+            ('"alpha beta"', '"alpha beta" OR "alpha" OR "beta"'),
+        ):
+            expected = connection.execute(
+                f"SELECT rowid - 1, -bm25(words, {HEADING_WEIGHT}, 1, {TAGS_WEIGHT}, 1) FROM words WHERE words MATCH ? "
+                "ORDER BY 2 DESC, 1",
+                (expression,),
+            ).fetchall()
+            found = _scores(catalog, name, query)
+            assert sorted(int(document) for document, _ in found) == sorted(document for document, _ in expected)
+            assert [score for _, score in found] == pytest.approx([score for _, score in expected])
+
+
+def test_other_collections_change_no_score(make, add, catalog):
+    make("mine")
+    add("mine", ["alpha beta", "beta gamma", "gamma"])
+    before = _scores(catalog, "mine", "alpha beta")
+    make("others")
+    add("others", ["alpha " * 50, *["beta"] * 30])
+    assert _scores(catalog, "mine", "alpha beta") == before
+    catalog.commit(lambda transaction: writes.delete_collection(transaction, "others"))
+    assert _scores(catalog, "mine", "alpha beta") == before
+
+
+@only_sqlite
+def test_making_and_deleting_a_collection_changes_no_schema(make, add, catalog):
+    with catalog.read() as transaction:
+        before = transaction.value("PRAGMA schema_version")
+    make("docs")
+    add("docs", ["alpha"])
+    catalog.commit(lambda transaction: writes.delete_collection(transaction, "docs"))
+    with catalog.read() as transaction:
+        assert transaction.value("PRAGMA schema_version") == before
+
+
+@pytest.mark.parametrize("end", [writes.delete_collection, writes.empty_collection])
+def test_no_word_of_a_deleted_or_emptied_collection_is_left(make, add, catalog, end):
+    make("docs")
+    add("docs", ["alpha", "beta"])
+    add("docs", ["gamma"], ids=["0"])
+    catalog.commit(lambda transaction: end(transaction, "docs"))
+    tables = ("word_segments", "word_blocks", "word_removals") if catalog.kind == "sqlite" else ("words",)
+    assert {table: _rows(catalog, table) for table in tables} == dict.fromkeys(tables, 0)
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), TEXTS), min_size=1, max_size=10))
+@only_sqlite
+def test_merged_segments_answer_as_those_they_were_made_from(make, add, catalog, merging, tmp_path, stories):
+    name = f"docs-{_rows(catalog, 'collections')}"
+    make(name)
+    for prefix, texts in stories:
+        add(name, texts, ids=[f"{prefix}{number}" for number in range(len(texts))])
+    queries = ["alpha", "runs beta", '"alpha beta" user']
+    before = [_scores(catalog, name, query) for query in queries]
+    while merging.step():
+        pass
+    assert [_scores(catalog, name, query) for query in queries] == [
+        [(document, pytest.approx(score)) for document, score in answer] for answer in before
+    ]
+    check_tables(tmp_path / "catalog.sqlite")
+
+
+@only_sqlite
+def test_many_small_writes_become_few_segments(make, add, catalog, merging):
+    make("docs")
+    for number in range(20):
+        add("docs", [f"alpha word{number}"], ids=[str(number)])
+    assert _rows(catalog, "word_segments") == 20
+    while merging.step():
+        pass
+    assert _rows(catalog, "word_segments") == 1
+    assert len(_scores(catalog, "docs", "alpha")) == 20
+
+
+@only_sqlite
+def test_words_that_were_taken_out_leave_the_file(make, add, catalog, merging):
+    make("docs")
+    add("docs", ["alpha secret", "beta", "gamma old"])
+    catalog.commit(lambda transaction: writes.delete_documents(transaction, "docs", ids=["0"]))
+    add("docs", ["gamma new"], ids=["2"])
+    assert _scores(catalog, "docs", "secret old") == []
+    while merging.step():
+        pass
+    with catalog.read() as transaction:
+        terms = {term for (listed,) in transaction.rows("SELECT terms FROM word_blocks") for term in listed.split("\n")}
+    assert terms == {"beta", "gamma", "new"}
+    assert _rows(catalog, "word_removals") == 0
+
+
+@only_sqlite
+def test_what_is_written_while_segments_are_merged_is_not_lost(make, add, catalog, merging, monkeypatch, tmp_path):
+    make("docs")
+    add("docs", ["alpha one", "alpha two"])
+    add("docs", ["alpha three"], ids=["2"])
+
+    def meanwhile(segments):
+        merged = merge(segments)
+        monkeypatch.setattr(word_merging, "merge", merge)
+        add("docs", ["beta"], ids=["0"])
+        catalog.commit(lambda transaction: writes.delete_documents(transaction, "docs", ids=["1"]))
+        add("docs", ["alpha four"], ids=["3"])
+        return merged
+
+    monkeypatch.setattr(word_merging, "merge", meanwhile)
+    assert merging.step()
+    assert sorted(document for document, _ in _scores(catalog, "docs", "alpha")) == ["2", "3"]
+    check_tables(tmp_path / "catalog.sqlite")
+
+
+@only_sqlite
+def test_a_collection_that_is_deleted_while_its_segments_are_merged_stays_deleted(
+    make, add, catalog, merging, monkeypatch
+):
+    make("docs")
+    add("docs", ["alpha one"])
+    add("docs", ["alpha two"], ids=["1"])
+
+    def meanwhile(segments):
+        merged = merge(segments)
+        catalog.commit(lambda transaction: writes.delete_collection(transaction, "docs"))
+        return merged
+
+    monkeypatch.setattr(word_merging, "merge", meanwhile)
+    merging.step()
+    assert [_rows(catalog, table) for table in ("word_segments", "word_blocks")] == [0, 0]
+
+
+def test_what_was_found_before_is_found_by_another_connection(make, add, catalog, open_database):
+    make("docs")
+    add("docs", ["alpha"])
+    other = Catalog(open_database())
+    other.open()
+    assert _scores(other, "docs", "alpha") == _scores(catalog, "docs", "alpha") != []
+
+
+@given(TEXTS, st.randoms())
+def test_a_segment_is_read_as_it_was_written(texts, random):
+    rows = [WordRow(number, "A Title", text, "a tag") for number, text in enumerate(texts)]
+    segment = segment_of(rows)
+    stored = list(blocks(segment))
+    read = joined(segment.layout, [decoded(block) for block in stored])
+    _assert_equal(read, segment)
+    ends = np.cumsum(segment.counts)
+    for number, term in enumerate(segment.terms):
+        block = [block for block in stored if block.first_term <= term][-1]
+        mine = segment.occurrences[ends[number] - segment.counts[number] : ends[number]]
+        assert occurrences_in(block, term).tolist() == mine.tolist()
+    assert len(occurrences_in(stored[0], "nowhere")) == 0
+    alive = np.array([random.random() < 0.5 for _ in texts])
+    kept = merge([(segment, alive)])
+    _assert_equal(kept, segment_of([row for row, lives in zip(rows, alive, strict=True) if lives]))
+    place = random.randrange(len(rows) + 1)
+    _assert_equal(merge([(segment_of(rows[:place]), None), (segment_of(rows[place:]), None)]), segment)
+
+
+def test_a_word_that_is_everywhere_has_a_block_of_its_own():
+    segment = segment_of([WordRow(1, "", "aa " + "common " * 10_000 + "zz " + "rare " * 10, "")])
+    assert [block.terms for block in blocks(segment)] == ["aa", "common", "rare\nzz"]
+
+
+def _assert_equal(found: Segment, expected: Segment):
+    assert found.terms == expected.terms
+    assert found.counts.tolist() == expected.counts.tolist()
+    assert found.occurrences.tolist() == expected.occurrences.tolist()
+    assert found.layout.positions.tolist() == expected.layout.positions.tolist()
+    assert found.layout.lengths.tolist() == expected.layout.lengths.tolist()

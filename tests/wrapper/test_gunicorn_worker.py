@@ -1,0 +1,27 @@
+"""What the worker builds on is in the gunicorn that is installed, and a gunicorn without it is refused."""
+
+import pytest
+from gunicorn.config import Config
+from gunicorn.glogging import Logger
+from gunicorn.workers.gthread import ThreadWorker
+
+from wrapper.gunicorn_worker import BUILT_ON, Connection, Worker, missing_parts
+
+
+def test_this_gunicorn_fits():
+    assert missing_parts() == []
+
+
+def test_what_is_overridden_is_named():
+    """A method of gunicorn that is replaced here, and is not in the list, would change unnoticed."""
+    for kind, base in ((Connection, Connection.__mro__[1]), (Worker, ThreadWorker)):
+        overridden = {name for name in vars(kind) if name in dir(base) and callable(vars(kind)[name])}
+        assert overridden - {"__init__"} <= BUILT_ON[base].keys()
+
+
+def test_a_gunicorn_that_does_not_fit_stops_the_start(monkeypatch):
+    monkeypatch.setattr(ThreadWorker, "finish_request", lambda self, conn: None)
+    monkeypatch.delattr(ThreadWorker, "_cap_keepalive")
+    config = Config()
+    with pytest.raises(SystemExit, match=r"ThreadWorker\.finish_request, ThreadWorker\._cap_keepalive"):
+        Worker.check_config(config, Logger(config))
