@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import cast
+from functools import partial
+from typing import Any, cast
 
 import structlog
 from flask import Flask
@@ -26,6 +27,7 @@ from registry.conversations import Conversations
 from registry.discovery import discover
 from registry.embedding_cache import EmbeddingCache
 from registry.health import HealthWatch
+from registry.older_spellings import current_spelling
 from registry.placeholders import SERVICE_KEYS, Placeholders
 from registry.query_embeddings import QueryEmbeddings
 from registry.registry import ProviderRegistry
@@ -52,7 +54,7 @@ from retrieval.text_collections import TextCollections
 from retrieval.tools import Tool
 from retrieval.warm_up import WarmUp
 from retrieval.watchers import Watchers
-from schemas.connections import UNHEALTHY, Connection
+from schemas.connections import UNHEALTHY, Connection, HealthReport
 from schemas.errors import ConfigurationError, RagError, UnavailableError
 from schemas.settings import (
     RegistrySettings,
@@ -72,6 +74,8 @@ log = structlog.get_logger(__name__)
 
 FRESH_SECONDS = 2.0
 """How long a health report serves others who ask."""
+MODELS = {"embedding": "embedding", "llm": "chat"}
+"""What the health report calls the models of the settings, by their kind."""
 
 
 @dataclass
@@ -95,6 +99,8 @@ class Layers:
     watchers: Watchers
     warm_up: WarmUp
     settings: RegistrySettings
+    models: Mapping[str, Connection]
+    """Those that the health report tells of, by its names for them."""
 
     @property
     def tools(self) -> Mapping[str, Tool]:
@@ -134,7 +140,8 @@ def create_app(
     app.extensions["rag.layers"] = layers
     service.on_close(clean_lines(layers.connections.redacted))
     service.on_close(layers.close)
-    service.on_health(lambda: {"circuitBreakerOpen": not layers.context.breaker.is_closed()})
+    service.on_health(lambda: _breaker_health(layers))
+    _look_at_models(service, layers)
     lanes: Lanes = app.extensions["rag.lanes"]
     lanes.limit_services(deadlines.within)
     if layers.connections.address(layers.connections.find("default")) is not None:
@@ -171,7 +178,9 @@ def open_layers(service: Service, settings: RegistrySettings, retrieval: Retriev
         embeddings,
         thresholds=Thresholds(settings.match_threshold, settings.partial_threshold),
         limit_seconds=settings.collect_seconds,
+        log_queries=retrieval.log_queries,
     )
+    models = {MODELS[each.kind]: each for each in built_in_connections(settings) if each.kind in MODELS}
     health = HealthWatch(known, limit_seconds=settings.health_seconds, fresh_seconds=FRESH_SECONDS)
     conversations = _conversations(service, known, settings)
     corpus = Corpus(known)
@@ -211,19 +220,57 @@ def open_layers(service: Service, settings: RegistrySettings, retrieval: Retriev
             answers,
             retrieval,
             lock_file=data_dir / "search-metrics.lock",
-            vector_store=lambda: _check_engine(service),
-            embedding=lambda: _check_connection(health, known.find("default")),
+            vector_store=lambda: _check_storage(service),
+            models={name: partial(_check_connection, health, model) for name, model in models.items()},
         ),
         Watchers(service.catalog),
         warm_up,
         settings,
+        models,
     )
 
 
-def _check_engine(service: Service) -> None:
-    status = service.health()[0]["engine"]["status"]
+def _breaker_health(layers: Layers) -> tuple[dict[str, Any], bool]:
+    is_closed = layers.context.breaker.is_closed()
+    return {"circuitBreakerOpen": not is_closed}, is_closed
+
+
+def _look_at_models(service: Service, layers: Layers) -> None:
+    """Have the embedding and the chat service in the health report, asked in the background."""
+
+    def look_at(name: str, connection: Connection) -> None:
+        service.looks.add(
+            name,
+            lambda: layers.health.of(connection),
+            None,
+            every_seconds=layers.settings.health_look_seconds,
+            limit_seconds=layers.settings.health_seconds,
+        )
+        service.on_health(lambda: _model_health(name, layers.health.last(connection)))
+
+    for name, connection in layers.models.items():
+        look_at(name, connection)
+
+
+def _model_health(name: str, report: HealthReport | None) -> tuple[dict[str, Any], bool]:
+    if report is None:
+        return {name: {"status": "unknown"}}, False
+    told = {"status": report.status, "provider": report.provider, "age_seconds": report.details.get("age_seconds", 0.0)}
+    is_well = report.status != UNHEALTHY
+    return {name: told if is_well else {**told, "error": report.message}}, is_well
+
+
+def _check_storage(service: Service) -> None:
+    """Raises UnavailableError when searches by vector are not what they should be, for whatever reason the health
+    report has."""
+    report = service.storage_health()[0]
+    status = report["engine"]["status"]
     if status != "ready":
         raise UnavailableError(f"The vector engine is {status}: searches are slower meanwhile")
+    if report["status"] != "healthy":
+        raise UnavailableError(
+            f"The storage is {report['status']}, as GET /health tells: searches are slower meanwhile"
+        )
 
 
 def _check_connection(health: HealthWatch, connection: Connection) -> None:
@@ -296,11 +343,13 @@ def declared_connections(registry: ProviderRegistry, placeholders: Placeholders)
         config = said.get("config") or {}
         if not isinstance(config, dict):
             raise ConfigurationError(f"connections.{connection_id}.config must be a mapping")
+        kind, provider = str(said.get("type", "rag")), str(said.get("provider"))
+        schema = registry.schema(provider, kind)
         connection = Connection(
             connection_id,
-            str(said.get("type", "rag")),
-            str(said.get("provider")),
-            config,
+            kind,
+            provider,
+            current_spelling(config, provider, schema),
             said.get("display_name"),
             "declared",
         )

@@ -21,14 +21,19 @@ from schemas.errors import RagError
 log = structlog.get_logger(__name__)
 
 
+KEPT_SECONDS = 3_600.0
+"""How long a report is remembered that nobody asks for."""
 MAX_AT_A_TIME = 16
 """Connections that one worker asks at a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Look:
+    """`before` is the report that was there when this look began."""
+
     began_at: float
     report: Future[HealthReport]
+    before: HealthReport | None = None
 
 
 class HealthWatch:
@@ -64,6 +69,17 @@ class HealthWatch:
     def of(self, connection: Connection) -> HealthReport:
         return self.of_all([connection])[0]
 
+    def last(self, connection: Connection) -> HealthReport | None:
+        """What the last look found, without waiting and without a new one; None before the first has come back."""
+        with self._lock:
+            look = self._looks.get(repr(connection))
+        if look is None:
+            return None
+        now = self._clock()
+        if look.report.done() or now - look.began_at > self._limit_seconds:
+            return self._report(connection, look, now)
+        return look.before
+
     def of_all(self, connections: Sequence[Connection]) -> list[HealthReport]:
         """One report for each, all within one time limit."""
         looks = {}
@@ -82,8 +98,11 @@ class HealthWatch:
             now = self._clock()
             if look is not None and (not look.report.done() or now - look.began_at < self._fresh_seconds):
                 return look
-            look = _Look(now, self._threads.submit(key, lambda: self._ask(connection)))
-            self._looks = {k: v for k, v in self._looks.items() if not v.report.done() or now - v.began_at < 60.0}
+            before = None if look is None or look.report.cancelled() else self._with_age(look.report.result(), look)
+            look = _Look(now, self._threads.submit(key, lambda: self._ask(connection)), before)
+            self._looks = {
+                k: v for k, v in self._looks.items() if not v.report.done() or now - v.began_at < KEPT_SECONDS
+            }
             self._looks[key] = look
             return look
 
@@ -114,6 +133,9 @@ class HealthWatch:
             return _unhealthy(connection, sentence, "timeout")
         except CancelledError:
             return _unhealthy(connection, "The service is closing", "unknown")
+        return self._with_age(report, look)
+
+    def _with_age(self, report: HealthReport, look: _Look) -> HealthReport:
         age_seconds = round(max(0.0, self._clock() - look.began_at), 1)
         return replace(report, details={**report.details, "age_seconds": age_seconds})
 

@@ -25,6 +25,7 @@ PARTS = {
     "storage": "Storage",
     "vectorStore": "Vector engine",
     "embedding": "Embedding service",
+    "chat": "Chat service",
     "textSearch": "Text search",
 }
 SHORTEST, LONGEST = 0.9, 1.1
@@ -131,6 +132,8 @@ class Validation:
         if not health:
             return
         for name, title in PARTS.items():
+            if name not in health:  # no chat model is configured
+                continue
             part = health[name]
             yield Step(INFRASTRUCTURE, title, part["healthy"], part.get("error", "well"), part["latencyMs"])
         is_open = bool(health["circuitBreakerOpen"])

@@ -137,7 +137,7 @@ class Service:
         self._tidying = tidying
         self._catalogue = catalogue
         self._closing: list[Callable[[], None]] = []
-        self._reporting: list[Callable[[], dict[str, Any]]] = []
+        self._reporting: list[Callable[[], tuple[dict[str, Any], bool]]] = []
         self.looks = Looks()
         """For what is told of things that may not answer: add a look here, and what it saw by `on_health`."""
         # Its migration has just gone through.
@@ -159,8 +159,9 @@ class Service:
         """Have something closed before the rest, last come first."""
         self._closing.append(close)
 
-    def on_health(self, report: Callable[[], dict[str, Any]]) -> None:
-        """Have fields added to the health report, by something that neither raises nor waits."""
+    def on_health(self, report: Callable[[], tuple[dict[str, Any], bool]]) -> None:
+        """Have fields added to the health report, by something that neither raises nor waits: (fields, whether all is
+        well with them). Where it is not, the service is degraded."""
         self._reporting.append(report)
 
     def close(self) -> None:
@@ -178,11 +179,14 @@ class Service:
 
     def health(self) -> tuple[dict[str, Any], bool]:
         """(the health report, whether the service can do its work). Never raises."""
-        report, works = self._health()
-        # `healthy` is seed 000's word for it.
-        report["healthy"] = report["status"] == "healthy"
+        report, works = self.storage_health()
         for more in self._reporting:
-            report |= more()
+            fields, is_well = more()
+            report |= fields
+            if not is_well and report["status"] == "healthy":
+                report["status"] = "degraded"
+        # Seed 000's word for it.
+        report["healthy"] = report["status"] == "healthy"
         return report, works
 
     def is_ready(self) -> bool:
@@ -202,7 +206,8 @@ class Service:
         )
         yield from gauges.of_collections(collections, known)
 
-    def _health(self) -> tuple[dict[str, Any], bool]:
+    def storage_health(self) -> tuple[dict[str, Any], bool]:
+        """The same of the storage alone, without what others report."""
         report: dict[str, Any] = {
             "status": "healthy",
             "service": "rag-wrapper",
@@ -308,7 +313,12 @@ def open_service(settings: WrapperSettings, *, serves: bool = True) -> Service:
     )
     store = Store(
         catalog,
-        Planner(catalog, index, held=HeldVectors(settings.memory_vectors_mb * 1024 * 1024)),
+        Planner(
+            catalog,
+            index,
+            held=HeldVectors(settings.memory_vectors_mb * 1024 * 1024),
+            exact_ms=settings.exact_ms,
+        ),
         indexer,
         free_disk_mb=free_disk,
         disk_floor_mb=settings.disk_floor_mb,

@@ -89,6 +89,11 @@ class MiniLMConnection(EmbeddingConnection, SupportsTokens):
             return error.message
         return None
 
+    def check(self) -> dict[str, Any]:
+        """Without loading the model, whose memory a service that embeds nothing does without."""
+        locate_model(self._model_dir)
+        return {"model": self.model, "dimension": HIDDEN}
+
     def warm_up(self) -> None:
         self._load()
 

@@ -19,7 +19,7 @@ log = structlog.get_logger(__name__)
 
 LIMIT_SECONDS = 2.0
 PARALLEL = 8
-STORAGE, EMBEDDING, TEXT_SEARCH, VECTOR_STORE = "storage", "embedding", "textSearch", "vectorStore"
+STORAGE, TEXT_SEARCH, VECTOR_STORE = "storage", "textSearch", "vectorStore"
 
 Probe = Callable[[], None]
 

@@ -9,7 +9,7 @@ from typing import Any
 from providers.base import SupportsTextSearch
 from registry.database import Database
 from retrieval.breaker import CircuitBreaker
-from retrieval.context.health import EMBEDDING, STORAGE, TEXT_SEARCH, VECTOR_STORE, ContextHealth, Probe
+from retrieval.context.health import STORAGE, TEXT_SEARCH, VECTOR_STORE, ContextHealth, Probe
 from retrieval.context.indexing import ContextIndex
 from retrieval.context.search import ContextSearch
 from retrieval.context.statistics import ContextStatistics
@@ -39,7 +39,7 @@ PROBE_SPARE_SECONDS = 2.0
 
 class ContextLayer:
     """The four tools, in the order they are listed in, and what they share. The probes ask after the vector store and
-    the embedding service; those of storage and text search are made here."""
+    the models, `embedding` and, where there is one, `chat`; those of storage and text search are made here."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class ContextLayer:
         *,
         lock_file: Path,
         vector_store: Probe,
-        embedding: Probe,
+        models: Mapping[str, Probe],
     ) -> None:
         self.breaker = CircuitBreaker(
             database,
@@ -66,7 +66,7 @@ class ContextLayer:
             {
                 STORAGE: self._look_for_collections,
                 VECTOR_STORE: vector_store,
-                EMBEDDING: embedding,
+                **models,
                 TEXT_SEARCH: self._search_by_words,
             },
             self._indexed_documents,
@@ -76,7 +76,7 @@ class ContextLayer:
         statistics = ContextStatistics(self._metrics, self._indexed_documents)
         allowed = {"category": settings.context_categories, "contentType": settings.context_content_types}
 
-        def tool(name: str, description: str, run: Callable[[dict[str, Any]], dict[str, Any]], **hints: bool) -> Tool:
+        def tool(name: str, description: str, run: Callable[[dict[str, Any]], dict[str, Any]], **hints: Any) -> Tool:
             schemas = read_tool_schemas(name, allowed)
             return Tool(name, description, schemas.input, schemas.output, run, **hints)
 
@@ -84,7 +84,7 @@ class ContextLayer:
             each.name: each
             for each in (
                 tool(SEARCH, SEARCH_DESCRIPTION, self._search.run),
-                tool(INDEX, INDEX_DESCRIPTION, indexing.run, read_only=False),
+                tool(INDEX, INDEX_DESCRIPTION, indexing.run, read_only=False, writes_to=settings.context_collection),
                 tool(HEALTH, HEALTH_DESCRIPTION, self._health.run),
                 tool(STATS, STATS_DESCRIPTION, statistics.run),
             )

@@ -39,6 +39,7 @@ class RegistrySettings:
     secret_hosts: tuple[str, ...] = ()  # which variable goes to which hosts only: NAME=host[:port]; empty: to any
     connect_test_seconds: float = 10.0  # for all stages of a connection test
     health_seconds: float = 5.0  # for the report of one connection
+    health_look_seconds: float = 30.0  # how often each process asks the embedding and chat services how they are
     collect_seconds: float = 10.0  # for all collections of one query
     match_threshold: float = 0.4  # distances, where neither collection, connection nor request says one
     partial_threshold: float = 0.7
@@ -64,6 +65,9 @@ def read_registry_settings() -> RegistrySettings:
         "secret_hosts": env.list("SECRET_HOSTS", list(default.secret_hosts)),
         "connect_test_seconds": env.float("CONNECT_TEST_SECONDS", default.connect_test_seconds, validate=positive),
         "health_seconds": env.float("HEALTH_SECONDS", default.health_seconds, validate=positive),
+        "health_look_seconds": env.float(
+            "HEALTH_LOOK_SECONDS", default.health_look_seconds, validate=validate.Range(min=1, max=3_000)
+        ),
         "collect_seconds": env.float("COLLECT_SECONDS", default.collect_seconds, validate=positive),
         "match_threshold": env.float("MATCH_THRESHOLD", default.match_threshold, validate=distance),
         "partial_threshold": env.float("PARTIAL_THRESHOLD", default.partial_threshold, validate=distance),

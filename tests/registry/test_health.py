@@ -143,6 +143,17 @@ def test_a_changed_connection_is_asked_anew(connections, patients):
     assert watch.of(changed).status == "unhealthy"
 
 
+def test_the_last_report_is_told_without_waiting_and_without_asking(connections, patients):
+    watch = HealthWatch(connections, limit_seconds=10, fresh_seconds=60)
+    (well,) = connect(connections, "works")
+    assert watch.last(well) is None
+    watch.of(well)
+    asked = len(patients)
+    assert watch.last(well).status == "healthy"
+    assert len(patients) == asked
+    watch.close()
+
+
 def test_many_connections_are_asked_by_a_few_threads(connections, patients):
     known = [connections.create(Connection(f"p{n:03}", "rag", "patient", {"does": "works"})) for n in range(150)]
     watch = HealthWatch(connections, limit_seconds=60, fresh_seconds=0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from flask import Flask
@@ -14,6 +15,9 @@ from schemas.settings import RegistrySettings, RetrievalSettings, WrapperSetting
 from tests.support.contract import CheckedClient
 from tests.support.live import ORIGIN, START_SECONDS, STOP_SECONDS, eventually
 
+ONE_LOOK = 3_000.0
+"""So that a stub of a model service is asked only by the test."""
+
 
 @contextmanager
 def running_app(
@@ -21,6 +25,7 @@ def running_app(
     *,
     registry: RegistrySettings | None = None,
     retrieval: RetrievalSettings | None = None,
+    look_seconds: float = ONE_LOOK,
     **settings: object,
 ) -> Iterator[Flask]:
     """Healthy for the length of the block; its clients check every answer against openapi.yaml."""
@@ -33,7 +38,7 @@ def running_app(
             log_format="json",
             **settings,
         ),
-        registry or RegistrySettings(),
+        replace(registry or RegistrySettings(), health_look_seconds=look_seconds),
         retrieval or RetrievalSettings(),
     )
     app.test_client_class = CheckedClient

@@ -137,7 +137,18 @@ class StubServer:
                     self.close_connection = True
 
             def do_GET(self):
-                raise AssertionError("nobody asks with GET: a redirect was followed")
+                listed = {"/v1/models": {"data": [{"id": "chatty"}]}, "/api/tags": {"models": [{"name": "chatty"}]}}
+                if self.path not in listed:
+                    raise AssertionError("nobody asks for anything else with GET: a redirect was followed")
+                if stub.is_down:
+                    self.close_connection = True
+                    return
+                content = json.dumps(listed[self.path]).encode()
+                self.send_response(200)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
 
             def log_message(self, *args):
                 pass

@@ -1,0 +1,107 @@
+"""What stands in front of a Chroma server: TLS with an authority of its own, and a token, without which nobody passes."""
+
+from __future__ import annotations
+
+import ssl
+import threading
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import trustme
+
+
+class TokenProxy:
+    """`refusal` is (status, headers, body) for requests of the methods in `refused_methods`, None while all with the
+    token in the header pass. `heartbeat` passes without one, as with many a proxy."""
+
+    def __init__(self, port, ca_file, *, token, header):
+        self.url = f"https://localhost:{port}"
+        self.ca_file = ca_file
+        self.token, self.header = token, header
+        self.refusal = None
+        self.refused_methods = ("GET", "POST", "PUT", "DELETE")
+        self.passed = []
+
+    @contextmanager
+    def refusing(self, status, body=b"", *, methods=("GET", "POST", "PUT", "DELETE"), **headers):
+        self.refused_methods = methods
+        self.refusal = status, headers, body
+        try:
+            yield
+        finally:
+            self.refusal = None
+
+    def answer_to(self, method, path, headers):
+        """A refusal, None when the request passes."""
+        if path == "/api/v2/heartbeat":
+            return None
+        if headers.get(self.header) != self.token:
+            return 401, {}, b"who are you?"
+        if method in self.refused_methods:
+            return self.refusal
+        return None
+
+
+@contextmanager
+def token_proxy(chroma_port, directory, *, token="s3cret-token", header="X-Chroma-Token"):
+    """A running `TokenProxy` in front of a Chroma server on this machine."""
+    authority = trustme.CA()
+    ca_file = directory / "authority.pem"
+    authority.cert_pem.write_to_path(str(ca_file))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("localhost").configure_cert(context)
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
+
+        def _serve(self):
+            body = self.rfile.read(int(self.headers.get("content-length", 0)))
+            refusal = proxy.answer_to(self.command, self.path, self.headers)
+            status, headers, content = refusal or self._forward(body)
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.send_header("content-length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def _forward(self, body):
+            proxy.passed.append(self.path)
+            connection = HTTPConnection("127.0.0.1", chroma_port, timeout=60)
+            try:
+                connection.request(self.command, self.path, body, {"content-type": "application/json"})
+                response = connection.getresponse()
+                kind = response.getheader("content-type")
+                return response.status, {"content-type": kind} if kind else {}, response.read()
+            except OSError:
+                return 502, {}, b"nobody behind"
+            finally:
+                connection.close()
+
+        do_GET = do_POST = do_PUT = do_DELETE = _serve
+
+        def log_message(self, *_):
+            pass
+
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+
+        def finish_request(self, request, client_address):
+            with context.wrap_socket(request, server_side=True) as secured:
+                super().finish_request(secured, client_address)
+
+        def handle_error(self, *_):
+            pass
+
+    server = Server(("127.0.0.1", 0), Handler)
+    proxy = TokenProxy(server.server_port, ca_file, token=token, header=header)
+    serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    serving.start()
+    try:
+        yield proxy
+    finally:
+        server.shutdown()
+        serving.join()
+        server.server_close()
