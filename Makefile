@@ -20,6 +20,7 @@ soak: $(INSTALLED)
 	RAG_SOAK_ROUNDS=60 $(BIN)/python -m pytest -s tests/durability/test_random_kills.py
 	RAG_SOAK_LINES=1000000 $(BIN)/python -m pytest -s tests/durability/test_memory.py
 	RAG_SOAK_SEARCHES=10000 $(BIN)/python -m pytest -s tests/durability/test_context_searches.py
+	RAG_SOAK_HOSTILE=1000000 $(BIN)/python -m pytest -s tests/fuzz/test_hostile.py
 	RAG_FUZZ_EXAMPLES=100 HYPOTHESIS_PROFILE=search $(BIN)/python -m pytest --timeout 14400 tests/fuzz
 
 # MCP's official inspector and conformance suite, which npm fetches.

@@ -27,6 +27,7 @@ from registry.conversations import Conversations
 from registry.discovery import discover
 from registry.embedding_cache import EmbeddingCache
 from registry.health import HealthWatch
+from registry.older_spellings import current_spelling
 from registry.placeholders import SERVICE_KEYS, Placeholders
 from registry.query_embeddings import QueryEmbeddings
 from registry.registry import ProviderRegistry
@@ -177,6 +178,7 @@ def open_layers(service: Service, settings: RegistrySettings, retrieval: Retriev
         embeddings,
         thresholds=Thresholds(settings.match_threshold, settings.partial_threshold),
         limit_seconds=settings.collect_seconds,
+        log_queries=retrieval.log_queries,
     )
     models = {MODELS[each.kind]: each for each in built_in_connections(settings) if each.kind in MODELS}
     health = HealthWatch(known, limit_seconds=settings.health_seconds, fresh_seconds=FRESH_SECONDS)
@@ -341,11 +343,13 @@ def declared_connections(registry: ProviderRegistry, placeholders: Placeholders)
         config = said.get("config") or {}
         if not isinstance(config, dict):
             raise ConfigurationError(f"connections.{connection_id}.config must be a mapping")
+        kind, provider = str(said.get("type", "rag")), str(said.get("provider"))
+        schema = registry.schema(provider, kind)
         connection = Connection(
             connection_id,
-            str(said.get("type", "rag")),
-            str(said.get("provider")),
-            config,
+            kind,
+            provider,
+            current_spelling(config, provider, schema),
             said.get("display_name"),
             "declared",
         )

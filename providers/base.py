@@ -213,7 +213,8 @@ class RagProvider(Provider):
 
     def try_out(self) -> dict[str, Any]:
         found = self.collections()
-        return {"collections_count": len(found), "collections": [each.name for each in found]}
+        told = [{"name": each.name, "count": each.count, "metadata": each.metadata} for each in found]
+        return {"collections_count": len(found), "collections": told}
 
 
 class SupportsSearch(ABC):

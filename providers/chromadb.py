@@ -44,7 +44,7 @@ from schemas.configuration import JsonSchema, read_schema
 from schemas.connections import CollectionInfo
 from schemas.errors import CollectionNotFoundError, ConfigurationError, ConflictError, RagError, UnavailableError
 from schemas.records import METRICS, Document, DocumentBatch, Match, Metadata, Page, Vector
-from schemas.scores import score
+from schemas.scores import rounded, score
 from schemas.where import parse_where
 from schemas.wire import MAX_PAGE, MAX_TOP_K
 
@@ -203,7 +203,7 @@ class ChromaProvider(
         answer = self._service.post(f"{self._records(found)}/query", body)
         with self._service.reading():
             first = {name: answer[name][0] for name in ("ids", "documents", "metadatas", "distances")}
-            distances = [float(each) for each in first["distances"]]
+            distances = [rounded(float(each), info.metric) for each in first["distances"]]
             documents = _documents(first)
             matches = [
                 Match(document, distance, score(distance, info.metric))

@@ -6,6 +6,7 @@ has, with the filters of Chroma's grammar, and for nothing that it would answer 
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -60,13 +61,15 @@ from schemas.records import (
     TextMatch,
     Vector,
 )
-from schemas.scores import score
+from schemas.scores import rounded, score
 from schemas.where import Where, parse_where
 from schemas.wire import MAX_PAGE, MAX_TOP_K
 
 DEFAULT_METRIC = "cosine"
 METRIC_KEY = "hnsw:space"
 """Where older services leave the metric, for Chroma to read; those of this release ignore it."""
+NAMELESS = "nameless-"
+"""What ids begin with that the oldest services did not give: nothing can be fetched or deleted by them."""
 PLACE = "the connection's URL"
 """What errors call it: the URL itself may have come out of a placeholder."""
 
@@ -177,6 +180,8 @@ class ChromaWrapperProvider(
         chosen = None if ids is None else list(ids)
         if tree is not None and not self._is_current(collection):
             chosen, where = self._ids(collection, self._clause(tree)), None
+        if chosen is not None and any(each.startswith(NAMELESS) for each in chosen):
+            raise self._too_old("deleting documents that it gives no ids")
         with self._needing("deleting documents"):
             self._client.delete_documents(collection, ids=chosen, where=where)
 
@@ -194,7 +199,7 @@ class ChromaWrapperProvider(
             return []
         answer = self._client.query(collection, vector, top_k=top_k, where=_sent(clause), with_arrays=True)
         with self._reading():
-            distances = [(each, float(each["distance"])) for each in answer["results"]]
+            distances = [(each, rounded(float(each["distance"]), metric)) for each in answer["results"]]
             return [Match(_document(each), distance, score(distance, metric)) for each, distance in distances]
 
     def text_search(
@@ -344,14 +349,20 @@ def _info(found: Body) -> CollectionInfo:
 
 
 def _document(found: Body) -> Document:
-    embedding = found.get("embedding")
+    embedding, document_id = found.get("embedding"), found.get("id")
     return Document(
-        str(found["id"]),
+        _name_of(found) if document_id is None else str(document_id),
         str(found["text"]),
         orjson.dumps(found.get("metadata") or {}).decode(),
         0,
         None if embedding is None else parse_embedding(embedding),
     )
+
+
+def _name_of(found: Body) -> str:
+    """An id for a document that comes without one: the same for the same text and metadata, wherever it is found."""
+    said = orjson.dumps([str(found["text"]), found.get("metadata") or {}], option=orjson.OPT_SORT_KEYS)
+    return NAMELESS + hashlib.sha256(said).hexdigest()[:32]
 
 
 def _group(found: Body) -> Group:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
+from schemas.connections import ModelInfo
 from schemas.errors import InvalidInputError
 from schemas.names import MAX_MODEL_CHARACTERS, is_model_name
 
@@ -28,3 +32,49 @@ def checked_model(model: str) -> str:
             f"model must have 1 to {MAX_MODEL_CHARACTERS} printable characters", code="invalid_field", field="model"
         )
     return model
+
+
+MAX_MODELS = 1000
+_EMBEDDING = re.compile(r"embed|minilm|bert|(?:^|[-_/:.])(?:bge|e5|gte|jina|mxbai|nomic)(?:[-_/:.]|$)", re.IGNORECASE)
+_TOKEN_FIELDS = ("max_model_len", "max_context_length", "context_length", "context_window", "max_tokens")
+
+
+def models_of(listed: Any, kind: str) -> list[ModelInfo]:
+    """Those of a service's list that are for what is wanted (`embedding`, `llm`). Protocols do not say what a model is
+    for, so its name decides; where no name speaks of embeddings, all may be."""
+    found = [each for each in map(_model, listed) if each is not None] if isinstance(listed, list) else []
+    fitting = [each for each in found if each.type == kind]
+    if kind == "embedding" and not fitting:
+        fitting = [_as(each, kind) for each in found]
+    return sorted(fitting, key=lambda each: each.id)[:MAX_MODELS]
+
+
+def one_model(name: str, kind: str, max_tokens: int | None = None, description: str = "") -> ModelInfo:
+    return ModelInfo(name, name, kind, _CAPABILITIES[kind], max_tokens, description)
+
+
+_CAPABILITIES = {"embedding": ("embeddings",), "llm": ("chat",)}
+
+
+def _model(listed: Any) -> ModelInfo | None:
+    """A model in the words of OpenAI's protocol or of Ollama's."""
+    if not isinstance(listed, dict):
+        return None
+    name = listed.get("id") or listed.get("model") or listed.get("name")
+    if not isinstance(name, str) or not is_model_name(name):
+        return None
+    details = listed.get("details")
+    told = details if isinstance(details, dict) else {}
+    kind = "embedding" if _EMBEDDING.search(f"{name} {told.get('family', '')} {listed.get('type', '')}") else "llm"
+    tokens = next((listed[field] for field in _TOKEN_FIELDS if _is_count(listed.get(field))), None)
+    words = (listed.get("description"), listed.get("owned_by"), told.get("parameter_size"))
+    description = next((word for word in words if isinstance(word, str)), "")
+    return one_model(name, kind, tokens, description)
+
+
+def _as(model: ModelInfo, kind: str) -> ModelInfo:
+    return one_model(model.id, kind, model.max_tokens, model.description)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0

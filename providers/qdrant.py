@@ -50,7 +50,7 @@ from schemas.errors import (
     UnsupportedError,
 )
 from schemas.records import Document, DocumentBatch, Match, Metadata, Page, Vector
-from schemas.scores import score
+from schemas.scores import rounded, score
 from schemas.where import parse_where
 from schemas.wire import MAX_PAGE, MAX_TOP_K
 
@@ -391,7 +391,7 @@ def _filter(condition: Condition) -> Any:
 
 
 def _match(point: Any, metric: str) -> Match:
-    distance = point.score**2 if metric == "l2" else 1.0 - point.score
+    distance = rounded(point.score**2 if metric == "l2" else 1.0 - point.score, metric)
     return Match(to_document(point.id, point.payload or {}, None), distance, score(distance, metric))
 
 

@@ -67,7 +67,8 @@ class _Asked:
 
 
 class Collector:
-    """Usable by several threads. `thresholds` apply where nobody else says any; `limit_seconds` bounds a query."""
+    """Usable by several threads. `thresholds` apply where nobody else says any; `limit_seconds` bounds a query. Unless
+    `log_queries`, the log has the strategy of a query and not its words."""
 
     def __init__(
         self,
@@ -76,12 +77,14 @@ class Collector:
         *,
         thresholds: Thresholds,
         limit_seconds: float,
+        log_queries: bool = True,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._connections = connections
         self._embeddings = embeddings
         self._thresholds = thresholds
         self._limit_seconds = limit_seconds
+        self._log_queries = log_queries
         self._clock = clock
         self._threads = ConnectionThreads("collect")
 
@@ -93,7 +96,8 @@ class Collector:
         began = self._clock()
         strategy, text = choose_query_text(request.user_message, request.topic, request.current_topic)
         text = request.query_text or text
-        log.info("query strategy", strategy=strategy.value, query_text=text, collections=len(request.collections))
+        words = {"query_text": text} if self._log_queries else {}
+        log.info("query strategy", strategy=strategy.value, collections=len(request.collections), **words)
         until = began + self._limit_seconds
         # A mapping by connection and model: each is embedded once, whatever number of collections wait for it.
         embeddings: dict[_Model, Future[QueryEmbedding]] = {}

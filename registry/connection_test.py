@@ -15,7 +15,9 @@ from typing import Any
 import structlog
 
 from providers.addresses import split_url
-from providers.base import ProviderContext
+from providers.base import Provider, ProviderContext
+from providers.chat.base import ChatConnection
+from providers.embeddings.base import EmbeddingConnection
 from providers.network import DEFAULT_PORTS, Network
 from providers.redaction import Redactor
 from registry.placeholders import Placeholders, UnresolvedPlaceholderError
@@ -29,6 +31,7 @@ from schemas.connections import (
     STAGES,
     Fault,
     InvalidConfigurationError,
+    ModelInfo,
     Stage,
     TestReport,
 )
@@ -89,6 +92,7 @@ _PASSED = {
     "capability": "The service does what it is for",
 }
 _NOT_REACHED = "Not reached"
+_NOT_ASKED = "Only the models were asked for"
 _NO_ADDRESS = "This provider works without a connection to another host"
 
 
@@ -102,8 +106,10 @@ def test_connection(
     *,
     seconds: float,
     clock: Callable[[], float],
+    for_models: bool = False,  # noqa: PT028 - no test of pytest's
 ) -> TestReport:
-    """Connect as real use would, and report; `clock` counts seconds. Raises ProviderNotFoundError, nothing else.
+    """Connect as real use would, and report; `clock` counts seconds. With `for_models` it is asked which models there
+    are, and for nothing else. Raises ProviderNotFoundError, nothing else.
 
     The answer comes within `seconds`, also when something hangs that no socket of ours can be cut from under: its
     thread is then left to itself.
@@ -111,6 +117,7 @@ def test_connection(
     schema = _schema_of(registry, kind, provider)
     with context.network.within(seconds) as network:
         run = _Run(registry, placeholders, replace(context, network=network), kind, provider, schema, clock)
+        run.for_models = for_models
         thread = threading.Thread(target=run, args=(config,), name="connection-test", daemon=True)
         thread.start()
         thread.join(seconds)
@@ -157,6 +164,7 @@ class _Run:
         self._error_type: str | None = None
         self._is_closed = False
         self._redact = Redactor()
+        self.for_models = False
         self._said: dict[str, Any] = {}
 
     def __call__(self, config: Mapping[str, Any]) -> None:
@@ -185,19 +193,35 @@ class _Run:
         if error_type:
             return TestReport(False, *common, message=_SENTENCES[error_type][0], error_type=error_type)
         listed = said.pop("collections", None)
-        names = (
-            tuple(self._clean(str(each)) for each in listed[:MAX_COLLECTIONS])
+        found = (
+            tuple(self._collection(each) for each in listed[:MAX_COLLECTIONS])
             if isinstance(listed, list | tuple)
             else None
         )
+        models = said.pop("models", None)
         return TestReport(
             True,
             *common,
             method=METHODS.get(self._kind),
             details=self._plain(said),
-            collections_count=None if names is None else said.get("collections_count", len(names)),
-            collections=names,
+            collections_count=None if found is None else said.get("collections_count", len(found)),
+            collections=found,
+            models=None if models is None else tuple(self._model(each) for each in models),
         )
+
+    def _collection(self, said: Any) -> dict[str, Any]:
+        """A provider may also name its collections only."""
+        told = said if isinstance(said, Mapping) else {"name": said}
+        count, metadata = told.get("count"), told.get("metadata")
+        return {
+            "name": self._clean(str(told.get("name", ""))),
+            "count": count if isinstance(count, int) else None,
+            "metadata": self._plain(self._redact(dict(metadata) if isinstance(metadata, Mapping) else {})),
+        }
+
+    def _model(self, model: ModelInfo) -> ModelInfo:
+        name, description = self._clean(model.id), self._clean(model.description)
+        return replace(model, id=name, name=self._clean(model.name), description=description)
 
     def _run(self, config: Mapping[str, Any]) -> None:
         with self._stage("config"):
@@ -220,7 +244,10 @@ class _Run:
             with self._stage("authenticate"):
                 connection = self._registry.connect(self._kind, self._provider, resolved, context)
                 opened.callback(connection.close)
-                said = connection.check()
+                said = {"models": _models(connection)} if self.for_models else connection.check()
+            if self.for_models:
+                self._skip("capability", _NOT_ASKED, said)
+                return
             with self._stage("capability"):
                 said = {**said, **connection.try_out()}
                 with self._lock:
@@ -273,7 +300,9 @@ class _Run:
         latency_ms = _milliseconds(self._clock() - self._stage_began)
         self._finish(Stage(name, PASSED, latency_ms, _PASSED[name]))
 
-    def _skip(self, name: str, message: str) -> None:
+    def _skip(self, name: str, message: str, said: dict[str, Any] | None = None) -> None:
+        with self._lock:
+            self._said = said or self._said
         self._finish(Stage(name, SKIPPED, 0.0, message))
 
     def _finish(self, stage: Stage, error_type: str | None = None) -> None:
@@ -298,6 +327,12 @@ class _Run:
             return _StageFailedError("invalid_config", wrong)
         error_type = _error_type(error)
         return _StageFailedError(error_type, next_step=_REFUSED_STEP if error_type == "invalid_config" else None)
+
+
+def _models(connection: Provider) -> list[ModelInfo]:
+    if not isinstance(connection, EmbeddingConnection | ChatConnection):
+        raise _StageFailedError("unknown", next_step="This kind of provider has no models.")
+    return connection.models()
 
 
 def _error_type(error: BaseException) -> str:

@@ -14,6 +14,7 @@ import orjson
 from providers.base import Provider, ProviderContext
 from registry.connection_test import test_connection
 from registry.live_connections import LiveConnection, LiveConnections
+from registry.older_spellings import current_spelling
 from registry.placeholders import Placeholders, UnresolvedPlaceholderError, secret_faults
 from registry.registry import ProviderRegistry
 from registry.stored_connections import ConnectionNotFoundError, StoredConnections, taken
@@ -84,7 +85,7 @@ class Connections:
         """Keep a new one. Raises ConflictError when the id is taken, InvalidInputError when it is no good."""
         if connection.id in self._given:
             raise taken(connection.id)
-        connection = replace(connection, config=self._without_empty_secrets(connection, connection.config))
+        connection = replace(connection, config=self._as_meant(connection, connection.config))
         check_connection(connection, self.registry, self.placeholders)
         return self._stored.add(connection)
 
@@ -160,7 +161,7 @@ class Connections:
         if entry.provider is None:
             return [Fault("", f"Provider '{name}' cannot be used here: {entry.reason}")], []
         schema = entry.provider.connection_schema()
-        given = self._without_empty_secrets(Connection("", kind, name, config), present(config))
+        given = self._as_meant(Connection("", kind, name, config), present(config))
         forbidden = self.placeholders.forbidden(given, schema, entry.provider.address)
         wrong = [*faults(given, schema, placeholders=True), *forbidden]
         noted = [*self.placeholders.missing(given, schema), *secret_faults(given, schema)]
@@ -168,17 +169,19 @@ class Connections:
             noted.append(Fault("", f"Provider '{name}' cannot be used here: {entry.reason}"))
         return wrong, noted
 
-    def test(self, kind: str, name: str, config: dict[str, Any]) -> TestReport:
-        """Try a configuration out, stage by stage; never raises for what is wrong with it."""
+    def test(self, kind: str, name: str, config: dict[str, Any], *, for_models: bool = False) -> TestReport:
+        """Try a configuration out, stage by stage, or only ask it which models there are; never raises for what is
+        wrong with it."""
         return test_connection(
             self.registry,
             self.placeholders,
             self.context,
             kind,
             name,
-            self._without_empty_secrets(Connection("", kind, name, config), present(config)),
+            self._as_meant(Connection("", kind, name, config), present(config)),
             seconds=self._test_seconds,
             clock=time.perf_counter,
+            for_models=for_models,
         )
 
     def shown(self, connection: Connection) -> dict[str, Any]:
@@ -220,7 +223,8 @@ class Connections:
 
     def _with_kept_secrets(self, before: Connection, after: Connection) -> dict[str, Any]:
         if (before.kind, before.provider) != (after.kind, after.provider):
-            return self._without_empty_secrets(after, after.config)
+            return self._as_meant(after, after.config)
+        after = replace(after, config=self._as_meant(after, after.config, keeping_empty=True))
         kept = {
             name: before.config[name]
             for name in sorted(self._secret_names(before) & before.config.keys() - after.config.keys())
@@ -229,15 +233,21 @@ class Connections:
             # Whoever may change a connection need not know its secrets, and must not send them elsewhere.
             sentence = "must be given again: the connection leads to another host now"
             raise InvalidConfigurationError(after.provider, [Fault(f"/{name}", f"{name} {sentence}") for name in kept])
-        return self._without_empty_secrets(after, kept | after.config)
+        return self._as_meant(after, kept | after.config)
 
     def _origin(self, connection: Connection) -> str | None:
         """Scheme, host and port of a connection, as they were written."""
         address = self.address(connection)
         return None if address is None else "/".join(address.lower().split("/")[:3])
 
-    def _without_empty_secrets(self, connection: Connection, config: dict[str, Any]) -> dict[str, Any]:
-        hidden = self._secret_names(connection)
+    def _as_meant(
+        self, connection: Connection, config: dict[str, Any], *, keeping_empty: bool = False
+    ) -> dict[str, Any]:
+        """As this release spells it, and without the secrets that are empty, which means none."""
+        entry = self.registry.entry(connection.provider, connection.kind)
+        if entry.provider is not None:
+            config = current_spelling(config, entry.id, entry.provider.connection_schema())
+        hidden = frozenset[str]() if keeping_empty else self._secret_names(connection)
         return {name: value for name, value in config.items() if not (name in hidden and value == "")}
 
     def _check_changeable(self, connection_id: str) -> None:

@@ -18,8 +18,8 @@ _URL_ENDINGS = ("URL", "HOST", "ENDPOINT")
 
 
 def listed(placeholders: Placeholders) -> list[dict[str, Any]]:
-    """`{name, value}` of the variables that are allowed and set; the value is always the mask."""
-    return [{"name": name, "value": MASK} for name in placeholders.available()]
+    """`{name, value, exists}` of the variables that are allowed and set; the value is always the mask."""
+    return [{"name": name, "value": MASK, "exists": True} for name in placeholders.available()]
 
 
 def validated(placeholders: Placeholders, names: Sequence[str]) -> list[dict[str, Any]]:
@@ -32,8 +32,8 @@ def validated(placeholders: Placeholders, names: Sequence[str]) -> list[dict[str
 
 
 def suggested(placeholders: Placeholders, provider: str, field: str, schema: JsonSchema) -> list[dict[str, Any]]:
-    """`{name, set}` of the allowed variables that fit a field, best first: the schema's own example, set or not, then
-    those that are set, the provider's before others."""
+    """`{name, set, exists, placeholder}` of the allowed variables that fit a field, best first: the schema's own
+    example, set or not, then those that are set, the provider's before others."""
     described = schema.get("properties", {}).get(field, {})
     examples = [name for each in described.get("examples", ()) for name in placeholders.names(each)]
     available = placeholders.available()
@@ -41,7 +41,10 @@ def suggested(placeholders: Placeholders, provider: str, field: str, schema: Jso
     fitting = [name for name in available if name.endswith(endings)]
     fitting.sort(key=lambda name: (not _is_of(name, provider), not name.endswith(endings[0]), name))
     names = dict.fromkeys([*(name for name in examples if placeholders.is_allowed(name)), *fitting])
-    return [{"name": name, "set": name in available} for name in names]
+    return [
+        {"name": name, "set": name in available, "exists": name in available, "placeholder": f"${{{name}}}"}
+        for name in names
+    ]
 
 
 def _is_of(name: str, provider: str) -> bool:

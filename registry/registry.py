@@ -76,9 +76,9 @@ class ProviderRegistry:
                 return self._entries[each, name]
         raise ProviderNotFoundError(kind, name, [entry.id for entry in self.entries(kind)])
 
-    def schema(self, name: str) -> JsonSchema:
-        """The schema of a provider's connections, of whatever kind; empty for one that is not known."""
-        found = [entry.provider for entry in self.entries() if entry.id == name and entry.provider is not None]
+    def schema(self, name: str, kind: str | None = None) -> JsonSchema:
+        """The schema of a provider's connections, by default of whatever kind; empty for one that is not known."""
+        found = [entry.provider for entry in self.entries(kind) if entry.id == name and entry.provider is not None]
         return found[0].connection_schema() if found else {}
 
     def provider(self, kind: str, name: str) -> type[Provider]:

@@ -122,11 +122,12 @@ def drafts_of(document: SourceDocument, model: str) -> tuple[list[Draft], Sequen
 
 def draft_of_record(record: Record, source: str, *, model: str) -> Draft | None:
     """The document of a JSONL record, not split: who wrote the record decided what a document is. A record without id
-    gets one of its content. None when there is no text and no title."""
+    gets one of its content. Whatever its metadata says, its `source` is the file: what is deleted with that file is
+    found by it. None when there is no text and no title."""
     text = record.text if record.text.strip() else record.title
     if not text:
         return None
-    metadata = {"source": source} | ({"title": record.title} if record.title else {}) | record.metadata
+    metadata = record.metadata | ({"title": record.title} if record.title else {}) | {"source": source}
     origin = model if record.embedding is None else hashlib.sha256(record.embedding.tobytes()).hexdigest()
     return Draft(
         id=record.id or str(uuid5(_IDS, f"{source}\n{record.title}\n{record.text}")),

@@ -84,6 +84,10 @@ class RAGPipeline:
                 found = others
         return self._context(question, found, chosen.receipt, **kept.told)
 
+    def target(self, collection: str | None) -> str:
+        """Where documents are ingested to. Raises InvalidInputError."""
+        return check_collection_name(self._settings.rules_collection if collection is None else collection)
+
     def ingest(
         self, documents: Sequence[RuleDocument], *, collection: str | None = None, replace_missing: bool = False
     ) -> IngestionResult:
@@ -95,7 +99,7 @@ class RAGPipeline:
         embedded by another model.
         """
         began = time.perf_counter()
-        name = check_collection_name(self._settings.rules_collection if collection is None else collection)
+        name = self.target(collection)
         embedding = self._texts.embedding()
         job_id = uuid.uuid4()
         failures: list[Failure] = []

@@ -62,6 +62,11 @@ class RagStore:
         self._texts = texts
         self._settings = settings
 
+    @property
+    def collection(self) -> str:
+        """Where documents are ingested to."""
+        return self._settings.documents_collection
+
     def upsert_document_with_chunks(self, document: RagDocument) -> Upserted:
         """Ingest a document: split, embedded and swapped as a whole. Raises EmbeddingFailureError, VectorDBWriteError,
         InvalidInputError; the version before stays then."""

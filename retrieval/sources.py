@@ -15,6 +15,7 @@ import numpy as np
 import orjson
 
 from schemas.errors import InvalidInputError
+from schemas.json_in import decode
 from schemas.records import Metadata, Vector
 
 
@@ -140,11 +141,9 @@ def _source_file(path: Path, root: Path) -> SourceFile:
 
 def _record(source: str, number: int, end_bytes: int, line: bytes) -> Record | SourceError:
     try:
-        fields = orjson.loads(line)
+        return _checked(decode(line), number, end_bytes)
     except orjson.JSONDecodeError as error:
         return SourceError(source, number, f"is not JSON: {error.msg}")
-    try:
-        return _checked(fields, number, end_bytes)
     except InvalidInputError as error:
         return SourceError(source, number, error.message)
 

@@ -37,6 +37,8 @@ class Tool:
     output_schema: JsonSchema
     run: Callable[[dict[str, Any]], dict[str, Any]]
     read_only: bool = True
+    writes_to: str | None = None
+    """The collection that `run` writes to."""
     destructive: bool = False
     idempotent: bool = True
 

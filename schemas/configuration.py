@@ -120,8 +120,10 @@ def _validation(field: JsonSchema) -> dict[str, Any]:
 def _faults_of(error: ValidationError, schema: JsonSchema) -> Iterator[Fault]:
     pointer = "".join(f"/{escaped(part)}" for part in error.absolute_path)
     if error.validator == "required":
+        known = error.schema.get("properties", {})
         for name in cast(list[str], error.validator_value):
-            if name not in error.instance:
+            # What has a default is there, whoever leaves it out.
+            if name not in error.instance and "default" not in known.get(name, {}):
                 yield Fault(f"{pointer}/{escaped(name)}", f"{_label(schema, name)} is required")
     elif error.validator == "additionalProperties":
         for name in error.instance:

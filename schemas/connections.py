@@ -91,6 +91,19 @@ class Fault:
     message: str
 
 
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """A model that a provider has, as its form offers it. `type` is `embedding` or `llm`; `max_tokens` what it reads at
+    most, None where the provider does not say."""
+
+    id: str
+    name: str
+    type: str
+    capabilities: tuple[str, ...]
+    max_tokens: int | None = None
+    description: str = ""
+
+
 PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
 
 STAGES = ("config", "placeholders", "address", "connect", "authenticate", "capability")
@@ -115,8 +128,9 @@ class TestReport:
     """What came of a connection test; `stages` are always all of `STAGES`.
 
     Of a success, `method` says what was done in the end (`list_collections`, `embed_text`, `complete_chat`), `details`
-    is what the service said of itself, and `collections` and `collections_count` are None where it has none. Of a
-    failure, `message` is the sentence and `error_type` one of `ERROR_TYPES`.
+    is what the service said of itself, `collections` (each `{name, count, metadata}`) and `collections_count` are None
+    where it has none, and `models` is None but where they were asked for. Of a failure, `message` is the sentence and
+    `error_type` one of `ERROR_TYPES`.
     """
 
     success: bool
@@ -127,7 +141,8 @@ class TestReport:
     method: str | None = None
     details: dict[str, Any] = field(default_factory=dict)
     collections_count: int | None = None
-    collections: tuple[str, ...] | None = None
+    collections: tuple[dict[str, Any], ...] | None = None
+    models: tuple[ModelInfo, ...] | None = None
     message: str | None = None
     error_type: str | None = None
 

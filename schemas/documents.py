@@ -54,6 +54,10 @@ def parse_embedding(value: Any, *, field: str = "embedding", index: int | None =
             raise _invalid("embedding must not be empty", field, index)
         with np.errstate(over="ignore"):
             vector = value.astype("<f4")
+    elif isinstance(value, dict) and "0" in value:
+        # What JSON.stringify makes of a Float32Array.
+        reason = "not an object: Array.from(vector) makes an array of a Float32Array"
+        raise _invalid(f"embedding must be an array of numbers or base64 of float32, {reason}", field, index)
     else:
         raise _invalid("embedding must be an array of numbers or base64 of float32", field, index)
     if not np.isfinite(vector).all():

@@ -15,6 +15,7 @@ from marshmallow.exceptions import SCHEMA
 
 from schemas.documents import parse_embedding
 from schemas.errors import InvalidInputError
+from schemas.json_in import decode
 from schemas.metadata import check_metadata, without_reserved
 from schemas.names import MAX_MODEL_CHARACTERS, check_collection_name, is_model_name
 from schemas.records import METRICS, DocumentPatch, GatherSpec, OrderBy, Vector
@@ -411,7 +412,7 @@ def check_ids(ids: Any) -> list[str]:
 def where_from_text(source: str, field: str = "where") -> Where:
     """The filter of a query string. Raises InvalidInputError in the words of seed 003 ("Invalid JSON filter")."""
     try:
-        decoded = orjson.loads(source)
+        decoded = decode(source, field)
     except orjson.JSONDecodeError:
         raise InvalidInputError(
             f"Invalid '{field}' filter: must be valid JSON", code="invalid_where", field=field

@@ -17,6 +17,7 @@ from flask.json.provider import JSONProvider
 from werkzeug.exceptions import ClientDisconnected
 
 from schemas.errors import InvalidInputError, PayloadTooLargeError, SlowClientError, UnsupportedMediaError
+from schemas.json_in import decode
 from wrapper.parsing import ParsingBudget
 from wrapper.patience import PatientSocket
 
@@ -74,7 +75,7 @@ def decode_json(body: bytes) -> Any:
     if not body:
         return {}
     try:
-        return orjson.loads(body)
+        return decode(body)
     except orjson.JSONDecodeError as error:
         raise InvalidInputError(
             f"The body is not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}",

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.records import Vector
+from schemas.scores import rounded
 
 EQUAL_DISTANCE = 1e-5
 """The index and we round differently: what differs by less is equally far."""
@@ -27,9 +28,10 @@ def rough_distances(query: Vector, vectors: Vector, metric: str) -> NDArray[np.f
 
 
 def exact_distances(query: Vector, vectors: Vector, metric: str) -> NDArray[np.float64]:
-    """float64 distances (n,), for answers."""
+    """float64 distances (n,), for answers, rounded as `schemas/scores.py` says: they are compared with each other and
+    with a greatest distance as they are answered."""
     precise = _distances(query.astype(np.float64), vectors.astype(np.float64), metric, _products_by_row)
-    return precise.astype(np.float64, copy=False)
+    return np.fromiter((rounded(each, metric) for each in precise.tolist()), np.float64, len(precise))
 
 
 def squares_of(vectors: NDArray[np.float32]) -> NDArray[np.float32] | None:

@@ -16,7 +16,7 @@ from schemas.errors import InvalidInputError, RagError
 from schemas.known_names import Unknown
 from schemas.records import Collection
 from wrapper.bodies import body_lines
-from wrapper.store import Store, WriteOptions
+from wrapper.store import Store, WriteOptions, Written
 from wrapper.streaming import Progress, once, said, store_lines
 
 SHA256_BYTES = 32
@@ -42,10 +42,8 @@ def parse_announced(count: str | None, content_digest: str | None) -> Announced:
     return Announced(None if count is None else int(count), None if content_digest is None else _sha256(content_digest))
 
 
-def import_stream(
-    store: Store, name: str, options: WriteOptions, announced: Announced, unknown: Unknown
-) -> tuple[dict[str, Any], bool]:
-    """(the answer, whether the index has all of it). Raises InvalidInputError for the first bad line, and when the
+def import_stream(store: Store, name: str, options: WriteOptions, announced: Announced, unknown: Unknown) -> Written:
+    """Store all of the stream. Raises InvalidInputError for the first bad line, and when the
     stream is not the one that was announced; `details.count` says how many documents are stored all the same."""
     digest = hashlib.sha256()
 

@@ -16,10 +16,12 @@ from schemas.documents import new_id
 from schemas.errors import InvalidInputError
 from schemas.known_names import NO_NAMES, Names, Unknown, check_names, names_of
 from schemas.wire import load
-from wrapper.bodies import JSON, decode_json, read_body, request_digest
-from wrapper.store import Store, WriteOptions
+from wrapper.bodies import JSON, decode_json, json_response, read_body, request_digest
+from wrapper.store import Store, WriteOptions, Written
 
 MAX_KEY_CHARACTERS = 255
+REPLAYED = "Idempotent-Replayed"
+"""A header that says `true` with the answer that an earlier request of the same `Idempotency-Key` got."""
 
 View = TypeVar("View", bound=Callable[..., Response])
 
@@ -135,6 +137,14 @@ def id_maker(options: WriteOptions) -> Callable[[], str]:
     return lambda: f"doc_{uuid.uuid5(uuid.NAMESPACE_OID, f'{options.idempotency_key}:{next(numbers)}')}"
 
 
+def respond(written: Written, status: int = 200, behind: int = 202) -> Response:
+    """The answer of a write, `behind` being its status while the index is, and whether it was given before."""
+    response = json_response(written.answer, status if written.indexed else behind, written.etag)
+    if written.replayed:
+        response.headers[REPLAYED] = "true"
+    return response
+
+
 def is_known(etag: str) -> bool:
     """True when the caller's `If-None-Match` names this state."""
     return "If-None-Match" in request.headers and request.if_none_match.contains_weak(etag)
@@ -175,6 +185,7 @@ __all__ = [
     "id_maker",
     "is_known",
     "read_body",
+    "respond",
     "store",
     "taken_by",
     "takes",

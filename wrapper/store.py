@@ -73,12 +73,17 @@ AS_IT_COMES = WriteOptions()
 @dataclass(frozen=True, slots=True)
 class Written:
     """The answer of a write, and whether the index has it already. It has not what is `set_aside`: ids of documents
-    that the engine cannot take."""
+    that the engine cannot take. `replayed`: it is the answer of an earlier request with the same `Idempotency-Key`."""
 
     answer: dict[str, Any]
-    indexed: bool
+    indexed: bool = True
     etag: str | None = None
     set_aside: list[str] = field(default_factory=list)
+    replayed: bool = False
+
+    def with_outcome(self) -> Written:
+        """The same with `indexed` and what was set aside in its answer."""
+        return replace(self, answer=answers.with_outcome(self.answer, self.indexed, self.set_aside))
 
 
 Operation = Callable[[Transaction], tuple[dict[str, Any], WriteOutcome, Collection | None]]
@@ -193,8 +198,8 @@ class Store:
             outcomes.append(writes.add_documents(transaction, name, batch, on_conflict=on_conflict))
             return {}, outcomes[-1], None
 
-        _, entry, _ = self.commit(operation, options, name)
-        return outcomes[-1], entry
+        done, _ = self.commit(operation, options, name)
+        return outcomes[-1], done.outbox_id
 
     def patch_document(self, name: str, document_id: str, patch: DocumentPatch, options: WriteOptions) -> Written:
         """A repeat is answered with the document as it is now: what was answered first is not kept, because texts are
@@ -360,26 +365,40 @@ class Store:
         with self._catalog.read() as transaction:
             return idempotency.exists(transaction, key)
 
-    def kept_answer(self, name: str, key: str, digest: str) -> Written | None:
+    def kept_answer(self, name: str | None, key: str, digest: str) -> Written | None:
         """The first answer to this key. Raises ConflictError when it came with another request."""
         with self._catalog.read() as transaction:
             kept = idempotency.find(transaction, key, digest)
-        return None if kept is None else self._settled(name, kept.answer, kept.outbox_id, kept.etag)
+        return None if kept is None else self._settled(name, kept, replayed=True)
 
     def keep_answer(
-        self, key: str, digest: str, answer: dict[str, Any], outbox_id: int | None, collection: Collection
-    ) -> None:
-        """Keep the answer of a write of several transactions, unless a repeat of it came first.
+        self, key: str, digest: str, answer: dict[str, Any], outbox_id: int | None, collection_key: int | None
+    ) -> Written | None:
+        """Keep the answer of a write of several transactions as long as the collection lives. What came first instead,
+        when a repeat of it did. Raises ConflictError when another request with this key did."""
 
-        Raises ConflictError when another request with this key did.
-        """
-
-        def operation(transaction: Transaction) -> None:
-            if idempotency.find(transaction, key, digest) is None:
+        def operation(transaction: Transaction) -> idempotency.KeptAnswer | None:
+            first = idempotency.find(transaction, key, digest)
+            if first is None:
                 kept = idempotency.KeptAnswer(answer, outbox_id, None)
-                idempotency.keep(transaction, key, digest, kept, self._clock(), collection.key)
+                idempotency.keep(transaction, key, digest, kept, self._clock(), collection_key)
+            return first
 
-        self._catalog.commit(operation)
+        first = self._catalog.commit(operation)
+        return None if first is None else Written(first.answer, etag=first.etag, replayed=True)
+
+    def once(self, options: WriteOptions, work: Callable[[], dict[str, Any]], collection: str | None = None) -> Written:
+        """The answer of `work`, which writes to the collection by itself, or the one that the first request of this key
+        got."""
+        key = options.idempotency_key
+        if key is None:
+            return Written(work())
+        kept = self.kept_answer(None, key, options.digest)
+        if kept is None:
+            answer = work()
+            collection_key = None if collection is None else self.collection(collection).key
+            kept = self.keep_answer(key, options.digest, answer, None, collection_key) or Written(answer)
+        return kept
 
     def index(self, name: str) -> dict[str, Any]:
         """What is known of a collection's index."""
@@ -437,27 +456,27 @@ class Store:
 
     def commit(
         self, operation: Operation, options: WriteOptions, name: str | None = None, *, deletes: bool = False
-    ) -> tuple[dict[str, Any], int | None, str | None]:
-        """(answer, outbox entry, ETag) of a write that is on disk, without waiting for the index. One that only
-        `deletes` is taken however many wait."""
+    ) -> tuple[idempotency.KeptAnswer, bool]:
+        """(what a write that is on disk answers, whether it was done before), without waiting for the index. One that
+        only `deletes` is taken however many wait."""
         self._check_disk()
 
-        def run(transaction: Transaction) -> tuple[dict[str, Any], int | None, str | None]:
+        def run(transaction: Transaction) -> tuple[idempotency.KeptAnswer, bool]:
             if options.idempotency_key is not None:
                 kept = idempotency.find(transaction, options.idempotency_key, options.digest)
                 if kept is not None:
-                    return kept.answer, kept.outbox_id, kept.etag
+                    return kept, True
             if options.if_match is not None and name is not None:
                 _check_precondition(find_collection(transaction, name), options.if_match)
             if name is not None and not deletes:
                 _check_lag(transaction, name)
             answer, outcome, collection = operation(transaction)
             etag = answers.etag(collection) if collection else None
+            done = idempotency.KeptAnswer(answer, outcome.outbox_id, etag)
             if options.idempotency_key is not None:
-                kept = idempotency.KeptAnswer(answer, outcome.outbox_id, etag)
                 key = collection.key if collection else None
-                idempotency.keep(transaction, options.idempotency_key, options.digest, kept, self._clock(), key)
-            return answer, outcome.outbox_id, etag
+                idempotency.keep(transaction, options.idempotency_key, options.digest, done, self._clock(), key)
+            return done, False
 
         return self._catalog.commit(run)
 
@@ -468,16 +487,17 @@ class Store:
     def _write(
         self, operation: Operation, options: WriteOptions, name: str | None = None, *, deletes: bool = False
     ) -> Written:
-        answer, outbox_id, etag = self.commit(operation, options, name, deletes=deletes)
-        return self._settled(name, orjson.loads(orjson.dumps(answer)), outbox_id, etag)
+        done, replayed = self.commit(operation, options, name, deletes=deletes)
+        read_back = replace(done, answer=orjson.loads(orjson.dumps(done.answer)))
+        return self._settled(name, read_back, replayed=replayed)
 
-    def _settled(self, name: str | None, answer: dict[str, Any], outbox_id: int | None, etag: str | None) -> Written:
+    def _settled(self, name: str | None, done: idempotency.KeptAnswer, *, replayed: bool) -> Written:
         """The answer once the index has the write, or after a time limit."""
-        if not self.wait_until_indexed(outbox_id):
-            return Written(answer, False, etag)
-        ids = answer.get("ids") or [answer[key] for key in ("id",) if key in answer]
+        if not self.wait_until_indexed(done.outbox_id):
+            return Written(done.answer, False, done.etag, replayed=replayed)
+        ids = done.answer.get("ids") or [done.answer[key] for key in ("id",) if key in done.answer]
         refused = self.set_aside_of(name, ids) if name is not None and ids else []
-        return Written(answer, not refused, etag, refused)
+        return Written(done.answer, not refused, done.etag, refused, replayed)
 
 
 def _check_lag(transaction: Transaction, name: str) -> None:

@@ -16,12 +16,13 @@ import orjson
 
 from schemas.documents import new_id, parse_document, to_batch
 from schemas.errors import ConflictError, InvalidInputError, RagError
+from schemas.json_in import decode
 from schemas.known_names import Unknown
 from schemas.records import Collection, Metadata, Vector
 from wrapper import answers
 from wrapper.bodies import body_lines, room_for
 from wrapper.catalog import writes
-from wrapper.store import Store, WriteOptions
+from wrapper.store import Store, WriteOptions, Written
 
 LINES_PER_TRANSACTION = 500
 BYTES_PER_TRANSACTION = 8 << 20
@@ -65,10 +66,8 @@ class Progress:
             self.errors.append({"line": line, "code": error.code, "message": error.message, "details": details})
 
 
-def add_stream(
-    store: Store, name: str, on_conflict: str, options: WriteOptions, unknown: Unknown
-) -> tuple[dict[str, Any], bool]:
-    """Store the request's lines; returns the answer and whether the index has all of them.
+def add_stream(store: Store, name: str, on_conflict: str, options: WriteOptions, unknown: Unknown) -> Written:
+    """Store the request's lines.
 
     Raises InvalidInputError when no line was good, and what stops the whole stream (an unknown collection, a full
     disk) with `details.count` and `details.line` telling how far it had come.
@@ -97,8 +96,8 @@ def once(
     options: WriteOptions,
     lines: Iterator[bytes],
     write: Callable[[Collection, Iterable[bytes]], tuple[dict[str, Any], Progress]],
-) -> tuple[dict[str, Any], bool]:
-    """The answer of `write`, or the one that a stream of the same key and lines got, and whether the index has it."""
+) -> Written:
+    """The answer of `write`, or the one that a stream of the same key and lines got."""
     digest = hashlib.sha256(options.digest.encode())
     source = _hashed(lines, digest)
     key = options.idempotency_key
@@ -106,14 +105,14 @@ def once(
         deque(source, maxlen=0)
         kept = store.kept_answer(name, key, digest.hexdigest())
         if kept is not None:
-            return answers.with_outcome(kept.answer, kept.indexed, kept.set_aside), kept.indexed
+            return kept.with_outcome()
     collection = store.collection(name)
     answer, progress = write(collection, source)
     if key is not None:
         last = progress.entries[-1] if progress.entries else None
-        store.keep_answer(key, digest.hexdigest(), answer, last, collection)
+        store.keep_answer(key, digest.hexdigest(), answer, last, collection.key)
     indexed = _settle(store, name, progress)
-    return answers.with_outcome(answer, indexed, progress.set_aside), indexed
+    return Written(answer, indexed, set_aside=progress.set_aside).with_outcome()
 
 
 def store_lines(
@@ -219,7 +218,7 @@ def _settle(store: Store, name: str, progress: Progress) -> bool:
 def _parse(line: bytes, make_id: Callable[[], str], unknown: Unknown) -> Parsed:
     with room_for(line):
         try:
-            source = orjson.loads(line)
+            source = decode(line)
         except orjson.JSONDecodeError as error:
             raise InvalidInputError(f"The line is not valid JSON: {error.msg}", code="invalid_json") from None
         return parse_document(source, None, make_id, unknown)

@@ -15,7 +15,7 @@ from registry.connections import RESERVED_IDS
 from registry.env_vars import listed, suggested, validated
 from registry.registry import Entry
 from schemas.configuration import form_fields
-from schemas.connections import HEALTHY, KINDS, Connection, HealthReport, Stage, TestReport
+from schemas.connections import HEALTHY, KINDS, Connection, HealthReport, ModelInfo, Stage, TestReport
 from schemas.errors import NotFoundError
 from schemas.wire_connections import (
     CANDIDATE,
@@ -48,6 +48,7 @@ ROUTES = {
     "validate": READS,
     "test": ASKS,
     "test_kind": ASKS,
+    "discover_models": ASKS,
     "env_vars": READS,
     "validate_env_vars": READS,
     "suggest_env_vars": READS,
@@ -113,10 +114,23 @@ def test_kind(kind: str) -> Response:
     return _tested(layers().connections.test(kind, asked["provider"], asked["config"]))
 
 
+@blueprint.post("/embedding/discovery/models", defaults={"kind": "embedding"})
+@blueprint.post("/llm/discovery/models", defaults={"kind": "llm"})
+@takes(body=TYPED_CANDIDATE)
+def discover_models(kind: str) -> Response:
+    asked = body()
+    report = layers().connections.test(kind, asked["provider"], asked["config"], for_models=True)
+    if report.models is None:
+        return _tested(report)
+    models = [_model(each) for each in report.models]
+    return json_response({"provider": report.provider, "count": len(models), "models": models})
+
+
 @blueprint.get("/env-vars")
 @takes(query=ENV_VARS_ARGUMENTS)
 def env_vars() -> Response:
-    return json_response({"variables": listed(layers().connections.placeholders)})
+    variables = listed(layers().connections.placeholders)
+    return json_response({"variables": variables, "count": len(variables)})
 
 
 @blueprint.post("/env-vars/validate")
@@ -125,8 +139,19 @@ def validate_env_vars() -> Response:
     asked = body()
     placeholders = layers().connections.placeholders
     judged = validated(placeholders, [*asked["names"], *placeholders.names(asked["text"])])
-    valid = all(variable["allowed"] and variable["set"] for variable in judged)
-    return json_response({"valid": valid, "variables": judged})
+    disallowed = [each["name"] for each in judged if not each["allowed"]]
+    missing = [each["name"] for each in judged if each["allowed"] and not each["set"]]
+    said = [f"The variable {name} is not among those allowed here" for name in disallowed]
+    said += [f"The variable {name} is not set" for name in missing]
+    return json_response(
+        {
+            "valid": not said,
+            "variables": judged,
+            "warnings": [*said, *unknown().take()],
+            "missingVars": missing,
+            "disallowedVars": disallowed,
+        }
+    )
 
 
 @blueprint.get("/env-vars/suggestions")
@@ -135,7 +160,7 @@ def suggest_env_vars() -> Response:
     asked = arguments()
     provider, field = asked["provider"], asked["field"]
     fitting = suggested(layers().connections.placeholders, provider, field, layers().registry.schema(provider))
-    return json_response({"suggestions": fitting})
+    return json_response({"provider": provider, "field": field, "suggestions": fitting})
 
 
 @blueprint.get("")
@@ -252,6 +277,12 @@ def _tested(report: TestReport) -> Response:
     if report.collections is not None:
         said |= {"collectionCount": report.collections_count, "collections": list(report.collections)}
     return json_response(said)
+
+
+def _model(model: ModelInfo) -> dict[str, Any]:
+    said = asdict(model)
+    said["maxTokens"] = said.pop("max_tokens")
+    return said
 
 
 def _stage(stage: Stage) -> dict[str, Any]:

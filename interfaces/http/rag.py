@@ -18,6 +18,7 @@ from schemas.wire_rag import (
     INGEST,
     RETRIEVE,
     RULE_BATCH,
+    Json,
     chat_answer,
     known_document,
     rag_context,
@@ -28,7 +29,7 @@ from schemas.wire_rag import (
 )
 from wrapper import errors
 from wrapper.bodies import json_response
-from wrapper.requests_in import arguments, body, takes, unknown
+from wrapper.requests_in import arguments, body, read_body, respond, store, takes, unknown, write_options
 from wrapper.route_table import ASKS, EMBEDS, READS, WRITES
 
 
@@ -79,7 +80,13 @@ def in_the_words_of_seed_002(error: RagError) -> Response:
 @blueprint.post("/rag/ingest")
 @takes(body=INGEST, exact=True)
 def ingest() -> Response:
-    return json_response(upserted(layers().rag_store.upsert_document_with_chunks(body()["document"])))
+    content, rag_store = read_body(), layers().rag_store
+    document = body(content)["document"]
+
+    def work() -> Json:
+        return upserted(rag_store.upsert_document_with_chunks(document))
+
+    return respond(store().once(write_options(content), work, rag_store.collection))
 
 
 @blueprint.post("/rag/search")
@@ -119,8 +126,14 @@ def retrieve() -> Response:
 @blueprint.post("/rag/documents:batch")
 @takes(body=RULE_BATCH)
 def ingest_batch() -> Response:
-    result = asdict(layers().pipeline.ingest(**body()))
-    return json_response({**result, "warnings": [*result["warnings"], *unknown().take()]})
+    content, pipeline = read_body(), layers().pipeline
+    asked = body(content)
+
+    def work() -> Json:
+        result = asdict(pipeline.ingest(**asked))
+        return {**result, "warnings": [*result["warnings"], *unknown().take()]}
+
+    return respond(store().once(write_options(content), work, pipeline.target(asked["collection"])))
 
 
 @blueprint.post("/chat")

@@ -15,7 +15,7 @@ from schemas.errors import InvalidInputError, RagError
 from schemas.wire import NUMERAL
 from wrapper import errors
 from wrapper.bodies import decode_json, json_response, read_body
-from wrapper.requests_in import takes, unknown
+from wrapper.requests_in import respond, store, takes, unknown, write_options
 from wrapper.route_table import EMBEDS, READS
 
 blueprint = Blueprint("tools", __name__, url_prefix="/tools")
@@ -47,8 +47,11 @@ def list_tools() -> Response:
 
 @blueprint.post("/<tool>")
 def call(tool: str) -> Response:
-    called = _tool(tool)
-    return json_response(called.run(called.check(_arguments(tool, decode_json(read_body())), unknown())))
+    called, content = _tool(tool), read_body()
+    given = called.check(_arguments(tool, decode_json(content)), unknown())
+    if called.read_only:
+        return json_response(called.run(given))
+    return respond(store().once(write_options(content), lambda: called.run(given), called.writes_to))
 
 
 @blueprint.get("/<tool>")
@@ -92,4 +95,5 @@ def _described(tool: Tool) -> dict[str, Any]:
         "description": tool.description,
         "inputSchema": tool.input_schema,
         "outputSchema": tool.output_schema,
+        "annotations": {"readOnlyHint": tool.read_only},
     }

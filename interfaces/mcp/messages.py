@@ -5,6 +5,9 @@ from __future__ import annotations
 import mcp_types as types
 import orjson
 
+from schemas.errors import InvalidInputError
+from schemas.json_in import decode
+
 
 class Refused(ValueError):
     """What was sent is no message; `answer` says so, without an id (JSON-RPC 2.0, section 5)."""
@@ -17,10 +20,12 @@ class Refused(ValueError):
 def read_message(content: bytes) -> types.JSONRPCMessage:
     """Raises Refused."""
     try:
-        decoded = orjson.loads(content)
+        decoded = decode(content)
     except orjson.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
         raise Refused(types.PARSE_ERROR, f"The message is not valid JSON: {error.msg} at {where}") from None
+    except InvalidInputError as error:
+        raise Refused(types.INVALID_REQUEST, error.message) from None
     if isinstance(decoded, list):
         raise Refused(types.INVALID_REQUEST, "Batches are not supported: send one message at a time")
     try:

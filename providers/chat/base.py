@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from providers.base import Provider, ProviderContext
-from providers.models import UnknownModelError, checked_model
+from providers.models import UnknownModelError, checked_model, one_model
 from providers.remote_service import RemoteService, RetryPolicy
 from schemas.chat import Message
+from schemas.connections import ModelInfo
 from schemas.errors import InvalidInputError, UnavailableError
 
 
@@ -76,6 +77,10 @@ class ChatConnection(Provider):
         if model is None or model == self.model:
             return self._chat(asked, said)
         return self._chat_by(checked_model(model), asked, said)
+
+    def models(self) -> list[ModelInfo]:
+        """Those that the provider has for chat, by id. Raises what `chat` raises."""
+        return [one_model(self.model, self.kind, None, self.description)]
 
     def try_out(self) -> dict[str, Any]:
         answer = self.chat([Message("user", "Say yes.")], options={"max_tokens": 1})

@@ -6,7 +6,9 @@ from typing import Any
 
 from providers.base import Registry
 from providers.chat.base import ChatAnswer, ChatConnection, member, token_count
+from providers.models import models_of
 from schemas.configuration import JsonSchema, read_schema
+from schemas.connections import ModelInfo
 from schemas.errors import ConfigurationError
 
 
@@ -20,6 +22,13 @@ class OllamaChat(ChatConnection):
     @classmethod
     def connection_schema(cls) -> JsonSchema:
         return read_schema("llm-ollama")
+
+    def models(self) -> list[ModelInfo]:
+        answer = self._service.get("/api/tags")
+        listed = answer.get("models") if isinstance(answer, dict) else None
+        if not isinstance(listed, list):
+            raise self._unusable("no list of models")
+        return models_of(listed, self.kind)
 
     def check(self) -> dict[str, Any]:
         models = member(self._service.get("/api/tags"), "models")

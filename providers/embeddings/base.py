@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from providers.base import Provider, ProviderContext
-from providers.models import UnknownModelError, checked_model
+from providers.models import UnknownModelError, checked_model, one_model
+from schemas.connections import ModelInfo
 from schemas.errors import InvalidInputError, UnavailableError
 from schemas.records import Vector
 
@@ -69,6 +70,10 @@ class EmbeddingConnection(Provider):
     def _embed_by(self, model: str, texts: list[str]) -> Vector:
         """The same by another model. A provider that has only one leaves this as it is."""
         raise UnknownModelError(self.id, model, self.model)
+
+    def models(self) -> list[ModelInfo]:
+        """Those that the provider has for embedding, by id. Raises what `embed` raises."""
+        return [one_model(self.model, self.kind, self.max_input_tokens, self.description)]
 
     def warm_up(self) -> None:
         """Load what the first `embed` would have to load first. Raises what `embed` raises."""

@@ -9,7 +9,9 @@ import numpy as np
 
 from providers.base import ProviderContext, Registry
 from providers.embeddings.remote import RemoteConnection
+from providers.models import models_of
 from schemas.configuration import JsonSchema, read_schema
+from schemas.connections import ModelInfo
 from schemas.errors import ConfigurationError
 from schemas.records import Vector
 
@@ -31,6 +33,13 @@ class OllamaConnection(RemoteConnection):
     @classmethod
     def connection_schema(cls) -> JsonSchema:
         return read_schema("embedding-ollama")
+
+    def models(self) -> list[ModelInfo]:
+        answer = self._service.get("/api/tags")
+        listed = answer.get("models") if isinstance(answer, dict) else None
+        if not isinstance(listed, list):
+            raise self._unusable("no list of models")
+        return models_of(listed, self.kind)
 
     def _ask(self, model: str, batch: list[str]) -> list[Vector]:
         if self._has_batch_route:

@@ -10,7 +10,9 @@ import numpy as np
 
 from providers.base import ProviderContext, Registry
 from providers.embeddings.remote import RemoteConnection
+from providers.models import models_of
 from schemas.configuration import JsonSchema, read_schema
+from schemas.connections import ModelInfo
 from schemas.errors import InvalidInputError
 from schemas.records import Vector
 
@@ -35,6 +37,13 @@ class OpenAIConnection(RemoteConnection):
     @classmethod
     def connection_schema(cls) -> JsonSchema:
         return read_schema("embedding-openai")
+
+    def models(self) -> list[ModelInfo]:
+        answer = self._service.get("/models")
+        listed = answer.get("data") if isinstance(answer, dict) else None
+        if not isinstance(listed, list):
+            raise self._unusable("no list of models")
+        return models_of(listed, self.kind)
 
     def _ask(self, model: str, batch: list[str]) -> list[Vector]:
         items = self._list_of(self._post(model, batch), "data", len(batch))

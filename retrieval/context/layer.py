@@ -76,7 +76,7 @@ class ContextLayer:
         statistics = ContextStatistics(self._metrics, self._indexed_documents)
         allowed = {"category": settings.context_categories, "contentType": settings.context_content_types}
 
-        def tool(name: str, description: str, run: Callable[[dict[str, Any]], dict[str, Any]], **hints: bool) -> Tool:
+        def tool(name: str, description: str, run: Callable[[dict[str, Any]], dict[str, Any]], **hints: Any) -> Tool:
             schemas = read_tool_schemas(name, allowed)
             return Tool(name, description, schemas.input, schemas.output, run, **hints)
 
@@ -84,7 +84,7 @@ class ContextLayer:
             each.name: each
             for each in (
                 tool(SEARCH, SEARCH_DESCRIPTION, self._search.run),
-                tool(INDEX, INDEX_DESCRIPTION, indexing.run, read_only=False),
+                tool(INDEX, INDEX_DESCRIPTION, indexing.run, read_only=False, writes_to=settings.context_collection),
                 tool(HEALTH, HEALTH_DESCRIPTION, self._health.run),
                 tool(STATS, STATS_DESCRIPTION, statistics.run),
             )

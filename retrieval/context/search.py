@@ -148,7 +148,7 @@ class ContextSearch:
     def _record(self, arguments: Json, outcome: Outcome, latency_ms: float) -> None:
         row = SearchRow(
             timestamp_ms=round(self._clock() * 1e3),
-            query=arguments["query"],
+            query=arguments["query"] if self._settings.log_queries else "",
             results_count=len(outcome.found.results),
             latency_ms=latency_ms,
             embedding_latency_ms=outcome.found.embedding_latency_ms,

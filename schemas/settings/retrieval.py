@@ -35,12 +35,13 @@ class RetrievalSettings:
     search_collections: int = 100  # that a question is asked of at most, beside those it names in full
     cache_ttl_seconds: float = 300.0  # how long an answer of `/api/rag/retrieve` is given again
     retrieve_seconds: float = 10.0  # for the embedding of a question, and for the oracles of a search
-    mcp_write: bool = False  # whether `/mcp` offers tools that write
+    mcp_write: bool = False  # whether `/mcp`, what language models are given, offers tools that write
     context_vector_seconds: float = 1.2  # for level 1 of `rag_context_search`: the embedding and the search by vector
     context_text_seconds: float = 0.4  # for level 2: the search by words
     text_fallback: bool = True  # off: level 2 counts as failed
     breaker_threshold: int = 5  # failed searches until the circuit breaker opens
     breaker_timeout_seconds: float = 60.0  # since the last of them, until it lets one search try again
+    log_queries: bool = True  # whether questions stand in the log and in the metrics of single searches
     metrics_days: int = 30  # how long the metrics of single searches are kept
 
     @property
@@ -116,6 +117,7 @@ def read_retrieval_settings() -> RetrievalSettings:
         "breaker_timeout_seconds": env.float(
             "BREAKER_TIMEOUT_SECONDS", default.breaker_timeout_seconds, validate=validate.Range(min=0)
         ),
+        "log_queries": env.bool("LOG_QUERIES", default.log_queries),
         "metrics_days": env.int("METRICS_DAYS", default.metrics_days, validate=validate.Range(min=1, max=36_500)),
     }
     seal(env)

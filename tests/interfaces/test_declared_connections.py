@@ -12,7 +12,7 @@ from tests.support.live import live_service
 GOOD = {
     "type": "rag",
     "provider": "chromadb",
-    "config": {"url": "http://127.0.0.1:9", "api_key": "${CHROMA_API_KEY:-sk-planted}"},
+    "config": {"url": "http://127.0.0.1:9", "api_key": "${CHROMA_API_KEY}"},
     "display_name": "The books",
 }
 

@@ -14,6 +14,8 @@ from schemas.errors import UnavailableError
 from tests.registry.hostile import ENVIRON, SECRET, failed_stage, response, try_out, wait_for_ends_of_tests
 from tests.support.raw_server import raw_server, saying
 
+A_AND_B = tuple({"name": name, "count": 1, "metadata": {}} for name in "ab")
+
 pytestmark = pytest.mark.timeout(60)
 
 
@@ -184,7 +186,7 @@ def shelf(**methods) -> ProviderRegistry:
 def test_collections_are_named_and_counted():
     registry = shelf()
     report = try_out({}, kind="rag", provider="shelf", registry=registry)
-    assert (report.method, report.collections_count, report.collections) == ("list_collections", 2, ("a", "b"))
+    assert (report.method, report.collections_count, report.collections) == ("list_collections", 2, A_AND_B)
     assert report.details == {"version": "1", "collections_count": 2}
     assert registry.provider("rag", "shelf").closed == 1
 

@@ -18,6 +18,11 @@ ENVIRON = {
 }
 
 
+def suggestion(name, exists):
+    """In both spellings."""
+    return {"name": name, "set": exists, "exists": exists, "placeholder": f"${{{name}}}"}
+
+
 @pytest.fixture
 def placeholders():
     return Placeholders(ENVIRON)
@@ -34,7 +39,7 @@ def test_names_are_listed_and_values_are_not(placeholders):
         "OPENAI_MODEL",
         "OPENAI_TOKEN",
     ]
-    assert {each["value"] for each in found} == {MASK}
+    assert {(each["value"], each["exists"]) for each in found} == {(MASK, True)}
 
 
 def test_what_is_not_allowed_is_not_said_to_be_set(placeholders):
@@ -56,16 +61,16 @@ def test_names_are_found_in_a_text(placeholders):
 def test_keys_are_suggested_for_a_secret_the_providers_first(placeholders):
     found = suggested(placeholders, "openai", "api_key", read_schema("embedding-openai"))
     assert found == [
-        {"name": "OPENAI_API_KEY", "set": True},
-        {"name": "OPENAI_TOKEN", "set": True},
-        {"name": "GEMINI_API_KEY", "set": True},
-        {"name": "OLLAMA_API_KEY", "set": True},
+        suggestion("OPENAI_API_KEY", True),
+        suggestion("OPENAI_TOKEN", True),
+        suggestion("GEMINI_API_KEY", True),
+        suggestion("OLLAMA_API_KEY", True),
     ]
 
 
 def test_the_schemas_own_example_comes_first_set_or_not(placeholders):
     [first, *_] = suggested(placeholders, "qdrant", "api_key", read_schema("rag-qdrant"))
-    assert first == {"name": "QDRANT_API_KEY", "set": False}
+    assert first == suggestion("QDRANT_API_KEY", False)
 
 
 def test_addresses_are_suggested_for_a_url(placeholders):
@@ -75,6 +80,6 @@ def test_addresses_are_suggested_for_a_url(placeholders):
 
 def test_other_fields_are_suggested_what_is_called_like_them(placeholders):
     assert suggested(placeholders, "openai", "model", read_schema("embedding-openai")) == [
-        {"name": "OPENAI_MODEL", "set": True}
+        suggestion("OPENAI_MODEL", True)
     ]
     assert suggested(placeholders, "openai", "no_such_field", read_schema("embedding-openai")) == []

@@ -345,7 +345,7 @@ def test_service_that_hides_the_key_in_what_it_says_of_itself(try_out):
     registry = ProviderRegistry()
     registry.register(Echo)
     report = try_out({"token": KEY}, kind="rag", provider="shelf", registry=registry)
-    assert report.collections == ("***", "***", "fine")
+    assert [each["name"] for each in report.collections] == ["***", "***", "fine"]
     assert report.details == {"version": "v***", "name": "***", "long": "x" * 508 + "***", SECRET[:3]: 1}
 
 

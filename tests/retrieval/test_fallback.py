@@ -255,3 +255,13 @@ def test_metrics_that_cannot_be_kept_change_no_answer(without_text):
     answers = [search() for _ in range(3)]
     assert [(each["fallbackLevel"], each["results"][0]["content"]) for each in answers] == [(VECTOR, WORDS)] * 3
     assert client.post("/tools/rag_context_stats").status_code == 503
+
+
+def test_questions_stand_nowhere_when_they_are_not_to_be_kept(tmp_path, models):
+    with service(tmp_path, models, log_queries=False) as app:
+        client = app.test_client()
+        assert client.post("/tools/rag_context_search", json={"query": "a secret question"}).status_code == 200
+        assert client.post("/tools/rag_context_stats", json={}).json["totalQueries"] == 1
+        path = app.extensions["rag.service"].settings.data_dir / "catalog.sqlite"
+        with closing(sqlite3.connect(path)) as database:
+            assert database.execute("SELECT query FROM search_metrics").fetchall() == [("",)]

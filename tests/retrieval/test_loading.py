@@ -169,6 +169,15 @@ def test_a_record_is_one_document_under_its_own_id(folder, store):
     assert document["metadata"].items() >= {"n": 1, "title": "A title", "source": "corpus.jsonl"}.items()
 
 
+def test_a_record_cannot_claim_another_files_source(folder, store):
+    path = folder(guide_md=GUIDE, records_jsonl=[{"id": "d1", "text": "x", "metadata": {"source": "guide.md"}}])
+    run(path, store)
+    assert [each["id"] for each in store.documents("docs", {"source": "records.jsonl"})] == ["d1"]
+    (path / "guide.md").write_text("# Another\n\nguide\n")
+    run(path, store)
+    assert [each["id"] for each in store.documents("docs", {"source": "records.jsonl"})] == ["d1"]
+
+
 def test_changed_records_are_replaced_and_lost_metadata_is_lost(folder, store):
     run(folder(data_jsonl=[{"id": "a", "text": "one", "metadata": {"old": 1}}, {"id": "b", "text": "two"}]), store)
     embed = LetterEmbedding()

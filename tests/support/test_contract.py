@@ -361,7 +361,10 @@ class TestDescription:
         reads = method == "GET" or path.endswith(("/search", "/query", "/gather", "/text-search"))
         reads = reads or (path.startswith(("/api/", "/tools/", "/mcp")) and not keeps_connection)
         asks_doctor = "/index/" in path  # twice is no more than once
-        assert ("Idempotency-Key" in headers) == (not reads and not asks_doctor and not keeps_connection)
+        ingests = method != "DELETE" and (
+            path.endswith(("/rag/ingest", ":batch")) or (path, method) == ("/tools/{tool}", "POST")
+        )
+        assert ("Idempotency-Key" in headers) == (ingests or (not reads and not asks_doctor and not keeps_connection))
         writes_text = path.startswith(SHORT_ERRORS) and (path.endswith(("ingest", ":batch")) or method == "DELETE")
         writes_text = writes_text or (path.startswith("/tools/") and method == "POST")
         assert ("507" in responses) == (writes_text or (not reads and not path.endswith("/index/check")))

@@ -7,7 +7,7 @@ from flask import Blueprint, Response
 from schemas.wire import MERGING_ARGUMENTS, NEW_COLLECTION, NEW_METADATA
 from wrapper import answers
 from wrapper.bodies import json_response
-from wrapper.requests_in import arguments, body, is_known, read_body, store, takes, write_options
+from wrapper.requests_in import arguments, body, is_known, read_body, respond, store, takes, write_options
 from wrapper.route_table import READS, WRITES
 
 blueprint = Blueprint("collections", __name__)
@@ -32,7 +32,7 @@ def create_collection() -> Response:
     content = read_body()
     wanted = body(content)
     written = store().create_collection(**wanted, options=write_options(content))
-    return json_response(written.answer, 201, written.etag)
+    return respond(written, 201, 201)
 
 
 @blueprint.get("/collections")
@@ -63,18 +63,18 @@ def merge_metadata(name: str) -> Response:
 @blueprint.delete("/collections/<name>")
 @takes(elsewhere=OF_DOCUMENTS)
 def delete_collection(name: str) -> Response:
-    return json_response(store().delete_collection(name, write_options()).answer)
+    return respond(store().delete_collection(name, write_options()), 200, 200)
 
 
 @blueprint.delete("/collections/<name>/documents/all")
 @takes(elsewhere=OF_DOCUMENTS)
 def empty_collection(name: str) -> Response:
     written = store().empty_collection(name, write_options())
-    return json_response(written.answer, etag=written.etag)
+    return respond(written, 200, 200)
 
 
 def _change_metadata(name: str, *, merge: bool) -> Response:
     content = read_body()
     metadata = body(content)["metadata"]
     written = store().change_collection_metadata(name, metadata, write_options(content), merge=merge)
-    return json_response(written.answer, etag=written.etag)
+    return respond(written, 200, 200)

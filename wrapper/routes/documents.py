@@ -31,6 +31,7 @@ from wrapper.requests_in import (
     id_maker,
     is_known,
     read_body,
+    respond,
     store,
     takes,
     unknown,
@@ -65,13 +66,12 @@ def add_documents(name: str) -> Response:
     if request.mimetype == NDJSON:
         if asked["replace_where"] is not None:
             raise InvalidInputError("replace_where needs all documents in one JSON body", field="replace_where")
-        answer, indexed = add_stream(store(), name, asked["on_conflict"], write_options(), unknown())
-        return json_response(answer, 201 if indexed else 202)
+        written = add_stream(store(), name, asked["on_conflict"], write_options(), unknown())
+        return respond(written, 201)
     batch, options = _read_documents()
     finish_parsing()
     written = store().add_documents(name, batch, options, **asked)
-    answer = answers.with_outcome(written.answer, written.indexed, written.set_aside)
-    return json_response(answer, 201 if written.indexed else 202, written.etag)
+    return respond(written.with_outcome(), 201)
 
 
 def _read_documents() -> tuple[DocumentBatch, WriteOptions]:
@@ -146,8 +146,7 @@ def _lines(snapshot: ExitStack, blocks: Iterator[list[Document]]) -> Iterator[by
 @blueprint.post("/collections/<name>/import")
 def import_documents(name: str) -> Response:
     announced = parse_announced(request.headers.get("X-Document-Count"), request.headers.get("Content-Digest"))
-    answer, indexed = import_stream(store(), name, write_options(), announced, unknown())
-    return json_response(answer, 200 if indexed else 202)
+    return respond(import_stream(store(), name, write_options(), announced, unknown()))
 
 
 @blueprint.get("/collections/<name>/documents/<document_id:document_id>")
@@ -166,7 +165,7 @@ def patch_document(name: str, document_id: str) -> Response:
     content = read_body()
     patch = body(content)["patch"]
     written = store().patch_document(name, document_id, patch, write_options(content))
-    return json_response(written.answer, 200 if written.indexed else 202, written.etag)
+    return respond(written)
 
 
 @blueprint.delete("/collections/<name>/documents")
@@ -176,7 +175,7 @@ def delete_documents(name: str) -> Response:
     source = decode_json(content)
     doomed = checked({"ids": source} if isinstance(source, list) else source)
     written = store().delete_documents(name, write_options(content), **doomed)
-    return json_response(written.answer, 200 if written.indexed else 202, written.etag)
+    return respond(written)
 
 
 def _page(name: str, asked: dict[str, Any]) -> Response:

@@ -40,7 +40,7 @@ def test_a_form_for_every_provider_can_be_drawn_from_one_answer(client):
                 assert field["options"]
     by_id = {provider["id"]: provider for provider in answer["embedding"]}
     fields = {field["name"]: field for field in by_id["openai"]["schema"]["fields"]}
-    assert fields["url"]["default"] == "https://api.openai.com/v1"
+    assert (fields["url"]["default"], fields["url"]["required"]) == ("https://api.openai.com/v1", True)
     assert fields["url"]["validation"]["message"].startswith("URL must be")
     assert fields["api_key"]["placeholder"] == "${OPENAI_API_KEY}"
     assert (fields["batch_size"]["min"], fields["batch_size"]["max"], fields["batch_size"]["step"]) == (1, 2048, 1)
@@ -172,8 +172,10 @@ def test_a_planted_secret_is_in_no_answer_of_any_route(client, connection_id, se
 
 
 def test_variables_are_named_and_never_shown(client, secret):
-    listed = client.get("/api/connections/env-vars").json["variables"]
-    assert {"name": "TEST_OPENAI_API_KEY", "value": "********"} in listed
+    answer = client.get("/api/connections/env-vars").json
+    listed = answer["variables"]
+    assert answer["count"] == len(listed)
+    assert {"name": "TEST_OPENAI_API_KEY", "value": "********", "exists": True} in listed
     assert "PATH" not in [each["name"] for each in listed]
     judged = client.post("/api/connections/env-vars/validate", json={"names": ["PATH"], "text": "${NO_SUCH_URL}"}).json
     assert judged["valid"] is False
@@ -181,9 +183,16 @@ def test_variables_are_named_and_never_shown(client, secret):
         ("PATH", False, False),
         ("NO_SUCH_URL", True, False),
     ]
-    suggested = client.get("/api/connections/env-vars/suggestions?provider=openai&field=api_key").json["suggestions"]
-    assert suggested[0]["name"].endswith("OPENAI_API_KEY")
-    assert {"name": "TEST_OPENAI_API_KEY", "set": True} in suggested
+    assert (judged["missingVars"], judged["disallowedVars"]) == (["NO_SUCH_URL"], ["PATH"])
+    assert judged["warnings"] == [
+        "The variable PATH is not among those allowed here",
+        "The variable NO_SUCH_URL is not set",
+    ]
+    answer = client.get("/api/connections/env-vars/suggestions?provider=openai&field=api_key").json
+    assert (answer["provider"], answer["field"]) == ("openai", "api_key")
+    assert answer["suggestions"][0]["name"].endswith("OPENAI_API_KEY")
+    name = "TEST_OPENAI_API_KEY"
+    assert {"name": name, "set": True, "exists": True, "placeholder": f"${{{name}}}"} in answer["suggestions"]
 
 
 def test_only_documents_have_collections(client):
@@ -199,6 +208,7 @@ def test_a_connection_that_works_passes_every_stage(client, live):
     assert answer.json["success"] is True
     assert [stage["verdict"] for stage in answer.json["stages"]] == ["passed"] * 6
     assert answer.json["collectionCount"] == len(answer.json["collections"])
+    assert all(set(each) == {"name", "count", "metadata"} for each in answer.json["collections"])
 
 
 def test_the_embeddings_of_this_machine_pass_without_a_network(client):

@@ -35,6 +35,7 @@ def test_the_repeat_gets_the_first_answer(client, filled, key, method, route, bo
     shown = client.get(url.removesuffix(route)).json
     again = client.open(url, method=method, json=body, headers={"Idempotency-Key": key})
     assert first.status_code in (200, 201)
+    assert ("Idempotent-Replayed" in first.headers, again.headers["Idempotent-Replayed"]) == (False, "true")
     assert (again.status_code, again.json) == (first.status_code, first.json)
     assert client.get(url.removesuffix(route)).json == shown
 

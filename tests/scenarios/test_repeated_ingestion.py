@@ -1,0 +1,53 @@
+"""`Idempotency-Key` above the storage proxy: the repeat gets the first answer, and nothing is done again."""
+
+import uuid
+
+import pytest
+
+RULE = {
+    "filename": "a.md",
+    "content": "# A\n\nWords.",
+    "metadata": {"source": "s", "doc_type": "faq", "last_update_date": "2026-01-01"},
+}
+
+
+@pytest.fixture
+def key():
+    return {"Idempotency-Key": str(uuid.uuid4())}
+
+
+@pytest.fixture
+def bodies():
+    unique = uuid.uuid4().hex
+    return {
+        "/api/rag/ingest": {"source": unique, "path": "p", "title": "t", "text": "words"},
+        "/api/rag/documents:batch": {"documents": [{**RULE, "filename": f"{unique}.md"}]},
+        "/tools/rag_context_index": {"content": f"words of {unique}", "contentType": "documentation"},
+    }
+
+
+@pytest.mark.parametrize("path", ["/api/rag/ingest", "/api/rag/documents:batch", "/tools/rag_context_index"])
+def test_the_repeat_gets_the_first_answer(client, bodies, key, path):
+    first, again = (client.post(path, json=bodies[path], headers=key) for _ in range(2))
+    assert (first.status_code, again.status_code) == (200, 200)
+    assert again.json == first.json
+    assert ("Idempotent-Replayed" in first.headers, again.headers["Idempotent-Replayed"]) == (False, "true")
+
+
+def test_the_status_of_an_ingestion_is_that_of_the_first(client, bodies, key):
+    body = bodies["/api/rag/ingest"]
+    answers = [client.post("/api/rag/ingest", json=body, headers=key).json["status"] for _ in range(2)]
+    assert [*answers, client.post("/api/rag/ingest", json=body).json["status"]] == ["created", "created", "unchanged"]
+
+
+def test_the_key_of_another_request_is_a_conflict(client, bodies, key):
+    body = bodies["/api/rag/ingest"]
+    assert client.post("/api/rag/ingest", json=body, headers=key).status_code == 200
+    other = client.post("/api/rag/ingest", json={**body, "text": "others"}, headers=key)
+    assert (other.status_code, other.json["code"]) == (409, "idempotency_key_reused")
+
+
+def test_what_failed_may_be_sent_again(client, bodies, key):
+    body = bodies["/api/rag/ingest"]
+    assert client.post("/api/rag/ingest", json={**body, "text": " "}, headers=key).status_code == 400
+    assert client.post("/api/rag/ingest", json=body, headers=key).status_code == 200
