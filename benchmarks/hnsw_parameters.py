@@ -23,7 +23,7 @@ from pathlib import Path
 
 import numpy as np
 
-from wrapper.engine.client import COLLECTIONS, HNSW, EngineClient
+from wrapper.engine.client import HNSW, EngineClient
 from wrapper.engine.keeper_process import start_keeper
 from wrapper.engine.state import EngineStateReader, request_restart
 
@@ -134,7 +134,7 @@ def measure(arguments, data, neighbors, construction, sync_threshold):
         added = add(engine, client, engine_id, points, texts, metadatas)
         for search in arguments.search:
             configuration = {"new_configuration": {"hnsw": {"ef_search": search}}}
-            client._transport.call("PUT", f"{COLLECTIONS}/{engine_id}", configuration, timeout_seconds=10)
+            client._transport.call("PUT", client._named(engine_id), configuration, timeout_seconds=10)
             engine.restart()
             recall, latency, cpu = ask(engine, client, engine_id, points, queries)
             parameters = f"{data:6} {neighbors:4} {construction:5} {sync_threshold:6} {search:5}"

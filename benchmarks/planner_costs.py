@@ -41,7 +41,7 @@ from wrapper.engine.index import EngineIndex
 from wrapper.engine.keeper_process import start_keeper
 from wrapper.engine.state import EngineStateReader
 from wrapper.held_vectors import HeldVectors
-from wrapper.planner import CostModel, Planner, _Question
+from wrapper.planner import CostModel, Planner, _Question, _Waiting
 
 MATCHES = (100, 300, 1_000, 3_000, 10_000, 30_000, 50_000)
 CANDIDATES = (10, 30, 100, 300, 1_000, 3_000, 10_000)
@@ -127,7 +127,8 @@ def _ask_exact(planner: Planner, corpus: Corpus, matches: int, number: int) -> N
 def _ask_memory(catalog: Catalog, planner: Planner, corpus: Corpus, matches: int, number: int) -> None:
     with catalog.read() as transaction:
         collection = find_collection(transaction, NAME)
-        found = planner._from_memory(_question(corpus, number, _among(matches)), transaction, collection, matches)
+        question = _question(corpus, number, _among(matches))
+        found = planner._from_memory(question, transaction, collection, matches, asks_index=True)
     assert found is not None
 
 
@@ -139,7 +140,7 @@ def _ask_index(catalog: Catalog, planner: Planner, corpus: Corpus, candidates: i
         collection,
         "index+filter",
         corpus.count,
-        [],
+        _Waiting(frozenset(), []),
         candidates,
         float("inf"),
     )

@@ -42,13 +42,14 @@ def command(*arguments: str) -> list[str]:
 
 
 @contextmanager
-def scratch_service(directory: Path, *, wait: bool = True) -> Iterator[ScratchService]:
-    """Run the service in `directory` until the block ends. The caller's own RAG_ settings do not reach it: it must not
-    touch the caller's data. UnavailableError when it is not healthy in time, unless the caller does the waiting; its
-    processes are gone afterwards."""
+def scratch_service(directory: Path, *, wait: bool = True, **settings: str) -> Iterator[ScratchService]:
+    """Run the service in `directory` until the block ends; `settings` are RAG_ variables in small letters. The caller's
+    own do not reach it: it must not touch the caller's data. UnavailableError when it is not healthy in time, unless
+    the caller does the waiting; its processes are gone afterwards."""
     port = _free_port()
     environ = {name: value for name, value in os.environ.items() if not name.startswith("RAG_")}
     environ |= {"RAG_HOST": "127.0.0.1", "RAG_PORT": str(port), "RAG_DATA_DIR": str(directory / "data")}
+    environ |= {f"RAG_{name.upper()}": text for name, text in settings.items()}
     service = ScratchService(f"http://127.0.0.1:{port}", directory, environ)
     with (directory / "service.log").open("wb") as log:
         process = subprocess.Popen(

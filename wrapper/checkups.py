@@ -28,7 +28,7 @@ WAITING_ENTRIES = 64
 """Entries that may wait while a collection is looked at; behind more of them that is done later."""
 EVERY_SECONDS = 60.0
 RECALL_EVERY_SECONDS = 900.0
-"""Measuring recall takes a look at all vectors of the collection."""
+"""Measuring recall takes a look at all vectors of the collection. One that has doubled is measured again at once."""
 REBUILD_AGAIN_SECONDS, LONGEST_REBUILD_PAUSE_SECONDS = 3600.0, 86_400.0
 """What a rebuild did not mend is no reason for the next one soon, and each further one waits twice as long."""
 FIRST_REST_SECONDS, LONGEST_REST_SECONDS = 2.0, 600.0
@@ -77,7 +77,8 @@ class Checkups:
         self._rests = Rests[int](FIRST_REST_SECONDS, LONGEST_REST_SECONDS, clock)
         # While one rests, no fault is a reason for a rebuild.
         self._rebuild_pauses = Rests[int](REBUILD_AGAIN_SECONDS, LONGEST_REBUILD_PAUSE_SECONDS, clock)
-        self._recall_due_at: dict[int, float] = {}
+        # By collection: when, or with how many documents, it is measured again.
+        self._recall_due_at: dict[int, tuple[float, int]] = {}
         self._measuring: RecallMeasurement | None = None
 
     def trust_nothing(self) -> None:
@@ -160,6 +161,9 @@ class Checkups:
                 if each.id not in waiting and each.position not in refused
             ]
         try:
+            if not is_trusted:
+                # As far as is known the engine has just started, and loads the index with this look.
+                self._engine.widen_search(collection.name)
             expected = None if entries else collection.count - len(refused)
             finding = self._doctor.look(collection, canaries, expected=expected)
         except (EngineBrokenError, EngineCollectionMissingError) as error:
@@ -190,7 +194,7 @@ class Checkups:
             log.warning("an index is not as it should be, and was not after a rebuild", collection=collection.name)
         if refused and not entries:
             self._try_again(collection)
-        if canaries and self._clock() >= self._recall_due_at.get(collection_key, float("-inf")):
+        if canaries and self._is_recall_due(collection):
             self._measuring = RecallMeasurement(self._catalog, self._engine, collection, canaries)
         return not entries
 
@@ -214,13 +218,19 @@ class Checkups:
                 return
             if taken:
                 upserts: list[tuple[str, list[str]]] = [(document_id, []) for document_id in taken]
-                outbox.append(transaction, collection.key, outbox.DOCUMENTS, {"upsert": upserts, "delete": []})
+                outbox.append(
+                    transaction, collection.key, outbox.DOCUMENTS, {"upsert": upserts, "delete": [], "again": True}
+                )
             set_aside.put(
                 transaction, collection.key, refused, up_to_entry=newest, engine=release, now_seconds=self._now()
             )
 
         if faults:
             self._catalog.commit(record)
+
+    def _is_recall_due(self, collection: Collection) -> bool:
+        at, documents = self._recall_due_at.get(collection.key, (float("-inf"), 0))
+        return self._clock() >= at or collection.count >= documents
 
     def _measure(self, measurement: RecallMeasurement) -> FailedLook | None:
         key = measurement.collection_key
@@ -232,7 +242,8 @@ class Checkups:
             self._measuring = None
             return FailedLook(key, error)
         self._measuring = None
-        self._recall_due_at[key] = self._clock() + RECALL_EVERY_SECONDS
+        if recall is not None:
+            self._recall_due_at[key] = (self._clock() + RECALL_EVERY_SECONDS, 2 * measurement.documents)
         self._catalog.commit_quickly(
             lambda transaction: reports.write(transaction, key, recall_at_10=recall, recall_at_seconds=self._now())
         )

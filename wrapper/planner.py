@@ -6,8 +6,9 @@ engine has not been told yet are candidates too, those that were written while i
 never misses what was acknowledged, nor what its revision has.
 
 - `memory`: the collection is small, and asked so often that this process holds its vectors.
+- `exact`: few enough matches that reading their vectors costs less than asking the engine, or little enough that it is
+  not worth the neighbours that a graph misses; ten times as many as long as the index was not found to be good.
 - `index`: no filter, the engine's nearest.
-- `exact`: few enough matches that reading their vectors costs less than asking the engine.
 - `index+filter`: many matches; the engine is asked for so many neighbours that enough of them should match, and for
   more when they do not.
 - `scan`: exact over everything, when the engine is away or the collection's index is not complete.
@@ -29,7 +30,7 @@ from schemas.errors import UnavailableError
 from schemas.records import Collection, GatherSpec, Group, Match, Vector
 from schemas.scores import score
 from schemas.where import EVERYTHING, Where
-from wrapper.catalog import outbox, reads, set_aside
+from wrapper.catalog import outbox, reads, reports, set_aside
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.filters import count
 from wrapper.catalog.grouping import gather
@@ -46,6 +47,9 @@ MAX_CANDIDATES = 16_384
 PENDING_ENTRIES = 256
 MAX_PENDING_IDS = 4_096
 SPARE_CANDIDATES = 10
+LEAST_RECALL = 0.99
+DOUBTED = 10
+"""Times that an exact answer may take longer where the index was found to miss more, or nobody has looked yet."""
 MOST_ATTEMPTS = 3
 """Times that the engine is asked anew because what was written meanwhile has passed it by."""
 ROUGHNESS = 1e-5
@@ -117,7 +121,8 @@ class Found:
 
 
 class Planner:
-    """`held` are the vectors in memory; None holds none."""
+    """`held` are the vectors in memory; None holds none. What is computed exactly within `exact_ms` is, even where the
+    index is quicker."""
 
     def __init__(
         self,
@@ -125,11 +130,13 @@ class Planner:
         index: VectorIndex,
         costs: CostModel | None = None,
         held: HeldVectors | None = None,
+        exact_ms: float = 0.0,
     ) -> None:
         self._catalog = catalog
         self._index = index
         self._costs = costs or CostModel()
         self._held = held
+        self._exact_ms = exact_ms
 
     def query(
         self,
@@ -153,14 +160,15 @@ class Planner:
             matching = count(transaction, collection.key, where, collection.count)
             if matching == 0:
                 return Found([], collection, "empty", None if gather_by is None else [])
-            in_memory = self._from_memory(question, transaction, collection, matching)
+            exact_cost = self._costs.exact(matching, len(embedding))
+            asks_index = self._is_indexed(collection) and exact_cost > self._patience_ms(transaction, collection)
+            in_memory = self._from_memory(question, transaction, collection, matching, asks_index=asks_index)
             if in_memory is not None:
                 return in_memory
-            waiting = _waiting(transaction, collection)
-        if waiting is None or not self._is_indexed(collection):
-            return self._exactly(question, "scan")
+            waiting = _waiting(transaction, collection) if asks_index else None
+        if waiting is None:
+            return self._exactly(question, "exact" if self._is_indexed(collection) and not asks_index else "scan")
         fetch = self._first_fetch(collection, matching, top_k, len(waiting.ids))
-        exact_cost = self._costs.exact(matching, len(embedding))
         if where == EVERYTHING:
             plan = "index"
         elif exact_cost <= self._costs.index(fetch):
@@ -174,8 +182,14 @@ class Planner:
             return self._exactly(question, "scan")
         return found or self._exactly(question, "exact" if where != EVERYTHING else "scan")
 
+    def _patience_ms(self, transaction: Transaction, collection: Collection) -> float:
+        if self._exact_ms == 0.0:
+            return 0.0
+        recall = reports.find(transaction, collection.key).recall_at_10
+        return self._exact_ms if recall is not None and recall >= LEAST_RECALL else self._exact_ms * DOUBTED
+
     def _from_memory(
-        self, question: _Question, transaction: Transaction, collection: Collection, matching: int
+        self, question: _Question, transaction: Transaction, collection: Collection, matching: int, *, asks_index: bool
     ) -> Found | None:
         """None when the vectors are not held, or are not the cheapest way."""
         query, filtered = question.embedding, question.where != EVERYTHING
@@ -183,7 +197,7 @@ class Planner:
             return None
         here = self._costs.memory(collection.count, len(query), matching if filtered else None)
         elsewhere = self._costs.exact(matching, len(query))
-        if self._is_indexed(collection):
+        if asks_index:
             from_index = self._costs.index(self._first_fetch(collection, matching, question.top_k, 0))
             elsewhere = min(elsewhere, from_index) if filtered else from_index
         if here >= elsewhere:
@@ -324,5 +338,9 @@ def _waiting(transaction: Transaction, collection: Collection) -> _Waiting | Non
     too_many = len(entries) == PENDING_ENTRIES or len(ids) > MAX_PENDING_IDS
     if too_many or any(entry.kind == outbox.EMPTY for entry in entries):
         return None
-    writes = frozenset(entry.id for entry in entries if entry.kind in (outbox.DOCUMENTS, outbox.METADATA))
+    writes = frozenset(
+        entry.id
+        for entry in entries
+        if entry.kind in (outbox.DOCUMENTS, outbox.METADATA) and not entry.payload.get("again")
+    )
     return _Waiting(writes, sorted(ids))

@@ -313,7 +313,12 @@ def open_service(settings: WrapperSettings, *, serves: bool = True) -> Service:
     )
     store = Store(
         catalog,
-        Planner(catalog, index, held=HeldVectors(settings.memory_vectors_mb * 1024 * 1024)),
+        Planner(
+            catalog,
+            index,
+            held=HeldVectors(settings.memory_vectors_mb * 1024 * 1024),
+            exact_ms=settings.exact_ms,
+        ),
         indexer,
         free_disk_mb=free_disk,
         disk_floor_mb=settings.disk_floor_mb,

@@ -50,6 +50,7 @@ class WrapperSettings:
     max_body_mb: int = 100
     disk_floor_mb: int = 200
     memory_vectors_mb: int = 64  # of vectors that each process holds to search small collections itself
+    exact_ms: int = 100  # what an exact answer may take before the vector index is asked instead
     max_queue: int = 128  # requests of a kind that may wait for their turn, in each process
     client_wait_seconds: float = 30.0  # how long a client may keep a request waiting
     write_wait_seconds: float = 20.0  # how long a write waits for the index before it answers 202
@@ -95,6 +96,7 @@ def read_wrapper_settings() -> WrapperSettings:
         "max_body_mb": env.int("MAX_BODY_MB", default.max_body_mb, validate=at_least_one),
         "disk_floor_mb": env.int("DISK_FLOOR_MB", default.disk_floor_mb, validate=validate.Range(min=0)),
         "memory_vectors_mb": env.int("MEMORY_VECTORS_MB", default.memory_vectors_mb, validate=validate.Range(min=0)),
+        "exact_ms": env.int("EXACT_MS", default.exact_ms, validate=validate.Range(min=0)),
         "max_queue": env.int("MAX_QUEUE", default.max_queue, validate=validate.Range(min=1, max=1_000)),
         "client_wait_seconds": env.float(
             "CLIENT_WAIT_SECONDS", default.client_wait_seconds, validate=validate.Range(min=1)

@@ -22,7 +22,13 @@ from tests.docs.examples import tokens
 from tests.support.contract import Contract
 
 PROJECT = Path(__file__).parents[2]
-DOCUMENTS = [PROJECT / "README.md", PROJECT / "CONTRIBUTING.md", PROJECT / "CHANGELOG.md", *PROJECT.glob("docs/*.md")]
+DOCUMENTS = [
+    PROJECT / "README.md",
+    PROJECT / "CONTRIBUTING.md",
+    PROJECT / "SECURITY.md",
+    PROJECT / "CHANGELOG.md",
+    *PROJECT.glob("docs/*.md"),
+]
 README, OPERATIONS = PROJECT / "README.md", PROJECT / "docs" / "operations.md"
 PACKAGES = ("schemas", "wrapper", "providers", "registry", "retrieval", "interfaces")
 FOLLOWED = re.compile(r"(?:https?:|mailto:)")

@@ -13,11 +13,11 @@ from tests.support.live import start_service
 @pytest.fixture
 def serve(tmp_path):
     """`serve(**settings)` starts a service in the test's directory; whatever is left of it at the end is ended. It
-    asks the index unless the settings let it hold vectors: the index is what most tests here are about."""
+    asks the index unless the settings say otherwise: the index is what most tests here are about."""
     with ExitStack() as stack:
 
         def start(**settings):
-            service = start_service(tmp_path, **{"memory_vectors_mb": 0, **settings})
+            service = start_service(tmp_path, **{"memory_vectors_mb": 0, "exact_ms": 0, **settings})
             stack.callback(service.stop)
             return service
 

@@ -65,6 +65,7 @@ class Report:
     def fault(self, made: Made, what: str) -> None:
         shown = f"{made.method} {made.path[:80]} {len(made.body)} bytes {made.body[:80]!r}"
         self.violations.append(f"{made.name}: {what} ({shown})")
+        print(self.violations[-1], flush=True)
 
 
 def workers_of(service) -> list[int]:

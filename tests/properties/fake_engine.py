@@ -78,6 +78,9 @@ class FakeEngine:
         self._held(engine_id).metadata = encode_collection_metadata(metadata)
         self._held(engine_id).rebuild = None
 
+    def widen_search(self, name: str) -> None:
+        """It finds everything as it is."""
+
     def upsert(
         self,
         engine_id: str,

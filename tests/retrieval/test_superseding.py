@@ -9,8 +9,9 @@ import pytest
 
 from providers.base import ProviderContext
 from providers.local import LocalProvider
+from registry.registry import ProviderRegistry
 from retrieval.collection_writer import CollectionWriter
-from retrieval.corpus import Corpus
+from retrieval.corpus import Corpus, OpenCorpus
 from retrieval.notes import Notes
 from retrieval.sessions import Sessions
 from schemas.errors import NotFoundError
@@ -35,12 +36,8 @@ class OneProvider(Corpus):
     def __init__(self, provider):
         self._provider = provider
 
-    def provider(self):
-        return self._provider
-
-    def able(self, ability):
-        assert isinstance(self._provider, ability)
-        return self._provider
+    def open(self):
+        return OpenCorpus(self._provider, ProviderRegistry())
 
 
 class Texts:
@@ -55,7 +52,7 @@ class Texts:
 
     def writer(self, name, embedding):
         self._before_write()
-        return CollectionWriter(self.corpus.provider(), name, embedding)
+        return CollectionWriter(self.corpus.open().provider, name, embedding)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 from schemas.errors import CollectionNotFoundError, InvalidInputError, UnavailableError
 from schemas.records import DocumentBatch, GatherSpec
 from schemas.where import parse_where
-from wrapper.catalog import outbox, states, writes
+from wrapper.catalog import outbox, reports, states, writes
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.rows import find_collection
 from wrapper.catalog.sqlite import SQLiteDatabase
@@ -103,6 +103,34 @@ def test_the_cheaper_plan_is_taken(catalog, index):
     # 400 of 400 by computing cost 400, by asking for 3 * 3 + 10 candidates 19; 10 of 400 cost 10 and 370.
     assert _ask(catalog, index, {"n": {"$gte": 0}}, costs=costs)[0] == "index+filter"
     assert _ask(catalog, index, {"group": 3}, costs=costs)[0] == "exact"
+
+
+@pytest.mark.parametrize("where", [{}, {"half": 1}])
+def test_what_is_computed_soon_is_not_left_to_an_index_that_may_miss_something(catalog, where):
+    matching = COUNT // 2 if where else COUNT
+    costs = CostModel(exact_per_document=1.0, exact_per_component=0.0, index_base=0.0, index_per_candidate=0.0)
+    index = RecordingIndex([f"d{n}" for n in range(100, COUNT)])
+    expected = ["d1", "d3", "d5"] if where else _first(3)
+
+    def plan(exact_ms):
+        planner = Planner(catalog, index, costs, exact_ms=exact_ms)
+        found = planner.query("docs", QUERY, top_k=3, where=parse_where(where))
+        assert (found.plan != "exact") or [match.document.id for match in found.matches] == expected
+        return found.plan
+
+    def measure(recall):
+        def operation(transaction):
+            reports.write(transaction, find_collection(transaction, "docs").key, recall_at_10=recall)
+
+        catalog.commit(operation)
+
+    asked = "index+filter" if where else "index"
+    # Nobody has looked at the index yet: ten times as much is computed.
+    assert [plan(0), plan(matching / 10 - 1), plan(matching / 10)] == [asked, asked, "exact"]
+    measure(0.98)
+    assert [plan(0), plan(matching / 10 - 1), plan(matching / 10)] == [asked, asked, "exact"]
+    measure(0.99)
+    assert [plan(0), plan(matching - 1), plan(matching)] == [asked, asked, "exact"]
 
 
 def test_nothing_that_matches_is_an_empty_answer_at_once(catalog, index):

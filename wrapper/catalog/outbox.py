@@ -23,7 +23,7 @@ CHECK, REBUILD = "check", "rebuild"
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One write. For `documents`: `upsert` is [(id, metadata keys of the version before, None when there
-    was none)], `delete` is [id]."""
+    was none)], `delete` is [id], and `again` is true when no write but another try raised it."""
 
     id: int
     collection_key: int

@@ -33,7 +33,7 @@ from wrapper.engine.errors import EngineBrokenError, EngineCollectionMissingErro
 from wrapper.engine.transport import Transport, encode_body
 
 # Measured: docs/engine.md, "Index parameters".
-HNSW = {"max_neighbors": 16, "ef_construction": 100, "ef_search": 150, "sync_threshold": 1000}
+HNSW = {"max_neighbors": 16, "ef_construction": 100, "ef_search": 400, "sync_threshold": 1000}
 MAX_BODY_BYTES = 32 * 1024 * 1024  # a stock Chroma server takes 40 MB
 IDS_PER_CALL = 5000  # Chroma fails beyond 32,766 SQL variables
 RECORDS_PER_CALL = 1000
@@ -50,7 +50,7 @@ Part = Literal["documents", "metadatas", "embeddings", "uris"]
 class EngineCollection:
     """A collection in the engine. `metadata` as the client gave it; `dimension` is None before the first record;
     `metric` is the one it was made with, as far as the engine says; `rebuild` is the name under which a rebuild made
-    it, None for others."""
+    it, None for others; `search_width` is the index's `ef_search`, None where the engine does not say."""
 
     id: str
     name: str
@@ -58,6 +58,7 @@ class EngineCollection:
     dimension: int | None
     metric: str
     rebuild: str | None = None
+    search_width: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +185,16 @@ class EngineClient:
         when `metadata` has them. Chroma refuses an empty object, but nothing is left of one that holds only nulls."""
         encoded = {**reserved_metadata(metadata), **(encode_collection_metadata(metadata) or {NO_METADATA: None})}
         self._transport.call("PUT", self._named(engine_id), {"new_metadata": encoded}, timeout_seconds=timeout_seconds)
+
+    def widen_search(self, name: str, *, timeout_seconds: float = 10.0) -> None:
+        """Have an index that was made to search less widely than new ones search as they do, from the next time on that
+        the engine loads it."""
+        found = self.get_collection(name, timeout_seconds=timeout_seconds)
+        width = self._hnsw["ef_search"]
+        if found is None or found.search_width is None or found.search_width >= width:
+            return
+        body = {"new_configuration": {"hnsw": {"ef_search": width}}}
+        self._transport.call("PUT", self._named(found.id), body, timeout_seconds=timeout_seconds)
 
     def upsert(
         self,
@@ -351,7 +362,13 @@ def _collection(item: dict[str, Any]) -> EngineCollection:
         metric = encoded["hnsw:space"]
     metadata = decode_metadata(encoded)
     return EngineCollection(
-        item["id"], item["name"], metadata, item.get("dimension"), metric, rebuild=encoded.get(REBUILD_KEY)
+        item["id"],
+        item["name"],
+        metadata,
+        item.get("dimension"),
+        metric,
+        rebuild=encoded.get(REBUILD_KEY),
+        search_width=(configuration.get("hnsw") or {}).get("ef_search"),
     )
 
 

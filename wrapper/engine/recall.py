@@ -41,6 +41,11 @@ class RecallMeasurement:
     def collection_key(self) -> int:
         return self._collection.key
 
+    @property
+    def documents(self) -> int:
+        """Of the collection when the measurement began."""
+        return self._collection.count
+
     def step(self) -> bool:
         """Look at some more vectors; False when that is done, or there is nothing left to measure."""
         with self._catalog.read() as transaction:

@@ -9,7 +9,7 @@ import pytest
 
 from schemas.errors import InvalidInputError
 from wrapper.engine import client as client_module
-from wrapper.engine.client import EngineClient
+from wrapper.engine.client import HNSW, EngineClient
 from wrapper.engine.directory import DATABASE
 from wrapper.engine.errors import (
     EngineCollectionMissingError,
@@ -70,6 +70,20 @@ def test_lists_of_a_deleted_collection_do_not_come_back_with_later_documents(cli
     new = client.create_collection("without-lists", metric="l2")
     client.upsert(new, ids, vectors(3), ids, [{"n": n} for n in range(3)])
     assert client.get(new).metadatas == [{"n": n} for n in range(3)]
+
+
+@pytest.mark.parametrize(("made_with", "then"), [(150, HNSW["ef_search"]), (1_000, 1_000)])
+def test_an_index_of_an_earlier_release_searches_as_widely_as_new_ones(client, engine_dir, made_with, then):
+    earlier = EngineClient(EngineStateReader(engine_dir).url, hnsw={**HNSW, "ef_search": made_with})
+    name = f"narrow-{made_with}"
+    engine_id = earlier.create_collection(name, metric="ip", metadata={"a": 1})
+    earlier.close()
+    client.upsert(engine_id, ["a"], vectors(1), ["t"], [{}])
+    client.widen_search(name)
+    found = client.get_collection(name)
+    assert (found.search_width, found.metric, found.metadata) == (then, "ip", {"a": 1})
+    assert client.query(engine_id, vectors(1), 1) == [["a"]]
+    client.widen_search("nobody's")
 
 
 def test_a_taken_name_is_a_conflict(client):

@@ -48,7 +48,7 @@ def test_an_answer_says_what_was_asked_and_how_it_was_found(query, filled):
         "collection": name,
         "collection_metadata": {"language": "en"},
         "query": "what was typed",
-        "plan": "memory",
+        "plan": "exact",
         "revision": 2,
     }
 
@@ -149,7 +149,9 @@ def test_an_empty_collection_answers_nothing(query, filled):
 
 
 def test_broad_filters_over_many_documents_go_through_the_index(app, query, filled, monkeypatch):
-    monkeypatch.setattr(app.extensions["rag.service"].store._planner, "_held", None)
+    planner = app.extensions["rag.service"].store._planner
+    monkeypatch.setattr(planner, "_held", None)
+    monkeypatch.setattr(planner, "_exact_ms", 0.0)
     generator = np.random.default_rng(7)
     vectors = generator.normal(size=(3_000, 8)).round(4)
     name = filled([_document(number, row.tolist(), even=number % 2 == 0) for number, row in enumerate(vectors)])

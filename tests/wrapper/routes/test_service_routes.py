@@ -39,7 +39,7 @@ def test_metrics_count_requests_and_show_states(client, filled):
     after = _metrics(client)
     queries = 'rag_request_duration_seconds_count{method="POST",route="/collections/<name>/query",status="200"}'
     assert after[queries] - before.get(queries, 0) == 3
-    plans = 'rag_query_plans_total{plan="memory"}'
+    plans = 'rag_query_plans_total{plan="exact"}'
     assert after[plans] - before.get(plans, 0) >= 3
     assert after["rag_engine_up"] == 1
     assert after["rag_index_lag"] >= 0

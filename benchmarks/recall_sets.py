@@ -1,0 +1,98 @@
+"""What an index finds of sets that are hard for graphs of near neighbours (`benchmarks/vector_sets.py`), at what cost.
+
+    python -m benchmarks.recall_sets --documents 20000 --dimension 128 --parameters 16/100/150,16/100/400,16/200/400
+
+One line per set and parameters (max_neighbors/ef_construction/ef_search): server CPU of an add, and for each number of
+candidates that the engine is asked for recall@10 without a filter and with one that half of the documents match, and
+the median latency. No texts, one client, cosine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.hnsw_parameters import Engine, numbers
+from benchmarks.vector_sets import SETS, vector_set
+from wrapper.engine.client import HNSW, EngineClient
+
+TOP_K, BATCH = 10, 500
+ROUNDING = 1e-6
+
+
+def parameters(text):
+    names = ("max_neighbors", "ef_construction", "ef_search")
+    return [dict(zip(names, map(int, part.split("/")), strict=True)) for part in text.split(",")]
+
+
+def add(engine, client, name, points):
+    """The collection's id, and server milliseconds of CPU per document."""
+    engine_id, cpu = client.create_collection(name, metric="cosine"), engine.cpu_ms()
+    for start in range(0, len(points), BATCH):
+        part = points[start : start + BATCH]
+        ids = [str(number) for number in range(start, start + len(part))]
+        client.upsert(engine_id, ids, part, [""] * len(ids), [{}] * len(ids), all_new=True)
+    return engine_id, (engine.cpu_ms() - cpu) / len(points)
+
+
+def ask(client, engine_id, queries, candidates):
+    """For each query the numbers of the documents proposed, and the median of milliseconds."""
+    found, latencies = [], []
+    for query in queries:
+        began = time.perf_counter()
+        found.append(np.array(client.query(engine_id, query[np.newaxis], candidates)[0], dtype=int))
+        latencies.append((time.perf_counter() - began) * 1e3)
+    return found, statistics.median(latencies)
+
+
+def recall(distances, found, matching):
+    hits = 0
+    for row, proposed in zip(distances, found, strict=True):
+        limit = np.partition(row[matching], TOP_K - 1)[TOP_K - 1] + ROUNDING
+        hits += min(TOP_K, np.count_nonzero(row[proposed[matching[proposed]]] <= limit))
+    return hits / (TOP_K * len(found))
+
+
+def measure(engine, chosen, kind, arguments):
+    points, queries = vector_set(kind, arguments.documents, arguments.dimension)
+    client = EngineClient(engine.reader.url, hnsw={**HNSW, **chosen})
+    name = "/".join(map(str, chosen.values()))
+    engine_id, cpu = add(engine, client, f"{kind}-{name}".replace(" ", "-").replace("/", "-"), points)
+    normed = [each / np.linalg.norm(each.astype(float), axis=1, keepdims=True) for each in (queries, points)]
+    distances = 1.0 - normed[0] @ normed[1].T
+    everything = np.ones(len(points), dtype=bool)
+    half = np.arange(len(points)) % 2 == 0
+    line = f"{kind:17} {name:12} {cpu:8.2f} "
+    for candidates in arguments.candidates:
+        found, latency = ask(client, engine_id, queries, candidates)
+        rates = [recall(distances, found, matching) for matching in (everything, half)]
+        line += f"  {candidates:4}: {rates[0]:.3f} {rates[1]:.3f} {latency:5.1f}"
+    print(line, flush=True)
+    client.close()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--documents", type=int, default=20_000)
+    parser.add_argument("--dimension", type=int, default=128)
+    parser.add_argument("--sets", default=",".join(SETS))
+    parser.add_argument("--parameters", type=parameters, default=parameters("16/100/150,16/100/400,16/200/400"))
+    parser.add_argument("--candidates", type=numbers, default=[20, 70, 200])
+    parser.add_argument("--directory", help="where the engine's directory is made; default: the system's")
+    arguments = parser.parse_args()
+    print("set               M/ef_c/ef_s   cpu/add    candidates: recall@10, of half, ms p50 …   (cpu in ms)")
+    with tempfile.TemporaryDirectory(dir=arguments.directory) as directory:
+        engine = Engine(Path(directory))
+        for chosen in arguments.parameters:
+            for kind in arguments.sets.split(","):
+                measure(engine, chosen, kind, arguments)
+        engine.keeper.stop()
+
+
+if __name__ == "__main__":
+    main()
