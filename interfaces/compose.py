@@ -157,7 +157,7 @@ def open_layers(service: Service, settings: RegistrySettings, retrieval: Retriev
     data_dir = service.settings.data_dir
     registry = discover(ProviderRegistry())
     placeholders = _placeholders(settings)
-    _warn_of_free_secrets(settings, placeholders)
+    warn_of_free_secrets(settings, placeholders)
     context = ProviderContext(
         network=Network(ConnectPolicy.parse(settings.connect_policy)), storage=service.store, data_dir=data_dir
     )
@@ -311,7 +311,7 @@ def _placeholders(settings: RegistrySettings) -> Placeholders:
     return Placeholders(os.environ, settings.env_patterns, settings.secret_dirs, secret_hosts=secret_hosts)
 
 
-def _warn_of_free_secrets(settings: RegistrySettings, placeholders: Placeholders) -> None:
+def warn_of_free_secrets(settings: RegistrySettings, placeholders: Placeholders) -> None:
     if not settings.secret_hosts and placeholders.available():
         log.warning(
             "whoever may define connections may send variables to any host: bind them to theirs with RAG_SECRET_HOSTS",

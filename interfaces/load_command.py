@@ -73,6 +73,7 @@ PROFILES = ("sections", "whole", "windows")
     type=click.IntRange(min=16),
     help=f"Longest chunk; unless given {DEFAULT_MAX_TOKENS} for sections, and what the settings say for the others.",
 )
+@click.option("--follow-links", is_flag=True, help="Load what symbolic links lead to, out of the folder too.")
 @click.pass_context
 def load(
     ctx: click.Context,
@@ -86,6 +87,7 @@ def load(
     source_prefix: str,
     profile: str,
     max_tokens: int | None,
+    follow_links: bool,
 ) -> None:
     """Load PATH, a file or a folder, into a collection of the running service.
 
@@ -115,6 +117,7 @@ def load(
             on_progress=bar,
             source_prefix=source_prefix,
             profile=_profile(profile, max_tokens, embed),
+            follow_links=follow_links,
         )
     for error in report.errors[:_SHOWN_ERRORS]:
         click.echo(str(error), err=True)

@@ -66,6 +66,7 @@ def load(
     on_progress: Callable[[LoadProgress], None] = lambda progress: None,
     source_prefix: str = "",
     profile: Profile | None = None,
+    follow_links: bool = False,
 ) -> LoadReport:
     """Bring `collection` up to date with the files at `path`; `source_prefix` is put before each source's name.
 
@@ -75,7 +76,7 @@ def load(
     is embedded; a service that fails stops the load with its error, and the next run goes on from there.
     """
     check_collection_name(collection)
-    files = find_sources(path)
+    files = find_sources(path, follow_links=follow_links)
     total_bytes = sum(file.size_bytes for file in files)
     loader = _Loader(CollectionWriter(provider, collection, embedding), profile or by_sections())
     done_bytes = 0

@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,10 @@ KINDS = {
     ".rst": SourceKind.TEXT,
     ".jsonl": SourceKind.JSONL,
 }
+MAX_FILE_BYTES = 64 * 1024 * 1024
+"""Of a Markdown or text file, which is read as a whole."""
+MAX_LINE_BYTES = 16 * 1024 * 1024
+"""Of a JSONL file, which is read line by line: a record is one request's document."""
 _BEIR_CORPUS = "corpus.jsonl"
 _BEIR_OTHERS = {"queries.jsonl", "qrels"}  # questions and judgements: not documents
 
@@ -71,27 +76,31 @@ class Record:
     embedding: Vector | None
 
 
-def find_sources(path: Path) -> list[SourceFile]:
+def find_sources(path: Path, *, follow_links: bool = False) -> list[SourceFile]:
     """The loadable files at `path`, a file or a folder, in the order of their names. Hidden files and folders, other
-    kinds of files and BEIR's queries and judgements are passed over. Nothing to load → InvalidInputError."""
+    kinds of files and BEIR's queries and judgements are passed over, and symbolic links unless `follow_links`: they may
+    lead out of the folder. Nothing to load → InvalidInputError."""
     if path.is_file():
         if path.suffix.lower() not in KINDS:
             raise InvalidInputError(f"'{path}' is not one of the kinds that can be loaded: {', '.join(KINDS)}")
         return [_source_file(path, path.parent)]
     if not path.is_dir():
         raise InvalidInputError(f"'{path}' does not exist")
-    found = [_source_file(file, path) for file in _walk(path)]
+    found = [_source_file(file, path) for file in _walk(path, follow_links, frozenset())]
     if not found:
         raise InvalidInputError(f"'{path}' contains no files that can be loaded: {', '.join(KINDS)}")
     return found
 
 
-def read_text(file: SourceFile) -> str:
-    """The whole text of a file. Unreadable, not UTF-8 or not text → InvalidInputError that says which."""
+def read_text(file: SourceFile, *, max_bytes: int = MAX_FILE_BYTES) -> str:
+    """The whole text of a file. Unreadable, too large, not UTF-8 or not text → InvalidInputError that says which."""
     try:
-        content = file.path.read_bytes()
+        with file.path.open("rb") as opened:
+            content = opened.read(max_bytes + 1)
     except OSError as error:
         raise InvalidInputError(f"cannot be read: {error.strerror}") from error
+    if len(content) > max_bytes:
+        raise InvalidInputError(f"is larger than {max_bytes} bytes")
     return decoded(content)
 
 
@@ -111,8 +120,17 @@ def read_records(file: SourceFile) -> Iterator[Record | SourceError]:
     end_bytes = 0
     try:
         with file.path.open("rb") as lines:
-            for number, line in enumerate(lines, start=1):
+            for number in count(1):
+                line = lines.readline(MAX_LINE_BYTES + 1)
+                if not line:
+                    return
                 end_bytes += len(line)
+                if len(line) > MAX_LINE_BYTES:
+                    while line and not line.endswith(b"\n"):
+                        line = lines.readline(MAX_LINE_BYTES)
+                        end_bytes += len(line)
+                    yield SourceError(file.source, number, f"is longer than {MAX_LINE_BYTES} bytes")
+                    continue
                 line = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
                 if line.strip():
                     yield _record(file.source, number, end_bytes, line)
@@ -120,12 +138,18 @@ def read_records(file: SourceFile) -> Iterator[Record | SourceError]:
         yield SourceError(file.source, None, f"cannot be read: {error.strerror}")
 
 
-def _walk(folder: Path) -> Iterator[Path]:
+def _walk(folder: Path, follow_links: bool, above: frozenset[Path]) -> Iterator[Path]:
+    """`above` are the real places of the folders that led here: a link back to one of them is a loop."""
+    place = folder.resolve()
+    if place in above:
+        return
     for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
         if entry.name.startswith(".") or (entry.name in _BEIR_OTHERS and (folder / _BEIR_CORPUS).is_file()):
             continue
-        if entry.is_dir() and not entry.is_symlink():
-            yield from _walk(entry)
+        if entry.is_symlink() and not follow_links:
+            continue
+        if entry.is_dir():
+            yield from _walk(entry, follow_links, above | {place})
         elif entry.is_file() and entry.suffix.lower() in KINDS:
             yield entry
 

@@ -2,11 +2,12 @@
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import pytest
 import requests
 
-from tests.support.live import live_service
+from tests.support.live import START_SECONDS, eventually, spawn_service
 from tests.support.raw_server import RawServer
 
 AT_ONCE, WAITING = 8, 4
@@ -49,8 +50,19 @@ def service(tmp_path_factory, held):
         "retrieve_seconds": ANSWER_SECONDS,
         "collect_seconds": ANSWER_SECONDS,
     }
-    with live_service(tmp_path_factory.mktemp("foreign"), **settings) as service:
+    # Not healthy, for its embeddings are held still; but it serves.
+    service = spawn_service(tmp_path_factory.mktemp("foreign"), settings)
+    try:
+        eventually(lambda: _is_ready(service), seconds=START_SECONDS, complaint=service.tail)
         yield service
+    finally:
+        service.stop()
+
+
+def _is_ready(service):
+    with suppress(requests.ConnectionError):
+        return requests.get(f"{service.url}/ready", timeout=START_SECONDS).status_code == 200
+    return False
 
 
 @pytest.fixture(scope="module")

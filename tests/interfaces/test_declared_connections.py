@@ -6,8 +6,12 @@ import subprocess
 import pytest
 import yaml
 
+from interfaces import compose
 from interfaces.scratch_service import command
+from registry.placeholders import Placeholders
+from schemas.settings import RegistrySettings
 from tests.support.live import live_service
+from tests.support.logs import logs_of
 
 GOOD = {
     "type": "rag",
@@ -76,3 +80,20 @@ def test_a_wrong_setting_stops_the_start_and_names_itself(tmp_path, variable, va
     done = subprocess.run(command("serve"), env=environ, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode != 0
     assert variable in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("hosts", "environ", "warnings"),
+    [
+        ((), {"OPENAI_API_KEY": "sk-planted"}, 1),
+        (("OPENAI_API_KEY=api.openai.com",), {"OPENAI_API_KEY": "sk-planted"}, 0),
+        ((), {"PATH": "/bin", "RAG_CHAT_API_KEY": "sk-planted"}, 0),
+    ],
+)
+def test_the_start_warns_of_secrets_that_are_bound_to_no_host(monkeypatch, hosts, environ, warnings):
+    logs = logs_of(monkeypatch, "interfaces.compose")
+    compose.warn_of_free_secrets(RegistrySettings(secret_hosts=hosts), Placeholders(environ))
+    assert ([entry["event"].count("RAG_SECRET_HOSTS") for entry in logs], "planted" in str(logs)) == (
+        [1] * warnings,
+        False,
+    )

@@ -5,6 +5,7 @@ import base64
 import numpy as np
 import pytest
 
+from retrieval import sources
 from retrieval.sources import Record, SourceError, SourceKind, find_sources, read_records, read_text
 from schemas.errors import InvalidInputError
 
@@ -123,3 +124,29 @@ def test_a_bad_line_is_reported_and_the_others_are_read(tmp_path, line, sentence
     assert (bad.source, bad.line) == ("a.jsonl", 2)
     assert sentence in bad.message
     assert str(bad).startswith("a.jsonl:2: ")
+
+
+def test_links_are_followed_only_when_asked_for_and_loops_end(tmp_path):
+    outside, folder = tmp_path / "outside", tmp_path / "folder"
+    for each in (outside, folder):
+        each.mkdir()
+    (outside / "secret.md").write_text("secret")
+    (folder / "own.md").write_text("own")
+    (folder / "file.md").symlink_to(outside / "secret.md")
+    (folder / "there").symlink_to(outside)
+    (folder / "loop").symlink_to(folder)
+    assert [each.source for each in find_sources(folder)] == ["own.md"]
+    followed = [each.source for each in find_sources(folder, follow_links=True)]
+    assert followed == ["file.md", "own.md", "there/secret.md"]
+
+
+def test_what_is_too_large_is_named_and_the_rest_is_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(sources, "MAX_LINE_BYTES", 30)
+    (tmp_path / "a.jsonl").write_bytes(b'{"text": "' + b"x" * 95 + b'"}\n{"text": "short"}\n')
+    (records,) = find_sources(tmp_path)
+    refused, read = read_records(records)
+    assert str(refused) == "a.jsonl:1: is longer than 30 bytes"
+    assert (read.line, read.text) == (2, "short")
+    (tmp_path / "b.md").write_text("x" * 11)
+    with pytest.raises(InvalidInputError, match="is larger than 10 bytes"):
+        read_text(find_sources(tmp_path / "b.md")[0], max_bytes=10)
