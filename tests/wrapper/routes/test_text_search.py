@@ -107,9 +107,9 @@ def test_words_are_found_whole_and_in_parts(search, query, found):
         "   ",
         "---",
         "ünï ☃ \U0001f600",
-        "word " * 5_000,
-        "x" * 100_000,
-        "a" + "_b" * 5_000,
+        "word " * 2_000,
+        "x" * 10_000,
+        "a" + "_b" * 4_999,
         "aB" * 5_000,
     ],
 )
