@@ -109,12 +109,11 @@ def text_index_gone(data_dir):
     @contextmanager
     def gone():
         with closing(sqlite3.connect(data_dir / "catalog.sqlite", isolation_level=None)) as database:
-            (key,) = database.execute("SELECT key FROM collections WHERE name = 'rag-context'").fetchone()
-            database.execute(f"ALTER TABLE words_{key} RENAME TO kept_words")
+            database.execute("ALTER TABLE word_segments RENAME TO kept_words")
             try:
                 yield
             finally:
-                database.execute(f"ALTER TABLE kept_words RENAME TO words_{key}")
+                database.execute("ALTER TABLE kept_words RENAME TO word_segments")
 
     return gone
 
