@@ -12,8 +12,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as NotInTimeError
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
@@ -173,7 +172,7 @@ class Collector:
         """For what asks a connection: the time that the query has left. What comes too late asks nobody."""
         seconds = self._seconds_to(until)
         if not seconds:
-            raise UnavailableError(f"No answer within {self._limit_seconds:g} s", error_type="timeout")
+            raise self._too_late()
         with deadlines.within(seconds):
             yield
 
@@ -199,10 +198,13 @@ class Collector:
         answer: Future[tuple[_Asked, float]],
         began: float,
     ) -> tuple[CollectionReceipt, CollectedResult | None]:
+        in_time, _ = wait((answer,), self._seconds_to(began + self._limit_seconds))
         try:
-            asked, latency_ms = answer.result(self._seconds_to(began + self._limit_seconds))
+            if not in_time:
+                raise self._too_late()
+            asked, latency_ms = answer.result()
         except Exception as error:
-            reason = self._reason(selected, answer, error)
+            reason = self._reason(selected, error)
             log.warning("collection left out", service=selected.service, collection=selected.name, reason=reason)
             latency_ms = round((self._clock() - began) * 1e3, 2)
             failed = CollectionReceipt(selected.service, selected.name, FAILED, None, latency_ms, reason)
@@ -223,9 +225,10 @@ class Collector:
         )
         return receipt, result
 
-    def _reason(self, selected: SelectedCollection, answer: Future[Any], error: Exception) -> str:
-        if isinstance(error, NotInTimeError) and not answer.done():
-            return f"No answer within {self._limit_seconds:g} s"
+    def _too_late(self) -> UnavailableError:
+        return UnavailableError(f"No answer within {self._limit_seconds:g} s", error_type="timeout")
+
+    def _reason(self, selected: SelectedCollection, error: Exception) -> str:
         if isinstance(error, RagError):
             return error.message
         log.error("a collection could not be asked", service=selected.service, collection=selected.name, exc_info=error)

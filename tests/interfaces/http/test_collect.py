@@ -91,7 +91,7 @@ def test_eight_identical_queries_to_two_workers_make_one_embedding_call(tmp_path
 
         with ThreadPoolExecutor(8) as pool:
             receipts = list(pool.map(ask, range(8)))
-    assert asked == ["the same question"]
+    assert asked.count("the same question") == 1  # health is looked at with a text of its own
     assert sum(receipt["generated"] for receipt in receipts) == 1
     assert sum(receipt["reused"] for receipt in receipts) == 8 * 5 - 1
 
