@@ -9,6 +9,7 @@ from interfaces.http import tools
 from retrieval.tools import Tool
 from schemas.errors import ConflictError, RagError, UnavailableError
 from wrapper import errors
+from wrapper.parsing import budget_of
 
 SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}, "number": {"type": "integer", "default": 7}}}
 
@@ -25,6 +26,7 @@ def client():
 
     app = Flask("tools")
     app.config["MAX_BODY_BYTES"] = 1_000
+    app.extensions["rag.parsing"] = budget_of(1_000)
     app.extensions["rag.layers"] = SimpleNamespace(tools={"echo": Tool("echo", "Says it again", SCHEMA, {}, run)})
     app.register_blueprint(tools.blueprint)
     errors.init_app(app)
