@@ -9,13 +9,13 @@ from collections.abc import Callable, Generator, Iterable
 import structlog
 from flask import Flask, Response, current_app, g, request
 from flask_cors import CORS
-from werkzeug.routing import PathConverter
 
 from schemas.errors import BusyError
 from schemas.origins import OriginPattern
 from schemas.settings import WrapperSettings, read_wrapper_settings
 from wrapper import errors, logs, metrics, requests_in, route_table
 from wrapper.bodies import OrjsonProvider, check_request_line, client_is_gone, discard_body, finish_parsing, leave_body
+from wrapper.document_paths import DocumentId
 from wrapper.door import Door
 from wrapper.lanes import Lane, Lanes
 from wrapper.parsing import budget_of
@@ -28,13 +28,6 @@ log = structlog.get_logger("wrapper.requests")
 QUIET = frozenset({"service.health", "service.live", "service.ready", "service.show_metrics", "service.docs_asset"})
 
 EXPOSED_HEADERS = ["ETag", "Retry-After", "X-Document-Count", "X-Request-ID"]
-
-
-class DocumentId(PathConverter):
-    """Any id, slashes too, except the words that are routes of their own."""
-
-    regex = r"(?!(?:count|search|all)\Z)[\s\S]+"
-    part_isolating = False
 
 
 def create_app(settings: WrapperSettings | None = None) -> Flask:

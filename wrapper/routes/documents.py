@@ -12,6 +12,7 @@ from schemas.documents import parse_documents
 from schemas.errors import InvalidInputError, PayloadTooLargeError
 from schemas.records import Collection, Document, DocumentBatch
 from schemas.wire import (
+    DELETING_ARGUMENTS,
     DELETION,
     MATCHING_ARGUMENTS,
     NEW_DOCUMENTS,
@@ -169,12 +170,13 @@ def patch_document(name: str, document_id: str) -> Response:
 
 
 @blueprint.delete("/collections/<name>/documents")
-@takes(body=DELETION)
+@takes(query=DELETING_ARGUMENTS, body=DELETION)
 def delete_documents(name: str) -> Response:
+    asked = arguments()
     content = read_body()
     source = decode_json(content)
     doomed = checked({"ids": source} if isinstance(source, list) else source)
-    written = store().delete_documents(name, write_options(content), **doomed)
+    written = store().delete_documents(name, write_options(content), **doomed, **asked)
     return respond(written)
 
 
