@@ -12,6 +12,9 @@ from schemas.errors import InvalidInputError
 MAX_COLLECTIONS = 100
 """That a question names."""
 _NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{1,510}[a-zA-Z0-9]")
+NAME_BEGINNING = re.compile(r"[a-zA-Z0-9._-]{0,512}\Z")
+AFTER_NAMES = "~"
+"""Greater than all characters of names."""
 _PREFIX = re.compile(r"([a-zA-Z0-9][a-zA-Z0-9._-]{0,511})?\*")
 MAX_MODEL_CHARACTERS = 256
 

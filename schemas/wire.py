@@ -17,7 +17,7 @@ from schemas.documents import parse_embedding
 from schemas.errors import InvalidInputError
 from schemas.json_in import decode
 from schemas.metadata import check_metadata, without_reserved
-from schemas.names import MAX_MODEL_CHARACTERS, check_collection_name, is_model_name
+from schemas.names import MAX_MODEL_CHARACTERS, NAME_BEGINNING, check_collection_name, is_model_name
 from schemas.records import METRICS, DocumentPatch, GatherSpec, OrderBy, Vector
 from schemas.where import EVERYTHING, Where, parse_where
 
@@ -272,6 +272,17 @@ class Patch(Body):
         return {"patch": DocumentPatch(**loaded)}
 
 
+class CollectionPage(Body):
+    """Which collections a query string means; all of them without a limit."""
+
+    prefix = Text(
+        load_default="",
+        validate=validate.Regexp(NAME_BEGINNING, error="must be the beginning of a name, of [a-zA-Z0-9._-]"),
+    )
+    limit = Count(least=1, most=MAX_PAGE, capped=True, in_text=True, load_default=None)
+    cursor = Text(load_default=None)
+
+
 class Paging(Body):
     order_by = Ordering(load_default=())
     cursor = Text(load_default=None)
@@ -419,7 +430,7 @@ PATCH, DELETION, SEARCH = Patch(), Deletion(), Search()
 QUERY, GATHER, TEXT_SEARCH = Query(), GatherRequest(), TextSearch()
 PAGE_ARGUMENTS, FACET_ARGUMENTS, MATCHING_ARGUMENTS, SHOWN_ARGUMENTS = Page(), Facets(), Matching(), Shown()
 WRITING_ARGUMENTS, MERGING_ARGUMENTS, FIELD_ARGUMENTS = Writing(), Merging(), FieldName()
-DELETING_ARGUMENTS = Deleting()
+DELETING_ARGUMENTS, COLLECTIONS_ARGUMENTS = Deleting(), CollectionPage()
 
 
 def check_ids(ids: Any) -> list[str]:

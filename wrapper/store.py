@@ -42,8 +42,9 @@ from schemas.where import EVERYTHING, Where
 from wrapper import answers
 from wrapper.catalog import grouping, idempotency, outbox, reads, reports, set_aside, standstills, writes
 from wrapper.catalog.catalog import Catalog
+from wrapper.catalog.cursors import decode_name_cursor, encode_name_cursor
 from wrapper.catalog.filters import count
-from wrapper.catalog.rows import all_collections, find_collection, named
+from wrapper.catalog.rows import all_collections, collections_page, find_collection, named
 from wrapper.catalog.transaction import Transaction
 from wrapper.indexer import Indexer
 from wrapper.planner import Found, Planner
@@ -117,6 +118,20 @@ class Store:
         """All collections, by name."""
         with self._catalog.read() as transaction:
             return all_collections(transaction)
+
+    def collections_page(
+        self, *, prefix: str, limit: int | None, cursor: str | None
+    ) -> tuple[list[Collection], str | None]:
+        """(the collections whose names begin with `prefix`, by name, `limit` of them at most, cursor of the next page).
+        Raises InvalidInputError for a cursor that is none, or of another prefix."""
+        after = "" if cursor is None else decode_name_cursor(cursor, prefix)
+        with self._catalog.read() as transaction:
+            found = collections_page(
+                transaction, prefix=prefix, after=after, limit=None if limit is None else limit + 1
+            )
+        if limit is None or len(found) <= limit:
+            return found, None
+        return found[:limit], encode_name_cursor(found[limit - 1].name, prefix)
 
     def collection(self, name: str) -> Collection:
         with self._catalog.read() as transaction:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import orjson
 
 from schemas.errors import InvalidInputError
+from schemas.names import NAME_BEGINNING
 from schemas.records import OrderBy
 from schemas.where import Where
 
@@ -45,6 +46,25 @@ def decode_cursor(source: str, where: Where, order_by: tuple[OrderBy, ...]) -> C
             "The cursor belongs to another 'where' or 'order_by'", code="invalid_cursor", field="cursor"
         )
     return cursor
+
+
+def encode_name_cursor(name: str, prefix: str) -> str:
+    """Of a page of collections that ends with `name`."""
+    return base64.urlsafe_b64encode(orjson.dumps([prefix, name])).decode().rstrip("=")
+
+
+def decode_name_cursor(source: str, prefix: str) -> str:
+    """The name. Raises InvalidInputError when the text is no cursor, or one of another prefix."""
+    try:
+        padded = source.encode("ascii") + b"=" * (-len(source) % 4)
+        asked, name = orjson.loads(base64.urlsafe_b64decode(padded))
+        if not isinstance(name, str) or not NAME_BEGINNING.fullmatch(name):
+            raise ValueError("no name")
+    except (ValueError, TypeError, binascii.Error):
+        raise InvalidInputError("Invalid cursor", code="invalid_cursor", field="cursor") from None
+    if asked != prefix:
+        raise InvalidInputError("The cursor belongs to another 'prefix'", code="invalid_cursor", field="cursor")
+    return name
 
 
 def _fingerprint(where: Where, order_by: tuple[OrderBy, ...]) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 import orjson
 
 from schemas.errors import CollectionNotFoundError
+from schemas.names import AFTER_NAMES
 from schemas.records import Collection, Document, Vector
 from wrapper.catalog.transaction import Row, Transaction
 
@@ -39,6 +40,16 @@ def collection_by_key(transaction: Transaction, key: int) -> Collection | None:
 def all_collections(transaction: Transaction) -> list[Collection]:
     """By name."""
     return [to_collection(row) for row in transaction.rows(f"SELECT {COLLECTION} FROM collections ORDER BY name")]
+
+
+def collections_page(transaction: Transaction, *, prefix: str, after: str, limit: int | None) -> list[Collection]:
+    """Those whose names begin with `prefix` and come after the name `after`, by name, `limit` of them at most."""
+    condition, parameters = "name >= ? AND name < ? AND name > ?", (prefix, prefix + AFTER_NAMES, after)
+    rows = transaction.rows(
+        f"SELECT {COLLECTION} FROM collections WHERE {condition} ORDER BY name" + ("" if limit is None else " LIMIT ?"),
+        parameters if limit is None else (*parameters, limit),
+    )
+    return [to_collection(row) for row in rows]
 
 
 def to_collection(row: Row) -> Collection:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from flask import Blueprint, Response
 
-from schemas.wire import MERGING_ARGUMENTS, NEW_COLLECTION, NEW_METADATA
+from schemas.wire import COLLECTIONS_ARGUMENTS, MERGING_ARGUMENTS, NEW_COLLECTION, NEW_METADATA
 from wrapper import answers
 from wrapper.bodies import json_response
 from wrapper.requests_in import arguments, body, is_known, read_body, respond, store, takes, write_options
@@ -36,8 +38,14 @@ def create_collection() -> Response:
 
 
 @blueprint.get("/collections")
+@takes(query=COLLECTIONS_ARGUMENTS)
 def list_collections() -> Response:
-    return json_response({"collections": [answers.collection(each) for each in store().collections()]})
+    asked = arguments()
+    found, next_cursor = store().collections_page(**asked)
+    answer: dict[str, Any] = {"collections": [answers.collection(each) for each in found]}
+    if asked["limit"] is not None or asked["cursor"] is not None:
+        answer["next_cursor"] = next_cursor
+    return json_response(answer)
 
 
 @blueprint.get("/collections/<name>")

@@ -1,5 +1,7 @@
 """`/collections`: made, listed, described, changed, emptied, deleted."""
 
+from unittest.mock import ANY
+
 import pytest
 
 NESTED = {"title": "Handbook", "stats": {"pages": 12, "parts": [1, {"a": None}]}, "tags": [], "none": None, "half": 0.5}
@@ -9,6 +11,7 @@ def test_a_new_collection_is_described_in_full(client, collection):
     answer = client.post("/collections", json={"name": collection})
     assert answer.status_code == 201
     assert answer.json == {
+        "id": ANY,
         "status": "created",
         "name": collection,
         "metadata": {},
@@ -129,6 +132,59 @@ def test_metadata_of_numbers_that_are_not_finite_is_refused(client, collection):
     assert client.get(f"/collections/{collection}").status_code == 404
 
 
+def test_collections_are_listed_by_pages_of_a_prefix(client, collection):
+    names = sorted(f"{collection}{end}" for end in ("-b", "-C", ".a", "_1", "z9"))
+    for name in [*names, f"A{collection}"]:
+        client.post("/collections", json={"name": name})
+    found, cursor = [], {}
+    while cursor is not None:
+        asked = {"prefix": collection, "limit": 2, **cursor}
+        answer = client.get("/collections", query_string=asked).json
+        found.append([each["name"] for each in answer["collections"]])
+        cursor = {"cursor": answer["next_cursor"]} if answer["next_cursor"] else None
+        # What was read and what comes after the reader changes nothing of what is still to come.
+        client.delete(f"/collections/{names[0]}")
+    assert found == [names[:2], names[2:4], names[4:]]
+    assert client.get(f"/collections?prefix={collection}~").status_code == 400
+
+
+def test_without_a_limit_all_collections_of_a_prefix_are_listed(client, collection):
+    for end in "ab":
+        client.post("/collections", json={"name": f"{collection}-{end}"})
+    answer = client.get(f"/collections?prefix={collection}").json
+    assert answer.keys() == {"collections"}
+    assert [each["name"] for each in answer["collections"]] == [f"{collection}-a", f"{collection}-b"]
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ("limit=0", "limit"),
+        ("limit=-1", "limit"),
+        ("limit=x", "limit"),
+        ("limit=1.5", "limit"),
+        ("cursor=x", "cursor"),
+        ("cursor=", "cursor"),
+        ("cursor=WyIiLCJhXHUwMDAwYiJd", "cursor"),  # ["", "a\u0000b"]
+        ("cursor=WyIiLDdd", "cursor"),  # ["", 7]
+        ("cursor=WyJhIiwiYmJiIl0", "cursor"),  # of the prefix "a"
+        ("prefix=%00", "prefix"),
+        ("prefix=team-*", "prefix"),
+        ("prefix=" + 513 * "a", "prefix"),
+    ],
+)
+def test_bad_pages_of_collections(client, query, field):
+    answer = client.get(f"/collections?{query}")
+    assert (answer.status_code, answer.json["details"]["field"]) == (400, field)
+
+
+@pytest.mark.parametrize("limit", [1000, 1001, 10**12])
+def test_pages_of_collections_have_a_thousand_at_most(client, filled, limit):
+    name = filled()
+    answer = client.get("/collections", query_string={"prefix": name, "limit": limit}).json
+    assert ([each["name"] for each in answer["collections"]], answer["next_cursor"]) == ([name], None)
+
+
 def test_collections_are_listed_by_name_with_their_counts(client, collection):
     names = [f"{collection}-{end}" for end in ("b", "C", "a", "10", "9")]
     for number, name in enumerate(names):
@@ -138,6 +194,7 @@ def test_collections_are_listed_by_name_with_their_counts(client, collection):
     assert [each["name"] for each in mine] == sorted(names)
     by_name = {each["name"]: each for each in mine}
     assert by_name[names[0]] == {
+        "id": ANY,
         "name": names[0],
         "count": 1,
         "metadata": {"number": 0},
@@ -247,6 +304,7 @@ def test_emptying_keeps_metadata_and_forgets_the_dimension(client, filled):
     assert answer.status_code == 200
     assert answer.json == {"status": "emptied", "collection": name, "count_deleted": 3, "revision": 3}
     assert client.get(f"/collections/{name}").json == {
+        "id": ANY,
         "name": name,
         "count": 0,
         "metadata": {"kept": True},

@@ -1,0 +1,39 @@
+"""Pages of collections, by name, on both databases."""
+
+from __future__ import annotations
+
+import pytest
+
+from wrapper.catalog import writes
+from wrapper.catalog.rows import collections_page
+
+NAMES = ["A-1", "a-1", "a-10", "a-2", "a.b", "a_b", "ab1", "b-1", "zzz"]
+
+
+@pytest.fixture
+def page(catalog):
+    """`page(**arguments)`: the names of a page."""
+
+    def make(transaction):
+        for name in NAMES:
+            writes.create_collection(transaction, name, {}, "cosine")
+
+    def page(*, prefix="", after="", limit=None):
+        with catalog.read() as transaction:
+            return [each.name for each in collections_page(transaction, prefix=prefix, after=after, limit=limit)]
+
+    catalog.commit(make)
+    return page
+
+
+@pytest.mark.parametrize("limit", [1, 2, 4, 100])
+@pytest.mark.parametrize("prefix", ["", "a", "a-", "a-1", "zzz", "x"])
+def test_pages_together_are_all_of_a_prefix_in_the_order_of_bytes(page, prefix, limit):
+    expected = sorted(name for name in NAMES if name.startswith(prefix))
+    assert page(prefix=prefix) == expected
+    found, after = [], ""
+    while names := page(prefix=prefix, after=after, limit=limit):
+        assert len(names) <= limit
+        found += names
+        after = names[-1]
+    assert found == expected
