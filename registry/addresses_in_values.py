@@ -15,7 +15,7 @@ from schemas.errors import InvalidInputError
 
 _HOST = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
 _PORT = re.compile(r"[0-9]{1,5}")
-_SCHEME = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*:){1,3}//|jdbc:", re.IGNORECASE)
+_SCHEME = re.compile(r"[a-z0-9+.-]://|jdbc:", re.IGNORECASE)
 _DRIVER = re.compile(r"[A-Za-z0-9+.-]*[(/]")  # what follows the @ in user@tcp(host)/database
 _CONNECTION_WORDS = re.compile(
     r"(?:^|[;\s&?'\"])(?:host|hostaddr|server|data source|addr|address|dbname|database|initial catalog|user|user id|uid"

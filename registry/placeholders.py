@@ -37,7 +37,7 @@ OWN_VARIABLES = frozenset(
 """What the service reads for itself: no connection of anybody's gets it, whatever the patterns say."""
 MAX_FILE_BYTES = 64 * 1024
 
-_TOKEN = re.compile(r"\$\$|\$\{(?P<inside>[^}]*)\}|\$\{")
+_TOKEN = re.compile(r"\$\$|\$\{(?P<inside>(?:(?!\$\{)[^}])*)\}|\$\{")  # looks no further than the next one begins
 _VARIABLE = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>(?:(?!\$\{).)*))?", re.DOTALL)
 _FILE = "file:"
 _REST = r"(?:/(?:[^$?#\s]|\$\$)*)?"

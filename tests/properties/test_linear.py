@@ -52,8 +52,14 @@ UNITS = (
         "'a",
     ),
 )
-COMPARED_WHOLE = {"wrapper.engine_collections._IN_TRANSIT"}
-"""Asked whether all of a name fits, never looked for."""
+COMPARED_WHOLE = {
+    "registry.addresses_in_values._DRIVER",
+    "registry.secret_hosts._RULE",
+    "schemas.names._PREFIX",
+    "schemas.origins._ORIGIN",
+    "wrapper.engine_collections._IN_TRANSIT",
+}
+"""Asked whether a text begins with it, or is it as a whole; never looked for."""
 
 
 def product_patterns() -> dict[str, re.Pattern]:

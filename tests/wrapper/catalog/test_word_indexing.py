@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -16,14 +19,34 @@ from wrapper.catalog.rows import find_collection
 
 DOCUMENTS = 5
 NAMES = ("books", "papers", "empty")
+KILLED_WHILE_OPENING = """
+import sys, time
+from pathlib import Path
+from wrapper.catalog import word_indexing
+from wrapper.catalog.catalog import Catalog
+from wrapper.catalog.sqlite import SQLiteDatabase
+
+word_indexing.DOCUMENTS_AT_ONCE = 2
+index_next, left = word_indexing.index_next, int(sys.argv[2])
+
+def index_and_stop(transaction):
+    global left
+    index_next(transaction)
+    left -= 1
+    while left == 0:
+        print("in the middle", flush=True)
+        time.sleep(60)
+
+word_indexing.index_next = index_and_stop
+Catalog(SQLiteDatabase(Path(sys.argv[1]))).open()
+"""
+"""Opens a catalogue, and stays where the transaction of so many batches is about to be committed."""
 
 
 @pytest.fixture
-def old(catalog, open_database, monkeypatch):
-    """`old(interrupted_after=0, version=3)`: the same database as an earlier release left it, or as an interrupted
-    opening left it after so many batches; opened by this release. Until version 4 there were no headings, until 5 no
-    tags, until 6 a table for each collection on SQLite."""
-    monkeypatch.setattr(word_indexing, "DOCUMENTS_AT_ONCE", 2)
+def make_old(catalog):
+    """`make_old(version=3)`: makes the test's database one that an earlier release left. Until version 4 there were no
+    headings, until 5 no tags, until 6 a table for each collection on SQLite."""
 
     def fill(transaction):
         for name in ("books", "papers"):
@@ -37,9 +60,21 @@ def old(catalog, open_database, monkeypatch):
             writes.add_documents(transaction, name, batch)
         writes.create_collection(transaction, "empty", {}, "cosine")
 
-    def make(interrupted_after=0, version=3):
+    def make(version=3):
         catalog.commit(fill)
         catalog.commit(lambda transaction: forget_words(transaction, version, NAMES, interrupted_in="papers"))
+
+    return make
+
+
+@pytest.fixture
+def old(make_old, open_database, monkeypatch):
+    """`old(interrupted_after=0, version=3)`: the same database, or as an opening left it that was interrupted after so
+    many batches; opened by this release."""
+    monkeypatch.setattr(word_indexing, "DOCUMENTS_AT_ONCE", 2)
+
+    def make(interrupted_after=0, version=3):
+        make_old(version)
         database = open_database()
         database.migrate(migrate)
         again = Catalog(database)
@@ -57,10 +92,7 @@ def _found(catalog, name, query):
     return [match.document.id for match in found]
 
 
-@pytest.mark.parametrize("interrupted_after", [0, 1, 5])
-@pytest.mark.parametrize("version", [3, 4, 5])
-def test_every_document_is_found_by_its_title_its_tags_and_its_text(old, interrupted_after, version):
-    catalog = old(interrupted_after, version)
+def _find_all(catalog):
     everyone = [str(number) for number in range(DOCUMENTS)]
     for name in ("books", "papers"):
         for word in ("title", "tag"):
@@ -68,6 +100,33 @@ def test_every_document_is_found_by_its_title_its_tags_and_its_text(old, interru
         assert sorted(_found(catalog, name, "text")) == everyone
         assert sorted(_found(catalog, name, "tagged")) == everyone
     assert _found(catalog, "empty", "text") == []
+
+
+@pytest.mark.parametrize("interrupted_after", [0, 1, 5])
+@pytest.mark.parametrize("version", [3, 4, 5])
+def test_every_document_is_found_by_its_title_its_tags_and_its_text(old, interrupted_after, version):
+    _find_all(old(interrupted_after, version))
+
+
+@pytest.mark.parametrize("open_database", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("batches", [1, 4])
+def test_a_process_that_is_killed_while_it_indexes_anew_loses_nothing(make_old, open_database, tmp_path, batches):
+    make_old(version=3)
+    opening = [sys.executable, "-c", KILLED_WHILE_OPENING, str(tmp_path / "catalog.sqlite"), str(batches)]
+    with subprocess.Popen(opening, stdout=subprocess.PIPE, text=True) as process:
+        said = next((line for line in process.stdout if line == "in the middle\n"), None)
+        process.kill()
+    assert said is not None
+    again = Catalog(open_database())
+    again.open()
+    _find_all(again)
+    with again.read() as transaction:
+        names = [
+            row[0]
+            for row in transaction.rows("SELECT name FROM sqlite_master WHERE name LIKE 'words\\__%' ESCAPE '\\'")
+        ]
+        assert names == ["words_to_index"]
+        assert transaction.rows("PRAGMA integrity_check") == [("ok",)]
 
 
 def test_what_was_indexed_anew_is_removed_and_replaced_like_the_rest(old):
