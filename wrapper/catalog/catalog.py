@@ -7,6 +7,7 @@ savepoint of its own, so that one writer's error is nobody else's and a commit i
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
@@ -28,8 +29,10 @@ MAX_SHARED = 64
 class Catalog:
     """Open with `open()`; safe for any number of threads and, through the database, of processes."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, clock: Callable[[], float] = time.monotonic) -> None:
         self._database = database
+        self._clock = clock
+        self._snapshots: dict[object, float] = {}
         self._commits: Combiner[Operation, Any] = Combiner(self._commit_together, most=MAX_SHARED)
         self._committing = threading.Lock()
 
@@ -47,8 +50,19 @@ class Catalog:
     @contextmanager
     def read(self) -> Iterator[Transaction]:
         """One snapshot. Raises UnavailableError when the database cannot be read."""
-        with self._translated(), self._database.read() as transaction:
-            yield transaction
+        snapshot = object()
+        self._snapshots[snapshot] = self._clock()
+        try:
+            with self._translated(), self._database.read() as transaction:
+                yield transaction
+        finally:
+            del self._snapshots[snapshot]
+
+    def oldest_snapshot_seconds(self) -> float:
+        """Age of the oldest read of this process that is under way, 0 when there is none. What is written since then
+        stays in the write-ahead log, or, on PostgreSQL, as dead rows."""
+        begun = list(self._snapshots.values())
+        return self._clock() - min(begun) if begun else 0.0
 
     def commit(self, operation: Callable[[Transaction], T]) -> T:
         """Run a write and return its result once it is on disk; whatever it raises leaves nothing behind."""
