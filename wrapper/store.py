@@ -119,6 +119,10 @@ class Store:
         with self._catalog.read() as transaction:
             return all_collections(transaction)
 
+    def collections_count(self) -> int:
+        with self._catalog.read() as transaction:
+            return int(transaction.value("SELECT count(*) FROM collections"))
+
     def collections_page(
         self, *, prefix: str, limit: int | None, cursor: str | None
     ) -> tuple[list[Collection], str | None]:
