@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from http import HTTPStatus
 from typing import Any, NamedTuple
@@ -166,7 +166,21 @@ class RestConnection:
     ) -> Body:
         """The answer's JSON object; what the service refused keeps its sentence, code and details."""
         payload = None if body is None else orjson.dumps(body)
+        return self._call(method, path, payload, params=params, headers=headers)
 
+    def call_with_lines(self, method: str, path: str, lines: Iterable[bytes]) -> Body:
+        """The same with NDJSON, given as lines that end in a line break."""
+        return self._call(method, path, b"".join(lines), headers={"Content-Type": "application/x-ndjson"})
+
+    def _call(
+        self,
+        method: str,
+        path: str,
+        payload: bytes | None,
+        *,
+        params: Body | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> Body:
         def attempt() -> Body:
             answer = self._ask(method, path, payload, params=params, headers=headers)
             found = _json(answer)

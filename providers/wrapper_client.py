@@ -24,6 +24,8 @@ from schemas.errors import CollectionNotFoundError, ConflictError
 from schemas.records import Metadata
 
 _PAGE_LIMIT = 1000  # the service gives no more at once
+IDS_AT_ONCE = 10_000
+"""That the service takes."""
 
 
 class WrapperClient:
@@ -116,9 +118,8 @@ class WrapperClient:
             yield int(headers["X-Document-Count"]), pieces
 
     def add_lines(self, name: str, lines: Sequence[bytes]) -> Body:
-        """Store documents given as the lines of an export, in one transaction."""
-        body = {"documents": [orjson.Fragment(line) for line in lines]}
-        return self._service.call("POST", _collection(name, "documents"), body)
+        """Store documents given as the lines of an export, all or as many as came before the first that is bad."""
+        return self._service.call_with_lines("POST", _collection(name, "import"), lines)
 
     def call_tool(self, name: str, arguments: Body) -> Body:
         """The raw result of a tool of the context layer."""
@@ -141,9 +142,13 @@ class WrapperClient:
         return self._service.call("POST", _collection(name, "index/rebuild"), {})
 
     def delete_documents(self, name: str, *, ids: Sequence[str] | None = None, where: Body | None = None) -> int:
-        """Delete by ids or by filter; how many there were."""
-        answer = self._service.call("DELETE", _collection(name, "documents"), _given(ids=ids, where=where))
-        return int(answer["count"])
+        """Delete by ids, in parts of `IDS_AT_ONCE`, or by filter, whatever it leaves; how many there were."""
+        if ids is not None and len(ids) > IDS_AT_ONCE:
+            parts = [ids[start : start + IDS_AT_ONCE] for start in range(0, len(ids), IDS_AT_ONCE)]
+            return sum(self.delete_documents(name, ids=part, where=where) for part in parts)
+        params = {} if where is None else {"all": "true"}
+        body = _given(ids=ids, where=where)
+        return int(self._service.call("DELETE", _collection(name, "documents"), body, params=params)["count"])
 
     def page(
         self,

@@ -33,7 +33,7 @@ ON_CONFLICT = ("replace", "skip", "error")
 MAX_QUERY_CHARACTERS = 10_000
 MAX_PHRASE_WORDS = 64
 MAX_IDS = 10_000
-"""That a search asks for; a filter has room for as many values."""
+"""Of one request, whatever it does with them; a filter has room for as many values."""
 TRUTH = {"true": True, "1": True, "false": False, "0": False}
 INCLUDES = ("id", "text", "metadata", "embedding", "distance", "score")
 _MISSING = "missing data for required field"  # as marshmallow says it
@@ -315,7 +315,7 @@ class Search(Paging):
     def _check_ids(self, loaded: dict[str, Any], **_: Any) -> dict[str, Any]:
         by_ids = loaded["ids"] is not None
         if by_ids:
-            check_ids(loaded["ids"], most=MAX_IDS)
+            check_ids(loaded["ids"])
             if loaded["cursor"] is not None:
                 raise ValidationError("goes without ids", "cursor")
         if loaded["limit"] is None:
@@ -394,6 +394,12 @@ class Deletion(Body):
         return loaded
 
 
+class Deleting(Body):
+    """How a query string asks for documents to be deleted."""
+
+    may_empty = TruthText(data_key="all", load_default=False)
+
+
 class Matching(Body):
     """Which documents a query string means."""
 
@@ -424,17 +430,21 @@ PATCH, DELETION, SEARCH = Patch(), Deletion(), Search()
 QUERY, GATHER, TEXT_SEARCH = Query(), GatherRequest(), TextSearch()
 PAGE_ARGUMENTS, FACET_ARGUMENTS, MATCHING_ARGUMENTS, SHOWN_ARGUMENTS = Page(), Facets(), Matching(), Shown()
 WRITING_ARGUMENTS, MERGING_ARGUMENTS, FIELD_ARGUMENTS = Writing(), Merging(), FieldName()
-COLLECTIONS_ARGUMENTS = CollectionPage()
+DELETING_ARGUMENTS, COLLECTIONS_ARGUMENTS = Deleting(), CollectionPage()
 
 
-def check_ids(ids: Any, *, most: int | None = None) -> list[str]:
-    """`ids` itself when it is a list of non-empty strings, not more than `most`. Raises InvalidInputError with the
+def check_ids(ids: Any) -> list[str]:
+    """`ids` itself when it is a list of non-empty strings, not more than `MAX_IDS`. Raises InvalidInputError with the
     position."""
     if not isinstance(ids, list):
         raise InvalidInputError("ids must be an array of strings", code="invalid_ids", field="ids")
-    if most is not None and len(ids) > most:
+    if len(ids) > MAX_IDS:
         raise InvalidInputError(
-            f"ids must have at most {most} elements", code="too_many_ids", field="ids", limit=most, actual=len(ids)
+            f"ids must have at most {MAX_IDS:,} elements",
+            code="too_many_ids",
+            field="ids",
+            limit=MAX_IDS,
+            actual=len(ids),
         )
     for index, item in enumerate(ids):
         if not isinstance(item, str) or not item:

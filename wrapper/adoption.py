@@ -19,7 +19,7 @@ from schemas.errors import RagError
 from schemas.records import DocumentBatch, Metadata
 from wrapper.catalog import adoptions, states, writes
 from wrapper.catalog.catalog import Catalog
-from wrapper.catalog.rows import all_collections, collection_by_key, dump_json
+from wrapper.catalog.rows import collection_by_key, collections_in, dump_json
 from wrapper.catalog.transaction import Transaction
 from wrapper.catalog.values import flatten
 from wrapper.engine.client import EngineClient, EngineCollection, EngineRecords
@@ -96,7 +96,7 @@ class Adoptions:
     def go_on(self) -> None:
         """Take up what another process, or an earlier life of this one, has begun."""
         with self._catalog.read() as transaction:
-            begun = [each for each in all_collections(transaction) if each.index_state == states.ADOPTING]
+            begun = collections_in(transaction, states.ADOPTING)
         self._strangers.clear()
         self._runs = {
             each.key: _Run(each.key, each.name, each.engine_id, self._clock(), taken_in_all=each.count)
@@ -135,8 +135,8 @@ class Adoptions:
     def _unknown(self) -> list[EngineCollection]:
         found = self._engine.list_collections()
         with self._catalog.read() as transaction:
-            known = all_collections(transaction)
-        names, engine_ids = {each.name for each in known}, {each.engine_id for each in known}
+            known = transaction.rows("SELECT name, engine_id FROM collections")
+        names, engine_ids = {name for name, _ in known}, {engine_id for _, engine_id in known}
         return [
             each
             for each in found

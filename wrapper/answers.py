@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,10 +11,10 @@ import orjson
 
 from schemas.records import Collection, Document, Facet, Group, Match, Page, TextMatch, WriteOutcome
 from wrapper.catalog.adoptions import Adoption
-from wrapper.catalog.reports import NOTHING_KNOWN, IndexReport
+from wrapper.catalog.reports import IndexReport, IndexSummary
 from wrapper.catalog.set_aside import SetAside
 from wrapper.catalog.standstills import Standstill
-from wrapper.catalog.states import READY, REBUILDING
+from wrapper.catalog.states import REBUILDING
 
 Answer = dict[str, Any]
 
@@ -72,20 +72,15 @@ def index(
     }
 
 
-def indexes(collections: Sequence[Collection], reports: Mapping[int, IndexReport]) -> Answer:
+def indexes(summary: IndexSummary) -> Answer:
     """All indexes in few words."""
-    known = [(each, reports[each.key]) for each in collections if each.key in reports]
-    measured = [(report.recall_at_10, each.name) for each, report in known if report.recall_at_10 is not None]
-    recall, name = min(measured, default=(None, None))
     return {
-        "ready": sum(each.index_state == READY for each in collections),
-        "rebuilding": [
-            {"collection": each.name, **_rebuild(each, reports.get(each.key, NOTHING_KNOWN))}
-            for each in collections
-            if each.index_state == REBUILDING
-        ],
-        "faulty": [{"collection": each.name, "fault": report.fault} for each, report in known if report.fault],
-        "lowest_recall_at_10": None if recall is None else {"collection": name, "recall": recall},
+        "ready": summary.ready,
+        "rebuilding": [{"collection": each.name, **_rebuild(each, report)} for each, report in summary.rebuilding],
+        "faulty": [{"collection": name, "fault": fault} for name, fault in summary.faulty],
+        "lowest_recall_at_10": None
+        if summary.lowest_recall is None
+        else {"collection": summary.lowest_recall[0], "recall": summary.lowest_recall[1]},
     }
 
 

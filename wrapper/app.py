@@ -9,32 +9,26 @@ from collections.abc import Callable, Generator, Iterable
 import structlog
 from flask import Flask, Response, current_app, g, request
 from flask_cors import CORS
-from werkzeug.routing import PathConverter
 
 from schemas.errors import BusyError
 from schemas.origins import OriginPattern
 from schemas.settings import WrapperSettings, read_wrapper_settings
 from wrapper import errors, logs, metrics, requests_in, route_table
 from wrapper.bodies import OrjsonProvider, check_request_line, client_is_gone, discard_body, finish_parsing, leave_body
+from wrapper.document_paths import DocumentId
 from wrapper.door import Door
 from wrapper.lanes import Lane, Lanes
 from wrapper.parsing import budget_of
 from wrapper.route_table import RouteTable
-from wrapper.routes import collections, documents, indexes, retrieval, service
-from wrapper.service import open_service
+from wrapper.routes import collections, documents, indexes, retrieval
+from wrapper.routes import service as service_routes
+from wrapper.service import LOOK_SECONDS, open_service
 
 log = structlog.get_logger("wrapper.requests")
 
 QUIET = frozenset({"service.health", "service.live", "service.ready", "service.show_metrics", "service.docs_asset"})
 
 EXPOSED_HEADERS = ["ETag", "Retry-After", "X-Document-Count", "X-Request-ID"]
-
-
-class DocumentId(PathConverter):
-    """Any id, slashes too, except the words that are routes of their own."""
-
-    regex = r"(?!(?:count|search|all)\Z)[\s\S]+"
-    part_isolating = False
 
 
 def create_app(settings: WrapperSettings | None = None) -> Flask:
@@ -47,6 +41,7 @@ def create_app(settings: WrapperSettings | None = None) -> Flask:
     app = Flask("wrapper", static_folder=None)
     app.json = OrjsonProvider(app)
     app.config["MAX_BODY_BYTES"] = settings.max_body_mb << 20
+    app.config["EXPORT_SECONDS"] = settings.export_seconds
     app.url_map.merge_slashes = False
     app.url_map.strict_slashes = True
     app.url_map.converters["document_id"] = DocumentId
@@ -54,8 +49,15 @@ def create_app(settings: WrapperSettings | None = None) -> Flask:
     app.extensions["rag.lanes"] = Lanes(settings)
     app.extensions["rag.parsing"] = budget_of(settings.max_body_mb << 20)
     app.extensions["rag.routes"] = RouteTable()
-    route_table.register(app, collections, documents, indexes, retrieval, service)
-    app.extensions["rag.service"] = open_service(settings)
+    route_table.register(app, collections, documents, indexes, retrieval, service_routes)
+    app.extensions["rag.service"] = service = open_service(settings)
+    service.looks.add(
+        "snapshots",
+        lambda: metrics.OLDEST_SNAPSHOT_SECONDS.set(service.catalog.oldest_snapshot_seconds()),
+        None,
+        every_seconds=LOOK_SECONDS,
+        limit_seconds=LOOK_SECONDS,
+    )
     errors.init_app(app)
     app.before_request(_begin)
     app.after_request(_end)

@@ -16,7 +16,7 @@ from schemas.records import Document
 from wrapper.adoption import Adoptions
 from wrapper.catalog import outbox, reads, set_aside, standstills, states
 from wrapper.catalog.catalog import Catalog
-from wrapper.catalog.rows import all_collections, collection_by_key
+from wrapper.catalog.rows import collection_by_key, collections_in
 from wrapper.catalog.transaction import Transaction
 from wrapper.checkups import Checkups, FailedLook
 from wrapper.engine.client import EngineClient
@@ -104,7 +104,7 @@ class Applier:
     def take_over(self) -> None:
         """This process leads from now on: go on with the rebuilds that another one had begun."""
         with self._catalog.read() as transaction:
-            unfinished = [each.key for each in all_collections(transaction) if each.index_state == states.REBUILDING]
+            unfinished = [each.key for each in collections_in(transaction, states.REBUILDING)]
             self._found_up_to = outbox.newest(transaction)
         self._rebuilds.forget_all()
         self._rebuilds.go_on(unfinished)

@@ -150,6 +150,13 @@ def client_is_gone() -> bool:
     return connection is not None and connection.is_gone()
 
 
+def finish_within(seconds: float, give_up: Callable[[], None]) -> None:
+    """Cut the connection, after `give_up`, when the client has not taken all of this request's answer by then."""
+    connection = _connection()
+    if connection is not None:
+        connection.finish_within(seconds, give_up)
+
+
 def leave_body() -> None:
     """Do not read the body of this request, if there is one: the connection ends with the answer."""
     connection = _connection()

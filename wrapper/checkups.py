@@ -12,7 +12,7 @@ from schemas.errors import RagError
 from schemas.records import Collection
 from wrapper.catalog import outbox, reads, reports, set_aside, states
 from wrapper.catalog.catalog import Catalog
-from wrapper.catalog.rows import all_collections, collection_by_key
+from wrapper.catalog.rows import collection_by_key
 from wrapper.catalog.transaction import Transaction
 from wrapper.engine.client import EngineClient
 from wrapper.engine.doctor import CANARIES, Doctor
@@ -27,6 +27,9 @@ log = structlog.get_logger(__name__)
 WAITING_ENTRIES = 64
 """Entries that may wait while a collection is looked at; behind more of them that is done later."""
 EVERY_SECONDS = 60.0
+TRUSTED_PER_ROUND = 50
+"""Indexes that are looked at again although nothing is known against them. Each look has the engine load the index:
+thousands of them would keep it busy, and in place of those that are asked."""
 RECALL_EVERY_SECONDS = 900.0
 """Measuring recall takes a look at all vectors of the collection. One that has doubled is measured again at once."""
 REBUILD_AGAIN_SECONDS, LONGEST_REBUILD_PAUSE_SECONDS = 3600.0, 86_400.0
@@ -48,7 +51,7 @@ class Checkups:
 
     Those are looked at next that an operator asks for, then those that nobody has looked at since the engine started,
     and of these and of the others the one whose last look is longest ago: with more of them than a round has time for,
-    the next round goes on where this one was.
+    the next round goes on where this one was. Of those that are trusted a round has `TRUSTED_PER_ROUND`.
     """
 
     def __init__(
@@ -119,16 +122,11 @@ class Checkups:
 
     def _begin_round(self) -> None:
         self._next_round_at = self._clock() + EVERY_SECONDS
+        resting = self._rests.under_way()
         with self._catalog.read() as transaction:
-            collections = all_collections(transaction)
-            known = reports.find_all(transaction)
-
-        def order(each: Collection) -> tuple[int, bool, float]:
-            # What may end the engine comes last: until then the others can be asked.
-            looked_at = known[each.key].checked_at_seconds if each.key in known else None
-            return self._rebuilds.runs_unanswered(each.key), each.index_state == states.READY, looked_at or 0.0
-
-        self._queue = deque(each.key for each in sorted(collections, key=order) if self._rests.is_over(each.key))
+            keys = reports.longest_unseen(transaction, passing_over=resting, trusted=TRUSTED_PER_ROUND)
+        # What may end the engine comes last: until then the others can be asked.
+        self._queue = deque(sorted(keys, key=self._rebuilds.runs_unanswered))
 
     def _look_safely(self, collection_key: int, incarnation: object) -> FailedLook | None:
         try:

@@ -13,7 +13,6 @@ from schemas.errors import InvalidInputError, RagError
 from schemas.records import Collection, Document
 from wrapper.catalog import outbox, states
 from wrapper.catalog.catalog import Catalog
-from wrapper.catalog.rows import all_collections
 from wrapper.catalog.transaction import Transaction
 from wrapper.engine.claim import OWNER_MARK
 from wrapper.engine.client import EngineClient
@@ -96,8 +95,8 @@ class EngineCollections:
     def _is_leftover(self, engine_id: str) -> bool:
         """An empty collection that nobody knows was made for an entry whose end was never recorded."""
         with self._catalog.read() as transaction:
-            known = {each.engine_id for each in all_collections(transaction)}
-        return engine_id not in known and self._engine.count(engine_id) == 0
+            known = transaction.row("SELECT 1 FROM collections WHERE engine_id = ?", (engine_id,))
+        return known is None and self._engine.count(engine_id) == 0
 
     def put_to_use(
         self, collection: Collection, engine_id: str, also: Callable[[Transaction], None] = lambda _: None

@@ -27,6 +27,7 @@ from schemas.errors import (
     UnsupportedMediaError,
 )
 from wrapper.bodies import LongRequestLineError, json_response
+from wrapper.document_paths import hint
 
 log = structlog.get_logger(__name__)
 
@@ -97,6 +98,8 @@ def http_error(error: HTTPException) -> Response:
     if isinstance(error, MethodNotAllowed):
         allowed = sorted(error.valid_methods or ())
         sentence = f"{request.method} is not allowed here; {', '.join(allowed)} would be"
+        if more := hint(request.path):
+            sentence = f"{sentence}. {more}"
         response = error_response(InvalidInputError(sentence, code="method_not_allowed", allowed=allowed))
         response.status_code = 405
         response.headers["Allow"] = ", ".join(allowed)

@@ -10,10 +10,10 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
-from prometheus_client import REGISTRY, CollectorRegistry, Counter, Histogram, generate_latest, multiprocess
+from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram, generate_latest, multiprocess
 from prometheus_client.core import GaugeMetricFamily
 
-from wrapper.gauges import Gauge
+from wrapper import gauges
 
 REQUEST_SECONDS = Histogram(
     "rag_request_duration_seconds",
@@ -24,9 +24,15 @@ REQUEST_SECONDS = Histogram(
 QUERY_PLANS = Counter("rag_query_plans_total", "Vector queries by the plan taken", ["plan"])
 REFUSED_REQUESTS = Counter("rag_refused_requests_total", "Requests refused before a thread had them", ["code"])
 
+OLDEST_SNAPSHOT_SECONDS = Gauge(
+    "rag_oldest_snapshot_seconds",
+    "Age of the oldest read of the catalogue that is under way, 0 when there is none",
+    multiprocess_mode="livemax",
+)
+
 
 class GaugeSource(Protocol):
-    def gauges(self) -> Iterable[Gauge]: ...
+    def gauges(self) -> Iterable[gauges.Gauge]: ...
 
 
 def exposition(source: GaugeSource) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import math
 import select
 import socket
 import threading
@@ -20,7 +21,8 @@ class Patience:
     """What the connections of one process share.
 
     A client may keep a request waiting for `seconds` in all while it sends, and a second more for each
-    `LEAST_BYTES_PER_SECOND` sent; for `seconds` at a time while it takes the answer. At most `waits` requests at a
+    `LEAST_BYTES_PER_SECOND` sent; for `seconds` at a time while it takes the answer, which may have a limit in all
+    (`PatientSocket.finish_within`). At most `waits` requests at a
     time may wait for longer than `UNNOTICED_SECONDS`: the other threads are for those who are quick.
     """
 
@@ -33,9 +35,12 @@ class PatientSocket(socket.socket):
     """A connected socket. Where it blocks, it gives its client up after a time: `recv` raises TimeoutError, `sendall`
     BrokenPipeError."""
 
-    def __init__(self, fileno: int, patience: Patience) -> None:
+    def __init__(self, fileno: int, patience: Patience, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(fileno=fileno)
         self._patience = patience
+        self._clock = clock
+        self._finish_by = math.inf
+        self._give_up: Callable[[], None] = _nothing
         self._waited_seconds = 0.0
         self._received = 0
         self._end: Callable[[], None] = _nothing
@@ -43,6 +48,12 @@ class PatientSocket(socket.socket):
     def begin(self) -> None:
         """A new request: what the one before made us wait is forgotten."""
         self._waited_seconds, self._received = 0.0, 0
+        self._finish_by, self._give_up = math.inf, _nothing
+
+    def finish_within(self, seconds: float, give_up: Callable[[], None]) -> None:
+        """The answer of this request must have been taken whole so many seconds from now; otherwise the connection is
+        cut, after `give_up`."""
+        self._finish_by, self._give_up = self._clock() + seconds, give_up
 
     def ends_by(self, end: Callable[[], None]) -> None:
         """What makes the answer of this request the connection's last."""
@@ -76,10 +87,15 @@ class PatientSocket(socket.socket):
     def sendall(self, content: Any, flags: int = 0) -> None:
         rest = memoryview(content)
         while rest:
+            left_seconds = self._finish_by - self._clock()
+            if left_seconds <= 0:
+                self._give_up()
+                raise BrokenPipeError(errno.EPIPE, "The client takes its answer too slowly")
             try:
                 rest = rest[super().send(rest, flags | socket.MSG_DONTWAIT) :]
             except BlockingIOError:
-                if not self._wait(select.POLLOUT, self._patience.seconds):
+                is_ready = self._wait(select.POLLOUT, min(self._patience.seconds, left_seconds))
+                if not is_ready and self._clock() < self._finish_by:
                     raise BrokenPipeError(errno.EPIPE, "The client takes its answer too slowly") from None
 
     def _wait(self, event: int, seconds: float) -> bool:

@@ -36,7 +36,7 @@ from wrapper.catalog.filters import count
 from wrapper.catalog.grouping import gather
 from wrapper.catalog.rows import find_collection
 from wrapper.catalog.transaction import Transaction
-from wrapper.catalog.writes import check_dimension
+from wrapper.catalog.writes import check_dimension, check_directions
 from wrapper.distances import distances_of_products, exact_distances, rough_distances, squares_of
 from wrapper.held_vectors import HeldVectors
 
@@ -151,12 +151,14 @@ class Planner:
     ) -> Found:
         """The `top_k` documents nearest to `embedding` (dimension,) that match.
 
-        Raises CollectionNotFoundError, and InvalidInputError when the dimension is not the collection's.
+        Raises CollectionNotFoundError, and InvalidInputError when the dimension is not the collection's, or the
+        embedding has no direction where directions are compared.
         """
         question = _Question(name, embedding, top_k, where, max_distance, gather_by, with_embeddings)
         with self._catalog.read() as transaction:
             collection = find_collection(transaction, name)
             check_dimension(collection, len(embedding), field="query_embedding")
+            check_directions(collection, embedding[np.newaxis], field="query_embedding", index=None)
             matching = count(transaction, collection.key, where, collection.count)
             if matching == 0:
                 return Found([], collection, "empty", None if gather_by is None else [])

@@ -225,10 +225,9 @@ class Service:
         }
         try:
             with self._catalog.read() as transaction:
-                collections = all_collections(transaction)
-                report["collections_count"] = len(collections)
+                report["collections_count"] = transaction.value("SELECT count(*) FROM collections")
                 report["index_lag"] = outbox.lag(transaction)
-                report["indexes"] = answers.indexes(collections, reports.find_all(transaction))
+                report["indexes"] = answers.indexes(reports.summary(transaction))
                 report |= answers.adopted(adoptions.report(transaction))
                 report |= answers.hindered(
                     standstills.find(transaction),

@@ -119,6 +119,10 @@ class Store:
         with self._catalog.read() as transaction:
             return all_collections(transaction)
 
+    def collections_count(self) -> int:
+        with self._catalog.read() as transaction:
+            return int(transaction.value("SELECT count(*) FROM collections"))
+
     def collections_page(
         self, *, prefix: str, limit: int | None, cursor: str | None
     ) -> tuple[list[Collection], str | None]:
@@ -193,6 +197,7 @@ class Store:
         """Raises AlreadyThereError, and stores nothing, when a document matches `unless`."""
 
         def operation(transaction: Transaction) -> tuple[dict[str, Any], WriteOutcome, Collection | None]:
+            writes.check_directions(find_collection(transaction, name), batch.embeddings)
             if unless is not None:
                 _check_that_none_matches(transaction, name, unless)
             outcome = writes.add_documents(
@@ -239,9 +244,12 @@ class Store:
         *,
         ids: Sequence[str] | None = None,
         where: Where | None = None,
+        may_empty: bool = True,
     ) -> Written:
+        """Raises InvalidInputError, and deletes nothing, when `where` matches all there is and it may not be so."""
+
         def operation(transaction: Transaction) -> tuple[dict[str, Any], WriteOutcome, Collection | None]:
-            outcome = writes.delete_documents(transaction, name, ids=ids, where=where)
+            outcome = writes.delete_documents(transaction, name, ids=ids, where=where, may_empty=may_empty)
             answer = {
                 "status": "deleted",
                 "collection": name,

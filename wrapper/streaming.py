@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+import numpy as np
 import orjson
 
 from schemas.documents import new_id, parse_document, to_batch
@@ -145,6 +146,9 @@ def store_lines(
                 make_id = _no_id if whole else _id_maker(progress.line, options.idempotency_key)
                 parsed = _parse(line, make_id, progress.unknown)
                 writes.check_dimension(collection, len(parsed[3]))
+                if not whole:
+                    # What an earlier release took and exported must come back whole.
+                    writes.check_directions(collection, parsed[3][np.newaxis], index=None)
             except InvalidInputError as error:
                 if whole:
                     raise

@@ -53,6 +53,7 @@ class WrapperSettings:
     exact_ms: int = 100  # what an exact answer may take before the vector index is asked instead
     max_queue: int = 128  # requests of a kind that may wait for their turn, in each process
     client_wait_seconds: float = 30.0  # how long a client may keep a request waiting
+    export_seconds: float = 3600.0  # how long a client may take for an export; it is cut then
     write_wait_seconds: float = 20.0  # how long a write waits for the index before it answers 202
     allowed_hosts: tuple[str, ...] = ()  # names it is asked by, beside those of this machine and `host`
     cors_origins: tuple[str, ...] = ()  # of pages that may call it
@@ -101,6 +102,7 @@ def read_wrapper_settings() -> WrapperSettings:
         "client_wait_seconds": env.float(
             "CLIENT_WAIT_SECONDS", default.client_wait_seconds, validate=validate.Range(min=1)
         ),
+        "export_seconds": env.float("EXPORT_SECONDS", default.export_seconds, validate=validate.Range(min=1)),
         "write_wait_seconds": env.float(
             "WRITE_WAIT_SECONDS", default.write_wait_seconds, validate=validate.Range(min=0)
         ),

@@ -7,7 +7,8 @@ from contextlib import ExitStack, contextmanager
 import pytest
 import requests
 
-from tests.support.live import live_service
+from tests.support.live import eventually, live_service
+from wrapper.routes.documents import CUT
 
 THREADS = 8
 PATIENT_SECONDS, IMPATIENT_SECONDS = 600, 2
@@ -23,8 +24,8 @@ EXPORT = b"GET /collections/large/export HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 @contextmanager
-def _service(directory, seconds):
-    with live_service(directory, workers=1, threads=THREADS, client_wait_seconds=seconds) as service:
+def _service(directory, seconds, **settings):
+    with live_service(directory, workers=1, threads=THREADS, client_wait_seconds=seconds, **settings) as service:
         with service.session() as session:
             assert session.post(f"{service.url}/collections", json={"name": "large"}).status_code == 201
             for number in range(10):
@@ -36,7 +37,7 @@ def _service(directory, seconds):
 
 @pytest.fixture(scope="module")
 def patient(tmp_path_factory):
-    with _service(tmp_path_factory.mktemp("patient"), PATIENT_SECONDS) as service:
+    with _service(tmp_path_factory.mktemp("patient"), PATIENT_SECONDS, export_seconds=1) as service:
         yield service
 
 
@@ -132,6 +133,13 @@ def test_who_does_not_read_gets_no_more(impatient):
         with _connected(impatient) as client:
             client.sendall(EXPORT.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
             assert len(_rest(client)) > 10 * len(TEXT)
+
+
+def test_who_does_not_read_an_export_holds_its_snapshot_for_a_limited_time(patient):
+    before = patient.log.read_text().count(CUT)
+    with _clients(patient, 3, EXPORT) as clients:
+        eventually(lambda: patient.log.read_text().count(CUT) == before + 3, seconds=ANSWER_SECONDS)
+        assert all(len(_rest(client)) < 10 * len(TEXT) for client in clients)
 
 
 def test_a_client_that_is_only_slow_is_heard_to_the_end(patient):

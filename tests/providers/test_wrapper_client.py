@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from providers.rest import RouteNotFoundError
-from providers.wrapper_client import WrapperClient
+from providers.wrapper_client import IDS_AT_ONCE, WrapperClient
 from schemas.errors import (
     BusyError,
     CollectionNotFoundError,
@@ -108,6 +108,20 @@ def test_replaced_and_deleted_documents_are_gone(provider):
     assert [found["id"] for found in provider.documents("docs")] == ["b", "c"]
     assert provider.delete_documents("docs", where={"s": 2}) == 1
     assert provider.delete_documents("docs", ids=["b", "x"]) == 1
+
+
+def test_a_filter_may_leave_nothing(provider, service):
+    provider.ensure_collection("docs", {})
+    provider.add_documents("docs", [document("a", s=1)])
+    assert provider.delete_documents("docs", where={"s": 1}) == 1
+    assert service.requests[-1]["query"] == {"all": ["true"]}
+
+
+def test_more_ids_than_the_service_takes_go_in_parts(provider, service):
+    service.answers = [(200, {}, {"count": 2}), (200, {}, {"count": 1})]
+    ids = [f"d{number}" for number in range(IDS_AT_ONCE + 1)]
+    assert provider.delete_documents("docs", ids=ids) == 3
+    assert [each["body"]["ids"] for each in service.requests] == [ids[:IDS_AT_ONCE], ids[IDS_AT_ONCE:]]
 
 
 def test_names_are_quoted(provider, service):

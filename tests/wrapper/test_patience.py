@@ -1,6 +1,11 @@
 """A client's connection as threads see it."""
 
+import select
 import socket
+from contextlib import ExitStack, suppress
+from itertools import count
+
+import pytest
 
 from tests.support.live import eventually
 from wrapper.patience import Patience, PatientSocket
@@ -16,3 +21,67 @@ def test_a_client_is_gone_when_it_has_closed_even_with_something_unread():
         client.close()
         eventually(ours.is_gone, seconds=20)
         assert ours.recv(100) == b"something"
+
+
+LARGE = bytes(1 << 26)
+"""More than any buffer between two sockets holds."""
+
+
+@pytest.fixture
+def connected():
+    """`connected(seconds, **options)`: (a patient socket, its client, which never blocks)."""
+    with ExitStack() as stack:
+
+        def connect(seconds, **options):
+            listening = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+            client = stack.enter_context(socket.create_connection(listening.getsockname()))
+            client.setblocking(False)
+            ours = PatientSocket(listening.accept()[0].detach(), Patience(seconds, 1), **options)
+            return stack.enter_context(ours), client
+
+        yield connect
+
+
+def test_an_answer_that_nobody_takes_is_given_up_at_its_limit_however_patient_we_are(connected):
+    ours, _ = connected(600.0)
+    given_up = []
+    ours.finish_within(0.05, lambda: given_up.append("now"))
+    with pytest.raises(BrokenPipeError):
+        ours.sendall(LARGE)
+    assert given_up == ["now"]
+
+
+def test_so_is_one_that_is_taken_bit_by_bit(connected):
+    """Each look at the clock is some minutes after the one before, and the client has read what there was."""
+    minutes = count(step=10)
+
+    def clock():
+        with suppress(BlockingIOError):
+            while client.recv(1 << 20):
+                pass
+        return 60.0 * next(minutes)
+
+    ours, client = connected(600.0, clock=clock)
+    given_up = []
+    ours.finish_within(3600.0, lambda: given_up.append("now"))
+    with pytest.raises(BrokenPipeError):
+        ours.sendall(LARGE)
+    assert given_up == ["now"]
+
+
+def test_the_limit_is_of_one_answer(connected):
+    ours, client = connected(600.0)
+    ours.finish_within(0.0, lambda: None)
+    ours.begin()
+    ours.sendall(b"the next one")
+    eventually(lambda: select.select([client], [], [], 0)[0], seconds=20)
+    assert client.recv(100) == b"the next one"
+
+
+def test_who_takes_nothing_for_a_while_is_given_up_before_the_limit(connected):
+    ours, _ = connected(0.01)
+    given_up = []
+    ours.finish_within(3600.0, lambda: given_up.append("now"))
+    with pytest.raises(BrokenPipeError):
+        ours.sendall(LARGE)
+    assert given_up == []

@@ -8,7 +8,8 @@ import pytest
 
 from tests.properties.stories import add
 from tests.support.worlds import OPTIONS, BrittleEngine, World
-from wrapper import rebuilding
+from wrapper import checkups, rebuilding
+from wrapper.catalog import reports
 from wrapper.catalog.rows import all_collections
 from wrapper.engine.errors import EngineBrokenError, EngineConflictError, EngineUnavailableError
 
@@ -136,6 +137,30 @@ def test_with_more_collections_than_a_round_has_time_for_the_last_ones_are_looke
     assert set(engine.counted) == set(names)
 
 
+def test_a_round_has_a_few_of_those_that_are_trusted_and_rounds_together_have_all(world, monkeypatch):
+    names = [f"c{number:03}" for number in range(10)]
+    for name in names:
+        world.store.create_collection(name, {}, "cosine", OPTIONS)
+    world.process.drain_until(lambda: _are_ready(world, names))
+    monkeypatch.setattr(checkups, "TRUSTED_PER_ROUND", 4)
+    rounds = world.process.applier._checkups
+    found = []
+    for at in range(3):
+        rounds._begin_round()
+        found.append(list(rounds._queue))
+
+        def looked_at(transaction, keys=tuple(rounds._queue), at=at):
+            for key in keys:
+                reports.write(transaction, key, checked_at_seconds=world.process.now() + 1 + at)
+
+        world.process.catalog.commit(looked_at)
+    assert [len(each) for each in found] == [4, 4, 4]
+    assert len({key for each in found for key in each}) == 10
+    rounds.trust_nothing()
+    rounds._begin_round()
+    assert len(rounds._queue) == 10
+
+
 def test_those_nobody_has_looked_at_come_before_those_looked_at_longest_ago(world, engine):
     names = [f"c{number:03}" for number in range(6)]
     for name in names:
@@ -154,10 +179,10 @@ def test_those_nobody_has_looked_at_come_before_those_looked_at_longest_ago(worl
         transaction.run("UPDATE collections SET index_state = 'pending' WHERE name IN ('c002', 'c003', 'c005')")
 
     world.process.catalog.commit(looked_at)
-    checkups = world.process.applier._checkups
-    checkups._begin_round()
+    rounds = world.process.applier._checkups
+    rounds._begin_round()
     in_order = {key: name for name, key in keys.items()}
-    assert [in_order[key] for key in checkups._queue] == ["c003", "c005", "c002", "c004", "c001", "c000"]
+    assert [in_order[key] for key in rounds._queue] == ["c003", "c005", "c002", "c004", "c001", "c000"]
 
 
 def test_an_index_that_gives_no_answer_holds_up_no_look_at_another(world, engine):

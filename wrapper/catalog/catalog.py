@@ -7,30 +7,44 @@ savepoint of its own, so that one writer's error is nobody else's and a commit i
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from schemas.errors import RagError
 from wrapper.catalog import word_indexing
-from wrapper.catalog.database import Database, LockedError, OutcomeUnknownError
+from wrapper.catalog.database import LOCKED, Database, LockedError, OutcomeUnknownError
 from wrapper.catalog.migrations import migrate, migrate_part
 from wrapper.catalog.transaction import Transaction
 from wrapper.combining import Combiner, Ticket
 
 T = TypeVar("T")
 Operation = Callable[[Transaction], Any]
-_Job = Ticket[Operation, Any]
 MAX_SHARED = 64
+TURN_SECONDS = 30.0
+"""How long a write waits for its turn behind others of its process; as long as it then waits for other processes."""
+
+
+class Write(NamedTuple):
+    """A write on its way, and when it came."""
+
+    operation: Operation
+    came_at: float
+
+
+_Job = Ticket[Write, Any]
 
 
 class Catalog:
     """Open with `open()`; safe for any number of threads and, through the database, of processes."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, clock: Callable[[], float] = time.monotonic) -> None:
         self._database = database
-        self._commits: Combiner[Operation, Any] = Combiner(self._commit_together, most=MAX_SHARED)
+        self._clock = clock
+        self._snapshots: dict[object, float] = {}
+        self._commits: Combiner[Write, Any] = Combiner(self._commit_together, most=MAX_SHARED)
         self._committing = threading.Lock()
 
     def open(self) -> None:
@@ -47,12 +61,24 @@ class Catalog:
     @contextmanager
     def read(self) -> Iterator[Transaction]:
         """One snapshot. Raises UnavailableError when the database cannot be read."""
-        with self._translated(), self._database.read() as transaction:
-            yield transaction
+        snapshot = object()
+        self._snapshots[snapshot] = self._clock()
+        try:
+            with self._translated(), self._database.read() as transaction:
+                yield transaction
+        finally:
+            del self._snapshots[snapshot]
+
+    def oldest_snapshot_seconds(self) -> float:
+        """Age of the oldest read of this process that is under way, 0 when there is none. What is written since then
+        stays in the write-ahead log, or, on PostgreSQL, as dead rows."""
+        begun = list(self._snapshots.values())
+        return self._clock() - min(begun) if begun else 0.0
 
     def commit(self, operation: Callable[[Transaction], T]) -> T:
-        """Run a write and return its result once it is on disk; whatever it raises leaves nothing behind."""
-        return cast(T, self._commits.do(operation))
+        """Run a write and return its result once it is on disk; whatever it raises leaves nothing behind. Raises
+        LockedError when its turn has not come in time, or somebody else holds the database."""
+        return cast(T, self._commits.do(Write(operation, self._clock())))
 
     def commit_quickly(self, operation: Callable[[Transaction], T]) -> T:
         """Run a write without waiting for the disk: one whose loss in a crash only means doing some work again."""
@@ -80,6 +106,9 @@ class Catalog:
 
     def _commit_together(self, jobs: list[_Job]) -> None:
         with self._committing:
+            jobs = self._still_in_time(jobs)
+            if not jobs:
+                return
             if len(jobs) == 1:
                 self._commit_alone(jobs[0])
                 return
@@ -100,10 +129,18 @@ class Catalog:
             for settle in outcomes:
                 settle()
 
+    def _still_in_time(self, jobs: list[_Job]) -> list[_Job]:
+        """Those that have not waited their time behind others: the rest is told so, and waits for nobody again."""
+        latest = self._clock() - TURN_SECONDS
+        for job in jobs:
+            if job.request.came_at < latest:
+                job.fail(LockedError(LOCKED))
+        return [job for job in jobs if not job.settled]
+
     def _commit_alone(self, job: _Job) -> None:
         try:
             with self._translated(), self._database.write() as transaction:
-                result = job.request(transaction)
+                result = job.request.operation(transaction)
         except Exception as error:
             job.fail(error)
         else:
@@ -114,7 +151,7 @@ def _in_savepoint(transaction: Transaction, job: _Job) -> Callable[[], None]:
     """Run a write so that its error is nobody else's; returns what settles it once it is on disk."""
     transaction.run("SAVEPOINT one_write")
     try:
-        settle = partial(job.succeed, job.request(transaction))
+        settle = partial(job.succeed, job.request.operation(transaction))
     except RagError as error:
         transaction.run("ROLLBACK TO one_write")
         settle = partial(job.fail, error)

@@ -42,6 +42,12 @@ def all_collections(transaction: Transaction) -> list[Collection]:
     return [to_collection(row) for row in transaction.rows(f"SELECT {COLLECTION} FROM collections ORDER BY name")]
 
 
+def collections_in(transaction: Transaction, state: str) -> list[Collection]:
+    """Those whose index is in that state, by name."""
+    rows = transaction.rows(f"SELECT {COLLECTION} FROM collections WHERE index_state = ? ORDER BY name", (state,))
+    return [to_collection(row) for row in rows]
+
+
 def collections_page(transaction: Transaction, *, prefix: str, after: str, limit: int | None) -> list[Collection]:
     """Those whose names begin with `prefix` and come after the name `after`, by name, `limit` of them at most."""
     condition, parameters = "name >= ? AND name < ? AND name > ?", (prefix, prefix + AFTER_NAMES, after)

@@ -14,11 +14,11 @@ import orjson
 
 from schemas.errors import ConflictError, DocumentNotFoundError, InvalidInputError
 from schemas.metadata import check_metadata, merge_patch
-from schemas.records import Collection, Document, DocumentBatch, DocumentPatch, Metadata, WriteOutcome
+from schemas.records import Collection, Document, DocumentBatch, DocumentPatch, Metadata, Vector, WriteOutcome
 from schemas.where import Where
 from wrapper.catalog import adoptions, idempotency, outbox, reports, set_aside, standstills, states
 from wrapper.catalog.dialect import WordRow
-from wrapper.catalog.filters import positions
+from wrapper.catalog.filters import count, positions
 from wrapper.catalog.rows import (
     DOCUMENT_AND_VECTOR,
     DOCUMENTS_WITH_VECTORS,
@@ -163,6 +163,8 @@ def patch_document(
     vector = before.embedding if patch.embedding is None else patch.embedding
     assert vector is not None
     check_dimension(collection, len(vector))
+    if patch.embedding is not None:
+        check_directions(collection, patch.embedding[np.newaxis], index=None)
     metadata = before.metadata
     if patch.metadata is not None:
         metadata = check_metadata(merge_patch(metadata, patch.metadata))
@@ -177,11 +179,19 @@ def patch_document(
 
 
 def delete_documents(
-    transaction: Transaction, name: str, *, ids: Sequence[str] | None = None, where: Where | None = None
+    transaction: Transaction,
+    name: str,
+    *,
+    ids: Sequence[str] | None = None,
+    where: Where | None = None,
+    may_empty: bool = True,
 ) -> WriteOutcome:
-    """Delete by ids or by filter; ids that do not exist are passed over and not counted."""
+    """Delete by ids or by filter; ids that do not exist are passed over and not counted. Raises InvalidInputError when
+    the filter matches all documents that there are, unless it `may_empty` the collection."""
     collection = _writable(transaction, name)
     if where is not None:
+        if not may_empty:
+            _check_that_some_stay(transaction, collection, where)
         doomed = _remove_matching(transaction, collection.key, where)
     else:
         wanted = transaction.dialect.with_ids(list(ids or ()))
@@ -226,6 +236,35 @@ def check_dimension(
             index=index,
             expected=collection.dimension,
             actual=dimension,
+        )
+
+
+def check_directions(
+    collection: Collection, vectors: Vector, *, field: str = "embedding", index: int | None = 0
+) -> None:
+    """Raises InvalidInputError when one of the vectors (n, dimension), the first of which stands at `index`, has no
+    direction and the collection compares directions."""
+    if collection.metric != "cosine":
+        return
+    has_direction = vectors.any(axis=1)
+    if not has_direction.all():
+        raise InvalidInputError(
+            f"{field} must not be all zeros: the metric of collection '{collection.name}' is cosine, and a zero vector "
+            "has no direction",
+            code="zero_vector",
+            field=field,
+            index=None if index is None else index + int(has_direction.argmin()),
+        )
+
+
+def _check_that_some_stay(transaction: Transaction, collection: Collection, where: Where) -> None:
+    if collection.count and count(transaction, collection.key, where, collection.count) == collection.count:
+        raise InvalidInputError(
+            f"where matches all {collection.count:,} documents of collection '{collection.name}': nothing was deleted. "
+            "With ?all=true it would be",
+            code="matches_everything",
+            field="where",
+            count=collection.count,
         )
 
 

@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
 
-from flask import Blueprint, Response, request
+import structlog
+from flask import Blueprint, Response, current_app, request
 
 from schemas.documents import parse_documents
 from schemas.errors import InvalidInputError, PayloadTooLargeError
 from schemas.records import Collection, Document, DocumentBatch
 from schemas.wire import (
+    DELETING_ARGUMENTS,
     DELETION,
     MATCHING_ARGUMENTS,
     NEW_DOCUMENTS,
@@ -22,7 +24,7 @@ from schemas.wire import (
     WRITING_ARGUMENTS,
 )
 from wrapper import answers
-from wrapper.bodies import JSON, NDJSON, decode_json, encode, finish_parsing, json_response
+from wrapper.bodies import JSON, NDJSON, decode_json, encode, finish_parsing, finish_within, json_response
 from wrapper.importing import import_stream, parse_announced
 from wrapper.requests_in import (
     arguments,
@@ -41,10 +43,14 @@ from wrapper.route_table import READS, WRITES, Lane, Route
 from wrapper.store import WriteOptions
 from wrapper.streaming import add_stream
 
+log = structlog.get_logger(__name__)
+
 blueprint = Blueprint("documents", __name__)
 
 MAX_DOCUMENTS = 20_000
 """Of one JSON body, which is stored as a whole or not at all."""
+
+CUT = "an export was cut: its reader took longer than RAG_EXPORT_SECONDS"
 
 ROUTES = {
     "add_documents": Route(Lane.WRITE, takes=(JSON, NDJSON)),
@@ -130,8 +136,11 @@ def export_documents(name: str) -> Response:
             return Response(status=304, headers={"ETag": f'"{etag}"'})
         snapshot = stack.pop_all()
     response = Response(_lines(snapshot, blocks), mimetype=NDJSON)
-    # The reader may go away before the first line, or in the middle.
+    # The reader may go away before the first line, or in the middle; while it stays, what is written piles up in the
+    # write-ahead log.
     response.call_on_close(snapshot.close)
+    limit_seconds = current_app.config["EXPORT_SECONDS"]
+    finish_within(limit_seconds, lambda: log.warning(CUT, collection=name, limit_seconds=limit_seconds))
     response.headers["ETag"] = f'"{etag}"'
     response.headers["X-Document-Count"] = str(collection.count)
     return response
@@ -169,12 +178,13 @@ def patch_document(name: str, document_id: str) -> Response:
 
 
 @blueprint.delete("/collections/<name>/documents")
-@takes(body=DELETION)
+@takes(query=DELETING_ARGUMENTS, body=DELETION)
 def delete_documents(name: str) -> Response:
+    asked = arguments()
     content = read_body()
     source = decode_json(content)
     doomed = checked({"ids": source} if isinstance(source, list) else source)
-    written = store().delete_documents(name, write_options(content), **doomed)
+    written = store().delete_documents(name, write_options(content), **doomed, **asked)
     return respond(written)
 
 

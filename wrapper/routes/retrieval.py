@@ -48,7 +48,7 @@ def query_collection(name: str) -> Response:
 
 @blueprint.get("/query")
 def probe() -> Response:
-    return json_response({"status": "ready", "collections": len(store().collections())})
+    return json_response({"status": "ready", "collections": store().collections_count()})
 
 
 @blueprint.post("/collections/<name>/gather")

@@ -10,6 +10,7 @@ import pytest
 
 from schemas.records import DocumentBatch
 from schemas.where import EVERYTHING
+from tests.support.old_words import forget_words
 from wrapper.catalog import word_indexing, writes
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.grouping import text_search
@@ -17,6 +18,7 @@ from wrapper.catalog.migrations import migrate
 from wrapper.catalog.rows import find_collection
 
 DOCUMENTS = 5
+NAMES = ("books", "papers", "empty")
 KILLED_WHILE_OPENING = """
 import sys, time
 from pathlib import Path
@@ -58,28 +60,9 @@ def make_old(catalog):
             writes.add_documents(transaction, name, batch)
         writes.create_collection(transaction, "empty", {}, "cosine")
 
-    def forget_words(transaction, version):
-        index = transaction.dialect.text_index
-        for name in ("books", "papers", "empty"):
-            key = find_collection(transaction, name).key
-            if version < 5 or transaction.dialect.bytes_type == "BLOB":
-                index.drop(transaction, key)
-            if transaction.dialect.bytes_type == "BLOB":
-                transaction.run(f"CREATE VIRTUAL TABLE words_{key} USING fts5(text, identifiers, content='')")
-        if transaction.dialect.bytes_type == "BLOB":
-            for table in ("word_segments", "word_blocks", "word_removals"):
-                transaction.run(f"DROP TABLE {table}")
-            transaction.run("DELETE FROM counters WHERE name = 'words'")
-        if version == 3:
-            transaction.run("DROP TABLE words_to_index")
-        elif version == 4 or transaction.dialect.bytes_type == "BLOB":  # as one left it that was interrupted
-            key = find_collection(transaction, "papers").key
-            transaction.run("INSERT INTO words_to_index (collection_key, done_to) VALUES (?, 7)", (key,))
-        transaction.run("DELETE FROM schema_version WHERE version > ?", (version,))
-
     def make(version=3):
         catalog.commit(fill)
-        catalog.commit(lambda transaction: forget_words(transaction, version))
+        catalog.commit(lambda transaction: forget_words(transaction, version, NAMES, interrupted_in="papers"))
 
     return make
 

@@ -2,6 +2,8 @@
 
 import pytest
 
+from schemas.wire import MAX_IDS
+
 
 def _document(number, **metadata):
     return {"id": f"doc-{number}", "text": f"text {number}", "metadata": metadata, "embedding": [1.0, float(number)]}
@@ -17,8 +19,8 @@ def patch(client):
 
 @pytest.fixture
 def delete(client):
-    def delete(name, body):
-        return client.delete(f"/collections/{name}/documents", json=body)
+    def delete(name, body, **options):
+        return client.delete(f"/collections/{name}/documents", json=body, **options)
 
     return delete
 
@@ -179,11 +181,80 @@ def test_a_deletion_without_a_body_deletes_nothing(client, filled, unchanged):
         assert client.delete(f"/collections/{name}/documents").status_code == 400
 
 
-def test_more_ids_than_sql_takes_parameters(delete, client, filled):
+def test_as_many_ids_as_are_taken_at_once(delete, client, filled):
     name = filled([_document(0)])
-    answer = delete(name, [f"nobody-{number}" for number in range(50_000)] + ["doc-0"])
+    answer = delete(name, [f"nobody-{number}" for number in range(MAX_IDS - 1)] + ["doc-0"])
     assert answer.json["count"] == 1
     assert _ids(client, name) == []
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "more"),
+    [
+        ("POST", "documents/search", {}),
+        ("POST", "gather", {"by": "page"}),
+        ("DELETE", "documents", {}),
+    ],
+)
+def test_more_ids_than_are_taken_at_once_are_refused(client, filled, unchanged, method, path, more):
+    name = filled([_document(0)])
+    ids = [f"nobody-{number}" for number in range(MAX_IDS)] + ["doc-0"]
+    with unchanged(name):
+        answer = client.open(f"/collections/{name}/{path}", method=method, json={"ids": ids, **more})
+    assert (answer.status_code, answer.json["code"]) == (400, "too_many_ids")
+    assert answer.json["details"] == {"field": "ids", "limit": MAX_IDS, "actual": MAX_IDS + 1}
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        {"nope": {"$exists": False}},
+        {"page": {"$gte": 0}},
+        {"nope": {"$ne": 1}},
+        {"$or": [{"page": 0}, {"page": {"$gt": 0}}]},
+    ],
+)
+def test_a_filter_that_matches_everything_empties_a_collection_only_with_all(delete, client, filled, unchanged, where):
+    name = filled([_document(number, page=number) for number in range(3)])
+    for query in ({}, {"all": "false"}):
+        with unchanged(name):
+            answer = delete(name, {"where": where}, query_string=query)
+        assert (answer.status_code, answer.json["code"]) == (400, "matches_everything")
+        assert answer.json["details"] == {"field": "where", "count": 3}
+        assert "all 3 documents" in answer.json["message"]
+        assert "?all=true" in answer.json["message"]
+    answer = delete(name, {"where": where}, query_string={"all": "true"})
+    assert (answer.status_code, answer.json["count"]) == (200, 3)
+    assert _ids(client, name) == []
+    assert client.get(f"/collections/{name}").json["dimension"] == 2
+    again = delete(name, {"where": where})
+    assert (again.status_code, again.json["count"]) == (200, 0)
+
+
+def test_an_empty_filter_deletes_nothing_with_all_either(delete, filled, unchanged):
+    name = filled([_document(0)])
+    with unchanged(name):
+        answer = delete(name, {"where": {}}, query_string={"all": "true"})
+    assert (answer.status_code, answer.json["details"]["field"]) == (400, "where")
+
+
+@pytest.mark.parametrize("word", ["count", "search", "all"])
+def test_a_document_whose_id_is_a_route_is_read_replaced_and_deleted_by_ids(delete, client, filled, word):
+    name = filled([{**_document(0), "id": word}, _document(1)])
+    documents = f"/collections/{name}/documents"
+    for method in ("GET", "PATCH", "PUT"):
+        answer = client.open(f"{documents}/{word}", method=method, json={"text": "x"})
+        if (method, word) != ("GET", "count"):
+            assert answer.status_code == 405
+            assert f'POST …/documents/search or DELETE …/documents with {{"ids": ["{word}"]}}' in answer.json["message"]
+            assert "POST …/documents replaces it" in answer.json["message"]
+    assert client.get(f"{documents}/nobody/{word}").status_code == 404
+    changed = client.post(documents, json={"documents": [{**_document(2), "id": word, "text": "changed"}]})
+    assert (changed.status_code, changed.json["updated"]) == (201, 1)
+    found = client.post(f"{documents}/search", json={"ids": [word]}).json["documents"]
+    assert [(each["id"], each["text"]) for each in found] == [(word, "changed")]
+    assert delete(name, [word]).json["count"] == 1
+    assert _ids(client, name) == ["doc-1"]
 
 
 def test_a_document_deleted_and_added_again_goes_last(delete, client, filled):

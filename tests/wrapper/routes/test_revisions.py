@@ -37,6 +37,12 @@ def etag(client):
     return etag
 
 
+@pytest.mark.parametrize(("method", "path", "body"), WRITES.values(), ids=WRITES)
+def test_a_condition_on_a_collection_that_is_not_there_is_404(client, method, path, body):
+    answer = client.open(f"/collections/nobody{path}", method=method, json=body, headers={"If-Match": '"any.1"'})
+    assert (answer.status_code, answer.json["code"]) == (404, "collection_not_found")
+
+
 @pytest.mark.parametrize("read", READS)
 def test_a_read_is_304_until_something_is_written(client, filled, read):
     name = filled(DOCUMENTS)

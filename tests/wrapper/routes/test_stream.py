@@ -61,6 +61,7 @@ BAD_LINES = {
     "no text": ('{"embedding": [1, 2]}', "invalid_text"),
     "no embedding": ('{"text": "x"}', "embedding_required"),
     "a bad embedding": ('{"text": "x", "embedding": ["1"]}', "invalid_embedding"),
+    "a zero vector": ('{"text": "x", "embedding": [0, 0]}', "zero_vector"),
     "another dimension": ('{"text": "x", "embedding": [1]}', "dimension_mismatch"),
     "bad metadata": ('{"text": "x", "embedding": [1, 2], "metadata": 7}', "invalid_metadata"),
     "a bad id": ('{"id": 7, "text": "x", "embedding": [1, 2]}', "invalid_id"),

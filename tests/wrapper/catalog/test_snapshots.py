@@ -1,0 +1,47 @@
+"""How long the oldest read is under way: what is written since then piles up."""
+
+from tests.support.live import eventually
+from wrapper.catalog.catalog import Catalog
+
+
+def test_the_age_of_the_oldest_read_under_way_is_known(open_database):
+    now = [100.0]
+    catalog = Catalog(open_database(), lambda: now[0])
+    catalog.open()
+    assert catalog.oldest_snapshot_seconds() == 0.0
+    with catalog.read():
+        now[0] += 5
+        second = catalog.read()
+        second.__enter__()
+        now[0] += 2
+        assert catalog.oldest_snapshot_seconds() == 7.0
+    assert catalog.oldest_snapshot_seconds() == 2.0
+    second.__exit__(None, None, None)
+    assert catalog.oldest_snapshot_seconds() == 0.0
+
+
+def test_a_read_that_fails_is_not_under_way_any_more(open_database):
+    catalog = Catalog(open_database(), iter(range(100)).__next__)
+    catalog.open()
+    try:
+        with catalog.read():
+            raise ValueError
+    except ValueError:
+        pass
+    assert catalog.oldest_snapshot_seconds() == 0.0
+
+
+def test_metrics_tell_of_an_export_under_way(client, app, filled):
+    name = filled()
+
+    def age():
+        (line,) = (
+            line
+            for line in client.get("/metrics").get_data(as_text=True).splitlines()
+            if line.startswith("rag_oldest_snapshot_seconds ")
+        )
+        return float(line.split()[1])
+
+    with app.extensions["rag.service"].store.export(name):
+        eventually(lambda: age() > 1, seconds=60)
+    eventually(lambda: age() < 1, seconds=60)
