@@ -68,7 +68,9 @@ def _check(found, expected, plan, where):
         possible = {"index", "empty"}
     assert found.plan in possible
     assert [match.document.id for match in found.matches] == [each for each, _ in expected]
-    assert [match.distance for match in found.matches] == pytest.approx([far for _, far in expected], abs=1e-12)
+    assert [match.distance for match in found.matches] == pytest.approx(
+        [far for _, far in expected], rel=1e-11, abs=1e-12
+    )
 
 
 @pytest.mark.parametrize("plan", PLANS)
