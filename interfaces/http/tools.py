@@ -48,10 +48,11 @@ def list_tools() -> Response:
 @blueprint.post("/<tool>")
 def call(tool: str) -> Response:
     called, content = _tool(tool), read_body()
+    options = write_options(content)
     given = called.check(_arguments(tool, decode_json(content)), unknown())
     if called.read_only:
         return json_response(called.run(given))
-    return respond(store().once(write_options(content), lambda: called.run(given), called.writes_to))
+    return respond(store().once(options, lambda: called.run(given), called.writes_to))
 
 
 @blueprint.get("/<tool>")

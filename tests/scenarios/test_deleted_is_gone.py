@@ -93,7 +93,7 @@ def test_what_the_context_tools_kept_of_a_document(app, client, traces, marker):
     assert client.post("/tools/rag_context_search", json=ask).json["results"] == [found]
     where = {"where": {"document_id": found["metadata"]["documentId"]}}
     name = RetrievalSettings().context_collection
-    assert client.delete(f"/collections/{name}/documents", json=where).json["count"] == 1, indexed
+    assert client.delete(f"/collections/{name}/documents?all=true", json=where).json["count"] == 1, indexed
     assert traces() == []
     assert client.post("/tools/rag_context_search", json=ask).json["results"] == []
 
