@@ -5,7 +5,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-import structlog
 
 from providers import deadlines
 from providers.base import ProviderContext
@@ -50,12 +49,12 @@ def test_five_collections_of_one_connection_need_one_embedding(world, collector)
 
 
 @pytest.mark.parametrize("log_queries", [True, False])
-def test_a_question_is_in_the_log_where_the_operator_wants_it(world, connections, log_queries):
+def test_a_question_is_in_the_log_where_the_operator_wants_it(world, connections, log_queries, monkeypatch):
     world.add("docs", 0.5)
     limits = {"thresholds": Thresholds(0.3, 0.6), "limit_seconds": 20}
     collector = Collector(connections, embeddings(connections), **limits, log_queries=log_queries)
-    with structlog.testing.capture_logs() as logs:
-        collector.collect(request("docs"))
+    logs = logs_of(monkeypatch, "registry.collector")
+    collector.collect(request("docs"))
     collector.close()
     assert ("what is it?" in repr(logs)) == log_queries
     assert "first message (raw query)" in repr(logs)

@@ -4,7 +4,9 @@ import threading
 
 import pytest
 
+from schemas.errors import UnavailableError
 from tests.support.live import eventually
+from wrapper.catalog.catalog import Catalog
 from wrapper.engine.client import EngineClient
 
 DOCUMENTS = [
@@ -72,12 +74,18 @@ def test_health_is_degraded_with_200(client, url):
     assert client.get("/ready").status_code == 200
 
 
-def test_health_is_503_when_the_catalogue_is_away(client, tmp_path):
+def test_health_is_503_when_the_catalogue_is_away(client, tmp_path, monkeypatch):
     (tmp_path / "catalog.sqlite").write_bytes(b"this is no database" * 1_000)
     for end in ("-wal", "-shm"):
         (tmp_path / f"catalog.sqlite{end}").unlink(missing_ok=True)
     answer = client.get("/health")
     assert (answer.status_code, answer.json["status"]) == (503, "unhealthy")
+
+    def fail(self):
+        raise UnavailableError("The catalogue is unavailable")
+
+    # A connection that has read the first pages already may still answer from what it remembers.
+    monkeypatch.setattr(Catalog, "read", fail)
     eventually(lambda: client.get("/ready").status_code == 503, seconds=20)
     assert client.get("/live").status_code == 200
 
