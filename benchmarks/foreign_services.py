@@ -75,7 +75,7 @@ def storage_works() -> list[list[Work]]:
 
 
 def _write(document_id: str, number: int) -> bytes:
-    embedding = [float((number * place) % 97) for place in range(1, DIMENSION + 1)]
+    embedding = [1.0 + (number * place) % 97 for place in range(1, DIMENSION + 1)]
     document = {"id": document_id, "text": f"text {number}", "metadata": {"n": number}, "embedding": embedding}
     return request("POST", "/collections/own/documents", {"documents": [document]})
 

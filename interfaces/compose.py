@@ -74,6 +74,8 @@ log = structlog.get_logger(__name__)
 
 FRESH_SECONDS = 2.0
 """How long a health report serves others who ask."""
+PAID_LOOKS = 10
+"""Of so many looks at a model that takes a key only one asks it, as long as it answers."""
 MODELS = {"embedding": "embedding", "llm": "chat"}
 """What the health report calls the models of the settings, by their kind."""
 
@@ -237,13 +239,16 @@ def _breaker_health(layers: Layers) -> tuple[dict[str, Any], bool]:
 
 def _look_at_models(service: Service, layers: Layers) -> None:
     """Have the embedding and the chat service in the health report, asked in the background."""
+    every_seconds = layers.settings.health_look_seconds
 
     def look_at(name: str, connection: Connection) -> None:
+        # Whoever wants a key mostly wants money too.
+        recent_seconds = every_seconds * (PAID_LOOKS if "api_key" in connection.config else 1)
         service.looks.add(
             name,
-            lambda: layers.health.of(connection),
+            lambda: layers.health.look(connection, recent_seconds=recent_seconds),
             None,
-            every_seconds=layers.settings.health_look_seconds,
+            every_seconds=every_seconds,
             limit_seconds=layers.settings.health_seconds,
         )
         service.on_health(lambda: _model_health(name, layers.health.last(connection)))

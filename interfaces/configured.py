@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from importlib.metadata import entry_points
 from typing import Any
 
+from providers.api_keys import checked_key
 from providers.base import Provider
 from registry.discovery import BUILTINS, GROUP, discover
 from registry.registry import Entry, ProviderRegistry
@@ -93,6 +94,10 @@ def _provider(connection: Connection, variable: str) -> type[Provider]:
 
 def _check_configuration(connection: Connection, provider: type[Provider]) -> None:
     prefix = PREFIXES[connection.kind]
+    try:
+        checked_key(os.environ.get(f"{prefix}API_KEY"))
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{prefix}API_KEY: {error.message}", field=f"{prefix}API_KEY") from None
     wrong = [
         f"{prefix}{fault.pointer.removeprefix('/').upper()}: {fault.message}"
         for fault in faults(connection.config, provider.connection_schema(), placeholders=True)

@@ -51,8 +51,10 @@ def look_before_start() -> Findings:
     if registry is not None:
         from interfaces.configured import check_models, key_warnings
         from providers.addresses import ConnectPolicy
+        from registry.secret_hosts import SecretHosts
 
         found.check(lambda: ConnectPolicy.parse(registry.connect_policy))
+        found.check(lambda: SecretHosts.parse(registry.secret_hosts))
         found.check(lambda: check_models(registry, thoroughly=True))
         found.warnings += key_warnings(registry)
         if found.check(read_declared_connections):
@@ -60,9 +62,16 @@ def look_before_start() -> Findings:
 
             found.check(check_declared_connections)
     if storage is not None:
-        from wrapper.starting import check_data_directory, check_port, disk_warnings
+        from wrapper.starting import catalogue_path, check_catalogue, check_data_directory, check_port, disk_warnings
 
         found.check(lambda: check_port(storage))
         if found.check(lambda: check_data_directory(storage.data_dir)):
+            found.check(lambda: check_catalogue(storage) if catalogue_path(storage) else _check_database(storage))
             found.warnings += disk_warnings(storage)
     return found
+
+
+def _check_database(settings: WrapperSettings) -> None:
+    from wrapper.catalogs import check_access
+
+    check_access(settings)

@@ -65,6 +65,7 @@ _TRANSLATED_BYTES = (
     (5, 6, 7, 9),
     (4, 5, 6, 7),
 )
+MAX_URL_CHARACTERS = 4_096
 _UNPRINTABLE = re.compile(r"[\x00-\x20\x7f\\]")
 
 
@@ -132,8 +133,15 @@ def split_url(url: str) -> SplitResult:
     """The parts of a service's URL. Raises InvalidInputError when it is none; the URL is not quoted, because it may
     hold a password."""
     try:
-        parts = urlsplit(url)
-        usable = parts.scheme in SCHEMES and bool(parts.hostname) and parts.port != 0 and not _UNPRINTABLE.search(url)
+        # Longer ones are nobody's address, and `urlsplit` remembers the last 128 whole.
+        parts = urlsplit(url[:MAX_URL_CHARACTERS])
+        usable = (
+            len(url) <= MAX_URL_CHARACTERS
+            and parts.scheme in SCHEMES
+            and bool(parts.hostname)
+            and parts.port != 0
+            and not _UNPRINTABLE.search(url)
+        )
     except ValueError:
         usable = False
     if not usable or "@" in parts.netloc or "?" in url or "#" in url:

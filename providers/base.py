@@ -153,13 +153,19 @@ class Provider(ABC):
     def try_out(self) -> dict[str, Any]:
         """Do once the least of what it is for, and tell what came of it. Raises what is wrong."""
 
-    def health(self) -> HealthReport:
-        """What `check` says, as a report; never raises."""
+    def answered(self, within_seconds: float) -> dict[str, Any] | None:
+        """What `check` would say, and `age_seconds`, by the last answer that was given in use; None when that is older,
+        or failed, or nothing is known of it."""
+        return None
+
+    def health(self, *, recent_seconds: float = 0.0) -> HealthReport:
+        """What `check` says, as a report; never raises. What `answered` within `recent_seconds` does as well."""
         began = time.perf_counter()
         details: dict[str, Any] = {}
         error: str | None = None
+        recent = self.answered(recent_seconds)
         try:
-            details = self.check()
+            details = self.check() if recent is None else recent
         except RagError as failure:
             error = failure.message
             details = {"error_type": failure.details.get("error_type", "unknown")}
@@ -167,7 +173,8 @@ class Provider(ABC):
             log.exception("a health check failed in a way of its own", provider=self.id)
             error = "The check failed for a reason that is in the log"
             details = {"error_type": "unknown"}
-        details = {"url": self.address(self.config), "response_time_ms": _milliseconds_since(began), **details}
+        took = {"response_time_ms": _milliseconds_since(began)} if recent is None else {}
+        details = {"url": self.address(self.config), **took, **details}
         return HealthReport(
             status=UNHEALTHY if error else details.pop("status", HEALTHY),
             provider=self.id,
@@ -250,8 +257,9 @@ class SupportsEmbeddings(ABC):
     @abstractmethod
     def add_documents(self, collection: str, batch: DocumentBatch, *, replace_where: Filter | None = None) -> bool:
         """Store documents, replacing those of the same id. What matches `replace_where` and is not among them is
-        deleted, together with it or, where the service has no transactions, right after it. False when vector queries
-        do not see all of it yet."""
+        deleted, together with it or, where the service has no transactions, right after it. Reads and filters see it
+        from then on, and so do vector queries, unless the provider's `limits` say otherwise; False when they do not see
+        all of it yet."""
 
     @abstractmethod
     def delete_documents(

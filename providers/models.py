@@ -1,4 +1,4 @@
-"""The models of a service: which one a call is for."""
+"""The models of a service: which there are, and which one a call is for."""
 
 from __future__ import annotations
 
@@ -8,6 +8,11 @@ from typing import Any
 from schemas.connections import ModelInfo
 from schemas.errors import InvalidInputError
 from schemas.names import MAX_MODEL_CHARACTERS, is_model_name
+
+MAX_MODELS = 1000
+_EMBEDDING = re.compile(r"embed|minilm|bert|(?:^|[-_/:.])(?:bge|e5|gte|jina|mxbai|nomic)(?:[-_/:.]|$)", re.IGNORECASE)
+_TOKEN_FIELDS = ("max_model_len", "max_context_length", "context_length", "context_window", "max_tokens")
+_CAPABILITIES = {"embedding": ("embeddings",), "llm": ("chat",)}
 
 
 class UnknownModelError(InvalidInputError):
@@ -34,11 +39,6 @@ def checked_model(model: str) -> str:
     return model
 
 
-MAX_MODELS = 1000
-_EMBEDDING = re.compile(r"embed|minilm|bert|(?:^|[-_/:.])(?:bge|e5|gte|jina|mxbai|nomic)(?:[-_/:.]|$)", re.IGNORECASE)
-_TOKEN_FIELDS = ("max_model_len", "max_context_length", "context_length", "context_window", "max_tokens")
-
-
 def models_of(listed: Any, kind: str) -> list[ModelInfo]:
     """Those of a service's list that are for what is wanted (`embedding`, `llm`). Protocols do not say what a model is
     for, so its name decides; where no name speaks of embeddings, all may be."""
@@ -51,9 +51,6 @@ def models_of(listed: Any, kind: str) -> list[ModelInfo]:
 
 def one_model(name: str, kind: str, max_tokens: int | None = None, description: str = "") -> ModelInfo:
     return ModelInfo(name, name, kind, _CAPABILITIES[kind], max_tokens, description)
-
-
-_CAPABILITIES = {"embedding": ("embeddings",), "llm": ("chat",)}
 
 
 def _model(listed: Any) -> ModelInfo | None:

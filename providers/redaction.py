@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
+from html import escape
 from typing import Any
 from urllib.parse import quote, quote_plus
 
@@ -16,16 +18,22 @@ MIN_SECRET_CHARS = 4
 MIN_ENCODED_CHARS = 8
 MASK = "***"
 
+_ESCAPE = re.compile("%[0-9A-F]{2}")
+
 
 class Redactor:
-    """Knows values that nobody is to be shown, and how they look in URLs, in JSON and in Basic credentials. One goes
-    with each connection that is opened; `values` are those it was made with."""
+    """Knows values that nobody is to be shown, and how they look in URLs, JSON, HTML and Basic credentials. One goes
+    with each connection that is opened; `values` are those it was made with, without the white space around them."""
 
     def __init__(self, values: Iterable[str] = ()) -> None:
-        self.values = frozenset(value for value in values if len(value) >= MIN_SECRET_CHARS)
+        # Keys are sent without the white space around them.
+        self.values = frozenset(bare for value in values if len(bare := value.strip()) >= MIN_SECRET_CHARS)
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[str] | None:
         spellings = {spelling for value in self.values for spelling in _spellings(value)}
         longest_first = sorted(spellings, key=len, reverse=True)
-        self._pattern = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
+        return re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
 
     def __call__(self, value: Any) -> Any:
         """A JSON value in which no string holds one of the values: what a service says may quote what it was sent."""
@@ -48,17 +56,19 @@ class Redactor:
 
 
 def _spellings(value: str) -> Iterator[str]:
-    yield from (value, quote(value), quote(value, safe=""), quote_plus(value))
+    yield from (value, escape(value))
+    for encoded in (quote(value), quote(value, safe=""), quote_plus(value)):
+        yield from (encoded, _ESCAPE.sub(lambda found: found[0].lower(), encoded))
     yield from (json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1])
     for offset in range(3):
-        for encoded in (base64.b64encode, base64.urlsafe_b64encode):
-            core = _core(value.encode(errors="surrogateescape"), offset, encoded)
+        for encode in (base64.b64encode, base64.urlsafe_b64encode):
+            core = _core(value.encode(errors="surrogateescape"), offset, encode)
             if len(core) >= MIN_ENCODED_CHARS:
                 yield core
 
 
-def _core(value: bytes, offset: int, encoded: Any) -> str:
+def _core(value: bytes, offset: int, encode: Callable[[bytes], bytes]) -> str:
     """What of a value's base64 does not depend on what stands before and after it, as in `user:password`."""
-    text = encoded(b"\0" * offset + value).decode().rstrip("=")
+    text = encode(b"\0" * offset + value).decode().rstrip("=")
     is_whole = (offset + len(value)) % 3 == 0
-    return str(text[(0, 2, 3)[offset] : None if is_whole else -1])
+    return text[(0, 2, 3)[offset] : None if is_whole else -1]

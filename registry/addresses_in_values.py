@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from urllib.parse import urlsplit
 
-from providers.addresses import split_url
+from providers.addresses import MAX_URL_CHARACTERS, split_url
 from schemas.errors import InvalidInputError
 
 _HOST = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
@@ -62,7 +62,7 @@ def is_of_use(value: str) -> bool:
 def has_token_in_path(url: str) -> bool:
     """Whether a part of a URL's path looks like something that was made at random and not written by a person."""
     try:
-        segments = urlsplit(url).path.split("/")
+        segments = urlsplit(url[:MAX_URL_CHARACTERS]).path.split("/")
     except ValueError:
         return False
     return any(not _UUID.fullmatch(each) and any(map(_is_random, _PIECES.findall(each))) for each in segments)

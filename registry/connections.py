@@ -18,7 +18,7 @@ from registry.older_spellings import current_spelling
 from registry.placeholders import Placeholders, UnresolvedPlaceholderError, secret_faults
 from registry.registry import ProviderRegistry
 from registry.stored_connections import ConnectionNotFoundError, StoredConnections, taken
-from schemas.configuration import faults, present, secrets
+from schemas.configuration import faults, has_placeholder, present, secrets
 from schemas.connections import KINDS, Connection, Fault, InvalidConfigurationError, TestReport
 from schemas.errors import ConfigurationError, ConflictError, InvalidInputError
 
@@ -236,9 +236,12 @@ class Connections:
         return self._as_meant(after, kept | after.config)
 
     def _origin(self, connection: Connection) -> str | None:
-        """Scheme, host and port of a connection, as they were written."""
+        """Scheme, host and port of a connection, as they were written; the names of variables have their case."""
         address = self.address(connection)
-        return None if address is None else "/".join(address.lower().split("/")[:3])
+        if address is None:
+            return None
+        place = "/".join(address.split("/")[:3])
+        return place if has_placeholder(place) else place.lower()
 
     def _as_meant(
         self, connection: Connection, config: dict[str, Any], *, keeping_empty: bool = False

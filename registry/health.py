@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -69,6 +70,11 @@ class HealthWatch:
     def of(self, connection: Connection) -> HealthReport:
         return self.of_all([connection])[0]
 
+    def look(self, connection: Connection, *, recent_seconds: float) -> HealthReport:
+        """Like `of`, but a service that has answered somebody in this process within `recent_seconds`, and not failed
+        since, is not asked: it costs its vendor's price, and the answer is known."""
+        return self._report(connection, self._look(connection, recent_seconds), self._clock() + self._limit_seconds)
+
     def last(self, connection: Connection) -> HealthReport | None:
         """What the last look found, without waiting and without a new one; None before the first has come back."""
         with self._lock:
@@ -91,25 +97,26 @@ class HealthWatch:
         self._unwell = self._unwell - {each.id for each in connections} | unwell
         return reports
 
-    def _look(self, connection: Connection) -> _Look:
+    def _look(self, connection: Connection, recent_seconds: float = 0.0) -> _Look:
         key = repr(connection)
         with self._lock:
             look = self._looks.get(key)
             now = self._clock()
-            if look is not None and (not look.report.done() or now - look.began_at < self._fresh_seconds):
+            if look is not None and (not look.report.done() or self._age_seconds(look) < self._fresh_seconds):
                 return look
-            before = None if look is None or look.report.cancelled() else self._with_age(look.report.result(), look)
-            look = _Look(now, self._threads.submit(key, lambda: self._ask(connection)), before)
+            before = None if look is None or look.report.cancelled() else self._with_age(look)
+            look = _Look(now, self._threads.submit(key, lambda: self._ask(connection, recent_seconds)), before)
             self._looks = {
                 k: v for k, v in self._looks.items() if not v.report.done() or now - v.began_at < KEPT_SECONDS
             }
             self._looks[key] = look
             return look
 
-    def _ask(self, connection: Connection) -> HealthReport:
+    def _ask(self, connection: Connection, recent_seconds: float) -> HealthReport:
         try:
             with deadlines.within(self._limit_seconds):
-                report = self._connections.open(connection.id, connection.kind).health()
+                provider = self._connections.open(connection.id, connection.kind)
+                report = provider.health(recent_seconds=recent_seconds)
             return self._as_written(connection, report)
         except RagError as error:
             return _unhealthy(connection, error.message, error.details.get("error_type", "invalid_config"))
@@ -125,7 +132,7 @@ class HealthWatch:
 
     def _report(self, connection: Connection, look: _Look, until: float) -> HealthReport:
         try:
-            report = look.report.result(max(0.0, until - self._clock()))
+            look.report.result(max(0.0, until - self._clock()))
         except NotInTimeError:
             if look.report.running():
                 return _unhealthy(connection, f"No answer within {self._limit_seconds:g} s", "timeout")
@@ -133,11 +140,18 @@ class HealthWatch:
             return _unhealthy(connection, sentence, "timeout")
         except CancelledError:
             return _unhealthy(connection, "The service is closing", "unknown")
-        return self._with_age(report, look)
+        return self._with_age(look)
 
-    def _with_age(self, report: HealthReport, look: _Look) -> HealthReport:
-        age_seconds = round(max(0.0, self._clock() - look.began_at), 1)
-        return replace(report, details={**report.details, "age_seconds": age_seconds})
+    def _with_age(self, look: _Look) -> HealthReport:
+        report = look.report.result()
+        return replace(report, details={**report.details, "age_seconds": round(self._age_seconds(look), 1)})
+
+    def _age_seconds(self, look: _Look) -> float:
+        """Since what a look found was so, infinite when nothing came of it."""
+        if look.report.cancelled():
+            return math.inf
+        told = look.report.result().details.get("age_seconds", 0.0)
+        return max(0.0, self._clock() - look.began_at) + (told if isinstance(told, int | float) else 0.0)
 
 
 def _unhealthy(connection: Connection, sentence: str, error_type: str) -> HealthReport:

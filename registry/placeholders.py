@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from fnmatch import fnmatchcase
@@ -25,7 +26,7 @@ from schemas.configuration import JsonSchema, has_placeholder
 from schemas.connections import Fault
 from schemas.errors import InvalidInputError, RagError
 from schemas.pointers import escaped
-from schemas.settings import RegistrySettings, RetrievalSettings, WrapperSettings
+from schemas.settings import CONFIG_FILE, HOSTED, RegistrySettings, RetrievalSettings, WrapperSettings
 
 SERVICE_KEYS = ("RAG_EMBEDDING_API_KEY", "RAG_CHAT_API_KEY")
 """The keys of the connections that the operator's settings describe."""
@@ -33,9 +34,16 @@ OWN_VARIABLES = frozenset(
     f"RAG_{field.name.upper()}"
     for settings in (WrapperSettings, RegistrySettings, RetrievalSettings)
     for field in fields(settings)
-) | {*SERVICE_KEYS, *(f"RAG_{name}" for name in ("API_KEY", "API_KEYS", "SECRET_KEY", "CHROMA_URL", "CHROMA_TOKEN"))}
+) | {
+    *SERVICE_KEYS,
+    CONFIG_FILE,
+    HOSTED,
+    *(f"RAG_{name}" for name in ("API_KEY", "API_KEYS", "SECRET_KEY", "CHROMA_URL", "CHROMA_TOKEN")),
+}
 """What the service reads for itself: no connection of anybody's gets it, whatever the patterns say."""
 MAX_FILE_BYTES = 64 * 1024
+MAX_PLACEHOLDERS = 100
+"""Of one text."""
 
 _TOKEN = re.compile(r"\$\$|\$\{(?P<inside>(?:(?!\$\{)[^}])*)\}|\$\{")  # looks no further than the next one begins
 _VARIABLE = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>(?:(?!\$\{).)*))?", re.DOTALL)
@@ -98,6 +106,7 @@ class Placeholders:
         self._secret_dirs = tuple(map(Path, secret_dirs))
         self._secret_hosts = secret_hosts
         self._own = own
+        self._lock = threading.Lock()
         self.said = Redactor()
 
     def resolve(
@@ -112,9 +121,11 @@ class Placeholders:
             raise UnresolvedPlaceholderError(wrong)
         values = set[str]()
         found = self._resolved(config, schema, values)
-        if not values <= self.said.values:
-            self.said = Redactor(self.said.values | values)
-        return Resolved(found, Redactor(values))
+        redactor = Redactor(values)
+        with self._lock:
+            if not redactor.values <= self.said.values:
+                self.said = Redactor(self.said.values | redactor.values)
+        return Resolved(found, redactor)
 
     def faults(
         self,
@@ -153,6 +164,9 @@ class Placeholders:
         tokens = [token for token in _TOKEN.finditer(place.text) if token.group() != "$$"]
         if tokens and place.field is None:
             yield _WrongPlaceholderError("Placeholders may stand in secrets and in the URL only")
+            return
+        if len(tokens) > MAX_PLACEHOLDERS:
+            yield _WrongPlaceholderError(f"There are {len(tokens)} placeholders, at most {MAX_PLACEHOLDERS} are read")
             return
         checks: Sequence[Callable[[str], bool]] = [lambda value: not holds_address(value)] * len(tokens)
         if place.field == "address" and tokens:
@@ -252,6 +266,10 @@ class Placeholders:
         value = self._environ.get(name) or default
         if value is None and name not in self._environ:
             raise _MissingError(f"The variable {name} is not set")
+        try:
+            (value or "").encode()
+        except UnicodeEncodeError:
+            raise _WrongPlaceholderError(f"The variable {name} does not hold text in UTF-8") from None
         return value or ""
 
     def _content_of(self, written: str) -> str:

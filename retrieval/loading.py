@@ -10,9 +10,9 @@ from providers.base import RagProvider
 from providers.embeddings.base import EmbeddingConnection
 from retrieval.chunking import (
     DEFAULT_MAX_TOKENS,
+    MarkdownDocument,
     SplitDocument,
     markdown_title,
-    plain_text_warnings,
     split_markdown,
     split_text,
 )
@@ -95,9 +95,13 @@ def load(
 def by_sections(max_tokens: int = DEFAULT_MAX_TOKENS) -> Profile:
     """Markdown is cut at its headings, a text between its paragraphs, into chunks of at most `max_tokens`."""
 
+    def split_read(text: str | MarkdownDocument) -> SplitDocument:
+        document = MarkdownDocument.of(text)
+        return SplitDocument(split_markdown(document, max_tokens=max_tokens), document.warnings)
+
     def splitter(kind: SourceKind) -> Splitter:
         if kind is SourceKind.MARKDOWN:
-            return lambda text: SplitDocument(split_markdown(text, max_tokens=max_tokens), plain_text_warnings(text))
+            return split_read
         return lambda text: SplitDocument(split_text(text, max_tokens=max_tokens), [])
 
     return splitter

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import structlog
 
@@ -31,7 +31,7 @@ from schemas.pipeline import (
     RetrieveRequest,
     RuleDocument,
 )
-from schemas.searched import CollectionsReceipt, OracleResult, check_query
+from schemas.searched import CollectionsReceipt, OracleAnswer, OracleResult, check_query
 from schemas.settings import RetrievalSettings
 from schemas.where import parse_where
 from schemas.wire import MAX_PAGE
@@ -66,9 +66,9 @@ class RAGPipeline:
         """The chunks that are relevant to a question, judged each by itself, best first.
 
         The same question in the same conversation has the same answer, `context_id` included, until it is too old or
-        a collection changes. Raises InvalidQueryError and other InvalidInputErrors, CollectionNotFoundError for a
-        collection that the request names in full, EmbeddingFailureError (also when it takes longer than
-        `retrieve_seconds`), VectorDBUnavailableError.
+        a collection changes; an answer for which a collection could not be asked is given once. Raises
+        InvalidQueryError and other InvalidInputErrors, CollectionNotFoundError for a collection that the request names
+        in full, EmbeddingFailureError (also when it takes longer than `retrieve_seconds`), VectorDBUnavailableError.
         """
         question = self._checked(request)
         chosen = self._texts.searched(request.collections)
@@ -76,13 +76,16 @@ class RAGPipeline:
         asked = [asdict(question), states, self._texts.embedding().model]
         kept = self._cache.find(asked) if states is not None else None
         found = self._read_again(kept, chosen)
+        receipt = chosen.receipt
         if kept is None or found is None:
-            found = self._search(question, chosen)
+            answer = self._search(question, chosen)
+            found, receipt = answer.results, receipt.without(answer.left_out)
             mine = KeptAnswer.of(found, context_id=str(uuid.uuid4()), query_id=str(uuid.uuid4()))
-            kept = self._cache.keep(asked, mine) if states is not None else mine
+            is_whole = states is not None and not answer.left_out
+            kept = self._cache.keep(asked, mine) if is_whole else mine
             if kept is not mine and (others := self._read_again(kept, chosen)) is not None:
                 found = others
-        return self._context(question, found, chosen.receipt, **kept.told)
+        return self._context(question, found, receipt, **kept.told)
 
     def target(self, collection: str | None) -> str:
         """Where documents are ingested to. Raises InvalidInputError."""
@@ -157,9 +160,10 @@ class RAGPipeline:
         parse_where(request.where)
         return _Question(request.query, request.context_key, max_chunks, least, request.where)
 
-    def _search(self, question: _Question, chosen: Chosen) -> list[OracleResult]:
-        found = self._texts.nearest(question.query, chosen, question.where, question.max_chunks)
-        return [each for each in found if each.score >= question.min_relevance]
+    def _search(self, question: _Question, chosen: Chosen) -> OracleAnswer:
+        answer = self._texts.nearest(question.query, chosen, question.where, question.max_chunks)
+        relevant = [each for each in answer.results if each.score >= question.min_relevance]
+        return replace(answer, results=relevant)
 
     def _read_again(self, kept: KeptAnswer | None, chosen: Chosen) -> list[OracleResult] | None:
         with store_errors():

@@ -90,8 +90,9 @@ class RagStore:
         if not query.strip():
             raise InvalidInputError("query must not be blank", code="invalid_query", field="query")
         chosen = self._texts.searched(collections)
-        found = self._texts.nearest(query, chosen, to_where(filters), top_k)
-        return SimilarChunks([_similar(each) for each in found if each.score >= min_score], chosen.receipt)
+        answer = self._texts.nearest(query, chosen, to_where(filters), top_k)
+        similar = [_similar(each) for each in answer.results if each.score >= min_score]
+        return SimilarChunks(similar, chosen.receipt.without(answer.left_out))
 
     def documents(
         self,

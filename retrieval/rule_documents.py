@@ -8,7 +8,7 @@ from uuid import UUID
 
 from providers.embeddings.base import EmbeddingConnection
 from retrieval import profiles
-from retrieval.chunking import markdown_title
+from retrieval.chunking import MarkdownDocument, markdown_title
 from retrieval.drafts import SourceDocument, document_id
 from schemas.metadata import check_metadata
 from schemas.pipeline import InvalidDocumentError, RuleDocument
@@ -36,15 +36,17 @@ def to_source(document: RuleDocument, settings: RetrievalSettings, embedding: Em
     if not document.content.strip():
         raise InvalidDocumentError("content is blank", field="content")
     metadata = _checked(document.metadata, settings)
-    section, title = metadata.get("section"), markdown_title(document.content)
+    markdown = MarkdownDocument(document.content)
+    section, title = metadata.get("section"), markdown_title(markdown)
+    split = profiles.whole(
+        embedding, settings.whole_max_tokens, section if isinstance(section, str) else "", settings.whole_levels
+    )
     return SourceDocument(
         id=id_of(document),
         title=title or document.filename,
         text=document.content,
         metadata={**metadata, "path": document.filename},
-        split=profiles.whole(
-            embedding, settings.whole_max_tokens, section if isinstance(section, str) else "", settings.whole_levels
-        ),
+        split=lambda _: split(markdown),
         title_is_file_name=not title,
     )
 

@@ -15,7 +15,8 @@ from types import MappingProxyType
 
 import structlog
 
-from retrieval.choosing import CollectionChoice
+from providers import deadlines
+from retrieval.choosing import Chosen, CollectionChoice
 from retrieval.explaining import Explainer
 from retrieval.fusion import rrf_fuse
 from retrieval.gathering import gather_groups
@@ -131,7 +132,7 @@ class SearchEngine:
         )
         fetched = min(MAX_FETCHED, max(self._fetch_min, request.limit * self._fetch_multiplier))
         asked = {
-            name: self._pools[name].submit(self._ask, self._oracles[name], question, fetched)
+            name: self._pools[name].submit(self._ask, self._oracles[name], question, fetched, until)
             for name, weight in weights.items()
             if weight > 0
         }
@@ -150,7 +151,7 @@ class SearchEngine:
             fetch_multiplier=self._fetch_multiplier,
             fetched=fetched,
             weights=weights,
-            collections=chosen.receipt.with_asked(
+            collections=chosen.receipt.without(self._asked_by_none(chosen, outcomes)).with_asked(
                 [notes.name for notes in chosen.corpus.existing(own) if notes.count != 0]
             ),
         )
@@ -162,6 +163,22 @@ class SearchEngine:
             explanations = explainer.of(request.explain) if isinstance(request.explain, tuple) else explainer.cut()
         groups = None if request.gather is None else gather_groups(chosen.corpus, results, request.gather)
         return SearchAnswer(results, receipt, groups, explanations)
+
+    def _asked_by_none(self, chosen: Chosen, outcomes: Mapping[str, _Outcome]) -> dict[str, str]:
+        """The collections that no oracle could ask, each with a reason."""
+        answers = [
+            outcome.answer
+            for name, outcome in outcomes.items()
+            if outcome.answer is not None and not self._oracles[name].own_collections
+        ]
+        if not answers:
+            return {each.name: "no oracle that searches it was asked" for each in chosen.asked}
+        found = {}
+        for collection in chosen.asked:
+            reasons = [_reason(answer, collection.name) for answer in answers]
+            if all(reasons):
+                found[collection.name] = str(reasons[0])
+        return found
 
     def _weights_of(self, request: SearchRequest) -> dict[str, float]:
         """The weight of each oracle to be asked. Raises InvalidInputError."""
@@ -195,12 +212,14 @@ class SearchEngine:
             if named is None or not oracle.own_collections or _names_one_of(named, oracle.own_collections)
         ]
 
-    def _ask(self, oracle: Oracle, question: Question, limit: int) -> _Outcome:
+    def _ask(self, oracle: Oracle, question: Question, limit: int, until: float) -> _Outcome:
         began = self._clock()
         answer: OracleAnswer | RagError | None = None
         try:
-            if oracle.is_available(question.corpus):
-                answer = oracle.query(question, limit)
+            # Said in this thread: what the oracle asks elsewhere ends when nobody waits for it any more.
+            with deadlines.within(max(0.0, until - began)):
+                if oracle.is_available(question.corpus):
+                    answer = oracle.query(question, limit)
         except RagError as error:
             answer = error
         except Exception:
@@ -215,6 +234,11 @@ class SearchEngine:
             answer.cancel()
             sentence = f"No answer within {self._limit_seconds:g} s"
             return _Outcome(UnavailableError(sentence), round(self._limit_seconds * 1e3, 2))
+
+
+def _reason(answer: OracleAnswer | RagError, collection: str) -> str | None:
+    """Why the oracle that said this did not ask the collection; None when it did."""
+    return answer.message if isinstance(answer, RagError) else answer.left_out.get(collection)
 
 
 def _names_one_of(named: Sequence[str], collections: Sequence[str]) -> bool:

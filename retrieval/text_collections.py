@@ -20,7 +20,7 @@ from retrieval.oracles.semantic import SemanticOracle
 from schemas.connections import CollectionInfo
 from schemas.errors import ConflictError, InvalidInputError, RagError
 from schemas.pipeline import EmbeddingFailureError
-from schemas.searched import OracleAnswer, OracleResult
+from schemas.searched import OracleAnswer
 
 
 class TextCollections:
@@ -75,13 +75,13 @@ class TextCollections:
         with store_errors():
             return self._choice.choose(names)
 
-    def nearest(self, text: str, chosen: Chosen, where: Filter | None, limit: int) -> list[OracleResult]:
-        """The chunks nearest to a text, best first. Raises EmbeddingFailureError, VectorDBUnavailableError."""
+    def nearest(self, text: str, chosen: Chosen, where: Filter | None, limit: int) -> OracleAnswer:
+        """The chunks nearest to a text. Raises EmbeddingFailureError, VectorDBUnavailableError."""
         if not chosen.asked:
-            return []
+            return OracleAnswer([])
         embedded = self.embed(text, self._limit_seconds)
         until = time.monotonic() + self._limit_seconds
-        return self.near(embedded, Question(text, chosen.corpus, chosen.asked, where, until), limit).results
+        return self.near(embedded, Question(text, chosen.corpus, chosen.asked, where, until), limit)
 
     def embed(self, text: str, within_seconds: float) -> QueryEmbedding:
         """Raises EmbeddingFailureError."""

@@ -32,6 +32,8 @@ OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
     "distance_metric": ("metric",),
     "space": ("metric",),
     "hnsw:space": ("metric",),
+    "hnsw_space": ("metric",),
+    "metric_type": ("metric",),
     "similarity": ("metric",),
     "configuration": ("metric",),
     "filter": ("where", "filters"),

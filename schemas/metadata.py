@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, NoReturn
 
+import orjson
+
 from schemas.errors import InvalidInputError
 from schemas.records import Metadata
 
@@ -15,6 +17,8 @@ MAX_LIST_ELEMENTS = 2_000
 MAX_VALUES = 20_000
 """Fields and elements of lists together."""
 MAX_KEY_BYTES = 512
+MAX_COLLECTION_BYTES = 65_536
+"""Of a collection's metadata as JSON: the engine reads it with every write, and every vector query answers with it."""
 SHOWN_CHARACTERS = 60
 """Of a key in an error."""
 RESERVED_PREFIXES = ("hnsw:", "chroma:")
@@ -40,6 +44,20 @@ def check_metadata(metadata: Any, *, field: str = "metadata", index: int | None 
         )
     _check_size(metadata, field, index)
     return metadata
+
+
+def check_collection_metadata(metadata: Any, *, field: str = "metadata") -> Metadata:
+    """What `check_metadata` returns. Raises InvalidInputError also when it has more than `MAX_COLLECTION_BYTES`."""
+    checked = check_metadata(metadata, field=field)
+    size = len(orjson.dumps(checked))
+    if size > MAX_COLLECTION_BYTES:
+        raise InvalidInputError(
+            f"a collection's metadata has {size:,} bytes, {MAX_COLLECTION_BYTES:,} are allowed",
+            code="invalid_metadata",
+            field=field,
+            limit=MAX_COLLECTION_BYTES,
+        )
+    return checked
 
 
 def _check_size(metadata: Metadata, field: str, index: int | None) -> None:

@@ -127,6 +127,11 @@ class CollectionsReceipt:
         left_out = {name: reason for name, reason in self.left_out.items() if name not in names}
         return CollectionsReceipt(tuple(dict.fromkeys((*self.asked, *names))), left_out, self.unnamed)
 
+    def without(self, left_out: Mapping[str, str]) -> CollectionsReceipt:
+        """With these, which could not be asked after all, among those that were left out."""
+        asked = tuple(name for name in self.asked if name not in left_out)
+        return CollectionsReceipt(asked, {**left_out, **self.left_out}, self.unnamed)
+
 
 @dataclass(frozen=True, slots=True)
 class SearchReceipt:

@@ -16,7 +16,7 @@ from marshmallow.exceptions import SCHEMA
 from schemas.documents import parse_embedding
 from schemas.errors import InvalidInputError
 from schemas.json_in import decode
-from schemas.metadata import check_metadata, without_reserved
+from schemas.metadata import check_collection_metadata, check_metadata, without_reserved
 from schemas.names import MAX_MODEL_CHARACTERS, NAME_BEGINNING, check_collection_name, is_model_name
 from schemas.records import METRICS, DocumentPatch, GatherSpec, OrderBy, Vector
 from schemas.where import EVERYTHING, Where, parse_where
@@ -133,6 +133,13 @@ class MetadataObject(fields.Field[dict[str, Any]]):
         return check_metadata(value, field=attr or "metadata")
 
 
+class CollectionMetadata(fields.Field[dict[str, Any]]):
+    """A `MetadataObject` that the engine bears with every write."""
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **_: Any) -> dict[str, Any]:
+        return check_collection_metadata(value, field=attr or "metadata")
+
+
 class Text(fields.Field[str]):
     """A JSON string, nothing turned into one."""
 
@@ -235,7 +242,7 @@ class NewCollection(Body):
         for key in ("embedding_provider", "embedding_model"):
             if key in loaded:
                 metadata[key] = loaded[key]
-        check_metadata(metadata)
+        check_collection_metadata(metadata)
         return {"name": check_collection_name(loaded["name"]), "metadata": metadata, "metric": loaded["metric"]}
 
 
@@ -246,7 +253,7 @@ class Merging(Body):
 
 
 class NewMetadata(Body):
-    metadata = MetadataObject(required=True, error_messages={"required": "is required"})
+    metadata = CollectionMetadata(required=True, error_messages={"required": "is required"})
 
 
 class NewDocuments(Body):

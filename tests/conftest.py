@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.apps import running_app
 from tests.support.live import chroma_client, live_service
+from tests.support.model_server import model_server
 from tests.support.postgres import postgres_server
 
 
@@ -98,6 +99,13 @@ def unchanged(client):
         assert client.get(f"/collections/{name}").json == before
 
     return watch
+
+
+@pytest.fixture(scope="module")
+def models():
+    """A stub of an embedding and chat service, which no other module disturbs."""
+    with model_server() as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

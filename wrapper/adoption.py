@@ -26,6 +26,7 @@ from wrapper.engine.client import EngineClient, EngineCollection, EngineRecords
 from wrapper.engine.errors import EngineBrokenError, EngineCollectionMissingError
 from wrapper.engine.metric import find_metric
 from wrapper.engine_collections import is_in_transit, spared_name
+from wrapper.rests import Rests
 
 log = structlog.get_logger(__name__)
 
@@ -86,8 +87,8 @@ class Adoptions:
         self._look_again_at = float("-inf")
         self._strangers: deque[EngineCollection] = deque()
         self._runs: dict[int, _Run] = {}
-        # By the engine's id of the collection: until when it is left alone, and how long the pause was.
-        self._rests: dict[str, tuple[float, float]] = {}
+        # By the engine's id of the collection.
+        self._rests = Rests[str](FIRST_REST_SECONDS, LONGEST_REST_SECONDS, clock)
 
     def look(self) -> None:
         """There may be new ones in the engine: look at the next step, not in a while."""
@@ -127,10 +128,7 @@ class Adoptions:
         return None
 
     def _next(self) -> _Run | None:
-        return next((run for run in self._runs.values() if not self._is_resting(run.engine_id)), None)
-
-    def _is_resting(self, engine_id: str) -> bool:
-        return engine_id in self._rests and self._clock() < self._rests[engine_id][0]
+        return next((run for run in self._runs.values() if self._rests.is_over(run.engine_id)), None)
 
     def _unknown(self) -> list[EngineCollection]:
         found = self._engine.list_collections()
@@ -143,7 +141,7 @@ class Adoptions:
             if each.name not in names
             and each.id not in engine_ids
             and not is_in_transit(each.name)
-            and not self._is_resting(each.id)
+            and self._rests.is_over(each.id)
         ]
 
     def _begin(self, stranger: EngineCollection) -> None:
@@ -261,7 +259,7 @@ class Adoptions:
         size = sum(map(len, batch.texts)) + batch.embeddings.nbytes
         fitting = BLOCK_BYTES * len(batch) // max(1, size)
         run.block = max(1, min(MOST_DOCUMENTS, 2 * run.block, fitting or 1))
-        self._rests.pop(run.engine_id, None)
+        self._rests.forget(run.engine_id)
         before = run.taken_in_all
         run.taken += len(batch)
         run.taken_in_all += len(batch)
@@ -294,9 +292,7 @@ class Adoptions:
         return Adopted(run.key)
 
     def _rest(self, engine_id: str, name: str, reason: str, **details: object) -> None:
-        _, last = self._rests.get(engine_id, (0.0, FIRST_REST_SECONDS / 2))
-        pause = min(2 * last, LONGEST_REST_SECONDS)
-        self._rests[engine_id] = (self._clock() + pause, pause)
+        pause = self._rests.begin(engine_id)
         log.warning("adoption goes on later", collection=name, reason=reason, details=details, pause_seconds=pause)
 
 

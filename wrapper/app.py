@@ -17,6 +17,7 @@ from wrapper import errors, logs, metrics, requests_in, route_table
 from wrapper.bodies import OrjsonProvider, check_request_line, client_is_gone, discard_body, finish_parsing, leave_body
 from wrapper.document_paths import DocumentId
 from wrapper.door import Door
+from wrapper.freed_memory import give_back
 from wrapper.lanes import Lane, Lanes
 from wrapper.parsing import budget_of
 from wrapper.route_table import RouteTable
@@ -28,7 +29,7 @@ log = structlog.get_logger("wrapper.requests")
 
 QUIET = frozenset({"service.health", "service.live", "service.ready", "service.show_metrics", "service.docs_asset"})
 
-EXPOSED_HEADERS = ["ETag", "Retry-After", "X-Document-Count", "X-Request-ID"]
+EXPOSED_HEADERS = ["ETag", "Retry-After", "X-Document-Count", "X-Request-ID", requests_in.REPLAYED]
 
 
 def create_app(settings: WrapperSettings | None = None) -> Flask:
@@ -58,6 +59,7 @@ def create_app(settings: WrapperSettings | None = None) -> Flask:
         every_seconds=LOOK_SECONDS,
         limit_seconds=LOOK_SECONDS,
     )
+    service.looks.add("memory", give_back, None, every_seconds=LOOK_SECONDS, limit_seconds=LOOK_SECONDS)
     errors.init_app(app)
     app.before_request(_begin)
     app.after_request(_end)
@@ -72,7 +74,7 @@ def create_app(settings: WrapperSettings | None = None) -> Flask:
 def _begin() -> None:
     g.began = time.perf_counter()
     check_request_line()
-    route = current_app.extensions["rag.routes"].find(request.endpoint)
+    route = requests_in.declared()
     current_app.extensions["rag.door"].check(request, route)
     if route is not None and request.method != "OPTIONS":
         _enter(current_app.extensions["rag.lanes"], route.lane)

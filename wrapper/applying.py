@@ -48,7 +48,8 @@ class Applier:
     new one; `revive_engine` is called while there is none; `index_bytes` says how large an index is on this machine,
     and `may_store` whether there is disk space to fill with what is adopted. `claim` makes sure that the engine is this
     catalogue's, or raises UnavailableError: nothing is sent to one that is not. `engine_release` tells releases of the
-    engine apart: what one does not take the next may. Nothing new is adopted unless it `adopts`.
+    engine apart: what one does not take the next may. Unless it `adopts`, nothing new is adopted, and what others keep
+    in the engine is left as it is.
     """
 
     def __init__(
@@ -77,7 +78,7 @@ class Applier:
         self._claim = claim
         self._claimed_at = float("-inf")
         self._engine_release = engine_release
-        self._collections = EngineCollections(catalog, engine)
+        self._collections = EngineCollections(catalog, engine, shared=not adopts)
         self._rebuilds = Rebuilds(
             catalog, engine, self._collections, clock=clock, now=now, engine_release=engine_release
         )
@@ -128,7 +129,10 @@ class Applier:
         return self._rebuilds.keys
 
     def has_work(self) -> bool:
-        return bool(self._rebuilds.keys) or self._checkups.has_work() or self._adoptions.has_work()
+        """Whether a step of maintenance has anything to do now. Nothing has, while the engine is away or rests."""
+        if self._incarnation() is None or not self._rests.is_over(ENGINE):
+            return False
+        return self._rebuilds.has_work() or self._checkups.has_work() or self._adoptions.has_work()
 
     def apply(self, entries: list[outbox.Entry]) -> None:
         """Apply entries of one collection: either one of any kind, or several that write documents.
@@ -213,6 +217,9 @@ class Applier:
         failed_rebuild = self._rebuild()
         if failed_rebuild is not None:
             self._blame(failed_rebuild, incarnation)
+        if self._incarnation() != incarnation:
+            # What that step has ended gives no answer to others, which are not to blame.
+            return
         failed_look = self._checkups.step(incarnation)
         if failed_look is not None:
             self._blame(failed_look, incarnation)
@@ -221,12 +228,7 @@ class Applier:
     def _blame(self, failed: FailedStep | FailedLook, incarnation: object) -> None:
         """Find out whose fault it was: that of this one index, which then rests, or the engine's as a whole."""
         if isinstance(failed.error, EngineUnavailableError) and self._incarnation() == incarnation:
-            try:
-                self._make_sure()
-            except UnavailableError:
-                if isinstance(failed, FailedLook):
-                    self._checkups.look_later(failed)
-                raise
+            self._make_sure()
         if isinstance(failed, FailedLook):
             pause = self._checkups.blame_look(failed)
         else:
@@ -269,6 +271,8 @@ class Applier:
     def _drop(self, entry: outbox.Entry) -> None:
         name, engine_id = entry.payload["name"], entry.payload["engine_id"]
         self._rebuilds.discard(entry.collection_key, engine_id)
+        self._checkups.forget(entry.collection_key)
+        self._tried_up_to.pop(entry.collection_key, None)
         # A crash may have come between a rebuild's taking the name and the catalogue's knowing of it.
         self._collections.remove(name, engine_id, rebuild=rebuild_name(entry.collection_key, engine_id))
 

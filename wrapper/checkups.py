@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import structlog
 
@@ -15,7 +16,7 @@ from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.rows import collection_by_key
 from wrapper.catalog.transaction import Transaction
 from wrapper.engine.client import EngineClient
-from wrapper.engine.doctor import CANARIES, Doctor
+from wrapper.engine.doctor import CANARIES, Doctor, Finding
 from wrapper.engine.errors import EngineBrokenError, EngineCollectionMissingError
 from wrapper.engine.recall import RecallMeasurement
 from wrapper.rebuilding import Rebuilds
@@ -36,6 +37,7 @@ REBUILD_AGAIN_SECONDS, LONGEST_REBUILD_PAUSE_SECONDS = 3600.0, 86_400.0
 """What a rebuild did not mend is no reason for the next one soon, and each further one waits twice as long."""
 FIRST_REST_SECONDS, LONGEST_REST_SECONDS = 2.0, 600.0
 TRIED_AGAIN_AT_ONCE = 20
+RECORDED_AT_ONCE = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +51,11 @@ class FailedLook:
 class Checkups:
     """Used by the one thread that drains the outbox, which calls `step` between the entries.
 
-    Those are looked at next that an operator asks for, then those that nobody has looked at since the engine started,
+    Collections that never had a document are told from the engine's list of collections, all at once. Of the others
+    those are looked at next that an operator asks for, then those that nobody has looked at since the engine started,
     and of these and of the others the one whose last look is longest ago: with more of them than a round has time for,
-    the next round goes on where this one was. Of those that are trusted a round has `TRUSTED_PER_ROUND`.
+    the next round goes on where this one was. Of those that are trusted a round has `TRUSTED_PER_ROUND`. One that gave
+    no answer keeps its place and rests; when its rest is over it is looked at, whether or not a round begins.
     """
 
     def __init__(
@@ -97,8 +101,14 @@ class Checkups:
         if collection_key not in self._asked_for:
             self._asked_for.append(collection_key)
 
+    def forget(self, collection_key: int) -> None:
+        """The collection is gone."""
+        self._recall_due_at.pop(collection_key, None)
+        self._rests.forget(collection_key)
+        self._rebuild_pauses.forget(collection_key)
+
     def has_work(self) -> bool:
-        return bool(self._queue or self._asked_for or self._measuring)
+        return bool(self._asked_for or self._measuring) or self._next() is not None
 
     def step(self, incarnation: object) -> FailedLook | None:
         """One small step; what failed when the engine, whose run `incarnation` is, did not answer."""
@@ -108,25 +118,58 @@ class Checkups:
             return self._measure(self._measuring)
         if self._asked_for:
             return self._look_safely(self._asked_for.pop(0), incarnation)
-        if self._queue:
-            return self._look_safely(self._queue.popleft(), incarnation)
-        return None
+        key = self._next()
+        if key is None:
+            return None
+        self._queue.remove(key)
+        return self._look_safely(key, incarnation)
 
     def blame_look(self, failed: FailedLook) -> float:
         """It was this index, not the engine as a whole. Returns for how many seconds it rests."""
         return self._rests.begin(failed.collection_key)
 
-    def look_later(self, failed: FailedLook) -> None:
-        """The engine as a whole did not answer: nothing is known of this index."""
-        self._queue.append(failed.collection_key)
+    def _next(self) -> int | None:
+        """Of those in the queue the first that does not rest."""
+        return next(filter(self._rests.is_over, self._queue), None)
 
     def _begin_round(self) -> None:
         self._next_round_at = self._clock() + EVERY_SECONDS
+        self._trust_unused()
         resting = self._rests.under_way()
         with self._catalog.read() as transaction:
             keys = reports.longest_unseen(transaction, passing_over=resting, trusted=TRUSTED_PER_ROUND)
         # What may end the engine comes last: until then the others can be asked.
-        self._queue = deque(sorted(keys, key=self._rebuilds.runs_unanswered))
+        self._queue = deque([*sorted(keys, key=self._rebuilds.runs_unanswered), *resting])
+
+    def _trust_unused(self) -> None:
+        """Of collections that are empty, and always were, one call tells that their indexes are as they should be: a
+        look at each would be most of a round. No entry is applied meanwhile, so what the call says stays true."""
+        with self._catalog.read() as transaction:
+            if not states.doubts_empty(transaction):
+                return
+        try:
+            unused, finding = self._doctor.unused()
+        except RagError as error:
+            log.warning("the engine does not list its collections, each is looked at", reason=error.message)
+            return
+        for start in range(0, len(unused), RECORDED_AT_ONCE):
+            self._catalog.commit_quickly(
+                partial(self._record_unused, unused[start : start + RECORDED_AT_ONCE], finding)
+            )
+
+    def _record_unused(self, engine_ids: list[str], finding: Finding, transaction: Transaction) -> None:
+        for key in states.trust_empty(transaction, engine_ids):
+            self._report(transaction, key, finding)
+
+    def _report(self, transaction: Transaction, collection_key: int, finding: Finding) -> None:
+        reports.write(
+            transaction,
+            collection_key,
+            checked_at_seconds=self._now(),
+            documents_held=finding.held,
+            index_bytes=finding.index_bytes,
+            fault=finding.fault,
+        )
 
     def _look_safely(self, collection_key: int, incarnation: object) -> FailedLook | None:
         try:
@@ -134,6 +177,7 @@ class Checkups:
                 self._queue.append(collection_key)
         except RagError as error:
             if not self._rebuilds.blame(collection_key, incarnation, error):
+                self._queue.append(collection_key)
                 return FailedLook(collection_key, error)
         return None
 
@@ -172,14 +216,7 @@ class Checkups:
         rebuilt_lately = not self._rebuild_pauses.is_over(collection_key)
 
         def record(transaction: Transaction) -> None:
-            reports.write(
-                transaction,
-                collection_key,
-                checked_at_seconds=self._now(),
-                documents_held=finding.held,
-                index_bytes=finding.index_bytes,
-                fault=finding.fault,
-            )
+            self._report(transaction, collection_key, finding)
             if not is_trusted and (finding.fault is None or rebuilt_lately):
                 states.set_index_state(transaction, collection_key, states.READY)
 

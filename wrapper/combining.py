@@ -15,6 +15,10 @@ Request = TypeVar("Request")
 Result = TypeVar("Result")
 
 
+class GivenUpError(Exception):
+    """A request was not begun in time, and will not be."""
+
+
 class Ticket(Generic[Request, Result]):
     """One request on its way. Whoever runs it settles it, with a result or an error."""
 
@@ -25,6 +29,21 @@ class Ticket(Generic[Request, Result]):
         self.woken = threading.Event()
         self._result: Result | None = None
         self._error: Exception | None = None
+        self._guard = threading.Lock()
+        self._begun = False
+
+    def begin(self) -> bool:
+        """Whether it is still wanted. From then on it is waited for."""
+        with self._guard:
+            self._begun = not self.settled
+            return self._begun
+
+    def give_up(self) -> bool:
+        """Whether nobody has to wait for it any more: it was not begun and will not be, or it is settled."""
+        with self._guard:
+            if not self._begun and not self.settled:
+                self.fail(GivenUpError())
+            return self.settled
 
     def succeed(self, result: Result) -> None:
         self._result, self.settled = result, True
@@ -40,7 +59,7 @@ class Ticket(Generic[Request, Result]):
 
 class Combiner(Generic[Request, Result]):
     """`run` settles every ticket of a batch of at most `most`, which are all `alike` its first; `at_once` batches may
-    run at a time."""
+    run at a time. Where requests may be given up, it begins each before it works on it."""
 
     def __init__(
         self,
@@ -60,8 +79,8 @@ class Combiner(Generic[Request, Result]):
         """How many requests wait for a lead."""
         return len(self._waiting)
 
-    def do(self, request: Request) -> Result:
-        """The result of one request, or its error."""
+    def do(self, request: Request, *, begun_within_seconds: float | None = None) -> Result:
+        """The result of one request, or its error. Raises GivenUpError when nobody has begun it in time."""
         ticket: Ticket[Request, Result] = Ticket(request)
         with self._guard:
             if self._leaders < self._at_once:
@@ -70,22 +89,30 @@ class Combiner(Generic[Request, Result]):
             else:
                 self._waiting.append(ticket)
         if not ticket.leads:
-            self._wait(ticket)
+            self._wait(ticket, begun_within_seconds)
         if ticket.leads:
             self._lead(ticket)
         return ticket.outcome()
 
-    def _wait(self, ticket: Ticket[Request, Result]) -> None:
+    def _wait(self, ticket: Ticket[Request, Result], seconds: float | None) -> None:
         try:
-            ticket.woken.wait()
+            if not ticket.woken.wait(seconds):
+                if ticket.give_up():
+                    self._leave(ticket)
+                    return
+                ticket.woken.wait()
         except BaseException:
             # This thread is being ended: nobody may wait for it.
-            with self._guard:
-                if ticket in self._waiting:
-                    self._waiting.remove(ticket)
-            if ticket.leads:
-                self._hand_over([])
+            self._leave(ticket)
             raise
+
+    def _leave(self, ticket: Ticket[Request, Result]) -> None:
+        with self._guard:
+            if ticket in self._waiting:
+                self._waiting.remove(ticket)
+            was_to_lead, ticket.leads = ticket.leads, False
+        if was_to_lead:
+            self._hand_over([])
 
     def _lead(self, own: Ticket[Request, Result]) -> None:
         with self._guard:
@@ -95,14 +122,14 @@ class Combiner(Generic[Request, Result]):
             self._run([own, *others])
         finally:
             # A thread that is being ended takes nobody with it: what it has not settled waits again.
-            self._hand_over([ticket for ticket in others if not ticket.settled])
+            self._hand_over(others)
             for ticket in others:
                 if ticket.settled:
                     ticket.woken.set()
 
-    def _hand_over(self, unsettled: list[Ticket[Request, Result]]) -> None:
+    def _hand_over(self, others: list[Ticket[Request, Result]]) -> None:
         with self._guard:
-            self._waiting[:0] = unsettled
+            self._waiting[:0] = [ticket for ticket in others if not ticket.settled]
             if not self._waiting:
                 self._leaders -= 1
                 return

@@ -82,6 +82,6 @@ def _check_media_type(request: Request, route: Route) -> None:
     given = request.mimetype
     if not given and not has_body and "Content-Type" not in request.headers:
         return
-    if given in route.takes or (JSON in route.takes and given.endswith("+json")):
+    if given in route.media_types or (JSON in route.media_types and given.endswith("+json")):
         return
-    raise UnsupportedMediaError(f"The body must be {' or '.join(route.takes)}", allowed=list(route.takes))
+    raise UnsupportedMediaError(f"The body must be {' or '.join(route.media_types)}", allowed=list(route.media_types))

@@ -15,12 +15,16 @@ from wrapper.catalog import outbox, states
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.transaction import Transaction
 from wrapper.engine.claim import OWNER_MARK
-from wrapper.engine.client import EngineClient
+from wrapper.engine.client import HNSW, EngineClient, EngineCollection
 from wrapper.engine.errors import EngineConflictError, EngineRefusedError
 
 log = structlog.get_logger(__name__)
 
 DOCUMENTS_PER_CALL = 500
+NAME_TAKEN = (
+    "The Chroma server has a collection of this name that another client made, and RAG_ADOPT=off leaves it alone: the "
+    "index waits until that one is renamed or deleted there"
+)
 _IN_TRANSIT = re.compile(r"rebuild-\d+-(None|[0-9a-f-]{36})|trial-\d+|.*-replaced-[0-9a-f]{8}", re.DOTALL)
 
 
@@ -47,11 +51,13 @@ def is_in_transit(name: str) -> bool:
 
 
 class EngineCollections:
-    """The engine's collections as the catalogue wants them. Methods raise what the engine client raises."""
+    """The engine's collections as the catalogue wants them. Methods raise what the engine client raises. Where the
+    engine is `shared`, other clients keep collections of their own there: none of them is renamed or deleted."""
 
-    def __init__(self, catalog: Catalog, engine: EngineClient) -> None:
+    def __init__(self, catalog: Catalog, engine: EngineClient, *, shared: bool = False) -> None:
         self._catalog = catalog
         self._engine = engine
+        self._shared = shared
 
     def make(self, collection: Collection, name: str) -> str:
         """The engine's id of a new collection with the metric and metadata of `collection`; under another name than its
@@ -62,22 +68,24 @@ class EngineCollections:
                 name, metric=collection.metric, metadata=collection.metadata, rebuild=rebuild
             )
         except EngineConflictError:
-            self.make_room(name)
+            self.make_room(name, rebuild=rebuild_name(collection.key, collection.engine_id))
             return self._engine.create_collection(
                 name, metric=collection.metric, metadata=collection.metadata, rebuild=rebuild
             )
 
-    def make_room(self, name: str) -> None:
-        """What stands in the way is a deleted collection, the empty leftover of a crash, or somebody's: that is kept,
-        renamed."""
+    def make_room(self, name: str, *, rebuild: str) -> None:
+        """What stands in the way is a deleted collection, a leftover of a crash (empty, or made by that rebuild), or
+        somebody's: that is kept, renamed. Raises EngineConflictError when it is somebody's and the engine is shared."""
         found = self._engine.get_collection(name)
         if found is None:
             return
         with self._catalog.read() as transaction:
-            dropped = outbox.dropped_engine_ids(transaction, name)
-        if found.id in dropped or self._engine.count(found.id) == 0:
+            dropped = {its_id for gone, its_id in outbox.dropped(transaction) if gone == name}
+        if found.id in dropped or found.rebuild == rebuild or self._is_empty_and_ours(found):
             self._engine.delete_collection(name)
             return
+        if self._shared:
+            raise EngineConflictError(NAME_TAKEN)
         spared = spared_name(name, found.id)
         log.warning("an unknown engine collection is in the way, renamed", collection=name, renamed_to=spared)
         self._engine.rename_collection(found.id, spared)
@@ -89,14 +97,20 @@ class EngineCollections:
         if found is None:
             return
         is_rebuilt = rebuild is not None and found.rebuild == rebuild
-        if found.id == engine_id or is_rebuilt or self._is_leftover(found.id):
+        if found.id == engine_id or is_rebuilt or self._is_leftover(found):
             self._engine.delete_collection(name)
 
-    def _is_leftover(self, engine_id: str) -> bool:
+    def _is_leftover(self, found: EngineCollection) -> bool:
         """An empty collection that nobody knows was made for an entry whose end was never recorded."""
         with self._catalog.read() as transaction:
-            known = transaction.row("SELECT 1 FROM collections WHERE engine_id = ?", (engine_id,))
-        return known is None and self._engine.count(engine_id) == 0
+            known = transaction.row("SELECT 1 FROM collections WHERE engine_id = ?", (found.id,))
+        return known is None and self._is_empty_and_ours(found)
+
+    def _is_empty_and_ours(self, found: EngineCollection) -> bool:
+        """Nobody else makes collections in an engine that is not shared, and in one that is hardly with our width of
+        search."""
+        is_ours = not self._shared or found.search_width == HNSW["ef_search"]
+        return is_ours and self._engine.count(found.id) == 0
 
     def put_to_use(
         self, collection: Collection, engine_id: str, also: Callable[[Transaction], None] = lambda _: None

@@ -13,7 +13,8 @@ from typing import Any
 from schemas.errors import ConfigurationError
 from schemas.settings import HOSTED, read_wrapper_settings
 from wrapper import lanes
-from wrapper.starting import bind_address, check_port
+from wrapper.freed_memory import keep_for_good, note_answered
+from wrapper.starting import allow_open_files, bind_address, check_port
 
 try:
     settings = read_wrapper_settings()
@@ -35,7 +36,10 @@ timeout = 120
 graceful_timeout = 30
 keepalive = 75
 backlog = 512
-worker_connections = 1000 + threads
+# A connection is an open file. What else a worker opens has room too: the catalogue, the engine, other services.
+OTHER_FILES = 256
+files = allow_open_files(1000 + threads + OTHER_FILES)
+worker_connections = max(files - OTHER_FILES, files // 2)
 # The application itself refuses request lines beyond 32 KB, in its own words.
 limit_request_line = 0
 # The kernel's way of sending files knows nothing of clients that do not read.
@@ -74,7 +78,17 @@ def pre_fork(server: Any, worker: Any) -> None:
 
 
 def post_worker_init(worker: Any) -> None:
+    keep_for_good()
     worker.tell_share()  # from now on it takes its part
+
+
+def pre_request(worker: Any, request: Any) -> None:
+    # A body that is not read to its end makes the answer the connection's last.
+    request.unreader.sock.ends_by(request.force_close)
+
+
+def post_request(worker: Any, request: Any, environ: dict[str, Any], response: Any) -> None:
+    note_answered(environ)
 
 
 def worker_exit(server: Any, worker: Any) -> None:

@@ -6,20 +6,26 @@ than its share. Everything else, who waits for what above all, is decided where 
 
 gunicorn has settings and hooks for none of this. What is overridden, and which test needs it:
 
-- `accept`: a socket that gives its client up (`tests/durability/test_slow_clients.py`, "body", "stream", "answer"), and
-  the fair share (`tests/wrapper/test_fair_share.py`)
+- `accept`: a socket that gives its client up (`tests/durability/test_slow_clients.py`, "body", "stream", "answer"),
+  the fair share (`tests/wrapper/test_fair_share.py`), and going on when no more files can be opened
+  (`tests/durability/test_overload.py`)
 - `on_client_socket_readable`, `on_pending_socket_readable`, `murder_pending`, `TConn.init`: heads without a thread
   (`tests/durability/test_slow_clients.py`, "nothing", "head", and who is told so)
-- `finish_request`, `_cap_keepalive`: an answer that is the last arrives although the body was not read
-  (`tests/wrapper/routes/test_connections.py`, "without an end"; `tests/durability/test_overload.py`), also while the
-  service stops (`tests/durability/test_stopping.py`); requests that come before the answer to the one before
-- `handle_request`: a body that is given up makes its answer the last one (the same)
+- `finish_request`: an answer that is the last arrives although the body was not read
+  (`tests/wrapper/routes/test_connections.py`, "without an end"; `tests/durability/test_overload.py`), and requests that
+  come before the answer to the one before are answered in their order (the same, "before the answers")
+- `_cap_keepalive`: who has sent no whole request does not keep a service that stops
+  (`tests/wrapper/test_gunicorn_worker.py`)
+
+That a body which is given up makes its answer the last one needs no more than the hook `pre_request`
+(`wrapper/gunicorn_config.py`).
 
 `BUILT_ON` names the parts of gunicorn in this; a gunicorn without them stops the start.
 """
 
 from __future__ import annotations
 
+import errno
 import re
 import selectors
 import socket
@@ -46,6 +52,8 @@ HEAD_BYTES = 256 * 1024
 READ_BYTES = 64 * 1024
 STOPPING_SECONDS = 2.0
 """How long a connection without a request is kept when the service is being stopped."""
+PAUSE_WITHOUT_FILES_SECONDS = 0.01
+"""Between attempts to accept a connection when no more files can be opened."""
 END_OF_HEAD = re.compile(rb"\r?\n\r?\n")
 
 BUILT_ON: dict[type, dict[str, tuple[str, ...]]] = {
@@ -58,7 +66,6 @@ BUILT_ON: dict[type, dict[str, tuple[str, ...]]] = {
         "accept": ("self", "listener"),
         "enqueue_req": ("self", "conn"),
         "finish_request": ("self", "conn", "fs"),
-        "handle_request": ("self", "req", "conn"),
         "on_client_socket_readable": ("self", "conn", "client"),
         "on_pending_socket_readable": ("self", "conn", "client"),
         "murder_pending": ("self",),
@@ -103,7 +110,7 @@ class Connection(TConn):
 
 
 class Worker(ThreadWorker):
-    """One process's event loop and threads. What is defined here runs on the event loop, but for `handle_request`.
+    """One process's event loop and threads. What is defined here runs on the event loop.
 
     `share` is set before the fork, where connections are to be spread over several workers."""
 
@@ -124,16 +131,17 @@ class Worker(ThreadWorker):
         self.patience = Patience(settings.client_wait_seconds, settings.waiting_threads)
         self.parting: deque[Connection] = deque()
 
-    def handle_request(self, req: Any, conn: Connection) -> bool:
-        conn.sock.ends_by(req.force_close)
-        return bool(super().handle_request(req, conn))
-
     def accept(self, listener: socket.socket) -> None:
         if self.share is not None and self.share.leaves_to_others(self.nr_conns):
             return
         try:
             plain, address = listener.accept()
         except (BlockingIOError, ConnectionAbortedError):
+            return
+        except OSError as error:
+            if error.errno not in (errno.EMFILE, errno.ENFILE):
+                raise
+            time.sleep(PAUSE_WITHOUT_FILES_SECONDS)
             return
         client = PatientSocket(plain.detach(), self.patience)
         self.nr_conns += 1

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from schemas.errors import InvalidInputError, RagError
+from schemas.errors import CollectionNotFoundError, InvalidInputError, RagError
 from schemas.known_names import Unknown
 from schemas.records import Collection
 from wrapper.bodies import body_lines
@@ -52,6 +52,8 @@ def import_stream(store: Store, name: str, options: WriteOptions, announced: Ann
         try:
             store_lines(store, collection, lines, "replace", options, progress, whole=True)
             _compare(announced, progress, digest.digest())
+        except CollectionNotFoundError:
+            raise  # with what was stored of the stream
         except RagError as error:
             error.details |= {"count": progress.count, "line": progress.line}
             done = f"{progress.count} documents are stored; sent again, it goes on from there"

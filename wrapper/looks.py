@@ -1,4 +1,5 @@
-"""Looks at what may not answer, taken in the background, so that no request waits for them."""
+"""What a process does every few seconds in the background, so that no request waits for it: looks at what may not
+answer, figures for the metrics, memory to give back."""
 
 from __future__ import annotations
 

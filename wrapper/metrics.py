@@ -22,7 +22,9 @@ REQUEST_SECONDS = Histogram(
     buckets=(0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
 )
 QUERY_PLANS = Counter("rag_query_plans_total", "Vector queries by the plan taken", ["plan"])
-REFUSED_REQUESTS = Counter("rag_refused_requests_total", "Requests refused before a thread had them", ["code"])
+REFUSED_REQUESTS = Counter(
+    "rag_refused_requests_total", "Requests turned away: too many were waiting, or the client was too slow", ["code"]
+)
 
 OLDEST_SNAPSHOT_SECONDS = Gauge(
     "rag_oldest_snapshot_seconds",

@@ -111,6 +111,10 @@ class Rebuilds:
         """Of the collections under rebuild."""
         return list(self._rebuilds)
 
+    def has_work(self) -> bool:
+        """Whether any of them goes on now."""
+        return any(map(self._rests.is_over, self._rebuilds))
+
     def begin(self, collection_key: int, reason: str, *, asked: bool = False) -> None:
         """`asked`: somebody wants it now, whatever became of the one before."""
         log.warning("rebuilding an index from the catalogue", collection_key=collection_key, reason=reason)
@@ -282,7 +286,7 @@ class Rebuilds:
             if old.id == collection.engine_id:
                 self._engine.delete_collection(collection.name)
             else:
-                self._collections.make_room(collection.name)
+                self._collections.make_room(collection.name, rebuild=made.name)
         self._engine.rename_collection(made.engine_id, collection.name)
 
         def record(transaction: Transaction) -> None:

@@ -4,74 +4,36 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from itertools import count
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import orjson
 from flask import Flask, Response, current_app, g, request
-from marshmallow import Schema
 
 from schemas.documents import new_id
 from schemas.errors import InvalidInputError
-from schemas.known_names import NO_NAMES, Names, Unknown, check_names, names_of
+from schemas.known_names import Unknown, check_names
 from schemas.wire import load
 from wrapper.bodies import JSON, decode_json, json_response, read_body, request_digest
+from wrapper.route_table import Route, RouteTable
 from wrapper.store import Store, WriteOptions, Written
 
 MAX_KEY_CHARACTERS = 255
+WRITING = frozenset(("POST", "PUT", "PATCH", "DELETE"))
 REPLAYED = "Idempotent-Replayed"
 """A header that says `true` with the answer that an earlier request of the same `Idempotency-Key` got."""
-
-View = TypeVar("View", bound=Callable[..., Response])
-
-
-@dataclass(frozen=True, slots=True)
-class Taken:
-    """What a route takes: the schemas of its query string and body, None where it has none, and their names. `exact`
-    answers have no field more than a seed allows, so nothing is told in them. `own_rules`: the route judges names."""
-
-    query: Schema | None
-    body: Schema | None
-    query_names: Names
-    body_names: Names
-    exact: bool
-    own_rules: bool
-
-
-def takes(
-    *,
-    query: Schema | None = None,
-    body: Schema | None = None,
-    elsewhere: Mapping[str, str] | None = None,
-    exact: bool = False,
-    own_rules: bool = False,
-) -> Callable[[View], View]:
-    """Declare what a route takes; one that declares nothing takes nothing. `elsewhere` are names that callers may look
-    for here, by the words for where they belong."""
-    in_query, in_body = (NO_NAMES if schema is None else names_of(schema) for schema in (query, body))
-    others = elsewhere or {}
-    query_names = in_query.beside({**dict.fromkeys(in_body.known, "in the body"), **others})
-    body_names = in_body.beside({**dict.fromkeys(in_query.known, "in the query string"), **others})
-
-    def declare(view: View) -> View:
-        view.taken = Taken(query, body, query_names, body_names, exact, own_rules)  # type: ignore[attr-defined]
-        return view
-
-    return declare
-
-
-NOTHING = Taken(None, None, NO_NAMES, NO_NAMES, exact=False, own_rules=False)
 
 
 def init_app(app: Flask) -> None:
     app.before_request(_check_query_names)
+    app.before_request(_check_precondition)
     app.after_request(_add_warnings)
 
 
-def taken_by(endpoint: str | None) -> Taken:
-    """What the route of this endpoint declares."""
-    return cast(Taken, getattr(current_app.view_functions.get(endpoint or ""), "taken", NOTHING))
+def declared() -> Route | None:
+    """The row of this request's route."""
+    table: RouteTable = current_app.extensions["rag.routes"]
+    return table.find(request.endpoint)
 
 
 def store() -> Store:
@@ -85,18 +47,20 @@ def body(content: bytes | None = None) -> dict[str, Any]:
 
 def checked(decoded: Any) -> dict[str, Any]:
     """The fields of a decoded body by the route's schema."""
-    taken = taken_by(request.endpoint)
-    assert taken.body is not None
+    route = declared()
+    assert route is not None
+    assert route.body is not None
     if isinstance(decoded, Mapping):
-        check_names(decoded, taken.body_names, unknown())
-    return load(taken.body, decoded)
+        check_names(decoded, route.body_names, unknown())
+    return load(route.body, decoded)
 
 
 def arguments() -> dict[str, Any]:
     """The checked query string; its names were checked before."""
-    taken = taken_by(request.endpoint)
-    assert taken.query is not None
-    return load(taken.query, request.args.to_dict())
+    route = declared()
+    assert route is not None
+    assert route.query is not None
+    return load(route.query, request.args.to_dict())
 
 
 def unknown() -> Unknown:
@@ -118,7 +82,7 @@ def write_options(content: bytes = b"") -> WriteOptions:
     accepted = None
     if "If-Match" in request.headers:
         tags = request.if_match
-        accepted = frozenset({"*"} if tags.star_tag else tags.as_set())
+        accepted = frozenset({"*"} if tags.star_tag else filter(None, tags.as_set()))
         if any(tag.isdecimal() for tag in accepted):
             raise InvalidInputError(
                 "If-Match takes the ETag of an answer. A revision alone does not do: "
@@ -152,21 +116,35 @@ def is_known(etag: str) -> bool:
 
 def _check_query_names() -> None:
     g.unknown = Unknown()
-    if request.endpoint is None or request.method == "OPTIONS":
+    route = declared()
+    if route is None or request.method == "OPTIONS":
         return
-    taken = taken_by(request.endpoint)
-    if not taken.own_rules:
-        check_names(request.args, taken.query_names, unknown(), noun="parameter")
+    for name, values in request.args.lists():
+        if len(set(values)) > 1:  # one of them would be ignored
+            raise InvalidInputError(
+                f"The parameter '{name}' is given {len(values)} times", code="repeated_parameter", field=name
+            )
+    if not route.own_rules:
+        check_names(request.args, route.query_names, unknown(), noun="parameter")
+
+
+def _check_precondition() -> None:
+    route = declared()
+    if route is not None and not route.if_match and "If-Match" in request.headers and request.method in WRITING:
+        raise InvalidInputError(
+            "This route takes no If-Match: nothing would be compared", code="invalid_if_match", field="If-Match"
+        )
 
 
 def _add_warnings(response: Response) -> Response:
     """`warnings` at the end of an answer that is an object. Streams, pages and answers without a body have no place for
     them."""
+    route = declared()
     if (
         "unknown" not in g
         or not 200 <= response.status_code < 300
         or response.mimetype != JSON
-        or taken_by(request.endpoint).exact
+        or (route is not None and route.exact)
     ):
         return response
     warnings = unknown().take()
@@ -175,20 +153,3 @@ def _add_warnings(response: Response) -> Response:
         comma = b"" if said == b"{}" else b","
         response.set_data(said[:-1] + comma + b'"warnings":' + orjson.dumps(warnings) + b"}")
     return response
-
-
-__all__ = [
-    "arguments",
-    "body",
-    "checked",
-    "decode_json",
-    "id_maker",
-    "is_known",
-    "read_body",
-    "respond",
-    "store",
-    "taken_by",
-    "takes",
-    "unknown",
-    "write_options",
-]

@@ -1,35 +1,77 @@
-"""The table of routes: what each waits for and which bodies it takes. A route that is not in it stops the start.
-
-Each module of routes has its part of the table beside its blueprint (`ROUTES`); `register` joins them.
-"""
+"""The table of routes: what each waits for and takes. A route that does not declare it stops the start."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import ModuleType
+from typing import TypeVar
 
-from flask import Flask
-from werkzeug.routing import Map
+from flask import Flask, Response
+from marshmallow import Schema
 
 from schemas.errors import ConfigurationError
+from schemas.known_names import NO_NAMES, Names, names_of
 from wrapper.bodies import JSON
 from wrapper.lanes import Lane
+
+View = TypeVar("View", bound=Callable[..., Response])
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """What is decided about a route before it is called. `takes`: the media types of its body; one that reads no body
-    lets nobody send another."""
+    """What is decided about a route before it is called.
+
+    `query` and `body` are the schemas of its query string and body, None where it has none, and `media_types` those of
+    its body; a route that reads no body lets nobody send one of another type. `exact` answers have no field more than a
+    seed allows, so nothing is told in them. `own_rules`: the route judges names itself. `if_match`: it is refused when
+    its collection is in another state than the caller says; elsewhere such a condition cannot be set.
+    """
 
     lane: Lane
-    takes: tuple[str, ...] = (JSON,)
+    query: Schema | None = None
+    body: Schema | None = None
+    query_names: Names = NO_NAMES
+    body_names: Names = NO_NAMES
+    media_types: tuple[str, ...] = (JSON,)
+    exact: bool = False
+    own_rules: bool = False
+    if_match: bool = False
 
 
-READS = Route(Lane.READ)
-WRITES = Route(Lane.WRITE)
-ASKS = Route(Lane.SERVICE)
-EMBEDS = Route(Lane.EMBEDDING)
+def declare(
+    lane: Lane,
+    *,
+    query: Schema | None = None,
+    body: Schema | None = None,
+    elsewhere: Mapping[str, str] | None = None,
+    media_types: tuple[str, ...] = (JSON,),
+    exact: bool = False,
+    own_rules: bool = False,
+    if_match: bool = False,
+) -> Callable[[View], View]:
+    """The row of a route, beside its function; fields as of `Route`. `elsewhere` are names that callers may look for
+    here, with the words for where they belong."""
+    in_query, in_body = (NO_NAMES if schema is None else names_of(schema) for schema in (query, body))
+    others = elsewhere or {}
+    query_names = in_query.beside({**dict.fromkeys(in_body.known, "in the body"), **others})
+    body_names = in_body.beside({**dict.fromkeys(in_query.known, "in the query string"), **others})
+
+    def row(view: View) -> View:
+        view.declared = Route(  # type: ignore[attr-defined]
+            lane,
+            query,
+            body,
+            query_names,
+            body_names,
+            media_types=media_types,
+            exact=exact,
+            own_rules=own_rules,
+            if_match=if_match,
+        )
+        return view
+
+    return row
 
 
 class RouteTable:
@@ -38,33 +80,26 @@ class RouteTable:
     def __init__(self) -> None:
         self._routes: dict[str, Route] = {}
 
-    def add(self, blueprint: str, routes: Mapping[str, Route]) -> None:
-        """The part of a blueprint, by the names of its functions."""
-        self._routes |= {f"{blueprint}.{name}": route for name, route in routes.items()}
-
     def find(self, endpoint: str | None) -> Route | None:
         """None for a request that no route fits."""
         return None if endpoint is None else self._routes.get(endpoint)
 
-    def check(self, url_map: Map) -> None:
-        """Raises ConfigurationError naming the first route that is only in one of the two."""
-        served = {str(rule.endpoint): rule for rule in url_map.iter_rules()}
-        for endpoint, rule in served.items():
-            if endpoint not in self._routes:
+    def fill(self, app: Flask) -> None:
+        """Take in all routes of the application. Raises ConfigurationError naming the first that declares nothing."""
+        for rule in app.url_map.iter_rules():
+            declared = getattr(app.view_functions[rule.endpoint], "declared", None)
+            if declared is None:
                 methods = "/".join(sorted((rule.methods or set()) - {"HEAD", "OPTIONS"}))
                 raise ConfigurationError(
-                    f"The route {methods} {rule.rule} ({endpoint}) is not in the table of routes: nobody knows what it "
-                    "waits for and takes"
+                    f"The route {methods} {rule.rule} ({rule.endpoint}) declares nothing: nobody knows what it waits "
+                    "for and takes"
                 )
-        for endpoint in self._routes:
-            if endpoint not in served:
-                raise ConfigurationError(f"The table of routes has {endpoint}, which is no route")
+            self._routes[rule.endpoint] = declared
 
 
 def register(app: Flask, *modules: ModuleType) -> None:
-    """Serve the routes of these modules. Raises ConfigurationError when their tables are not of just these routes."""
-    table: RouteTable = app.extensions["rag.routes"]
+    """Serve the routes of these modules. Raises ConfigurationError for one that declares nothing."""
     for module in modules:
         app.register_blueprint(module.blueprint)
-        table.add(module.blueprint.name, module.ROUTES)
-    table.check(app.url_map)
+    table: RouteTable = app.extensions["rag.routes"]
+    table.fill(app)

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import socket
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from schemas.errors import ConfigurationError
-from schemas.settings import WrapperSettings
+from schemas.settings import POSTGRESQL, SQLITE, WrapperSettings
 from wrapper.engine.ownership import check_free, unusable
+
+FORMAT = b"SQLite format 3\0"
+"""What a file of SQLite begins with."""
 
 
 def bind_address(settings: WrapperSettings) -> str:
@@ -55,6 +60,49 @@ def check_data_directory(data_dir: Path) -> bool:
     finally:
         for folder in reversed(made):
             folder.rmdir()
+
+
+def allow_open_files(wanted: int) -> int:
+    """Have this process, and those that it starts, open `wanted` files, or as many as the system lets them. Returns how
+    many."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return wanted
+    if hard != resource.RLIM_INFINITY:
+        wanted = min(wanted, hard)
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        return wanted
+    return soft
+
+
+def catalogue_path(settings: WrapperSettings) -> Path | None:
+    """The file of the catalogue; None where it is on PostgreSQL."""
+    if settings.catalog_url.startswith(POSTGRESQL):
+        return None
+    if settings.catalog_url:
+        return Path(settings.catalog_url.removeprefix(SQLITE))
+    return settings.data_dir / "catalog.sqlite"
+
+
+def check_catalogue(settings: WrapperSettings) -> None:
+    """Raises ConfigurationError when the catalogue's file cannot be made, read and written to, or is none of SQLite."""
+    path = catalogue_path(settings)
+    if path is None or (not settings.catalog_url and not path.exists()):
+        return
+    field = "RAG_CATALOG_URL" if settings.catalog_url else "RAG_DATA_DIR"
+    try:
+        if path.exists():
+            with path.open("rb+") as file:
+                begins = file.read(len(FORMAT))
+        else:
+            begins = b""
+            with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".writable-"):
+                pass
+    except OSError as error:
+        raise ConfigurationError(f"{field}: {path} cannot be the catalogue: {error.strerror}", field=field) from None
+    if begins not in (b"", FORMAT):
+        raise ConfigurationError(f"{field}: {path} is no file of SQLite", field=field)
 
 
 def disk_warnings(settings: WrapperSettings) -> list[str]:

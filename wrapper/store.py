@@ -18,12 +18,13 @@ import orjson
 from schemas.errors import (
     AlreadyThereError,
     BusyError,
+    CollectionNotFoundError,
     DiskFloorError,
     DocumentNotFoundError,
     InvalidInputError,
     PreconditionFailedError,
 )
-from schemas.metadata import check_metadata, merge_patch, reserved_of, without_reserved
+from schemas.metadata import check_collection_metadata, merge_patch, reserved_of, without_reserved
 from schemas.records import (
     Collection,
     Document,
@@ -46,6 +47,7 @@ from wrapper.catalog.cursors import decode_name_cursor, encode_name_cursor
 from wrapper.catalog.filters import count
 from wrapper.catalog.rows import all_collections, collections_page, find_collection, named
 from wrapper.catalog.transaction import Transaction
+from wrapper.engine_collections import is_in_transit
 from wrapper.indexer import Indexer
 from wrapper.planner import Found, Planner
 
@@ -144,6 +146,13 @@ class Store:
     def create_collection(
         self, name: str, metadata: dict[str, Any], metric: str, options: WriteOptions = AS_IT_COMES
     ) -> Written:
+        """Raises InvalidInputError for a name that the engine's collections of the service itself have: the mark of the
+        engine's owner would make way for it."""
+        if is_in_transit(name):
+            raise InvalidInputError(
+                f"'{name}' is a name that the service uses itself: choose another", code="invalid_name", field="name"
+            )
+
         def operation(transaction: Transaction) -> tuple[dict[str, Any], WriteOutcome, Collection | None]:
             made, outcome = writes.create_collection(transaction, name, metadata, metric)
             return answers.created(made), outcome, made
@@ -157,7 +166,7 @@ class Store:
 
         def change(before: dict[str, Any]) -> dict[str, Any]:
             after = without_reserved(metadata)
-            return check_metadata(merge_patch(before, after)) if merge else {**reserved_of(before), **after}
+            return check_collection_metadata(merge_patch(before, after)) if merge else {**reserved_of(before), **after}
 
         def operation(transaction: Transaction) -> tuple[dict[str, Any], WriteOutcome, Collection | None]:
             changed, outcome = writes.change_collection_metadata(transaction, name, change)
@@ -209,16 +218,19 @@ class Store:
         return self._write(operation, options, name)
 
     def add_part(
-        self, name: str, batch: DocumentBatch, options: WriteOptions, *, on_conflict: str
+        self, collection: Collection, batch: DocumentBatch, options: WriteOptions, *, on_conflict: str
     ) -> tuple[WriteOutcome, int | None]:
-        """(what was done, outbox entry) of one part of a stream, without waiting for the index."""
+        """(what was done, outbox entry) of one part of a stream, without waiting for the index. Raises
+        CollectionNotFoundError when the collection is gone, also when there is a later one of its name."""
         outcomes: list[WriteOutcome] = []
 
         def operation(transaction: Transaction) -> tuple[dict[str, Any], WriteOutcome, Collection | None]:
-            outcomes.append(writes.add_documents(transaction, name, batch, on_conflict=on_conflict))
+            if find_collection(transaction, collection.name).key != collection.key:
+                raise CollectionNotFoundError(collection.name)
+            outcomes.append(writes.add_documents(transaction, collection.name, batch, on_conflict=on_conflict))
             return {}, outcomes[-1], None
 
-        done, _ = self.commit(operation, options, name)
+        done, _ = self.commit(operation, options, collection.name)
         return outcomes[-1], done.outbox_id
 
     def patch_document(self, name: str, document_id: str, patch: DocumentPatch, options: WriteOptions) -> Written:

@@ -30,8 +30,27 @@ LINES_PER_TRANSACTION = 500
 BYTES_PER_TRANSACTION = 8 << 20
 MAX_REPORTED_ERRORS = 1_000
 MAX_RETURNED_IDS = 1_000
+MAX_BAD_LINES = 10_000
+"""A stream that has more lines without a document, and fewer with one, is not read to its end."""
 
 Parsed = tuple[str, str, Metadata, Vector]
+
+
+@dataclass
+class Pending:
+    """A document that is to be stored, with the lines that have its id: one of them is its content, which is written
+    once. `changes` counts those that said something else than the one before."""
+
+    parsed: Parsed
+    lines: list[int]
+    changes: int = 0
+
+    def repeat(self, line: int, parsed: Parsed, on_conflict: str) -> None:
+        """What a later line of the same id does to it."""
+        self.lines.append(line)
+        if on_conflict == "replace":
+            self.changes += not _is_same(self.parsed, parsed)
+            self.parsed = parsed
 
 
 class Digest(Protocol):
@@ -50,6 +69,8 @@ class Progress:
     ids: list[str] = field(default_factory=list)
     errors: list[dict[str, Any]] = field(default_factory=list)
     errors_total: int = 0
+    bad_lines: int = 0
+    """Of them those that hold no document."""
     entries: list[int] = field(default_factory=list)
     waiting_ids: list[str] = field(default_factory=list)
     set_aside: list[str] = field(default_factory=list)
@@ -129,13 +150,13 @@ def store_lines(
 ) -> None:
     """Store the documents, and report those lines that hold none, or stop at the first such line when the stream must
     be `whole`. An error says in `details.count` and `details.line` how far it had come."""
-    pending: dict[str, tuple[int, Parsed]] = {}
-    pending_bytes = 0
+    pending: dict[str, Pending] = {}
+    pending_lines = pending_bytes = 0
 
     def flush() -> None:
-        nonlocal pending, pending_bytes
-        _flush(store, collection.name, pending, on_conflict, options, progress, whole)
-        pending, pending_bytes = {}, 0
+        nonlocal pending, pending_lines, pending_bytes
+        _flush(store, collection, list(pending.values()), on_conflict, options, progress, whole)
+        pending, pending_lines, pending_bytes = {}, 0, 0
 
     try:
         for line in lines:
@@ -153,12 +174,20 @@ def store_lines(
                 if whole:
                     raise
                 progress.report(progress.line, error)
+                progress.bad_lines += 1
+                if progress.bad_lines > max(MAX_BAD_LINES, progress.count + pending_lines):
+                    flush()
+                    raise _too_many_bad_lines(progress) from None
                 continue
-            if parsed[0] in pending or len(pending) == LINES_PER_TRANSACTION or pending_bytes > BYTES_PER_TRANSACTION:
+            if pending_lines == LINES_PER_TRANSACTION or pending_bytes > BYTES_PER_TRANSACTION:
                 flush()
             if collection.dimension is None:
                 collection = replace(collection, dimension=len(parsed[3]))
-            pending[parsed[0]] = (progress.line, parsed)
+            if parsed[0] in pending:
+                pending[parsed[0]].repeat(progress.line, parsed, on_conflict)
+            else:
+                pending[parsed[0]] = Pending(parsed, [progress.line])
+            pending_lines += 1
             pending_bytes += len(line)
         flush()
     except RagError as error:
@@ -174,19 +203,18 @@ def _hashed(lines: Iterator[bytes], digest: Digest) -> Iterator[bytes]:
 
 def _flush(
     store: Store,
-    name: str,
-    pending: dict[str, tuple[int, Parsed]],
+    collection: Collection,
+    pending: list[Pending],
     on_conflict: str,
     options: WriteOptions,
     progress: Progress,
     whole: bool,
 ) -> None:
-    lines = list(pending.values())
     once = replace(options, idempotency_key=None, if_match=options.if_match if progress.count == 0 else None)
-    while lines:
+    while pending:
         try:
             outcome, entry = store.add_part(
-                name, to_batch([parsed for _, parsed in lines]), once, on_conflict=on_conflict
+                collection, to_batch([each.parsed for each in pending]), once, on_conflict=on_conflict
             )
         except (ConflictError, InvalidInputError) as error:
             index = error.details.get("index")
@@ -194,22 +222,35 @@ def _flush(
                 raise
             refused = set(error.details.pop("indexes", [index]))
             for at in sorted(refused):
-                number, parsed = lines[at]
-                progress.report(number, already_exists(parsed[0]) if isinstance(error, ConflictError) else error)
-            lines = [line for at, line in enumerate(lines) if at not in refused]
+                for line in pending[at].lines:
+                    is_there = isinstance(error, ConflictError)
+                    progress.report(line, already_exists(pending[at].parsed[0]) if is_there else error)
+            pending = [each for at, each in enumerate(pending) if at not in refused]
             continue
         progress.created += outcome.created
         progress.updated += outcome.updated
         progress.unchanged += outcome.unchanged
+        for each in pending:
+            _count_repeats(each, on_conflict, progress)
         progress.revision = outcome.revision
         if len(progress.ids) <= MAX_RETURNED_IDS:
             progress.ids += outcome.ids
         if entry is not None:
             # The index may be one part behind, no more: the stream goes at its pace.
-            _settle(store, name, progress)
+            _settle(store, collection.name, progress)
             progress.entries = [entry]
             progress.waiting_ids += outcome.ids
         return
+
+
+def _count_repeats(stored: Pending, on_conflict: str, progress: Progress) -> None:
+    repeats = stored.lines[1:]
+    if on_conflict == "error":
+        for line in repeats:
+            progress.report(line, already_exists(stored.parsed[0]))
+        return
+    progress.updated += stored.changes
+    progress.unchanged += len(repeats) - stored.changes
 
 
 def _settle(store: Store, name: str, progress: Progress) -> bool:
@@ -230,6 +271,21 @@ def _parse(line: bytes, make_id: Callable[[], str], unknown: Unknown) -> Parsed:
         except orjson.JSONDecodeError as error:
             raise InvalidInputError(f"The line is not valid JSON: {error.msg}", code="invalid_json") from None
         return parse_document(source, None, make_id, unknown)
+
+
+def _is_same(one: Parsed, other: Parsed) -> bool:
+    return one[1:3] == other[1:3] and np.array_equal(one[3], other[3])
+
+
+def _too_many_bad_lines(progress: Progress) -> InvalidInputError:
+    return InvalidInputError(
+        f"The stream was not read beyond line {progress.line:,}: {progress.bad_lines:,} lines hold no document that "
+        f"could be stored. {progress.count:,} documents are stored",
+        code="too_many_bad_lines",
+        limit=MAX_BAD_LINES,
+        errors=progress.errors,
+        errors_total=progress.errors_total,
+    )
 
 
 def _id_maker(number: int, idempotency_key: str | None) -> Callable[[], str]:

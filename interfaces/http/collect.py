@@ -12,16 +12,15 @@ from interfaces.http.layers import layers
 from schemas.collected import MATCH, Collected, CollectReceipt, CollectRequest
 from schemas.wire_connections import COLLECT
 from wrapper.bodies import json_response
-from wrapper.requests_in import body, takes
-from wrapper.route_table import ASKS
+from wrapper.lanes import Lane
+from wrapper.requests_in import body
+from wrapper.route_table import declare
 
 blueprint = Blueprint("collect", __name__, url_prefix="/api")
 
-ROUTES = {"collect": ASKS}
-
 
 @blueprint.post("/collect")
-@takes(body=COLLECT)
+@declare(Lane.SERVICE, body=COLLECT)
 def collect() -> Response:
     asked = body()
     request: CollectRequest = asked["request"]

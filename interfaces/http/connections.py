@@ -29,8 +29,9 @@ from schemas.wire_connections import (
     TYPED_CANDIDATE,
 )
 from wrapper.bodies import json_response
-from wrapper.requests_in import arguments, body, takes, unknown
-from wrapper.route_table import ASKS, READS, WRITES
+from wrapper.lanes import Lane
+from wrapper.requests_in import arguments, body, unknown
+from wrapper.route_table import declare
 
 
 class ConnectionId(BaseConverter):
@@ -41,48 +42,28 @@ class ConnectionId(BaseConverter):
 
 blueprint = Blueprint("connections", __name__, url_prefix="/api/connections")
 
-ROUTES = {
-    "list_providers": READS,
-    "show_provider": READS,
-    "show_schema": READS,
-    "validate": READS,
-    "test": ASKS,
-    "test_kind": ASKS,
-    "discover_models": ASKS,
-    "env_vars": READS,
-    "validate_env_vars": READS,
-    "suggest_env_vars": READS,
-    "list_connections": READS,
-    "create": WRITES,
-    "show": READS,
-    "change": WRITES,
-    "delete": WRITES,
-    "health_of_all": ASKS,
-    "health": ASKS,
-    "collections": ASKS,
-}
-
 
 @blueprint.get("/providers")
+@declare(Lane.READ)
 def list_providers() -> Response:
     registry = layers().registry
     return json_response({kind: [_provider(entry) for entry in registry.entries(kind)] for kind in KINDS})
 
 
 @blueprint.get("/providers/<provider>")
-@takes(query=KIND_ARGUMENTS)
+@declare(Lane.READ, query=KIND_ARGUMENTS)
 def show_provider(provider: str) -> Response:
     return json_response(_provider(layers().registry.entry(provider, arguments()["kind"])))
 
 
 @blueprint.get("/providers/<provider>/schema")
-@takes(query=KIND_ARGUMENTS)
+@declare(Lane.READ, query=KIND_ARGUMENTS)
 def show_schema(provider: str) -> Response:
     return json_response(_schema(layers().registry.entry(provider, arguments()["kind"])))
 
 
 @blueprint.post("/validate")
-@takes(body=CANDIDATE)
+@declare(Lane.READ, body=CANDIDATE)
 def validate() -> Response:
     asked = body()
     wrong, warnings = layers().connections.judge(asked["kind"], asked["provider"], asked["config"])
@@ -99,7 +80,7 @@ def validate() -> Response:
 
 
 @blueprint.post("/test")
-@takes(body=CANDIDATE)
+@declare(Lane.SERVICE, body=CANDIDATE)
 def test() -> Response:
     asked = body()
     return _tested(layers().connections.test(asked["kind"], asked["provider"], asked["config"]))
@@ -108,7 +89,7 @@ def test() -> Response:
 @blueprint.post("/rag/test", defaults={"kind": "rag"})
 @blueprint.post("/embedding/test", defaults={"kind": "embedding"})
 @blueprint.post("/llm/test", defaults={"kind": "llm"})
-@takes(body=TYPED_CANDIDATE)
+@declare(Lane.SERVICE, body=TYPED_CANDIDATE)
 def test_kind(kind: str) -> Response:
     asked = body()
     return _tested(layers().connections.test(kind, asked["provider"], asked["config"]))
@@ -116,7 +97,7 @@ def test_kind(kind: str) -> Response:
 
 @blueprint.post("/embedding/discovery/models", defaults={"kind": "embedding"})
 @blueprint.post("/llm/discovery/models", defaults={"kind": "llm"})
-@takes(body=TYPED_CANDIDATE)
+@declare(Lane.SERVICE, body=TYPED_CANDIDATE)
 def discover_models(kind: str) -> Response:
     asked = body()
     report = layers().connections.test(kind, asked["provider"], asked["config"], for_models=True)
@@ -127,14 +108,14 @@ def discover_models(kind: str) -> Response:
 
 
 @blueprint.get("/env-vars")
-@takes(query=ENV_VARS_ARGUMENTS)
+@declare(Lane.READ, query=ENV_VARS_ARGUMENTS)
 def env_vars() -> Response:
     variables = listed(layers().connections.placeholders)
     return json_response({"variables": variables, "count": len(variables)})
 
 
 @blueprint.post("/env-vars/validate")
-@takes(body=ENV_VAR_NAMES)
+@declare(Lane.READ, body=ENV_VAR_NAMES)
 def validate_env_vars() -> Response:
     asked = body()
     placeholders = layers().connections.placeholders
@@ -155,7 +136,7 @@ def validate_env_vars() -> Response:
 
 
 @blueprint.get("/env-vars/suggestions")
-@takes(query=SUGGESTION_ARGUMENTS)
+@declare(Lane.READ, query=SUGGESTION_ARGUMENTS)
 def suggest_env_vars() -> Response:
     asked = arguments()
     provider, field = asked["provider"], asked["field"]
@@ -164,7 +145,7 @@ def suggest_env_vars() -> Response:
 
 
 @blueprint.get("")
-@takes(query=CONNECTIONS_ARGUMENTS)
+@declare(Lane.READ, query=CONNECTIONS_ARGUMENTS)
 def list_connections() -> Response:
     connections = layers().connections
     page, next_cursor = connections.page(**arguments())
@@ -172,7 +153,7 @@ def list_connections() -> Response:
 
 
 @blueprint.post("")
-@takes(body=NEW_CONNECTION)
+@declare(Lane.WRITE, body=NEW_CONNECTION)
 def create() -> Response:
     connections = layers().connections
     made = connections.create(Connection(**body()))
@@ -180,13 +161,14 @@ def create() -> Response:
 
 
 @blueprint.get("/<connection_id:connection_id>")
+@declare(Lane.READ)
 def show(connection_id: str) -> Response:
     connections = layers().connections
     return json_response(connections.shown(connections.find(connection_id)))
 
 
 @blueprint.put("/<connection_id:connection_id>")
-@takes(body=CHANGED_CONNECTION)
+@declare(Lane.WRITE, body=CHANGED_CONNECTION)
 def change(connection_id: str) -> Response:
     connections = layers().connections
     changed = connections.change(connection_id, **body())
@@ -194,13 +176,14 @@ def change(connection_id: str) -> Response:
 
 
 @blueprint.delete("/<connection_id:connection_id>")
+@declare(Lane.WRITE)
 def delete(connection_id: str) -> Response:
     layers().connections.delete(connection_id)
     return json_response({"status": "deleted", "id": connection_id})
 
 
 @blueprint.get("/health")
-@takes(query=CONNECTIONS_ARGUMENTS)
+@declare(Lane.SERVICE, query=CONNECTIONS_ARGUMENTS)
 def health_of_all() -> Response:
     known, next_cursor = layers().connections.page(**arguments())
     reports = layers().health.of_all(known)
@@ -216,17 +199,18 @@ def health_of_all() -> Response:
 
 
 @blueprint.get("/<connection_id:connection_id>/health")
+@declare(Lane.SERVICE)
 def health(connection_id: str) -> Response:
     connection = layers().connections.find(connection_id)
     return json_response(_health(connection, layers().health.of(connection)))
 
 
 @blueprint.get("/<connection_id:connection_id>/collections")
+@declare(Lane.SERVICE)
 def collections(connection_id: str) -> Response:
     provider = cast(RagProvider, layers().connections.open(connection_id, "rag"))
-    return json_response(
-        {"connection": connection_id, "collections": [asdict(each) for each in provider.collections()]}
-    )
+    found = [asdict(each) for each in provider.collections()]
+    return json_response({"connection": connection_id, "collections": provider.context.redactor(found)})
 
 
 def _provider(entry: Entry) -> dict[str, Any]:

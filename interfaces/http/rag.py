@@ -28,9 +28,10 @@ from schemas.wire_rag import (
     upserted,
 )
 from wrapper import errors
-from wrapper.bodies import json_response
-from wrapper.requests_in import arguments, body, read_body, respond, store, takes, unknown, write_options
-from wrapper.route_table import ASKS, EMBEDS, READS, WRITES
+from wrapper.bodies import json_response, read_body
+from wrapper.lanes import Lane
+from wrapper.requests_in import arguments, body, respond, store, unknown, write_options
+from wrapper.route_table import declare
 
 
 class ConversationId(PathConverter):
@@ -41,19 +42,6 @@ class ConversationId(PathConverter):
 
 
 blueprint = Blueprint("rag", __name__, url_prefix="/api")
-
-ROUTES = {
-    "ingest": EMBEDS,
-    "search": EMBEDS,
-    "documents": READS,
-    "delete_document": WRITES,
-    "metrics": READS,
-    "retrieve": EMBEDS,
-    "ingest_batch": EMBEDS,
-    "chat": ASKS,
-    "conversation": READS,
-    "forget_conversation": WRITES,
-}
 
 SUMMARIES = {
     400: "Validation error",
@@ -78,7 +66,7 @@ def in_the_words_of_seed_002(error: RagError) -> Response:
 
 
 @blueprint.post("/rag/ingest")
-@takes(body=INGEST, exact=True)
+@declare(Lane.EMBEDDING, body=INGEST, exact=True)
 def ingest() -> Response:
     content, rag_store = read_body(), layers().rag_store
     document = body(content)["document"]
@@ -90,14 +78,14 @@ def ingest() -> Response:
 
 
 @blueprint.post("/rag/search")
-@takes(body=CHUNK_SEARCH)
+@declare(Lane.EMBEDDING, body=CHUNK_SEARCH)
 def search() -> Response:
     asked = body()
     return json_response(similar_chunks(asked["query"], layers().rag_store.search_similar_chunks(**asked)))
 
 
 @blueprint.get("/rag/documents")
-@takes(query=DOCUMENTS_PAGE)
+@declare(Lane.READ, query=DOCUMENTS_PAGE)
 def documents() -> Response:
     found, total, cursor = layers().rag_store.documents(**arguments())
     listed = [known_document(each) for each in found]
@@ -105,7 +93,7 @@ def documents() -> Response:
 
 
 @blueprint.delete("/rag/documents/<path:document_id>")
-@takes(query=COLLECTION_ARGUMENTS)
+@declare(Lane.WRITE, query=COLLECTION_ARGUMENTS)
 def delete_document(document_id: str) -> Response:
     done = layers().rag_store.delete_document(document_id, arguments()["collection"])
     said = {"status": "deleted", "documentId": document_id, "chunkCount": done.chunks, "collection": done.collection}
@@ -113,18 +101,19 @@ def delete_document(document_id: str) -> Response:
 
 
 @blueprint.get("/rag/metrics")
+@declare(Lane.READ)
 def metrics() -> Response:
     return json_response(store_metrics(layers().rag_store.metrics()))
 
 
 @blueprint.post("/rag/retrieve")
-@takes(body=RETRIEVE)
+@declare(Lane.EMBEDDING, body=RETRIEVE)
 def retrieve() -> Response:
     return json_response(rag_context(layers().pipeline.retrieve(body()["request"])))
 
 
 @blueprint.post("/rag/documents:batch")
-@takes(body=RULE_BATCH)
+@declare(Lane.EMBEDDING, body=RULE_BATCH)
 def ingest_batch() -> Response:
     content, pipeline = read_body(), layers().pipeline
     asked = body(content)
@@ -137,18 +126,20 @@ def ingest_batch() -> Response:
 
 
 @blueprint.post("/chat")
-@takes(body=CHAT)
+@declare(Lane.SERVICE, body=CHAT)
 def chat() -> Response:
     return json_response(chat_answer(layers().chat.answer(body()["request"], owner=asking.owner())))
 
 
 @blueprint.get("/chat/<conversation_id:conversation_id>")
+@declare(Lane.READ)
 def conversation(conversation_id: str) -> Response:
     said = layers().chat.conversation(conversation_id, owner=asking.owner())
     return json_response({"conversationId": conversation_id, "messages": [stored_message(each) for each in said]})
 
 
 @blueprint.delete("/chat/<conversation_id:conversation_id>")
+@declare(Lane.WRITE)
 def forget_conversation(conversation_id: str) -> Response:
     layers().chat.forget(conversation_id, owner=asking.owner())
     return json_response({"status": "deleted", "conversationId": conversation_id})

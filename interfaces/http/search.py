@@ -10,16 +10,15 @@ from interfaces.http import asking
 from interfaces.http.layers import layers
 from schemas.wire_search import SEARCH_REQUEST, search_answer
 from wrapper.bodies import json_response
-from wrapper.requests_in import body, takes
-from wrapper.route_table import EMBEDS
+from wrapper.lanes import Lane
+from wrapper.requests_in import body
+from wrapper.route_table import declare
 
 blueprint = Blueprint("search", __name__, url_prefix="/api")
 
-ROUTES = {"search": EMBEDS}
-
 
 @blueprint.post("/search")
-@takes(body=SEARCH_REQUEST)
+@declare(Lane.EMBEDDING, body=SEARCH_REQUEST)
 def search() -> Response:
     request = replace(body()["request"], owner=asking.owner())
     return json_response(search_answer(layers().search.search(request)))

@@ -15,12 +15,11 @@ from schemas.errors import InvalidInputError, RagError
 from schemas.wire import NUMERAL
 from wrapper import errors
 from wrapper.bodies import decode_json, json_response, read_body
-from wrapper.requests_in import respond, store, takes, unknown, write_options
-from wrapper.route_table import EMBEDS, READS
+from wrapper.lanes import Lane
+from wrapper.requests_in import respond, store, unknown, write_options
+from wrapper.route_table import declare
 
 blueprint = Blueprint("tools", __name__, url_prefix="/tools")
-
-ROUTES = {"list_tools": READS, "call": EMBEDS, "call_by_query_string": EMBEDS}
 log = structlog.get_logger(__name__)
 
 
@@ -41,11 +40,13 @@ def unexpected(error: Exception) -> Response:
 
 
 @blueprint.get("")
+@declare(Lane.READ)
 def list_tools() -> Response:
     return json_response({"tools": [_described(tool) for tool in layers().tools.values()]})
 
 
 @blueprint.post("/<tool>")
+@declare(Lane.EMBEDDING)
 def call(tool: str) -> Response:
     called, content = _tool(tool), read_body()
     options = write_options(content)
@@ -56,7 +57,7 @@ def call(tool: str) -> Response:
 
 
 @blueprint.get("/<tool>")
-@takes(own_rules=True)
+@declare(Lane.EMBEDDING, own_rules=True)
 def call_by_query_string(tool: str) -> Response:
     called = _tool(tool)
     if not called.read_only:

@@ -14,15 +14,13 @@ from flask import Blueprint, Response, current_app, request
 
 from retrieval.tools import Tool
 from wrapper.bodies import read_body
-from wrapper.requests_in import takes
-from wrapper.route_table import EMBEDS
+from wrapper.lanes import Lane
+from wrapper.route_table import declare
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
 
 blueprint = Blueprint("mcp", __name__)
-
-ROUTES = {"mcp": EMBEDS}
 
 
 class Endpoint:
@@ -40,7 +38,7 @@ class Endpoint:
 
 
 @blueprint.post("/mcp")
-@takes(own_rules=True)
+@declare(Lane.EMBEDDING, own_rules=True)
 def mcp() -> Response:
     endpoint: Endpoint = current_app.extensions["rag.mcp"]
     # Imported late: it takes a second, which only those should pay for who use it.

@@ -24,17 +24,16 @@ class OllamaChat(ChatConnection):
         return read_schema("llm-ollama")
 
     def models(self) -> list[ModelInfo]:
-        answer = self._service.get("/api/tags")
-        listed = answer.get("models") if isinstance(answer, dict) else None
-        if not isinstance(listed, list):
-            raise self._unusable("no list of models")
-        return models_of(listed, self.kind)
+        return models_of(self._listed(), self.kind)
 
     def check(self) -> dict[str, Any]:
-        models = member(self._service.get("/api/tags"), "models")
-        if not isinstance(models, list):
+        return {"models_count": len(self._listed())}
+
+    def _listed(self) -> list[Any]:
+        listed = member(self._service.get("/api/tags"), "models")
+        if not isinstance(listed, list):
             raise self._unusable("no list of models")
-        return {"models_count": len(models)}
+        return listed
 
     def _chat(self, messages: list[dict[str, str]], options: dict[str, Any]) -> ChatAnswer:
         return self._chat_by(self.model, messages, options)

@@ -25,17 +25,16 @@ class OpenAIChat(ChatConnection):
         return read_schema("llm-openai")
 
     def models(self) -> list[ModelInfo]:
-        answer = self._service.get("/models")
-        listed = answer.get("data") if isinstance(answer, dict) else None
-        if not isinstance(listed, list):
-            raise self._unusable("no list of models")
-        return models_of(listed, self.kind)
+        return models_of(self._listed(), self.kind)
 
     def check(self) -> dict[str, Any]:
-        models = member(self._service.get("/models"), "data")
-        if not isinstance(models, list):
+        return {"models_count": len(self._listed())}
+
+    def _listed(self) -> list[Any]:
+        listed = member(self._service.get("/models"), "data")
+        if not isinstance(listed, list):
             raise self._unusable("no list of models")
-        return {"models_count": len(models)}
+        return listed
 
     def _chat(self, messages: list[dict[str, str]], options: dict[str, Any]) -> ChatAnswer:
         return self._chat_by(self.model, messages, options)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -11,7 +13,7 @@ import numpy as np
 from providers.base import Provider, ProviderContext
 from providers.models import UnknownModelError, checked_model, one_model
 from schemas.connections import ModelInfo
-from schemas.errors import InvalidInputError, UnavailableError
+from schemas.errors import InvalidInputError, RagError, UnavailableError
 from schemas.records import Vector
 
 
@@ -31,6 +33,7 @@ class EmbeddingConnection(Provider):
         super().__init__(config, context)
         self.model: str = self.config["model"]
         self._dimension: int | None = self.config.get("dimension")
+        self._answered_at: float | None = None
 
     @property
     def dimension(self) -> int | None:
@@ -50,17 +53,34 @@ class EmbeddingConnection(Provider):
         """
         checked = _checked_texts(texts)
         if model is None or model == self.model:
-            if not checked:
-                return np.empty((0, self._dimension or 0), dtype=np.float32)
-            vectors = self._embed(checked)
-            self._check_vectors(vectors, len(checked), self._dimension)
-            self._dimension = int(vectors.shape[1])
-            return vectors
+            return self._embed_own(checked)
         dimension: int | None = self.config.get("dimension")
         if not checked:
             return np.empty((0, dimension or 0), dtype=np.float32)
         vectors = self._embed_by(checked_model(model), checked)
         self._check_vectors(vectors, len(checked), dimension)
+        return vectors
+
+    def answered(self, within_seconds: float) -> dict[str, Any] | None:
+        answered_at = self._answered_at
+        age_seconds = math.inf if answered_at is None else time.monotonic() - answered_at
+        if age_seconds >= within_seconds:
+            return None
+        return {"model": self.model, "dimension": self._dimension, "age_seconds": age_seconds}
+
+    def _embed_own(self, texts: list[str]) -> Vector:
+        if not texts:
+            return np.empty((0, self._dimension or 0), dtype=np.float32)
+        try:
+            vectors = self._embed(texts)
+            self._check_vectors(vectors, len(texts), self._dimension)
+        except InvalidInputError:
+            raise  # the text's fault tells nothing of the service
+        except RagError:
+            self._answered_at = None
+            raise
+        self._dimension = int(vectors.shape[1])
+        self._answered_at = time.monotonic()
         return vectors
 
     @abstractmethod

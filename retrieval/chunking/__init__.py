@@ -7,7 +7,7 @@
 
 from retrieval.chunking.boundaries import Syntax
 from retrieval.chunking.chunk import Chunk
-from retrieval.chunking.markdown import markdown_title, plain_text_warnings
+from retrieval.chunking.markdown import MarkdownDocument, markdown_title
 from retrieval.chunking.sections import DEFAULT_MAX_TOKENS, estimate_tokens, split_markdown, split_text
 from retrieval.chunking.whole import SplitDocument, split_whole
 from retrieval.chunking.windows import split_windows
@@ -15,11 +15,11 @@ from retrieval.chunking.windows import split_windows
 __all__ = [
     "DEFAULT_MAX_TOKENS",
     "Chunk",
+    "MarkdownDocument",
     "SplitDocument",
     "Syntax",
     "estimate_tokens",
     "markdown_title",
-    "plain_text_warnings",
     "split_markdown",
     "split_text",
     "split_whole",

@@ -11,12 +11,18 @@ from itertools import pairwise
 from typing import Any
 
 from markdown_it import MarkdownIt
+from markdown_it.parser_block import RuleFuncBlockType
+from markdown_it.rules_block import StateBlock
 from markdown_it.token import Token
 
 # A longer title is cut: each path below repeats it, and inline parsing takes time by the square of some texts.
 MAX_TITLE_CHARACTERS = 1_000
-# A longer text is read as plain text: each line takes some 20 µs of Python, in nested quotes four times that.
-MAX_LINES = 50_000
+# What takes more is read as plain text. A step takes about a microsecond; a line takes some ten, with nothing in it but
+# quotes and lists in one another some hundred.
+MAX_STEPS = 300_000
+_STEPS_OF_TOKEN = 3
+# Of a document: titles after that keep their markup.
+MAX_MARKED_CHARACTERS = 20_000
 
 _LINE = re.compile(r"\n")
 _MARKUP = re.compile(r"[^\w ,.:;?/()'\"-]|_")
@@ -41,22 +47,60 @@ class Section:
     section_id: str
 
 
+class _TooManyStepsError(Exception):
+    """Reading a text takes more than `MAX_STEPS`."""
+
+
+class _Tokens(list[Token]):
+    """What the parser finds, as long as it takes few steps: rules tried, and some for each token."""
+
+    steps = 0
+
+    def take(self, steps: int) -> None:
+        self.steps += steps
+        if self.steps > MAX_STEPS:
+            raise _TooManyStepsError
+
+    def append(self, token: Token) -> None:
+        self.take(_STEPS_OF_TOKEN)
+        super().append(token)
+
+
 class MarkdownDocument:
     """A text, line ends normalised, with the places of its blocks. Front matter is part of the text and no block.
 
-    A text of more than `MAX_LINES` lines `is_plain`: nothing is known of its blocks."""
+    A text that takes too many steps to read `is_plain`: nothing is known of its blocks. What reads Markdown takes one
+    of these or a text: a document that is asked several things is read once."""
 
     def __init__(self, text: str) -> None:
         self.text = normalised(text)
         self.line_starts = line_starts(self.text)
-        self.is_plain = len(self.line_starts) > MAX_LINES
         self.front_matter = _FRONT_MATTER.match(self.text)
         self._references: dict[str, Any] = {}
         self._parser = MarkdownIt("commonmark").enable("table")
-        self._parser.core.ruler.enableOnly(["normalize", "block"])
+        for rule in tuple(self._parser.block.ruler.__rules__):
+            self._parser.block.ruler.at(rule.name, _counted(rule.fn), {"alt": rule.alt})
         hidden = "\n" * self.front_matter[0].count("\n") if self.front_matter else ""
         body = self.text[self.front_matter.end() :] if self.front_matter else self.text
-        self.tokens: list[Token] = [] if self.is_plain else self._parser.parse(hidden + body, self._references)
+        tokens = _Tokens()
+        try:
+            self._parser.block.parse((hidden + body).replace("\0", "\ufffd"), self._parser, self._references, tokens)
+        except _TooManyStepsError:
+            tokens.clear()
+        self.is_plain = tokens.steps > MAX_STEPS
+        self.tokens: list[Token] = tokens
+        self._marked_characters = 0
+
+    @classmethod
+    def of(cls, text: str | MarkdownDocument) -> MarkdownDocument:
+        return text if isinstance(text, MarkdownDocument) else cls(text)
+
+    @property
+    def warnings(self) -> list[str]:
+        """A sentence when the text is read as plain text."""
+        lines = len(self.line_starts)
+        sentence = f"The Markdown is too long or too deep to be read: its {lines} lines are split as plain text"
+        return [sentence] if self.is_plain else []
 
     @cached_property
     def headings(self) -> list[Heading]:
@@ -99,16 +143,17 @@ class MarkdownDocument:
     def _title(self, content: str) -> str:
         if len(content) > MAX_TITLE_CHARACTERS:
             content = content[:MAX_TITLE_CHARACTERS] + "…"
-        if _MARKUP.search(content):
+        if _MARKUP.search(content) and self._marked_characters < MAX_MARKED_CHARACTERS:
+            self._marked_characters += len(content)
             children: list[Token] = []
             self._parser.inline.parse(content, self._parser, self._references, children)
             content = "".join(child.content or " " for child in children)
         return " ".join(content.split())
 
 
-def markdown_title(text: str) -> str | None:
+def markdown_title(text: str | MarkdownDocument) -> str | None:
     """The title that the front matter gives, else the first heading of the highest rank, else None."""
-    document = MarkdownDocument(text)
+    document = MarkdownDocument.of(text)
     named = _named_title(document.front_matter[0]) if document.front_matter else None
     if named:
         return named
@@ -116,12 +161,12 @@ def markdown_title(text: str) -> str | None:
     return min(headings, key=lambda heading: heading.level).title if headings else None
 
 
-def plain_text_warnings(text: str) -> list[str]:
-    """One sentence when a Markdown text is so long that it is split as plain text, else nothing."""
-    lines = text.count("\n") + 1
-    if lines <= MAX_LINES:
-        return []
-    return [f"The document has {lines} lines: Markdown of more than {MAX_LINES} is split as plain text"]
+def _counted(rule: RuleFuncBlockType) -> RuleFuncBlockType:
+    def counted(state: StateBlock, start_line: int, end_line: int, silent: bool) -> bool:
+        state.tokens.take(1)  # type: ignore[attr-defined]
+        return rule(state, start_line, end_line, silent)
+
+    return counted
 
 
 def _named_title(front_matter: str) -> str:

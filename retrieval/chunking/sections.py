@@ -28,12 +28,12 @@ _INK = re.compile(r"\S")
 Cuts = Callable[[int, int], Iterable[int]]
 
 
-def split_markdown(text: str, *, max_tokens: int = DEFAULT_MAX_TOKENS) -> list[Chunk]:
+def split_markdown(text: str | MarkdownDocument, *, max_tokens: int = DEFAULT_MAX_TOKENS) -> list[Chunk]:
     """Chunks of a Markdown document (CommonMark and tables), in its order; YAML front matter belongs to what comes
     before the first heading. A section's path and its chunk's text together keep to `max_tokens`."""
-    document = MarkdownDocument(text)
+    document = MarkdownDocument.of(text)
     if document.is_plain:
-        return split_text(text, max_tokens=max_tokens)
+        return split_text(document.text, max_tokens=max_tokens)
     depth = max((token.level for token in document.tokens if token.map), default=0)
     levels = [_cuts_at(document.block_starts(level)) for level in range(depth + 1)]
     return _chunks(document.text, document.sections(), levels, max_tokens)

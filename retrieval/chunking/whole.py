@@ -12,7 +12,7 @@ from markdown_it.token import Token
 
 from retrieval.chunking.boundaries import Boundary, markdown_boundaries, text_boundaries
 from retrieval.chunking.chunk import Chunk
-from retrieval.chunking.markdown import Heading, MarkdownDocument, Section, SectionIds, plain_text_warnings, slug
+from retrieval.chunking.markdown import Heading, MarkdownDocument, Section, SectionIds, slug
 from retrieval.chunking.measured import MIN_MAX_TOKENS, MeasuredText
 from retrieval.tokens import TokenCounter
 
@@ -30,7 +30,12 @@ class SplitDocument:
 
 
 def split_whole(
-    text: str, *, tokens: TokenCounter, max_tokens: int = 8192, section: str = "", levels: tuple[int, int] = (2, 3)
+    text: str | MarkdownDocument,
+    *,
+    tokens: TokenCounter,
+    max_tokens: int = 8192,
+    section: str = "",
+    levels: tuple[int, int] = (2, 3),
 ) -> SplitDocument:
     """A document of at most `max_tokens` is one chunk, unsplit. A longer one is split at `##`, a section that is still
     longer at `###`, what is longer then between paragraphs, sentences, lines, words and at last characters.
@@ -48,7 +53,7 @@ def split_whole(
         raise ValueError(f"max_tokens is at least {MIN_MAX_TOKENS}")
     if not 1 <= levels[0] < levels[1] <= 6:
         raise ValueError("levels rise, from 1 to 6")
-    return _Splitter(MarkdownDocument(text), tokens, max_tokens, section, levels).split()
+    return _Splitter(MarkdownDocument.of(text), tokens, max_tokens, section, levels).split()
 
 
 class _Part(NamedTuple):
@@ -79,7 +84,7 @@ class _Splitter:
         self._sections = _sections(self._headings, self._fallback_level)
         self._contents = _contents(document)
         self._chunks: list[Chunk] = []
-        self._warnings = [*plain_text_warnings(document.text), *_unclosed_fences(document)]
+        self._warnings = [*document.warnings, *_unclosed_fences(document)]
 
     def split(self) -> SplitDocument:
         start, end = self._text.ink(0), self._text.ink_end(0, len(self._document.text))

@@ -16,7 +16,7 @@ _LAST_CHUNK_PART = 4  # the last chunk has at least a quarter of the limit
 
 
 def split_windows(
-    text: str,
+    text: str | MarkdownDocument,
     *,
     tokens: TokenCounter,
     max_tokens: int = 1024,
@@ -34,23 +34,23 @@ def split_windows(
     """
     if max_tokens < MIN_MAX_TOKENS or not 0 <= overlap_tokens <= max_tokens // 4:
         raise ValueError(f"max_tokens is at least {MIN_MAX_TOKENS}, overlap_tokens at most a quarter of it")
-    text, sections, boundaries = _structure(text, syntax)
-    windows = _Windows(MeasuredText(text, tokens), boundaries, max_tokens, overlap_tokens)
-    lines = line_starts(text)
+    plain, sections, boundaries = _structure(text, syntax)
+    windows = _Windows(MeasuredText(plain, tokens), boundaries, max_tokens, overlap_tokens)
+    lines = line_starts(plain)
     section_starts = [section.start for section in sections]
     chunks: list[Chunk] = []
     for start, end in windows.spans():
         section = sections[bisect_right(section_starts, start) - 1]
         line = bisect_right(lines, start)
-        chunks.append(Chunk(text[start:end], section.title, section.section_id, len(chunks), line))
+        chunks.append(Chunk(plain[start:end], section.title, section.section_id, len(chunks), line))
     return chunks
 
 
-def _structure(text: str, syntax: Syntax) -> tuple[str, list[Section], Boundaries]:
-    if syntax is Syntax.MARKDOWN:
-        document = MarkdownDocument(text)
+def _structure(text: str | MarkdownDocument, syntax: Syntax) -> tuple[str, list[Section], Boundaries]:
+    if isinstance(text, MarkdownDocument) or syntax is Syntax.MARKDOWN:
+        document = MarkdownDocument.of(text)
         if document.is_plain:
-            return _structure(text, Syntax.TEXT)
+            return _structure(document.text, Syntax.TEXT)
         return document.text, document.sections(), markdown_boundaries(document)
     text = normalised(text)
     boundaries = code_boundaries(text) if syntax is Syntax.CODE else text_boundaries(text)

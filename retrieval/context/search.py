@@ -123,7 +123,8 @@ class ContextSearch:
         results = [to_item(each) for each in answer.results]
         if key and not answer.left_out:
             self._to_keep.put((key, KeptAnswer.of(answer.results)))
-        return Found(results, total, False, embedding_latency_ms, vector_latency_ms, chosen.receipt)
+        receipt = chosen.receipt.without(answer.left_out)
+        return Found(results, total, False, embedding_latency_ms, vector_latency_ms, receipt)
 
     def _by_text(self, asked: _Asked) -> Found:
         if not self._settings.text_fallback:
@@ -132,7 +133,8 @@ class ContextSearch:
         chosen = self._texts.searched(asked.collections)
         question = Question(asked.query, chosen.corpus, chosen.asked, asked.where, until)
         answer = self._lexical.query(question, asked.limit)
-        return Found([to_item(each) for each in answer.results], _chunks(chosen.asked), receipt=chosen.receipt)
+        receipt = chosen.receipt.without(answer.left_out)
+        return Found([to_item(each) for each in answer.results], _chunks(chosen.asked), receipt=receipt)
 
     def _key(self, asked: _Asked, collections: Sequence[CollectionInfo]) -> list[Any] | None:
         """What an answer depends on, None where that cannot be told."""

@@ -7,6 +7,8 @@ from environs import Env, EnvError, validate
 from schemas.errors import ConfigurationError
 
 PREFIX = "RAG_"
+LONGEST_WAIT_SECONDS, LONGEST_KEPT_SECONDS = 86_400, 365 * 86_400
+"""Of settings that say how long something is waited for, or kept: neither sockets nor clocks know any number."""
 
 
 def environment() -> Env:

@@ -7,7 +7,7 @@ from typing import Any
 
 from environs import validate
 
-from schemas.settings.environment import OneWordOf, environment, seal
+from schemas.settings.environment import LONGEST_KEPT_SECONDS, OneWordOf, environment, seal
 
 TOPIC_KEEPERS = ("off", "rule", "chat")
 
@@ -39,7 +39,7 @@ class RegistrySettings:
     secret_hosts: tuple[str, ...] = ()  # which variable goes to which hosts only: NAME=host[:port]; empty: to any
     connect_test_seconds: float = 10.0  # for all stages of a connection test
     health_seconds: float = 5.0  # for the report of one connection
-    health_look_seconds: float = 30.0  # how often each process asks the embedding and chat services how they are
+    health_look_seconds: float = 30.0  # how often each process looks how the embedding and chat services are
     collect_seconds: float = 10.0  # for all collections of one query
     match_threshold: float = 0.4  # distances, where neither collection, connection nor request says one
     partial_threshold: float = 0.7
@@ -73,7 +73,9 @@ def read_registry_settings() -> RegistrySettings:
         "partial_threshold": env.float("PARTIAL_THRESHOLD", default.partial_threshold, validate=distance),
         "topic": env.str("TOPIC", default.topic, validate=OneWordOf(TOPIC_KEEPERS)),
         "embedding_cache_seconds": env.float(
-            "EMBEDDING_CACHE_SECONDS", default.embedding_cache_seconds, validate=validate.Range(min=0)
+            "EMBEDDING_CACHE_SECONDS",
+            default.embedding_cache_seconds,
+            validate=validate.Range(min=0, max=LONGEST_KEPT_SECONDS),
         ),
     }
     seal(env)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from environs import validate
+from environs import ValidationError, validate
 
-from schemas.errors import ConfigurationError
-from schemas.settings.environment import environment, seal
+from schemas.errors import ConfigurationError, InvalidInputError
+from schemas.names import check_collection_name
+from schemas.settings.environment import LONGEST_KEPT_SECONDS, environment, seal
 
 
 @dataclass(frozen=True)
@@ -59,11 +60,18 @@ class RetrievalSettings:
         return (self.documents_collection, self.rules_collection, self.context_collection)
 
 
+def _is_name(value: str) -> None:
+    try:
+        check_collection_name(value)
+    except InvalidInputError as error:
+        raise ValidationError(error.message) from None
+
+
 def read_retrieval_settings() -> RetrievalSettings:
     """Those of this process's environment. Raises ConfigurationError naming every wrong variable."""
     env = environment()
     default = RetrievalSettings()
-    name, tokens = validate.Length(min=3, max=512), validate.Range(min=16, max=1_000_000)
+    name, tokens = _is_name, validate.Range(min=16, max=1_000_000)
     values: dict[str, Any] = {
         "documents_collection": env.str("DOCUMENTS_COLLECTION", default.documents_collection, validate=name),
         "rules_collection": env.str("RULES_COLLECTION", default.rules_collection, validate=name),
@@ -101,7 +109,9 @@ def read_retrieval_settings() -> RetrievalSettings:
         "search_collections": env.int(
             "SEARCH_COLLECTIONS", default.search_collections, validate=validate.Range(min=1, max=10_000)
         ),
-        "cache_ttl_seconds": env.float("CACHE_TTL_SECONDS", default.cache_ttl_seconds, validate=validate.Range(min=0)),
+        "cache_ttl_seconds": env.float(
+            "CACHE_TTL_SECONDS", default.cache_ttl_seconds, validate=validate.Range(min=0, max=LONGEST_KEPT_SECONDS)
+        ),
         "retrieve_seconds": env.float(
             "RETRIEVE_SECONDS", default.retrieve_seconds, validate=validate.Range(min=0.1, max=600)
         ),
@@ -113,9 +123,13 @@ def read_retrieval_settings() -> RetrievalSettings:
             "CONTEXT_TEXT_SECONDS", default.context_text_seconds, validate=validate.Range(min=0.05, max=600)
         ),
         "text_fallback": env.bool("TEXT_FALLBACK", default.text_fallback),
-        "breaker_threshold": env.int("BREAKER_THRESHOLD", default.breaker_threshold, validate=validate.Range(min=1)),
+        "breaker_threshold": env.int(
+            "BREAKER_THRESHOLD", default.breaker_threshold, validate=validate.Range(min=1, max=1_000_000)
+        ),
         "breaker_timeout_seconds": env.float(
-            "BREAKER_TIMEOUT_SECONDS", default.breaker_timeout_seconds, validate=validate.Range(min=0)
+            "BREAKER_TIMEOUT_SECONDS",
+            default.breaker_timeout_seconds,
+            validate=validate.Range(min=0, max=LONGEST_KEPT_SECONDS),
         ),
         "log_queries": env.bool("LOG_QUERIES", default.log_queries),
         "metrics_days": env.int("METRICS_DAYS", default.metrics_days, validate=validate.Range(min=1, max=36_500)),

@@ -14,7 +14,7 @@ from environs import validate
 
 from schemas.errors import ConfigurationError
 from schemas.origins import HostPattern, OriginPattern
-from schemas.settings.environment import OneWordOf, environment, seal
+from schemas.settings.environment import LONGEST_WAIT_SECONDS, OneWordOf, environment, seal
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 LOG_FORMATS = ("auto", "json", "console")
@@ -100,11 +100,13 @@ def read_wrapper_settings() -> WrapperSettings:
         "exact_ms": env.int("EXACT_MS", default.exact_ms, validate=validate.Range(min=0)),
         "max_queue": env.int("MAX_QUEUE", default.max_queue, validate=validate.Range(min=1, max=1_000)),
         "client_wait_seconds": env.float(
-            "CLIENT_WAIT_SECONDS", default.client_wait_seconds, validate=validate.Range(min=1)
+            "CLIENT_WAIT_SECONDS", default.client_wait_seconds, validate=validate.Range(min=1, max=LONGEST_WAIT_SECONDS)
         ),
-        "export_seconds": env.float("EXPORT_SECONDS", default.export_seconds, validate=validate.Range(min=1)),
+        "export_seconds": env.float(
+            "EXPORT_SECONDS", default.export_seconds, validate=validate.Range(min=1, max=LONGEST_WAIT_SECONDS)
+        ),
         "write_wait_seconds": env.float(
-            "WRITE_WAIT_SECONDS", default.write_wait_seconds, validate=validate.Range(min=0)
+            "WRITE_WAIT_SECONDS", default.write_wait_seconds, validate=validate.Range(min=0, max=LONGEST_WAIT_SECONDS)
         ),
         "allowed_hosts": env.list("ALLOWED_HOSTS", list(default.allowed_hosts)),
         "cors_origins": env.list("CORS_ORIGINS", list(default.cors_origins)),

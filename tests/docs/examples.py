@@ -9,17 +9,23 @@ Each line of shown text must be a line of the output, in that order; … at its 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+import pytest
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 MORE = "…"
+DOCUMENTED_ADDRESS = "http://127.0.0.1:5006"
 _NOTHING = object()
 
 
@@ -39,6 +45,31 @@ class Example:
         if self.language == "text":
             return next(_missing_lines(self.shown, output), None)
         return difference(json.loads(self.shown, parse_float=Decimal), json.loads(output, parse_float=Decimal))
+
+
+def reader(url: str, folder: Path) -> Callable[[str], str]:
+    """What runs a command in a folder as a reader would, of the service at `url`, and returns what it says. Skips the
+    test where there is no curl."""
+    if shutil.which("curl") is None:
+        pytest.skip("the examples are curl commands, and there is no curl here")
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environ = {**os.environ, "PATH": path, "RAG_PORT": url.rsplit(":", 1)[1]}
+
+    def run(command: str) -> str:
+        script = command.replace(DOCUMENTED_ADDRESS, url).replace(".venv/bin/", "")
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", script],
+            cwd=folder,
+            env=environ,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0, f"{command}{done.stderr}\n{done.stdout}"
+        return done.stdout
+
+    return run
 
 
 def tokens(document: Path) -> list[Token]:

@@ -1,49 +1,86 @@
-"""`make serve` installs from wheels alone: what has to be compiled is an extra."""
+"""`make serve` installs from wheels alone: what has to be compiled is an extra, or a tool of the tests."""
 
 from __future__ import annotations
 
 import re
 import tomllib
-from importlib.metadata import distributions
+from importlib.metadata import PackageNotFoundError, distributions, requires
+from itertools import product
 from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+from tests.docs.wheels import MACHINES, PYTHONS, canonical, pinned
 
 PROJECT = Path(__file__).resolve().parents[2]
 PROJECT_TABLE = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
-MUST_BE_COMPILED = {"gunicorn-h1c"}
-"""Pinned packages without a wheel for Linux on x86-64 or aarch64, for any Python from 3.11 on."""
-COMPILED_ON_ARM = {"pytrec-eval-terrier"}
-"""Those with none for aarch64 alone: `ir-measures` needs it, which the tests do."""
+EXTRAS = PROJECT_TABLE["optional-dependencies"]
+WITHOUT_WHEELS = {
+    "gunicorn-h1c": set(product(PYTHONS, MACHINES)),
+    "pytrec-eval-terrier": set(product(PYTHONS, ["aarch64"])),
+}
+"""The Pythons and machines for which a pinned package has no wheel, as `python -m tests.docs.wheels` finds them."""
 
 
-def canonical(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
+@pytest.fixture(scope="module")
+def installing():
+    """The line of the Makefile that installs what `make serve` needs."""
+    [line] = [each for each in (PROJECT / "Makefile").read_text().splitlines() if "--only-binary :all:" in each]
+    return line
 
 
-def named(requirements: list[str]) -> set[str]:
-    return {canonical(re.match(r"[\w.-]+", each)[0]) for each in requirements}
+def requirements_of(name):
+    """None of what is not installed, for it is not for this Python."""
+    try:
+        return requires(name) or ()
+    except PackageNotFoundError:
+        return ()
 
 
-def test_nothing_that_must_be_compiled_is_installed_unless_it_is_asked_for():
-    extras = PROJECT_TABLE["optional-dependencies"]
-    assert not MUST_BE_COMPILED & named(PROJECT_TABLE["dependencies"])
-    assert {name for name, needed in extras.items() if MUST_BE_COMPILED & named(needed)} == {"fast-http"}
-    install = next(line for line in (PROJECT / "Makefile").read_text().splitlines() if "--editable '.[local" in line)
-    assert "--only-binary :all:" in install
-    assert "fast-http" not in install
-    assert "dev" not in install
-    assert {name for name, needed in extras.items() if "ir-measures" in named(needed)} == {"dev"}
+def needed(requirements, python, machine):
+    """The names of all that these need there, by what is installed here."""
+    there = {"python_version": python, "python_full_version": f"{python}.0", "platform_machine": machine}
+    found, waiting = {}, [Requirement(each) for each in requirements]
+    while waiting:
+        wanted = waiting.pop()
+        name, extras = canonical(wanted.name), {"", *wanted.extras}
+        if extras <= found.get(name, set()):
+            continue
+        found[name] = found.get(name, set()) | extras
+        waiting += [
+            each
+            for each in map(Requirement, requirements_of(name))
+            if each.marker is None or any(each.marker.evaluate(there | {"extra": extra}) for extra in extras)
+        ]
+    return set(found)
+
+
+@pytest.mark.parametrize(("python", "machine"), list(product(PYTHONS, MACHINES)))
+def test_what_make_serve_installs_has_a_wheel_everywhere(installing, python, machine):
+    extras = re.search(r"'\.\[([\w,-]+)\]'", installing)[1].split(",")
+    direct = [*PROJECT_TABLE["dependencies"], *(each for extra in extras for each in EXTRAS[extra])]
+    installed = needed(direct, python, machine)
+    assert len(installed) > len(direct)
+    assert {name for name in installed if (python, machine) in WITHOUT_WHEELS.get(name, ())} == set()
+
+
+def test_pythons_are_those_that_the_project_takes():
+    assert PROJECT_TABLE["requires-python"] == ">=3.11,<3.15"
+    assert PYTHONS == ("3.11", "3.12", "3.13", "3.14")
+
+
+def test_what_has_no_wheel_is_pinned_and_asked_for_by_name():
+    assert WITHOUT_WHEELS.keys() <= pinned().keys()
+    everywhere = {name for name, places in WITHOUT_WHEELS.items() if len(places) == len(PYTHONS) * len(MACHINES)}
+    assert {extra for extra, wanted in EXTRAS.items() if everywhere & needed(wanted, "3.11", "x86_64")} == {"fast-http"}
 
 
 def test_what_was_compiled_here_is_known_to_have_no_wheel():
     """A wheel that pip builds itself is for `linux_…`; those of a registry are for `manylinux…` or for any machine."""
-    pinned = {
-        canonical(line.partition("==")[0])
-        for line in (PROJECT / "constraints.txt").read_text().splitlines()
-        if "==" in line
-    }
     compiled = {
         canonical(each.metadata["Name"])
         for each in distributions()
         if re.search(r"^Tag: .*-linux_", each.read_text("WHEEL") or "", re.MULTILINE)
     }
-    assert compiled & pinned <= MUST_BE_COMPILED | COMPILED_ON_ARM
+    assert compiled & pinned().keys() <= WITHOUT_WHEELS.keys()

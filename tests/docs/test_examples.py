@@ -1,25 +1,21 @@
 """The examples of the README and of the guides, run one after the other against a live service."""
 
-import os
-import shutil
-import subprocess
-import sys
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
-from tests.docs.examples import MORE, Example, difference, examples
+from tests.docs.examples import MORE, Example, difference, examples, reader
+from tests.support.live import live_service
 
 PROJECT = Path(__file__).parents[2]
-DOCUMENTED_ADDRESS = "http://127.0.0.1:5006"
 
 
 def test_the_answers_shown_are_the_answers_given(document, run):
     found = examples(PROJECT / document)
     assert found, f"{document} has no examples"
     for example in found:
-        fault = example.fault(run(document, example))
+        fault = example.fault(run(example.command))
         assert not fault, f"{document}:{example.line}: {fault}"
 
 
@@ -28,37 +24,20 @@ def document(request):
     return request.param
 
 
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    """A new one, as a reader has it: what other tests have stored would be among the answers."""
+    with live_service(tmp_path_factory.mktemp("examples")) as service:
+        yield service
+
+
 @pytest.fixture
-def run(live, tmp_path):
-    """Runs an example as a reader would and returns its output; the collections that this made are deleted."""
-    if shutil.which("curl") is None:
-        pytest.skip("the examples are curl commands, and there is no curl here")
-    before = _names(live)
-    environ = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-
-    def as_a_reader(document, example):
-        script = example.command.replace(DOCUMENTED_ADDRESS, live.url)
-        result = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", script],
-            cwd=tmp_path,
-            env=environ,
-            capture_output=True,
-            text=True,
-            timeout=30,
-            check=False,
-        )
-        assert result.returncode == 0, f"{document}:{example.line}: {result.stderr}\n{result.stdout}"
-        return result.stdout
-
-    yield as_a_reader
-    with live.session() as session:
-        for name in _names(live) - before:
-            session.delete(f"{live.url}/collections/{name}")
-
-
-def _names(live):
-    with live.session() as session:
-        return {each["name"] for each in session.get(f"{live.url}/collections").json()["collections"]}
+def run(service, tmp_path):
+    """Runs a command as a reader would and returns its output; the collections that this made are deleted."""
+    yield reader(service.url, tmp_path)
+    with service.session() as session:
+        for each in session.get(f"{service.url}/collections").json()["collections"]:
+            session.delete(f"{service.url}/collections/{each['name']}")
 
 
 @pytest.mark.parametrize(

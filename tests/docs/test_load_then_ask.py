@@ -1,16 +1,14 @@
 """The README's chapters follow each other: what its commands load is what its questions, and all other ways to ask, find."""
 
 import json
-import os
 import re
 import shutil
-import subprocess
-import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from tests.docs.examples import tokens
+from tests.docs.examples import reader, tokens
 from tests.support.live import live_service
 from tests.support.mcp_clients import called, over_http, text_of, within_bounds
 from tests.support.model_server import model_server
@@ -20,15 +18,19 @@ QUESTION = "What survives kill -9?"
 LOADED = "documentation"
 
 
-def commands(chapter):
-    """The commands that the README shows in a chapter."""
+def blocks(chapter, *languages):
+    """What the README shows in a chapter in these languages."""
     heading, found = "", []
-    for before, token in zip([None, *(blocks := tokens(PROJECT / "README.md"))], blocks, strict=False):
-        if before is not None and before.type == "heading_open":
+    for before, token in pairwise(tokens(PROJECT / "README.md")):
+        if before.type == "heading_open":
             heading = token.content
-        elif token.type == "fence" and heading == chapter and token.info.strip() in ("sh", "bash"):
+        elif token.type == "fence" and heading == chapter and token.info.strip() in languages:
             found.append(token.content)
     return found
+
+
+def commands(chapter):
+    return blocks(chapter, "sh", "bash")
 
 
 @pytest.fixture(scope="module")
@@ -59,30 +61,11 @@ def service(tmp_path_factory):
 @pytest.fixture(scope="module")
 def run(service, tmp_path_factory):
     """Runs commands of the README as a reader would, and returns what they say."""
-    if shutil.which("curl") is None:
-        pytest.skip("the examples are curl commands, and there is no curl here")
     folder = tmp_path_factory.mktemp("checkout")
     (folder / "docs").mkdir()
     for name in ("reliability.md", "watching.md"):
         shutil.copy(PROJECT / "docs" / name, folder / "docs")
-    commands = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environ = {**os.environ, "PATH": commands, "RAG_PORT": service.url.rsplit(":", 1)[1]}
-
-    def as_a_reader(script):
-        script = script.replace("http://127.0.0.1:5006", service.url).replace(".venv/bin/", "")
-        done = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", script],
-            cwd=folder,
-            env=environ,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    return as_a_reader
+    return reader(service.url, folder)
 
 
 @pytest.fixture(scope="module")
@@ -101,6 +84,13 @@ def ask(service, loaded):
             return answer.json()
 
         yield ask
+
+
+def test_the_readme_counts_the_files_that_it_loads():
+    [said] = blocks("Load a folder", "text")
+    counted = re.fullmatch(rf"{LOADED}: (\d+) chunks from (\d+) files: (\d+) created\n", said)
+    assert counted[1] == counted[3]
+    assert int(counted[2]) == len(list((PROJECT / "docs").glob("*.md")))
 
 
 def test_the_readmes_questions_are_answered_from_what_it_loaded(run, loaded):

@@ -90,7 +90,7 @@ def test_damaged_indexes_are_rebuilt_and_queries_are_right_all_the_while(serve):
                 plans[name].append(found["plan"])
             return all(plan[-1] == "index" for plan in plans.values())
 
-        eventually(all_indexed, seconds=200, complaint=lambda: f"{plans}\n{again.tail()}")
+        eventually(all_indexed, seconds=60, complaint=lambda: f"{plans}\n{again.tail()}")
     healed(again)
     for name in given:
         assert_engine_equals_catalogue(again, name)

@@ -1,7 +1,10 @@
 """`kill -9` of the engine during writes: the service heals by itself and loses nothing it acknowledged."""
 
 import os
+import random
 import signal
+
+import pytest
 
 from tests.durability.workload import (
     GATHERED_FROM_THE_CATALOGUE,
@@ -13,9 +16,10 @@ from tests.durability.workload import (
     healed,
     running,
 )
-from tests.support.live import eventually
+from tests.support.live import eventually, live_service
 
 ROUNDS = 3
+SMALL = 120
 
 
 def test_killed_during_writes_it_heals_and_nothing_acknowledged_is_lost(serve):
@@ -59,8 +63,13 @@ def test_killed_during_writes_it_heals_and_nothing_acknowledged_is_lost(serve):
     assert_nothing_is_lost(service, "killed", writers)
 
 
-def test_after_its_death_writes_are_indexed_within_half_a_minute(serve):
-    service = serve()
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    with live_service(tmp_path_factory.mktemp("killed"), memory_vectors_mb=0, exact_ms=0) as service:
+        yield service
+
+
+def test_after_its_death_writes_are_indexed_within_half_a_minute(service):
     create(service, "healing", documents(50, seed=2))
     os.kill(service.engine_pid, signal.SIGKILL)
     healed(service)
@@ -72,3 +81,30 @@ def test_after_its_death_writes_are_indexed_within_half_a_minute(serve):
         ).json()
     assert found["plan"] == "index"
     assert found["results"][0]["metadata"]["number"] == 7
+
+
+def test_after_its_death_each_of_many_indexes_is_looked_at_and_the_one_seen_longest_ago_first(service):
+    names = [f"small-{number:03}" for number in range(SMALL)]
+    random.Random(3).shuffle(names)
+    for name in names:
+        create(service, name, documents(1, seed=1))
+    with service.session() as session:
+
+        def index(name):
+            return session.get(f"{service.url}/collections/{name}/index", timeout=15).json()
+
+        for name in ("small-007", "small-001", "small-050"):
+            before = index(name)["checked_at"]
+            session.post(f"{service.url}/collections/{name}/index/check", timeout=15)
+            eventually(lambda name=name, before=before: index(name)["checked_at"] != before, seconds=30)
+        seen = {name: index(name)["checked_at"] for name in names}
+        os.kill(service.engine_pid, signal.SIGKILL)
+
+        def looked_at():
+            found = {name: index(name) for name in names}
+            again = all(found[name]["checked_at"] != seen[name] for name in names)
+            return again and all(each["state"] == "ready" for each in found.values()) and found
+
+        looks = eventually(looked_at, seconds=60, complaint=service.tail)
+    oldest_first = sorted(names, key=lambda name: (seen[name] or "", name))
+    assert sorted(names, key=lambda name: looks[name]["checked_at"]) == oldest_first

@@ -1,12 +1,17 @@
 """More requests than there are threads and places to wait: the others are told so at once."""
 
+import os
+import resource
+import socket
 import sqlite3
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import pytest
 import requests
 
+from tests.durability.processes import workers
 from tests.support.live import eventually, live_service
 
 THREADS, QUEUE = 8, 6
@@ -99,3 +104,21 @@ def test_a_storm_is_answered_to_the_last_request(service, session_of, url):
     assert session_of.get(url).json()["count"] == len([status for status in statuses if status in (201, 202)])
     eventually(lambda: service._is_healthy(), seconds=30)
     assert "rag_refused_requests_total" in session_of.get(f"{service.url}/metrics").text
+
+
+def test_a_worker_that_can_open_no_more_files_goes_on(service, session_of, url):
+    """More connections come than it can accept: it answers those that it has, and the others when there is room."""
+    (worker,) = workers(service)
+    soft, hard = resource.prlimit(worker, resource.RLIMIT_NOFILE)
+    opened = [int(number) for number in os.listdir(f"/proc/{worker}/fd")]
+    limit = max(opened) + 4
+    with ExitStack() as stack:
+        resource.prlimit(worker, resource.RLIMIT_NOFILE, (limit, hard))
+        stack.callback(resource.prlimit, worker, resource.RLIMIT_NOFILE, (soft, hard))
+        for _ in range(limit - len(opened) + 8):
+            stack.enter_context(socket.create_connection(("127.0.0.1", service.port)))
+        eventually(lambda: len(os.listdir(f"/proc/{worker}/fd")) >= limit, seconds=20, complaint=service.tail)
+        for _ in range(3):
+            assert session_of.get(f"{service.url}/live").status_code == 200
+    assert requests.get(url, timeout=ANSWER_SECONDS).status_code == 200
+    assert workers(service) == [worker]

@@ -8,6 +8,7 @@ import subprocess
 import threading
 import uuid
 
+import numpy as np
 import pytest
 import requests
 
@@ -19,6 +20,7 @@ from tests.support.tls_proxy import token_proxy
 from wrapper.engine.access import EngineAccess
 from wrapper.engine.claim import CATALOGUE, OWNER_MARK, EngineOwnedError, claim
 from wrapper.engine.client import EngineClient
+from wrapper.engine_collections import NAME_TAKEN
 
 TENANT, DATABASE = "acme", "handbooks"
 SECONDS = 60
@@ -202,6 +204,83 @@ def test_an_engine_that_becomes_anothers_is_left_alone_until_it_is_ours_again(ch
         ours = {"new_metadata": mark["metadata"]}
         assert requests.put(f"{base}/{mark['id']}", json=ours, timeout=30).status_code == 200
         eventually(lambda: _health(session, service)["status"] == "healthy", seconds=SECONDS, complaint=service.tail)
+
+
+def test_what_others_keep_there_is_left_alone_until_it_is_to_be_adopted(chroma, tmp_path):
+    """`RAG_ADOPT=off`: nothing of theirs is taken in, renamed or deleted, and a name that they have waits; then `on`."""
+    access = EngineAccess(tenant=TENANT, database="shared")
+    others = EngineClient(lambda: chroma.url, access=access, hnsw={})
+    others.make_database()
+    vectors = np.eye(3, dtype="f4")
+    for name in ("theirs", "taken"):
+        engine_id = others.create_collection(name, metric="l2", metadata={"owner": "others"})
+        others.upsert(engine_id, ["a", "b", "c"], vectors, ["A", "B", "C"], [{"n": n} for n in range(3)], all_new=True)
+    others.create_collection("hollow", metric="cosine")
+    before = _held(others)
+    settings = {
+        "chroma_url": chroma.url,
+        "chroma_tenant": TENANT,
+        "chroma_database": "shared",
+        "write_wait_seconds": 1,
+        "memory_vectors_mb": 0,
+        "workers": 1,
+    }
+    given = documents(4, seed=7)
+    with live_service(tmp_path, adopt="off", **settings) as service, service.session() as session:
+        create(service, "ours", given)
+        for name in ("taken", "hollow"):
+            assert session.post(f"{service.url}/collections", json={"name": name}, timeout=30).status_code == 201
+            body = {"documents": given}
+            added = session.post(f"{service.url}/collections/{name}/documents", json=body, timeout=30)
+            assert (added.status_code, added.json()["indexed"]) == (202, False)
+            state = eventually(
+                lambda name=name: (
+                    (index := session.get(f"{service.url}/collections/{name}/index", timeout=30).json())[
+                        "standing_still"
+                    ]
+                    and index
+                ),
+                seconds=SECONDS,
+                complaint=service.tail,
+            )
+            assert state["standing_still"]["reason"] == NAME_TAKEN
+            query = {"query_embedding": given[2]["embedding"], "top_k": 1}
+            found = session.post(f"{service.url}/collections/{name}/query", json=query, timeout=30).json()
+            assert (found["results"][0]["id"], found["plan"]) == (given[2]["id"], "scan")
+        assert {each["collection"] for each in _health(session, service)["standing_still"]} == {"taken", "hollow"}
+        assert _names(session, service) == {"ours", "taken", "hollow"}
+        # Deleting ours of that name deletes none of theirs; a name that becomes free is ours at the next try.
+        assert session.delete(f"{service.url}/collections/hollow", timeout=30).status_code == 200
+        eventually(lambda: _health(session, service)["index_lag"] <= 2, seconds=SECONDS, complaint=service.tail)
+        assert {name: held for name, held in _held(others).items() if name in before} == before
+        others.rename_collection(before["taken"][0].id, "moved")
+        eventually(lambda: _health(session, service)["status"] == "healthy", seconds=SECONDS, complaint=service.tail)
+        assert len(others.get(others.get_collection("taken").id).ids) == len(given)
+    with live_service(tmp_path, adopt="on", **settings) as service, service.session() as session:
+        eventually(
+            lambda: (
+                _names(session, service) == {"ours", "taken", "theirs", "moved", "hollow"}
+                and _health(session, service)["status"] == "healthy"
+            ),
+            seconds=SECONDS,
+            complaint=service.tail,
+        )
+        stored = session.get(f"{service.url}/collections/theirs/documents/b", timeout=30).json()
+        assert (stored["text"], stored["metadata"]) == ("B", {"n": 1})
+    others.close()
+
+
+def _held(engine):
+    """What is in an engine, but for the mark of the owner: by name (the collection, the ids of its records)."""
+    return {
+        each.name: (each, engine.get(each.id, include=()).ids)
+        for each in engine.list_collections()
+        if each.name != OWNER_MARK
+    }
+
+
+def _names(session, service):
+    return {each["name"] for each in session.get(f"{service.url}/collections", timeout=30).json()["collections"]}
 
 
 def test_the_token_is_in_no_log_and_no_answer(proxy, service):

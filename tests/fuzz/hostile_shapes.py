@@ -5,22 +5,35 @@ from __future__ import annotations
 import gzip
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import unquote
 
 import orjson
 
 from schemas.tool_schemas import read_tool_schemas
-from tests.support.contract import METHODS, Contract
+from tests.support.contract import METHODS, Contract, Pointer
 
 JSON = {"Content-Type": "application/json"}
 LINES = {"Content-Type": "application/x-ndjson"}
 GZIP = {**JSON, "Content-Encoding": "gzip"}
+PACKED_LINES = {**LINES, "Content-Encoding": "gzip"}
 COLLECTION = "hostile"
-FILLED = {"name": COLLECTION, "provider": "chromadb-wrapper", "tool": "rag_context_search", "file": "swagger-ui.css"}
-TOOLS = ("rag_context_search", "rag_context_index", "rag_context_health", "rag_context_stats")
+MCP = {**JSON, "Accept": "application/json, text/event-stream"}
+DELETING_ALL = ("DELETE /collections/{name}", "DELETE /collections/{name}/documents/all")
+"""What the other requests need is not there to be deleted."""
+FILLED = {"provider": "chromadb-wrapper", "tool": "rag_context_search", "file": "swagger-ui.css"}
+HTTP_TOOLS = ("rag_context_search", "rag_context_index", "rag_context_health", "rag_context_stats")
+TOOLS = (
+    *HTTP_TOOLS, "rag_query", "rag_context", "rag_gather", "rag_collections", "session_start", "session_note", "session_end"
+)  # fmt: skip
+ARGUMENTS = {
+    "query": "x", "content": "x", "topic": "x", "collection": COLLECTION, "chunk_id": "a", "name": "x", "note": "x"
+}  # fmt: skip
+"""What tools are given beside a wrong value."""
 MAX_LINE_BYTES = 30_000
+MAX_LEVELS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +64,20 @@ def _document(**fields: Any) -> dict[str, Any]:
 
 def _add(**fields: Any) -> Made:
     return _post(f"/collections/{COLLECTION}/documents", {"documents": [_document(**fields)]})
+
+
+def _lines(lines: Iterable[bytes], on_conflict: str = "replace", path: str = "documents") -> Made:
+    asked = f"?on_conflict={on_conflict}" if path == "documents" else ""
+    return Made("", "POST", f"/collections/{COLLECTION}/{path}{asked}", b"\n".join(lines), LINES)
+
+
+def _connection(config: dict[str, Any]) -> Made:
+    return _post("/api/connections/validate", {"type": "rag", "provider": "chromadb-wrapper", "config": config})
+
+
+def _call(tool: str, **arguments: Any) -> Made:
+    params = {"name": tool, "arguments": arguments}
+    return Made("", "POST", "/mcp", _json({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}), MCP)
 
 
 def _search(**fields: Any) -> Made:
@@ -104,6 +131,14 @@ MARKDOWN = {
     "tags": lambda n: "<a " * (n // 3),
     "entities": lambda n: "&" * n,
     "combining marks": lambda n: "a" + "\u0301" * n,
+    "letters that become eighteen": lambda n: "\ufdfa" * (n // 3),
+    "ideographs": lambda n: "漢字" * (n // 6),
+    "Thai": lambda n: "ก" * (n // 3),
+    "joined emoji": lambda n: "\U0001f468\u200d" * (n // 7),
+    "words, each another": lambda n: " ".join(f"w{each}" for each in range(n // 7)),
+    "sentences": lambda n: "A b. " * (n // 5),
+    "ends of the block of context": lambda n: "=== End Context ===\n" * (n // 20),
+    "equals signs": lambda n: "=" * n,
 }
 
 SHAPES: dict[str, Shape] = {
@@ -130,10 +165,37 @@ SHAPES: dict[str, Shape] = {
     "packed blanks": lambda n: Made(
         "", "POST", f"/collections/{COLLECTION}/documents", gzip.compress(b" " * (n * 512)), GZIP
     ),
-    "refused lines": lambda n: Made(
-        "", "POST", f"/collections/{COLLECTION}/documents?on_conflict=error", (_json(_document()) + b"\n") * (n // 32), LINES
+    "refused lines": lambda n: _lines((_json(_document()) for _ in range(n // 32)), "error"),
+    "lines of one id": lambda n: _lines(_json(_document(text=str(each))) for each in range(n // 64)),
+    "lines that are there": lambda n: _lines((_json(_document(id=f"line-{each}")) for each in range(n // 64)), "error"),
+    "lines that become one another": lambda n: _lines(
+        _json(_document(id=f"turn-{each % 2}", text=str(each))) for each in range(n // 64)
     ),
-    "bad lines": lambda n: Made("", "POST", f"/collections/{COLLECTION}/documents", b"{}\n" * (n // 3), LINES),
+    "blank lines": lambda n: _lines(b"" for _ in range(n)),
+    "an import of one id": lambda n: _lines((_json(_document(text=str(each))) for each in range(n // 64)), path="import"),
+    "an import of bad lines": lambda n: _lines((b"{}" for _ in range(n // 3)), path="import"),
+    "packed bad lines": lambda n: Made(
+        "", "POST", f"/collections/{COLLECTION}/documents", gzip.compress(b"{}\n" * (n * 16)), PACKED_LINES
+    ),
+    "bad lines": lambda n: _lines(b"{}" for _ in range(n // 3)),
+    "lines that are no JSON": lambda n: _lines(b"x" for _ in range(n // 2)),
+    "lines of zeros": lambda n: _lines(_json(_document(embedding=[0, 0])) for _ in range(n // 64)),
+    "documents of two bytes": lambda n: _post(
+        f"/collections/{COLLECTION}/documents",
+        {"documents": [{"id": f"{each:x}", "text": "", "embedding": [1, 0]} for each in range(n // 48)]},
+    ),
+    "tiny numbers": lambda n: _add(metadata={"list": [5e-324] * min(n // 8, 5_000)}),
+    "numbers of many digits": lambda n: _post(
+        f"/collections/{COLLECTION}/documents", b'{"documents": [{"text": "", "embedding": [1, 0], "metadata": {"n": '
+        + b"9" * n + b"}}]}"
+    ),
+    "a patch of fields": lambda n: _post(
+        f"/collections/{COLLECTION}/documents/a", {"metadata": {f"f{each}": None for each in range(n // 12)}}, "PATCH"
+    ),
+    "a collection's fields": lambda n: _post(
+        "/collections", {"name": "hurt", "metadata": {f"field {each}": each for each in range(n // 16)}}
+    ),
+    "a collection's name": lambda n: _post("/collections", {"name": "n" * n}),
     "deep brackets": lambda n: _post(f"/collections/{COLLECTION}/documents/search", b"[" * n),
     "deep objects": lambda n: _post(f"/collections/{COLLECTION}/documents/search", b'{"a":' * (n // 5)),
     "a phrase": lambda n: _words('"' + "ab " * (n // 3) + '"'),
@@ -142,6 +204,8 @@ SHAPES: dict[str, Shape] = {
     "quotation marks": lambda n: _words('"' * n),
     "stars": lambda n: _words("a* " * (n // 3)),
     "a word to search for": lambda n: _words("w" * n),
+    "wide letters to search for": lambda n: _words("\ufdfa" * (n // 6)),
+    "ideographs to search for": lambda n: _words("漢字" * (n // 12)),
     "a wide filter": lambda n: _search(where={"$or": [{"n": each} for each in range(n // 8)]}),
     "many values": lambda n: _search(where={"n": {"$in": list(range(n // 4))}}),
     "comparisons": lambda n: _search(where={"$and": [{"n": {"$gt": each}} for each in range(n // 8)]}),
@@ -191,6 +255,21 @@ SHAPES: dict[str, Shape] = {
     }),
     "nested placeholders": lambda n: _post("/api/connections/env-vars/validate", {"text": "${A:-" * (n // 5)}),
     "names of variables": lambda n: _post("/api/connections/env-vars/validate", {"names": ["A" * 20] * (n // 24)}),
+    "a connection's fields": lambda n: _connection({f"f{each}": "x" for each in range(n // 12)}),
+    "a deep connection": lambda n: _connection(_nested(min(n // 8, 900), "${A}")),
+    "a connection's address": lambda n: _connection({"url": "http://" + "a." * (n // 2)}),
+    "a connection's query string": lambda n: _connection({"url": "http://a/?" + "password=x&" * (n // 11)}),
+    "a chat's options": lambda n: _post("/api/chat", {"message": "x", "options": {f"o{each}": 1 for each in range(n // 10)}}),
+    "a conversation's id": lambda n: _post("/api/chat", {"message": "x", "conversationId": "/" * n}),
+    "a watcher's failures": lambda n: _post("/api/watchers/hostile", {
+        "instance": "i", "state": "watching", "collection": COLLECTION, "started_at": "2026-11-22T08:30:00Z",
+        "failures": [{"path": "p", "reason": "r"}] * (n // 32),
+    }, "PUT"),
+    "a query of MCP": lambda n: _call("rag_query", query="why " * (n // 4)),
+    "collections of MCP": lambda n: _call("rag_query", query="x", collections=["a*"] * (n // 6)),
+    "a topic of MCP": lambda n: _call("rag_context", topic="why " * (n // 4)),
+    "a note": lambda n: _call("session_note", note="note " * (n // 5)),
+    "a session's name": lambda n: _call("session_start", name="n" * n),
     "a message of MCP": lambda n: _post("/mcp", {"jsonrpc": "2.0", "id": 1, "method": "x" * n}),
     "a batch of MCP": lambda n: _post("/mcp", [{"jsonrpc": "2.0", "id": 1, "method": "ping"}] * (n // 32)),
 }  # fmt: skip
@@ -219,6 +298,11 @@ LINE_SHAPES: dict[str, Shape] = {
 }  # fmt: skip
 """Those in a request's line and headers, which have an end of their own."""
 
+WRONG_TEXTS = (
+    "", "-1", "9" * 5_000, "%00", "%FF", "%24%7BHOME%7D", "%7B%7D", "x" * 5_000, "[]", "1e9", "..%2F..%2Fetc%2Fpasswd", "%2F",
+)  # fmt: skip
+"""Of parameters, as they stand in a path."""
+
 WRONG: tuple[Any, ...] = (
     None, True, -1, 0, 2**63, 1e308, -0.0, "", " ", "\0", "\ud800", "${RAG_CHAT_API_KEY}", "${file:/etc/passwd}", "%s%n",
     "../../etc/passwd", "'; DROP TABLE documents; --", "x" * 5_000, [], [None], [[]] * 50, {}, {"$gt": ""}, {"": {"": []}},
@@ -227,60 +311,134 @@ WRONG: tuple[Any, ...] = (
 """One of each kind that a field may be given instead of what it takes."""
 
 
-def doubled(most: int, least: int = 16) -> Iterator[tuple[str, Shape, list[int]]]:
-    """(name, shape, its sizes up to `most`, each twice the one before)."""
-    for shapes, end in ((SHAPES, most), (LINE_SHAPES, min(most, MAX_LINE_BYTES))):
-        for name, shape in shapes.items():
-            sizes = [least << step for step in range(end.bit_length()) if least << step < end]
-            yield name, shape, [*sizes, end]
-
-
-def of_the_description() -> Iterator[Made]:
-    """Every operation of openapi.yaml and every tool, each field and parameter of which has each wrong value once."""
+def of_the_description() -> dict[str, list[Made]]:
+    """Requests by operation of openapi.yaml and by tool: as they should be, and with each wrong value once in the place
+    of each parameter and each field, nested ones too."""
     contract = Contract.load()
+    made: dict[str, list[Made]] = {}
     for template, item in contract.document["paths"].items():
         for method in (each for each in item if each.upper() in METHODS):
-            path = re.sub(r"\{(\w+)\}", lambda found: FILLED.get(found[1], "nothing-there"), template)
-            yield from _parameters(contract, template, path, method)
-            yield from _bodies(contract, template, path, method)
+            operation = _Operation(contract, template, method)
+            requests = [*operation.as_it_is(), *operation.parameters(), *operation.bodies(), *operation.lines()]
+            made[operation.name] = requests
     for tool in TOOLS:
-        for field_name in read_tool_schemas(tool).input["properties"]:
+        made[f"tool {tool}"] = list(_tool(tool))
+    return made
+
+
+class _Operation:
+    def __init__(self, contract: Contract, template: str, method: str) -> None:
+        self.name = f"{method.upper()} {template}"
+        self._contract = contract
+        self._method = method.upper()
+        self._at: Pointer = ("paths", template, method)
+        self._template = template
+        self._owners = (self._at[:2], self._at)
+        self._name = "nothing" if self.name in DELETING_ALL else COLLECTION
+
+    def as_it_is(self) -> Iterator[Made]:
+        example = self._example("application/json")
+        body = b"" if example is None else _written(example)
+        yield self._made("as it is", self._path(), body)
+
+    def parameters(self) -> Iterator[Made]:
+        for owner in self._owners:
+            for index in range(len(self._contract.at(owner).get("parameters", []))):
+                parameter = self._contract.at((*owner, "parameters", str(index)))
+                name, place = parameter["name"], parameter["in"]
+                for text in WRONG_TEXTS:
+                    said = f"{name}={text[:20]}"
+                    if place == "path":
+                        yield self._made(said, self._path(**{name: text}))
+                    elif place == "query":
+                        yield self._made(said, f"{self._path()}?{name}={text}")
+                    else:
+                        yield self._made(said, self._path(), headers={name: unquote(text, "latin-1")})
+
+    def bodies(self) -> Iterator[Made]:
+        example = self._example("application/json")
+        if example is None:
+            return
+        for value in WRONG:
+            yield self._made(f"body={_shown(value)}", self._path(), _written(value))
+        schema = (*self._at, "requestBody", "content", "application/json", "schema")
+        for field_path in _field_paths(self._contract, schema):
             for value in WRONG:
-                given = {"query": "x", "content": "x", field_name: value}
-                yield Made(f"{tool} {field_name}={_shown(value)}", "POST", f"/tools/{tool}", _written(given), JSON)
-                call = {"name": tool, "arguments": given}
-                message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
-                accepted = {**JSON, "Accept": "application/json, text/event-stream"}
-                yield Made(f"MCP {tool} {field_name}={_shown(value)}", "POST", "/mcp", _written(message), accepted)
+                body = _written(_with(example, field_path, value))
+                yield self._made(f"{'.'.join(field_path)}={_shown(value)}", self._path(), body)
+
+    def lines(self) -> Iterator[Made]:
+        if self._example("application/x-ndjson") is None:
+            return
+        for value in WRONG:
+            documents = [value, *(_document(**{name: value}) for name in _document(metadata={}))]
+            body = b"\n".join(map(_written, documents))
+            yield self._made(f"lines={_shown(value)}", self._path(), body, LINES)
+
+    def _made(self, said: str, path: str, body: bytes = b"", headers: dict[str, str] = JSON) -> Made:
+        return Made(f"{self.name} {said}", self._method, path, body, headers)
+
+    def _path(self, **given: str) -> str:
+        document_id = "a" if self._template.startswith("/collections") else "nothing"
+        filled = {**FILLED, "name": self._name, "id": document_id, **given}
+        return re.sub(r"\{(\w+)\}", lambda found: filled.get(found[1], "nothing"), self._template)
+
+    def _example(self, media_type: str) -> Any:
+        """One of the body, None when there is none of that type."""
+        try:
+            described = self._contract.at((*self._at, "requestBody", "content", media_type))
+        except KeyError:
+            return None
+        examples = [each["value"] for each in described.get("examples", {}).values()]
+        return [described.get("example"), *examples, {}][0 if "example" in described else 1]
 
 
-def _parameters(contract: Contract, template: str, path: str, method: str) -> Iterator[Made]:
-    for owner in (("paths", template), ("paths", template, method)):
-        for index in range(len(contract.at(owner).get("parameters", []))):
-            parameter = contract.at((*owner, "parameters", str(index)))
-            if parameter["in"] == "query" and parameter["name"].isidentifier():
-                for text in ("", "-1", "9" * 5_000, "%00", "%FF", "${HOME}", "%7B%7D", "x" * 5_000, "[]", "1e9"):
-                    name = f"{method.upper()} {template}?{parameter['name']}={text[:20]}"
-                    yield Made(name, method.upper(), f"{path}?{parameter['name']}={text}".replace("${", "%24%7B"))
+def _field_paths(contract: Contract, schema: Pointer, levels: int = MAX_LEVELS) -> list[tuple[str, ...]]:
+    """Where the schema has fields, "0" for the first element of a list."""
+    described = contract.at(schema)
+    if not isinstance(described, dict) or not levels:
+        return []
+    found = []
+    for name in described.get("properties", {}):
+        below = _field_paths(contract, (*schema, "properties", name), levels - 1)
+        found += [(name,), *((name, *path) for path in below)]
+    if "items" in described:
+        found += [("0", *path) for path in _field_paths(contract, (*schema, "items"), levels - 1)]
+    for keyword in ("allOf", "oneOf", "anyOf"):
+        for index in range(len(described.get(keyword, ()))):
+            found += _field_paths(contract, (*schema, keyword, str(index)), levels)
+    return list(dict.fromkeys(found))
 
 
-def _bodies(contract: Contract, template: str, path: str, method: str) -> Iterator[Made]:
-    media = ("paths", template, method, "requestBody", "content", "application/json")
-    try:
-        described = contract.at(media)
-    except KeyError:
-        return
-    schemas = [(*media, "schema")]
-    schemas += [(*media, "schema", "oneOf", str(each)) for each in range(len(described["schema"].get("oneOf", ())))]
-    example = described.get("example") or next((each["value"] for each in described.get("examples", {}).values()), {})
-    for value in WRONG:
-        yield Made(f"{method.upper()} {template} body={_shown(value)}", method.upper(), path, _written(value), JSON)
-    for schema in schemas:
-        for name in contract.at(schema).get("properties", {}):
-            for value in WRONG:
-                given = {**example, name: value} if isinstance(example, dict) else {name: value}
-                said = f"{method.upper()} {template} {name}={_shown(value)}"
-                yield Made(said, method.upper(), path, _written(given), JSON)
+def _with(example: Any, path: tuple[str, ...], value: Any) -> Any:
+    """A copy of the example that has the value at the path, whatever has to be made for that."""
+    if not path:
+        return value
+    if path[0] == "0":
+        elements = example if isinstance(example, list) else []
+        return [_with(elements[0] if elements else {}, path[1:], value), *elements[1:]]
+    fields = example if isinstance(example, dict) else {}
+    return {**fields, path[0]: _with(fields.get(path[0]), path[1:], value)}
+
+
+def _tool(tool: str) -> Iterator[Made]:
+    example = {name: text for name, text in ARGUMENTS.items() if name in _argument_names(tool)}
+    for name in ("", *_argument_names(tool)):
+        for value in WRONG if name else (None,):
+            given = {**example, name: value} if name else example
+            said = f"{name}={_shown(value)}" if name else "as it is"
+            message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": given}}
+            yield Made(f"{tool} by MCP {said}", "POST", "/mcp", _written(message), MCP)
+            if tool in HTTP_TOOLS:
+                yield Made(f"{tool} {said}", "POST", f"/tools/{tool}", _written(given), JSON)
+    if tool in HTTP_TOOLS:
+        for name in _argument_names(tool):
+            for text in WRONG_TEXTS:
+                yield Made(f"{tool}?{name}={text[:20]}", "GET", f"/tools/{tool}?query=x&{name}={text}")
+
+
+def _argument_names(tool: str) -> list[str]:
+    return list(read_tool_schemas(tool).input.get("properties", {}))
 
 
 def _written(value: Any) -> bytes:

@@ -30,6 +30,20 @@ def flatmap_path_parameters(context: schemathesis.HookContext, parameters: Any) 
     return st.sampled_from([parameters, *({**parameters, "name": name} for name in NAMES)])
 
 
+@schemathesis.hook
+def map_body(context: schemathesis.HookContext, body: Any) -> Any:
+    """Integers beyond 64 bits are refused wherever they stand, also in what a schema leaves open."""
+    return _within_64_bits(body)
+
+
+def _within_64_bits(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _within_64_bits(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_within_64_bits(each) for each in value]
+    return float(value) if type(value) is int and not -(2**63) <= value < 2**64 else value
+
+
 def _packed(context: schemathesis.SerializationContext, content: bytes) -> bytes:
     said = (context.case.headers or {}).get("Content-Encoding", "")
     return gzip.compress(content) if str(said).lower() == "gzip" else content

@@ -1,44 +1,132 @@
 """Hostile requests to a service as people run it: no failure of the service, bounded work, memory that comes back.
 
-Every violation is collected and told at the end with the request that made it. The whole run (`make soak`) doubles each
-shape up to a megabyte and holds the service to its times; the short one stops early and asks for no times.
+One test sends one shape in growing sizes, or what one operation or tool of the description gives rise to; `-k` chooses
+among them. The whole run (`make soak`) goes up to a megabyte and holds the service to its times; the short one stops
+early and asks for no times.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import threading
-import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from http.client import HTTPConnection, HTTPException, HTTPResponse
 from pathlib import Path
 
 import pytest
 
-from tests.fuzz.hostile_shapes import COLLECTION, Made, doubled, of_the_description
-from tests.support.live import eventually, live_service
+from tests.durability.processes import workers
+from tests.fuzz.hostile_shapes import COLLECTION, LINE_SHAPES, MAX_LINE_BYTES, MCP, SHAPES, Made, of_the_description
+from tests.fuzz.live_probe import Probe, probing
+from tests.support.live import LiveService, eventually, live_service
 from tests.support.model_server import model_server
 
 WHOLE = "RAG_SOAK_HOSTILE" in os.environ
 MOST = int(os.environ.get("RAG_SOAK_HOSTILE", "4096"))
 """How large the shapes grow, in bytes more or less."""
-EVERY = 1 if WHOLE else 23
-"""Of the requests that the description gives rise to, the short run sends a part."""
+LEAST = 1_024
+EVERY = 1 if WHOLE else 50
+"""Of the requests to an operation, the short run sends a part."""
 CPU_SECONDS = 2.0
-LIVE_SECONDS = 0.1
-PROBE_SECONDS = 0.02
-GROWN_MB = 100 if WHOLE else 200
+WORKED_SECONDS = 0.03
+"""A request that took so much may have left something to do behind."""
+IDLE_LOOKS = 5
+GROWN_MB = 100
 ANSWER_SECONDS = 120.0
 SETTLE_SECONDS = 60.0
-MCP = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
 TICKS = os.sysconf("SC_CLK_TCK")
+LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+DESCRIBED = of_the_description()
+
+
+@dataclass
+class Attacked:
+    """A service, its workers and their memory before the first request, and what was seen since."""
+
+    service: LiveService
+    probe: Probe
+    pids: list[int]
+    before_mb: dict[int, float]
+    sent: int = 0
+    busy: Counter[str] = field(default_factory=Counter)
+    """503 with Retry-After, by what was sent."""
+    slowest: list[tuple[float, str]] = field(default_factory=list)
+
+    @contextmanager
+    def judged(self) -> Iterator[list[str]]:
+        """A list for what a test finds wrong; fails at its end when there is something in it, `/live` was slow
+        meanwhile, or a worker ended."""
+        found: list[str] = []
+        self.probe.slow_seconds()
+        yield found
+        slow_seconds = self.probe.slow_seconds()
+        if WHOLE and slow_seconds:
+            found.append(f"/live was slow {len(slow_seconds)} times, at most {max(slow_seconds):.2f} s")
+        if sorted(workers(self.service)) != sorted(self.pids):
+            found.append("a worker ended")
+        if found:
+            print("\n".join(["", *found]), flush=True)
+        assert not found, "\n".join([f"{len(found)} violations", *found])
+
+    def send(self, made: Made, found: list[str], *others: Made) -> int | None:
+        """The status of the answer, None when there was none or it took too long.
+
+        What the service does by itself now and then may fall into the time of a request: `others`, which are to take
+        as long, are sent when it was too long, and it is no fault when one of them is answered in time."""
+        shown = f"{made.name}: {made.method} {made.path[:80]}, {len(made.body)} bytes {made.body[:80]!r}"
+        self.sent += 1
+        before = self.cpu_seconds()
+        try:
+            answer = send(self.service.port, made)
+        except (OSError, HTTPException) as error:
+            found.append(f"{shown}: no answer: {error!r}")
+            return None
+        spent = self.cpu_seconds() - before
+        self.slowest = sorted([*self.slowest, (round(spent, 2), made.name)], reverse=True)[:20]
+        if answer.status == 503 and answer.getheader("Retry-After"):
+            self.busy[made.name] += 1
+        elif answer.status >= 500:
+            found.append(f"{shown}: answered {answer.status}")
+        if WHOLE and spent > CPU_SECONDS:
+            self.wait_until_idle()
+            if others:
+                return self.send(others[0], found, *others[1:])
+            found.append(f"{shown}: took {spent:.1f} s of processor time")
+            return None
+        if spent > WORKED_SECONDS:
+            self.wait_until_idle()
+        return answer.status
+
+    def wait_until_idle(self) -> None:
+        """What one request left to do, such as its documents' way to the index, is not the next one's."""
+        seen: list[float] = []
+
+        def is_idle() -> bool:
+            seen.append(self.cpu_seconds())
+            return len(seen) >= IDLE_LOOKS and seen[-1] - seen[-IDLE_LOOKS] < 2 / TICKS
+
+        eventually(is_idle, seconds=SETTLE_SECONDS)
+
+    def cpu_seconds(self) -> float:
+        """That the workers have taken."""
+        ticks = 0
+        for pid in self.pids:
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            ticks += int(fields[11]) + int(fields[12])
+        return ticks / TICKS
+
+    def grown_mb(self) -> float:
+        """Of the worker that has grown most."""
+        return max(resident_mb(pid) - self.before_mb[pid] for pid in self.pids)
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory):
-    """Two workers; texts are embedded by a stub, whose time is not the service's."""
+def attacked(tmp_path_factory) -> Iterator[Attacked]:
+    """Two workers, whose memory is to be back at the end; texts are embedded by a stub, whose time is not the
+    service's."""
     with (
         model_server() as models,
         live_service(
@@ -48,56 +136,47 @@ def service(tmp_path_factory):
             embedding_provider="openai",
             embedding_url=f"{models.url}/v1",
             embedding_model="stub",
+            mcp_write="on",
         ) as service,
+        probing(service.port) as probe,
     ):
-        yield service
+        _warm_up(service)
+        pids = workers(service)
+        attacked = Attacked(service, probe, pids, {pid: resident_mb(pid) for pid in pids})
+        yield attacked
+        print(f"\n{attacked.sent} requests; refused for now (503): {dict(attacked.busy)}; slowest: {attacked.slowest}")
+        shown = [f"{attacked.before_mb[pid]:.0f} MB, {resident_mb(pid):.0f} MB now" for pid in pids]
+        print(f"memory of the workers: {shown}")
+        eventually(lambda: attacked.grown_mb() < GROWN_MB, seconds=SETTLE_SECONDS, complaint=lambda: str(shown))
 
 
-@dataclass
-class Report:
-    violations: list[str] = field(default_factory=list)
-    refused: Counter[str] = field(default_factory=Counter)
-    """503 with Retry-After, by the shape."""
-    sent: int = 0
-    slowest: list[tuple[float, str]] = field(default_factory=list)
-    slow_probes: list[float] = field(default_factory=list)
-
-    def fault(self, made: Made, what: str) -> None:
-        shown = f"{made.method} {made.path[:80]} {len(made.body)} bytes {made.body[:80]!r}"
-        self.violations.append(f"{made.name}: {what} ({shown})")
-        print(self.violations[-1], flush=True)
-
-
-def workers_of(service) -> list[int]:
-    """The processes below the service that answer requests."""
-    parents = {}
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-        except OSError:
-            continue
-    below, found = {service.process.pid}, set()
-    while more := {pid for pid, parent in parents.items() if parent in below} - found:
-        found |= more
-        below = more
-    return [pid for pid in found if b"gunicorn" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+@pytest.mark.timeout(1_800)
+@pytest.mark.parametrize("name", [*SHAPES, *LINE_SHAPES])
+def test_a_shape_is_answered_within_bounds_however_large_it_grows(attacked, name):
+    shape = SHAPES.get(name) or LINE_SHAPES[name]
+    end = MOST if name in SHAPES else min(MOST, MAX_LINE_BYTES)
+    size = min(LEAST, end) if WHOLE else end
+    attacked.wait_until_idle()
+    with attacked.judged() as found:
+        while True:
+            alike = [replace(shape(each), name=f"{name} x {each}") for each in (size, size - 64, size - 128)]
+            status = attacked.send(alike[0], found, *alike[1:])
+            if status is None or size == end:
+                break
+            # What is refused is refused when it is larger too, but not for nothing.
+            size = min(end, size * (32 if 400 <= status < 500 else 2))
 
 
-def cpu_seconds(pids: list[int]) -> float:
-    seconds = 0.0
-    for pid in pids:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        seconds += (int(fields[11]) + int(fields[12])) / TICKS
-    return seconds
+@pytest.mark.timeout(1_800)
+@pytest.mark.parametrize("operation", DESCRIBED)
+def test_an_operation_is_answered_within_bounds_whatever_its_fields_hold(attacked, operation):
+    with attacked.judged() as found:
+        for made in DESCRIBED[operation][::EVERY]:
+            attacked.send(made, found, made)
 
 
-def resident_mb(pids: list[int]) -> float:
-    pages = sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in pids)
-    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
-
-
-def send(service, made: Made) -> HTTPResponse:
-    connection = HTTPConnection("127.0.0.1", service.port, timeout=ANSWER_SECONDS)
+def send(port: int, made: Made) -> HTTPResponse:
+    connection = HTTPConnection("127.0.0.1", port, timeout=ANSWER_SECONDS)
     try:
         connection.putrequest(made.method, made.path, skip_accept_encoding=True)
         for name, text in {**made.headers, "Content-Length": str(len(made.body))}.items():
@@ -110,81 +189,19 @@ def send(service, made: Made) -> HTTPResponse:
         connection.close()
 
 
-def judge(service, pids: list[int], made: Made, report: Report) -> int | None:
-    """The status, None when there was no answer."""
-    report.sent += 1
-    before = cpu_seconds(pids)
-    try:
-        answer = send(service, made)
-    except (OSError, HTTPException) as error:
-        report.fault(made, f"no answer: {error!r}")
-        return None
-    spent = cpu_seconds(pids) - before
-    report.slowest = sorted([*report.slowest, (spent, made.name)], reverse=True)[:10]
-    if answer.status == 503 and answer.getheader("Retry-After"):
-        report.refused[made.name.partition(" x ")[0]] += 1
-    elif answer.status >= 500:
-        report.fault(made, f"answered {answer.status}")
-    if WHOLE and spent > CPU_SECONDS:
-        report.fault(made, f"took {spent:.1f} s of processor time")
-    return answer.status
+def resident_mb(pid: int) -> float:
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
-def probe(service, report: Report, ended: threading.Event) -> None:
-    while not ended.wait(PROBE_SECONDS):
-        began = time.perf_counter()
-        try:
-            send(service, Made("live", "GET", "/live"))
-        except (OSError, HTTPException):
-            report.slow_probes.append(ANSWER_SECONDS)
-            continue
-        seconds = time.perf_counter() - began
-        if seconds > LIVE_SECONDS:
-            report.slow_probes.append(seconds)
-
-
-@pytest.mark.timeout(7_200)
-def test_hostile_requests_are_answered_within_bounds(service):
+def _warm_up(service: LiveService) -> None:
+    """Both workers have imported what they import late, and read what they read once."""
+    document = {"id": "a", "text": "one two", "metadata": {"n": 1}, "embedding": [0.6, 0.8]}
     with service.session() as session:
         assert session.post(f"{service.url}/collections", json={"name": COLLECTION}).status_code == 201
-        document = {"id": "a", "text": "one two", "metadata": {"n": 1}, "embedding": [0.6, 0.8]}
         added = session.post(f"{service.url}/collections/{COLLECTION}/documents", json={"documents": [document]})
         assert added.status_code == 201
-        ping = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
-        for _ in range(6):  # both workers have imported what they import late
-            send(service, Made("ping", "POST", "/mcp", json.dumps(ping).encode(), MCP))
-            session.post(f"{service.url}/api/search", json={"query": "one"})
-            session.post(f"{service.url}/api/rag/ingest", json={"source": "a", "path": "a", "title": "a", "text": "a"})
-    pids, report, ended = workers_of(service), Report(), threading.Event()
-    assert len(pids) >= 2
-    before_mb = resident_mb(pids)
-    prober = threading.Thread(target=probe, args=(service, report, ended))
-    prober.start()
-    try:
-        for name, shape, sizes in doubled(MOST):
-            for size in sizes if WHOLE else sizes[-1:]:
-                status = judge(service, pids, replace(shape(size), name=f"{name} x {size}"), report)
-                if status is None or 400 <= status < 500:
-                    break
-        for number, made in enumerate(of_the_description()):
-            if number % EVERY == 0:
-                judge(service, pids, made, report)
-    finally:
-        ended.set()
-        prober.join()
-    if WHOLE and report.slow_probes:
-        slow = (
-            f"{len(report.slow_probes)} times above {LIVE_SECONDS * 1e3:g} ms, at most {max(report.slow_probes):.2f} s"
-        )
-        report.violations.append(f"/live took {slow}")
-    assert sorted(workers_of(service)) == sorted(pids), "a worker ended"
-    grown = lambda: resident_mb(pids) - before_mb  # noqa: E731
-    try:
-        eventually(lambda: grown() < GROWN_MB, seconds=SETTLE_SECONDS)
-    except AssertionError:
-        report.violations.append(f"the workers hold {grown():.0f} MB more than before")
-    print(f"\n{report.sent} requests; refused for now (503): {dict(report.refused)}; slowest: {report.slowest[:5]}")
-    print(
-        f"memory {before_mb:.0f} MB before, {grown():+.0f} MB after; slow answers of /live: {len(report.slow_probes)}"
-    )
-    assert not report.violations, "\n".join([f"{len(report.violations)} violations", *report.violations])
+    text = {"source": "a", "path": "a", "title": "a", "text": "# A\n\nOne two."}
+    for _ in range(8):  # on connections of their own, which the workers share
+        for path, body in (("/mcp", LIST), ("/api/search", {"query": "one"}), ("/api/rag/ingest", text)):
+            assert send(service.port, Made("", "POST", path, json.dumps(body).encode(), MCP)).status < 300

@@ -18,6 +18,15 @@ from tests.support.live import command, free_port
 from wrapper.engine.ownership import acquire
 from wrapper.starting import bind_address
 
+# In a process of its own: a limit that was lowered cannot be raised again.
+OPENS_FILES = """
+import resource
+from wrapper.starting import allow_open_files
+resource.setrlimit(resource.RLIMIT_NOFILE, (256, 2_000))
+print(allow_open_files(100), allow_open_files(1_000), *resource.getrlimit(resource.RLIMIT_NOFILE))
+print(allow_open_files(3_000), *resource.getrlimit(resource.RLIMIT_NOFILE))
+"""
+
 
 @pytest.fixture(autouse=True)
 def environ(monkeypatch, tmp_path):
@@ -75,6 +84,13 @@ def test_the_look_imports_neither_the_server_nor_the_engine(environ):
         ({"RAG_EMBEDDING_MODEL": "bge-m3"}, "RAG_EMBEDDING_MODEL: "),
         ({"RAG_EMBEDDING_PROVIDER": "ollama", "RAG_EMBEDDING_URL": "nowhere"}, "RAG_EMBEDDING_URL: URL must be"),
         ({"RAG_CONNECT_POLICY": "ftp://x"}, "RAG_CONNECT_POLICY"),
+        ({"RAG_SECRET_HOSTS": "nowhere"}, "RAG_SECRET_HOSTS: 'nowhere' is not VARIABLE=host"),
+        ({"RAG_EMBEDDING_API_KEY": "a b"}, "RAG_EMBEDDING_API_KEY: The API key holds characters that no key has"),
+        ({"RAG_CATALOG_URL": "sqlite:////no/such/folder/file"}, "RAG_CATALOG_URL: /no/such/folder/file cannot be the"),
+        ({"RAG_CATALOG_URL": "sqlite:////proc/version"}, "RAG_CATALOG_URL: /proc/version "),
+        ({"RAG_NOTES_COLLECTION": "a name"}, "RAG_NOTES_COLLECTION: Collection name must be 3-512 characters"),
+        ({"RAG_WRITE_WAIT_SECONDS": "1e300"}, "RAG_WRITE_WAIT_SECONDS: Must be"),
+        ({"RAG_CACHE_TTL_SECONDS": "1e300"}, "RAG_CACHE_TTL_SECONDS: Must be"),
         ({"RAG_CONFIG_FILE": "/no/such.yaml"}, "Cannot read the configuration file /no/such.yaml"),
     ],
 )
@@ -105,6 +121,36 @@ def test_a_directory_that_a_service_has_is_named_with_that_service(environ, tmp_
     finally:
         lock.release()
     assert problem.startswith(f"The data directory {tmp_path / 'data'} is in use by process {os.getpid()} since ")
+
+
+@pytest.mark.parametrize("is_default", [True, False])
+def test_a_catalogue_that_is_no_file_of_sqlite_stops_the_start_and_stays_as_it_is(environ, tmp_path, is_default):
+    path = tmp_path / "data" / "catalog.sqlite" if is_default else tmp_path / "notes.txt"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("my notes, all of them")
+    if not is_default:
+        environ["RAG_CATALOG_URL"] = f"sqlite:///{path}"
+    (problem,) = look_before_start().problems
+    assert problem == f"RAG_{'DATA_DIR' if is_default else 'CATALOG_URL'}: {path} is no file of SQLite"
+    settings = WrapperSettings(data_dir=tmp_path / "data", catalog_url=environ.get("RAG_CATALOG_URL", ""))
+    with pytest.raises(ConfigurationError, match="is no file of SQLite"):
+        compose.create_app(settings)
+    assert path.read_text() == "my notes, all of them"
+
+
+def test_a_database_that_does_not_answer_stops_the_start(environ, tmp_path):
+    environ["RAG_CATALOG_URL"] = f"postgresql://somebody:hidden-word@127.0.0.1:{free_port()}/rag"
+    (problem,) = look_before_start().problems
+    assert problem.startswith("The catalogue's database does not answer: ")
+    assert "hidden-word" not in problem
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_database_that_answers_is_no_problem_and_nothing_stays_of_the_look(environ, postgres, tmp_path):
+    with postgres.catalogue() as url:
+        environ["RAG_CATALOG_URL"] = url
+        assert look_before_start().problems == []
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_disk_that_is_nearly_full_is_a_warning(environ):
@@ -161,3 +207,8 @@ def test_an_application_that_is_made_without_the_command_says_the_same(tmp_path)
 
 def test_an_address_of_the_newer_protocol_is_written_as_gunicorn_reads_it():
     assert bind_address(WrapperSettings(host="::1", port=5006)) == "[::1]:5006"
+
+
+def test_a_service_opens_as_many_files_as_it_needs_or_may():
+    said = subprocess.run([sys.executable, "-c", OPENS_FILES], capture_output=True, text=True, check=True).stdout
+    assert said.splitlines() == ["100 1000 1000 2000", "2000 2000 2000"]

@@ -13,10 +13,13 @@ import numpy as np
 from schemas.metadata import without_reserved
 from tests.properties.model import ModelCollection
 from wrapper.catalog.dialect import WordRow
+from wrapper.catalog.stems import Stemmer
 from wrapper.catalog.text_index import segment_of
 from wrapper.catalog.values import flatten
 from wrapper.catalog.word_segments import FIELDS, Block, Layout, Segment, decoded, joined, merge
 from wrapper.catalog.words import heading_of, tags_of
+
+STEMMER = Stemmer()
 
 
 def check_tables(path: Path) -> None:
@@ -142,7 +145,7 @@ def _indexed_words(connection: sqlite3.Connection, collection_key: int) -> list[
 
 
 def _words_of(row: WordRow) -> tuple[Any, ...]:
-    return _comparable(segment_of([row]))
+    return _comparable(segment_of([row], STEMMER))
 
 
 def _comparable(segment: Segment) -> tuple[Any, ...]:

@@ -32,6 +32,7 @@ class _Held:
     metric: str
     metadata: dict[str, Any] | None
     rebuild: str | None = None
+    dimension: int | None = None
     records: dict[str, _Record] = field(default_factory=dict)
 
 
@@ -46,6 +47,9 @@ class FakeEngine:
 
     def list_collections(self) -> list[EngineCollection]:
         return [self._described(engine_id) for engine_id in self._collections]
+
+    def unused_collections(self) -> list[str]:
+        return [engine_id for engine_id, held in self._collections.items() if held.dimension is None]
 
     def get_collection(self, name: str) -> EngineCollection | None:
         engine_id = self._id_of(name)
@@ -92,7 +96,9 @@ class FakeEngine:
         stale_keys: Sequence[Collection[str]] | None = None,
         all_new: bool = False,
     ) -> None:
-        records = self._held(engine_id).records
+        held = self._held(engine_id)
+        held.dimension = embeddings.shape[1]
+        records = held.records
         assert len(set(ids)) == len(ids) == len(embeddings)
         stale = stale_keys or [()] * len(ids)
         for each, vector, text, metadata, keys in zip(ids, embeddings, texts, metadatas, stale, strict=True):
@@ -155,7 +161,7 @@ class FakeEngine:
     def _described(self, engine_id: str) -> EngineCollection:
         held = self._held(engine_id)
         return EngineCollection(
-            engine_id, held.name, decode_metadata(held.metadata), None, held.metric, rebuild=held.rebuild
+            engine_id, held.name, decode_metadata(held.metadata), held.dimension, held.metric, rebuild=held.rebuild
         )
 
     def _held(self, engine_id: str) -> _Held:

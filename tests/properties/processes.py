@@ -74,8 +74,8 @@ class _SteppedDatabase(QuickDatabase):
         self._steps = steps
 
     @contextmanager
-    def write(self, *, durable: bool = True) -> Iterator[Any]:
-        with super().write(durable=durable) as transaction:
+    def write(self, **how: Any) -> Iterator[Any]:
+        with super().write(**how) as transaction:
             self._steps("write")
             yield _SteppedTransaction(transaction, self._steps)
             self._steps("before commit")
@@ -85,13 +85,16 @@ class _SteppedDatabase(QuickDatabase):
 class Process:
     """Catalogue, applier, indexer, planner and store on one directory and one engine.
 
-    Opening it is a start of the service; `steps` may end it. The clock moves on by itself, so nothing ever waits.
+    Opening it is a start of the service; `steps` may end it. Unless a clock is given it moves on by itself, so nothing
+    ever waits.
     """
 
-    def __init__(self, directory: Path, engine: Any, steps: Steps | None = None) -> None:
+    def __init__(
+        self, directory: Path, engine: Any, steps: Steps | None = None, *, clock: Callable[[], float] | None = None
+    ) -> None:
         steps = steps or Steps()
         ticks = count(step=2)
-        clock: Callable[[], float] = lambda: float(next(ticks))  # noqa: E731
+        clock = clock or (lambda: float(next(ticks)))
         self.now = clock
         self.path = directory / "catalog.sqlite"
         self.catalog = Catalog(_SteppedDatabase(self.path, steps))
@@ -147,7 +150,7 @@ class Process:
             self.applier.maintain()
             while self._merging.step():
                 pass
-            if self.lag() == 0 and not self.applier.has_work():
+            if not (self.lag() or self.applier.busy_collections() or self.applier.has_work() or self.applier._rests):
                 return
 
     def drain_until(self, condition: Callable[[], object]) -> None:

@@ -13,17 +13,18 @@ import pytest
 
 from registry.topic import TopicByRule
 from retrieval.chunking import (
+    MarkdownDocument,
     Syntax,
+    markdown,
     markdown_title,
-    plain_text_warnings,
     split_markdown,
     split_text,
     split_whole,
     split_windows,
 )
-from retrieval.chunking.markdown import MAX_LINES
+from retrieval.chunking.markdown import MAX_MARKED_CHARACTERS
 from retrieval.tokens import TokenCounter
-from tests.support.regex_steps import steps
+from tests.support.regex_steps import Kinds, steps
 from wrapper.catalog.words import folded_words, identifier_words, query_terms
 
 PRODUCT = Path(__file__).resolve().parents[2]
@@ -81,7 +82,9 @@ PATTERNS = product_patterns()
 def test_no_regular_expression_of_the_product_takes_more_than_linear_steps(name):
     pattern = PATTERNS[name]
     counted = partial(steps, pattern, only_first=name in COMPARED_WHOLE)
-    for opening, unit in product(OPENINGS, UNITS):
+    kinds = Kinds(pattern)
+    different = {tuple(kinds.of(_text(pattern, each)) for each in texts): texts for texts in product(OPENINGS, UNITS)}
+    for opening, unit in different.values():
         short, long = (counted(_text(pattern, opening + unit * times + "y")) for times in (16, 64))
         assert long < 6 * short, (opening, unit)
 
@@ -173,10 +176,32 @@ def _calls(read, text: str) -> int:
     return count
 
 
-def test_markdown_of_too_many_lines_is_split_as_plain_text_and_says_so():
-    text = "# A\n" * MAX_LINES + "# A"
-    split = split_whole(text, tokens=COUNTER, max_tokens=100_000)
+LABOURED = {
+    "headings": "# A\n" * 400,
+    "quotes in quotes, and lines that belong to the innermost": "> " * 20 + "a\n" + "b\n" * 50,
+    "lists in quotes in lists": ("> - " * 10 + "a\n") * 50,
+    "a row of cells": "|a" * 1_000 + "|\n" + "|-" * 1_000 + "|\n",
+}
+
+
+@pytest.mark.parametrize("text", LABOURED.values(), ids=LABOURED)
+def test_markdown_that_takes_too_many_steps_is_split_as_plain_text_and_says_so(text, monkeypatch):
+    monkeypatch.setattr(markdown, "MAX_STEPS", 5_000)
+    document = MarkdownDocument(text)
+    assert document.tokens == []
+    split = split_whole(document, tokens=COUNTER, max_tokens=100_000)
     assert {chunk.section for chunk in (*split.chunks, *split_markdown(text), *READERS["windows"](text))} == {""}
-    assert split.warnings[0] == plain_text_warnings(text)[0]
-    assert split.warnings[0].startswith("The document has 50001 lines: Markdown of more than 50000")
-    assert not plain_text_warnings("# A\n" * (MAX_LINES - 1))
+    assert split.warnings == document.warnings
+    assert document.warnings[0].startswith("The Markdown is too long or too deep to be read: its")
+
+
+def test_a_long_document_as_people_write_it_is_read_as_markdown():
+    text = "# A heading\n\n" + "A line of a paragraph,\nand one more.\n\n- an item\n\n" * 3_500
+    document = MarkdownDocument(text)
+    assert (len(document.headings), document.warnings) == (1, [])
+
+
+def test_the_markup_of_titles_is_read_as_far_as_their_sum_is_bounded():
+    text = "".join(f"# *{'a' * 998}*\n" for _ in range(30))
+    titles = [heading.title for heading in MarkdownDocument(text).headings]
+    assert ["*" in title for title in titles] == [False] * (MAX_MARKED_CHARACTERS // 1_000) + [True] * 10

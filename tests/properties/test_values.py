@@ -6,7 +6,8 @@ from hypothesis import example, given
 
 from tests.properties.model import same, sort_key
 from tests.properties.strategies import METADATA, SCALARS
-from wrapper.catalog.values import decode_value, encode_element, encode_value, flatten, is_scalar
+from wrapper.catalog.reads import AFTER_SCALARS, LOWEST_SCALAR
+from wrapper.catalog.values import decode_value, encode_element, encode_value, flatten
 
 
 @example(2**53, float(2**53))
@@ -35,8 +36,8 @@ def test_order_of_bytes_is_order_of_values(left, right):
 def test_decoding_gives_the_value_back(value):
     assert same(decode_value(encode_value(value)), value)
     assert same(decode_value(encode_element(value)), value)
-    assert is_scalar(encode_value(value))
-    assert not is_scalar(encode_element(value))
+    assert LOWEST_SCALAR <= encode_value(value) < AFTER_SCALARS
+    assert encode_element(value) >= AFTER_SCALARS
     assert len(encode_value(value)) <= 11 or isinstance(value, str)
 
 

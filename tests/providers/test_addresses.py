@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from providers.addresses import DEFAULT_POLICY, ConnectPolicy, embedded, reach_of, split_url
+from providers.addresses import DEFAULT_POLICY, MAX_URL_CHARACTERS, ConnectPolicy, embedded, reach_of, split_url
 from schemas.errors import ConfigurationError, InvalidInputError
 
 METADATA = "169.254.169.254"
@@ -153,6 +153,7 @@ def test_a_policy_that_cannot_be_read_stops_the_start(text):
         " http://host",
         "http://host\x00.example",
         "http://host\uff0f@evil.example",
+        "http://host/" + "a" * MAX_URL_CHARACTERS,
     ],
 )
 def test_what_is_no_url_of_a_service_is_refused_unquoted(url):

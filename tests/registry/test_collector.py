@@ -1,5 +1,6 @@
 """The collector: one embedding for all, collections in parallel, judged in order, failures named."""
 
+import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -241,7 +242,8 @@ def test_a_collection_that_never_answers_is_left_out_in_time(world, connections)
     world.gate.set()
     collector.close()
     assert statuses(collected) == ["failed"]
-    assert "within 0.05 s" in collected.receipt.collections[0].error
+    # Of the whole query, or of what was left of its time when the text was to be embedded.
+    assert re.search(r"o answer within 0(\.0[1-5])? s$", collected.receipt.collections[0].error)
 
 
 def test_a_hanging_embedding_connection_leaves_every_other_connection_its_threads(world, connections):

@@ -128,7 +128,7 @@ def test_a_secret_does_not_move_to_another_provider(connections):
 @pytest.fixture
 def openai(database):
     """Connections of the real provider, which have a URL, and what their key may be."""
-    placeholders = Placeholders({"WORDS_API_KEY": SECRET, "OTHER_HOST": "other"})
+    placeholders = Placeholders({"WORDS_API_KEY": SECRET, "OTHER_HOST": "other", "other_HOST": "another"})
     registry = discover(ProviderRegistry(), strangers=[])
     connections = Connections(registry, StoredConnections(database), placeholders, ProviderContext())
     config = {"url": "http://first:8000/v1", "api_key": "${WORDS_API_KEY}"}
@@ -148,6 +148,12 @@ def test_a_secret_does_not_move_to_another_host_unless_it_is_given_again(openai,
     assert openai.find("there") == before
     given = openai.change("there", config={"url": url, "api_key": "${WORDS_API_KEY}"})
     assert given.config["api_key"] == "${WORDS_API_KEY}"
+
+
+def test_a_variable_of_another_case_is_another_host(openai):
+    openai.change("there", config={"url": "http://${OTHER_HOST}", "api_key": "${WORDS_API_KEY}"})
+    with pytest.raises(InvalidConfigurationError, match="api_key must be given again"):
+        openai.change("there", config={"url": "http://${other_HOST}"})
 
 
 def test_a_change_that_stays_at_the_host_keeps_the_secret(openai):

@@ -10,7 +10,7 @@ from registry.health import MAX_AT_A_TIME, HealthWatch
 from registry.placeholders import Placeholders
 from registry.stored_connections import StoredConnections
 from schemas.connections import Connection
-from schemas.errors import UnavailableError
+from schemas.errors import InvalidInputError, UnavailableError
 
 
 class Clock:
@@ -163,15 +163,16 @@ def test_many_connections_are_asked_by_a_few_threads(connections, patients):
     watch.close()
 
 
-def test_those_that_were_well_are_asked_before_those_that_hang(connections, patients):
+def test_those_that_were_well_are_asked_before_those_that_were_not(connections, patients, monkeypatch):
     """When more hang than there are threads, the well ones are told apart from the second look on."""
-    hanging = [connections.create(Connection(f"a{n:02}", "rag", "patient", {"does": "fails"})) for n in range(20)]
+    unwell = [connections.create(Connection(f"a{n:02}", "rag", "patient", {"does": "fails"})) for n in range(20)]
     [well] = connect(connections, "works")
     watch = HealthWatch(connections, limit_seconds=60, fresh_seconds=0)
-    watch.of_all([*hanging, well])
-    patients.clear()
-    watch.of_all([*hanging, well])
-    assert "works" in patients[:MAX_AT_A_TIME]
+    watch.of_all([*unwell, well])
+    asked, submit = [], watch._threads.submit
+    monkeypatch.setattr(watch._threads, "submit", lambda key, work: asked.append(key) or submit(key, work))
+    watch.of_all([*unwell, well])
+    assert asked[0] == repr(well)
     watch.close()
 
 
@@ -180,4 +181,49 @@ def test_one_that_was_not_asked_in_time_says_so(connections, patients):
     watch = HealthWatch(connections, limit_seconds=0.3, fresh_seconds=0)
     said = sorted({report.message.partition(" within")[0] for report in watch.of_all(known)})
     assert said == ["No answer", "Not asked"]
+    watch.close()
+
+
+def test_a_model_that_has_just_embedded_for_somebody_is_not_asked_how_it_is(connections, world):
+    default = connections.find("default")
+    watch = HealthWatch(connections, limit_seconds=10, fresh_seconds=0)
+    connections.open("default", "embedding").embed(["of a user"])
+    report = watch.look(default, recent_seconds=1000)
+    assert (report.status, report.details["model"], report.details["dimension"]) == ("healthy", "words-1", 4)
+    assert "response_time_ms" not in report.details
+    assert world.embedded == [("words-1", "of a user")]
+    watch.look(default, recent_seconds=0)
+    assert len(world.embedded) == 2
+    watch.of(default)
+    assert len(world.embedded) == 3
+    watch.close()
+
+
+def test_a_failure_that_a_user_met_has_the_model_asked(connections, world):
+    default, words = connections.find("default"), connections.open("default", "embedding")
+    watch = HealthWatch(connections, limit_seconds=10, fresh_seconds=0)
+    words.embed(["while all is well"])
+    with pytest.raises(InvalidInputError):
+        words.embed([" "])
+    assert watch.look(default, recent_seconds=1000).status == "healthy"
+    world.down.add("words-1")
+    with pytest.raises(UnavailableError):
+        words.embed(["when it is not"])
+    assert watch.look(default, recent_seconds=1000).status == "unhealthy"
+    world.down.clear()
+    assert watch.look(default, recent_seconds=1000).status == "healthy"
+    watch.close()
+
+
+def test_a_report_is_as_old_as_the_answer_that_it_goes_by(connections, world):
+    """What a look went by is too old for who asks for a report of now."""
+    default, clock = connections.find("default"), Clock()
+    watch = HealthWatch(connections, limit_seconds=10, fresh_seconds=5, clock=clock)
+    words = connections.open("default", "embedding")
+    words.embed(["of a user"])
+    words._answered_at -= 60
+    assert watch.look(default, recent_seconds=1000).details["age_seconds"] >= 60
+    assert watch.last(default).details["age_seconds"] >= 60
+    assert watch.of(default).details["age_seconds"] == 0.0
+    assert len(world.embedded) == 2
     watch.close()

@@ -4,7 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from registry.placeholders import MAX_FILE_BYTES, OWN_VARIABLES, Placeholders, UnresolvedPlaceholderError, secret_faults
+from registry.placeholders import (
+    MAX_FILE_BYTES,
+    MAX_PLACEHOLDERS,
+    OWN_VARIABLES,
+    Placeholders,
+    UnresolvedPlaceholderError,
+    secret_faults,
+)
 from registry.secret_hosts import SecretHosts
 from schemas.configuration import has_placeholder, read_schema
 from schemas.connections import Fault
@@ -161,6 +168,7 @@ def test_what_the_service_reads_for_itself_is_given_to_no_connection(name):
 def test_all_that_the_service_reads_for_itself_is_known():
     for name in ("CATALOG_URL", "CHAT_API_KEY", "EMBEDDING_API_KEY", "API_KEY", "SECRET_KEY", "CHROMA_URL", "DATA_DIR"):
         assert f"RAG_{name}" in OWN_VARIABLES
+    assert {"RAG_CONFIG_FILE", "RAG_HOSTED_BY"} <= OWN_VARIABLES  # what it sets for its own processes
 
 
 def test_what_was_put_in_is_known_to_the_redactor(placeholders):
@@ -200,6 +208,12 @@ def test_what_cannot_be_resolved_is_named_with_its_place_and_without_a_value(pla
         placeholders.resolve(config, SECRETS)
     assert caught.value.details["errors"] == [{"pointer": fault.pointer, "message": fault.message}]
     assert "planted" not in str(caught.value) + str(caught.value.details)
+
+
+def test_a_variable_that_is_no_text_is_named():
+    environ = {"RAW_API_KEY": os.fsdecode(b"sk-\xff-planted")}
+    with pytest.raises(UnresolvedPlaceholderError, match="The variable RAW_API_KEY does not hold text in UTF-8"):
+        Placeholders(environ).resolve({"a": "${RAW_API_KEY}"}, SECRETS)
 
 
 def test_the_operators_patterns_are_instead_of_ours():
@@ -391,3 +405,12 @@ def test_a_file_is_bound_by_where_it_is(secret_dir):
 def test_a_rule_for_secrets_that_is_none_is_named(rule):
     with pytest.raises(ConfigurationError, match="RAG_SECRET_HOSTS"):
         SecretHosts.parse([rule])
+
+
+@pytest.mark.parametrize(
+    "schema", [SECRETS, {"properties": {"a": ADDRESS["properties"]["url"]}}], ids=["secret", "url"]
+)
+def test_a_text_of_too_many_placeholders_is_refused_without_reading_them(placeholders, schema):
+    (fault,) = placeholders.faults({"a": "${RAG_BATCH}" * (MAX_PLACEHOLDERS + 1)}, schema)
+    assert fault == Fault("/a", "There are 101 placeholders, at most 100 are read")
+    assert placeholders.resolve({"a": "${RAG_BATCH}" * MAX_PLACEHOLDERS}, SECRETS).config == {"a": "7" * 100}

@@ -16,10 +16,10 @@ from uuid import uuid4
 import pytest
 
 from retrieval.fallback import BREAKER_OPEN, EMPTY, TEXT, VECTOR, Found, Outcome
-from schemas.settings import RegistrySettings, RetrievalSettings
-from tests.support.apps import running_app
+from schemas.settings import RetrievalSettings
+from tests.support.apps import models_of, running_app
 from tests.support.live import eventually
-from tests.support.model_server import Answer, model_server
+from tests.support.model_server import Answer
 from wrapper.engine.state import read_state
 
 THRESHOLD, TIMEOUT_SECONDS = 5, 1.0
@@ -37,15 +37,9 @@ def test_fallback_follows_from_the_level(level):
         Outcome(level, Found([], 0), fallback=False)
 
 
-@pytest.fixture(scope="module")
-def models():
-    with model_server() as server:
-        yield server
-
-
 @contextmanager
 def service(directory, models, **settings):
-    connection = RegistrySettings(embedding_provider="openai", embedding_url=f"{models.url}/v1", embedding_model="stub")
+    connection = models_of(models, chats=False)
     retrieval = RetrievalSettings(
         breaker_threshold=THRESHOLD, breaker_timeout_seconds=TIMEOUT_SECONDS, **{"cache_ttl_seconds": 0} | settings
     )

@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from providers import deadlines
 from retrieval.oracles.base import Oracle
 from retrieval.oracles.lexical import LexicalOracle
 from retrieval.oracles.persona import PersonaOracle
@@ -34,8 +35,9 @@ def library(shelve):
 class Told(Oracle):
     """Says what it is told to: results, or an error to raise; `gate` holds it up."""
 
-    def __init__(self, name, *results, error=None, available=True, gate=None):
+    def __init__(self, name, *results, error=None, available=True, gate=None, left_out=None):
         self.name, self._results, self._error, self._available, self._gate = name, results, error, available, gate
+        self._left_out = left_out or {}
         self.limits = []
 
     def is_available(self, corpus):
@@ -47,7 +49,8 @@ class Told(Oracle):
             assert self._gate.wait(30)
         if self._error is not None:
             raise self._error
-        return OracleAnswer([OracleResult(each, BOOKS, each, each, 0.5, {}) for each in self._results[:limit]])
+        found = [OracleResult(each, BOOKS, each, each, 0.5, {}) for each in self._results[:limit]]
+        return OracleAnswer(found, self._left_out)
 
 
 @pytest.fixture
@@ -146,6 +149,17 @@ def test_who_does_not_answer_in_time_is_left_out(make):
     assert answer.receipt.oracles["slow"].error == "No answer within 0.1 s"
 
 
+def test_what_an_oracle_asks_elsewhere_ends_with_the_search(make):
+    class Patient(Told):
+        def query(self, question, limit):
+            self.seconds_left = deadlines.seconds_left()
+            return super().query(question, limit)
+
+    oracle = Patient("patient", "a")
+    make(oracle, limit_seconds=20.0).search(SearchRequest(QUERY))
+    assert oracle.seconds_left <= 20.0
+
+
 def test_an_oracle_that_hangs_keeps_nobody_from_asking_the_others(make):
     gate = threading.Event()
     slow = Told("slow", "b", gate=gate)
@@ -223,6 +237,22 @@ def test_notes_are_searched_when_they_are_named(make):
     assert "persona" in by_collection.receipt.oracles
     by_oracle = make().search(SearchRequest(QUERY, collections=(PAPERS,), oracles=("persona",)))
     assert ids(by_oracle) == ["note"]
+
+
+def test_a_collection_that_no_oracle_asked_is_told_from_those_that_one_did(make):
+    def told(*oracles, **asked):
+        return make(*oracles).search(SearchRequest(QUERY, collections=(BOOKS, PAPERS), **asked)).receipt.collections
+
+    def missing(name, *collections):
+        return Told(name, "a", left_out=dict.fromkeys(collections, f"{name} had no time left"))
+
+    both = told(missing("one", BOOKS), missing("other", BOOKS, PAPERS))
+    assert (both.asked, both.left_out) == ((PAPERS,), {BOOKS: "one had no time left"})
+    failed = told(missing("one", PAPERS), Told("other", error=UnavailableError("It is down")))
+    assert (failed.asked, failed.left_out) == ((BOOKS,), {PAPERS: "one had no time left"})
+    notes = told(oracles=("persona",))
+    assert notes.asked == (NOTES,)
+    assert notes.left_out == dict.fromkeys((BOOKS, PAPERS), "no oracle that searches it was asked")
 
 
 def test_a_named_collection_that_is_not_there_is_an_error(make):

@@ -7,7 +7,6 @@ import pytest
 from schemas.settings import RetrievalSettings
 from tests.support.apps import running_app
 from tests.support.live import chroma_client
-from tests.support.model_server import model_server
 
 WRITING = RetrievalSettings(mcp_write=True)
 """All of MCP's tools are offered."""
@@ -32,10 +31,3 @@ def chroma(app):
     """Chroma's own client on the engine behind this `app`."""
     with chroma_client(app.extensions["rag.service"].settings.data_dir) as client:
         yield client
-
-
-@pytest.fixture(scope="module")
-def models():
-    """A stub of an embedding and chat service, which no other module disturbs."""
-    with model_server() as server:
-        yield server

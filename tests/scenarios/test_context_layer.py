@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator
 from retrieval.context.documents import UNKNOWN_TIME
 from schemas.settings import RegistrySettings, RetrievalSettings
 from schemas.tool_schemas import read_tool_schemas
-from tests.support.apps import running_app
+from tests.support.apps import models_of, running_app
 from tests.support.contract import Contract
 from tests.support.live import eventually
 from tests.support.model_server import Answer
@@ -58,7 +58,7 @@ def parses(answer, fields):
 @pytest.fixture(scope="module")
 def served(tmp_path_factory, models):
     """The service with the stub as its embedding service, which no other test disturbs."""
-    settings = RegistrySettings(embedding_provider="openai", embedding_url=f"{models.url}/v1", embedding_model="stub")
+    settings = models_of(models, chats=False)
     with running_app(
         tmp_path_factory.mktemp("context"),
         registry=settings,

@@ -8,8 +8,7 @@ from urllib.parse import quote
 import pytest
 
 from retrieval.quoting import BLOCK_IS_DATA
-from schemas.settings import RegistrySettings
-from tests.support.apps import running_app
+from tests.support.apps import models_of, running_app
 from tests.support.injections import MARKERS, looks_like_a_marker
 
 BACKUPS = "Backups are kept for thirty days and encrypted at rest. They run every night at two."
@@ -372,16 +371,7 @@ class TestCurlLines:
 @pytest.fixture(scope="module")
 def talking(tmp_path_factory, models):
     """The service with the stub as embedding and chat service."""
-    url = f"{models.url}/v1"
-    settings = RegistrySettings(
-        embedding_provider="openai",
-        embedding_url=url,
-        embedding_model="stub",
-        chat_provider="openai",
-        chat_url=url,
-        chat_model="chatty",
-    )
-    with running_app(tmp_path_factory.mktemp("talking"), registry=settings) as app:
+    with running_app(tmp_path_factory.mktemp("talking"), registry=models_of(models)) as app:
         yield app
 
 

@@ -11,8 +11,8 @@ from registry.query_embeddings import QueryEmbeddings
 from retrieval.pipeline import RAGPipeline
 from schemas.errors import UnavailableError
 from schemas.pipeline import RetrieveRequest
-from schemas.settings import RegistrySettings, RetrievalSettings
-from tests.support.apps import running_app
+from schemas.settings import RetrievalSettings
+from tests.support.apps import models_of, running_app
 
 DOC_TYPES = {"core-rules", "faq", "team-rules", "ops", "killzone"}
 PHASES = """# Phases
@@ -292,7 +292,7 @@ def test_a_collection_that_is_not_there(retrieve):
 @pytest.fixture(scope="module")
 def stubbed(tmp_path_factory, models):
     """The service with the stub as its embedding service."""
-    settings = RegistrySettings(embedding_provider="openai", embedding_url=f"{models.url}/v1", embedding_model="stub")
+    settings = models_of(models, chats=False)
     with running_app(tmp_path_factory.mktemp("stubbed"), registry=settings) as app:
         yield app
 

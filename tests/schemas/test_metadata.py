@@ -4,11 +4,13 @@ import pytest
 
 from schemas.errors import InvalidInputError
 from schemas.metadata import (
+    MAX_COLLECTION_BYTES,
     MAX_FIELDS,
     MAX_KEY_BYTES,
     MAX_LIST_ELEMENTS,
     MAX_METADATA_DEPTH,
     MAX_VALUES,
+    check_collection_metadata,
     check_metadata,
     merge_patch,
     without_reserved,
@@ -148,3 +150,12 @@ def test_bad_names(name):
     with pytest.raises(InvalidInputError) as caught:
         check_collection_name(name)
     assert (caught.value.code, caught.value.details) == ("invalid_name", {"field": "name"})
+
+
+def test_the_bound_of_a_collections_metadata_in_bytes():
+    """What each write makes the engine read, and each vector query answers with, is no place for a library."""
+    room = MAX_COLLECTION_BYTES - len('{"a":""}')
+    check_collection_metadata({"a": "x" * room})
+    with pytest.raises(InvalidInputError, match=r"has 65,537 bytes, 65,536 are allowed") as caught:
+        check_collection_metadata({"a": "x" * (room + 1)})
+    assert caught.value.details == {"field": "metadata", "limit": MAX_COLLECTION_BYTES}

@@ -14,9 +14,17 @@ from interfaces.scratch_service import processes_in
 from schemas.settings import RegistrySettings, RetrievalSettings, WrapperSettings
 from tests.support.contract import CheckedClient
 from tests.support.live import ORIGIN, START_SECONDS, STOP_SECONDS, eventually
+from tests.support.model_server import StubServer
 
 ONE_LOOK = 3_000.0
 """So that a stub of a model service is asked only by the test."""
+
+
+def models_of(stub: StubServer, *, chats: bool = True, **settings: object) -> RegistrySettings:
+    """The settings of a service that has the stub as its embedding and, when it `chats`, its chat service."""
+    url = f"{stub.url}/v1"
+    chat = {"chat_provider": "openai", "chat_url": url, "chat_model": "chatty"} if chats else {}
+    return RegistrySettings(embedding_provider="openai", embedding_url=url, embedding_model="stub", **chat, **settings)
 
 
 @contextmanager

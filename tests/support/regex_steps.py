@@ -112,6 +112,42 @@ class Steps:
         return begin >= 0 and next(self._match(list(inner), 0, begin), None) is not None
 
 
+class Kinds:
+    """Characters that a pattern cannot tell from one another are of one kind: it takes the same steps in two texts whose
+    characters are of the same kinds, place by place."""
+
+    def __init__(self, pattern: re.Pattern[Any]) -> None:
+        tree = parser.parse(pattern.pattern, pattern.flags & ~re.LOCALE)
+        flags = tree.state.flags
+        word = re.compile(r"\w" if isinstance(pattern.pattern, str) else rb"\w", flags)
+        self._newline = "\n" if isinstance(pattern.pattern, str) else b"\n"
+        self._tests = [
+            lambda character: word.match(character) is not None,
+            lambda character: character == self._newline,
+        ]
+        self._tests += [_one_character(op, argument, flags) for op, argument in _leaves(tree)]
+        self.of_character = cache(lambda character: tuple(test(character) for test in self._tests))
+
+    def of(self, text: Any) -> tuple[tuple[bool, ...], ...]:
+        return tuple(self.of_character(text[place : place + 1]) for place in range(len(text)))
+
+
+def _leaves(node: Any) -> Iterator[tuple[Any, Any]]:
+    """The nodes of a tree that take one character."""
+    for op, argument in node:
+        if op in (ops.MAX_REPEAT, ops.MIN_REPEAT):
+            yield from _leaves(argument[2])
+        elif op is ops.SUBPATTERN:
+            yield from _leaves(argument[3])
+        elif op is ops.BRANCH:
+            for branch in argument[1]:
+                yield from _leaves(branch)
+        elif op in (ops.ASSERT, ops.ASSERT_NOT):
+            yield from _leaves(argument[1])
+        elif op is not ops.AT:
+            yield op, argument
+
+
 def _anchored(kind: Any, flags: int, text: Any, place: int) -> bool:
     source = {ops.AT_BEGINNING: "^", ops.AT_BEGINNING_STRING: r"\A", ops.AT_BOUNDARY: r"\b", ops.AT_NON_BOUNDARY: r"\B"}
     source |= {ops.AT_END: "$", ops.AT_END_STRING: r"\Z"}

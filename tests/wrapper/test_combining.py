@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from wrapper.combining import Combiner
+from wrapper.combining import Combiner, GivenUpError, Ticket
 
 SECONDS = 20.0
 
@@ -97,3 +97,31 @@ def test_the_lead_is_free_again_afterwards(batches):
     combiner = Combiner(batches.run, most=4)
     together(combiner, batches, [0, 1, 2])
     assert combiner.do(7) == 49
+
+
+def test_who_waits_for_too_long_leaves_and_takes_nobodys_turn(batches):
+    combiner = Combiner(batches.run, most=4)
+    first = threading.Thread(target=combiner.do, args=(0,))
+    first.start()
+    assert batches.under_way.wait(SECONDS)
+    with pytest.raises(GivenUpError):
+        combiner.do(1, begun_within_seconds=0.001)
+    assert combiner.waiting == 0
+    batches.go.set()
+    first.join(SECONDS)
+    assert combiner.do(2, begun_within_seconds=0.001) == 4
+    assert batches.seen == [[0], [2]]
+
+
+def test_what_is_given_up_is_not_begun_and_what_is_begun_is_waited_for():
+    given_up, begun, done = (Ticket(number) for number in range(3))
+    assert given_up.give_up()
+    assert not given_up.begin()
+    with pytest.raises(GivenUpError):
+        given_up.outcome()
+    assert begun.begin()
+    assert not begun.give_up()
+    done.begin()
+    done.succeed("kept")
+    assert done.give_up()
+    assert done.outcome() == "kept"

@@ -1,5 +1,8 @@
 """What the worker builds on is in the gunicorn that is installed, and a gunicorn without it is refused."""
 
+from collections import deque
+from types import SimpleNamespace
+
 import pytest
 from gunicorn.config import Config
 from gunicorn.glogging import Logger
@@ -25,3 +28,12 @@ def test_a_gunicorn_that_does_not_fit_stops_the_start(monkeypatch):
     config = Config()
     with pytest.raises(SystemExit, match=r"ThreadWorker\.finish_request, ThreadWorker\._cap_keepalive"):
         Worker.check_config(config, Logger(config))
+
+
+def test_who_has_sent_no_whole_request_does_not_keep_a_service_that_stops():
+    worker = Worker.__new__(Worker)
+    queues = worker.keepalived_conns, worker.pending_conns, worker.parting = deque(), deque(), deque()
+    for queue in queues:
+        queue += [SimpleNamespace(timeout=2.0), SimpleNamespace(timeout=600.0)]
+    worker._cap_keepalive(5.0)
+    assert [[conn.timeout for conn in queue] for queue in queues] == [[2.0, 5.0]] * 3

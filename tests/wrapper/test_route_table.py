@@ -6,7 +6,9 @@ import pytest
 from flask import Blueprint, Flask
 
 from schemas.errors import ConfigurationError
-from wrapper.route_table import READS, WRITES, RouteTable, register
+from wrapper.bodies import NDJSON
+from wrapper.lanes import Lane
+from wrapper.route_table import RouteTable, declare, register
 
 
 @pytest.fixture
@@ -16,25 +18,25 @@ def app():
     return app
 
 
-def _module(*served, **table):
+def _module(**views):
     blueprint = Blueprint("shelves", __name__)
-    for name in served:
-        blueprint.add_url_rule(f"/{name}", name, lambda: "", methods=["PUT"])
-    return SimpleNamespace(blueprint=blueprint, ROUTES=table)
+    for name, view in views.items():
+        blueprint.add_url_rule(f"/{name}", name, view, methods=["PUT"])
+    return SimpleNamespace(blueprint=blueprint)
 
 
-def test_a_route_is_found_by_its_endpoint(app):
-    register(app, _module("tidy", "move", tidy=WRITES, move=READS))
+def test_what_a_route_declares_is_found_by_its_endpoint(app):
+    tidy = declare(Lane.WRITE, media_types=(NDJSON,))(lambda: "")
+    register(app, _module(tidy=tidy, move=declare(Lane.READ, exact=True)(lambda: "")))
     table = app.extensions["rag.routes"]
-    assert (table.find("shelves.tidy"), table.find("shelves.move")) == (WRITES, READS)
-    assert table.find(None) is None
+    found = table.find("shelves.tidy"), table.find("shelves.move")
+    assert [(each.lane, each.media_types, each.exact) for each in found] == [
+        (Lane.WRITE, (NDJSON,), False),
+        (Lane.READ, ("application/json",), True),
+    ]
+    assert (table.find(None), table.find("shelves.burn")) == (None, None)
 
 
-def test_a_route_that_the_table_does_not_know_stops_the_start(app):
-    with pytest.raises(ConfigurationError, match=r"PUT /move \(shelves\.move\) is not in the table"):
-        register(app, _module("tidy", "move", tidy=WRITES))
-
-
-def test_a_row_of_the_table_that_is_no_route_stops_the_start(app):
-    with pytest.raises(ConfigurationError, match=r"shelves\.move, which is no route"):
-        register(app, _module("tidy", tidy=WRITES, move=READS))
+def test_a_route_that_declares_nothing_stops_the_start(app):
+    with pytest.raises(ConfigurationError, match=r"PUT /move \(shelves\.move\) declares nothing"):
+        register(app, _module(tidy=declare(Lane.WRITE)(lambda: ""), move=lambda: ""))

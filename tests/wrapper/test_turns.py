@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from itertools import pairwise
 
 import pytest
 
 from tests.properties.stories import add
+from tests.support.live import eventually
 from tests.support.worlds import OPTIONS, BrittleEngine, World
 from wrapper import checkups, rebuilding
 from wrapper.catalog import reports
 from wrapper.catalog.rows import all_collections
 from wrapper.engine.errors import EngineBrokenError, EngineConflictError, EngineUnavailableError
+from wrapper.rests import Rests
 
 MANY = 60
 
@@ -68,6 +71,11 @@ def _are_ready(world, names):
         return all(each.index_state == "ready" for each in all_collections(transaction) if each.name in names)
 
 
+def _looks_at_each(world):
+    """Have the engine tell nothing of all collections at once."""
+    world.failing["unused_collections"] = [EngineBrokenError("no list") for _ in range(50)]
+
+
 @pytest.mark.parametrize(
     "error", [EngineBrokenError("broken"), EngineUnavailableError("no answer"), EngineConflictError("taken")]
 )
@@ -110,6 +118,48 @@ def test_a_rebuild_that_fails_rests_longer_each_time_up_to_an_end(world, engine)
     assert rebuilding.LONGEST_REST_SECONDS <= pauses[-1] < 1.3 * rebuilding.LONGEST_REST_SECONDS
 
 
+def test_what_rests_keeps_no_processor_busy(world, engine):
+    world.fill("bad")
+    world.process.drain()
+    engine.stubborn[str(_key(world, "bad"))] = EngineBrokenError("broken")
+    world.store.rebuild_index("bad")
+    world.process.drain_until(lambda: engine.tries == 5)
+    applier = world.process.applier
+    assert (applier.busy_collections(), applier.has_work()) == ([_key(world, "bad")], False)
+    eventually(applier.has_work, seconds=20)  # each look at the clock is later
+    world.process.engine_up = False
+    assert not applier.has_work()
+
+
+def test_nothing_is_remembered_of_collections_that_are_gone(world, engine):
+    world.fill("short-lived")
+    world.process.drain()
+    key = _key(world, "short-lived")
+    world.store.check_index("short-lived")
+    world.store.rebuild_index("short-lived")
+    world.process.drain()
+    engine.silent.add("short-lived")
+    world.store.check_index("short-lived")
+    world.process.drain(rounds=5)
+    assert _remembering(world.process.applier, key)
+    engine.silent.clear()
+    world.store.delete_collection("short-lived")
+    world.process.drain()
+    assert _remembering(world.process.applier, key) == []
+
+
+def _remembering(applier, key):
+    """What of the parts that look after indexes has the key of a collection."""
+    parts = [applier, applier._rebuilds, applier._checkups]
+    parts += [each for part in parts for each in vars(part).values() if isinstance(each, Rests)]
+    return [
+        f"{type(part).__name__}.{name}"
+        for part in parts
+        for name, value in vars(part).items()
+        if isinstance(value, Collection) and not isinstance(value, str) and key in value
+    ]
+
+
 def test_several_rebuilds_take_turns(world, engine):
     for name in ("large", "small"):
         world.fill(name, count=1_600 if name == "large" else 3)
@@ -137,6 +187,58 @@ def test_with_more_collections_than_a_round_has_time_for_the_last_ones_are_looke
     assert set(engine.counted) == set(names)
 
 
+def test_of_collections_that_never_had_a_document_one_call_tells_all(world, engine):
+    names = [f"c{number:03}" for number in range(MANY)]
+    for name in [*names, "lost"]:
+        world.store.create_collection(name, {}, "cosine", OPTIONS)
+    world.fill("full")
+    world.fill("emptied")
+    world.store.delete_documents("emptied", OPTIONS, ids=["d0", "d1", "d2"])
+    world.process.drain()
+    engine.delete_collection("lost")
+    world.process.restarts_asked += 1
+    engine.counted.clear()
+    world.names.clear()
+    world.process.drain(rounds=1)
+    assert _are_ready(world, names)
+    report = world.store.index("c000")
+    assert (report["fault"], report["documents_held"], report["checked_at"] is None) == (None, 0, False)
+    world.process.drain_until(lambda: _are_ready(world, ["lost", "full", "emptied"]))
+    assert world.names.count("unused_collections") == 1
+    assert not set(engine.counted) & set(names)
+    assert {"full", "emptied"} <= set(engine.counted)
+    assert world.store.index("lost")["rebuilds"] == 1
+    world.check()
+
+
+def test_an_empty_collection_for_which_a_write_waits_is_looked_at_when_it_is_applied(world, engine):
+    world.store.create_collection("docs", {}, "cosine", OPTIONS)
+    world.process.drain()
+    rounds = world.process.applier._checkups
+    rounds.trust_nothing()
+    world.process.engine_up = False
+    add("docs", ("d", {}, 1)).run(world.store)
+    world.store.delete_documents("docs", OPTIONS, ids=["d"])
+    rounds._begin_round()
+    assert world.state("docs") == "pending"
+    world.process.engine_up = True
+    world.process.drain_until(lambda: world.state("docs") == "ready")
+    world.check()
+
+
+def test_where_the_engine_lists_nothing_each_collection_is_looked_at(world, engine):
+    names = [f"c{number}" for number in range(5)]
+    for name in names:
+        world.store.create_collection(name, {}, "cosine", OPTIONS)
+    world.process.drain()
+    _looks_at_each(world)
+    world.process.restarts_asked += 1
+    engine.counted.clear()
+    world.process.drain(rounds=1)
+    world.process.drain_until(lambda: _are_ready(world, names))
+    assert set(engine.counted) == set(names)
+
+
 def test_a_round_has_a_few_of_those_that_are_trusted_and_rounds_together_have_all(world, monkeypatch):
     names = [f"c{number:03}" for number in range(10)]
     for name in names:
@@ -157,6 +259,7 @@ def test_a_round_has_a_few_of_those_that_are_trusted_and_rounds_together_have_al
     assert [len(each) for each in found] == [4, 4, 4]
     assert len({key for each in found for key in each}) == 10
     rounds.trust_nothing()
+    _looks_at_each(world)
     rounds._begin_round()
     assert len(rounds._queue) == 10
 
@@ -180,6 +283,7 @@ def test_those_nobody_has_looked_at_come_before_those_looked_at_longest_ago(worl
 
     world.process.catalog.commit(looked_at)
     rounds = world.process.applier._checkups
+    _looks_at_each(world)
     rounds._begin_round()
     in_order = {key: name for name, key in keys.items()}
     assert [in_order[key] for key in rounds._queue] == ["c003", "c005", "c002", "c004", "c001", "c000"]
@@ -196,6 +300,57 @@ def test_an_index_that_gives_no_answer_holds_up_no_look_at_another(world, engine
     assert world.state("c0") == "pending"
     engine.silent.clear()
     world.process.drain_until(lambda: _are_ready(world, names))
+
+
+class StandingClock:
+    """Seconds that pass when a test says so."""
+
+    def __init__(self):
+        self.seconds = 1_000.0
+
+    def __call__(self):
+        return self.seconds
+
+
+def test_an_index_that_gave_no_answer_is_looked_at_again_as_soon_as_its_rest_is_over(tmp_path, engine):
+    clock = StandingClock()
+    world = World(tmp_path, engine, clock=clock)
+    for name in ("innocent", "other"):
+        world.fill(name)
+    engine.silent.add("innocent")
+    world.process.restarts_asked += 1
+    world.process.drain()
+    engine.silent.clear()
+    # Another run of the engine begins a round while it rests.
+    world.process.restarts_asked += 1
+    world.process.drain()
+    assert (world.state("innocent"), world.state("other")) == ("pending", "ready")
+    clock.seconds += checkups.FIRST_REST_SECONDS
+    world.process.drain()
+    assert world.state("innocent") == "ready"
+    world.process.close()
+
+
+def test_a_rebuild_that_ends_the_engine_has_no_other_index_rest(tmp_path, engine):
+    world = World(tmp_path, engine, clock=StandingClock())
+    for name in ("bad", "other"):
+        world.fill(name)
+
+    def end_with_the_rebuild(name):
+        if name == "create_collection":
+            world.process.engine_up, engine.away = False, True
+            raise EngineUnavailableError("gone")
+
+    world.store.rebuild_index("bad")
+    world.store.check_index("other")
+    world.process.engine.before = end_with_the_rebuild
+    world.process.drain()
+    world.process.engine.before = lambda name: None
+    world.process.engine_up, engine.away = True, False
+    world.process.restarts_asked += 1
+    world.process.drain()
+    assert (world.state("bad"), world.state("other")) == ("rebuilding", "ready")
+    world.process.close()
 
 
 def test_an_engine_that_is_away_as_a_whole_is_no_single_indexs_fault(world, engine):

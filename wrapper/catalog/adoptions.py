@@ -33,8 +33,7 @@ def begin(
 ) -> int | None:
     """The key of a new, empty collection whose index is complete already. None when its name or its index belongs to
     another collection, or to a deleted one of which the engine has not been told: that must not come back."""
-    dropped_names, dropped_ids = outbox.dropped(transaction)
-    if name in dropped_names or engine_id in dropped_ids:
+    if any(name == gone or engine_id == its_id for gone, its_id in outbox.dropped(transaction)):
         return None
     if transaction.row("SELECT 1 FROM collections WHERE name = ? OR engine_id = ?", (name, engine_id)):
         return None

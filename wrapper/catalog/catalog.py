@@ -15,16 +15,14 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 from schemas.errors import RagError
 from wrapper.catalog import word_indexing
-from wrapper.catalog.database import LOCKED, Database, LockedError, OutcomeUnknownError
+from wrapper.catalog.database import LOCKED, WAIT_SECONDS, Database, LockedError, OutcomeUnknownError
 from wrapper.catalog.migrations import migrate, migrate_part
 from wrapper.catalog.transaction import Transaction
-from wrapper.combining import Combiner, Ticket
+from wrapper.combining import Combiner, GivenUpError, Ticket
 
 T = TypeVar("T")
 Operation = Callable[[Transaction], Any]
 MAX_SHARED = 64
-TURN_SECONDS = 30.0
-"""How long a write waits for its turn behind others of its process; as long as it then waits for other processes."""
 
 
 class Write(NamedTuple):
@@ -40,9 +38,12 @@ _Job = Ticket[Write, Any]
 class Catalog:
     """Open with `open()`; safe for any number of threads and, through the database, of processes."""
 
-    def __init__(self, database: Database, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, database: Database, clock: Callable[[], float] = time.monotonic, *, wait_seconds: float = WAIT_SECONDS
+    ) -> None:
         self._database = database
         self._clock = clock
+        self._wait_seconds = wait_seconds
         self._snapshots: dict[object, float] = {}
         self._commits: Combiner[Write, Any] = Combiner(self._commit_together, most=MAX_SHARED)
         self._committing = threading.Lock()
@@ -77,12 +78,17 @@ class Catalog:
 
     def commit(self, operation: Callable[[Transaction], T]) -> T:
         """Run a write and return its result once it is on disk; whatever it raises leaves nothing behind. Raises
-        LockedError when its turn has not come in time, or somebody else holds the database."""
-        return cast(T, self._commits.do(Write(operation, self._clock())))
+        LockedError when it could not begin within `wait_seconds`, for others of this process or of another."""
+        try:
+            write = Write(operation, self._clock())
+            return cast(T, self._commits.do(write, begun_within_seconds=self._wait_seconds))
+        except GivenUpError:
+            raise LockedError(LOCKED) from None
 
     def commit_quickly(self, operation: Callable[[Transaction], T]) -> T:
-        """Run a write without waiting for the disk: one whose loss in a crash only means doing some work again."""
-        with self._committing, self._translated(), self._database.write(durable=False) as transaction:
+        """Run a write without waiting for the disk: one whose loss in a crash only means doing some work again. Raises
+        LockedError as `commit` does."""
+        with self._writing(self._clock(), durable=False) as transaction:
             return operation(transaction)
 
     def change_counter(self) -> AbstractContextManager[Callable[[], int]]:
@@ -104,42 +110,59 @@ class Catalog:
         except self._database.errors as error:
             raise self._database.translated(error) from error
 
+    @contextmanager
+    def _writing(self, came_at: float, *, durable: bool = True) -> Iterator[Transaction]:
+        """The write transaction of who came then, and has waited since."""
+        if not self._committing.acquire(timeout=self._left_seconds(came_at)):
+            raise LockedError(LOCKED)
+        try:
+            left_seconds = self._left_seconds(came_at)
+            with self._translated(), self._database.write(durable=durable, wait_seconds=left_seconds) as transaction:
+                yield transaction
+        finally:
+            self._committing.release()
+
+    def _left_seconds(self, came_at: float) -> float:
+        return max(0.0, came_at + self._wait_seconds - self._clock())
+
     def _commit_together(self, jobs: list[_Job]) -> None:
-        with self._committing:
-            jobs = self._still_in_time(jobs)
-            if not jobs:
-                return
-            if len(jobs) == 1:
-                self._commit_alone(jobs[0])
-                return
-            outcomes: list[Callable[[], None]] = []
-            try:
-                with self._translated(), self._database.write() as transaction:
-                    outcomes = [_in_savepoint(transaction, job) for job in jobs]
-            except (OutcomeUnknownError, LockedError) as error:
-                # They may be stored, or all have waited as long as one waits: nobody's is done a second time.
-                for job in jobs:
+        """The first is the one of who leads. Those left unsettled have their turn without it."""
+        own = jobs[0]
+        for job in jobs:
+            if self._left_seconds(job.request.came_at) == 0.0:
+                job.fail(LockedError(LOCKED))
+        if own.settled:
+            return
+        jobs = [job for job in jobs if not job.settled]
+        if len(jobs) == 1:
+            self._commit_alone(own)
+            return
+        outcomes: list[Callable[[], None]] = []
+        try:
+            with self._writing(own.request.came_at) as transaction:
+                outcomes = [_in_savepoint(transaction, job) for job in jobs if job.begin()]
+        except LockedError as error:
+            # Who came when this one did has waited as long as it; who came later has not.
+            for job in jobs:
+                if job.request.came_at <= own.request.came_at:
                     job.fail(error)
-                return
-            except Exception:
-                # Whose fault it was is not known: each has a transaction of its own.
-                for job in jobs:
-                    self._commit_alone(job)
-                return
+        except OutcomeUnknownError as error:
+            # They may be stored: nobody's is done a second time.
+            for job in jobs:
+                job.fail(error)
+        except Exception:
+            # Whose fault it was is not known: each has a transaction of its own.
+            for job in jobs:
+                self._commit_alone(job)
+        else:
             for settle in outcomes:
                 settle()
 
-    def _still_in_time(self, jobs: list[_Job]) -> list[_Job]:
-        """Those that have not waited their time behind others: the rest is told so, and waits for nobody again."""
-        latest = self._clock() - TURN_SECONDS
-        for job in jobs:
-            if job.request.came_at < latest:
-                job.fail(LockedError(LOCKED))
-        return [job for job in jobs if not job.settled]
-
     def _commit_alone(self, job: _Job) -> None:
         try:
-            with self._translated(), self._database.write() as transaction:
+            with self._writing(job.request.came_at) as transaction:
+                if not job.begin():
+                    return
                 result = job.request.operation(transaction)
         except Exception as error:
             job.fail(error)

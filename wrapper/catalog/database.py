@@ -11,6 +11,8 @@ from sqlalchemy import Connection
 from schemas.errors import RagError, UnavailableError
 from wrapper.catalog.transaction import Transaction
 
+WAIT_SECONDS = 30.0
+"""How long a write waits in all before it begins: behind others of its process, and for other processes."""
 LOCKED = "The catalogue is being written by another for too long: nothing was stored"
 TOO_SLOW = "This took too long and was given up: ask for less, or with fewer conditions"
 
@@ -40,9 +42,10 @@ class Database(Protocol):
     def read(self) -> AbstractContextManager[Transaction]:
         """One snapshot."""
 
-    def write(self, *, durable: bool = True) -> AbstractContextManager[Transaction]:
-        """The only write transaction at a time; commits at the end, rolls back on an exception. What is not `durable`
-        is seen by all at once, but reaches the disk only with the next commit that is."""
+    def write(self, *, durable: bool = True, wait_seconds: float = WAIT_SECONDS) -> AbstractContextManager[Transaction]:
+        """The only write transaction at a time, begun within `wait_seconds`; commits at the end, rolls back on an
+        exception. What is not `durable` is seen by all at once, but reaches the disk only with the next commit that
+        is."""
 
     def migrate(self, step: Callable[[Connection], None]) -> None:
         """Run a schema change in a write transaction."""

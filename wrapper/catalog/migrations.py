@@ -13,6 +13,7 @@ from sqlalchemy import Connection, inspect, select, text
 
 from schemas.errors import ConfigurationError
 from wrapper.catalog import tables
+from wrapper.catalog.old_words import drop_old_tables
 from wrapper.catalog.postgres_words import SETUP as WORD_CONFIGURATION
 
 
@@ -75,6 +76,7 @@ def _one_word_index(connection: Connection) -> None:
     for table in (tables.word_segments, tables.word_blocks, tables.word_removals):
         table.create(connection, checkfirst=True)
     connection.execute(text("INSERT INTO counters (name, value) VALUES ('words', 0) ON CONFLICT (name) DO NOTHING"))
+    drop_old_tables(connection)
     _words_anew(connection)
 
 

@@ -74,18 +74,11 @@ def last_reset(transaction: Transaction, collection_key: int) -> int | None:
     return row[0] if row else None
 
 
-def dropped_engine_ids(transaction: Transaction, name: str) -> set[str | None]:
-    """The engine's ids of collections of this name that are deleted but not yet dropped in the engine."""
+def dropped(transaction: Transaction) -> list[tuple[str, str | None]]:
+    """(name, engine's id) of each collection that is deleted but not yet dropped in the engine."""
     rows = transaction.rows("SELECT payload FROM outbox WHERE kind = ?", (DROP,))
     payloads = [orjson.loads(row[0]) for row in rows]
-    return {payload["engine_id"] for payload in payloads if payload["name"] == name}
-
-
-def dropped(transaction: Transaction) -> tuple[set[str], set[str | None]]:
-    """(names, engine's ids) of all collections that are deleted but not yet dropped in the engine."""
-    rows = transaction.rows("SELECT payload FROM outbox WHERE kind = ?", (DROP,))
-    payloads = [orjson.loads(row[0]) for row in rows]
-    return {payload["name"] for payload in payloads}, {payload["engine_id"] for payload in payloads}
+    return [(payload["name"], payload["engine_id"]) for payload in payloads]
 
 
 def newest(transaction: Transaction) -> int:

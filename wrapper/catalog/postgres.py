@@ -20,7 +20,7 @@ from sqlalchemy.pool import NullPool
 
 from schemas.errors import ConfigurationError, DiskFloorError, RagError, TooSlowError, UnavailableError
 from wrapper.catalog import postgres_text
-from wrapper.catalog.database import LOCKED, TOO_SLOW, LockedError, OutcomeUnknownError
+from wrapper.catalog.database import LOCKED, TOO_SLOW, WAIT_SECONDS, LockedError, OutcomeUnknownError
 from wrapper.catalog.postgres_transaction import VALUE_BYTES, PostgresDialect, PostgresTransaction
 from wrapper.catalog.transaction import Transaction
 
@@ -49,6 +49,7 @@ SESSION = (
     "SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3"
 )
 LOCK = "SELECT pg_advisory_xact_lock(hashtext('rag catalogue'), hashtext(current_schema()))"
+LOCK_OF_WRITERS = f"{LOCK}; SET LOCAL lock_timeout = {LOCK_SECONDS * 1000}"
 CHANNEL = "rag_catalogue"
 READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 WRITE = (
@@ -98,9 +99,12 @@ class PostgresDatabase:
             yield transaction
 
     @contextmanager
-    def write(self, *, durable: bool = True) -> Iterator[Transaction]:
-        """The only write transaction at a time. Raises OutcomeUnknownError when the connection broke in the commit."""
-        begin = WRITE + ("" if durable else "SET LOCAL synchronous_commit = off; ") + LOCK
+    def write(self, *, durable: bool = True, wait_seconds: float = WAIT_SECONDS) -> Iterator[Transaction]:
+        """The only write transaction at a time, begun within `wait_seconds`. Raises OutcomeUnknownError when the
+        connection broke in the commit."""
+        # No time at all would be no limit.
+        wait = f"SET LOCAL lock_timeout = {max(1, int(wait_seconds * 1e3))}; "
+        begin = WRITE + ("" if durable else "SET LOCAL synchronous_commit = off; ") + wait + LOCK_OF_WRITERS
         with self._transaction(begin, COMMIT, limited=False) as transaction:
             yield transaction
 

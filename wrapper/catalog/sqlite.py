@@ -21,13 +21,13 @@ from sqlalchemy.pool import NullPool
 from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from schemas.errors import DiskFloorError, RagError, TooSlowError, UnavailableError
-from wrapper.catalog.database import LOCKED, TOO_SLOW, LockedError
+from wrapper.catalog.database import LOCKED, TOO_SLOW, WAIT_SECONDS, LockedError
 from wrapper.catalog.sqlite_transaction import Deadline, SQLiteDialect, SQLiteTransaction
 from wrapper.catalog.transaction import Transaction
 
 log = structlog.get_logger(__name__)
 
-BUSY_TIMEOUT_SECONDS = 30
+BUSY_TIMEOUT_SECONDS = 30.0
 BUSY_PAUSE_SECONDS = 0.02
 CACHE_KIB = 8_192
 STATEMENT_SECONDS = 20.0
@@ -67,10 +67,10 @@ class SQLiteDatabase:
         yield from self._transaction("BEGIN", durable=True)
 
     @contextmanager
-    def write(self, *, durable: bool = True) -> Iterator[Transaction]:
-        """Holds the write lock; commits at the end, rolls back on an exception. What is not `durable` is seen by all at
-        once, but reaches the disk only with the next commit that is."""
-        yield from self._transaction("BEGIN IMMEDIATE", durable=durable)
+    def write(self, *, durable: bool = True, wait_seconds: float = WAIT_SECONDS) -> Iterator[Transaction]:
+        """Holds the write lock, which it waits for; commits at the end, rolls back on an exception. What is not
+        `durable` is seen by all at once, but reaches the disk only with the next commit that is."""
+        yield from self._transaction("BEGIN IMMEDIATE", durable=durable, wait_seconds=wait_seconds)
 
     def migrate(self, step: Callable[[Connection], None]) -> None:
         """Run a schema change in a write transaction."""
@@ -113,13 +113,13 @@ class SQLiteDatabase:
             return LockedError(LOCKED)
         return UnavailableError("The catalogue is unavailable", code="catalog_unavailable")
 
-    def _transaction(self, begin: str, *, durable: bool) -> Iterator[Transaction]:
+    def _transaction(self, begin: str, *, durable: bool, wait_seconds: float | None = None) -> Iterator[Transaction]:
         try:
             transaction = self._idle[durable].pop()
         except IndexError:
             transaction = self._new_transaction(durable=durable)
         try:
-            transaction.run(begin)
+            _begin(transaction, begin, wait_seconds)
             try:
                 yield transaction
                 transaction.run("COMMIT")
@@ -141,6 +141,17 @@ class SQLiteDatabase:
         if not durable:
             transaction.run("PRAGMA synchronous = NORMAL")
         return transaction
+
+
+def _begin(transaction: Transaction, begin: str, wait_seconds: float | None) -> None:
+    if wait_seconds is None:
+        transaction.run(begin)
+        return
+    transaction.run(f"PRAGMA busy_timeout = {int(wait_seconds * 1e3)}")
+    try:
+        transaction.run(begin)
+    finally:
+        transaction.run(f"PRAGMA busy_timeout = {int(BUSY_TIMEOUT_SECONDS * 1e3)}")
 
 
 def _prepare(connection: DBAPIConnection, _record: object) -> None:

@@ -44,6 +44,11 @@ def _string(characters: int) -> String:
     return String(characters).with_variant(VARCHAR(characters, collation="C"), "postgresql")
 
 
+def _key(name: str) -> Column[int]:
+    """A number that is given, not counted by the database."""
+    return Column(name, WHOLE, primary_key=True, autoincrement=False)
+
+
 counters = Table(
     "counters",
     metadata,
@@ -55,7 +60,7 @@ counters = Table(
 collections = Table(
     "collections",
     metadata,
-    Column("key", WHOLE, primary_key=True, autoincrement=False),
+    _key("key"),
     Column("id", _string(36)),
     Column("name", _string(512), nullable=False, unique=True),
     Column("metadata", TEXTS, nullable=False),
@@ -70,7 +75,7 @@ collections = Table(
 documents = Table(
     "documents",
     metadata,
-    Column("position", WHOLE, primary_key=True, autoincrement=False),
+    _key("position"),
     Column("collection_key", ForeignKey("collections.key"), nullable=False),
     Column("id", TEXTS, nullable=False),
     Column("text", TEXTS, nullable=False),
@@ -85,14 +90,14 @@ Index(
 embeddings = Table(
     "embeddings",
     metadata,
-    Column("position", WHOLE, primary_key=True, autoincrement=False),
+    _key("position"),
     Column("vector", LargeBinary, nullable=False),
 )
 
 outbox = Table(
     "outbox",
     metadata,
-    Column("id", WHOLE, primary_key=True, autoincrement=False),
+    _key("id"),
     Column("collection_key", WHOLE, nullable=False),
     Column("kind", _string(16), nullable=False),
     Column("payload", LargeBinary, nullable=False),
@@ -116,7 +121,7 @@ idempotency_keys = Table(
 index_reports = Table(
     "index_reports",
     metadata,
-    Column("collection_key", WHOLE, primary_key=True, autoincrement=False),
+    _key("collection_key"),
     Column("checked_at_seconds", Float),
     Column("documents_held", BigInteger),
     Column("index_bytes", BigInteger),
@@ -131,7 +136,7 @@ index_reports = Table(
 adoptions = Table(
     "adoptions",
     metadata,
-    Column("collection_key", WHOLE, primary_key=True, autoincrement=False),
+    _key("collection_key"),
     Column("documents", BigInteger, nullable=False),
     Column("left_out", BigInteger, nullable=False),
 )
@@ -139,7 +144,7 @@ adoptions = Table(
 set_aside = Table(
     "set_aside",
     metadata,
-    Column("position", WHOLE, primary_key=True, autoincrement=False),
+    _key("position"),
     Column("collection_key", WHOLE, nullable=False),
     Column("reason", TEXTS, nullable=False),
     Column("since_seconds", Float, nullable=False),
@@ -151,7 +156,7 @@ set_aside = Table(
 standstills = Table(
     "standstills",
     metadata,
-    Column("collection_key", WHOLE, primary_key=True, autoincrement=False),
+    _key("collection_key"),
     Column("reason", TEXTS, nullable=False),
     Column("since_seconds", Float, nullable=False),
 )
@@ -161,14 +166,14 @@ identity = Table("identity", metadata, Column("uuid", _string(36), nullable=Fals
 words_to_index = Table(
     "words_to_index",
     metadata,
-    Column("collection_key", WHOLE, primary_key=True, autoincrement=False),
+    _key("collection_key"),
     Column("done_to", BigInteger, nullable=False),
 )
 
 word_segments = Table(
     "word_segments",
     sqlite_metadata,
-    Column("number", Integer, primary_key=True, autoincrement=False),
+    _key("number"),
     Column("collection_key", Integer, nullable=False),
     Column("clean_to", Integer, nullable=False),
     Column("documents", Integer, nullable=False),
@@ -191,8 +196,8 @@ word_blocks = Table(
 word_removals = Table(
     "word_removals",
     sqlite_metadata,
-    Column("collection_key", Integer, primary_key=True, autoincrement=False),
-    Column("position", Integer, primary_key=True, autoincrement=False),
+    _key("collection_key"),
+    _key("position"),
     Column("moment", Integer, nullable=False),
     sqlite_with_rowid=False,
 )
@@ -200,7 +205,7 @@ word_removals = Table(
 Table(
     "document_fields",
     sqlite_metadata,
-    Column("position", Integer, primary_key=True, autoincrement=False),
+    _key("position"),
     Column("path", Text, primary_key=True),
     Column("value", LargeBinary, primary_key=True),
     Column("collection_key", Integer, nullable=False),

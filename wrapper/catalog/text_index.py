@@ -26,14 +26,13 @@ from wrapper.catalog.words import folded_words, identifier_words, query_terms
 FEW_FOUND = 1_000
 """Of so many at most it is asked one by one whether they match a filter."""
 
-_STEMMER = Stemmer()
-
 
 class SegmentIndex:
     """Of one database."""
 
     def __init__(self) -> None:
         self._layouts = Layouts()
+        self._stemmer = Stemmer()
 
     def drop(self, transaction: Transaction, collection_key: int) -> None:
         mine = "SELECT number FROM word_segments WHERE collection_key = ?"
@@ -44,7 +43,8 @@ class SegmentIndex:
     def add(self, transaction: Transaction, collection_key: int, rows: Sequence[WordRow]) -> None:
         if rows:
             now = next_moment(transaction)
-            store(transaction, collection_key, segment_of(rows), number=now, clean_to=now)
+            segment = segment_of(rows, self._stemmer)
+            store(transaction, collection_key, segment, number=now, clean_to=now)
 
     def remove(self, transaction: Transaction, collection_key: int, places: Sequence[int]) -> None:
         if not places:
@@ -62,7 +62,7 @@ class SegmentIndex:
         """Scored by BM25."""
         ranking = Ranking(transaction, segments(transaction, self._layouts, collection.key))
         phrases = [words for term in query_terms(query) if (words := folded_words(term))]
-        for phrase in dict.fromkeys(tuple(_STEMMER.stems(words)) for words in phrases):
+        for phrase in dict.fromkeys(tuple(self._stemmer.stems(words)) for words in phrases):
             ranking.ask(phrase)
         found, scores = ranking.result()
         if where != EVERYTHING and len(found):
@@ -72,7 +72,7 @@ class SegmentIndex:
         return [Ranked(int(found[place]), float(scores[place])) for place in order], len(found)
 
 
-def segment_of(rows: Sequence[WordRow]) -> Segment:
+def segment_of(rows: Sequence[WordRow], stemmer: Stemmer) -> Segment:
     """The words of documents."""
     words: list[str] = []
     lengths = []
@@ -82,7 +82,7 @@ def segment_of(rows: Sequence[WordRow]) -> Segment:
         lengths.append([len(field) for field in fields])
         for field in fields:
             words += field
-    return build([row.position for row in rows], lengths, words, _STEMMER.stems)
+    return build([row.position for row in rows], lengths, words, stemmer.stems)
 
 
 def _matching(transaction: Transaction, collection: Collection, where: Where, found: Places) -> Mask:

@@ -58,11 +58,6 @@ def decode_value(encoded: bytes) -> Any:
     return None
 
 
-def is_scalar(encoded: bytes) -> bool:
-    """True for the bytes of a bool, number or string that is no list element."""
-    return BOOLEAN <= encoded[:1] <= STRING
-
-
 def _encode_number(value: int | float) -> bytes:
     # The double at or below the number, made sortable; an integer between two doubles adds its distance to it.
     lower = float(value)

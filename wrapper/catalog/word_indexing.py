@@ -72,7 +72,7 @@ def _index_some(transaction: Transaction, collection_key: int, done_to: int, *, 
     if done_to == 0:
         index.drop(transaction, collection_key)
         if transaction.dialect.bytes_type == "BLOB":
-            # Releases before had a table for each collection.
+            # Releases before had a table for each collection (`wrapper/catalog/old_words.py`).
             transaction.run(f"DROP TABLE IF EXISTS words_{int(collection_key)}")
     rows = transaction.rows(
         f"SELECT {DOCUMENT} FROM documents d WHERE d.collection_key = ? AND d.position > ? ORDER BY d.position LIMIT ?",

@@ -19,7 +19,7 @@ from schemas.stop_words import STOP_WORDS
 
 MAX_QUERY_TERMS = 64
 """Words and phrases that the index is asked for: of a longer question the longest words, which tell most."""
-MAX_PHRASE_WORDS = 128
+MAX_WORDS_IN_PHRASES = 128
 """In all phrases of a question together."""
 HEADING_WEIGHT = 2.0
 TAGS_WEIGHT = 0.5
@@ -98,7 +98,7 @@ def query_terms(query: str) -> list[str]:
 
 
 def _most_telling(terms: list[str]) -> list[str]:
-    words_left = MAX_PHRASE_WORDS
+    words_left = MAX_WORDS_IN_PHRASES
     asked = []
     for term in terms:
         words = term.count(" ") + 1

@@ -128,6 +128,12 @@ class EngineClient:
         found = self._transport.call("GET", self._access.collections_path, timeout_seconds=timeout_seconds)
         return [_collection(item) for item in found]
 
+    def unused_collections(self, *, timeout_seconds: float = 30.0) -> list[str]:
+        """Engine ids of collections that never had a record (Chroma knows their dimension before it takes the first),
+        without those that `widen_search` would change."""
+        found = self.list_collections(timeout_seconds=timeout_seconds)
+        return [each.id for each in found if each.dimension is None and not self._is_narrow(each)]
+
     def get_collection(self, name: str, *, timeout_seconds: float = 10.0) -> EngineCollection | None:
         try:
             return _collection(self._transport.call("GET", self._named(name), timeout_seconds=timeout_seconds))
@@ -190,10 +196,9 @@ class EngineClient:
         """Have an index that was made to search less widely than new ones search as they do, from the next time on that
         the engine loads it."""
         found = self.get_collection(name, timeout_seconds=timeout_seconds)
-        width = self._hnsw["ef_search"]
-        if found is None or found.search_width is None or found.search_width >= width:
+        if found is None or not self._is_narrow(found):
             return
-        body = {"new_configuration": {"hnsw": {"ef_search": width}}}
+        body = {"new_configuration": {"hnsw": {"ef_search": self._hnsw["ef_search"]}}}
         self._transport.call("PUT", self._named(found.id), body, timeout_seconds=timeout_seconds)
 
     def upsert(
@@ -327,6 +332,9 @@ class EngineClient:
             if ids is None and len(page["ids"]) < selection["limit"]:
                 break
         return _records(pages, include)
+
+    def _is_narrow(self, collection: EngineCollection) -> bool:
+        return collection.search_width is not None and collection.search_width < self._hnsw["ef_search"]
 
     def _named(self, name_or_id: str) -> str:
         return f"{self._access.collections_path}/{quote(name_or_id, safe='')}"

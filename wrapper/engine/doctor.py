@@ -43,6 +43,14 @@ class Doctor:
         self._engine = engine
         self._index_bytes = index_bytes
 
+    def unused(self) -> tuple[list[str], Finding]:
+        """The engine's ids of collections that never held a document, and the finding that is true of each of them.
+
+        Raises what the engine's client raises.
+        """
+        engine_ids = self._engine.unused_collections()
+        return engine_ids, Finding(0, self._index_bytes(engine_ids[0]) if engine_ids else None, None)
+
     def look(self, collection: Collection, canaries: Sequence[Document], *, expected: int | None) -> Finding:
         """What there is to say of an index. `canaries` are documents, with embeddings, that it must have; `expected`
         says how many it must have in all, None while that cannot be said.

@@ -8,28 +8,19 @@ from flask import Blueprint, Response
 
 from schemas.wire import COLLECTIONS_ARGUMENTS, MERGING_ARGUMENTS, NEW_COLLECTION, NEW_METADATA
 from wrapper import answers
-from wrapper.bodies import json_response
-from wrapper.requests_in import arguments, body, is_known, read_body, respond, store, takes, write_options
-from wrapper.route_table import READS, WRITES
+from wrapper.bodies import json_response, read_body
+from wrapper.lanes import Lane
+from wrapper.requests_in import arguments, body, is_known, respond, store, write_options
+from wrapper.route_table import declare
 
 blueprint = Blueprint("collections", __name__)
-
-ROUTES = {
-    "create_collection": WRITES,
-    "list_collections": READS,
-    "get_collection": READS,
-    "update_metadata": WRITES,
-    "merge_metadata": WRITES,
-    "delete_collection": WRITES,
-    "empty_collection": WRITES,
-}
 
 OF_DOCUMENTS = dict.fromkeys(("where", "ids"), "in the body of DELETE /collections/{name}/documents")
 """Who would delete some documents must not delete all."""
 
 
 @blueprint.post("/collections")
-@takes(body=NEW_COLLECTION)
+@declare(Lane.WRITE, body=NEW_COLLECTION)
 def create_collection() -> Response:
     content = read_body()
     wanted = body(content)
@@ -38,7 +29,7 @@ def create_collection() -> Response:
 
 
 @blueprint.get("/collections")
-@takes(query=COLLECTIONS_ARGUMENTS)
+@declare(Lane.READ, query=COLLECTIONS_ARGUMENTS)
 def list_collections() -> Response:
     asked = arguments()
     found, next_cursor = store().collections_page(**asked)
@@ -49,6 +40,7 @@ def list_collections() -> Response:
 
 
 @blueprint.get("/collections/<name>")
+@declare(Lane.READ)
 def get_collection(name: str) -> Response:
     found = store().collection(name)
     if is_known(answers.etag(found)):
@@ -57,25 +49,25 @@ def get_collection(name: str) -> Response:
 
 
 @blueprint.put("/collections/<name>/metadata")
-@takes(query=MERGING_ARGUMENTS, body=NEW_METADATA)
+@declare(Lane.WRITE, query=MERGING_ARGUMENTS, body=NEW_METADATA, if_match=True)
 def update_metadata(name: str) -> Response:
     return _change_metadata(name, merge=arguments()["merge"])
 
 
 @blueprint.patch("/collections/<name>/metadata")
-@takes(body=NEW_METADATA)
+@declare(Lane.WRITE, body=NEW_METADATA, if_match=True)
 def merge_metadata(name: str) -> Response:
     return _change_metadata(name, merge=True)
 
 
 @blueprint.delete("/collections/<name>")
-@takes(elsewhere=OF_DOCUMENTS)
+@declare(Lane.WRITE, elsewhere=OF_DOCUMENTS, if_match=True)
 def delete_collection(name: str) -> Response:
     return respond(store().delete_collection(name, write_options()), 200, 200)
 
 
 @blueprint.delete("/collections/<name>/documents/all")
-@takes(elsewhere=OF_DOCUMENTS)
+@declare(Lane.WRITE, elsewhere=OF_DOCUMENTS, if_match=True)
 def empty_collection(name: str) -> Response:
     written = store().empty_collection(name, write_options())
     return respond(written, 200, 200)

@@ -24,22 +24,21 @@ from schemas.wire import (
     WRITING_ARGUMENTS,
 )
 from wrapper import answers
-from wrapper.bodies import JSON, NDJSON, decode_json, encode, finish_parsing, finish_within, json_response
+from wrapper.bodies import JSON, NDJSON, decode_json, encode, finish_parsing, finish_within, json_response, read_body
 from wrapper.importing import import_stream, parse_announced
+from wrapper.lanes import Lane
 from wrapper.requests_in import (
     arguments,
     body,
     checked,
     id_maker,
     is_known,
-    read_body,
     respond,
     store,
-    takes,
     unknown,
     write_options,
 )
-from wrapper.route_table import READS, WRITES, Lane, Route
+from wrapper.route_table import declare
 from wrapper.store import WriteOptions
 from wrapper.streaming import add_stream
 
@@ -52,21 +51,9 @@ MAX_DOCUMENTS = 20_000
 
 CUT = "an export was cut: its reader took longer than RAG_EXPORT_SECONDS"
 
-ROUTES = {
-    "add_documents": Route(Lane.WRITE, takes=(JSON, NDJSON)),
-    "list_documents": READS,
-    "search_documents": READS,
-    "count_documents": READS,
-    "export_documents": READS,
-    "import_documents": Route(Lane.WRITE, takes=(NDJSON,)),
-    "get_document": READS,
-    "patch_document": WRITES,
-    "delete_documents": WRITES,
-}
-
 
 @blueprint.post("/collections/<name>/documents")
-@takes(query=WRITING_ARGUMENTS, body=NEW_DOCUMENTS)
+@declare(Lane.WRITE, media_types=(JSON, NDJSON), query=WRITING_ARGUMENTS, body=NEW_DOCUMENTS, if_match=True)
 def add_documents(name: str) -> Response:
     asked = arguments()
     if request.mimetype == NDJSON:
@@ -97,7 +84,7 @@ def _read_documents() -> tuple[DocumentBatch, WriteOptions]:
 
 
 @blueprint.get("/collections/<name>/documents")
-@takes(query=PAGE_ARGUMENTS, elsewhere={"ids": "in the body of POST /collections/{name}/documents/search"})
+@declare(Lane.READ, query=PAGE_ARGUMENTS, elsewhere={"ids": "in the body of POST /collections/{name}/documents/search"})
 def list_documents(name: str) -> Response:
     asked = arguments()
     if unchanged := _unchanged(name):
@@ -106,7 +93,7 @@ def list_documents(name: str) -> Response:
 
 
 @blueprint.post("/collections/<name>/documents/search")
-@takes(body=SEARCH)
+@declare(Lane.READ, body=SEARCH)
 def search_documents(name: str) -> Response:
     asked = body()
     ids = asked.pop("ids")
@@ -118,7 +105,7 @@ def search_documents(name: str) -> Response:
 
 
 @blueprint.get("/collections/<name>/documents/count")
-@takes(query=MATCHING_ARGUMENTS)
+@declare(Lane.READ, query=MATCHING_ARGUMENTS)
 def count_documents(name: str) -> Response:
     where = arguments()["where"]
     if unchanged := _unchanged(name):
@@ -128,6 +115,7 @@ def count_documents(name: str) -> Response:
 
 
 @blueprint.get("/collections/<name>/export")
+@declare(Lane.READ)
 def export_documents(name: str) -> Response:
     with ExitStack() as stack:
         collection, blocks = stack.enter_context(store().export(name))
@@ -153,13 +141,14 @@ def _lines(snapshot: ExitStack, blocks: Iterator[list[Document]]) -> Iterator[by
 
 
 @blueprint.post("/collections/<name>/import")
+@declare(Lane.WRITE, media_types=(NDJSON,), if_match=True)
 def import_documents(name: str) -> Response:
     announced = parse_announced(request.headers.get("X-Document-Count"), request.headers.get("Content-Digest"))
     return respond(import_stream(store(), name, write_options(), announced, unknown()))
 
 
 @blueprint.get("/collections/<name>/documents/<document_id:document_id>")
-@takes(query=SHOWN_ARGUMENTS)
+@declare(Lane.READ, query=SHOWN_ARGUMENTS)
 def get_document(name: str, document_id: str) -> Response:
     include = arguments()["include"]
     if unchanged := _unchanged(name):
@@ -169,7 +158,7 @@ def get_document(name: str, document_id: str) -> Response:
 
 
 @blueprint.patch("/collections/<name>/documents/<document_id:document_id>")
-@takes(body=PATCH)
+@declare(Lane.WRITE, body=PATCH, if_match=True)
 def patch_document(name: str, document_id: str) -> Response:
     content = read_body()
     patch = body(content)["patch"]
@@ -178,7 +167,7 @@ def patch_document(name: str, document_id: str) -> Response:
 
 
 @blueprint.delete("/collections/<name>/documents")
-@takes(query=DELETING_ARGUMENTS, body=DELETION)
+@declare(Lane.WRITE, query=DELETING_ARGUMENTS, body=DELETION, if_match=True)
 def delete_documents(name: str) -> Response:
     asked = arguments()
     content = read_body()

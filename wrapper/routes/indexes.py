@@ -5,24 +5,26 @@ from __future__ import annotations
 from flask import Blueprint, Response
 
 from wrapper.bodies import json_response
+from wrapper.lanes import Lane
 from wrapper.requests_in import store
-from wrapper.route_table import READS, WRITES
+from wrapper.route_table import declare
 
 blueprint = Blueprint("indexes", __name__)
 
-ROUTES = {"get_index": READS, "check_index": WRITES, "rebuild_index": WRITES}
-
 
 @blueprint.get("/collections/<name>/index")
+@declare(Lane.READ)
 def get_index(name: str) -> Response:
     return json_response(store().index(name))
 
 
 @blueprint.post("/collections/<name>/index/check")
+@declare(Lane.WRITE)
 def check_index(name: str) -> Response:
     return json_response(store().check_index(name), 202)
 
 
 @blueprint.post("/collections/<name>/index/rebuild")
+@declare(Lane.WRITE)
 def rebuild_index(name: str) -> Response:
     return json_response(store().rebuild_index(name), 202)

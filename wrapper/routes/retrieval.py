@@ -12,25 +12,16 @@ from schemas.records import GatherSpec
 from schemas.wire import FACET_ARGUMENTS, FIELD_ARGUMENTS, GATHER, QUERY, TEXT_SEARCH
 from wrapper import answers
 from wrapper.bodies import json_response
-from wrapper.requests_in import arguments, body, is_known, store, takes
-from wrapper.route_table import READS
+from wrapper.lanes import Lane
+from wrapper.requests_in import arguments, body, is_known, store
+from wrapper.route_table import declare
 
 blueprint = Blueprint("retrieval", __name__)
-
-ROUTES = {
-    "query": READS,
-    "query_collection": READS,
-    "probe": READS,
-    "gather": READS,
-    "search_text": READS,
-    "facets": READS,
-    "metadata_values": READS,
-}
 log = structlog.get_logger(__name__)
 
 
 @blueprint.post("/query")
-@takes(body=QUERY)
+@declare(Lane.READ, body=QUERY)
 def query() -> Response:
     asked = body()
     if "collection" not in asked:
@@ -39,7 +30,7 @@ def query() -> Response:
 
 
 @blueprint.post("/collections/<name>/query")
-@takes(body=QUERY)
+@declare(Lane.READ, body=QUERY)
 def query_collection(name: str) -> Response:
     asked = body()
     asked.pop("collection", None)
@@ -47,12 +38,13 @@ def query_collection(name: str) -> Response:
 
 
 @blueprint.get("/query")
+@declare(Lane.READ)
 def probe() -> Response:
     return json_response({"status": "ready", "collections": store().collections_count()})
 
 
 @blueprint.post("/collections/<name>/gather")
-@takes(body=GATHER)
+@declare(Lane.READ, body=GATHER)
 def gather(name: str) -> Response:
     asked = body()
     spec = GatherSpec(asked["by"], asked["order_by"], asked["limit"])
@@ -64,7 +56,7 @@ def gather(name: str) -> Response:
 
 
 @blueprint.post("/collections/<name>/text-search")
-@takes(body=TEXT_SEARCH)
+@declare(Lane.READ, body=TEXT_SEARCH)
 def search_text(name: str) -> Response:
     asked = body()
     found, total, collection = store().text_search(name, asked["query"], asked["where"], limit=asked["top_k"])
@@ -79,7 +71,7 @@ def search_text(name: str) -> Response:
 
 
 @blueprint.get("/collections/<name>/facets")
-@takes(query=FACET_ARGUMENTS)
+@declare(Lane.READ, query=FACET_ARGUMENTS)
 def facets(name: str) -> Response:
     asked = arguments()
     found, total, collection = store().facets(name, asked["fields_"], asked["where"], limit=asked["limit"])
@@ -97,7 +89,7 @@ def facets(name: str) -> Response:
 
 
 @blueprint.get("/collections/<name>/metadata-values")
-@takes(query=FIELD_ARGUMENTS)
+@declare(Lane.READ, query=FIELD_ARGUMENTS)
 def metadata_values(name: str) -> Response:
     field = arguments()["name"]
     values, collection = store().distinct_values(name, field)

@@ -15,21 +15,11 @@ from schemas.errors import NotFoundError
 from schemas.release import release
 from wrapper import metrics
 from wrapper.bodies import json_response
-from wrapper.route_table import READS, Lane, Route
+from wrapper.lanes import Lane
+from wrapper.route_table import declare
 from wrapper.service import Service
 
 blueprint = Blueprint("service", __name__)
-
-ROUTES = {
-    "health": Route(Lane.STATE),
-    "ready": Route(Lane.LIFE),
-    "live": Route(Lane.LIFE),
-    "show_metrics": Route(Lane.STATE),
-    "description": READS,
-    "docs": READS,
-    "docs_asset": READS,
-    "about": READS,
-}
 
 DESCRIPTION = Path(__file__).resolve().parent.parent / "openapi.yaml"
 ASSETS = {"swagger-ui.css": "css", "swagger-ui-bundle.js": "js", "swagger.svg": "images"}
@@ -58,6 +48,7 @@ def service() -> Service:
 
 
 @blueprint.get("/health")
+@declare(Lane.STATE)
 def health() -> Response:
     report, works = service().health()
     response = json_response(report, 200 if works else 503)
@@ -67,6 +58,7 @@ def health() -> Response:
 
 
 @blueprint.get("/ready")
+@declare(Lane.LIFE)
 def ready() -> Response:
     works = service().is_ready()
     response = json_response({"status": "ready" if works else "not ready"}, 200 if works else 503)
@@ -76,16 +68,19 @@ def ready() -> Response:
 
 
 @blueprint.get("/live")
+@declare(Lane.LIFE)
 def live() -> Response:
     return json_response({"status": "alive"})
 
 
 @blueprint.get("/metrics")
+@declare(Lane.STATE)
 def show_metrics() -> Response:
     return Response(metrics.exposition(service()), content_type=CONTENT_TYPE_LATEST)
 
 
 @blueprint.get("/openapi.json")
+@declare(Lane.READ)
 def description() -> Response:
     described = _description()
     served = current_app.url_map.bind("")
@@ -94,11 +89,13 @@ def description() -> Response:
 
 
 @blueprint.get("/docs")
+@declare(Lane.READ)
 def docs() -> Response:
     return Response(PAGE, mimetype="text/html")
 
 
 @blueprint.get("/docs/assets/<file>")
+@declare(Lane.READ)
 def docs_asset(file: str) -> Response:
     if file not in ASSETS:
         raise NotFoundError(f"No such file: {file}", code="file_not_found", allowed=sorted(ASSETS))
@@ -106,6 +103,7 @@ def docs_asset(file: str) -> Response:
 
 
 @blueprint.get("/")
+@declare(Lane.READ)
 def about() -> Response:
     return json_response({"service": "rag-wrapper", "version": release(), "docs": "/docs", "openapi": "/openapi.json"})
 

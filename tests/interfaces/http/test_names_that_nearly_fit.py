@@ -9,7 +9,6 @@ import pytest
 from schemas.known_names import OWN_MEANING
 from schemas.tool_schemas import read_tool_schemas
 from tests.support.contract import METHODS, Contract
-from wrapper.requests_in import taken_by
 
 CONTRACT = Contract.load()
 OWN_RULES = {"/mcp"}
@@ -69,11 +68,10 @@ FIELDS = [(path, method, name) for path, method in operations() for name in body
 @pytest.mark.parametrize(("path", "method"), [each for each in operations() if each[0] != "/tools/{tool}"])
 def test_a_route_declares_what_the_description_says(app, path, method):
     endpoint, _ = app.url_map.bind("").match(filled_in(path), method)
-    with app.app_context():
-        taken = taken_by(endpoint)
-    assert set(taken.query_names.known) == set(parameters(path, method))
+    route = app.extensions["rag.routes"].find(endpoint)
+    assert set(route.query_names.known) == set(parameters(path, method))
     besides = {"collection"} if path == "/collections/{name}/query" else set()
-    assert set(taken.body_names.known) == set(body_fields(path, method)) | besides
+    assert set(route.body_names.known) == set(body_fields(path, method)) | besides
 
 
 def test_the_description_has_parameters_and_fields_to_misspell():
@@ -87,6 +85,26 @@ def test_a_parameter_that_nearly_fits_is_refused(client, path, method, name):
     assert (answer.status_code, answer.json["code"]) == (400, "unknown_field")
     assert answer.json["details"]["field"] == misspelt(name)
     assert answer.json["details"]["suggestion"] == name
+
+
+@pytest.mark.parametrize(("path", "method", "name"), PARAMETERS)
+def test_a_parameter_has_one_value(client, path, method, name):
+    answer = client.open(filled_in(path), method=method, query_string=[(name, "error"), (name, "replace")])
+    assert (answer.status_code, answer.json["code"]) == (400, "repeated_parameter")
+    assert answer.json["details"]["field"] == name
+
+
+@pytest.mark.parametrize(("path", "method"), [each for each in operations() if each[1] != "GET"])
+def test_a_condition_is_compared_or_refused(client, path, method):
+    """A stale `If-Match` is no precaution where nothing looks at it."""
+    operation, item = CONTRACT.at(("paths", path, method.lower())), CONTRACT.at(("paths", path))
+    takes = {"$ref": "#/components/parameters/IfMatch"} in [
+        *operation.get("parameters", ()),
+        *item.get("parameters", ()),
+    ]
+    answer = client.open(filled_in(path), method=method, json={}, headers={"If-Match": '"a-stale-tag"'})
+    assert answer.status_code >= 400
+    assert (answer.json["code"] == "invalid_if_match") == (not takes)
 
 
 @pytest.mark.parametrize(("path", "method", "name"), FIELDS)

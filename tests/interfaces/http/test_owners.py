@@ -11,8 +11,8 @@ from registry.topic import TopicByRule
 from retrieval import chat_history, sessions, watchers
 from schemas.collected import CollectRequest
 from schemas.owners import OPEN
-from schemas.settings import RegistrySettings, RetrievalSettings
-from tests.support.apps import running_app
+from schemas.settings import RetrievalSettings
+from tests.support.apps import models_of, running_app
 from tests.support.catalogues import one_database
 from tests.support.model_server import model_server
 from wrapper.catalog.catalog import Catalog
@@ -21,17 +21,7 @@ from wrapper.catalog.catalog import Catalog
 @pytest.fixture(scope="module")
 def service(tmp_path_factory):
     with model_server() as models:
-        url = f"{models.url}/v1"
-        registry = RegistrySettings(
-            embedding_provider="openai",
-            embedding_url=url,
-            embedding_model="stub",
-            chat_provider="openai",
-            chat_url=url,
-            chat_model="chatty",
-            topic="rule",
-        )
-        retrieval = RetrievalSettings(mcp_write=True)
+        registry, retrieval = models_of(models, topic="rule"), RetrievalSettings(mcp_write=True)
         with running_app(tmp_path_factory.mktemp("owners"), registry=registry, retrieval=retrieval) as app:
             yield app
 

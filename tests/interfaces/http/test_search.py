@@ -51,6 +51,26 @@ def test_a_question_is_answered_by_all_oracles(search, handbook):
     assert receipt["fetched"] == 50
 
 
+@pytest.mark.parametrize(
+    ("path", "asked"),
+    [
+        ("/api/rag/search", {}),
+        ("/api/rag/retrieve", {"context_key": "a:b", "min_relevance": 0}),
+        ("/tools/rag_context_search", {}),
+    ],
+)
+def test_a_collection_that_could_not_be_asked_is_told_from_those_that_were(client, handbook, filled, path, asked):
+    strange = filled([{"text": "Backups", "embedding": [1, 0]}], metadata={"embedding_model": "another"})
+    body = {"query": "How long do we keep backups?", "collections": [strange, handbook], **asked}
+    answers = [client.post(path, json=body).json for _ in range(2)]
+    reason = f"Collection '{strange}' holds embeddings of 'another', the query's would be of 'all-MiniLM-L6-v2'"
+    for answer in answers:
+        told = answer["receipt"]["collections"]
+        assert told == {handbook: {"status": "asked"}, strange: {"status": "left_out", "reason": reason}}
+    # Neither is the answer kept: the collection may be asked again the next time.
+    assert "context_id" not in answers[0] or answers[0]["context_id"] != answers[1]["context_id"]
+
+
 def test_null_equals_absent(search):
     nothing = dict.fromkeys(["limit", "oracles", "weights", "where", "explain", "gather"])
     assert ids(search("coffee", **nothing)) == ids(search("coffee", weights={"semantic": None}))

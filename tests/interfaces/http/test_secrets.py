@@ -16,10 +16,10 @@ from flask.testing import FlaskClient
 from interfaces.mcp.tools import mcp_tools
 from schemas.errors import RagError
 from schemas.known_names import Unknown
-from schemas.settings import RegistrySettings
-from tests.support.apps import running_app
+from tests.registry.hostile import response
+from tests.support.apps import models_of, running_app
 from tests.support.live import eventually
-from tests.support.model_server import model_server
+from tests.support.raw_server import raw_server
 from tests.support.walked import example, places, put_in
 
 PLANTED = {
@@ -34,12 +34,6 @@ BY_DESIGN = "/api/connections"
 
 
 @pytest.fixture(scope="module")
-def models():
-    with model_server() as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
 def guarded(tmp_path_factory, models):
     """The service whose embeddings and chat are the stub's, and whose environment and files hold what nobody may see."""
     secrets = tmp_path_factory.mktemp("secrets")
@@ -47,16 +41,10 @@ def guarded(tmp_path_factory, models):
     with pytest.MonkeyPatch.context() as patch:
         for name, value in PLANTED.items():
             patch.setenv(name, value)
-        url = f"{models.url}/v1"
-        settings = RegistrySettings(
+        settings = models_of(
+            models,
             secret_dirs=(str(secrets),),
             secret_hosts=("SECRET_API_KEY=good.example", f"file:{secrets}/key=good.example"),
-            embedding_provider="openai",
-            embedding_url=url,
-            embedding_model="stub",
-            chat_provider="openai",
-            chat_url=url,
-            chat_model="chatty",
         )
         with running_app(tmp_path_factory.mktemp("guarded"), registry=settings) as app:
             app.planted_file = secrets / "key"
@@ -291,3 +279,23 @@ def test_a_secret_goes_to_the_host_it_is_bound_to_and_nowhere_else(guarded, mode
         asked = {"provider": "openai", "config": {"url": f"{models.url}/v1", "api_key": "${FREE_API_KEY}"}}
         assert client.post("/api/connections/embedding/test", json=asked).status_code == 200
     assert "sk-planted-free" in str(models.requests[before:][-1].headers)
+
+
+def test_what_a_service_says_of_its_collections_does_not_repeat_its_key(client):
+    key, name = "sk-planted-and-said-again", f"echo-{uuid.uuid4().hex[:8]}"
+    listed = {"collections": [{"name": f"of {key}", "count": 1, "metadata": {"asked with": f"Bearer {key}"}}]}
+
+    def speak(server, connection):
+        if server.requests[-1]:
+            connection.sendall(response(orjson.dumps(listed)))
+
+    with raw_server(speak) as server, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SAID_API_KEY", f" {key} ")
+        config = {"url": server.url, "api_key": "${SAID_API_KEY}"}
+        made = {"id": name, "type": "rag", "provider": "chromadb-wrapper", "config": config}
+        assert client.post("/api/connections", json=made).status_code == 201
+        answer = client.get(f"/api/connections/{name}/collections")
+        client.delete(f"/api/connections/{name}")
+        assert key in server.requests[0].decode()
+    [found] = answer.json["collections"]
+    assert (found["name"], found["metadata"]) == ("of ***", {"asked with": "Bearer ***"})

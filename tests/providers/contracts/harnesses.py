@@ -71,7 +71,8 @@ SIMPLE = ("collections", "search", "embeddings", "metadata_filtering", "dynamic_
 
 @dataclass(frozen=True)
 class Backend:
-    """`config` and `context` connect to it; `gone` to one that is not there any more."""
+    """`config` and `context` connect to it; `gone` to one that is not there any more. `finds_at_once`: a document is its
+    own nearest as soon as it is stored, also while others are being stored; elsewhere it is so a moment later."""
 
     config: dict[str, Any]
     context: ProviderContext
@@ -81,6 +82,7 @@ class Backend:
     filters: st.SearchStrategy = strategies.FILTERS
     refused: tuple[dict[str, Any], ...] = ()
     details: frozenset[str] = field(default_factory=frozenset)
+    finds_at_once: bool = True
 
 
 def nobody_there() -> str:
@@ -127,6 +129,7 @@ def chroma_server(request, directory):
                 {"$or": [{"n": number} for number in range(300)]},
             ),
             frozenset({"version"}),
+            finds_at_once=False,
         )
     finally:
         server.stop(signal.SIGTERM)

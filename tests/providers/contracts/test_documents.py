@@ -10,7 +10,9 @@ import pytest
 from schemas.errors import InvalidInputError
 from schemas.records import DocumentBatch
 from tests.providers.contracts.batches import batch
+from tests.support.live import eventually
 
+FOUND_SECONDS = 30
 AWKWARD = (
     "with space",
     "ünïcödé 日本語",
@@ -198,8 +200,11 @@ def test_a_wrong_dimension_is_told_with_both_numbers(provider, made):
         assert raised.value.code == "dimension_mismatch"
 
 
-def test_eight_threads_write_and_read_at_once(provider, made, documents_of):
+def test_what_eight_threads_write_at_once_is_read_at_once_and_found_then_or_a_moment_later(
+    backend, provider, made, documents_of
+):
     name = made("l2")
+    _, connected = backend
     provider.add_documents(name, batch(("first", {"thread": -1})))
 
     def work(thread):
@@ -207,8 +212,17 @@ def test_eight_threads_write_and_read_at_once(provider, made, documents_of):
             vector = np.array([thread, number, 0, 1], "f4")
             document_id = f"t{thread}-{number}"
             provider.add_documents(name, batch((document_id, {"thread": thread}, vector)))
-            (nearest,) = provider.search(name, vector, top_k=1)
-            assert nearest.document.id == document_id
+            (stored,) = provider.documents_by_id(name, [document_id])
+            assert stored.metadata == {"thread": thread}
+
+            def is_nearest(vector=vector, document_id=document_id):
+                (nearest,) = provider.search(name, vector, top_k=1)
+                return nearest.document.id == document_id
+
+            if connected.finds_at_once:
+                assert is_nearest()
+            else:
+                eventually(is_nearest, seconds=FOUND_SECONDS)
         assert provider.documents(name, {"thread": thread}).total == 5
 
     with ThreadPoolExecutor(8) as pool:

@@ -27,11 +27,11 @@ class CountedDatabase:
     def __getattr__(self, name):
         return getattr(self._database, name)
 
-    def write(self):
+    def write(self, **how):
         self.transactions += 1
         self.writing.set()
         assert self.go.wait(SECONDS)
-        return self._database.write()
+        return self._database.write(**how)
 
 
 @pytest.fixture

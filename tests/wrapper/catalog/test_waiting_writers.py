@@ -1,4 +1,4 @@
-"""Writers that waited for the lock together have waited enough."""
+"""How long a writer waits: once, behind others of its process and for other processes together."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 
 from schemas.errors import UnavailableError
 from tests.support.live import eventually
-from wrapper.catalog.catalog import TURN_SECONDS, Catalog, Write
-from wrapper.catalog.database import LOCKED, LockedError
+from wrapper.catalog.catalog import Catalog, Write
+from wrapper.catalog.database import LOCKED, WAIT_SECONDS, LockedError
 from wrapper.combining import Ticket
 
 
@@ -21,11 +21,11 @@ class _Locked:
     errors = ()
 
     def __init__(self):
-        self.tries = 0
+        self.waited = []
 
     @contextmanager
-    def write(self, *, durable=True):
-        self.tries += 1
+    def write(self, *, durable=True, wait_seconds):
+        self.waited.append(wait_seconds)
         raise LockedError(LOCKED)
         yield
 
@@ -34,10 +34,64 @@ def test_a_group_of_writers_waits_for_the_lock_once():
     database = _Locked()
     jobs = [Ticket(Write(lambda transaction: None, 0.0)) for _ in range(5)]
     Catalog(database, lambda: 0.0)._commit_together(jobs)
-    assert database.tries == 1
+    assert database.waited == [WAIT_SECONDS]
     for job in jobs:
         with pytest.raises(UnavailableError):
             job.outcome()
+
+
+def test_what_a_writer_has_waited_for_its_turn_it_does_not_wait_for_the_lock_again():
+    database, now = _Locked(), WAIT_SECONDS - 10
+    own, later = Ticket(Write(lambda transaction: None, 0.0)), Ticket(Write(lambda transaction: None, 5.0))
+    catalog = Catalog(database, lambda: now)
+    catalog._commit_together([own, later])
+    assert database.waited == [10]
+    with pytest.raises(LockedError):
+        own.outcome()
+    # It came later and has a turn of its own.
+    assert not later.settled
+    catalog._commit_together([later])
+    assert database.waited == [10, 15]
+
+
+def test_after_a_group_that_failed_each_waits_only_for_what_it_has_left():
+    class Failing(_Locked):
+        def write(self, **how):
+            if not self.waited:
+                now[0] += 20
+                self.waited.append(how["wait_seconds"])
+                raise ValueError("whose fault it is is not known")
+            return super().write(**how)
+
+    database, now = Failing(), [0.0]
+    jobs = [Ticket(Write(lambda transaction: None, 0.0)) for _ in range(3)]
+    Catalog(database, lambda: now[0])._commit_together(jobs)
+    assert database.waited == [WAIT_SECONDS, *[WAIT_SECONDS - 20] * 3]
+
+
+def test_a_writer_behind_a_long_write_of_its_process_is_told_so_while_that_goes_on(open_database):
+    database = open_database()
+    Catalog(database).open()
+    catalog = Catalog(database, lambda: 0.0, wait_seconds=0.01)
+    holding, done, written = threading.Event(), threading.Event(), []
+
+    def hold(transaction):
+        holding.set()
+        done.wait(60)
+
+    thread = threading.Thread(target=catalog.commit, args=(hold,))
+    thread.start()
+    assert holding.wait(60)
+    try:
+        for write in (catalog.commit, catalog.commit_quickly):
+            with pytest.raises(LockedError):
+                write(written.append)
+    finally:
+        done.set()
+        thread.join()
+    assert written == []
+    catalog.commit(lambda transaction: written.append("now"))
+    assert written == ["now"]
 
 
 def test_who_has_waited_long_enough_behind_others_waits_for_nobody_again(open_database):
@@ -69,7 +123,7 @@ def test_who_has_waited_long_enough_behind_others_waits_for_nobody_again(open_da
     try:
         threads.append(begin("early", lambda transaction: "early"))
         eventually(lambda: catalog._commits.waiting == 1, seconds=60)
-        now[0] = TURN_SECONDS + 1
+        now[0] = WAIT_SECONDS + 1
         threads.append(begin("late", lambda transaction: "late"))
         eventually(lambda: catalog._commits.waiting == 2, seconds=60)
     finally:
@@ -94,14 +148,19 @@ def test_a_lock_that_is_held_is_told_from_a_catalogue_that_is_gone(open_database
     thread.start()
     held.wait(60)
     try:
-        impatient = "PRAGMA busy_timeout = 1" if other.kind == "sqlite" else "SET lock_timeout = 1"
-        with other.read() as transaction:
-            if other.kind == "sqlite":
-                transaction.rows(impatient)
-            else:
-                transaction.connection.execute(impatient.encode())
-        with pytest.raises(LockedError):
-            Catalog(other).commit(lambda transaction: None)
+        impatient = Catalog(other, lambda: 0.0, wait_seconds=0.01)
+        for write in (impatient.commit, impatient.commit_quickly):
+            with pytest.raises(LockedError):
+                write(lambda transaction: None)
     finally:
         done.set()
         thread.join()
+    # The patience of one write is not that of the next.
+    assert _patience_ms(other) == WAIT_SECONDS * 1e3
+
+
+def _patience_ms(database):
+    with database.read() as transaction:
+        if database.kind == "sqlite":
+            return transaction.value("PRAGMA busy_timeout")
+        return transaction.value("SELECT setting::int FROM pg_settings WHERE name = 'lock_timeout'")

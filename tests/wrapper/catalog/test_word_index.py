@@ -20,12 +20,14 @@ from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.dialect import WordRow
 from wrapper.catalog.grouping import text_search
 from wrapper.catalog.rows import find_collection
+from wrapper.catalog.stems import Stemmer
 from wrapper.catalog.text_index import segment_of
 from wrapper.catalog.word_merging import WordMerging
 from wrapper.catalog.word_segments import Segment, blocks, decoded, joined, merge, occurrences_in
 from wrapper.catalog.words import HEADING_WEIGHT, TAGS_WEIGHT, identifier_words
 
 WORDS = ["alpha", "beta", "gamma", "running", "runs", "delta7", "getUserName", "over_there", "x"]
+STEMMER = Stemmer()
 TEXTS = st.lists(st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join), min_size=1, max_size=8)
 
 only_sqlite = pytest.mark.parametrize("open_database", ["sqlite"], indirect=True)
@@ -221,7 +223,7 @@ def test_what_was_found_before_is_found_by_another_connection(make, add, catalog
 @given(TEXTS, st.randoms())
 def test_a_segment_is_read_as_it_was_written(texts, random):
     rows = [WordRow(number, "A Title", text, "a tag") for number, text in enumerate(texts)]
-    segment = segment_of(rows)
+    segment = segment_of(rows, STEMMER)
     stored = list(blocks(segment))
     read = joined(segment.layout, [decoded(block) for block in stored])
     _assert_equal(read, segment)
@@ -233,13 +235,15 @@ def test_a_segment_is_read_as_it_was_written(texts, random):
     assert len(occurrences_in(stored[0], "nowhere")) == 0
     alive = np.array([random.random() < 0.5 for _ in texts])
     kept = merge([(segment, alive)])
-    _assert_equal(kept, segment_of([row for row, lives in zip(rows, alive, strict=True) if lives]))
+    _assert_equal(kept, segment_of([row for row, lives in zip(rows, alive, strict=True) if lives], STEMMER))
     place = random.randrange(len(rows) + 1)
-    _assert_equal(merge([(segment_of(rows[:place]), None), (segment_of(rows[place:]), None)]), segment)
+    _assert_equal(
+        merge([(segment_of(rows[:place], STEMMER), None), (segment_of(rows[place:], STEMMER), None)]), segment
+    )
 
 
 def test_a_word_that_is_everywhere_has_a_block_of_its_own():
-    segment = segment_of([WordRow(1, "", "aa " + "common " * 10_000 + "zz " + "rare " * 10, "")])
+    segment = segment_of([WordRow(1, "", "aa " + "common " * 10_000 + "zz " + "rare " * 10, "")], STEMMER)
     assert [block.terms for block in blocks(segment)] == ["aa", "common", "rare\nzz"]
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import sqlite3
 import subprocess
 import sys
+from itertools import islice
 
 import numpy as np
 import pytest
+from sqlalchemy.exc import DBAPIError
 
 from schemas.records import DocumentBatch
 from schemas.where import EVERYTHING
 from tests.support.old_words import forget_words
-from wrapper.catalog import word_indexing, writes
+from wrapper.catalog import old_words, word_indexing, writes
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.grouping import text_search
 from wrapper.catalog.migrations import migrate
@@ -120,13 +123,54 @@ def test_a_process_that_is_killed_while_it_indexes_anew_loses_nothing(make_old, 
     again = Catalog(open_database())
     again.open()
     _find_all(again)
-    with again.read() as transaction:
+    _is_sound_without_old_tables(again)
+
+
+def _is_sound_without_old_tables(catalog):
+    with catalog.read() as transaction:
         names = [
             row[0]
             for row in transaction.rows("SELECT name FROM sqlite_master WHERE name LIKE 'words\\__%' ESCAPE '\\'")
         ]
         assert names == ["words_to_index"]
         assert transaction.rows("PRAGMA integrity_check") == [("ok",)]
+
+
+@pytest.mark.parametrize("open_database", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("version", [3, 5])
+def test_the_tables_of_earlier_releases_are_dropped_and_their_space_is_free(
+    make_old, open_database, version, monkeypatch
+):
+    monkeypatch.setattr(old_words, "COLLECTIONS_AT_ONCE", 2)
+    make_old(version)
+    database = open_database()
+    database.migrate(migrate)
+    _is_sound_without_old_tables(Catalog(database))
+    with database.read() as transaction:
+        # Four of a collection's five tables have pages of their own.
+        assert transaction.value("PRAGMA freelist_count") >= 4 * len(NAMES)
+    again = Catalog(database)
+    again.open()
+    _find_all(again)
+
+
+@pytest.mark.parametrize("open_database", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("parts", [0, 1])
+def test_where_the_list_of_tables_cannot_be_written_they_go_one_by_one(make_old, open_database, parts, monkeypatch):
+    put_back_by_parts = old_words._put_back_by_parts
+
+    def refused(*arguments):
+        yield from islice(put_back_by_parts(*arguments), parts)
+        next(put_back_by_parts(*arguments))
+        raise DBAPIError("DELETE", (), sqlite3.OperationalError("table sqlite_master may not be modified"))
+
+    monkeypatch.setattr(old_words, "COLLECTIONS_AT_ONCE", 2)
+    monkeypatch.setattr(old_words, "_put_back_by_parts", refused)
+    make_old(version=5)
+    again = Catalog(open_database())
+    again.open()
+    _find_all(again)
+    _is_sound_without_old_tables(again)
 
 
 def test_what_was_indexed_anew_is_removed_and_replaced_like_the_rest(old):

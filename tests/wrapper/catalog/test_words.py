@@ -7,8 +7,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from wrapper.catalog.words import (
-    MAX_PHRASE_WORDS,
     MAX_QUERY_TERMS,
+    MAX_WORDS_IN_PHRASES,
     folded_words,
     heading_of,
     identifier_words,
@@ -124,4 +124,4 @@ def test_the_shadow_is_made_of_the_text(text):
 
 def test_phrases_have_a_bounded_number_of_words_together():
     query = " ".join('"' + " ".join(f"w{phrase}x{word}" for word in range(60)) + '"' for phrase in range(20))
-    assert sum(term.count(" ") + 1 for term in query_terms(query) if " " in term) <= MAX_PHRASE_WORDS
+    assert sum(term.count(" ") + 1 for term in query_terms(query) if " " in term) <= MAX_WORDS_IN_PHRASES

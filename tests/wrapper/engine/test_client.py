@@ -86,6 +86,18 @@ def test_an_index_of_an_earlier_release_searches_as_widely_as_new_ones(client, e
     client.widen_search("nobody's")
 
 
+def test_a_collection_that_ever_had_a_document_is_not_unused(client, engine_dir):
+    earlier = EngineClient(EngineStateReader(engine_dir).url, hnsw={**HNSW, "ef_search": 150})
+    narrow = earlier.create_collection("narrow-and-unused", metric="l2")
+    earlier.close()
+    unused, used = (client.create_collection(name, metric="l2") for name in ("never-used", "used-once"))
+    client.upsert(used, ["a"], vectors(1), ["t"], [{}])
+    client.delete(used, ["a"])
+    assert client.count(used) == 0
+    found = client.unused_collections()
+    assert (unused in found, used in found, narrow in found) == (True, False, False)
+
+
 def test_a_taken_name_is_a_conflict(client):
     client.create_collection("taken", metric="l2")
     other = client.create_collection("other", metric="l2")

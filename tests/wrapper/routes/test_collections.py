@@ -100,6 +100,15 @@ def test_bad_names(client, name):
     assert len(client.get("/collections").json["collections"]) == count
 
 
+@pytest.mark.parametrize("name", ["rag-wrapper-owner", "trial-7", "rebuild-7-None", "docs-replaced-0123abcd"])
+def test_a_name_that_the_service_uses_in_the_engine_is_nobodys(client, chroma, name):
+    answer = client.post("/collections", json={"name": name})
+    assert answer.status_code == 400
+    assert (answer.json["code"], answer.json["details"]) == ("invalid_name", {"field": "name"})
+    assert client.get(f"/collections/{name}").status_code == 404
+    assert name not in [each.name for each in chroma.list_collections()]
+
+
 def test_an_existing_name_is_a_conflict(client, filled, unchanged):
     name = filled(metadata={"kept": True})
     with unchanged(name):
@@ -259,6 +268,19 @@ def test_merging_cannot_nest_metadata_deeper_than_allowed(client, filled, unchan
         ):
             assert answer.status_code == 400
             assert answer.json["details"] == {"field": "metadata", "limit": 32}
+
+
+def test_metadata_is_no_larger_than_the_engine_bears_with_each_write(client, collection, filled, unchanged):
+    half = "x" * 40_000
+    assert client.post("/collections", json={"name": collection, "metadata": {"a": half, "b": half}}).status_code == 400
+    name = filled(metadata={"a": half})
+    with unchanged(name):
+        for answer in (
+            client.put(f"/collections/{name}/metadata", json={"metadata": {"a": half, "b": half}}),
+            client.patch(f"/collections/{name}/metadata", json={"metadata": {"b": half}}),
+        ):
+            assert (answer.status_code, answer.json["code"]) == (400, "invalid_metadata")
+            assert answer.json["details"] == {"field": "metadata", "limit": 65_536}
 
 
 @pytest.mark.parametrize("merge", ["false", "0", "False"])

@@ -41,7 +41,7 @@ def test_one_connection_survives_every_error(connection, name):
         (404, "POST", "/collections/nowhere/documents", b"x" * 300_000, {"Content_Type": "application/x-ndjson"}),
         (404, "POST", "/collections/nowhere/query", {"query_embedding": [1.0] * 10_000}, {}),
         (405, "PATCH", "/health", b"x" * 300_000, {}),
-        (409, "POST", "/collections", {"name": name, "metadata": {"x": "y" * 100_000}}, {}),
+        (409, "POST", "/collections", {"name": name, "metadata": {"x": "y" * 60_000}}, {}),
         (412, "PUT", f"{url}/metadata", {"metadata": {}}, {"If_Match": '"other"'}),
         (413, "POST", f"{url}/documents", b" " * (LIMIT_BYTES + 1), json_headers),
         (413, "POST", "/collections", b" " * (3 * LIMIT_BYTES), json_headers),
@@ -74,6 +74,28 @@ def test_who_sends_without_an_end_is_answered_and_parted_from(live, name):
         endless = (b" " * (1 << 20) for _ in range(60))
         answer = connection.ask("POST", f"/collections/{name}/documents", endless, Content_Type="application/json")
     assert (answer.status, answer.headers["Connection"]) == (413, "close")
+
+
+def test_requests_that_come_before_the_answers_are_answered_in_order(live, name):
+    body = b'{"ids": ["a"]}'
+    head = (
+        f"POST /collections/{name}/documents/search HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    )
+    sent = b"GET /live HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    sent += f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+    sent += f"GET /collections/{name} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode()
+    received = bytearray()
+    with socket.create_connection(("127.0.0.1", live.port), timeout=60) as client:
+        client.sendall(sent[:-30])
+        while b'"documents"' not in received:
+            content = client.recv(1 << 16)
+            assert content, received
+            received += content
+        client.sendall(sent[-30:])
+        while content := client.recv(1 << 16):
+            received += content
+    assert received.count(b"HTTP/1.1 200 ") == 3
+    assert received.index(b'"alive"') < received.index(b'"documents"') < received.index(b'"metric"')
 
 
 def test_a_body_of_just_the_limit_is_read(connection, name):

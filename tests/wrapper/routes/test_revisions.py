@@ -102,7 +102,7 @@ def test_a_write_goes_through_when_the_collection_is_as_expected(client, filled,
     assert client.open(f"/collections/{name}{route}", method=method, json=body, headers=headers).status_code < 300
 
 
-@pytest.mark.parametrize("expected", ['"1.1"', '"nothing"', "nothing"])
+@pytest.mark.parametrize("expected", ['"1.1"', '"nothing"', "nothing", '""', '"any", ""'])
 @pytest.mark.parametrize(("method", "route", "body"), [*WRITES.values(), ("DELETE", "", None)], ids=[*WRITES, "delete"])
 def test_a_write_is_refused_when_the_collection_has_changed(client, filled, unchanged, method, route, body, expected):
     name = filled(DOCUMENTS)

@@ -6,11 +6,22 @@ import json
 import pytest
 
 from tests.support.live import eventually
+from wrapper import streaming
 from wrapper.store import Store
 
 
 def _line(number, **fields):
     return json.dumps({"id": f"doc-{number}", "text": f"text {number}", "embedding": [1.0, float(number)], **fields})
+
+
+@pytest.fixture
+def parts(monkeypatch):
+    """A list that grows with every transaction of a stream."""
+    parts = []
+    monkeypatch.setattr(
+        Store, "add_part", lambda *args, add=Store.add_part, **more: parts.append(1) or add(*args, **more)
+    )
+    return parts
 
 
 @pytest.fixture
@@ -51,6 +62,28 @@ def test_good_lines_are_stored(stream, client, chroma, filled):
     }
     assert _ids(client, name) == {"doc-0", "doc-1"}
     assert chroma.get_collection(name, embedding_function=None).count() == 2
+
+
+@pytest.mark.parametrize("route", ["documents", "import"])
+def test_a_stream_goes_into_no_later_collection_of_the_same_name(client, filled, monkeypatch, route):
+    name = filled()
+    add_part = Store.add_part
+
+    def replaced_meanwhile(store, collection, *args, **options):
+        done = add_part(store, collection, *args, **options)
+        if not replaced:
+            replaced.append(client.delete(f"/collections/{name}").status_code)
+            replaced.append(client.post("/collections", json={"name": name}).status_code)
+        return done
+
+    replaced = []
+    monkeypatch.setattr(Store, "add_part", replaced_meanwhile)
+    lines = "\n".join(_line(number) for number in range(501)).encode()
+    answer = client.post(f"/collections/{name}/{route}", data=lines, content_type="application/x-ndjson")
+    assert replaced == [200, 201]
+    assert (answer.status_code, answer.json["code"]) == (404, "collection_not_found")
+    assert (answer.json["details"]["count"], answer.json["details"]["line"]) == (500, 501)
+    assert client.get(f"/collections/{name}").json["count"] == 0
 
 
 BAD_LINES = {
@@ -115,6 +148,32 @@ def test_the_same_id_twice_is_written_twice_the_last_one_stays(stream, client, f
 
 
 @pytest.mark.parametrize(
+    ("on_conflict", "text", "counts", "refused"),
+    [
+        ("replace", "text 0", (1, 2, 1), []),
+        ("skip", "first", (1, 0, 3), []),
+        ("error", "first", (1, 0, 0), [2, 3, 4]),
+    ],
+)
+def test_lines_of_one_id_are_one_write_and_count_as_if_they_were_several(
+    stream, client, filled, parts, on_conflict, text, counts, refused
+):
+    name = filled()
+    lines = [_line(0, text="first"), _line(0, text="second"), _line(0), _line(0)]
+    answer = stream(name, lines, on_conflict=on_conflict).json
+    assert (answer["created"], answer["updated"], answer["unchanged"]) == counts
+    assert [(each["line"], each["code"]) for each in answer["errors"]] == [(at, "document_exists") for at in refused]
+    assert client.get(f"/collections/{name}/documents/doc-0").json["text"] == text
+    assert len(parts) == 1
+
+
+def test_lines_of_an_id_that_is_there_are_all_refused(stream, filled):
+    name = filled([json.loads(_line(0))])
+    answer = stream(name, [_line(0), _line(1), _line(0)], on_conflict="error").json
+    assert (answer["created"], [each["line"] for each in answer["errors"]]) == (1, [1, 3])
+
+
+@pytest.mark.parametrize(
     ("on_conflict", "text", "counts"),
     [("replace", "new", (1, 1, 0)), ("skip", "text 0", (1, 0, 1))],
 )
@@ -174,6 +233,31 @@ def test_more_bad_lines_than_are_listed_are_counted(stream, filled):
     assert (len(answer["errors"]), answer["errors_total"]) == (1_000, 1_200)
 
 
+def test_a_stream_of_bad_lines_is_not_read_to_its_end_and_what_was_good_is_stored(stream, client, filled, monkeypatch):
+    monkeypatch.setattr(streaming, "MAX_BAD_LINES", 10)
+    name = filled()
+    answer = stream(name, [_line(0), *["{}"] * 10, _line(1), "{}", *[_line(number) for number in range(2, 9)]])
+    assert (answer.status_code, answer.json["code"]) == (400, "too_many_bad_lines")
+    details = answer.json["details"]
+    assert (details["count"], details["line"], details["limit"], details["errors_total"]) == (2, 13, 10, 11)
+    assert [each["line"] for each in details["errors"]] == [*range(2, 12), 13]
+    assert _ids(client, name) == {"doc-0", "doc-1"}
+
+
+def test_bad_lines_among_as_many_good_ones_do_not_end_a_stream(stream, filled, monkeypatch):
+    monkeypatch.setattr(streaming, "MAX_BAD_LINES", 10)
+    lines = [each for number in range(600) for each in (_line(number), "{}")]
+    answer = stream(filled(), lines)
+    assert (answer.status_code, answer.json["count"], answer.json["errors_total"]) == (201, 600, 600)
+
+
+def test_lines_that_hold_documents_do_not_end_a_stream_though_they_are_refused(stream, filled, monkeypatch):
+    monkeypatch.setattr(streaming, "MAX_BAD_LINES", 10)
+    documents = [json.loads(_line(number)) for number in range(40)]
+    answer = stream(filled(documents), [*map(json.dumps, documents), _line(40)], on_conflict="error")
+    assert (answer.status_code, answer.json["count"], answer.json["errors_total"]) == (201, 1, 40)
+
+
 def test_a_stream_is_stored_while_it_arrives(live, collection):
     """Chunks without a length: the first transaction is done before the last line is sent."""
     with live.one_connection() as connection, live.one_connection() as reader:
@@ -195,12 +279,8 @@ def test_a_stream_is_stored_while_it_arrives(live, collection):
         assert count() == 1_200
 
 
-def test_all_conflicts_of_a_block_are_found_at_once(stream, filled, monkeypatch):
+def test_all_conflicts_of_a_block_are_found_at_once(stream, filled, parts):
     name = filled([json.loads(_line(number)) for number in range(0, 40, 2)])
-    parts = []
-    monkeypatch.setattr(
-        Store, "add_part", lambda *args, add=Store.add_part, **more: parts.append(1) or add(*args, **more)
-    )
     answer = stream(name, [_line(number, text="new") for number in range(40)], on_conflict="error").json
     assert (answer["created"], answer["errors_total"]) == (20, 20)
     assert [(each["line"], each["details"]["id"]) for each in answer["errors"]] == [

@@ -1,0 +1,72 @@
+"""Asks the service on a port for `/live` until its input ends; for each line of it, says how long slow answers took.
+
+A process of its own: while the test writes a megabyte of JSON, no other thread of it would read a clock.
+"""
+
+from __future__ import annotations
+
+import json
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.client import HTTPConnection, HTTPException
+
+PAUSE_SECONDS = 0.05
+SLOW_SECONDS = 0.1
+ANSWER_SECONDS = 120.0
+
+
+class Probe:
+    """The process, as its parent sees it."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+
+    def slow_seconds(self) -> list[float]:
+        """Of the answers since this was last asked, those that took too long; as long as can be where none came."""
+        assert self._process.stdin
+        assert self._process.stdout
+        self._process.stdin.write("\n")
+        self._process.stdin.flush()
+        found: list[float] = json.loads(self._process.stdout.readline())
+        return found
+
+
+@contextmanager
+def probing(port: int) -> Iterator[Probe]:
+    command = [sys.executable, "-m", "tests.fuzz.live_probe", str(port)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        yield Probe(process)
+
+
+def main(port: int) -> None:
+    slow_seconds = []
+    while True:
+        if select.select([sys.stdin], [], [], PAUSE_SECONDS)[0]:
+            if not sys.stdin.readline():
+                return
+            print(json.dumps(slow_seconds), flush=True)
+            slow_seconds = []
+        seconds = _seconds_of_an_answer(port)
+        if seconds > SLOW_SECONDS:
+            slow_seconds.append(seconds)
+
+
+def _seconds_of_an_answer(port: int) -> float:
+    connection = HTTPConnection("127.0.0.1", port, timeout=ANSWER_SECONDS)
+    began = time.perf_counter()
+    try:
+        connection.request("GET", "/live")
+        connection.getresponse().read()
+    except (OSError, HTTPException):
+        return ANSWER_SECONDS
+    finally:
+        connection.close()
+    return time.perf_counter() - began
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

@@ -1,0 +1,50 @@
+"""Memory that large requests leave behind goes back to the system, a moment after they are answered.
+
+Python finds what refers to itself (an error that knows its cause, with the text it is about) only after many more
+requests: it counts objects, however large they are. And the C library keeps what was freed for the threads that come,
+in an arena for each.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import threading
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+LARGE_BODY_BYTES = 128 * 1024
+
+_is_due = threading.Event()
+
+
+def note_answered(request: Mapping[str, Any]) -> None:
+    """To be called when a request, as WSGI knows it, is answered: a large one leaves something to give back."""
+    length = request.get("CONTENT_LENGTH") or ("0" if "HTTP_TRANSFER_ENCODING" not in request else "")
+    if not length.isdigit() or int(length) >= LARGE_BODY_BYTES or "HTTP_CONTENT_ENCODING" in request:
+        _is_due.set()
+
+
+def give_back() -> None:
+    """To be called now and then, outside of requests: does nothing unless a large request was answered since."""
+    if _is_due.is_set():
+        _is_due.clear()
+        gc.collect()
+        trim()()
+
+
+def keep_for_good() -> None:
+    """What this process has by now it needs until its end: `give_back` need not look at it."""
+    gc.collect()
+    gc.freeze()
+
+
+@cache
+def trim() -> Callable[[], object]:
+    """glibc's `malloc_trim`; what does nothing where there is another library."""
+    try:
+        release = ctypes.CDLL(None).malloc_trim
+    except (OSError, AttributeError):
+        return lambda: None
+    return lambda: release(0)
