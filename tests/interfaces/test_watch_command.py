@@ -157,8 +157,11 @@ def test_file_events_are_followed(watching, root, models, stored):
         (root / "first.md").unlink()
         moved = {"log.txt", "moved/new.py", "moved/later.py"}
         eventually(lambda: set(stored()) == moved, seconds=SECONDS)
-        told = eventually(lambda: (found := status())["deleted"] == 3 and found, seconds=SECONDS)
-        assert (told["indexed"], told["files"], told["pending"]) == (6, 3, 0)
+        # Reports are spaced: one from between the deletions and what was moved may be the latest for a while.
+        told = eventually(
+            lambda: (found := status())["deleted"] == 3 and not found["pending"] and found, seconds=SECONDS
+        )
+        assert (told["indexed"], told["files"]) == (6, 3)
         assert told["last_change"] > told["started_at"]
     assert status()["state"] == "stopped"
     assert sum("line 19" in text for request in models.requests for text in request.body["input"]) == 1
