@@ -2,7 +2,7 @@
 
 Python finds what refers to itself (an error that knows its cause, with the text it is about) only after many more
 requests: it counts objects, however large they are. And the C library keeps what was freed for the threads that come,
-in an arena for each.
+in an arena for each, where one small object that stays holds what lies before it.
 """
 
 from __future__ import annotations
@@ -15,8 +15,20 @@ from functools import cache
 from typing import Any
 
 LARGE_BODY_BYTES = 128 * 1024
+ARENAS = 2
+MAPPED_BYTES = 1024 * 1024
+_M_MMAP_THRESHOLD, _M_ARENA_MAX = -3, -8  # malloc.h
 
 _is_due = threading.Event()
+
+
+def keep_apart() -> None:
+    """To be called before there are threads: they share few arenas, and every block from `MAPPED_BYTES` on has pages of
+    its own, which the system has back when it is freed. Does nothing where there is no glibc."""
+    set_option = _c_function("mallopt")
+    if set_option is not None:
+        set_option(_M_ARENA_MAX, ARENAS)
+        set_option(_M_MMAP_THRESHOLD, MAPPED_BYTES)
 
 
 def note_answered(request: Mapping[str, Any]) -> None:
@@ -43,8 +55,14 @@ def keep_for_good() -> None:
 @cache
 def trim() -> Callable[[], object]:
     """glibc's `malloc_trim`; what does nothing where there is another library."""
+    release = _c_function("malloc_trim")
+    return lambda: release(0) if release else None
+
+
+def _c_function(name: str) -> Callable[..., object] | None:
+    """Of the C library that Python runs on, None where it has none of that name."""
     try:
-        release = ctypes.CDLL(None).malloc_trim
+        found: Callable[..., object] = getattr(ctypes.CDLL(None), name)
     except (OSError, AttributeError):
-        return lambda: None
-    return lambda: release(0)
+        return None
+    return found

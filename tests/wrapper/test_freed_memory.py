@@ -1,4 +1,6 @@
 import gc
+import subprocess
+import sys
 import weakref
 
 import pytest
@@ -40,3 +42,41 @@ def test_what_requests_that_may_be_large_leave_behind_is_given_back_once(monkeyp
 
 def test_giving_back_what_is_not_held_does_no_harm():
     freed_memory.trim()()
+
+
+IN_THREADS = """
+import ctypes, threading
+from wrapper.freed_memory import keep_apart
+
+if "keep_apart" in COMMAND:
+    keep_apart()
+library = ctypes.CDLL(None)
+library.malloc.restype = ctypes.c_void_p
+library.free.argtypes = [ctypes.c_void_p]
+all_there = threading.Barrier(8)
+
+def take():
+    all_there.wait()
+    small, large = library.malloc(1000), library.malloc(2_000_000)
+    all_there.wait()
+    library.free(small)
+    library.free(large)
+
+threads = [threading.Thread(target=take) for _ in range(8)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+library.malloc_stats()
+"""
+
+
+def _arenas(command: str) -> int:
+    script = IN_THREADS.replace("COMMAND", repr(command))
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    return done.stderr.count("Arena ")
+
+
+@pytest.mark.skipif(freed_memory._c_function("malloc_stats") is None, reason="there is no glibc")
+def test_threads_share_few_arenas():
+    assert _arenas("keep_apart") <= freed_memory.ARENAS < _arenas("as it is")
