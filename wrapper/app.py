@@ -17,7 +17,7 @@ from wrapper import errors, logs, metrics, requests_in, route_table
 from wrapper.bodies import OrjsonProvider, check_request_line, client_is_gone, discard_body, finish_parsing, leave_body
 from wrapper.document_paths import DocumentId
 from wrapper.door import Door
-from wrapper.freed_memory import give_back
+from wrapper.freed_memory import GIVE_BACK_SECONDS, give_back
 from wrapper.lanes import Lane, Lanes
 from wrapper.parsing import budget_of
 from wrapper.route_table import RouteTable
@@ -59,7 +59,7 @@ def create_app(settings: WrapperSettings | None = None) -> Flask:
         every_seconds=LOOK_SECONDS,
         limit_seconds=LOOK_SECONDS,
     )
-    service.looks.add("memory", give_back, None, every_seconds=LOOK_SECONDS, limit_seconds=LOOK_SECONDS)
+    service.looks.add("memory", give_back, None, every_seconds=GIVE_BACK_SECONDS, limit_seconds=LOOK_SECONDS)
     errors.init_app(app)
     app.before_request(_begin)
     app.after_request(_end)
