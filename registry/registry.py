@@ -71,7 +71,7 @@ class ProviderRegistry:
 
     def entry(self, name: str, kind: str | None = None) -> Entry:
         """The entry of that name; without a kind, the first of KINDS that has one. Raises ProviderNotFoundError."""
-        for each in (kind,) if kind else KINDS:
+        for each in KINDS if kind is None else (kind,):
             if (each, name) in self._entries:
                 return self._entries[each, name]
         raise ProviderNotFoundError(kind, name, [entry.id for entry in self.entries(kind)])

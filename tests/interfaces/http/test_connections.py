@@ -52,7 +52,7 @@ def test_one_name_for_two_types_is_told_apart(client):
     assert client.get("/api/connections/providers/ollama/schema?type=llm").json["type"] == "llm"
 
 
-@pytest.mark.parametrize("path", ["nobody", "nobody/schema", "minilm?type=llm", "minilm?type=nothing"])
+@pytest.mark.parametrize("path", ["nobody", "nobody/schema", "minilm?type=llm", "minilm?type=nothing", "minilm?type="])
 def test_an_unknown_provider_is_named(client, path):
     answer = client.get(f"/api/connections/providers/{path}")
     name = path.partition("?")[0].partition("/")[0]
