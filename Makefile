@@ -14,6 +14,8 @@ serve: $(INSTALLED)
 demo: $(INSTALLED)
 	$(BIN)/python -m interfaces.demo
 
+# Each of the many services that the tests start would compile the project anew where bytecode is not kept.
+test: export PYTHONDONTWRITEBYTECODE =
 test: $(DEVELOPED) lint
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import uuid
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,31 @@ from tests.support.apps import running_app
 from tests.support.live import chroma_client, live_service
 from tests.support.model_server import model_server
 from tests.support.postgres import postgres_server
+
+LONGEST = (
+    "durability/test_adoption.py",
+    "interfaces/test_demo.py",
+    "interfaces/test_bench_command.py",
+    "durability/test_slow_clients.py",
+    "durability/test_own_chroma_server.py",
+    "durability/test_random_kills.py",
+    "durability/test_killed_service.py",
+    "durability/test_stopping.py",
+    "interfaces/test_watch_command.py",
+    "properties/test_crashes.py",
+    "durability/test_extremes.py",
+    "docs/test_load_then_ask.py",
+    "scenarios/test_rag_contract.py",
+)
+"""Files that take long, the longest first: begun at the end of a run, one of them would keep all but one process
+waiting."""
+
+
+def pytest_collection_modifyitems(items):
+    """The longest files come first; all others stay in their order."""
+    folder = Path(__file__).parent
+    turns = {folder / name: turn for turn, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: turns.get(item.path, len(LONGEST)))
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from functools import cache
 from importlib.metadata import PackageNotFoundError, distributions, requires
 from itertools import product
 from pathlib import Path
@@ -30,12 +31,13 @@ def installing():
     return line
 
 
+@cache
 def requirements_of(name):
     """None of what is not installed, for it is not for this Python."""
     try:
-        return requires(name) or ()
+        return [Requirement(each) for each in requires(name) or ()]
     except PackageNotFoundError:
-        return ()
+        return []
 
 
 def needed(requirements, python, machine):
@@ -50,7 +52,7 @@ def needed(requirements, python, machine):
         found[name] = found.get(name, set()) | extras
         waiting += [
             each
-            for each in map(Requirement, requirements_of(name))
+            for each in requirements_of(name)
             if each.marker is None or any(each.marker.evaluate(there | {"extra": extra}) for extra in extras)
         ]
     return set(found)

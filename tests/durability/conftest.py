@@ -27,7 +27,7 @@ def serve(tmp_path):
 @pytest.fixture(scope="session")
 def load_seconds():
     """How long the tests under load run: a minute when RAG_TEST_LONG is set."""
-    return 60.0 if os.environ.get("RAG_TEST_LONG") else 6.0
+    return 60.0 if os.environ.get("RAG_TEST_LONG") else 3.0
 
 
 @pytest.fixture

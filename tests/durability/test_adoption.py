@@ -15,7 +15,7 @@ from tests.durability.foreign_collections import DOCUMENTS, document, vectors
 from tests.durability.old_chroma import OLD, NotInstalledError, install, write_directory
 from tests.durability.workload import all_documents, create, documents
 from tests.support.chroma import ChromaServer
-from tests.support.live import chroma_client, eventually, spawn_service
+from tests.support.live import chroma_client, eventually, live_service, spawn_service
 from wrapper.distances import exact_distances
 
 ADOPTION_SECONDS = 60.0
@@ -46,10 +46,20 @@ def many_documents(tmp_path_factory):
     return write_directory(tmp_path_factory.mktemp("many") / "chroma", str(MANY))
 
 
-@pytest.fixture(params=["old", "ours"])
+@pytest.fixture(scope="module", params=["old", "ours"])
 def written(request):
     """A Chroma directory by chromadb 0.6.3, and one by the release that we use."""
     return request.getfixturevalue(f"written_by_{request.param}")
+
+
+@pytest.fixture(scope="module")
+def served(written, tmp_path_factory):
+    """A service that has taken in such a directory. It is first asked for all, then each test changes a collection of
+    its own."""
+    directory = tmp_path_factory.mktemp("served")
+    shutil.copytree(written, directory / "data" / "chroma")
+    with live_service(directory, memory_vectors_mb=0, exact_ms=0) as service:
+        yield service
 
 
 @pytest.fixture
@@ -120,9 +130,8 @@ def _assert_nearest(service, name, metric, ids, stored, asked):
     assert np.allclose([each["distance"] for each in found], expected[nearest], rtol=1e-4, atol=1e-4)
 
 
-def test_everything_is_served_as_it_was(written, bring, serve):
-    bring(written)
-    service = serve()
+def test_everything_is_served_as_it_was(served):
+    service = served
     found = _adopted(service, "empty-one", "misleading", *(f"by-{metric}" for metric in DOCUMENTS))
     questions = np.random.default_rng(5).normal(size=(5, 8)).astype(np.float32)
     with service.session() as session:
@@ -197,9 +206,8 @@ def test_lists_uris_and_what_chroma_makes_of_the_rest(written_by_ours, bring, se
 
 
 @pytest.mark.parametrize("metric", DOCUMENTS)
-def test_it_takes_writes_like_any_other(written, bring, serve, metric):
-    bring(written)
-    service = serve()
+def test_it_takes_writes_like_any_other(served, metric):
+    service = served
     name = f"by-{metric}"
     _adopted(service, name)
     stored, new = vectors(metric), np.random.default_rng(9).normal(size=(40, 8)).astype(np.float32) * 2

@@ -82,12 +82,21 @@ def _health(session, service):
     return session.get(f"{service.url}/health", timeout=30).json()
 
 
+def _healthy(session, service):
+    """The report, once it says healthy: a look at the engine that took too long on a busy machine is made again."""
+    return eventually(
+        lambda: (report := _health(session, service))["status"] == "healthy" and report,
+        seconds=SECONDS,
+        complaint=lambda: json.dumps(_health(session, service)),
+    )
+
+
 def test_it_is_asked_with_the_token_in_its_tenant_and_database(chroma, proxy, service):
     create(service, "kept", documents(20, seed=1))
     assert _in_chroma(chroma, "kept") == 20
     assert all(path.startswith(f"/api/v2/tenants/{TENANT}/databases") for path in proxy.passed if "collections" in path)
     with service.session() as session:
-        assert _health(session, service)["engine"]["status"] == "ready"
+        assert _healthy(session, service)["engine"]["status"] == "ready"
 
 
 @pytest.mark.parametrize(
@@ -143,8 +152,7 @@ def test_a_document_that_is_too_large_for_it_is_set_aside_and_found(chroma, serv
             query = {"query_embedding": document["embedding"], "top_k": 1, "include": []}
             found = session.post(f"{service.url}/collections/sizes/query", json=query, timeout=60).json()
             assert found["results"][0]["id"] == document["id"]
-        report = _health(session, service)
-        assert report["status"] == "healthy"
+        report = _healthy(session, service)
         [first] = report["set_aside"]["first"]
         assert (first["collection"], first["id"]) == ("sizes", large[1]["id"])
         assert "413" in first["reason"]
