@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from schemas.errors import RagError
+from schemas.errors import ConfigurationError, RagError, UnavailableError
 from schemas.release import release
 from schemas.settings import HOSTED, WrapperSettings
 from wrapper import answers, gauges
@@ -106,6 +106,9 @@ def _bring_up_to_date(access: CatalogAccess) -> None:
     catalog = Catalog(access.database)
     try:
         catalog.open()
+    except UnavailableError as error:
+        reason = getattr(error.__cause__, "orig", error.__cause__) or error.message
+        raise ConfigurationError(f"The catalogue cannot be used: {' '.join(str(reason).split())}") from error
     finally:
         catalog.close()
 
