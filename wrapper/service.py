@@ -94,7 +94,7 @@ def open_host(settings: WrapperSettings, *, serves: bool = True) -> Host:
         access.check()
         _bring_up_to_date(access)
         claim_engine(settings)
-        keeper = None if settings.chroma_url else start_keeper(settings.data_dir)
+        keeper = None if settings.chroma_url else start_keeper(settings.data_dir, service_port=settings.port)
     except BaseException:
         lock.release()
         raise
