@@ -16,6 +16,7 @@ from schemas.connections import Connection
 from schemas.errors import ConfigurationError
 from schemas.settings import RegistrySettings
 
+LOCAL_MODEL = "minilm"
 PREFIXES = {"embedding": "RAG_EMBEDDING_", "llm": "RAG_CHAT_"}
 """What the variables begin with that describe the connection of a kind."""
 
@@ -43,7 +44,7 @@ def built_in_connections(settings: RegistrySettings) -> list[Connection]:
 
 def _config(provider: str, url: str, model: str, key_variable: str) -> dict[str, Any]:
     config = {"model": model}
-    if provider != "minilm":
+    if provider != LOCAL_MODEL:
         config |= {"url": url, "api_key": f"${{{key_variable}}}" if os.environ.get(key_variable) else ""}
     return {name: value for name, value in config.items() if value}
 
@@ -60,13 +61,25 @@ def check_models(settings: RegistrySettings, *, thoroughly: bool = False) -> Non
             raise _unusable(variable, connection.provider, damage)
 
 
-def key_warnings(settings: RegistrySettings) -> Iterator[str]:
-    """A sentence for each model that is asked at its vendor's own address without a key. Servers at other addresses
-    mostly need none."""
+def model_warnings(settings: RegistrySettings) -> Iterator[str]:
+    """A sentence for each variable that the chosen model does not use, and for each model that is asked at its vendor's
+    own address without a key. Servers at other addresses mostly need none."""
+    if settings.embedding_provider == LOCAL_MODEL:
+        reason = f"the embeddings are {LOCAL_MODEL}, which asks no service; RAG_EMBEDDING_PROVIDER names another"
+        yield from _unused({"RAG_EMBEDDING_URL": settings.embedding_url}, "RAG_EMBEDDING_API_KEY", reason)
+    if not settings.chat_provider:
+        texts = {"RAG_CHAT_URL": settings.chat_url, "RAG_CHAT_MODEL": settings.chat_model}
+        yield from _unused(texts, "RAG_CHAT_API_KEY", "RAG_CHAT_PROVIDER is not set")
     for connection in _of_settings(settings):
         if connection.provider == "openai" and not {"url", "api_key"} & connection.config.keys():
             prefix = PREFIXES[connection.kind]
             yield f"{prefix}API_KEY is not set, which api.openai.com asks for; {prefix}URL names another server"
+
+
+def _unused(texts: dict[str, str], key_variable: str, reason: str) -> Iterator[str]:
+    for name, text in {**texts, key_variable: os.environ.get(key_variable)}.items():
+        if text:
+            yield f"{name} is not used: {reason}"
 
 
 def _of_settings(settings: RegistrySettings) -> list[Connection]:

@@ -49,14 +49,14 @@ def look_before_start() -> Findings:
     found.check(read_retrieval_settings)
     found.warnings += unknown_variables(os.environ, () if registry is None else registry.env_patterns)
     if registry is not None:
-        from interfaces.configured import check_models, key_warnings
+        from interfaces.configured import check_models, model_warnings
         from providers.addresses import ConnectPolicy
         from registry.secret_hosts import SecretHosts
 
         found.check(lambda: ConnectPolicy.parse(registry.connect_policy))
         found.check(lambda: SecretHosts.parse(registry.secret_hosts))
         found.check(lambda: check_models(registry, thoroughly=True))
-        found.warnings += key_warnings(registry)
+        found.warnings += model_warnings(registry)
         if found.check(read_declared_connections):
             from interfaces.compose import check_declared_connections
 

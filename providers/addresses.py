@@ -146,7 +146,8 @@ def split_url(url: str) -> SplitResult:
         usable = False
     if not usable or "@" in parts.netloc or "?" in url or "#" in url:
         raise InvalidInputError(
-            "The URL of a service must be http(s)://host[:port][/path], without credentials, query or fragment",
+            "The URL of a service must be http(s)://host[:port][/path], without credentials, query or fragment, "
+            f"and have at most {MAX_URL_CHARACTERS:,} characters",
             code="invalid_url",
             field="url",
             error_type="invalid_config",

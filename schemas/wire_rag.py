@@ -30,6 +30,7 @@ from schemas.rag import (
     StoreMetrics,
     Upserted,
 )
+from schemas.searched import MAX_QUERY_CHARACTERS
 from schemas.wire import DEFAULT_PAGE, MAX_PAGE, Body, Count, MetadataObject, ModelName, Number, Text
 from schemas.wire_search import AskingCollections, CheckedFilter, collections_receipt
 
@@ -139,7 +140,7 @@ class FiltersObject(Body):
 
 
 class RagSearch(AskingCollections):
-    query = Words(required=True)
+    query = Words(required=True, validate=validate.Length(max=MAX_QUERY_CHARACTERS))
     top_k = Count(data_key="topK", least=1, most=MAX_TOP_K, load_default=DEFAULT_TOP_K)
     min_score = Share(data_key="minScore", load_default=0.0)
     filters = fields.Nested(FiltersObject, load_default=Filters)

@@ -52,6 +52,7 @@ def _attack(kind, service, number_of_workers, serve):
     return service
 
 
+@pytest.mark.timeout(300 + 30 * ROUNDS)
 @pytest.mark.parametrize("number_of_workers", [2, 4])
 def test_nothing_acknowledged_is_lost_whatever_is_killed_and_when(serve, number_of_workers):
     generator = random.Random(SEED)

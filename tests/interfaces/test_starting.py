@@ -204,6 +204,21 @@ def test_a_model_at_its_vendor_s_address_without_a_key_is_a_warning(environ):
     assert warning.startswith("RAG_EMBEDDING_API_KEY is not set, which api.openai.com asks for")
 
 
+def test_what_the_chosen_models_do_not_use_is_a_warning_each(environ):
+    environ |= {
+        "RAG_EMBEDDING_URL": "http://127.0.0.1:1",
+        "RAG_EMBEDDING_API_KEY": "hidden-word",
+        "RAG_CHAT_MODEL": "x",
+    }
+    found = look_before_start()
+    assert found.problems == []
+    url, key, chat = found.warnings
+    assert url.startswith("RAG_EMBEDDING_URL is not used: the embeddings are minilm, ")
+    assert key.startswith("RAG_EMBEDDING_API_KEY is not used: ")
+    assert chat == "RAG_CHAT_MODEL is not used: RAG_CHAT_PROVIDER is not set"
+    assert "hidden-word" not in "".join(found.warnings)
+
+
 def test_what_only_looks_like_a_setting_is_a_warning_that_names_the_nearest_one(environ):
     environ |= {
         "RAG_WORKRS": "3",

@@ -175,7 +175,7 @@ class TestSearch:
     def test_the_query_is_required(self, client):
         for body in ({}, {"query": None}):
             assert fault(client.post("/api/rag/search", json=body).json) == ("query", "query is required")
-        for wrong in ("", " ", 7):
+        for wrong in ("", " ", 7, "x" * 2_001):
             assert fault(client.post("/api/rag/search", json={"query": wrong}).json)[0] == "query"
 
     def test_top_k_is_5_unless_said_and_at_most_20(self, ingest, search):
