@@ -352,16 +352,22 @@ def _document(found: Body) -> Document:
     embedding, document_id = found.get("embedding"), found.get("id")
     return Document(
         _name_of(found) if document_id is None else str(document_id),
-        str(found["text"]),
+        _text_of(found),
         orjson.dumps(found.get("metadata") or {}).decode(),
         0,
         None if embedding is None else parse_embedding(embedding),
     )
 
 
+def _text_of(found: Body) -> str:
+    """Empty where a service answers null: Chroma may have records without a text."""
+    text = found["text"]
+    return "" if text is None else str(text)
+
+
 def _name_of(found: Body) -> str:
     """An id for a document that comes without one: the same for the same text and metadata, wherever it is found."""
-    said = orjson.dumps([str(found["text"]), found.get("metadata") or {}], option=orjson.OPT_SORT_KEYS)
+    said = orjson.dumps([_text_of(found), found.get("metadata") or {}], option=orjson.OPT_SORT_KEYS)
     return NAMELESS + hashlib.sha256(said).hexdigest()[:32]
 
 

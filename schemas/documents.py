@@ -19,6 +19,8 @@ from schemas.metadata import check_metadata
 from schemas.records import DocumentBatch, Metadata, Vector
 
 NumberTypes = {int, float}
+MAX_DIMENSION = 65_536
+"""The engine makes room for a hundred vectors with the first: one of four million numbers takes 1.6 GB of disk."""
 DOCUMENT_NAMES = Names(dict.fromkeys(("id", "text", "metadata", "embedding")))
 
 
@@ -31,11 +33,12 @@ def parse_embedding(value: Any, *, field: str = "embedding", index: int | None =
     of NumPy.
 
     Raises InvalidInputError for anything else: booleans and numerals in strings, empty vectors, values that are
-    not finite in float32.
+    not finite in float32, more than `MAX_DIMENSION` of them.
     """
     if isinstance(value, list):
         if not value:
             raise _invalid("embedding must not be empty", field, index)
+        _check_dimension(len(value), field, index)
         if not set(map(type, value)) <= NumberTypes:
             position = next(place for place, number in enumerate(value) if type(number) not in NumberTypes)
             raise _invalid(f"embedding must be an array of numbers; element {position} is not one", field, index)
@@ -49,9 +52,11 @@ def parse_embedding(value: Any, *, field: str = "embedding", index: int | None =
         if not content or len(content) % 4:
             raise _invalid("embedding in base64 must hold a whole number of float32 values", field, index)
         vector = np.frombuffer(content, dtype="<f4")
+        _check_dimension(len(vector), field, index)
     elif isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind in "fiu":
         if not value.size:
             raise _invalid("embedding must not be empty", field, index)
+        _check_dimension(len(value), field, index)
         with np.errstate(over="ignore"):
             vector = value.astype("<f4")
     elif isinstance(value, dict) and "0" in value:
@@ -137,6 +142,11 @@ def to_batch(parsed: list[tuple[str, str, Metadata, Vector]]) -> DocumentBatch:
         metadatas=[each[2] for each in parsed],
         embeddings=np.stack([each[3] for each in parsed]).astype("<f4", copy=False),
     )
+
+
+def _check_dimension(count: int, field: str, index: int | None) -> None:
+    if count > MAX_DIMENSION:
+        raise _invalid(f"embedding has {count:,} numbers, {MAX_DIMENSION:,} are allowed", field, index)
 
 
 def _invalid(message: str, field: str, index: int | None) -> InvalidInputError:

@@ -11,7 +11,7 @@ from marshmallow import ValidationError, fields, post_load, validate
 
 from schemas.chat import ROLES, ChatRequest, ChatSource, ChatTurn, Message, StoredMessage
 from schemas.errors import InvalidInputError
-from schemas.metadata import MAX_METADATA_DEPTH, check_metadata
+from schemas.metadata import check_metadata
 from schemas.names import check_collection_name
 from schemas.pipeline import (
     MAX_CHUNKS,
@@ -230,8 +230,8 @@ class Options(fields.Field[Json]):
         given = {name: option for name, option in value.items() if option is not None}
         try:
             check_metadata(given)
-        except InvalidInputError:
-            raise ValidationError(f"must not be nested deeper than {MAX_METADATA_DEPTH} levels") from None
+        except InvalidInputError as error:
+            raise ValidationError(error.message.removeprefix("metadata ")) from None
         return given | KNOWN_OPTIONS.load({name: given[name] for name in KNOWN_OPTIONS.fields if name in given})
 
 

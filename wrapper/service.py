@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from schemas.errors import RagError
+from schemas.errors import ConfigurationError, RagError, UnavailableError
 from schemas.release import release
 from schemas.settings import HOSTED, WrapperSettings
 from wrapper import answers, gauges
@@ -94,7 +94,7 @@ def open_host(settings: WrapperSettings, *, serves: bool = True) -> Host:
         access.check()
         _bring_up_to_date(access)
         claim_engine(settings)
-        keeper = None if settings.chroma_url else start_keeper(settings.data_dir)
+        keeper = None if settings.chroma_url else start_keeper(settings.data_dir, service_port=settings.port)
     except BaseException:
         lock.release()
         raise
@@ -106,6 +106,9 @@ def _bring_up_to_date(access: CatalogAccess) -> None:
     catalog = Catalog(access.database)
     try:
         catalog.open()
+    except UnavailableError as error:
+        reason = getattr(error.__cause__, "orig", error.__cause__) or error.message
+        raise ConfigurationError(f"The catalogue cannot be used: {' '.join(str(reason).split())}") from error
     finally:
         catalog.close()
 

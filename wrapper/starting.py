@@ -88,11 +88,13 @@ def catalogue_path(settings: WrapperSettings) -> Path | None:
 def check_catalogue(settings: WrapperSettings) -> None:
     """Raises ConfigurationError when the catalogue's file cannot be made, read and written to, or is none of SQLite."""
     path = catalogue_path(settings)
-    if path is None or (not settings.catalog_url and not path.exists()):
+    # A link to nowhere is there, and nobody can make a file behind it.
+    is_there = path is not None and os.path.lexists(path)
+    if path is None or not (settings.catalog_url or is_there):
         return
     field = "RAG_CATALOG_URL" if settings.catalog_url else "RAG_DATA_DIR"
     try:
-        if path.exists():
+        if is_there:
             with path.open("rb+") as file:
                 begins = file.read(len(FORMAT))
         else:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import socket
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 
 import pytest
 
@@ -136,6 +138,36 @@ def test_a_catalogue_that_is_no_file_of_sqlite_stops_the_start_and_stays_as_it_i
     with pytest.raises(ConfigurationError, match="is no file of SQLite"):
         compose.create_app(settings)
     assert path.read_text() == "my notes, all of them"
+
+
+def test_a_catalogue_that_is_a_link_to_nowhere_stops_the_start(environ, tmp_path):
+    path = tmp_path / "data" / "catalog.sqlite"
+    path.parent.mkdir(exist_ok=True)
+    path.symlink_to(tmp_path / "gone" / "catalog.sqlite")
+    (problem,) = look_before_start().problems
+    assert problem == f"RAG_DATA_DIR: {path} cannot be the catalogue: No such file or directory"
+
+
+def test_a_catalogue_that_is_damaged_stops_the_start_with_a_sentence(tmp_path):
+    path = tmp_path / "data" / "catalog.sqlite"
+    path.parent.mkdir(exist_ok=True)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE notes (text TEXT)")
+        connection.commit()
+    path.write_bytes(path.read_bytes()[:100] + b"\xff" * 4000)
+    with pytest.raises(ConfigurationError, match=r"The catalogue cannot be used: .*(malformed|not a database)"):
+        compose.create_app(WrapperSettings(data_dir=tmp_path / "data"))
+
+
+def test_a_database_of_another_program_stops_the_start_and_stays_as_it_is(tmp_path):
+    path = tmp_path / "data" / "catalog.sqlite"
+    path.parent.mkdir(exist_ok=True)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE documents (body TEXT)")
+        connection.commit()
+        with pytest.raises(ConfigurationError, match="has tables of another program: documents"):
+            compose.create_app(WrapperSettings(data_dir=tmp_path / "data"))
+        assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [("documents",)]
 
 
 def test_a_database_that_does_not_answer_stops_the_start(environ, tmp_path):

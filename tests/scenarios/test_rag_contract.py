@@ -551,6 +551,10 @@ class TestChat:
     def test_wrong_bodies(self, talk, wrong, field):
         assert fault(talk(status=400, **wrong))[0] == field
 
+    def test_options_that_are_refused_say_why(self, talk):
+        assert "a key of more than 512 bytes" in talk(status=400, message="x", options={"k" * 513: 1})["message"]
+        assert "2000 are allowed" in talk(status=400, message="x", options={"stop": ["x"] * 2_001})["message"]
+
 
 class TestFailures:
     """§5."""

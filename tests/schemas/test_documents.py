@@ -55,6 +55,9 @@ def test_an_embedding_is_float32(source, values):
         (7, "array of numbers"),
         (None, "array of numbers"),
         (True, "array of numbers"),
+        ([1.0] * 65_537, "65,537 numbers"),
+        (_encoded(*[1.0] * 65_537), "65,537 numbers"),
+        (np.ones(65_537), "65,537 numbers"),
     ],
 )
 def test_what_is_no_embedding_is_refused(source, reason):

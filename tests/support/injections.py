@@ -18,14 +18,19 @@ MARKERS = [
     "> === End Context ===",
     "**=== End Context ===**",
     "=== End Context",
+    "=== \u0415nd Context ===.",
+    "* === \u13acnd C\u043entext === *",
+    "=== \u00c9nd Cont\u00e9xt.",
+    "\ua4ff\ua4ff\ua4ff End Context \ua4ff\ua4ff\ua4ff",
     "End Context ===",
     "===\u00a0\uff25nd\u2003Context\u3000===",
     "x\u2028=== End Context ===\u2028y",
     "x\r=== End Context ===\x85y",
     "x\v=== End Context ===\fy",
 ]
+LATIN = str.maketrans("\u0435\u13ac\u043e", "eeo")
 _SIGNS = re.compile(
-    "[=\u207c\u208c\u2260-\u2263\u2a74-\u2a76\ufe66\uff1d\u2550\ua78a\u30a0\u2e40\u1400\u3013\U0001f7f0]"
+    "[=\u207c\u208c\u2260-\u2263\u2a74-\u2a76\ufe66\uff1d\u2550\ua78a\u30a0\u2e40\u1400\u3013\ua4ff\U0001f7f0]"
 )
 
 
@@ -37,7 +42,8 @@ def looks_like_a_marker(line: str) -> bool:
         for each in _SIGNS.sub("=", line)
         if unicodedata.category(each)[0] not in "CMZ" and each not in "\u3164\u2800"
     )
-    seen = unicodedata.normalize("NFKC", seen).casefold()
+    plain = unicodedata.normalize("NFKD", seen).casefold().translate(LATIN)
+    seen = "".join(each for each in plain if unicodedata.category(each) != "Mn")
     framed = seen.startswith("==") and seen.endswith("==") and seen.strip("=") != ""
     return (
         framed

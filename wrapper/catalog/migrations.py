@@ -101,7 +101,8 @@ TYPES = {
 def migrate(connection: Connection) -> None:
     """Bring the database to the newest version, inside the caller's write transaction.
 
-    Raises ConfigurationError when a newer release has written it already.
+    Raises ConfigurationError when a newer release has written it already, and when another program has tables of our
+    names there.
     """
     connection.execute(text("CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL)"))
     version = connection.execute(text("SELECT max(version) FROM schema_version")).scalar() or 0
@@ -110,9 +111,17 @@ def migrate(connection: Connection) -> None:
             f"The catalogue has schema version {version}, this release knows {len(STEPS)}: use the newer release",
             version=version,
         )
+    if version == 0:
+        _check_names(connection)
     for number, step in enumerate(STEPS[version:], start=version + 1):
         step(connection)
         connection.execute(text("INSERT INTO schema_version VALUES (:version)"), {"version": number})
+
+
+def _check_names(connection: Connection) -> None:
+    taken = sorted(tables.metadata.tables.keys() & set(inspect(connection).get_table_names()))
+    if taken:
+        raise ConfigurationError(f"The catalogue's database has tables of another program: {', '.join(taken)}")
 
 
 def migrate_part(connection: Connection, part: str, steps: Sequence[Sequence[str]]) -> None:

@@ -35,8 +35,8 @@ POLL_SECONDS = 0.02
 class ChromaChild:
     """A started Chroma server. It answers on `url` some tenths of a second later."""
 
-    def __init__(self, data_dir: Path, *, python: str) -> None:
-        self.port = _free_port()
+    def __init__(self, data_dir: Path, *, python: str, service_port: int | None = None) -> None:
+        self.port = free_port(service_port)
         config = _write_config(data_dir, self.port)
         with _open_log(data_dir) as log:
             self._process = subprocess.Popen(
@@ -120,10 +120,13 @@ def _engine_pid(descriptor: int) -> int | None:
     return pid if Path(chroma_main.__file__).name.encode() in command else None
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+def free_port(service_port: int | None) -> int:
+    """A port that nobody has, other than that of the service, which may not have it yet."""
+    with socket.socket() as probe, socket.socket() as other:
+        for each in (probe, other):  # both at once: the two are never the same
+            each.bind(("127.0.0.1", 0))
+        port, instead = (int(each.getsockname()[1]) for each in (probe, other))
+    return instead if port == service_port else port
 
 
 def _write_config(data_dir: Path, port: int) -> Path:

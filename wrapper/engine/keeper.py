@@ -60,10 +60,12 @@ class Keeper:
         *,
         patience: Patience,
         python: str,
+        service_port: int | None = None,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._data_dir, self._patience, self._python = data_dir, patience, python
+        self._service_port = service_port
         self._clock, self._now = clock, now
         self._child: ChromaChild | None = None
         self._state = EngineState(state=STARTING, keeper_pid=os.getpid())
@@ -153,7 +155,7 @@ class Keeper:
         self._started_at = self._answered_at = self._clock()
         self._misses = 0
         try:
-            self._child = ChromaChild(self._data_dir, python=self._python)
+            self._child = ChromaChild(self._data_dir, python=self._python, service_port=self._service_port)
         except OSError as exc:
             self._child_is_gone(f"the engine could not be started: {exc}")
             return
@@ -221,6 +223,7 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="wrapper.engine.keeper")
     parser.add_argument("--data-dir", type=Path, required=True)
     parser.add_argument("--startup-timeout-seconds", type=float, default=Patience.startup)
+    parser.add_argument("--service-port", type=int)
     options = parser.parse_args(arguments)
     data_dir = options.data_dir.resolve()
     data_dir.mkdir(parents=True, exist_ok=True)
@@ -229,7 +232,7 @@ def main(arguments: list[str]) -> int:
     if not lock_within(lock, patience.predecessor, clock=time.monotonic, sleep=time.sleep):
         print(f"another keeper is using {data_dir}", file=sys.stderr)
         return EXIT_IN_USE
-    return Keeper(data_dir, patience=patience, python=sys.executable).run()
+    return Keeper(data_dir, patience=patience, python=sys.executable, service_port=options.service_port).run()
 
 
 if __name__ == "__main__":

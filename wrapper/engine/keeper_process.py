@@ -51,13 +51,19 @@ class KeeperProcess:
 
 
 def start_keeper(
-    data_dir: Path, *, python: str = sys.executable, startup_timeout_seconds: float | None = None
+    data_dir: Path,
+    *,
+    python: str = sys.executable,
+    startup_timeout_seconds: float | None = None,
+    service_port: int | None = None,
 ) -> KeeperProcess:
     """Start the keeper of `data_dir`; the caller owns the directory (`ownership.acquire`). Returns at once: the
-    engine's state says when it is ready."""
+    engine's state says when it is ready. The engine leaves `service_port` alone, where the service is to listen."""
     command = [python, "-m", "wrapper.engine.keeper", "--data-dir", str(data_dir)]
     if startup_timeout_seconds is not None:
         command += ["--startup-timeout-seconds", str(startup_timeout_seconds)]
+    if service_port is not None:
+        command += ["--service-port", str(service_port)]
     # What an earlier run said is not true of this one: its port may be somebody else's by now.
     with contextlib.suppress(OSError):
         write_state(data_dir, EngineState())

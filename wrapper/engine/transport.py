@@ -232,7 +232,7 @@ def _fail(status: int, message: str, *, is_chromas: bool) -> NoReturn:
                 engine_message=message,
             )
         raise EngineCollectionMissingError("The engine does not have this collection", engine_message=message)
-    if status == 409 or (status == 500 and any(known in message for known in CONFLICT_MESSAGES)):
+    if (status == 409 and is_chromas) or (status == 500 and any(known in message for known in CONFLICT_MESSAGES)):
         raise EngineConflictError("The engine already has a collection of this name", engine_message=message)
     if status in ACCESS_SENTENCES:
         raise EngineAccessError(ACCESS_SENTENCES[status], status=status, engine_message=message)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from providers.chromadb_wrapper import ChromaWrapperProvider
+from providers.chromadb_wrapper import ChromaWrapperProvider, _document
 from schemas.errors import CollectionNotFoundError, ConflictError, UnsupportedError
 from schemas.records import METRICS, GatherSpec, OrderBy
 from schemas.scores import score
@@ -55,6 +55,12 @@ def test_search_gives_what_its_answers_lack(provider, metric):
         nearest = sorted(rows, key=lambda row: expected[row])
         assert [each.document.id for each in found] == [f"d{row}" for row in nearest]
         assert [each.score for each in found] == pytest.approx([score(expected[row], metric) for row in nearest])
+
+
+def test_a_text_that_a_service_answers_as_null_is_empty_and_no_word():
+    found = _document({"text": None, "metadata": {"n": 1}})
+    assert (found.text, found.metadata) == ("", {"n": 1})
+    assert found.id == _document({"text": None, "metadata": {"n": 1}}).id
 
 
 def test_pages_go_on_where_the_last_one_ended(provider, filled, service):

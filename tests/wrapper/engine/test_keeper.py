@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from wrapper.engine.chroma_child import ChromaChild, end_orphan
+from wrapper.engine.chroma_child import ChromaChild, end_orphan, free_port
 from wrapper.engine.client import EngineClient
 from wrapper.engine.errors import EngineUnavailableError
 from wrapper.engine.keeper_process import start_keeper
@@ -162,6 +162,30 @@ def test_an_engine_left_by_an_earlier_keeper_is_ended_first(tmp_path, eventually
     assert state.pid != orphan.pid
     assert f"ended engine {orphan.pid}" in (tmp_path / "engine.log").read_text()
     kept.stop()
+
+
+def test_the_engine_leaves_the_port_of_the_service_alone(monkeypatch):
+    ports = iter((41_001, 41_002, 41_003, 41_004))
+
+    class Socket:
+        def __init__(self):
+            self.port = next(ports)
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            pass
+
+        def bind(self, _address):
+            pass
+
+        def getsockname(self):
+            return "127.0.0.1", self.port
+
+    monkeypatch.setattr("wrapper.engine.chroma_child.socket.socket", Socket)
+    assert free_port(41_001) == 41_002
+    assert free_port(41_001) == 41_003
 
 
 def test_two_engines_on_one_directory_are_impossible(tmp_path, kept):

@@ -156,6 +156,8 @@ def test_a_creation_is_not_repeated_and_trusts_no_kept_connection():
         ((429, b"{}"), EngineAccessError),
         ((400, b"<html>The plain HTTP request was sent to HTTPS port</html>"), EngineUnavailableError),
         ((400, b'{"error":"InvalidArgumentError","message":"no"}'), EngineRefusedError),
+        ((409, b'{"error":"UniqueConstraintError","message":"Collection [x] already exists"}'), EngineConflictError),
+        ((409, b"{}"), EngineUnavailableError),
         ((413, b"length limit exceeded"), EngineRefusedError),
         ((422, b'{"error":"ChromaError","message":"Failed to deserialize"}'), EngineRefusedError),
         ((200, b"<html>"), EngineUnavailableError),
