@@ -39,8 +39,9 @@ class _Look:
 
 class HealthWatch:
     """Asks one connection at most once at a time and once in `fresh_seconds`: an answer in between is the last one,
-    and says its age (`details.age_seconds`). Never raises; a service that hangs keeps one thread, and that until the
-    limit. Those that were well are asked before those that were not."""
+    and says its age (`details.age_seconds`); so it is where too many others hang for one to be asked in time. Never
+    raises; a service that hangs keeps one thread, and that until the limit. Those that were well are asked before those
+    that were not."""
 
     def __init__(
         self,
@@ -136,6 +137,8 @@ class HealthWatch:
         except NotInTimeError:
             if look.report.running():
                 return _unhealthy(connection, f"No answer within {self._limit_seconds:g} s", "timeout")
+            if look.before is not None:  # nobody's fault but the others'
+                return look.before
             sentence = f"Not asked within {self._limit_seconds:g} s: too many connections do not answer; ask again"
             return _unhealthy(connection, sentence, "timeout")
         except CancelledError:

@@ -184,6 +184,19 @@ def test_one_that_was_not_asked_in_time_says_so(connections, patients):
     watch.close()
 
 
+def test_one_that_was_not_asked_because_others_hang_is_as_it_was(connections, patients):
+    hanging = [connections.create(Connection(f"h{n:02}", "rag", "patient", {"does": "hangs"})) for n in range(20)]
+    [well] = connect(connections, "works")
+    watch = HealthWatch(connections, limit_seconds=0.3, fresh_seconds=0)
+    assert watch.of(well).status == "healthy"
+    watch.of_all(hanging)
+    report = watch.of(well)
+    assert report.status == "healthy"
+    assert report.details["age_seconds"] >= 0
+    assert patients.count("works") == 1
+    watch.close()
+
+
 def test_a_model_that_has_just_embedded_for_somebody_is_not_asked_how_it_is(connections, world):
     default = connections.find("default")
     watch = HealthWatch(connections, limit_seconds=10, fresh_seconds=0)
