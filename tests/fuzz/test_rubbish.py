@@ -164,4 +164,4 @@ def test_rubbish_as_a_filter_is_refused(client, collection, route, where):
     answer = client.get(f"/collections/{collection}/{path}", query_string=query)
     assert answer.status_code in (200, 400), answer.json
     if answer.status_code == 400:
-        assert answer.json["details"]["field"] == "where"
+        assert answer.json["details"]["field"].partition(".")[0] == "where"
