@@ -66,20 +66,22 @@ def model_warnings(settings: RegistrySettings) -> Iterator[str]:
     own address without a key. Servers at other addresses mostly need none."""
     if settings.embedding_provider == LOCAL_MODEL:
         reason = f"the embeddings are {LOCAL_MODEL}, which asks no service; RAG_EMBEDDING_PROVIDER names another"
-        yield from _unused({"RAG_EMBEDDING_URL": settings.embedding_url}, "RAG_EMBEDDING_API_KEY", reason)
+        yield from _unused("embedding", {"URL": settings.embedding_url}, reason)
     if not settings.chat_provider:
-        texts = {"RAG_CHAT_URL": settings.chat_url, "RAG_CHAT_MODEL": settings.chat_model}
-        yield from _unused(texts, "RAG_CHAT_API_KEY", "RAG_CHAT_PROVIDER is not set")
+        said = {"URL": settings.chat_url, "MODEL": settings.chat_model}
+        yield from _unused("llm", said, "RAG_CHAT_PROVIDER is not set")
     for connection in _of_settings(settings):
         if connection.provider == "openai" and not {"url", "api_key"} & connection.config.keys():
             prefix = PREFIXES[connection.kind]
             yield f"{prefix}API_KEY is not set, which api.openai.com asks for; {prefix}URL names another server"
 
 
-def _unused(texts: dict[str, str], key_variable: str, reason: str) -> Iterator[str]:
-    for name, text in {**texts, key_variable: os.environ.get(key_variable)}.items():
+def _unused(kind: str, said: dict[str, str], reason: str) -> Iterator[str]:
+    """A sentence for each of these settings that is there, and for the key, which stands in the environment only."""
+    prefix = PREFIXES[kind]
+    for name, text in {**said, "API_KEY": os.environ.get(f"{prefix}API_KEY")}.items():
         if text:
-            yield f"{name} is not used: {reason}"
+            yield f"{prefix}{name} is not used: {reason}"
 
 
 def _of_settings(settings: RegistrySettings) -> list[Connection]:

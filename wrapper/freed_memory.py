@@ -24,7 +24,7 @@ _M_MMAP_THRESHOLD, _M_ARENA_MAX = -3, -8  # malloc.h
 _is_due = threading.Event()
 
 
-def keep_apart() -> None:
+def bound_arenas() -> None:
     """To be called before there are threads: they share few arenas, and every block from `MAPPED_BYTES` on has pages of
     its own, which the system has back when it is freed. Does nothing where there is no glibc."""
     set_option = _c_function("mallopt")
@@ -45,7 +45,7 @@ def give_back() -> None:
     if _is_due.is_set():
         _is_due.clear()
         gc.collect()
-        trim()()
+        trim()
 
 
 def keep_for_good() -> None:
@@ -54,13 +54,14 @@ def keep_for_good() -> None:
     gc.freeze()
 
 
-@cache
-def trim() -> Callable[[], object]:
-    """glibc's `malloc_trim`; what does nothing where there is another library."""
+def trim() -> None:
+    """Have glibc give back whole pages that nobody uses. Does nothing where there is another library."""
     release = _c_function("malloc_trim")
-    return lambda: release(0) if release else None
+    if release is not None:
+        release(0)
 
 
+@cache
 def _c_function(name: str) -> Callable[..., object] | None:
     """Of the C library that Python runs on, None where it has none of that name."""
     try:

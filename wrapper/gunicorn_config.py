@@ -13,7 +13,7 @@ from typing import Any
 from schemas.errors import ConfigurationError
 from schemas.settings import HOSTED, read_wrapper_settings
 from wrapper import lanes
-from wrapper.freed_memory import keep_apart, keep_for_good, note_answered
+from wrapper.freed_memory import bound_arenas, keep_for_good, note_answered
 from wrapper.starting import allow_open_files, bind_address, check_port
 
 try:
@@ -53,7 +53,7 @@ def on_starting(server: Any) -> None:
     from wrapper.logs import configure
     from wrapper.service import open_host
 
-    keep_apart()  # the workers inherit it
+    bound_arenas()  # the workers inherit it
     configure(settings.log_level, settings.log_format)
     server.rag_connection_counts = ConnectionCounts(2 * workers)  # of those that end, and of those in their place
 

@@ -28,7 +28,7 @@ class Node:
 )
 def test_what_requests_that_may_be_large_leave_behind_is_given_back_once(monkeypatch, request_, is_large):
     trimmed = []
-    monkeypatch.setattr(freed_memory, "trim", lambda: lambda: trimmed.append(1))
+    monkeypatch.setattr(freed_memory, "trim", lambda: trimmed.append(1))
     gc.disable()
     try:
         left = weakref.ref(Node())
@@ -41,15 +41,15 @@ def test_what_requests_that_may_be_large_leave_behind_is_given_back_once(monkeyp
 
 
 def test_giving_back_what_is_not_held_does_no_harm():
-    freed_memory.trim()()
+    freed_memory.trim()
 
 
 IN_THREADS = """
 import ctypes, threading
-from wrapper.freed_memory import keep_apart
+from wrapper.freed_memory import bound_arenas
 
-if "keep_apart" in COMMAND:
-    keep_apart()
+if "bound_arenas" in COMMAND:
+    bound_arenas()
 library = ctypes.CDLL(None)
 library.malloc.restype = ctypes.c_void_p
 library.free.argtypes = [ctypes.c_void_p]
@@ -79,4 +79,4 @@ def _arenas(command: str) -> int:
 
 @pytest.mark.skipif(freed_memory._c_function("malloc_stats") is None, reason="there is no glibc")
 def test_threads_share_few_arenas():
-    assert _arenas("keep_apart") <= freed_memory.ARENAS < _arenas("as it is")
+    assert _arenas("bound_arenas") <= freed_memory.ARENAS < _arenas("as it is")
