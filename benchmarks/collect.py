@@ -1,10 +1,10 @@
-"""Collecting from five collections beside collecting from each of them alone.
+"""Compare collecting from five collections with collecting from each of them alone.
 
     python -m benchmarks.collect [--documents 2000] [--embedding-ms 50]
 
-One client asks the running service with texts that nobody asked before, so that each is embedded once. Five collections
-and single ones take turns, first with the local model, then with an embedding server that answers after so many
-milliseconds. The ratio is the median with five to that of the slowest single one.
+One client asks the running service with texts that nobody has asked before, so that each is embedded once. Five
+collections and single ones take turns, first with the local model, then with an embedding server that answers after
+`--embedding-ms`. The ratio is the median with five to that of the slowest single one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from rich.table import Table
 
 from benchmarks.clients import Connection, request
 from benchmarks.data import Corpus
-from interfaces.scratch_service import scratch_service
+from interfaces.commands.scratch_service import scratch_service
 
 COLLECTIONS = 5
 DIMENSION = 384
@@ -70,7 +70,7 @@ def _measure(connection: Connection, names: list[str], embedding: str, title: st
 
 @contextmanager
 def _embedding_server(seconds: float) -> Iterator[str]:
-    """The URL of a server of OpenAI's protocol that thinks for so long, in a process of its own."""
+    """Run a server of OpenAI's protocol that answers after `seconds`, in a process of its own, and yield its URL."""
     receiver, sender = multiprocessing.Pipe(duplex=False)
     process = multiprocessing.Process(target=_serve_embeddings, args=(seconds, sender), daemon=True)
     process.start()
@@ -97,7 +97,7 @@ def _serve_embeddings(seconds: float, sender: Any) -> None:
             self.wfile.write(content)
 
         def log_message(self, *_: Any) -> None:
-            """Nobody reads it."""
+            """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     sender.send(server.server_port)

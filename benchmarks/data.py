@@ -15,7 +15,7 @@ CENTROIDS, NOISE = 512, 0.6
 SECTION, TEN, THOUSAND = 10, 10, 1_000
 TOP_K = 10
 WORDS_PER_TEXT, VOCABULARY = 150, 5_000
-# Two documents whose similarities differ by less are each other's equals for recall: float32 cannot tell them apart.
+# Two documents whose similarities differ by less count as equal for recall: float32 cannot tell them apart.
 TIE = 1e-6
 
 Vectors = NDArray[np.float32]
@@ -23,7 +23,7 @@ Vectors = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A question: a unit vector from the documents' clusters, and the value of each filter it is asked with."""
+    """A query: a unit vector from the documents' clusters, and the value of each filter that goes with it."""
 
     embedding: Vectors
     filters: Mapping[str, int | str]
@@ -93,13 +93,15 @@ class Corpus:
         ]
 
     def sections_near(self, query: Query) -> list[str]:
-        """The sections of the `TOP_K` nearest documents, each once."""
+        """Return the sections of the `TOP_K` nearest documents, each once."""
         nearest = np.argpartition(self.embeddings @ query.embedding, -TOP_K)[-TOP_K:]
         return sorted({self._name + section_id(int(place) // SECTION) for place in nearest})
 
     def recall(self, query: Query, field: str | None, found: Sequence[str]) -> float:
-        """The share of the `TOP_K` nearest matches among `found`, 0 for an answer that names a document twice or one
-        that does not match."""
+        """Return the share of the `TOP_K` nearest matches that is among `found`.
+
+        It is 0 for an answer that names a document twice or one that does not match.
+        """
         places = [int(name.removeprefix("document-")) for name in found]
         matching = np.ones(self.count, bool) if field is None else self.fields[field] == query.filters[field]
         if len(set(places)) != len(places) or not all(matching[place] for place in places):

@@ -1,13 +1,13 @@
-"""How much metadata Chroma bears in one record, and in one call.
+"""Measure how much metadata Chroma can hold in one record, and in one call.
 
     python -m benchmarks.engine_bounds
 
-Looks, by halving, for the most fields of a record, the most elements in its lists, the longest key and the most fields
+It finds, by halving, the most fields of a record, the most elements in its lists, the longest key and the most fields
 taken back by null that a Chroma server of this installation stores, on a scratch directory. A record beyond that is not
 refused: its collection answers every later request with an internal error, so each attempt has a collection of its own.
-Then it times calls of many records, each within the bounds. The figures stand behind `MAX_…` in `schemas/metadata.py`,
-`MOST_…` in `wrapper/engine/encoding.py` and `VALUES_PER_CALL` in `wrapper/engine/client.py` (`docs/engine.md`, "What a
-record may have").
+Then it times calls of many records, each within the bounds. The figures are the reason for `MAX_…` in
+`schemas/metadata.py`, `MOST_…` in `wrapper/engine/encoding.py` and `VALUES_PER_CALL` in `wrapper/engine/client.py`
+(`docs/engine.md`, "What a record may have").
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ import numpy as np
 
 from schemas.errors import RagError
 from wrapper.engine.access import STOCK
-from wrapper.engine.chroma_child import ChromaChild
 from wrapper.engine.client import EngineClient
+from wrapper.engine.keeper.chroma_child import ChromaChild
 from wrapper.engine.transport import Transport, encode_body
 
 START_SECONDS, CALL_SECONDS = 60.0, 300.0
@@ -54,17 +54,17 @@ def key(number: int) -> Metadata:
 
 
 class Attempts:
-    """Records sent as they are, without what the service's client does to make them fit."""
+    """Attempts to store records as they are, which the service's own client would make fit."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
     def stores(self, *versions: Metadata) -> bool:
-        """Whether the server stores a record with these metadata, one after the other."""
+        """Return whether the server stores a record with these metadata, one after the other."""
         return self.seconds([versions[0]], *([version] for version in versions[1:])) is not None
 
     def seconds(self, *calls: list[Metadata]) -> float | None:
-        """How long the calls took, None when one of them failed."""
+        """Return the seconds that the calls took, None when one of them failed."""
         name = f"bounds-{uuid.uuid4().hex}"
         made = self._transport.call("POST", COLLECTIONS, {"name": name}, timeout_seconds=CALL_SECONDS)
         began = time.perf_counter()
@@ -85,7 +85,7 @@ class Attempts:
 
 
 def most(bears: Callable[[int], bool], upper: int) -> int:
-    """The largest number that is borne, `upper` when all are."""
+    """Return the largest number from 1 to `upper` for which `bears` is true."""
     least, beyond = 1, upper + 1
     while beyond - least > 1:
         middle = (least + beyond) // 2

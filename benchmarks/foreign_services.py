@@ -1,8 +1,9 @@
-"""Storage beside other services that are held still: `python -m benchmarks.foreign_services`.
+"""Measure storage while other services are held still: `python -m benchmarks.foreign_services`.
 
-Embeddings, chat, and a Chroma server, a Qdrant and another service of this kind as connections: each in turn takes what
-it is asked and never answers, while more requests wait for it than may at once. Four clients read documents and four
-write them meanwhile; their 95th percentiles are compared with those of the quiet rounds before and after.
+The services are embeddings, chat, and a Chroma server, a Qdrant and another service of this kind as connections. Each
+in turn accepts every request and never answers, while more requests wait for it than may at once. Meanwhile four
+clients read documents and four write them; their 95th percentiles are compared with those of the quiet rounds before
+and after.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from urllib.parse import urlsplit
 
 from benchmarks.clients import Connection, RefusedError, Work, do_together, request
 from benchmarks.report import machine
-from interfaces.scratch_service import START_SECONDS, scratch_service
+from interfaces.commands.scratch_service import START_SECONDS, scratch_service
 
 SECONDS = 5.0
 ROUNDS = 3
@@ -33,14 +34,14 @@ KINDS = ("chromadb", "qdrant", "chromadb-wrapper")
 
 @contextmanager
 def held_still() -> Iterator[str]:
-    """The URL of a server whose connections are taken by the kernel, and never answered."""
+    """Yield the URL of a server whose connections the kernel accepts and nobody answers."""
     with socket.create_server(("127.0.0.1", 0), backlog=1_024) as listening:
         yield f"http://127.0.0.1:{listening.getsockname()[1]}"
 
 
 @contextmanager
 def hanging(url: str, asked: list[bytes]) -> Iterator[None]:
-    """So many clients that wait for an answer that does not come."""
+    """Hold one client open for each request of `asked`, waiting for an answer that does not come."""
     address = urlsplit(url)
     with ExitStack() as stack:
         for each in asked:
@@ -50,7 +51,7 @@ def hanging(url: str, asked: list[bytes]) -> Iterator[None]:
 
 
 def what_hangs() -> dict[str, list[bytes]]:
-    """The requests that wait for each service."""
+    """Return the requests that wait for each service."""
 
     def ingest(number: int) -> bytes:
         body = {"source": "wiki", "path": f"p{number}", "title": "t", "text": f"some text {number}"}
@@ -66,7 +67,7 @@ def what_hangs() -> dict[str, list[bytes]]:
 
 
 def storage_works() -> list[list[Work]]:
-    """Of the readers, then of the writers."""
+    """Return the work of the readers, then that of the writers."""
     reads = [
         [[request("GET", f"/collections/own/documents/d{n}")] for n in range(r, DOCUMENTS, 7)] for r in range(READERS)
     ]
@@ -81,7 +82,7 @@ def _write(document_id: str, number: int) -> bytes:
 
 
 def measure(url: str, works: list[list[Work]]) -> tuple[float, float]:
-    """The 95th percentiles of reads and of writes, in milliseconds."""
+    """Return the 95th percentiles of reads and of writes, in milliseconds."""
     together = do_together(url, works, SECONDS)
     parts = together.by_client[:READERS], together.by_client[READERS:]
     reads, writes = (
@@ -99,19 +100,19 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as directory, held_still() as held:
         settings = {"embedding_provider": "openai", "chat_provider": "openai", "embedding_url": held, "chat_url": held}
         settings |= {"embedding_model": "m", "chat_model": "m", "log_level": "warning"}
-        settings["service_seconds"] = str(3 * SECONDS)  # longer than it is measured, but the service is to end at last
+        settings["service_seconds"] = str(3 * SECONDS)  # longer than a measurement; the service must still end
         with scratch_service(Path(directory), wait=False, **settings) as service:
             wait_until_ready(service.url)
             prepare(service.url, held)
             works = storage_works()
-            measure(service.url, works)  # nobody counts the first
+            measure(service.url, works)  # the first measurement does not count
             print(f"\n{'held still':>18}  {'reads p95':>21}  {'writes p95':>21}  ratios, at most {TARGET}")
             for name, asked in what_hangs().items():
                 compare(service.url, name, asked, works, rounds)
 
 
 def wait_until_ready(url: str) -> None:
-    """The service is not healthy, for its embeddings are held still; but it serves."""
+    """Wait until the service serves. It is not healthy, because its embeddings are held still."""
     until = time.monotonic() + START_SECONDS
     while True:
         try:
@@ -139,7 +140,7 @@ def prepare(url: str, held: str) -> None:
 def compare(url: str, name: str, asked: list[bytes], works: list[list[Work]], rounds: int) -> None:
     quiet, loud = [], []
     with hanging(url, asked):
-        measure(url, works)  # what is loaded when it is first needed counts for nobody
+        measure(url, works)  # loads whatever is loaded on first use, which must not count
     for _ in range(rounds):
         quiet.append(measure(url, works))
         with hanging(url, asked):

@@ -1,9 +1,9 @@
-"""How the cost of reads grows with the collection: this service and a stock `chroma run`, from 10,000 documents up.
+"""Measure how the cost of reads grows with the collection, in this service and a stock `chroma run`.
 
     python -m benchmarks.growth [--sizes 10000,30000,100000,300000] [--json figures.json] [--svg growth.svg]
 
-Both get the same documents, with short texts, which are quick to add; at each size they take turns in answering the
-same requests. `--plot figures.json` draws the figures of an earlier run instead.
+Both get the same documents, with short texts, which are quick to add; at each size, from 10,000 documents up, they take
+turns in answering the same requests. `--plot figures.json` draws the figures of an earlier run instead.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from benchmarks.clients import Connection, RefusedError, Work, do_together
 from benchmarks.data import SEED, Corpus, Query, section_id
 from benchmarks.measuring import in_turn, work_for
 from benchmarks.peer import ChromaSide, OurSide, Side, chroma_run
-from interfaces.scratch_service import scratch_service
+from interfaces.commands.scratch_service import scratch_service
 from schemas.errors import RagError
 
 SIZES = (10_000, 30_000, 100_000, 300_000)
@@ -63,7 +63,7 @@ def _load(side: Side, corpus: Corpus, part: range) -> None:
 
 
 def _measure(sides: tuple[Side, Side], row: str, size: int, corpus: Corpus) -> list[float]:
-    """Milliseconds at the median, ours and theirs."""
+    """Return the median milliseconds, ours and theirs."""
     connections = [Connection(side.url) for side in sides]
     works = []
     for side in sides:
@@ -107,7 +107,7 @@ def run(sizes: list[int], dimension: int, save: Callable[[dict[str, Any]], objec
 
 
 def plot(figures: dict[str, Any], path: Path) -> None:
-    """One small chart a row, both axes logarithmic."""
+    """Draw one small chart a row, both axes logarithmic."""
     import matplotlib
 
     matplotlib.use("svg")

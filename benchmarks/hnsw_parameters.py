@@ -1,16 +1,16 @@
-"""What the parameters of Chroma's HNSW index cost and give, on a real server.
+"""Measure what the parameters of Chroma's HNSW index cost and give, on a real server.
 
     python benchmarks/hnsw_parameters.py --documents 20000 --neighbors 16,32 --construction 100 --search 100,200
 
-One line per (data, max_neighbors, ef_construction, sync_threshold) and ef_search: documents per second and server CPU
-of the adds (one client, batches of 100), recall@10 against the exact answer, and per query the median latency and
-server CPU of one client. Data is made from a fixed seed:
+There is one line per (data, max_neighbors, ef_construction, sync_threshold) and ef_search: documents per second and
+server CPU of the adds (one client, batches of 100), recall@10 against the exact answer, and per query the median
+latency and server CPU of one client. The data is made from a fixed seed:
 
 - `loose`: 512 centroids with wide noise, in random order, as engines are often measured;
 - `sections`: documents of such centroids, about 20 sections around each, inserted document by document;
-- `tight`: 512 narrow clusters at right angles, inserted one after the other: the worst an index can meet.
+- `tight`: 512 narrow clusters at right angles, inserted one after the other: the worst case for an index.
 
-`--text` adds 1 KB of text and six metadata fields to each document, which is most of what an add costs.
+`--text` adds 1 KB of text and six metadata fields to each document, which is most of the cost of an add.
 """
 
 import argparse
@@ -24,8 +24,8 @@ from pathlib import Path
 import numpy as np
 
 from wrapper.engine.client import HNSW, EngineClient
+from wrapper.engine.keeper.state import EngineStateReader, request_restart
 from wrapper.engine.keeper_process import start_keeper
-from wrapper.engine.state import EngineStateReader, request_restart
 
 NOISE = {"loose": 0.6, "sections": 0.4, "tight": 0.15}
 SECTIONS_PER_DOCUMENT = 20
@@ -33,7 +33,7 @@ TOP_K, QUERIES, BATCH, SEED = 10, 300, 100, 20261121
 
 
 def vectors(data, count, dimension):
-    """`count` unit vectors to store, in this order, and `QUERIES` more of the same kind to ask with."""
+    """Return `count` unit vectors to store, in this order, and `QUERIES` more of the same kind as queries."""
     generator = np.random.default_rng(SEED)
     total = count + QUERIES
     centroids = generator.normal(size=(512, dimension))
@@ -71,7 +71,7 @@ def texts_and_metadatas(count):
 
 
 class Engine:
-    """A kept engine in a directory of its own."""
+    """An engine with its keeper, in a directory of its own."""
 
     def __init__(self, data_dir):
         self.data_dir = data_dir
@@ -94,7 +94,7 @@ class Engine:
 
 
 def add(engine, client, engine_id, points, texts, metadatas):
-    """Documents per second and server milliseconds of CPU per document."""
+    """Add the documents and return documents per second and server milliseconds of CPU per document."""
     started, cpu = time.perf_counter(), engine.cpu_ms()
     for start in range(0, len(points), BATCH):
         part = slice(start, start + BATCH)
@@ -104,7 +104,7 @@ def add(engine, client, engine_id, points, texts, metadatas):
 
 
 def ask(engine, client, engine_id, points, queries):
-    """Recall@10, median milliseconds and server milliseconds of CPU per query."""
+    """Ask all queries and return recall@10, median milliseconds and server milliseconds of CPU per query."""
     for query in queries[:20]:
         client.query(engine_id, query[np.newaxis], TOP_K)
     latencies, recall, cpu = [], [], engine.cpu_ms()

@@ -1,4 +1,4 @@
-"""What is measured once everything else is: a rebuild of the index, and a restart."""
+"""The last measurements of a run: a rebuild of the index, and a restart."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ GIVE_UP_SECONDS = 120.0
 
 
 def measure_rebuild(ours: OurSide, documents: int, added_again: Samples, samples: tuple[Samples, Samples]) -> None:
-    """The other side has no rebuild: what it has lost, its clients add again, one batch of 100 after the other."""
+    """Measure a rebuild of our index beside adding all documents again.
+
+    The other side has no rebuild: its clients add again what it has lost, one batch of 100 after the other.
+    """
     samples[0].rounds.append(documents / ours.rebuild())
     samples[1].rounds.append(added_again.value)
 
@@ -25,7 +28,7 @@ def measure_rebuild(ours: OurSide, documents: int, added_again: Samples, samples
 def measure_restart(
     corpus: Corpus, side: Side, start: Callable[[], AbstractContextManager[str]], samples: Samples
 ) -> None:
-    """From the start of the process to the first whole section and the first whole answer to a vector query."""
+    """Measure the time from the start of the process to the first whole section and the first whole query answer."""
     for _ in range(BY_KEY["restart"].rounds):
         began = time.perf_counter()
         with start() as url:

@@ -1,9 +1,10 @@
-"""What thousands of collections cost: this service, and a stock `chroma run` that makes as many.
+"""Measure the cost of thousands of collections, in this service and in a stock `chroma run`.
 
     python -m benchmarks.many_collections [--collections 10000] [--filled 500] [--peer 0] [--json figures.json]
 
-The last `--filled` of them get a document each: Chroma takes 2.6 MB of memory for the index of each one that holds any.
-`--peer` is how many are made in a Chroma server of its own, by default as many, and as many of them get a document.
+The last `--filled` of them get a document each: Chroma takes 2.6 MB of memory for the index of each that holds any.
+`--peer` is the number of collections made in a Chroma server of its own, by default the same number; the last
+`--filled` of these get a document too.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ from benchmarks import report
 from benchmarks.clients import Connection, RefusedError, request
 from benchmarks.peer import COLLECTIONS, chroma_run
 from benchmarks.processes import cpu_seconds, memory_of
-from interfaces.scratch_service import processes_in, scratch_service
+from interfaces.commands.scratch_service import processes_in, scratch_service
 from schemas.errors import RagError
 from wrapper.catalog.rows import find_collection
-from wrapper.catalog.sqlite import SQLiteDatabase
+from wrapper.catalog.sqlite.database import SQLiteDatabase
 
 DIMENSION = 16
 PAGE = 1_000
@@ -41,7 +42,7 @@ LONGEST_ROUND_SECONDS = 3600.0
 
 
 class Figures:
-    """Printed as they come."""
+    """The figures of a run, printed as they come."""
 
     def __init__(self) -> None:
         self.rows: dict[str, float | str] = {}
@@ -51,7 +52,7 @@ class Figures:
         print(f"{name}: {value:,.2f} {unit}", flush=True)
 
     def add_latencies(self, name: str, seconds: list[float]) -> None:
-        """The first and the last tenth."""
+        """Add the latencies of the first and of the last tenth."""
         tenth = max(1, len(seconds) // 10)
         for which, part in (("first tenth", seconds[:tenth]), ("last tenth", seconds[-tenth:])):
             ordered = sorted(part)
@@ -64,14 +65,14 @@ def name_of(number: int) -> str:
 
 
 def timed(call: Callable[..., Any], *arguments: Any) -> tuple[float, Any]:
-    """(seconds, what it returned)."""
+    """Call a function and return (seconds, its result)."""
     started = time.perf_counter()
     found = call(*arguments)
     return time.perf_counter() - started, found
 
 
 def wait_until(is_so: Callable[[], bool]) -> float:
-    """Seconds until then. Raises TimeoutError."""
+    """Wait until a condition holds and return the seconds. Raises TimeoutError after `LONGEST_ROUND_SECONDS`."""
     started = time.perf_counter()
     while not is_so():
         if time.perf_counter() - started > LONGEST_ROUND_SECONDS:
@@ -82,7 +83,7 @@ def wait_until(is_so: Callable[[], bool]) -> float:
 
 @contextmanager
 def connected(url: str) -> Iterator[Callable[..., Any]]:
-    """`ask(method, path, body)` over one kept connection."""
+    """Yield `ask(method, path, body)`, which calls the service over one kept connection."""
     with closing(Connection(url)) as connection:
         yield lambda method, path, body=None: connection.call(request(method, path, body))
 

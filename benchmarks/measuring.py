@@ -1,4 +1,4 @@
-"""What is measured and how: rows with their targets, samples by round, values as medians over the rounds."""
+"""Measurements: rows with their targets, samples by round, values as medians over the rounds."""
 
 from __future__ import annotations
 
@@ -15,8 +15,11 @@ LATENCY, RATE, GROWTH = "times faster", "times the rate", "times as long"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the table. `target` bounds the ratio: from below, for growth from above, None for a row that only
-    informs; `recall` is the least recall@10 that counts; `rounds` of `fewest` pieces of work at least."""
+    """One line of the table.
+
+    `target` bounds the ratio: from below, for growth from above, None for a row that only informs. `recall` is the
+    least recall@10 that counts. Each of the `rounds` has at least `fewest` pieces of work.
+    """
 
     key: str
     title: str
@@ -50,8 +53,11 @@ BY_KEY = {row.key: row for row in ROWS}
 
 @dataclass
 class Samples:
-    """One side of one row: a value for each round, the milliseconds of every single request, the processor time that
-    `done` requests (documents, where they are added) took the side's processes, and the plans its answers name."""
+    """The samples of one side of one row.
+
+    They are a value for each round, the milliseconds of every single request, the processor time that `done` requests
+    (documents, where documents are added) took the side's processes, and the plans that its answers name.
+    """
 
     rounds: list[float] = field(default_factory=list)
     latencies_ms: list[float] = field(default_factory=list)
@@ -73,17 +79,17 @@ class Samples:
         return _percentile(self.latencies_ms, 0.95)
 
     def add_latencies(self, together: Together, cpu_seconds: float) -> None:
-        """A round whose value is the median latency in milliseconds."""
+        """Add a round whose value is the median latency in milliseconds."""
         self._add(len(together.latencies_seconds), together, cpu_seconds)
         self.rounds.append(statistics.median(together.latencies_seconds) * 1e3)
 
     def add_p95(self, latencies_seconds: list[float], together: Together, cpu_seconds: float) -> None:
-        """A round whose value is the 95th percentile of some of its latencies, in milliseconds."""
+        """Add a round whose value is the 95th percentile of some of its latencies, in milliseconds."""
         self._add(len(together.latencies_seconds), together, cpu_seconds)
         self.rounds.append(_percentile(latencies_seconds, 0.95) * 1e3)
 
     def add_rate(self, done: int, together: Together, cpu_seconds: float, settling_seconds: float = 0.0) -> None:
-        """A round whose value is a number a second."""
+        """Add a round whose value is a number per second."""
         self._add(done, together, cpu_seconds)
         self.rounds.append(done / (together.elapsed_seconds + settling_seconds))
 
@@ -108,13 +114,13 @@ class Result:
 
     @property
     def spread(self) -> tuple[float, float]:
-        """The lowest and highest ratio of a round of one side with the same round of the other."""
+        """The lowest and highest ratio of a round of one side to the same round of the other."""
         ratios = [self._ratio(*pair) for pair in zip(self.ours.rounds, self.theirs.rounds, strict=True)]
         return min(ratios), max(ratios)
 
     @property
     def met(self) -> bool | None:
-        """None without a target."""
+        """Whether the target is met, None without a target."""
         if self.row.target is None:
             return None
         if self.row.recall is not None and (self.ours.recall is None or self.ours.recall < self.row.recall):
@@ -150,7 +156,7 @@ class Result:
 
 
 def in_turn(number: int) -> tuple[int, int]:
-    """The places of both sides; whoever is first in one round is second in the next."""
+    """Return the places of both sides in the order of a round; the order changes with every round."""
     return (0, 1) if number % 2 == 0 else (1, 0)
 
 
@@ -160,7 +166,7 @@ def _percentile(values: list[float], share: float) -> float:
 
 
 def work_for(connection: Connection, works: Iterable[Work], seconds: float, fewest: int = 5) -> Together:
-    """What one client does in so many seconds, `fewest` pieces of work at least."""
+    """Let one client work for `seconds`, but on at least `fewest` pieces of work."""
     latencies: list[float] = []
     plans: Counter[str] = Counter()
     for work in works:

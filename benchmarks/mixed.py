@@ -1,4 +1,4 @@
-"""Readers beside writers: what an application sees while documents come in."""
+"""Readers beside writers: the latencies of an application while documents are added."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PREPARED = 200
 
 
 def late_documents(rounds: int) -> int:
-    """How many documents the writers of so many rounds have at most."""
+    """Return the most documents that the writers add in this number of rounds."""
     return rounds * WRITERS * BATCH * BATCHES
 
 
@@ -28,8 +28,11 @@ def measure_mixed(
     cpu: Callable[[int], float],
     samples: tuple[Samples, Samples],
 ) -> None:
-    """Two clients add batches of 100, two read sections, four ask queries that 1,000 documents match, all as fast as
-    they are answered. The value of a round is the 95th percentile of all that is read."""
+    """Measure reads while documents are added, all as fast as they are answered.
+
+    Two clients add batches of 100, two read sections, four ask queries that 1,000 documents match. The value of a round
+    is the 95th percentile of all reads.
+    """
     generator = random.Random(SEED)
     sections = [generator.randrange(corpus.sections) for _ in range(PREPARED)]
     queries = generator.choices(corpus.queries, k=PREPARED)

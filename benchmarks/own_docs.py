@@ -1,8 +1,8 @@
-"""The project's own documentation as a query set in BEIR's layout: its sections, and questions written for them.
+"""Make a query set in BEIR's layout of the project's own documentation: its sections, and questions written for them.
 
     python -m benchmarks.own_docs DIR && rag-wrapper bench DIR
 
-A document is what stands under a heading of the README or of `docs/`. Each question names the sections that answer it.
+A document is the text under one heading of the README or of `docs/`. Each question names the sections that answer it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ QUESTIONS = {
     "replace all chunks of a source document at once": ["docs/api-guide.md > Swap a source's chunks"],
     "read a large collection page after page": ["docs/api-guide.md > Page by cursor"],
     "how many documents have each value of a field": ["docs/api-guide.md > Count values"],
-    "which greater-than and less-than operators can a filter use": ["README.md > Filters"],
+    "which greater-than and less-than operators can a filter use": ["docs/api-guide.md > Filters"],
     "back up the data and restore it on another machine": ["docs/operations.md > Backup and restore"],
     "use PostgreSQL instead of SQLite": ["docs/operations.md > On PostgreSQL"],
     "migrate an existing Chroma database": [
@@ -43,7 +43,10 @@ QUESTIONS = {
         "docs/quality.md > What it is made of",
         "docs/api-guide.md > Ask all oracles",
     ],
-    "write a provider plugin in a package of my own": ["docs/providers.md > A provider of your own"],
+    "write a provider plugin in a package of my own": [
+        "docs/providers.md > A provider of your own",
+        "docs/providers.md > A provider of your own > What a provider has to do",
+    ],
     "keep API keys out of stored connections": ["docs/providers.md > Connections"],
     "HNSW parameters M and ef_construction": ["docs/engine.md > Index parameters"],
     "which Prometheus metrics are there": ["docs/operations.md > Metrics"],
@@ -62,7 +65,7 @@ def main() -> None:
 
 
 def write(directory: Path) -> None:
-    """Make `directory` a query set."""
+    """Write the query set into `directory`."""
     documents = sections()
     (directory / "qrels").mkdir(parents=True, exist_ok=True)
     _write_lines(
@@ -80,7 +83,7 @@ def write(directory: Path) -> None:
 
 
 def sections() -> list[tuple[str, Chunk]]:
-    """(`file > heading > …`, what stands there), without the heading of the file itself."""
+    """Return (`file > heading > …`, its chunk) for all sections, without the heading of the file itself."""
     files = [PROJECT / "README.md", *sorted((PROJECT / "docs").glob("*.md"))]
     return [
         (" > ".join([str(file.relative_to(PROJECT)), *chunk.section.split(" > ")[1:]]), chunk)

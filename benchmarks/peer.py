@@ -1,4 +1,4 @@
-"""The two sides of the comparison: this service, and a stock `chroma run`. Each says the same work in its own words."""
+"""The two sides of a comparison, this service and a stock `chroma run`, with requests for the same work."""
 
 from __future__ import annotations
 
@@ -29,9 +29,12 @@ COLLECTIONS = "/api/v2/tenants/default_tenant/databases/default_database/collect
 
 
 class Side(Protocol):
-    """`ids` reads the answers of any work but `add`: the ids, in order, and the exact total where it was asked for.
-    `is_settled` says whether all that was added is in the index. `gather` is told the sections of the documents that
-    the query finds: whoever needs them for a second request would know them by then."""
+    """A service that is measured.
+
+    `is_settled` says whether all added documents are in the index. `gather` is given the sections of the documents that
+    the query finds: a side that needs them for a second request would know them by then. `ids` reads the answers of any
+    work but `add`: the ids, in order, and the exact total where it was requested.
+    """
 
     name: str
     url: str
@@ -92,7 +95,7 @@ class OurSide:
         return [request("GET", f"/collections/{COLLECTION}/facets?fields={','.join(FACETS)}")]
 
     def rebuild(self) -> float:
-        """Make the index anew; how many seconds that took."""
+        """Rebuild the index and return the seconds that it took."""
         index = f"/collections/{COLLECTION}/index"
         started = time.perf_counter()
         before = _once(self.url, request("POST", f"{index}/rebuild", {}))["rebuilds"]
@@ -109,9 +112,12 @@ class OurSide:
 
 
 class ChromaSide:
-    """Chroma has no count with a filter: who wants a page and the total asks for the ids of all matches as well. It has
-    no facets either: who wants them reads the metadata of all documents, in pages, because beyond `MOST_AT_ONCE` it
-    fails."""
+    """A stock Chroma server.
+
+    Chroma has no count with a filter: a page with the total takes a second request for the ids of all matches. It has
+    no facets either: this side reads the metadata of all documents instead, in pages, because Chroma fails beyond
+    `MOST_AT_ONCE`.
+    """
 
     name = "chroma run"
 
@@ -174,7 +180,7 @@ class ChromaSide:
 
 @contextmanager
 def chroma_run(directory: Path, *, wait: bool = True) -> Iterator[str]:
-    """A stock Chroma server on a directory and a free port, as `chroma run` starts it; its address."""
+    """Run a stock Chroma server on a directory and a free port, as `chroma run` starts it, and yield its address."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

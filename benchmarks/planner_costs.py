@@ -1,16 +1,16 @@
-"""What the constants of the planner's cost model (`wrapper/planner.py`, `CostModel`) should be on this machine.
+"""Measure the constants of the planner's cost model (`CostModel` in `wrapper/querying/planner.py`) on this machine.
 
     python -m benchmarks.planner_costs [--documents 100000] [--dimensions 384,1536]
 
-Times the planner's own three ways of answering a filtered query, in this process, against a catalogue and an engine of
+The planner's own three ways of answering a filtered query are timed in this process, with a catalogue and an engine of
 its own. `exact` and `memory` are asked with filters that 100 to 50,000 documents match; `index+filter` is made to ask
 the engine for 10 to 10,000 candidates, with a filter that all documents match, so that it asks once. NumPy should have
-one thread, as in the service: set `OPENBLAS_NUM_THREADS=1`. All of them take turns, round by round, and each figure is
-the lower quartile of its rounds: on a shared machine the slower ones say what others did. The constants are fitted by
+one thread, as in the service: set `OPENBLAS_NUM_THREADS=1`. All ways take turns, round by round, and each figure is the
+lower quartile of its rounds: on a shared machine the slower ones show the load of others. The constants are fitted by
 least squares of the relative error, because 1 ms is as wrong at 2 ms as 100 ms at 200 ms.
 
 All ways begin and end alike (a transaction, the reading of the answer's documents). That part is fitted on the exact
-side and taken off the bases of the others, so that the model's `exact` needs no base of its own.
+side and subtracted from the bases of the others, so that the model's `exact` needs no base of its own.
 """
 
 from __future__ import annotations
@@ -32,16 +32,17 @@ from benchmarks.data import TOP_K, Corpus
 from benchmarks.report import load, machine
 from schemas.records import DocumentBatch
 from schemas.where import Equals
-from wrapper.catalog import states, writes
+from wrapper.catalog import writes
 from wrapper.catalog.catalog import Catalog
+from wrapper.catalog.index_state import states
 from wrapper.catalog.rows import find_collection
-from wrapper.catalog.sqlite import SQLiteDatabase
+from wrapper.catalog.sqlite.database import SQLiteDatabase
 from wrapper.engine.client import EngineClient
-from wrapper.engine.index import EngineIndex
+from wrapper.engine.keeper.state import EngineStateReader
 from wrapper.engine.keeper_process import start_keeper
-from wrapper.engine.state import EngineStateReader
-from wrapper.held_vectors import HeldVectors
-from wrapper.planner import CostModel, Planner, _Question, _Waiting
+from wrapper.engine.nearest import EngineIndex
+from wrapper.querying.held_vectors import HeldVectors
+from wrapper.querying.planner import CostModel, Planner, _Question, _Waiting
 
 MATCHES = (100, 300, 1_000, 3_000, 10_000, 30_000, 50_000)
 CANDIDATES = (10, 30, 100, 300, 1_000, 3_000, 10_000)
@@ -52,13 +53,13 @@ EVERY_DOCUMENT = "all"
 
 Ask = Callable[[int], None]
 Figure = tuple[int, int, float]
-"""(dimension, matches or candidates, milliseconds)."""
+"""One measurement: (dimension, matches or candidates, milliseconds)."""
 
 
 def measure(
     arguments: argparse.Namespace, dimension: int, *, with_index: bool
 ) -> tuple[list[Figure], list[Figure], list[Figure]]:
-    """Figures of `exact`, of `index+filter`, none without an index, and of `memory`."""
+    """Return the figures of `exact`, of `index+filter` (none without an index) and of `memory`."""
     corpus = Corpus(arguments.documents, dimension, QUERIES)
     exact: list[Figure] = []
     indexed: list[Figure] = []
@@ -89,7 +90,7 @@ def measure(
 
 
 def fit(exact: Sequence[Figure], indexed: Sequence[Figure], held: Sequence[Figure], documents: int) -> CostModel:
-    """The model whose times are nearest to the measured ones, relatively."""
+    """Return the model whose times have the least relative error to the measured ones."""
     several = len({dimension for dimension, _, _ in exact}) > 1
     terms = [[1.0, matches, matches * dimension] if several else [1.0, matches] for dimension, matches, _ in exact]
     shared, per_document, *per_component = _least_squares(terms, [milliseconds for *_, milliseconds in exact])
@@ -108,7 +109,7 @@ def fit(exact: Sequence[Figure], indexed: Sequence[Figure], held: Sequence[Figur
 
 
 def _least_squares(terms: Sequence[Sequence[float]], milliseconds: Sequence[float]) -> list[float]:
-    """The coefficient of each term; one that would be negative, which no cost is, is 0 instead."""
+    """Return the coefficient of each term. A negative one, which no cost can have, is 0 instead."""
     measured = np.array(milliseconds)
     weighted = np.array(terms) / measured[:, None]
     used = list(range(weighted.shape[1]))
@@ -153,7 +154,7 @@ def _question(corpus: Corpus, number: int, field: str) -> _Question:
 
 
 def _time(asks: Sequence[Ask]) -> list[float]:
-    """Milliseconds of each of them, the lower quartile of all rounds but the first."""
+    """Return the milliseconds of each request, as the lower quartile of all rounds but the first."""
     taken: list[list[float]] = [[] for _ in asks]
     for number in range(ROUNDS + 1):
         for ask, mine in zip(asks, taken, strict=True):
@@ -191,7 +192,7 @@ def _catalog(directory: Path) -> Iterator[Catalog]:
 
 @contextmanager
 def _engine(directory: Path, catalog: Catalog, corpus: Corpus | None) -> Iterator[EngineIndex]:
-    """The engine with the corpus's vectors; without a corpus nothing is started, and nothing is ready."""
+    """Start the engine with the corpus's vectors and yield its index. Without a corpus nothing is started or ready."""
     reader = EngineStateReader(directory)
     client = EngineClient(reader.url)
     index = EngineIndex(client, lambda: reader.read().ready)
@@ -205,7 +206,7 @@ def _engine(directory: Path, catalog: Catalog, corpus: Corpus | None) -> Iterato
         print("storing them in the engine", flush=True)
         engine_id = client.create_collection(NAME, metric="cosine")
         for part in _parts(corpus):
-            # Texts make most of what a write costs the engine and nothing of what a query does.
+            # Texts make most of the engine's cost of a write and none of the cost of a query.
             client.upsert(engine_id, corpus.ids(part), corpus.embeddings[part], [""] * len(part), [{} for _ in part])
         with catalog.read() as transaction:
             key = find_collection(transaction, NAME).key
@@ -231,7 +232,7 @@ def main() -> None:
     indexed: list[Figure] = []
     held: list[Figure] = []
     for place, dimension in enumerate(arguments.dimensions):
-        # The index is measured at the first dimension: its cost is that of ids and hops more than of components.
+        # The index is measured at the first dimension only: ids and hops determine its cost more than components do.
         exact_here, indexed_here, held_here = measure(arguments, dimension, with_index=place == 0)
         exact += exact_here
         indexed += indexed_here

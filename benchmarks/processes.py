@@ -1,4 +1,4 @@
-"""What the services' processes take of the machine, asked of /proc; nothing where there is none."""
+"""Memory and processor time of the services' processes, read from /proc; nothing is found where there is none."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from interfaces.scratch_service import processes_in
+from interfaces.commands.scratch_service import processes_in
 
 PROCESSES = {
     "chroma_main": "engine (Chroma server)",
@@ -18,8 +18,11 @@ PROCESSES = {
 
 @dataclass(frozen=True, slots=True)
 class ProcessMemory:
-    """Megabytes of one process. pss: shared pages divided among those who share them, so that it adds up; anonymous:
-    the heap; file: mapped files, which the kernel takes back when it needs the space."""
+    """Megabytes of one process.
+
+    pss: shared pages divided among the processes that share them, so that it adds up; anonymous: the heap; file: mapped
+    files, which the kernel takes back when it needs the space.
+    """
 
     side: str
     process: str
@@ -31,7 +34,7 @@ class ProcessMemory:
 
 
 def memory_of(side: str, directory: Path) -> list[ProcessMemory]:
-    """The processes of a service that works in `directory`, largest first; none where there is no /proc."""
+    """Return the processes of a service that works in `directory`, largest first; none where there is no /proc."""
     found = []
     for pid in processes_in(directory):
         try:
@@ -46,7 +49,7 @@ def memory_of(side: str, directory: Path) -> list[ProcessMemory]:
 
 
 def cpu_seconds(pids: Sequence[int]) -> float:
-    """Processor time, user and system, that these processes have had together."""
+    """Return the processor time, user and system, that these processes have taken together."""
     ticks = 0
     for pid in pids:
         try:

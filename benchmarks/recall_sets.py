@@ -1,10 +1,10 @@
-"""What an index finds of sets that are hard for graphs of near neighbours (`benchmarks/vector_sets.py`), at what cost.
+"""Measure the recall of an index on sets that are hard for graphs of near neighbours (`benchmarks/vector_sets.py`).
 
     python -m benchmarks.recall_sets --documents 20000 --dimension 128 --parameters 16/100/150,16/100/400,16/200/400
 
-One line per set and parameters (max_neighbors/ef_construction/ef_search): server CPU of an add, and for each number of
-candidates that the engine is asked for recall@10 without a filter and with one that half of the documents match, and
-the median latency. No texts, one client, cosine.
+There is one line per set and parameters (max_neighbors/ef_construction/ef_search): the server CPU of an add, and for
+each number of candidates asked of the engine the recall@10 without a filter and with one that half of the documents
+match, and the median latency. No texts, one client, cosine.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def parameters(text):
 
 
 def add(engine, client, name, points):
-    """The collection's id, and server milliseconds of CPU per document."""
+    """Add the vectors and return the collection's id and the server milliseconds of CPU per document."""
     engine_id, cpu = client.create_collection(name, metric="cosine"), engine.cpu_ms()
     for start in range(0, len(points), BATCH):
         part = points[start : start + BATCH]
@@ -41,7 +41,7 @@ def add(engine, client, name, points):
 
 
 def ask(client, engine_id, queries, candidates):
-    """For each query the numbers of the documents proposed, and the median of milliseconds."""
+    """Return, for each query, the numbers of the proposed documents, and the median of the milliseconds."""
     found, latencies = [], []
     for query in queries:
         began = time.perf_counter()

@@ -1,4 +1,4 @@
-"""What the reader sees: the machine, the table, and where the memory is."""
+"""The report of a benchmark: the machine, the table, and where the memory is."""
 
 from __future__ import annotations
 

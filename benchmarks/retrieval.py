@@ -1,9 +1,9 @@
-"""Ingesting and searching as text, with the local model, beside the limits of seeds 000, 001 and 002.
+"""Measure ingesting and searching as text, with the local model, beside the limits of three contracts.
 
     python -m benchmarks.retrieval [--chunks 10000] [--rounds 10]
 
-Questions are such that nobody asked before, so that each is embedded. In a burst all clients send at once; the first
-one, in which each worker loads its model, does not count.
+The contracts are *context*, *rules* and *documents*. No question was asked before, so each is embedded. In a burst all
+clients send at once; the first burst, in which each worker loads its model, does not count.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rich.table import Table
 from benchmarks.clients import Connection, request
 from benchmarks.data import Corpus
 from benchmarks.report import load, machine
-from interfaces.scratch_service import scratch_service
+from interfaces.commands.scratch_service import scratch_service
 from providers.embeddings.minilm import MiniLMConnection
 
 DIMENSION = 384
@@ -71,7 +71,7 @@ def _ingest(connection: Connection, rounds: int) -> list[float]:
 
 
 def _fill(connection: Connection, corpus: Corpus) -> None:
-    """Chunks beside the ingested ones, with vectors as they come: embedding them is not what is measured."""
+    """Store chunks beside the ingested ones, with ready-made vectors: embedding them is not measured."""
     for start in range(0, corpus.count, BATCH):
         part = range(start, min(start + BATCH, corpus.count))
         documents = [
@@ -108,7 +108,7 @@ def _request(name: str, question: str) -> tuple[str, dict[str, Any]]:
 
 
 def _timed(connection: Connection, path: str, body: dict[str, Any]) -> float:
-    """Milliseconds."""
+    """Call the service and return the milliseconds."""
     _, seconds = connection.do([request("POST", path, body)])
     return seconds * 1e3
 

@@ -1,19 +1,19 @@
-"""The storage proxy beside a stock `chroma run`: the same data, the same work, in one run.
+"""Compare the storage proxy with a stock `chroma run`: the same data, the same work, in one run.
 
     python -m benchmarks.storage [--quick] [--rows section,half-page] [--json figures.json]
 
-Both services run with their defaults on scratch directories and answer the same prepared requests over kept
-connections (`benchmarks/clients.py`); they take turns, and while one works the other has nothing to do. Values are
-medians over the rounds; the ratio of each round is shown as a spread, because a shared machine's speed moves.
+Both services run with their defaults on scratch directories and answer the same prepared requests over kept connections
+(`benchmarks/clients.py`). They take turns, and while one works the other is idle. Values are medians over the rounds;
+the ratio of each round is shown as a spread, because the speed of a shared machine varies.
 
 Loading the documents is the measurement of `add`: both collections grow together, block by block. A block goes in as
 batches of 100 from one client, or as batches of 20 from 8 clients (alternately), first into one service, then into the
-other, and whoever was first is second the next time. So both ways of adding are measured over the whole growth of the
+other; the order changes with the next block. So both ways of adding are measured over the whole growth of the
 collection, on both sides at the same sizes. A block has ended when all of it is in the index: an answer "not yet
 indexed" (202) gains nothing.
 
-After the reads the index is made anew, then readers are measured beside writers (`benchmarks/mixed.py`), and at last
-both services are restarted.
+After the reads the index is rebuilt, then readers are measured beside writers (`benchmarks/mixed.py`), and at last both
+services are restarted.
 
 Recall is measured against the exact answer, on answers that are not timed; they also warm both sides up. `growth`
 compares this service with another one of its own kind that holds the first tenth of the documents.
@@ -45,7 +45,7 @@ from benchmarks.measuring import BY_KEY, READS, ROWS, Result, Samples, in_turn, 
 from benchmarks.mixed import late_documents, measure_mixed
 from benchmarks.peer import PAGE, ChromaSide, OurSide, Side, chroma_run
 from benchmarks.processes import ProcessMemory, cpu_seconds, memory_of
-from interfaces.scratch_service import processes_in, scratch_service
+from interfaces.commands.scratch_service import processes_in, scratch_service
 from schemas.errors import RagError
 
 CLIENTS = 8
@@ -58,11 +58,11 @@ FIELDS = {"ten": "ten", "thou": "thou", "half": "half", "unfiltered": None}
 
 
 SamplesByRow = dict[str, tuple[Samples, Samples]]
-"""Ours and theirs."""
+"""For each row of the table, our samples and theirs."""
 
 
 class Comparison:
-    """Two sides with the same documents; what is measured of them goes into `samples`."""
+    """Two sides with the same documents. Measurements go into `samples`."""
 
     def __init__(
         self, corpus: Corpus, sides: Sequence[Side], samples: SamplesByRow, say: Callable[[str], None]
@@ -72,7 +72,7 @@ class Comparison:
         self._samples = samples
 
     def load(self) -> None:
-        """Store all documents on both sides, block by block; fills the rows of `add`."""
+        """Store all documents on both sides, block by block, and fill the rows of `add`."""
         for side in self._sides:
             side.create()
         started = time.perf_counter()
@@ -144,7 +144,7 @@ class Comparison:
         self._say(f"unfiltered, {CLIENTS} clients: {ours.value:.0f} : {theirs.value:.0f} requests/s")
 
     def cpu(self, place: int) -> float:
-        """Seconds of processor time that this side's processes took so far."""
+        """Return the seconds of processor time that this side's processes have taken so far."""
         return cpu_seconds(self._pids[place])
 
     def _work(self, side: Side, row: str, generator: random.Random) -> Work:
@@ -160,7 +160,7 @@ class Comparison:
         )
 
     def _check_answers(self, row: str, connections: Sequence[Connection]) -> None:
-        """Both sides must answer the same before it means anything how fast they do."""
+        """Check that both sides give the same answer, without which their speeds mean nothing."""
         if row not in ("section", "half-page"):
             return
         for seed in range(5):
@@ -175,7 +175,7 @@ class Comparison:
 
 
 def measure_growth(corpus: Corpus, large: OurSide, directory: Path, samples: tuple[Samples, Samples]) -> None:
-    """Sections of the loaded service and of another one with a tenth of its documents, in turn."""
+    """Measure sections of the loaded service and of another one with a tenth of its documents, in turn."""
     with scratch_service(directory) as service:
         small = OurSide(service.url, directory)
         small.create()
@@ -211,13 +211,13 @@ def _any_section(side: Side, sections: int, generator: random.Random) -> Work:
 
 
 def _endless(make: Callable[[random.Random], Work]) -> Iterator[Work]:
-    """The same random work for either side, prepared before anything is timed."""
+    """Yield the same random work for either side, prepared before anything is timed."""
     generator = random.Random(SEED)
     return cycle([make(generator) for _ in range(PREPARED)])
 
 
 def run(arguments: argparse.Namespace, say: Callable[[str], None]) -> None:
-    """Measure and report; what was measured before something failed is reported too."""
+    """Measure and report. After a failure, the measurements until then are reported too."""
     machine, memory = report.machine(), {}
     rows = [row for row in ROWS if row.key in arguments.rows]
     say(f"making {arguments.documents:,} documents of {arguments.dimension} dimensions")
@@ -291,7 +291,7 @@ def main() -> int:
         parser.error(f"unknown rows: {', '.join(sorted(unknown))}")
     if arguments.quick:
         arguments.documents = 10_000
-    # Both services and their directories must go with this process, however politely it is ended.
+    # Both services and their directories must go with this process, also when it is ended by SIGTERM.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         run(arguments, lambda line: print(line, flush=True))

@@ -12,7 +12,7 @@ SEED = 20261122
 
 
 def line_and_corners(count: int, dimension: int) -> tuple[Matrix, Matrix]:
-    """Points along a line, and four far corners that were written in between; half the questions are about these."""
+    """Make points along a line, and four far corners written in between. Of the 24 queries, 4 are the corners."""
     generator = np.random.default_rng(SEED)
     axes = np.linalg.qr(generator.normal(size=(dimension, 6)))[0].T
     points = axes[0] + np.linspace(-0.5, 0.5, count)[:, None] * axes[1]
@@ -23,7 +23,7 @@ def line_and_corners(count: int, dimension: int) -> tuple[Matrix, Matrix]:
 
 
 def common_mean(count: int, dimension: int) -> tuple[Matrix, Matrix]:
-    """A common mean and a spectrum that decays, as the embeddings of sentences have."""
+    """Make vectors with a common mean and a spectrum that decays, like the embeddings of sentences."""
     generator = np.random.default_rng(SEED)
     spectrum = 1.0 / np.sqrt(np.arange(1, dimension + 1))
     mean = generator.normal(size=dimension)
@@ -33,7 +33,7 @@ def common_mean(count: int, dimension: int) -> tuple[Matrix, Matrix]:
 
 
 def many_equal(count: int, dimension: int) -> tuple[Matrix, Matrix]:
-    """Nine of ten vectors are one of five; the others are all different."""
+    """Make vectors of which nine in ten are one of five; the others are all different."""
     generator = np.random.default_rng(SEED)
     points = generator.normal(size=(count, dimension))
     equal = generator.random(count) < 0.9
@@ -43,7 +43,7 @@ def many_equal(count: int, dimension: int) -> tuple[Matrix, Matrix]:
 
 
 def tight_clusters(count: int, dimension: int) -> tuple[Matrix, Matrix]:
-    """Narrow clusters of forty at wide angles, written one after the other."""
+    """Make narrow clusters of forty at wide angles, written one after the other."""
     generator = np.random.default_rng(SEED)
     clusters = np.repeat(np.arange(-(-count // 40)), 40)[:count]
     points = generator.normal(size=(clusters[-1] + 1, dimension))[clusters]
@@ -52,7 +52,7 @@ def tight_clusters(count: int, dimension: int) -> tuple[Matrix, Matrix]:
 
 
 def far_cone(count: int, dimension: int) -> tuple[Matrix, Matrix]:
-    """A dense cluster, and a narrow cone far from it that was written last; most questions are about that."""
+    """Make a dense cluster, and a narrow cone far from it that is written last; most queries are about the cone."""
     generator = np.random.default_rng(SEED)
     dense, far = generator.normal(size=(2, dimension))
     cone = count // 8
@@ -71,7 +71,7 @@ SETS: dict[str, Callable[[int, int], tuple[Matrix, Matrix]]] = {
 
 
 def vector_set(name: str, count: int, dimension: int) -> tuple[Matrix, Matrix]:
-    """(float32 (count, dimension) in the order of writing, float32 (n, dimension) to ask for)."""
+    """Return float32 vectors (count, dimension) in the order of writing, and float32 queries (n, dimension)."""
     points, queries = SETS[name](count, dimension)
     return points.astype(np.float32), queries.astype(np.float32)
 

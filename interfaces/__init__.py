@@ -1,0 +1,1 @@
+"""The interfaces of the product: command line, HTTP, MCP, and the composition root behind them."""

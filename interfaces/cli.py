@@ -9,27 +9,27 @@ import click
 from schemas.errors import RagError
 
 COMMANDS = {  # name → (module:attribute, line in the list of commands)
-    "serve": ("interfaces.serve_command:serve", "Run the service."),
-    "mcp": ("interfaces.mcp_command:mcp", "Serve MCP on standard input and output."),
-    "load": ("interfaces.load_command:load", "Load Markdown, text and JSONL files into a collection."),
-    "watch": ("interfaces.watch_command:watch", "Keep folders in sync with a collection."),
-    "export": ("interfaces.portable_commands:export", "Write collections into a folder."),
-    "check": ("interfaces.doctor_commands:check", "Look at the indexes of collections."),
-    "rebuild": ("interfaces.doctor_commands:rebuild", "Make indexes anew from the catalogue."),
-    "bench": ("interfaces.bench_command:bench", "Measure how well the search finds what is relevant."),
-    "validate": ("interfaces.validate_command:validate", "Check that a service finds what it should."),
-    "import": ("interfaces.portable_commands:import_", "Bring the collections of such a folder into a service."),
+    "serve": ("interfaces.commands.serve:serve", "Run the service."),
+    "mcp": ("interfaces.commands.mcp:mcp", "Serve MCP on standard input and output."),
+    "load": ("interfaces.commands.load:load", "Load Markdown, text and JSONL files into a collection."),
+    "watch": ("interfaces.commands.watch:watch", "Keep folders in sync with a collection."),
+    "export": ("interfaces.commands.portable:export", "Write collections into a folder."),
+    "check": ("interfaces.commands.doctor:check", "Look at the indexes of collections."),
+    "rebuild": ("interfaces.commands.doctor:rebuild", "Rebuild indexes from the catalogue."),
+    "bench": ("interfaces.commands.bench:bench", "Measure how well the search finds what is relevant."),
+    "validate": ("interfaces.commands.validate:validate", "Check that a service finds what it should."),
+    "import": ("interfaces.commands.portable:import_", "Bring the collections of such a folder into a service."),
 }
 
 
 class Refused(click.ClickException):
-    """One sentence on stderr; like a usage error, nothing was done."""
+    """A refusal, shown as one sentence on stderr, with the exit code of a usage error: nothing was done."""
 
     exit_code = 2
 
 
 class LazyGroup(click.Group):
-    """Knows its commands by name and imports the one that is called."""
+    """A group that knows its commands by name and imports only the one that is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)

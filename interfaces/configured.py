@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from importlib.metadata import entry_points
 from typing import Any
 
-from providers.api_keys import checked_key
 from providers.base import Provider
-from registry.discovery import BUILTINS, GROUP, discover
-from registry.registry import Entry, ProviderRegistry
+from providers.outbound.api_keys import checked_key
+from registry.provider_discovery import BUILTINS, GROUP, discover
+from registry.provider_registry import Entry, ProviderRegistry
 from schemas.configuration import faults
 from schemas.connections import Connection
 from schemas.errors import ConfigurationError
@@ -18,11 +18,11 @@ from schemas.settings import RegistrySettings
 
 LOCAL_MODEL = "minilm"
 PREFIXES = {"embedding": "RAG_EMBEDDING_", "llm": "RAG_CHAT_"}
-"""What the variables begin with that describe the connection of a kind."""
+"""The beginnings of the variables that describe the connection of a kind."""
 
 
 def built_in_connections(settings: RegistrySettings) -> list[Connection]:
-    """`local`, and the embedding and chat connections that the settings describe."""
+    """Return `local`, and the embedding and chat connections that the settings describe."""
     made = [
         Connection("local", "rag", "local", {}, "Storage of this service", "built-in"),
         Connection(
@@ -50,8 +50,8 @@ def _config(provider: str, url: str, model: str, key_variable: str) -> dict[str,
 
 
 def check_models(settings: RegistrySettings, *, thoroughly: bool = False) -> None:
-    """Raises ConfigurationError when the embedding or the chat connection of the settings cannot be used on this
-    machine, whether its service answers or not; `thoroughly` reads the files of a local model too."""
+    """Raise ConfigurationError when the embedding or chat connection of the settings cannot be used on this machine,
+    whether or not its service answers; `thoroughly` reads the files of a local model too."""
     for connection in _of_settings(settings):
         variable = f"{PREFIXES[connection.kind]}PROVIDER"
         provider = _provider(connection, variable)
@@ -62,8 +62,8 @@ def check_models(settings: RegistrySettings, *, thoroughly: bool = False) -> Non
 
 
 def model_warnings(settings: RegistrySettings) -> Iterator[str]:
-    """A sentence for each variable that the chosen model does not use, and for each model that is asked at its vendor's
-    own address without a key. Servers at other addresses mostly need none."""
+    """Return a sentence for each variable that the chosen model does not use, and for each model that is asked at its
+    vendor's own address without a key. Servers at other addresses mostly need none."""
     if settings.embedding_provider == LOCAL_MODEL:
         reason = f"the embeddings are {LOCAL_MODEL}, which asks no service; RAG_EMBEDDING_PROVIDER names another"
         yield from _unused("embedding", {"URL": settings.embedding_url}, reason)
@@ -77,7 +77,7 @@ def model_warnings(settings: RegistrySettings) -> Iterator[str]:
 
 
 def _unused(kind: str, said: dict[str, str], reason: str) -> Iterator[str]:
-    """A sentence for each of these settings that is there, and for the key, which stands in the environment only."""
+    """Return a sentence for each of these settings that is set, and for the key, which is in the environment only."""
     prefix = PREFIXES[kind]
     for name, text in {**said, "API_KEY": os.environ.get(f"{prefix}API_KEY")}.items():
         if text:
@@ -89,7 +89,7 @@ def _of_settings(settings: RegistrySettings) -> list[Connection]:
 
 
 def _provider(connection: Connection, variable: str) -> type[Provider]:
-    """The class of one provider, the only one that is imported."""
+    """Return the class of one provider, importing no other."""
     kind, name = connection.kind, connection.provider
     builtins = [each for each in BUILTINS if each.kind == kind]
     strangers = [each for each in entry_points(group=GROUP) if each.name.startswith(f"{kind}.")]

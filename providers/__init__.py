@@ -1,0 +1,1 @@
+"""Other services behind one contract: vector stores, embedding models and chat models."""

@@ -1,7 +1,9 @@
-"""What every provider is, and what a provider of documents can do: one class for the duty, one for each ability.
+"""The duty of every provider and the abilities of a provider of documents: one class for the duty, one for each
+ability.
 
-What a provider can do is what it implements: the capabilities that a user interface is shown are read off its class
-(seed 003, "Provider Capabilities Declaration"). `docs/providers.md` shows a complete one.
+A provider can do what it implements: the capabilities that a user interface is shown are read off its class (contract
+*storage*, "Provider Capabilities Declaration"). `docs/providers.md` shows a complete one. Filters come as the tree of
+`schemas/where.py`, parsed and checked.
 """
 
 from __future__ import annotations
@@ -11,20 +13,21 @@ import importlib.util
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FunctionType, TracebackType
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import structlog
 
-from providers.network import Network
-from providers.redaction import Redactor
-from providers.storage import Storage
+from providers.in_process import Storage
+from providers.outbound.network import Network
+from providers.outbound.redaction import Redactor
 from schemas.configuration import JsonSchema, faults, present, with_defaults
 from schemas.connections import HEALTHY, UNHEALTHY, CollectionInfo, HealthReport, InvalidConfigurationError
-from schemas.errors import CollectionNotFoundError, RagError
+from schemas.errors import CollectionNotFoundError, RagError, UnsupportedError
 from schemas.records import (
     Document,
     DocumentBatch,
@@ -37,11 +40,11 @@ from schemas.records import (
     TextMatch,
     Vector,
 )
+from schemas.where import EVERYTHING, Where
 
 log = structlog.get_logger(__name__)
 
-Filter = dict[str, Any]
-"""A `where` filter as it is on the wire (`schemas/where.py` has its grammar)."""
+AbilityT = TypeVar("AbilityT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +64,11 @@ class Library:
 
 @dataclass(frozen=True, slots=True)
 class ProviderContext:
-    """What a connection gets from the program it lives in.
+    """The means that a connection gets from the program it lives in.
 
     `network` is the only way out: it refuses what the operator's policy does not allow. `storage` is the storage proxy
-    of this process and `data_dir` its directory, None where there is none. `redactor` knows what the connection's
-    placeholders stand for. A connection that is only tried out (`is_trial`) leaves nothing behind on the disk.
+    of this process and `data_dir` its directory; either is None where the program has none. `redactor` knows the values
+    of the connection's placeholders. A connection that is only being tried out (`is_trial`) leaves nothing on the disk.
     """
 
     network: Network = field(default_factory=Network)
@@ -88,11 +91,11 @@ def _with_clean_errors(asked: Any) -> Any:
 
 
 class Provider(ABC):
-    """One kind of service that can be connected to; an instance is one connection, usable by several threads.
+    """One kind of service that can be connected to. An instance is one connection, usable by several threads.
 
-    `id` is its registered name and `kind` one of `schemas.connections.KINDS`. `limits` tells users of what they may
-    run into (`{"max_top_k": 1000}`). Failures of the service are `schemas.errors` whose `details.error_type` is one of
-    `schemas.connections.ERROR_TYPES`.
+    `id` is its registered name and `kind` one of `schemas.connections.KINDS`. `limits` tells users what limits they
+    may run into (`{"max_top_k": 1000}`). A failure of the service is one of `schemas.errors`, with a
+    `details.error_type` from `schemas.connections.ERROR_TYPES`.
     """
 
     kind: ClassVar[str]
@@ -103,14 +106,15 @@ class Provider(ABC):
     libraries: ClassVar[tuple[Library, ...]] = ()
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Have the errors of all that a provider is asked cleaned, so that none can forget to."""
+        """Have the errors of every public method cleaned of secrets, so that no provider can forget to."""
         super().__init_subclass__(**options)
         for name, asked in list(vars(cls).items()):
             if isinstance(asked, FunctionType) and not name.startswith("_"):
                 setattr(cls, name, _with_clean_errors(asked))
 
     def __init__(self, config: Mapping[str, Any], context: ProviderContext | None = None) -> None:
-        """Connect lazily: nothing is asked of the service yet. Raises InvalidConfigurationError."""
+        """Check the configuration without contacting the service. Raises InvalidConfigurationError when it does not
+        fit."""
         schema = self.connection_schema()
         wrong = faults(present(config), schema)
         if wrong:
@@ -121,12 +125,15 @@ class Provider(ABC):
     @classmethod
     @abstractmethod
     def connection_schema(cls) -> JsonSchema:
-        """The JSON Schema (2020-12) of the configuration, an object; `schemas/configuration.py` says which annotations
-        make a form of it. On the wire this is `getConnectionSchema()` (seed 003)."""
+        """Return the JSON Schema (2020-12) of the configuration, which is an object.
+
+        `schemas/configuration.py` says which annotations turn it into a form. The contract *storage* calls this
+        `getConnectionSchema()`.
+        """
 
     @classmethod
     def unavailable_because(cls) -> str | None:
-        """Why it cannot be used on this machine, with what to do about it; None when it can."""
+        """Return why this provider cannot be used on this machine and what to do about it, None when it can."""
         missing = [library for library in cls.libraries if not library.is_here]
         if not missing:
             return None
@@ -134,32 +141,39 @@ class Provider(ABC):
 
     @classmethod
     def damaged_because(cls) -> str | None:
-        """What is wrong with the files that it reads on this machine, which may take a second to find out; None when
-        nothing is. Asked before a service starts."""
+        """Return what is wrong with the files that this provider reads on this machine, None when nothing is.
+
+        It is asked before a service starts, and may take a second.
+        """
         return None
 
     @classmethod
     def address(cls, config: Mapping[str, Any]) -> str | None:
-        """The URL that a connection would be opened to, None when nothing leaves this machine's processes."""
+        """Return the URL that a connection would be opened to, None when nothing leaves this machine's processes."""
         url = with_defaults(config, cls.connection_schema()).get("url")
         return url if isinstance(url, str) else None
 
     @abstractmethod
     def check(self) -> dict[str, Any]:
-        """Ask the service for a sign of life, with the credentials: what it says of itself, by name (`version`,
-        `collections_count`, `storage_bytes`, …). Raises what is wrong."""
+        """Ask the service, with the credentials, for a sign of life. Raise the error that says what is wrong.
+
+        Return what it says of itself by name (`version`, `collections_count`, `storage_bytes`, …).
+        """
 
     @abstractmethod
     def try_out(self) -> dict[str, Any]:
-        """Do once the least of what it is for, and tell what came of it. Raises what is wrong."""
+        """Do the least that the service is for, once, and return what came of it. Raise the error that says what is
+        wrong."""
 
     def answered(self, within_seconds: float) -> dict[str, Any] | None:
-        """What `check` would say, and `age_seconds`, by the last answer that was given in use; None when that is older,
-        or failed, or nothing is known of it."""
+        """Return what `check` would, with `age_seconds`, from the last answer given in use.
+
+        Return None when that answer is older than `within_seconds`, was a failure, or is not known.
+        """
         return None
 
     def health(self, *, recent_seconds: float = 0.0) -> HealthReport:
-        """What `check` says, as a report; never raises. What `answered` within `recent_seconds` does as well."""
+        """Return a report of what `check` says, or of what `answered` within `recent_seconds`. Never raise."""
         began = time.perf_counter()
         details: dict[str, Any] = {}
         error: str | None = None
@@ -184,8 +198,8 @@ class Provider(ABC):
             details=self.context.redactor(details),
         )
 
-    def close(self) -> None:  # noqa: B027 - what holds nothing has nothing to free
-        """Free sockets or memory. May be called twice; what is asked later opens again what it needs."""
+    def close(self) -> None:  # noqa: B027 - a provider that holds nothing need not override it
+        """Free sockets and memory. It may be called twice, and a later question opens again what it needs."""
 
     def __enter__(self) -> Self:
         return self
@@ -197,7 +211,7 @@ class Provider(ABC):
 
 
 class Registry(Protocol):
-    """What a provider's module registers with."""
+    """The registry, as a provider's module sees it."""
 
     def register(self, provider: type[Provider]) -> None: ...
 
@@ -209,14 +223,22 @@ class RagProvider(Provider):
 
     @abstractmethod
     def collections(self) -> list[CollectionInfo]:
-        """All of them, by name."""
+        """Return all collections, sorted by name."""
 
     def collection(self, name: str) -> CollectionInfo:
-        """Raises CollectionNotFoundError."""
+        """Return the collection of that name. Raises CollectionNotFoundError when there is none."""
         for each in self.collections():
             if each.name == name:
                 return each
         raise CollectionNotFoundError(name)
+
+    def collections_named(self, names: Sequence[str]) -> list[CollectionInfo]:
+        """Return the collections of these names that exist. A provider that can read them at once overrides this."""
+        found = []
+        for name in names:
+            with suppress(CollectionNotFoundError):
+                found.append(self.collection(name))
+        return found
 
     def try_out(self) -> dict[str, Any]:
         found = self.collections()
@@ -226,9 +248,12 @@ class RagProvider(Provider):
 
 class SupportsSearch(ABC):
     @abstractmethod
-    def search(self, collection: str, embedding: Vector, *, top_k: int = 3, where: Filter | None = None) -> list[Match]:
-        """The nearest documents, nearest first; `distance` in the collection's metric and `score` by
-        `schemas.scores.score`, the same for every provider. `where` needs the capability `metadata_filtering`."""
+    def search(self, collection: str, embedding: Vector, *, top_k: int = 3, where: Where = EVERYTHING) -> list[Match]:
+        """Return the nearest documents that match `where`, nearest first.
+
+        `distance` is in the collection's metric and `score` is `schemas.scores.score`, the same for every provider.
+        Filters need the capability `metadata_filtering`.
+        """
 
 
 class SupportsMetadataFiltering(ABC):
@@ -236,67 +261,73 @@ class SupportsMetadataFiltering(ABC):
     def documents(
         self,
         collection: str,
-        where: Filter | None = None,
+        where: Where = EVERYTHING,
         *,
         limit: int = 100,
         cursor: str | None = None,
         with_embeddings: bool = False,
     ) -> Page:
-        """One page of the documents that match, and how many there are in all. `cursor` is the last page's
-        `next_cursor`. `position` and `revision` are 0 where the service has none. A filter that the service cannot
-        express is an UnsupportedError which names its operator."""
+        """Return one page of the documents that match, and how many match in all.
+
+        `cursor` is the `next_cursor` of the page before. `position` and `revision` are 0 where the service has none.
+        Raises UnsupportedError, which names the operator, for a filter that the service cannot express.
+        """
 
     @abstractmethod
     def documents_by_id(self, collection: str, ids: Sequence[str], *, with_embeddings: bool = False) -> list[Document]:
-        """Those of at most 1,000 documents that exist, in the order of `ids`."""
+        """Return the documents of these ids that exist, in the order of `ids`, which are 1,000 at most."""
 
 
 class SupportsEmbeddings(ABC):
-    """Stores documents with the embeddings they come with."""
+    """The ability to store documents with the embeddings they come with, and to delete them."""
 
     @abstractmethod
-    def add_documents(self, collection: str, batch: DocumentBatch, *, replace_where: Filter | None = None) -> bool:
-        """Store documents, replacing those of the same id. What matches `replace_where` and is not among them is
-        deleted, together with it or, where the service has no transactions, right after it. Reads and filters see it
-        from then on, and so do vector queries, unless the provider's `limits` say otherwise; False when they do not see
-        all of it yet."""
+    def add_documents(self, collection: str, batch: DocumentBatch, *, replace_where: Where | None = None) -> bool:
+        """Store documents, replacing those of the same id.
+
+        Other documents that match `replace_where` are deleted in the same transaction or, where the service has no
+        transactions, right afterwards. Reads and filters see the documents from then on, and so do vector queries,
+        unless the provider's `limits` say otherwise. Return False when vector queries do not see all of them yet.
+        """
 
     @abstractmethod
     def delete_documents(
-        self, collection: str, *, ids: Sequence[str] | None = None, where: Filter | None = None
+        self, collection: str, *, ids: Sequence[str] | None = None, where: Where | None = None
     ) -> None:
-        """Delete by ids or by filter, whatever of it exists."""
+        """Delete the documents of these ids, or those that match `where`. Ids that do not exist are ignored."""
 
 
 class SupportsConditionalWrites(ABC):
     @abstractmethod
-    def add_documents_unless(self, collection: str, batch: DocumentBatch, unless: Filter) -> bool:
-        """Like `add_documents`, but raise AlreadyThereError and store nothing when a document matches `unless`: looked
-        for in the same transaction."""
+    def add_documents_unless(self, collection: str, batch: DocumentBatch, unless: Where) -> bool:
+        """Store documents as `add_documents` does, unless a document matches `unless`.
+
+        Raises AlreadyThereError when one does, found in the same transaction; nothing is stored then.
+        """
 
 
 class SupportsDynamicCollections(ABC):
     @abstractmethod
     def create_collection(self, name: str, metadata: Metadata, *, metric: str = "cosine") -> CollectionInfo:
-        """Raises ConflictError when the name is taken."""
+        """Create a collection and return it. Raises ConflictError when the name is taken."""
 
     @abstractmethod
     def delete_collection(self, name: str) -> None:
-        """Raises CollectionNotFoundError."""
+        """Delete a collection with its documents. Raises CollectionNotFoundError when there is none of that name."""
 
 
 class SupportsTextSearch(ABC):
     @abstractmethod
     def text_search(
-        self, collection: str, query: str, *, top_k: int = 10, where: Filter | None = None
+        self, collection: str, query: str, *, top_k: int = 10, where: Where = EVERYTHING
     ) -> list[TextMatch]:
-        """The documents with the words of a user's text, best first. No text is a syntax error."""
+        """Return the documents that have words of a user's text, best first. No text is a syntax error."""
 
 
 class SupportsGather(ABC):
     @abstractmethod
     def gather(self, collection: str, ids: Sequence[str], spec: GatherSpec) -> list[Group]:
-        """The whole groups of these documents, in the order of `ids`."""
+        """Return the whole groups of these documents, in the order of `ids`."""
 
 
 class SupportsOrderBy(ABC):
@@ -304,14 +335,17 @@ class SupportsOrderBy(ABC):
     def ordered_documents(
         self,
         collection: str,
-        where: Filter | None = None,
+        where: Where = EVERYTHING,
         *,
         order_by: Sequence[OrderBy],
         limit: int = 100,
         cursor: str | None = None,
         with_embeddings: bool = False,
     ) -> Page:
-        """Like `documents`, in this order; documents without the field come last, whatever the direction."""
+        """Return a page as `documents` does, in this order.
+
+        Documents without the field come last, whatever the direction.
+        """
 
 
 CAPABILITIES: Mapping[str, type] = {
@@ -327,8 +361,25 @@ CAPABILITIES: Mapping[str, type] = {
 
 
 def capabilities(provider: type[Provider]) -> list[str]:
-    """What a provider of documents can do, by the words of seed 003; the other kinds do one thing."""
+    """Return what a provider of documents can do, in the words of the contract *storage*."""
     return [name for name, ability in CAPABILITIES.items() if issubclass(provider, ability)]
+
+
+def required(provider: Provider, ability: type[AbilityT], able: Sequence[str] = ()) -> AbilityT:
+    """Return the provider as one that has this ability.
+
+    Raises UnsupportedError when it has not, naming the capability and the ids of the providers `able` to do it.
+    """
+    if isinstance(provider, ability):
+        return provider
+    name = next(name for name, kind in CAPABILITIES.items() if kind is ability)
+    raise UnsupportedError(
+        f"Provider '{provider.id}' cannot do '{name}'; {', '.join(able) or 'no provider'} can",
+        code="capability_missing",
+        provider=provider.id,
+        capability=name,
+        allowed=list(able),
+    )
 
 
 def _milliseconds_since(began: float) -> float:

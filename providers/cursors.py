@@ -1,4 +1,4 @@
-"""Cursors of services that have a place of their own for the next page: opaque, and bound to their filter."""
+"""Cursors for services that say themselves where the next page begins: opaque, and bound to their filter."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ Place = int | str
 
 
 def encode_cursor(place: Place, where: Where) -> str:
+    """Return the cursor of the page that begins at `place`."""
     content = orjson.dumps([_fingerprint(where), place])
     return base64.urlsafe_b64encode(content).decode().rstrip("=")
 
 
 def decode_cursor(cursor: str, where: Where) -> Place:
-    """Raises InvalidInputError when the text is no cursor, or one of another filter."""
+    """Return the place of a cursor. Raises InvalidInputError when the text is not a cursor of this filter."""
     try:
         padded = cursor.encode("ascii") + b"=" * (-len(cursor) % 4)
         fingerprint, place = orjson.loads(base64.urlsafe_b64decode(padded))
@@ -34,7 +35,8 @@ def decode_cursor(cursor: str, where: Where) -> Place:
 
 
 def decode_offset(cursor: str | None, where: Where) -> int:
-    """The number of documents before the page; 0 without a cursor."""
+    """Return the number of documents before the page, 0 without a cursor. Raises InvalidInputError when the cursor is
+    not one of this filter."""
     place = 0 if cursor is None else decode_cursor(cursor, where)
     if not isinstance(place, int) or place < 0:
         raise InvalidInputError("Invalid cursor", code="invalid_cursor", field="cursor")

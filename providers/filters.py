@@ -1,15 +1,16 @@
-"""What a provider says to a filter that its service cannot answer exactly."""
+"""The refusal of filters that a provider's service cannot answer exactly."""
 
 from __future__ import annotations
 
 from schemas.errors import UnsupportedError
 
 SAFE_INTEGER = 2**53
-"""From here on a float cannot tell one integer from the next."""
+"""The number from which on a float cannot tell one integer from the next."""
 
 
 class UnsupportedFilterError(UnsupportedError):
-    """`details.operator` and `details.path` (the metadata field) say what of the filter it is about."""
+    """A filter cannot be answered exactly; `details.operator` and `details.path` (the metadata field) name its faulty
+    part."""
 
     code = "unsupported_filter"
 
@@ -20,6 +21,6 @@ class UnsupportedFilterError(UnsupportedError):
 
 
 def check_number(service: str, operator: str, path: str, number: int | float) -> None:
-    """Raises UnsupportedFilterError for a number that services round."""
+    """Raise UnsupportedFilterError when services would round the number."""
     if abs(number) >= SAFE_INTEGER:
         raise UnsupportedFilterError(service, operator, path, "the number is beyond 2^53 and would be rounded")

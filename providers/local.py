@@ -1,4 +1,4 @@
-"""The storage proxy of this process, as a provider: no network, no JSON."""
+"""The storage proxy of this process as a provider, without network and JSON."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from providers.arguments import (
+    check_selection,
     checked_batch,
     checked_collection,
     checked_ids,
     checked_limit,
-    checked_selection,
     checked_top_k,
     checked_vector,
 )
 from providers.base import (
-    Filter,
     ProviderContext,
     RagProvider,
     Registry,
@@ -28,7 +27,8 @@ from providers.base import (
     SupportsSearch,
     SupportsTextSearch,
 )
-from providers.storage import Storage, folder_bytes
+from providers.in_process import Storage, folder_bytes
+from schemas.bounds import MAX_PAGE, MAX_TOP_K
 from schemas.configuration import JsonSchema, read_schema
 from schemas.connections import CollectionInfo
 from schemas.errors import ConfigurationError
@@ -45,8 +45,7 @@ from schemas.records import (
     TextMatch,
     Vector,
 )
-from schemas.where import parse_where
-from schemas.wire import MAX_PAGE, MAX_TOP_K
+from schemas.where import EVERYTHING, Where
 
 
 class LocalProvider(
@@ -60,7 +59,7 @@ class LocalProvider(
     SupportsGather,
     SupportsOrderBy,
 ):
-    """Needs `context.storage`; raises ConfigurationError without."""
+    """The collections of `context.storage`. A program without a storage gets ConfigurationError when it opens one."""
 
     id = "local"
     display_name = "Storage of this service"
@@ -93,6 +92,9 @@ class LocalProvider(
     def collection(self, name: str) -> CollectionInfo:
         return _info(self._storage.collection(name))
 
+    def collections_named(self, names: Sequence[str]) -> list[CollectionInfo]:
+        return [_info(each) for each in self._storage.collections_named(names)]
+
     def create_collection(self, name: str, metadata: Metadata, *, metric: str = "cosine") -> CollectionInfo:
         self._storage.create_collection(name, checked_collection(name, metadata, metric), metric)
         return self.collection(name)
@@ -100,27 +102,26 @@ class LocalProvider(
     def delete_collection(self, name: str) -> None:
         self._storage.delete_collection(name)
 
-    def add_documents(self, collection: str, batch: DocumentBatch, *, replace_where: Filter | None = None) -> bool:
-        replaced = None if replace_where is None else parse_where(replace_where, "replace_where")
-        return self._storage.add_documents(collection, checked_batch(batch), replace_where=replaced).indexed
+    def add_documents(self, collection: str, batch: DocumentBatch, *, replace_where: Where | None = None) -> bool:
+        return self._storage.add_documents(collection, checked_batch(batch), replace_where=replace_where).indexed
 
-    def add_documents_unless(self, collection: str, batch: DocumentBatch, unless: Filter) -> bool:
-        return self._storage.add_documents(collection, checked_batch(batch), unless=parse_where(unless)).indexed
+    def add_documents_unless(self, collection: str, batch: DocumentBatch, unless: Where) -> bool:
+        return self._storage.add_documents(collection, checked_batch(batch), unless=unless).indexed
 
     def delete_documents(
-        self, collection: str, *, ids: Sequence[str] | None = None, where: Filter | None = None
+        self, collection: str, *, ids: Sequence[str] | None = None, where: Where | None = None
     ) -> None:
-        tree = checked_selection(ids, where)
-        self._storage.delete_documents(collection, ids=ids, where=tree)
+        check_selection(ids, where)
+        self._storage.delete_documents(collection, ids=ids, where=where)
 
-    def search(self, collection: str, embedding: Vector, *, top_k: int = 3, where: Filter | None = None) -> list[Match]:
-        vector, tree = checked_vector(embedding), parse_where(where)
-        return self._storage.query(collection, vector, top_k=checked_top_k(top_k), where=tree).matches
+    def search(self, collection: str, embedding: Vector, *, top_k: int = 3, where: Where = EVERYTHING) -> list[Match]:
+        vector = checked_vector(embedding)
+        return self._storage.query(collection, vector, top_k=checked_top_k(top_k), where=where).matches
 
     def text_search(
-        self, collection: str, query: str, *, top_k: int = 10, where: Filter | None = None
+        self, collection: str, query: str, *, top_k: int = 10, where: Where = EVERYTHING
     ) -> list[TextMatch]:
-        found, _, _ = self._storage.text_search(collection, query, parse_where(where), limit=checked_top_k(top_k))
+        found, _, _ = self._storage.text_search(collection, query, where, limit=checked_top_k(top_k))
         return found
 
     def gather(self, collection: str, ids: Sequence[str], spec: GatherSpec) -> list[Group]:
@@ -130,7 +131,7 @@ class LocalProvider(
     def documents(
         self,
         collection: str,
-        where: Filter | None = None,
+        where: Where = EVERYTHING,
         *,
         limit: int = 100,
         cursor: str | None = None,
@@ -143,7 +144,7 @@ class LocalProvider(
     def ordered_documents(
         self,
         collection: str,
-        where: Filter | None = None,
+        where: Where = EVERYTHING,
         *,
         order_by: Sequence[OrderBy],
         limit: int = 100,
@@ -152,7 +153,7 @@ class LocalProvider(
     ) -> Page:
         page, _ = self._storage.page(
             collection,
-            parse_where(where),
+            where,
             limit=checked_limit(limit),
             order_by=tuple(order_by),
             cursor=cursor,

@@ -1,4 +1,4 @@
-"""The models of a service: which there are, and which one a call is for."""
+"""The models of a service, and the one that a call is for."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CAPABILITIES = {"embedding": ("embeddings",), "llm": ("chat",)}
 
 
 class UnknownModelError(InvalidInputError):
-    """The connection has one model, and another one was asked for."""
+    """The connection has only one model, and the call names another."""
 
     code = "unknown_model"
 
@@ -31,7 +31,7 @@ class UnknownModelError(InvalidInputError):
 
 
 def checked_model(model: str) -> str:
-    """The name of a model as a call gives it: it is sent as it is, whatever it says. Raises InvalidInputError."""
+    """Return the name of a model unchanged. Raises InvalidInputError when it is empty, too long or not printable."""
     if not is_model_name(model):
         raise InvalidInputError(
             f"model must have 1 to {MAX_MODEL_CHARACTERS} printable characters", code="invalid_field", field="model"
@@ -40,8 +40,11 @@ def checked_model(model: str) -> str:
 
 
 def models_of(listed: Any, kind: str) -> list[ModelInfo]:
-    """Those of a service's list that are for what is wanted (`embedding`, `llm`). Protocols do not say what a model is
-    for, so its name decides; where no name speaks of embeddings, all may be."""
+    """Return the models of a service's list that are of a kind (`embedding`, `llm`), sorted by id.
+
+    Protocols do not say what a model is for, so its name decides. Where no name speaks of embeddings, all models may be
+    for them.
+    """
     found = [each for each in map(_model, listed) if each is not None] if isinstance(listed, list) else []
     fitting = [each for each in found if each.type == kind]
     if kind == "embedding" and not fitting:
@@ -54,7 +57,7 @@ def one_model(name: str, kind: str, max_tokens: int | None = None, description: 
 
 
 def _model(listed: Any) -> ModelInfo | None:
-    """A model in the words of OpenAI's protocol or of Ollama's."""
+    """Return a model described in the words of OpenAI's protocol or of Ollama's, None when it has no valid name."""
     if not isinstance(listed, dict):
         return None
     name = listed.get("id") or listed.get("model") or listed.get("name")

@@ -1,9 +1,10 @@
-"""The collector: asks several collections with the right words, and judges what they say (seed 003, "Hybrid Query
-Strategy for Contextual Continuity").
+"""Query several collections with the right text and judge the answers (contract *storage*, "Hybrid Query Strategy for
+Contextual Continuity").
 
-The text to ask with is embedded once for each embedding connection and model; the collections are asked in parallel and
-judged in the order given. One that fails is left out and named in the receipt. Each connection has threads of its own,
-and whoever asks it has the time that the query still has: one that hangs costs its own collections, nobody else's.
+The query text is embedded once for each embedding connection and model. The collections are queried in parallel and
+judged in the order given. A collection that fails is left out and named in the receipt. Each connection has threads of
+its own, and a call to it may take no longer than the query has left: a connection that hangs costs its own collections
+and no others.
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ from typing import Any, cast
 
 import structlog
 
-from providers import deadlines
 from providers.base import RagProvider, SupportsSearch
+from providers.outbound import deadlines
 from registry.connection_threads import ConnectionThreads
 from registry.connections import Connections
-from registry.query_embeddings import QueryEmbedding, QueryEmbeddings
-from registry.query_text import choose_query_text
-from schemas.collected import (
+from registry.embedding.queries import QueryEmbedding, QueryEmbeddings
+from registry.topics.query_text import choose_query_text
+from schemas.connections import CollectionInfo
+from schemas.contracts.collect import (
     FAILED,
     MATCH,
     NONE,
@@ -38,19 +40,18 @@ from schemas.collected import (
     CollectRequest,
     SelectedCollection,
 )
-from schemas.connections import CollectionInfo
 from schemas.errors import RagError, UnavailableError
 from schemas.records import Match, Metadata
 
 log = structlog.get_logger(__name__)
 
 _Model = tuple[str, str | None]
-"""An embedding connection, and the model that is asked for if it is not the connection's own."""
+"""An embedding connection, and the model to ask it for when that is not the connection's own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """Distances; a document is a match, or a partial match, when it is nearer."""
+    """Distances below which a document counts as a match or as a partial match."""
 
     match: float
     partial: float
@@ -58,7 +59,7 @@ class Thresholds:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """One collection's answer: nearest first, in the collection's metric."""
+    """One collection's answer; `matches` are sorted nearest first, in the collection's metric."""
 
     info: CollectionInfo
     matches: list[Match]
@@ -66,8 +67,11 @@ class _Asked:
 
 
 class Collector:
-    """Usable by several threads. `thresholds` apply where nobody else says any; `limit_seconds` bounds a query. Unless
-    `log_queries`, the log has the strategy of a query and not its words."""
+    """Runs collect requests; safe for use by several threads.
+
+    `thresholds` apply where neither collection, connection nor request sets any, and `limit_seconds` bounds a query.
+    With `log_queries` off, the log has the strategy of a query but not its text.
+    """
 
     def __init__(
         self,
@@ -91,14 +95,14 @@ class Collector:
         self._threads.close()
 
     def collect(self, request: CollectRequest) -> Collected:
-        """Ask all collections of a request. What fails for one collection is in the receipt; nothing is raised."""
+        """Query all collections of a request; report failures in the receipt and raise nothing."""
         began = self._clock()
         strategy, text = choose_query_text(request.user_message, request.topic, request.current_topic)
         text = request.query_text or text
         words = {"query_text": text} if self._log_queries else {}
         log.info("query strategy", strategy=strategy.value, collections=len(request.collections), **words)
         until = began + self._limit_seconds
-        # A mapping by connection and model: each is embedded once, whatever number of collections wait for it.
+        # Keyed by connection and model, so that each is embedded once however many collections wait for it.
         embeddings: dict[_Model, Future[QueryEmbedding]] = {}
         for selected in request.collections:
             model = (selected.embedding_connection, selected.embedding_model)
@@ -133,8 +137,10 @@ class Collector:
     def _asked(
         self, request: CollectRequest, selected: SelectedCollection, embedding: Future[QueryEmbedding], until: float
     ) -> Future[tuple[_Asked, float]]:
-        """One collection's answer and the milliseconds it took. It is looked at while the text is embedded, and no
-        thread waits for either."""
+        """Return a future of one collection's answer and the milliseconds it took.
+
+        The collection is looked up while the text is embedded, and no thread blocks waiting for either.
+        """
         began = self._clock()
         threads = ("rag", selected.service)
         answer: Future[tuple[_Asked, float]] = Future()
@@ -169,7 +175,7 @@ class Collector:
 
     @contextmanager
     def _time_until(self, until: float) -> Iterator[None]:
-        """For what asks a connection: the time that the query has left. What comes too late asks nobody."""
+        """Bound calls to a connection by the time the query has left; raise UnavailableError when none is left."""
         seconds = self._seconds_to(until)
         if not seconds:
             raise self._too_late()
@@ -180,7 +186,7 @@ class Collector:
         return max(0.0, until - self._clock())
 
     def _thresholds_for(self, request: CollectRequest, info: CollectionInfo, provider: RagProvider) -> Thresholds:
-        """The collection's own come first, then the connection's, then the request's. 0 is a threshold."""
+        """Return the collection's own thresholds, else the connection's, else the request's; 0 is a threshold."""
 
         def first(name: str, asked: float | None, usual: float) -> float:
             said = (_number(info.metadata.get(name)), _number(provider.config.get(name)), asked)
@@ -236,7 +242,7 @@ class Collector:
 
 
 def _when_done(waited: Sequence[Future[Any]], then: Callable[[], None], answer: Future[Any]) -> None:
-    """Go on when all have succeeded; `answer` fails as soon as one has not."""
+    """Call `then` when all have succeeded; make `answer` fail as soon as one has failed."""
     lock = threading.Lock()
     missing = len(waited)
     has_failed = False
@@ -257,7 +263,7 @@ def _when_done(waited: Sequence[Future[Any]], then: Callable[[], None], answer: 
 
 
 def _pass_on(source: Future[Any], answer: Future[Any]) -> None:
-    """What comes of one becomes the other's."""
+    """Copy the outcome of one future to the other when it is done."""
 
     def hand_over(done: Future[Any]) -> None:
         if done.cancelled():
@@ -285,7 +291,8 @@ def _document(match: Match, info: CollectionInfo) -> CollectedDocument:
 
 
 def _title_and_source(metadata: Metadata, collection: Metadata) -> tuple[str | None, str | None]:
-    """The fields that the collection's metadata names in `title_field` and `source_field`, else `title`, `source`."""
+    """Read the fields that the collection's metadata names in `title_field` and `source_field`; by default, `title`
+    and `source`."""
     found: list[str | None] = []
     for setting, usual in (("title_field", "title"), ("source_field", "source")):
         named = collection.get(setting)
@@ -301,7 +308,7 @@ def _number(value: object) -> float | None:
 
 
 def _counted(request: CollectRequest, embeddings: dict[_Model, Future[QueryEmbedding]]) -> tuple[int, int]:
-    """(embeddings made for this query, collections served by one that was there)."""
+    """Return (embeddings made for this query, collections served by an embedding that existed already)."""
     there = {
         key: each.result()
         for key, each in embeddings.items()

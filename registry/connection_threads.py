@@ -1,4 +1,4 @@
-"""Threads that ask connections, of which each connection has only its own few: one that hangs holds up nobody else."""
+"""Threads that call connections: each connection has a few of its own, so one that hangs holds up no other."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from schemas.errors import BusyError
 T = TypeVar("T")
 
 IDLE_SECONDS = 30.0
-"""A thread that has had nothing to do for so long ends."""
+"""Seconds after which an idle thread ends."""
 
 
 class ConnectionThreads:
-    """At most `each` jobs of one key run at a time and `queued` more wait for them; all keys together have `most`
-    threads, which are made when there is something to do."""
+    """Runs at most `each` jobs of one key at a time while `queued` more wait for them.
+
+    All keys together have at most `most` threads, which are started when there is work.
+    """
 
     def __init__(self, name: str, *, each: int = 16, queued: int = 200, most: int = 256) -> None:
         self._name = name
@@ -33,12 +35,12 @@ class ConnectionThreads:
 
     @property
     def threads(self) -> int:
-        """How many there are now."""
+        """The number of threads now."""
         with self._changed:
             return self._threads
 
     def submit(self, key: Hashable, work: Callable[[], T]) -> Future[T]:
-        """What comes of `work`, later. Raises BusyError when too many jobs of this key wait already."""
+        """Return a future of `work`'s result. Raises BusyError when too many jobs of this key are waiting already."""
         job = _Job(key, work)
         with self._changed:
             if self._is_closed:
@@ -53,7 +55,7 @@ class ConnectionThreads:
         return job.answer
 
     def close(self) -> None:
-        """What has not begun is cancelled; what runs ends by itself."""
+        """Cancel the jobs that have not begun; those that run end by themselves."""
         with self._changed:
             self._is_closed = True
             jobs = [*self._ready, *(each for waiting in self._waiting.values() for each in waiting)]
@@ -90,7 +92,7 @@ class ConnectionThreads:
     def _finish(self, key: Hashable) -> None:
         waiting = self._waiting.get(key)
         if waiting:
-            self._ready.append(waiting.popleft())  # this thread takes it, or one that came to it sooner
+            self._ready.append(waiting.popleft())  # taken by this thread, or by one that gets there first
             return
         self._waiting.pop(key, None)
         self._begun[key] -= 1

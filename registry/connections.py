@@ -1,4 +1,4 @@
-"""Named connections: where they are kept, what may be changed about them, and the live one behind each name."""
+"""Named connections: where they are kept, what may be changed about them, and the live provider behind each name."""
 
 from __future__ import annotations
 
@@ -12,26 +12,29 @@ from typing import Any
 import orjson
 
 from providers.base import Provider, ProviderContext
-from registry.connection_test import test_connection
 from registry.live_connections import LiveConnection, LiveConnections
 from registry.older_spellings import current_spelling
-from registry.placeholders import Placeholders, UnresolvedPlaceholderError, secret_faults
-from registry.registry import ProviderRegistry
+from registry.placeholders.resolving import Placeholders, UnresolvedPlaceholderError, secret_faults
+from registry.provider_registry import ProviderRegistry
 from registry.stored_connections import ConnectionNotFoundError, StoredConnections, taken
+from registry.trial import test_connection
 from schemas.configuration import faults, has_placeholder, present, secrets
-from schemas.connections import KINDS, Connection, Fault, InvalidConfigurationError, TestReport
+from schemas.connections import KINDS, Connection, Fault, InvalidConfigurationError, ShownConnection, TestReport
 from schemas.errors import ConfigurationError, ConflictError, InvalidInputError
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 RESERVED_IDS = ("env-vars", "health", "providers", "test", "validate")
-"""What the routes of connections are called."""
+"""Names of the routes below /connections, which no connection may have as its id."""
 MAX_NAME_CHARACTERS = 200
 MAX_CONFIG_BYTES = 65_536
 
 
 class Connections:
-    """Every worker has one; what users make is shared through the catalogue's database. `given` are the connections
-    that the operator declares and those that always exist; only the latter are opened with `own_placeholders`."""
+    """All connections of the service, as one worker sees them.
+
+    Connections made by users are shared through the catalogue's database. `given` are the connections that the
+    operator declares and the built-in ones; only the built-in ones are opened with `own_placeholders`.
+    """
 
     def __init__(
         self,
@@ -54,15 +57,17 @@ class Connections:
         self._live = LiveConnections()
 
     def all(self) -> list[Connection]:
-        """Built-in, declared, then stored ones by id."""
+        """Return the built-in, then the declared, then the stored connections sorted by id."""
         stored = sorted(self._stored.all(), key=lambda connection: connection.id)
         known = [*self._given.values(), *(each for each in stored if each.id not in self._given)]
         self._live.keep({each.version for each in known})
         return known
 
     def page(self, limit: int | None = None, cursor: str | None = None) -> tuple[list[Connection], str | None]:
-        """At most `limit` of all, those after `cursor`, and the cursor of what follows, None where nothing does. A
-        cursor stays good when connections come and go. Raises InvalidInputError."""
+        """Return at most `limit` connections after `cursor`, and the cursor of the next page or None at the end.
+
+        A cursor stays valid when connections come and go. Raises InvalidInputError when it is malformed.
+        """
         known = self.all()
         if cursor is not None:
             if not _ID.fullmatch(cursor):
@@ -74,7 +79,7 @@ class Connections:
         return page, page[-1].id if len(page) < len(known) else None
 
     def find(self, connection_id: str) -> Connection:
-        """Raises ConnectionNotFoundError."""
+        """Return the connection of that id. Raises ConnectionNotFoundError when there is none."""
         found = self._given.get(connection_id) or self._stored.find(connection_id)
         if found is None:
             self._live.forget(connection_id)
@@ -82,7 +87,7 @@ class Connections:
         return found
 
     def create(self, connection: Connection) -> Connection:
-        """Keep a new one. Raises ConflictError when the id is taken, InvalidInputError when it is no good."""
+        """Store a new connection. Raises ConflictError when the id is taken, InvalidInputError when it is not valid."""
         if connection.id in self._given:
             raise taken(connection.id)
         connection = replace(connection, config=self._as_meant(connection, connection.config))
@@ -98,8 +103,10 @@ class Connections:
         provider: str | None = None,
         display_name: str | None = None,
     ) -> Connection:
-        """Give one another configuration, and what else is given. Secrets that are left out stay, as long as the
-        provider does; an empty string removes one."""
+        """Replace a connection's configuration, and its kind, provider or name when given.
+
+        Secrets that are left out stay as long as the provider does; an empty string removes one.
+        """
         self._check_changeable(connection_id)
 
         def change(before: Connection) -> Connection:
@@ -124,13 +131,15 @@ class Connections:
         self._live.forget(connection_id)
 
     def open(self, connection_id: str, kind: str) -> Provider:
-        """The provider of `live`."""
+        """Return the provider of the live connection; raises what `live` raises."""
         return self.live(connection_id, kind).provider
 
     def live(self, connection_id: str, kind: str) -> LiveConnection:
-        """The open connection of that name; opened anew when what it is made from has changed. Nothing else than the
-        connection's own configuration has a say in it. Raises ConnectionNotFoundError, ConflictError when it is of
-        another kind, and ConfigurationError with the reason when it cannot be used."""
+        """Return the open connection of that name; open it again when anything it is made from has changed.
+
+        Only the connection's own configuration decides how it is opened. Raises ConnectionNotFoundError when there is
+        none, ConflictError when it is of another kind, and ConfigurationError with the reason when it cannot be used.
+        """
         connection = self.find(connection_id)
         if connection.kind != kind:
             raise ConflictError(
@@ -151,12 +160,12 @@ class Connections:
                 lambda: self.registry.connect(kind, connection.provider, resolved, context),
             )
         except (InvalidConfigurationError, UnresolvedPlaceholderError) as error:
-            # What was stored was sound: it is the environment that does not fit it now.
+            # The configuration was valid when it was stored: now the environment does not fit it.
             sentence = f"Connection '{connection_id}' cannot be used: {error.message}"
             raise ConfigurationError(sentence, connection=connection_id, **error.details) from None
 
     def judge(self, kind: str, name: str, config: dict[str, Any]) -> tuple[list[Fault], list[Fault]]:
-        """(what is wrong with a form, what is worth knowing about it), also of one that is half filled."""
+        """Return (errors in a form, remarks on it); the form may be half filled."""
         entry = self.registry.entry(name, kind)
         if entry.provider is None:
             return [Fault("", f"Provider '{name}' cannot be used here: {entry.reason}")], []
@@ -170,8 +179,10 @@ class Connections:
         return wrong, noted
 
     def test(self, kind: str, name: str, config: dict[str, Any], *, for_models: bool = False) -> TestReport:
-        """Try a configuration out, stage by stage, or only ask it which models there are; never raises for what is
-        wrong with it."""
+        """Try a configuration out, stage by stage, or only ask it which models it has.
+
+        Problems of the configuration are in the report, not raised.
+        """
         return test_connection(
             self.registry,
             self.placeholders,
@@ -184,28 +195,28 @@ class Connections:
             for_models=for_models,
         )
 
-    def shown(self, connection: Connection) -> dict[str, Any]:
-        """What anybody may see of a connection: of its secrets only which are set and what they refer to."""
+    def shown(self, connection: Connection) -> ShownConnection:
+        """Return what anybody may see of a connection: of its secrets only which are set and what they refer to."""
         hidden = self._secret_names(connection)
-        return {
-            "id": connection.id,
-            "type": connection.kind,
-            "provider": connection.provider,
-            "display_name": connection.display_name,
-            "config": {name: value for name, value in connection.config.items() if name not in hidden},
-            "secrets": {
+        return ShownConnection(
+            connection.id,
+            connection.kind,
+            connection.provider,
+            connection.display_name,
+            config={name: value for name, value in connection.config.items() if name not in hidden},
+            secrets={
                 name: self.placeholders.references(connection.config[name])
                 for name in sorted(hidden & connection.config.keys())
             },
-            "origin": connection.origin,
-        }
+            origin=connection.origin,
+        )
 
     def address(self, connection: Connection) -> str | None:
-        """The URL that a connection is opened to, as it was written."""
+        """Return the URL that a connection leads to, with placeholders as they were written."""
         return self.registry.provider(connection.kind, connection.provider).address(connection.config)
 
     def redacted(self, text: str) -> str:
-        """Without anything that a placeholder ever stood for in this process."""
+        """Remove from a text every value that a placeholder ever stood for in this process."""
         for placeholders in (self.placeholders, self._own_placeholders):
             text = placeholders.said(text)
         return text
@@ -218,7 +229,7 @@ class Connections:
 
     def _secret_names(self, connection: Connection) -> frozenset[str]:
         provider = self.registry.entry(connection.provider, connection.kind).provider
-        # Of a provider that is gone nobody knows which fields are secret: so all are.
+        # Nobody knows which fields of a missing provider are secret, so all count as secret.
         return frozenset(connection.config) if provider is None else secrets(provider.connection_schema())
 
     def _with_kept_secrets(self, before: Connection, after: Connection) -> dict[str, Any]:
@@ -230,13 +241,13 @@ class Connections:
             for name in sorted(self._secret_names(before) & before.config.keys() - after.config.keys())
         }
         if kept and self._origin(before) != self._origin(after):
-            # Whoever may change a connection need not know its secrets, and must not send them elsewhere.
+            # Users may change a connection without knowing its secrets, and must not be able to send them elsewhere.
             sentence = "must be given again: the connection leads to another host now"
             raise InvalidConfigurationError(after.provider, [Fault(f"/{name}", f"{name} {sentence}") for name in kept])
         return self._as_meant(after, kept | after.config)
 
     def _origin(self, connection: Connection) -> str | None:
-        """Scheme, host and port of a connection, as they were written; the names of variables have their case."""
+        """Return scheme, host and port as they were written; only the names of variables keep their case."""
         address = self.address(connection)
         if address is None:
             return None
@@ -246,7 +257,7 @@ class Connections:
     def _as_meant(
         self, connection: Connection, config: dict[str, Any], *, keeping_empty: bool = False
     ) -> dict[str, Any]:
-        """As this release spells it, and without the secrets that are empty, which means none."""
+        """Return the configuration in this release's spelling, without empty secrets: an empty one means no secret."""
         entry = self.registry.entry(connection.provider, connection.kind)
         if entry.provider is not None:
             config = current_spelling(config, entry.id, entry.provider.connection_schema())
@@ -267,7 +278,8 @@ def _digest(made_from: Any) -> str:
 
 
 def check_connection(connection: Connection, registry: ProviderRegistry, placeholders: Placeholders) -> None:
-    """Raises InvalidInputError when a connection must not be kept: its names, its configuration, a secret in clear."""
+    """Raise InvalidInputError when a connection must not be stored: for its names, its configuration or a secret in
+    clear."""
     if not _ID.fullmatch(connection.id) or connection.id in RESERVED_IDS:
         raise InvalidInputError(
             "id must have 1-64 characters from [a-zA-Z0-9._-], start with a letter or digit and not be one of "
@@ -295,9 +307,9 @@ def check_connection(connection: Connection, registry: ProviderRegistry, placeho
 
 
 def check_configuration(provider: type[Provider], config: Mapping[str, Any], placeholders: Placeholders) -> None:
-    """Raises InvalidConfigurationError naming every field that is no good to keep."""
+    """Raise InvalidConfigurationError naming every field that must not be stored."""
     given, schema = present(config), provider.connection_schema()
-    # Refuses what is nested too deeply to be written as JSON.
+    # Comes first: it refuses what is nested too deeply to be written as JSON.
     forbidden = placeholders.forbidden(given, schema, provider.address)
     if len(orjson.dumps(given)) > MAX_CONFIG_BYTES:
         raise InvalidInputError(f"config is larger than {MAX_CONFIG_BYTES} bytes", code="invalid_field", field="config")

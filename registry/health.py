@@ -1,4 +1,5 @@
-"""How every connection is, asked of all at once, with a time limit for each (seed 003, "Health Check with Details")."""
+"""Health of the connections, all asked at once with a time limit each (contract *storage*, "Health Check with
+Details")."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from datetime import UTC, datetime
 
 import structlog
 
-from providers import deadlines
+from providers.outbound import deadlines
 from registry.connection_threads import ConnectionThreads
 from registry.connections import Connections
 from schemas.connections import UNHEALTHY, Connection, HealthReport
@@ -23,14 +24,14 @@ log = structlog.get_logger(__name__)
 
 
 KEPT_SECONDS = 3_600.0
-"""How long a report is remembered that nobody asks for."""
+"""Seconds after which a report that nobody asks for is forgotten."""
 MAX_AT_A_TIME = 16
-"""Connections that one worker asks at a time."""
+"""Connections that one worker asks at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """`before` is the report that was there when this look began."""
+    """A running or finished check; `before` is the report that existed when it began."""
 
     began_at: float
     report: Future[HealthReport]
@@ -38,10 +39,12 @@ class _Look:
 
 
 class HealthWatch:
-    """Asks one connection at most once at a time and once in `fresh_seconds`: an answer in between is the last one,
-    and says its age (`details.age_seconds`); so it is where too many others hang for one to be asked in time. Never
-    raises; a service that hangs keeps one thread, and that until the limit. Those that were well are asked before those
-    that were not."""
+    """Checks the health of connections, each at most once at a time and once in `fresh_seconds`.
+
+    In between, the last report is returned with its age (`details.age_seconds`). The same happens when so many others
+    hang that a connection cannot be asked in time. Nothing is raised. A service that hangs occupies one thread, and
+    only until the limit. Connections that were healthy are asked before those that were not.
+    """
 
     def __init__(
         self,
@@ -62,7 +65,7 @@ class HealthWatch:
 
     @property
     def threads(self) -> int:
-        """How many there are now."""
+        """The number of threads now."""
         return self._threads.threads
 
     def close(self) -> None:
@@ -72,12 +75,14 @@ class HealthWatch:
         return self.of_all([connection])[0]
 
     def look(self, connection: Connection, *, recent_seconds: float) -> HealthReport:
-        """Like `of`, but a service that has answered somebody in this process within `recent_seconds`, and not failed
-        since, is not asked: it costs its vendor's price, and the answer is known."""
+        """Check as `of` does, but do not ask a service that has answered within `recent_seconds` and not failed since.
+
+        Any answer to this process counts. Asking costs what the vendor charges, and the result is known.
+        """
         return self._report(connection, self._look(connection, recent_seconds), self._clock() + self._limit_seconds)
 
     def last(self, connection: Connection) -> HealthReport | None:
-        """What the last look found, without waiting and without a new one; None before the first has come back."""
+        """Return the last report without waiting or asking; None before the first check has ended."""
         with self._lock:
             look = self._looks.get(repr(connection))
         if look is None:
@@ -88,7 +93,7 @@ class HealthWatch:
         return look.before
 
     def of_all(self, connections: Sequence[Connection]) -> list[HealthReport]:
-        """One report for each, all within one time limit."""
+        """Return one report for each connection, all within one time limit."""
         looks = {}
         for each in sorted(connections, key=lambda connection: connection.id in self._unwell):
             looks[each.id] = self._look(each)
@@ -126,7 +131,7 @@ class HealthWatch:
             return _unhealthy(connection, "The check failed for a reason that is in the log", "unknown")
 
     def _as_written(self, connection: Connection, report: HealthReport) -> HealthReport:
-        """With the placeholders of its address as they were written."""
+        """Return the report with the placeholders of its address as they were written."""
         if report.details.get("url") is None:
             return report
         return replace(report, details={**report.details, "url": self._connections.address(connection)})
@@ -137,7 +142,7 @@ class HealthWatch:
         except NotInTimeError:
             if look.report.running():
                 return _unhealthy(connection, f"No answer within {self._limit_seconds:g} s", "timeout")
-            if look.before is not None:  # nobody's fault but the others'
+            if look.before is not None:  # not asked only because others hang
                 return look.before
             sentence = f"Not asked within {self._limit_seconds:g} s: too many connections do not answer; ask again"
             return _unhealthy(connection, sentence, "timeout")
@@ -150,7 +155,7 @@ class HealthWatch:
         return replace(report, details={**report.details, "age_seconds": round(self._age_seconds(look), 1)})
 
     def _age_seconds(self, look: _Look) -> float:
-        """Since what a look found was so, infinite when nothing came of it."""
+        """Return the age of what a check found, infinite when it was cancelled."""
         if look.report.cancelled():
             return math.inf
         told = look.report.result().details.get("age_seconds", 0.0)

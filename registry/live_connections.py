@@ -1,4 +1,4 @@
-"""The connections that are open in this process: as many as a service needs, and none that nobody can ask any more."""
+"""The connections that are open in this process: as many as needed, and none that cannot be asked any more."""
 
 from __future__ import annotations
 
@@ -11,13 +11,16 @@ from providers.base import Provider
 from schemas.connections import Connection
 
 MAX_LIVE = 64
-"""Of stored connections; those of the operator stay open."""
+"""How many stored connections stay open; those that the operator gave always do."""
 
 
 @dataclass(frozen=True, eq=False)
 class LiveConnection:
-    """`identity` tells apart what was opened of the same name at different times: it changes with all that a connection
-    is made from, and never comes again for another one."""
+    """An open connection.
+
+    `identity` changes with everything that the connection is made from and is never used again, so it tells apart what
+    was opened under the same name at different times.
+    """
 
     connection: Connection
     provider: Provider
@@ -25,7 +28,7 @@ class LiveConnection:
 
 
 class LiveConnections:
-    """At most one of each name. Beyond `most` stored ones the one that was asked for longest ago is closed."""
+    """Holds at most one connection per name; beyond `most` stored ones, the least recently used is closed."""
 
     def __init__(self, most: int = MAX_LIVE) -> None:
         self._most = most
@@ -33,7 +36,7 @@ class LiveConnections:
         self._live: OrderedDict[str, LiveConnection] = OrderedDict()
 
     def get(self, connection: Connection, identity: str, connect: Callable[[], Provider]) -> LiveConnection:
-        """The open one of that identity, opened by `connect` when there is none."""
+        """Return the open connection of that identity, or open it by `connect`."""
         with self._lock:
             found = self._live.get(connection.id)
             if found is not None and found.identity == identity:
@@ -48,7 +51,7 @@ class LiveConnections:
         return opened
 
     def keep(self, known: Collection[tuple[str, str]]) -> None:
-        """Close those whose (id, generation) is none of the known: another worker has changed or deleted them."""
+        """Close those whose (id, generation) is not known: another worker has changed or deleted them."""
         with self._lock:
             names = [name for name, each in self._live.items() if each.connection.version not in known]
             gone = [self._live.pop(name) for name in names]

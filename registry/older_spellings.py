@@ -1,4 +1,4 @@
-"""Configurations as the first release's forms write them."""
+"""Configurations spelled as the first release's forms spelled them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from schemas.configuration import JsonSchema
 
 
 def current_spelling(config: Mapping[str, Any], provider: str, schema: JsonSchema) -> dict[str, Any]:
-    """The configuration with `provider`, where it says the same again, left out, and `timeout` (milliseconds) as
-    `timeout_seconds`. What cannot be meant so stays, for the schema to name."""
+    """Return the configuration without a `provider` that only repeats the provider, and with `timeout` (milliseconds)
+    as `timeout_seconds`.
+
+    A value that cannot be meant that way stays, for the schema to report.
+    """
     known = schema.get("properties", {})
     found = dict(config)
     if "provider" not in known and found.get("provider") == provider:

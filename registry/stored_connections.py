@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import orjson
 
-from registry.database import Database, Transaction
 from schemas.connections import Connection
 from schemas.errors import ConflictError, NotFoundError
+from schemas.shared_database import Database, Transaction
 
 STEPS = (
     (
@@ -22,7 +22,7 @@ STEPS = (
     ("ALTER TABLE connections ADD COLUMN generation VARCHAR(32) NOT NULL DEFAULT ''",),
 )
 MAX_STORED = 200
-"""How many users may make: each may be asked for its health, and is listed."""
+"""How many connections users may make: each is listed, and may be asked for its health."""
 COLUMNS = "id, type, provider, display_name, config, generation"
 
 
@@ -34,14 +34,14 @@ class ConnectionNotFoundError(NotFoundError):
 
 
 class StoredConnections:
-    """Their configurations are kept as they were given: placeholders unresolved."""
+    """The table of users' connections; configurations are kept as given, with placeholders unresolved."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         database.open_part("connections", STEPS)
 
     def all(self) -> list[Connection]:
-        """By id."""
+        """Return all of them, sorted by id."""
         with self._database.read() as transaction:
             rows = transaction.rows(f"SELECT {COLUMNS} FROM connections ORDER BY id")
         return [_connection(*row) for row in rows]
@@ -51,7 +51,10 @@ class StoredConnections:
             return _find(transaction, connection_id)
 
     def add(self, connection: Connection) -> Connection:
-        """The connection as it is kept. Raises ConflictError when the id is taken or there are `MAX_STORED` already."""
+        """Store a connection and return it with its generation.
+
+        Raises ConflictError when the id is taken or `MAX_STORED` are stored already.
+        """
 
         kept = replace(connection, generation=uuid.uuid4().hex)
 
@@ -71,7 +74,10 @@ class StoredConnections:
         return kept
 
     def change(self, connection_id: str, change: Callable[[Connection], Connection]) -> Connection:
-        """Replace one by what `change` makes of it. Raises ConnectionNotFoundError and what `change` raises."""
+        """Replace a connection by what `change` returns for it.
+
+        Raises ConnectionNotFoundError when there is none, and what `change` raises.
+        """
 
         def operation(transaction: Transaction) -> Connection:
             before = _find(transaction, connection_id)
@@ -85,7 +91,7 @@ class StoredConnections:
         return self._database.commit(operation)
 
     def delete(self, connection_id: str) -> None:
-        """Raises ConnectionNotFoundError."""
+        """Delete a connection. Raises ConnectionNotFoundError when there is none."""
 
         def operation(transaction: Transaction) -> None:
             if _find(transaction, connection_id) is None:

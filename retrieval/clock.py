@@ -1,4 +1,4 @@
-"""The time that is written beside what is stored, which callers may bring another for, and how times are told."""
+"""The default clock, which callers may replace, and the spelling of times."""
 
 import time
 from datetime import UTC, datetime
@@ -9,10 +9,10 @@ def utc_now() -> datetime:
 
 
 def z_time(at: datetime) -> str:
-    """ISO 8601 with milliseconds and Z; `at` is in UTC."""
+    """Spell a UTC time in ISO 8601 with milliseconds and Z."""
     return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def milliseconds_since(began: float) -> float:
-    """`began` by `time.perf_counter`."""
+    """Return the milliseconds since `began`, a value of `time.perf_counter`."""
     return round((time.perf_counter() - began) * 1e3, 3)

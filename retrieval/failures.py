@@ -1,4 +1,4 @@
-"""Whose fault it is: failures of the embedding connection and of the store, in the words of seed 001."""
+"""Translate failures of the embedding connection and of the store into the errors of the contract *rules*."""
 
 from __future__ import annotations
 
@@ -8,15 +8,20 @@ from typing import Any
 
 import structlog
 
+from schemas.contracts.rule_documents import (
+    EmbeddingFailureError,
+    VectorDBFullError,
+    VectorDBUnavailableError,
+    VectorDBWriteError,
+)
 from schemas.errors import CollectionNotFoundError, DiskFloorError, InvalidInputError, RagError
-from schemas.pipeline import EmbeddingFailureError, VectorDBFullError, VectorDBUnavailableError, VectorDBWriteError
 
 log = structlog.get_logger(__name__)
 
 
 @contextmanager
 def embedding_errors() -> Iterator[None]:
-    """Raises EmbeddingFailureError for what the block raises; the caller's own mistakes stay what they are."""
+    """Turn errors of the block into EmbeddingFailureError; InvalidInputError, the caller's mistake, passes as it is."""
     try:
         yield
     except InvalidInputError:
@@ -26,14 +31,14 @@ def embedding_errors() -> Iterator[None]:
 
 
 def write_error(error: RagError, sentence: str, **details: Any) -> VectorDBWriteError:
-    """What a failed write is to those who brought documents; `sentence` says what was not taken."""
+    """Return the error that tells the caller of a failed write; `sentence` says what was not stored."""
     kind = VectorDBFullError if isinstance(error, DiskFloorError) else VectorDBWriteError
     return kind(f"{sentence}: {error.message}", **details)
 
 
 @contextmanager
 def store_errors() -> Iterator[None]:
-    """The same with VectorDBUnavailableError."""
+    """Turn errors of the block into VectorDBUnavailableError; mistakes of the caller pass as they are."""
     try:
         yield
     except (InvalidInputError, CollectionNotFoundError):

@@ -1,7 +1,7 @@
-"""Collections as files that can be carried elsewhere: NDJSON, and a manifest that says what must be in it.
+"""Export and import collections as files: NDJSON, and a manifest that says what it must contain.
 
-A folder holds `manifest.json` and one `NAME.ndjson` for each collection, a document a line, embeddings as base64 of
-little-endian float32. The manifest is written last: a folder without one is not a whole export.
+A folder holds `manifest.json` and one `NAME.ndjson` for each collection. A line is a document, with its embedding as
+base64 of little-endian float32. The manifest is written last: a folder without one is not a complete export.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Body = dict[str, Any]
 
 
 class Progress(Protocol):
-    """Told of a collection how many of its documents are done, and how many there are."""
+    """Called with a collection's name and how many of its documents are done, of how many."""
 
     def __call__(self, name: str, done: int, total: int) -> None: ...
 
@@ -42,7 +42,7 @@ def _tell_nobody(name: str, done: int, total: int) -> None:
 
 
 class Store(Protocol):
-    """What is needed of the service."""
+    """The methods of the service that export and import use."""
 
     def collections(self) -> list[Body]: ...
 
@@ -57,8 +57,11 @@ class Store(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One collection of an export. `sha256` is of the file; `dimension` None means no documents; `embedding_model` is
-    what the collection's metadata say of it."""
+    """One collection of an export.
+
+    `sha256` is the file's. `dimension` None means no documents. `embedding_model` is the one in the collection's
+    metadata.
+    """
 
     name: str
     file: str
@@ -73,7 +76,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What an import did to one collection; `differences` are sentences, none when it is as exported."""
+    """The outcome of an import for one collection; `differences` are sentences, empty when it is as exported."""
 
     name: str
     created: int
@@ -85,10 +88,11 @@ class Imported:
 def export_collections(
     store: Store, directory: Path, names: Sequence[str] | None = None, progress: Progress = _tell_nobody
 ) -> list[Entry]:
-    """Write the collections, all of them when no names are given, into `directory`, which must be new or empty.
+    """Write the collections (by default all of them) into `directory`, which must be new or empty.
 
     Each is one revision, whatever is written meanwhile. Raises InvalidInputError when the directory is in use,
-    CollectionNotFoundError, and UnavailableError when streams keep being cut; then there is no manifest.
+    CollectionNotFoundError when a collection does not exist, and UnavailableError when streams keep being cut. After an
+    error there is no manifest.
     """
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise InvalidInputError(f"{directory} must be a new or an empty folder", field="directory")
@@ -103,7 +107,7 @@ def export_collections(
 
 
 def read_manifest(directory: Path) -> list[Entry]:
-    """Raises InvalidInputError when there is none that this release understands."""
+    """Read a manifest. Raises InvalidInputError when there is none that this release understands."""
     try:
         source = orjson.loads((directory / MANIFEST).read_bytes())
         if (source["format"], source["version"]) != (FORMAT, VERSION):
@@ -119,11 +123,11 @@ def read_manifest(directory: Path) -> list[Entry]:
 def import_collections(
     store: Store, directory: Path, names: Sequence[str] | None = None, progress: Progress = _tell_nobody
 ) -> list[Imported]:
-    """Bring the collections of an export into the service, and compare what is there then with what was exported.
+    """Store the collections of an export in the service, then compare the service with the export.
 
-    All files are verified before anything is sent. What is there already in the same form is not written again, so an
-    import that was interrupted is resumed by repeating it. Raises InvalidInputError when a file is not what the
-    manifest says or a name is not in it, ConflictError when a collection exists with another metric or dimension.
+    All files are verified before anything is sent. A document that is stored in the same form is not written again, so
+    repeating an interrupted import resumes it. Raises InvalidInputError when a file is not what the manifest says or a
+    name is not in it, ConflictError when a collection exists with another metric or dimension.
     """
     entries = {entry.name: entry for entry in read_manifest(directory)}
     wanted = list(dict.fromkeys(names)) if names else list(entries)
@@ -135,7 +139,7 @@ def import_collections(
 
 
 class _Seen:
-    """What of a stream has passed by."""
+    """Digest, bytes and lines of a stream so far."""
 
     def __init__(self, progress: Callable[[int], None]) -> None:
         self.digest = hashlib.sha256()
@@ -180,7 +184,7 @@ def _export(store: Store, directory: Path, name: str, progress: Progress) -> Ent
 
 
 def _write_whole(path: Path, chunks: Iterable[bytes]) -> None:
-    """The file has its name only when all of it is on disk."""
+    """Write a file so that it has its name only when all of it is on disk."""
     part = path.with_name(path.name + ".part")
     with part.open("wb") as file:
         for chunk in chunks:
@@ -253,7 +257,7 @@ def _batches(path: Path) -> Iterator[list[bytes]]:
 
 
 def _differences(store: Store, directory: Path, entry: Entry) -> Iterator[str]:
-    """Documents are compared by a digest of their line, whatever their order."""
+    """Yield a sentence for each difference; documents are compared by digests of their lines, in any order."""
     with (directory / entry.file).open("rb") as file:
         wanted = dict(map(_id_and_digest, file))
     missing, changed, more = set(wanted), 0, 0

@@ -1,7 +1,7 @@
-"""What was found is found again, in the catalogue's database: the same answer, whichever worker is asked.
+"""A cache of answers in the catalogue's database, so that all workers give the same answer to the same question.
 
-Only ids and scores are kept. The texts are read again from the collections, so that a document that is deleted is gone
-from here too, and a kept answer is none when one of its chunks is.
+Only ids and scores are kept. The texts are read from the collections each time, so a deleted document disappears from
+cached answers too; an answer that has lost a chunk is no longer used.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import orjson
 import structlog
 
 from providers.base import SupportsMetadataFiltering
-from registry.database import Database, Transaction
-from retrieval.corpus import OpenCorpus
-from retrieval.oracles.base import to_result
+from retrieval.search.corpus import OpenCorpus
+from retrieval.search.oracles.base import to_result
 from schemas.connections import CollectionInfo
+from schemas.contracts.search import OracleResult
 from schemas.errors import CollectionNotFoundError, RagError
-from schemas.searched import OracleResult
+from schemas.shared_database import Database, Transaction
 
 log = structlog.get_logger(__name__)
 
@@ -32,13 +32,13 @@ STEPS = (
         )""",
         "CREATE INDEX kept_answers_by_age ON kept_answers (gone_after_ms)",
     ),
-    ("DELETE FROM kept_answers",),  # they held texts
+    ("DELETE FROM kept_answers",),  # answers of earlier releases contained texts
 )
 
 
 @dataclass(frozen=True, slots=True)
 class KeptAnswer:
-    """`chunks`: (collection, id of the chunk, score), best first; `told`: what else the answer says."""
+    """`chunks`: (collection, id of the chunk, score), best first; `told`: the other fields of the answer."""
 
     chunks: tuple[tuple[str, str, float], ...]
     told: dict[str, str] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class KeptAnswer:
 
 
 class ResultCache:
-    """Keeps answers for `ttl_seconds`. What it cannot keep is a warning in the log, never a failure."""
+    """Keeps answers for `ttl_seconds`; logs a warning when it cannot, and never fails."""
 
     def __init__(self, database: Database, *, ttl_seconds: float, clock: Callable[[], float] = time.time) -> None:
         self._database = database
@@ -58,8 +58,10 @@ class ResultCache:
         database.open_part("kept answers", STEPS)
 
     def find(self, asked: list[Any]) -> KeptAnswer | None:
-        """The answer to this question, if it is kept and fresh. A question is whatever the answer depends on, the
-        `states_of` the collections among it."""
+        """Return the answer to a question, if it is kept and fresh, else None.
+
+        A question consists of everything the answer depends on, including `states_of` the collections.
+        """
         try:
             with self._database.read() as transaction:
                 return self._find(transaction, _key(asked))
@@ -68,7 +70,7 @@ class ResultCache:
             return None
 
     def keep(self, asked: list[Any], answer: KeptAnswer) -> KeptAnswer:
-        """The answer that is kept now: this one, or the one that somebody else kept first."""
+        """Keep an answer; return the one that is kept now: this one, or one that another worker kept first."""
         if self._ttl_seconds <= 0:
             return answer
         key = _key(asked)
@@ -100,7 +102,7 @@ class ResultCache:
 
 
 def states_of(collections: Sequence[CollectionInfo]) -> list[tuple[str, int]] | None:
-    """What tells these collections from whatever they will ever be, and from others; None where that cannot be told."""
+    """Return what identifies these collections in exactly this state; None when that is unknown for any of them."""
     states = [(each.id, each.revision) for each in collections if each.id is not None and each.revision is not None]
     return states if len(states) == len(collections) else None
 
@@ -108,7 +110,10 @@ def states_of(collections: Sequence[CollectionInfo]) -> list[tuple[str, int]] | 
 def read_again(
     corpus: OpenCorpus, kept: KeptAnswer, collections: Sequence[CollectionInfo]
 ) -> list[OracleResult] | None:
-    """What a kept answer found, as it is stored now; None when something of it is gone. Raises the store's errors."""
+    """Return a kept answer's results as they are stored now; None when any of them is gone.
+
+    Raise the store's errors when a collection cannot be read.
+    """
     known = {each.name: each for each in collections}
     wanted: dict[str, list[str]] = {}
     for name, chunk_id, _ in kept.chunks:

@@ -1,4 +1,4 @@
-"""What all contracts of texts do with collections: write what is embedded, and find what is near a text."""
+"""Operations on collections that all contracts of texts share: write documents, find the chunks nearest to a text."""
 
 from __future__ import annotations
 
@@ -6,26 +6,31 @@ import time
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from providers.base import Filter, SupportsMetadataFiltering
+from providers.base import SupportsMetadataFiltering
 from providers.embeddings.base import EmbeddingConnection
 from registry.connections import Connections
-from registry.query_embeddings import QueryEmbedding
-from retrieval.choosing import Chosen, CollectionChoice
-from retrieval.collection_writer import CollectionWriter
-from retrieval.drafts import FIRST_CHUNKS, SourceDocument
+from registry.embedding.queries import QueryEmbedding
 from retrieval.failures import embedding_errors, store_errors, write_error
-from retrieval.ingestion import Ingested, ingest_document
-from retrieval.oracles.base import Question
-from retrieval.oracles.semantic import SemanticOracle
+from retrieval.ingest.collection_writer import CollectionWriter
+from retrieval.ingest.drafts import FIRST_CHUNKS, SourceDocument
+from retrieval.ingest.ingestion import Ingested, ingest_document
+from retrieval.search.choosing import Chosen, CollectionChoice
+from retrieval.search.corpus import OpenCorpus
+from retrieval.search.oracles.base import Question
+from retrieval.search.oracles.semantic import SemanticOracle
 from schemas.connections import CollectionInfo
+from schemas.contracts.rule_documents import EmbeddingFailureError
+from schemas.contracts.search import OracleAnswer
 from schemas.errors import ConflictError, InvalidInputError, RagError
-from schemas.pipeline import EmbeddingFailureError
-from schemas.searched import OracleAnswer
+from schemas.where import Where
 
 
 class TextCollections:
-    """Usable by several threads. `choice` says which collections a question is asked of; `embedding_connection` embeds
-    documents and questions, the latter within `limit_seconds`; `about_to_embed` is called before."""
+    """The text collections of one contract; safe for use by several threads.
+
+    `choice` decides which collections a question is asked of. `embedding_connection` embeds documents and questions,
+    questions within `limit_seconds`; `about_to_embed` is called before each.
+    """
 
     def __init__(
         self,
@@ -46,20 +51,23 @@ class TextCollections:
         self._about_to_embed = about_to_embed
 
     def embedding(self) -> EmbeddingConnection:
-        """Raises EmbeddingFailureError."""
+        """Return the embedding connection. Raises EmbeddingFailureError when it cannot be opened."""
         with embedding_errors():
             return cast(EmbeddingConnection, self._connections.open(self._embedding_connection, "embedding"))
 
     def hold_something(self) -> bool:
-        """Whether there is anything to ask about. Raises VectorDBUnavailableError."""
+        """Return whether any searched collection has documents; raise VectorDBUnavailableError when the store fails."""
         return any(each.count for each in self.searched().asked)
 
     def writer(self, name: str, embedding: EmbeddingConnection) -> CollectionWriter:
         return CollectionWriter(self.corpus.open().provider, name, embedding)
 
     def ingest(self, name: str, to_source: Callable[[EmbeddingConnection], SourceDocument]) -> Ingested:
-        """Bring a document in the collection of that name up to date. Raises EmbeddingFailureError, VectorDBWriteError,
-        InvalidInputError, ConflictError; the version before stays then."""
+        """Bring a document in the collection of that name up to date.
+
+        Raises EmbeddingFailureError, VectorDBWriteError, InvalidInputError or ConflictError; the previous version then
+        stays as it is.
+        """
         embedding = self.embedding()
         self._about_to_embed()
         try:
@@ -70,13 +78,18 @@ class TextCollections:
             raise write_error(error, "The store did not take the document", **error.details) from error
 
     def searched(self, names: Sequence[str] | None = None) -> Chosen:
-        """The collections that a question is asked of; `names` as `CollectionChoice.choose` takes them. Raises
-        CollectionNotFoundError, VectorDBUnavailableError."""
+        """Return the collections to ask; `names` are as `CollectionChoice.choose` takes them.
+
+        Raises CollectionNotFoundError when a named one does not exist, VectorDBUnavailableError when the store fails.
+        """
         with store_errors():
             return self._choice.choose(names)
 
-    def nearest(self, text: str, chosen: Chosen, where: Filter | None, limit: int) -> OracleAnswer:
-        """The chunks nearest to a text. Raises EmbeddingFailureError, VectorDBUnavailableError."""
+    def nearest(self, text: str, chosen: Chosen, where: Where, limit: int) -> OracleAnswer:
+        """Return the chunks nearest to a text.
+
+        Raises EmbeddingFailureError when it cannot be embedded, VectorDBUnavailableError when the store fails.
+        """
         if not chosen.asked:
             return OracleAnswer([])
         embedded = self.embed(text, self._limit_seconds)
@@ -84,17 +97,16 @@ class TextCollections:
         return self.near(embedded, Question(text, chosen.corpus, chosen.asked, where, until), limit)
 
     def embed(self, text: str, within_seconds: float) -> QueryEmbedding:
-        """Raises EmbeddingFailureError."""
+        """Embed a question. Raises EmbeddingFailureError when that fails or takes too long."""
         self._about_to_embed()
         with embedding_errors():
             return self._semantic.embed(text, within_seconds)
 
     def near(self, embedded: QueryEmbedding, question: Question, limit: int) -> OracleAnswer:
-        """The chunks nearest to a question that is embedded already. Raises VectorDBUnavailableError."""
+        """Return the chunks nearest to an embedded question. Raises VectorDBUnavailableError when the store fails."""
         with store_errors():
             return self._semantic.nearest(embedded, question, limit)
 
-    def documents_in(self, collection: CollectionInfo) -> int:
-        """How many documents of the collection were ingested as text."""
-        reads = self.corpus.open().able(SupportsMetadataFiltering)
-        return reads.documents(collection.name, FIRST_CHUNKS, limit=1).total
+    def documents_in(self, corpus: OpenCorpus, collection: CollectionInfo) -> int:
+        """Return how many documents of the collection were ingested as text."""
+        return corpus.able(SupportsMetadataFiltering).documents(collection.name, FIRST_CHUNKS, limit=1).total

@@ -1,8 +1,8 @@
-"""What embeds texts made ready by every worker before it is asked: at the start, where there is something to ask about,
-else as soon as one of the workers embeds.
+"""Load the embedding model in every worker before it is needed: at the start when there is something to search, else as
+soon as one of the workers embeds.
 
-Loading the local model takes longer than a search may: the first search of each worker would go by words. Workers of a
-service that embeds nothing load nothing.
+Loading the local model takes longer than a search may, so each worker's first search would fall back on words. Workers
+of a service that embeds nothing load nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LOOK_SECONDS = 0.25
 
 
 class WarmUp:
-    """`mark` is a file that all workers see; it stays."""
+    """Loads the model in the background when it is due; `mark` is a file that all workers see, and it stays."""
 
     def __init__(self, mark: Path) -> None:
         self._mark = mark
@@ -30,7 +30,7 @@ class WarmUp:
         self._thread: threading.Thread | None = None
 
     def begin(self, is_due: Callable[[], bool], load: Callable[[], None]) -> None:
-        """Both may raise RagError, which is said in the log."""
+        """Call `load` in a thread when `is_due` returns true or a worker embeds; a RagError of either is logged."""
         self._thread = threading.Thread(target=self._run, args=(is_due, load), name="warm-up", daemon=True)
         self._thread.start()
 
@@ -40,7 +40,7 @@ class WarmUp:
             self._thread.join()
 
     def needed(self) -> None:
-        """Something is about to be embedded."""
+        """Tell all workers that something is about to be embedded."""
         if self._is_marked:
             return
         self._is_marked = True

@@ -1,0 +1,1 @@
+"""The vocabulary of all other packages: records, errors, filters, settings and the shapes of the wire."""

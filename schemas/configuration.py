@@ -1,4 +1,4 @@
-"""A connection's configuration against its provider's JSON Schema (2020-12): faults by field, defaults, form fields.
+"""Checks a connection's configuration by its provider's JSON Schema (2020-12): faults by field, defaults, form fields.
 
 The schema is the single source: what a form shows, what is validated and what the documentation lists are read from
 it. Its annotations mean: `title` the label, `writeOnly` a secret, `examples` a placeholder, `x-message` the sentence
@@ -18,26 +18,27 @@ import orjson
 from jsonschema import Draft202012Validator, ValidationError
 
 from schemas.connections import Fault
-from schemas.pointers import escaped
+from schemas.json_pointers import escaped
 
 JsonSchema = dict[str, Any]
 
 _FILES = Path(__file__).resolve().parent / "providers"
-_PLACEHOLDER = re.compile(r"(?<!\$)(?:\$\$)*\$\{(?:(?!\$\{)[^}])*\}")  # two dollar signs are one of the text
+_PLACEHOLDER = re.compile(r"(?<!\$)(?:\$\$)*\$\{(?:(?!\$\{)[^}])*\}")  # two dollar signs stand for one
 _TYPES = {"string": "text", "integer": "number", "number": "number", "boolean": "boolean", "array": "list"}
 
 
 @cache
 def read_schema(name: str) -> JsonSchema:
-    """The schema in `schemas/providers/{name}.json`. Not to be changed."""
+    """Return the schema in `schemas/providers/{name}.json`, which callers must not change."""
     schema: JsonSchema = orjson.loads((_FILES / f"{name}.json").read_bytes())
     return schema
 
 
 def faults(config: Any, schema: JsonSchema, *, placeholders: bool = False) -> list[Fault]:
-    """What is wrong, in the order of the schema's fields, then the rest. Values are never quoted: they may be secrets.
+    """Return the faults of a configuration, in the order of the schema's fields, then the rest.
 
-    With `placeholders`, a string that holds one fits everywhere: what it stands for is judged when it is known.
+    Values are never quoted: they may be secrets. With `placeholders`, a string that holds one fits everywhere; its
+    value is judged when it is known.
     """
     if not isinstance(config, Mapping):
         return [Fault("", "The configuration must be an object")]
@@ -53,19 +54,19 @@ def faults(config: Any, schema: JsonSchema, *, placeholders: bool = False) -> li
 
 
 def with_defaults(config: Mapping[str, Any], schema: JsonSchema) -> dict[str, Any]:
-    """The configuration with the schema's defaults for what is absent or null."""
+    """Return the configuration with the schema's defaults for fields that are absent or null."""
     properties = schema.get("properties", {})
     defaults = {name: copy.deepcopy(field["default"]) for name, field in properties.items() if "default" in field}
     return defaults | present(config)
 
 
 def present(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Without what is null, which is as good as absent."""
+    """Return the configuration without its null fields, which count as absent."""
     return {name: value for name, value in config.items() if value is not None}
 
 
 def secrets(schema: JsonSchema) -> frozenset[str]:
-    """The names of the fields whose values nobody is shown."""
+    """Return the names of the fields whose values are never shown."""
     return frozenset(name for name, field in schema.get("properties", {}).items() if field.get("writeOnly"))
 
 
@@ -74,7 +75,7 @@ def has_placeholder(value: Any) -> bool:
 
 
 def form_fields(schema: JsonSchema) -> list[dict[str, Any]]:
-    """The fields of a form, in order: what a config builder needs to draw and to check it (seed 003)."""
+    """Return the fields of a form, in order, as a config builder draws and checks them (contract *storage*)."""
     required = set(schema.get("required", ()))
     return [_form_field(name, field, name in required) for name, field in schema.get("properties", {}).items()]
 
@@ -122,7 +123,7 @@ def _faults_of(error: ValidationError, schema: JsonSchema) -> Iterator[Fault]:
     if error.validator == "required":
         known = error.schema.get("properties", {})
         for name in cast(list[str], error.validator_value):
-            # What has a default is there, whoever leaves it out.
+            # A field with a default is present even when it is left out.
             if name not in error.instance and "default" not in known.get(name, {}):
                 yield Fault(f"{pointer}/{escaped(name)}", f"{_label(schema, name)} is required")
     elif error.validator == "additionalProperties":

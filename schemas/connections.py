@@ -1,4 +1,4 @@
-"""Connections to other services, and what is said about them."""
+"""Connections to other services, and reports about them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from schemas.errors import InvalidInputError
 from schemas.records import Metadata
 
 KINDS = ("rag", "embedding", "llm")
-"""What a connection is for: documents, vectors of texts, words."""
+"""The kinds of connections: to documents, to embeddings, to language models."""
 
 HEALTHY, DEGRADED, UNHEALTHY = "healthy", "degraded", "unhealthy"
 
@@ -45,16 +45,56 @@ class Connection:
 
     @property
     def version(self) -> tuple[str, str]:
-        """What never stands for another configuration."""
+        """A name for this configuration that no other ever has."""
         return self.id, self.generation
 
 
 @dataclass(frozen=True, slots=True)
+class ShownConnection:
+    """The public part of a connection: `config` without its secrets. Secrets that are set are shown as the names of the
+    variables and files they refer to, and as nothing else."""
+
+    id: str
+    kind: str
+    provider: str
+    display_name: str | None
+    config: dict[str, Any]
+    secrets: dict[str, list[str]]
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class EnvVar:
+    """The public part of an environment variable that a placeholder names. One that is not allowed counts as not set,
+    whether it is or not."""
+
+    name: str
+    is_allowed: bool
+    is_set: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderDescription:
+    """A provider as the catalogue lists it. `reason` says why it cannot be used on this machine, None when it can;
+    `schema` is the JSON Schema of its connections, None when its module could not be imported."""
+
+    id: str
+    kind: str
+    capabilities: list[str]
+    display_name: str
+    description: str
+    limits: dict[str, Any]
+    reason: str | None
+    schema: dict[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
 class CollectionInfo:
-    """A collection at a provider. None where the provider does not know them: `count`, `dimension`, `revision` (a
-    number that grows with each write), `id`, which no other collection ever has, not even a later one of the same
-    name, and `number`, which is higher the later a collection was made. `id` and `revision` together stand for the
-    content.
+    """A collection at a provider.
+
+    `revision` grows with each write. No other collection ever has the `id`, not even a later one of the same name; `id`
+    and `revision` together stand for the content. `number` is higher the later the collection was made. Each of them,
+    `count` and `dimension` is None where the provider does not know it.
     """
 
     name: str
@@ -69,7 +109,7 @@ class CollectionInfo:
 
 @dataclass(frozen=True, slots=True)
 class HealthReport:
-    """How a provider is, at a moment (seed 003, "Health Check with Details").
+    """The health of a provider at a moment (contract *storage*, "Health Check with Details").
 
     `timestamp` is ISO 8601 in UTC; `message` one sentence; `error` the error's sentence when something is wrong;
     `details` what the service says of itself: `response_time_ms`, `collections_count`, `storage_bytes`, …
@@ -85,7 +125,7 @@ class HealthReport:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What is wrong with one field of a configuration. `pointer` is a JSON Pointer into it, "" the whole."""
+    """A fault in one field of a configuration. `pointer` is a JSON Pointer into it, "" for the whole."""
 
     pointer: str
     message: str
@@ -93,8 +133,10 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """A model that a provider has, as its form offers it. `type` is `embedding` or `llm`; `max_tokens` what it reads at
-    most, None where the provider does not say."""
+    """A model of a provider, as its form offers it.
+
+    `type` is `embedding` or `llm`; `max_tokens` is the longest input, None where the provider does not say.
+    """
 
     id: str
     name: str
@@ -107,13 +149,16 @@ class ModelInfo:
 PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
 
 STAGES = ("config", "placeholders", "address", "connect", "authenticate", "capability")
-"""Of a connection test, in their order."""
+"""The stages of a connection test, in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One step of a connection test. `verdict` is passed, failed or skipped; `message` a sentence, `next_step` what to
-    do about a failure; `faults` what is wrong with which field."""
+    """One step of a connection test.
+
+    `verdict` is passed, failed or skipped, and `message` a sentence. `next_step` says what to do about a failure;
+    `faults` say what is wrong with which field.
+    """
 
     name: str
     verdict: str
@@ -125,11 +170,11 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class TestReport:
-    """What came of a connection test; `stages` are always all of `STAGES`.
+    """The result of a connection test; `stages` are always all of `STAGES`.
 
-    Of a success, `method` says what was done in the end (`list_collections`, `embed_text`, `complete_chat`), `details`
-    is what the service said of itself, `collections` (each `{name, count, metadata}`) and `collections_count` are None
-    where it has none, and `models` is None but where they were asked for. Of a failure, `message` is the sentence and
+    After a success, `method` names the last call (`list_collections`, `embed_text`, `complete_chat`) and `details` are
+    what the service said of itself; `collections` (each `{name, count, metadata}`) and `collections_count` are None
+    where it has none, and `models` is None unless they were asked for. After a failure, `message` is the sentence and
     `error_type` one of `ERROR_TYPES`.
     """
 

@@ -1,6 +1,7 @@
-"""Documents as they come in: checked one by one, kept column by column.
+"""Parses incoming documents: checked one by one, kept column by column.
 
-The wording of the errors is seed 003's ("RAG Wrapper Document Storage with Pre-computed Embeddings").
+The wording of the errors is that of the contract *storage* ("RAG Wrapper Document Storage with Pre-computed
+Embeddings").
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ from typing import Any
 import numpy as np
 
 from schemas.errors import InvalidInputError
-from schemas.known_names import Names, Unknown, check_names
+from schemas.field_names import Names, Unknown, check_names
 from schemas.metadata import check_metadata
 from schemas.records import DocumentBatch, Metadata, Vector
 
 NumberTypes = {int, float}
 MAX_DIMENSION = 65_536
-"""The engine makes room for a hundred vectors with the first: one of four million numbers takes 1.6 GB of disk."""
+"""The most numbers of a vector. The engine makes room for a hundred vectors with the first: one of four million numbers
+takes 1.6 GB of disk."""
 DOCUMENT_NAMES = Names(dict.fromkeys(("id", "text", "metadata", "embedding")))
 
 
@@ -29,8 +31,8 @@ def new_id() -> str:
 
 
 def parse_embedding(value: Any, *, field: str = "embedding", index: int | None = None) -> Vector:
-    """A float32 vector (dimension,) from a JSON array of numbers, a base64 string of little-endian float32, or an array
-    of NumPy.
+    """Return a float32 vector (dimension,) of a JSON array of numbers, a base64 string of little-endian float32, or an
+    array of NumPy.
 
     Raises InvalidInputError for anything else: booleans and numerals in strings, empty vectors, values that are
     not finite in float32, more than `MAX_DIMENSION` of them.
@@ -60,7 +62,7 @@ def parse_embedding(value: Any, *, field: str = "embedding", index: int | None =
         with np.errstate(over="ignore"):
             vector = value.astype("<f4")
     elif isinstance(value, dict) and "0" in value:
-        # What JSON.stringify makes of a Float32Array.
+        # JSON.stringify writes a Float32Array like this.
         reason = "not an object: Array.from(vector) makes an array of a Float32Array"
         raise _invalid(f"embedding must be an array of numbers or base64 of float32, {reason}", field, index)
     else:
@@ -74,8 +76,10 @@ def parse_embedding(value: Any, *, field: str = "embedding", index: int | None =
 def parse_document(
     source: Any, index: int | None, make_id: Callable[[], str], unknown: Unknown | None = None
 ) -> tuple[str, str, Metadata, Vector]:
-    """(id, text, metadata, embedding) of one document object, what else it has noted as `unknown`. Raises
-    InvalidInputError naming field and `index`."""
+    """Return (id, text, metadata, embedding) of a document object, and note its other names as `unknown`.
+
+    Raises InvalidInputError, naming the field and `index`, when a field is wrong.
+    """
     if not isinstance(source, dict):
         raise InvalidInputError("A document must be an object", code="invalid_document", field="documents", index=index)
     check_names(source, DOCUMENT_NAMES, unknown or Unknown(), index=index)
@@ -105,7 +109,7 @@ def parse_document(
 
 
 def parse_documents(source: Any, make_id: Callable[[], str] = new_id, unknown: Unknown | None = None) -> DocumentBatch:
-    """The batch of a request's `documents`. Raises InvalidInputError; nothing of a faulty request is kept."""
+    """Return the batch of a request's `documents`. Raises InvalidInputError for the first that is wrong."""
     if source is None or source == []:
         raise InvalidInputError("Documents array is required", code="documents_required", field="documents")
     if not isinstance(source, list):
@@ -114,7 +118,7 @@ def parse_documents(source: Any, make_id: Callable[[], str] = new_id, unknown: U
 
 
 def to_batch(parsed: list[tuple[str, str, Metadata, Vector]]) -> DocumentBatch:
-    """Documents as columns. Raises InvalidInputError for an id given twice and for vectors of different dimensions."""
+    """Return documents as columns. Raises InvalidInputError when ids are repeated or dimensions differ."""
     seen: dict[str, int] = {}
     dimension = len(parsed[0][3])
     for index, (document_id, _, _, vector) in enumerate(parsed):

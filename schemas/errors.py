@@ -1,6 +1,6 @@
 """The error family. Errors know their sentence and where the fault is, never a transport's number.
 
-Each transport has one table from these classes to its own codes (HTTP: `wrapper/errors.py`).
+Each transport has one table from these classes to its own codes (HTTP: `wrapper/web/error_statuses.py`).
 """
 
 from __future__ import annotations
@@ -9,9 +9,12 @@ from typing import Any
 
 
 class RagError(Exception):
-    """The root. `message` is one sentence for people, `code` a stable slug for programs,
-    `details` locates the fault (`field`, `index`, `line`, `pointer`, `allowed`, …). `summary` is said under `error`
-    where a seed wants a short word there and the sentence under `message`."""
+    """The root of the family.
+
+    `message` is one sentence for people, `code` a stable slug for programs, and `details` locates the fault (`field`,
+    `index`, `line`, `pointer`, `allowed`, …). `summary` is the short word under `error` where a contract wants one
+    there and the sentence under `message`.
+    """
 
     code = "internal_error"
     summary: str | None = None
@@ -24,8 +27,10 @@ class RagError(Exception):
 
 
 class ConfigurationError(RagError):
-    """A setting or a connection is wrong, and stays so until an operator changes something. Stops the start, or makes
-    what needs it unavailable; names the variable or the field."""
+    """A setting or a connection is wrong until an operator changes it.
+
+    The error names the variable or the field. It stops the start, or makes what needs it unavailable.
+    """
 
     code = "configuration_error"
 
@@ -54,9 +59,20 @@ class PayloadTooLargeError(InvalidInputError):
     code = "payload_too_large"
 
 
+class LongRequestLineError(InvalidInputError):
+    """The request line is longer than the service reads; `details.limit_bytes` says how long it may be."""
+
+    code = "request_line_too_long"
+
+
+class WrongMethodError(InvalidInputError):
+    """The route exists, but not with this method; `details.allowed` are those it has."""
+
+    code = "method_not_allowed"
+
+
 class HostNotAllowedError(RagError):
-    """The request is for a host that is not this service: somebody's name that leads here, or one that the operator has
-    not named yet."""
+    """The request names a host that is not this service: a foreign name that leads here, or one not configured yet."""
 
     code = "host_not_allowed"
 
@@ -65,8 +81,10 @@ class HostNotAllowedError(RagError):
 
 
 class ForbiddenOriginError(RagError):
-    """A page of a foreign origin asks for what only programs and pages of this service may. None: a browser says that
-    the page is foreign, but not which."""
+    """A page of a foreign origin made a request that only programs and pages of this service may make.
+
+    The origin is None where a browser says that the page is foreign, but not which one it is.
+    """
 
     code = "origin_not_allowed"
 
@@ -109,7 +127,7 @@ class ConflictError(RagError):
 
 
 class AlreadyThereError(ConflictError):
-    """A write that was to happen only unless something is stored, and it is."""
+    """A write was to happen only unless something is stored, and it is stored."""
 
     code = "already_there"
 
@@ -140,14 +158,14 @@ class BusyError(UnavailableError):
 
 
 class AdoptingError(UnavailableError):
-    """The collection is being taken in from the engine and cannot be written to before that is complete."""
+    """The collection is being taken in from the engine and takes no write before that is complete."""
 
     code = "collection_adopting"
     retry_after_seconds = 5
 
 
 class TooSlowError(RagError):
-    """A statement had its time and was given up; nothing was stored. Repeating it is no help."""
+    """A statement used up its time and was given up; nothing was stored. Repeating it does not help."""
 
     code = "too_slow"
 

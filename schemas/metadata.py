@@ -1,4 +1,4 @@
-"""The rules for metadata objects, and RFC 7396 for changing them."""
+"""Checks metadata objects, and changes them as RFC 7396 says."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from schemas.records import Metadata
 
 MAX_METADATA_DEPTH = 32
 MAX_FIELDS = 2_000
-"""Of one object, those of the objects in it (`a.b`) included: each is a row of the catalogue's index behind `where`."""
+"""The most fields of an object, with those of nested objects (`a.b`): each is a row of the index behind `where`."""
 MAX_LIST_ELEMENTS = 2_000
 MAX_VALUES = 20_000
-"""Fields and elements of lists together."""
+"""The most fields and elements of lists together."""
 MAX_KEY_BYTES = 512
 MAX_COLLECTION_BYTES = 65_536
-"""Of a collection's metadata as JSON: the engine reads it with every write, and every vector query answers with it."""
+"""The largest metadata of a collection: the engine reads it with every write, every vector query answers with it."""
 SHOWN_CHARACTERS = 60
-"""Of a key in an error."""
+"""The most characters of a key that an error quotes."""
 RESERVED_PREFIXES = ("hnsw:", "chroma:")
 
 
 def check_metadata(metadata: Any, *, field: str = "metadata", index: int | None = None) -> Metadata:
-    """`metadata` itself when it is a JSON object within the bounds above; null counts as `{}`.
+    """Return `metadata` when it is a JSON object within the bounds above; null counts as `{}`.
 
-    Raises InvalidInputError naming the field and the document's `index`, and in `path` the key it is about. Numbers are
-    finite already: the JSON reader refuses NaN and Infinity.
+    Otherwise raise InvalidInputError, naming the field, the document's `index` and, in `path`, the key it is about.
+    Numbers are finite already: the JSON reader refuses NaN and Infinity.
     """
     if metadata is None:
         return {}
@@ -47,7 +47,7 @@ def check_metadata(metadata: Any, *, field: str = "metadata", index: int | None 
 
 
 def check_collection_metadata(metadata: Any, *, field: str = "metadata") -> Metadata:
-    """What `check_metadata` returns. Raises InvalidInputError also when it has more than `MAX_COLLECTION_BYTES`."""
+    """Return what `check_metadata` returns. Raises InvalidInputError beyond `MAX_COLLECTION_BYTES`, too."""
     checked = check_metadata(metadata, field=field)
     size = len(orjson.dumps(checked))
     if size > MAX_COLLECTION_BYTES:
@@ -83,7 +83,7 @@ def _check_size(metadata: Metadata, field: str, index: int | None) -> None:
                 refuse(f"{sentence}, {MAX_LIST_ELEMENTS} are allowed", MAX_LIST_ELEMENTS, path)
             inner = (("", item) for item in container)
         values += len(container)
-        # What is in a list has no field of its own: its path is the list's.
+        # An element of a list has no field of its own: its path is that of the list.
         for key, value in inner:
             if isinstance(value, dict | list):
                 below = f"{path}.{key}" if path and key else path or key
@@ -95,17 +95,17 @@ def _check_size(metadata: Metadata, field: str, index: int | None) -> None:
 
 
 def without_reserved(metadata: Metadata) -> Metadata:
-    """Collection metadata without the engine's own keys, which callers may read but never set (api: read-only)."""
+    """Return collection metadata without the engine's own keys, which callers may read but not set (api: read-only)."""
     return {key: value for key, value in metadata.items() if not key.startswith(RESERVED_PREFIXES)}
 
 
 def reserved_of(metadata: Metadata) -> Metadata:
-    """The engine's own keys of collection metadata."""
+    """Return the engine's own keys of collection metadata."""
     return {key: value for key, value in metadata.items() if key.startswith(RESERVED_PREFIXES)}
 
 
 def merge_patch(target: Any, patch: Any) -> Any:
-    """`target` after a JSON Merge Patch (RFC 7396): null removes, objects merge, everything else replaces."""
+    """Return `target` after a JSON Merge Patch (RFC 7396): null removes, objects merge, other values replace."""
     if not isinstance(patch, dict):
         return patch
     merged = dict(target) if isinstance(target, dict) else {}

@@ -1,4 +1,4 @@
-"""Names of collections: Chroma's rule, checked here so that every part refuses the same ones."""
+"""Checks names of collections by Chroma's rule, so that every part refuses the same ones; and names of models."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Any
 from schemas.errors import InvalidInputError
 
 MAX_COLLECTIONS = 100
-"""That a question names."""
+"""The most collections that a question names."""
 _NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{1,510}[a-zA-Z0-9]")
 NAME_BEGINNING = re.compile(r"[a-zA-Z0-9._-]{0,512}\Z")
 AFTER_NAMES = "~"
-"""Greater than all characters of names."""
+"""A character that sorts after all characters of names."""
 _PREFIX = re.compile(r"([a-zA-Z0-9][a-zA-Z0-9._-]{0,511})?\*")
 MAX_MODEL_CHARACTERS = 256
 
 
 def check_collection_name(name: object) -> str:
-    """`name` itself when it is 3-512 of `[a-zA-Z0-9._-]`, alphanumeric at both ends, without `..`, not an IPv4."""
+    """Return `name` when it is 3-512 of `[a-zA-Z0-9._-]`, alphanumeric at both ends, without `..`, not an IPv4."""
     if not isinstance(name, str) or not name:
         raise InvalidInputError("Collection name is required", code="invalid_name", field="name")
     if not _NAME.fullmatch(name) or ".." in name or _is_ipv4(name):
@@ -34,18 +34,21 @@ def check_collection_name(name: object) -> str:
 
 
 def is_pattern(name: str) -> bool:
-    """Whether it stands for all collections whose names begin so."""
+    """Return whether a name ends with `*` and stands for all names that begin like it."""
     return name.endswith("*")
 
 
 def matches_pattern(name: str, pattern: str) -> bool:
-    """Whether a name is the one that `pattern` is, or begins as a pattern does."""
+    """Return whether a name equals `pattern`, or begins like it when it ends with `*`."""
     return name.startswith(pattern[:-1]) if is_pattern(pattern) else name == pattern
 
 
 def asked_collections(given: Mapping[str, Any]) -> tuple[str, ...] | None:
-    """The collections that a question names under `collections`, or under the older `collection`, each a name or a
-    beginning with `*` after it; None when it names none. Raises InvalidInputError with field and position."""
+    """Return the collections that a question names under `collections`, or under the older `collection`.
+
+    Each is a name or a beginning with `*` after it. None means that the question names no collection. Raise
+    InvalidInputError with field and position.
+    """
     field = "collection" if given.get("collections") is None else "collections"
     names = given.get(field)
     if names is None:
@@ -78,5 +81,5 @@ def _is_ipv4(name: str) -> bool:
 
 
 def is_model_name(text: str) -> bool:
-    """Whether a text may be sent as the name of a model."""
+    """Return whether a text may be sent as the name of a model."""
     return 1 <= len(text) <= MAX_MODEL_CHARACTERS and bool(text.strip()) and text.isprintable()

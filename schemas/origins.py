@@ -1,4 +1,4 @@
-"""Hosts and origins as operators write them and browsers send them, compared by what they mean.
+"""Compares hosts and origins by what they mean, as operators write them and browsers send them.
 
 `*.` in front of a name stands for one label or more: `*.corp.example` is `a.corp.example` and `a.b.corp.example`, but
 not `corp.example`. No other character has a meaning of its own.
@@ -19,14 +19,15 @@ _ORIGIN = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?P<authority>[^/?#@]+)")
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    """A host in small letters, an IPv6 address without its brackets, and the port where one is said."""
+    """A host in lower case, an IPv6 address without its brackets, and the port when there is one."""
 
     host: str
     port: int | None = None
 
     @staticmethod
     def parse(text: str) -> Authority:
-        """Of `localhost`, `10.0.0.7:5006`, `[::1]:5006`. Raises ValueError when it is none."""
+        """Parse `localhost`, `10.0.0.7:5006` or `[::1]:5006`. Raises ValueError when the text is neither a host nor one
+        with a port."""
         found = _AUTHORITY.fullmatch(text.lower())
         if found is None:
             raise ValueError("no host")
@@ -43,7 +44,7 @@ class Authority:
 
     @property
     def is_address(self) -> bool:
-        """An IPv4 or IPv6 address: nobody can make one lead elsewhere, as he can with a name."""
+        """True when the host is an IPv4 or IPv6 address, which unlike a name cannot be made to lead elsewhere."""
         try:
             ip_address(self.host)
         except ValueError:
@@ -57,14 +58,14 @@ class Authority:
 
 @dataclass(frozen=True, slots=True)
 class HostPattern:
-    """A host that is meant, or with `below` all names below it; any port when none is said."""
+    """A host, or with `below` all names below it; any port when none is given."""
 
     authority: Authority
     below: bool = False
 
     @staticmethod
     def parse(text: str) -> HostPattern:
-        """Raises ValueError when it is no host."""
+        """Parse a host. Raises ValueError when the text is not a host."""
         below = text.startswith("*.")
         authority = Authority.parse(text.removeprefix("*."))
         if below and authority.is_address:
@@ -83,15 +84,17 @@ class HostPattern:
 
 @dataclass(frozen=True, slots=True)
 class OriginPattern:
-    """Origins that are meant: a scheme, a host or the names below it, and just that port."""
+    """A set of origins: a scheme, a host or the names below it, and one port."""
 
     scheme: str
     host: HostPattern
 
     @staticmethod
     def parse(text: str) -> OriginPattern:
-        """Of `https://console.example`, `http://localhost:3000`, `https://*.corp.example`. Raises ValueError when it is
-        no origin; a path, even `/`, is none of it."""
+        """Parse `https://console.example`, `http://localhost:3000` or `https://*.corp.example`.
+
+        Raises ValueError when the text is not an origin. An origin has no path, not even `/`.
+        """
         found = _ORIGIN.fullmatch(text.lower())
         if found is None:
             raise ValueError("no origin")
@@ -101,7 +104,7 @@ class OriginPattern:
         return OriginPattern(scheme, host)
 
     def matches(self, origin: str) -> bool:
-        """`origin` is the header of a request."""
+        """Return whether the set has `origin`, the header of a request."""
         try:
             asked = OriginPattern.parse(origin)
         except ValueError:
@@ -115,7 +118,7 @@ class OriginPattern:
         )
 
     def regular_expression(self) -> re.Pattern[str]:
-        """The same for a library that takes nothing else: from the beginning to the end."""
+        """Return the set as a regular expression of whole origins, for a library that takes nothing else."""
         wanted = self.host.authority
         host = f"[{wanted.host}]" if ":" in wanted.host else wanted.host
         port = "" if wanted.port is None else f":{wanted.port}"

@@ -1,6 +1,6 @@
-"""Whose something is that one caller made and no other is to see: conversations, sessions and notes, watchers."""
+"""Owners of what one caller made and no other may see: conversations, sessions and notes, watchers."""
 
 from __future__ import annotations
 
 OPEN = ""
-"""Whoever asks a service that asks nobody for a name. What was made before there were owners is theirs."""
+"""The owner where callers have no names. It also owns everything that was made before there were owners."""

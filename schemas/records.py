@@ -1,8 +1,8 @@
-"""The values that travel between the parts: frozen, without wire spelling, without behaviour."""
+"""The values that travel between the parts of the program: frozen, without wire spelling."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -19,8 +19,8 @@ METRICS = ("cosine", "l2", "ip")
 class Collection:
     """A collection as the catalogue knows it.
 
-    `key` is the catalogue's own number, never reused there; `id`, a UUID, tells the collection from any other, in
-    whatever catalogue, and from a later one of the same name. `dimension` is None until the first document; `revision`
+    `key` is the catalogue's own number, never reused there; `id`, a UUID, tells the collection from any other in any
+    catalogue, and from a later one of the same name. `dimension` is None until the first document; `revision`
     grows with each write. `engine_id` is the id of its index in the engine, None while there is none; `index_state` is
     `ready`, `pending`, `rebuilding` or `adopting`.
     """
@@ -35,6 +35,11 @@ class Collection:
     count: int
     engine_id: str | None = None
     index_state: str = "pending"
+
+    @property
+    def version(self) -> str:
+        """The name of this state of this collection, which no other state of any collection has: its `ETag`."""
+        return f"{self.id}.{self.revision}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +79,7 @@ class DocumentBatch:
 
 @dataclass(frozen=True, slots=True)
 class DocumentPatch:
-    """What a PATCH changes: absent parts (None) stay, `metadata` is a JSON Merge Patch (RFC 7396)."""
+    """A change of a document: parts that are None stay, `metadata` is a JSON Merge Patch (RFC 7396)."""
 
     text: str | None = None
     metadata: Metadata | None = None
@@ -90,7 +95,9 @@ class OrderBy:
 @dataclass(frozen=True, slots=True)
 class Page:
     """One page of documents. `total` counts all matches in the same snapshot; `next_cursor` is None at the end.
-    `unknown_fields` are those of the wanted order that no document of the collection has, when it has any documents."""
+
+    `unknown_fields` are the fields of the order that no document has, in a collection with documents.
+    """
 
     documents: list[Document]
     total: int
@@ -110,7 +117,8 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class GatherSpec:
-    """How hits bring their group: documents sharing `by`, in `order_by`, at most `limit` of each group."""
+    """The rule by which hits are extended to groups: documents that share `by`, in `order_by`, at most `limit` of
+    each."""
 
     by: str
     order_by: tuple[OrderBy, ...] = ()
@@ -119,8 +127,11 @@ class GatherSpec:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Documents that share one value of the gathered field. `rank` counts from 1, the best hit's group first;
-    `hits` holds the ids that brought the group here; `total` counts the whole group."""
+    """Documents that share one value of the gathered field.
+
+    `rank` counts from 1, the best hit's group first; `hits` are the ids that brought the group into the answer; `total`
+    counts the whole group.
+    """
 
     key: Any
     rank: int
@@ -140,23 +151,12 @@ class TextMatch:
 
 @dataclass(frozen=True, slots=True)
 class Facet:
-    """The values of one field: at most the asked number, most frequent first; `distinct` counts all of them.
-    `minimum` and `maximum` are given when the field holds numbers, or strings only."""
+    """The values of one field with their counts, most frequent first; `distinct` counts all values.
+
+    `minimum` and `maximum` are set when the field holds only numbers or only strings.
+    """
 
     values: list[tuple[Any, int]]
     distinct: int
     minimum: Any = None
     maximum: Any = None
-
-
-@dataclass(frozen=True, slots=True)
-class WriteOutcome:
-    """What a write did. `outbox_id` is the entry that the index still has to apply, None when nothing changed."""
-
-    revision: int
-    outbox_id: int | None
-    ids: list[str] = field(default_factory=list)
-    created: int = 0
-    updated: int = 0
-    unchanged: int = 0
-    deleted: int = 0

@@ -1,4 +1,4 @@
-"""Words that say how a question is put and not what it is about.
+"""Words that say how a question is asked and not what it is about.
 
 They are Lucene's English stop words, and the pronouns, question words and auxiliary verbs of Snowball's list. Words of
 place and direction (`up`, `before`, `under`), which Snowball has too, are not: `turn off` is not `turn on`.
@@ -13,5 +13,5 @@ STOP_WORDS = frozenset(
     i me my we our you your he him his she her its them those
     what which who whom when where why how
     am been being can could did do does doing from had has have having should so than were would
-    """.split()  # noqa: SIM905 (words one below the other are read by nobody)
+    """.split()  # noqa: SIM905 (a list of one word a line would be unreadable)
 )

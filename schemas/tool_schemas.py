@@ -1,4 +1,4 @@
-"""What the tools take and answer: JSON Schemas (2020-12) in `schemas/tools`, of the context tools those of seed 000."""
+"""Reads the JSON Schemas (2020-12) of the tools in `schemas/tools`; those of context tools follow their contract."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WARNINGS = {
     "items": {"type": "string", "minLength": 1},
     "description": "What of the request nothing reads, in sentences; absent when there is nothing to say.",
 }
-"""Of every tool's answer."""
+"""The schema of the field `warnings`, which every tool's answer may have."""
 
 
 class ToolSchemas(NamedTuple):
@@ -30,8 +30,10 @@ class ToolSchemas(NamedTuple):
 
 
 def read_tool_schemas(name: str, allowed: Mapping[str, Sequence[str]] | None = None) -> ToolSchemas:
-    """Those in `schemas/tools/{name}.json`. `allowed` are the values of fields that have an enumeration, by the field's
-    name, in place of the file's."""
+    """Return the schemas in `schemas/tools/{name}.json`.
+
+    `allowed` gives the values of fields with an enumeration by the field's name, in place of the file's.
+    """
     read = copy.deepcopy(_file(name))
     for field, values in (allowed or {}).items():
         _allow(read["input"], field, values)

@@ -1,8 +1,9 @@
-"""The `where` grammar: parsed and checked once, into a small tree with several readers.
+"""The `where` grammar: a filter is parsed and checked once, at the edge, and travels as a small tree from there.
 
-Readers translate the tree to SQL (`wrapper/catalog/filters.py`), evaluate it (the model in the tests) or turn
-it into another dialect. Negative operators become `Not` of the positive one, because `$ne`, `$nin` and
-`$not_contains` also match documents that lack the field (Chroma's meaning); `{}` becomes an empty `And`.
+Readers translate the tree to SQL (`wrapper/catalog/filters.py`), evaluate it (the model in the tests), turn it into
+another dialect (`providers/*/filters.py`) or spell it as JSON again (`to_json`). Negative operators become `Not` of the
+positive one, because `$ne`, `$nin` and `$not_contains` also match documents that lack the field (Chroma's meaning);
+`{}` becomes an empty `And`.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from schemas.errors import InvalidFilterError
-from schemas.pointers import escaped
+from schemas.json_pointers import escaped
 
 MAX_DEPTH = 16
 MAX_VALUES = 10_000
 MAX_COMPARISONS = 1_000
-"""Of `$gt`, `$gte`, `$lt` and `$lte`: unlike values, each is a step of its own for the database."""
+"""The most of `$gt`, `$gte`, `$lt` and `$lte`: unlike values, each is a step of its own for the database."""
 
 Scalar = bool | int | float | str
 
@@ -41,7 +42,7 @@ class Ordered:
 
 @dataclass(frozen=True, slots=True)
 class In:
-    """The field holds one of the values; none at all match nothing."""
+    """The field holds one of the values. An empty list matches nothing."""
 
     field: str
     values: tuple[Scalar, ...]
@@ -64,7 +65,7 @@ class Exists:
 
 @dataclass(frozen=True, slots=True)
 class And:
-    """Every part holds. Without parts: no filter."""
+    """Every part holds. Without parts it matches every document."""
 
     parts: tuple[Where, ...]
 
@@ -84,13 +85,82 @@ class Not:
 Where = Equals | Ordered | In | Contains | Exists | And | Or | Not
 
 EVERYTHING = And(())
+"""The filter that every document matches."""
 
 OPERATORS = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin", "$exists", "$contains", "$not_contains", "$not")
 LOGICAL = ("$and", "$or", "$not")
 
 
+def all_of(*filters: Where) -> Where:
+    """Return the filter that matches what all of these match. It has no `And` inside an `And`."""
+    parts = tuple(part for each in filters for part in (each.parts if isinstance(each, And) else (each,)))
+    return parts[0] if len(parts) == 1 else And(parts)
+
+
+def to_json(where: Where) -> dict[str, Any]:
+    """Return the JSON filter from which `parse_where` makes this tree."""
+    match where:
+        case Equals(field, value):
+            return {field: value}
+        case Ordered(field, operator, value):
+            return {field: {operator: value}}
+        case In(field, values):
+            return {field: {"$in": list(values)}}
+        case Contains(field, value):
+            return {field: {"$contains": value}}
+        case Exists(field):
+            return {field: {"$exists": True}}
+        case Not(Equals(field, value)):
+            return {field: {"$ne": value}}
+        case Not(In(field, values)):
+            return {field: {"$nin": list(values)}}
+        case Not(Contains(field, value)):
+            return {field: {"$not_contains": value}}
+        case Not(Exists(field)):
+            return {field: {"$exists": False}}
+        case Not(part):
+            return _negated(to_json(part))
+        case Or(parts):
+            return {"$or": [to_json(part) for part in parts]}
+        case And(parts):
+            return _joined([to_json(part) for part in parts])
+
+
+def _negated(filter_: dict[str, Any]) -> dict[str, Any]:
+    """Return the negation of a filter, below its field where it is about a single one."""
+    if len(filter_) == 1:
+        [(key, operand)] = filter_.items()
+        if isinstance(operand, dict) and key not in LOGICAL:
+            return {key: {"$not": operand}}
+    return {"$not": filter_}
+
+
+def _joined(filters: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return a filter that says all of these.
+
+    It does without `$and` where it can, which would be a level more: a parser takes only `MAX_DEPTH`.
+    """
+    merged = _merged(filters)
+    if merged is not None:
+        return merged
+    fields = {key for each in filters for key in each}
+    if len(fields) == 1 and fields.isdisjoint(LOGICAL) and all(filters):
+        field = fields.pop()
+        operands = [each[field] for each in filters]
+        merged = _merged([operand if isinstance(operand, dict) else {"$eq": operand} for operand in operands])
+        if merged is not None:
+            return {field: merged}
+    return {"$and": filters}
+
+
+def _merged(objects: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """Return objects of one key each as one object, None where that would lose something."""
+    merged = {key: value for each in objects for key, value in each.items()}
+    return merged if len(merged) == len(objects) and all(len(each) == 1 for each in objects) else None
+
+
 def parse_where(source: Any, name: str = "where") -> Where:
-    """The tree of a decoded JSON filter, which errors call `name`; None and `{}` are no filter (`EVERYTHING`).
+    """Return the tree of a decoded JSON filter, which errors call `name`; None and `{}` are no filter (`EVERYTHING`).
 
     Raises InvalidFilterError whose `details.pointer` is a JSON Pointer to the faulty part.
     """

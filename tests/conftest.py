@@ -1,62 +1,93 @@
-"""The service for the tests: in this process with its real engine, and as a process of its own.
+"""Start the service for the tests: in this process with its real engine, and as a process of its own.
 
-Both are started once per test run and shared; a test's own collections keep tests apart.
+Both are started once per test run and shared. Tests stay apart by using collections of their own. `client` is
+pytest-flask's: a client of `app` that checks every answer against openapi.yaml. A folder or module whose tests need
+another service defines an `app` of its own.
 """
 
 from __future__ import annotations
 
+import subprocess
 import uuid
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.support.apps import running_app
+from tests.support.apps import ONE_LOOK, models_of, running_app
+from tests.support.commands import APP_OF_ALL, ShortLived
 from tests.support.live import chroma_client, live_service
 from tests.support.model_server import model_server
 from tests.support.postgres import postgres_server
 
 LONGEST = (
-    "durability/test_adoption.py",
-    "interfaces/test_demo.py",
-    "interfaces/test_bench_command.py",
-    "durability/test_slow_clients.py",
-    "durability/test_own_chroma_server.py",
+    "durability/foreign/test_adoption.py",
+    "interfaces/commands/test_demo.py",
+    "interfaces/commands/test_bench.py",
+    "durability/load/test_slow_clients.py",
+    "durability/foreign/test_own_chroma_server.py",
     "durability/test_random_kills.py",
     "durability/test_killed_service.py",
     "durability/test_stopping.py",
-    "interfaces/test_watch_command.py",
+    "interfaces/commands/test_watch.py",
+    "wrapper/indexing/test_adoption_crashes.py",
     "properties/test_crashes.py",
     "durability/test_extremes.py",
     "docs/test_load_then_ask.py",
-    "scenarios/test_rag_contract.py",
+    "scenarios/documents/test_chat.py",
+    "scenarios/documents/test_ingest.py",
 )
-"""Files that take long, the longest first: begun at the end of a run, one of them would keep all but one process
+"""The files that take long, longest first: a long file that starts at the end of a run would keep all other processes
 waiting."""
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """The longest files come first; all others stay in their order."""
+    """Put the longest files first, keep the order of the others, and mark the tests that start long-lived processes."""
     folder = Path(__file__).parent
     turns = {folder / name: turn for turn, name in enumerate(LONGEST)}
     items.sort(key=lambda item: turns.get(item.path, len(LONGEST)))
+    for item in items:
+        variant = item.callspec.id.split("-") if hasattr(item, "callspec") else ()
+        if "processes" in item.fixturenames or "postgresql" in variant:
+            item.add_marker("processes")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    """Let tests without the mark start only commands that end by themselves."""
+    with pytest.MonkeyPatch.context() as patch:
+        if item.get_closest_marker("processes") is None:
+            patch.setattr(subprocess, "Popen", ShortLived)
+        return (yield)
+
+
+@pytest.fixture(scope="session")
+def processes():
+    """Every test and fixture that starts a long-lived process (a service, an engine or a database) requests this
+    fixture.
+
+    Such a test gets the mark of the same name, and `make check` leaves it out.
+    """
+
+
+@pytest.fixture(autouse=True)
+def _push_request_context():
+    """Replace the fixture of pytest-flask, which pushes a request context around each test of an app.
+
+    With that context, code that works only inside a request would seem to work outside of one.
+    """
 
 
 @pytest.fixture(scope="session")
 def app(tmp_path_factory):
-    """The service in this process, its engine a child on a scratch directory."""
-    with running_app(tmp_path_factory.mktemp("app")) as app:
+    """The service in this process, with its engine as a child process: the only engine that `make check` starts."""
+    with running_app(tmp_path_factory.mktemp(APP_OF_ALL)) as app:
         yield app
 
 
-@pytest.fixture
-def client(app):
-    """A client of `app` that checks every answer against openapi.yaml."""
-    return app.test_client()
-
-
 @pytest.fixture(scope="session")
-def live(tmp_path_factory):
+def live(tmp_path_factory, processes):
     """`rag-wrapper serve` on a free port: gunicorn with one worker, as a user starts it."""
     with live_service(tmp_path_factory.mktemp("live"), max_body_mb=8) as service:
         yield service
@@ -77,13 +108,13 @@ def chroma(app):
 
 @pytest.fixture
 def collection():
-    """A name that no other test uses."""
+    """A collection name that no other test uses."""
     return f"test-{uuid.uuid4().hex[:16]}"
 
 
 @pytest.fixture
 def filled(client, collection):
-    """`filled(documents, **fields)`: creates the test's collection with these documents and returns its name."""
+    """`filled(documents, **fields)` creates the test's collection with these documents and returns its name."""
 
     def fill(documents=(), **fields):
         created = client.post("/collections", json={"name": collection, **fields})
@@ -98,7 +129,8 @@ def filled(client, collection):
 
 @pytest.fixture(scope="module")
 def shared_collection(app):
-    """`shared_collection(documents)`: the name of a collection for all tests of a module, which must not change it."""
+    """`shared_collection(documents)` creates a collection for all tests of a module, which must not change it, and
+    returns its name."""
     made = []
 
     def share(documents):
@@ -116,7 +148,7 @@ def shared_collection(app):
 
 @pytest.fixture
 def unchanged(client):
-    """`with unchanged(name):` fails when the block changes the collection: count, metadata or revision."""
+    """`with unchanged(name):` fails when the block changes the count, metadata or revision of the collection."""
 
     @contextmanager
     def watch(name):
@@ -129,13 +161,36 @@ def unchanged(client):
 
 @pytest.fixture(scope="module")
 def models():
-    """A stub of an embedding and chat service, which no other module disturbs."""
+    """A stub of an embedding and chat service that no other module disturbs."""
     with model_server() as server:
         yield server
 
 
+@pytest.fixture
+def models_up(models):
+    """The stub of the models, reset after the test."""
+    yield models
+    models.reset()
+
+
+@pytest.fixture(scope="module")
+def app_of_models(tmp_path_factory, models, processes):
+    """`app_of_models(chats=…, retrieval=…, look_seconds=…, **registry)` starts a service in this process that uses the
+    stub for embeddings and, when it `chats`, for chat. It ends with the module."""
+    with ExitStack() as stack:
+
+        def start(*, chats=True, retrieval=None, look_seconds=ONE_LOOK, **registry):
+            settings = models_of(models, chats=chats, **registry)
+            data_dir = tmp_path_factory.mktemp("app-of-models")
+            return stack.enter_context(
+                running_app(data_dir, registry=settings, retrieval=retrieval, look_seconds=look_seconds)
+            )
+
+        yield start
+
+
 @pytest.fixture(scope="session")
-def postgres():
-    """A PostgreSQL server for all tests of this process; those that stop it have one of their own."""
+def postgres(processes):
+    """A PostgreSQL server shared by all tests of this process; tests that stop a server start their own."""
     with postgres_server() as server:
         yield server

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 
 def create_app(settings: WrapperSettings | None = None) -> Flask:
-    """The WSGI application; see `wrapper.app`. Imported late: the engine's keeper must stay small."""
+    """Return the WSGI application (see `wrapper.app`). It is imported late because the engine's keeper must stay
+    small."""
     from wrapper import app
 
     return app.create_app(settings)

@@ -13,27 +13,35 @@ from flask_cors import CORS
 from schemas.errors import BusyError
 from schemas.origins import OriginPattern
 from schemas.settings import WrapperSettings, read_wrapper_settings
-from wrapper import errors, logs, metrics, requests_in, route_table
-from wrapper.bodies import OrjsonProvider, check_request_line, client_is_gone, discard_body, finish_parsing, leave_body
-from wrapper.document_paths import DocumentId
-from wrapper.door import Door
-from wrapper.freed_memory import GIVE_BACK_SECONDS, give_back
-from wrapper.lanes import Lane, Lanes
-from wrapper.parsing import budget_of
-from wrapper.route_table import RouteTable
-from wrapper.routes import collections, documents, indexes, retrieval
+from wrapper import logs, metrics
+from wrapper.routes import collection, document, index, query
 from wrapper.routes import service as service_routes
 from wrapper.service import LOOK_SECONDS, open_service
+from wrapper.serving.freed_memory import GIVE_BACK_SECONDS, give_back
+from wrapper.web import error_statuses, reading, route_table
+from wrapper.web.bodies import (
+    OrjsonProvider,
+    check_request_line,
+    client_is_gone,
+    discard_body,
+    finish_parsing,
+    leave_body,
+)
+from wrapper.web.document_paths import DocumentId
+from wrapper.web.door import Door
+from wrapper.web.lanes import Lane, Lanes
+from wrapper.web.parsing import budget_of
+from wrapper.web.route_table import RouteTable
 
 log = structlog.get_logger("wrapper.requests")
 
 QUIET = frozenset({"service.health", "service.live", "service.ready", "service.show_metrics", "service.docs_asset"})
 
-EXPOSED_HEADERS = ["ETag", "Retry-After", "X-Document-Count", "X-Request-ID", requests_in.REPLAYED]
+EXPOSED_HEADERS = ["ETag", "Retry-After", "X-Document-Count", "X-Request-ID", reading.REPLAYED]
 
 
 def create_app(settings: WrapperSettings | None = None) -> Flask:
-    """The storage proxy as a WSGI application, with its catalogue open and its engine started.
+    """Return the storage proxy as a WSGI application, with its catalogue open and its engine started.
 
     Raises ConfigurationError when a setting is wrong or another service owns the data directory.
     """
@@ -50,7 +58,7 @@ def create_app(settings: WrapperSettings | None = None) -> Flask:
     app.extensions["rag.lanes"] = Lanes(settings)
     app.extensions["rag.parsing"] = budget_of(settings.max_body_mb << 20)
     app.extensions["rag.routes"] = RouteTable()
-    route_table.register(app, collections, documents, indexes, retrieval, service_routes)
+    route_table.register(app, collection, document, index, query, service_routes)
     app.extensions["rag.service"] = service = open_service(settings)
     service.looks.add(
         "snapshots",
@@ -60,11 +68,11 @@ def create_app(settings: WrapperSettings | None = None) -> Flask:
         limit_seconds=LOOK_SECONDS,
     )
     service.looks.add("memory", give_back, None, every_seconds=GIVE_BACK_SECONDS, limit_seconds=LOOK_SECONDS)
-    errors.init_app(app)
+    error_statuses.init_app(app)
     app.before_request(_begin)
     app.after_request(_end)
     app.teardown_request(_leave)
-    requests_in.init_app(app)
+    reading.init_app(app)
     if settings.cors_origins:
         origins = [OriginPattern.parse(each).regular_expression() for each in settings.cors_origins]
         CORS(app, origins=origins, expose_headers=EXPOSED_HEADERS)
@@ -74,7 +82,7 @@ def create_app(settings: WrapperSettings | None = None) -> Flask:
 def _begin() -> None:
     g.began = time.perf_counter()
     check_request_line()
-    route = requests_in.declared()
+    route = reading.declared()
     current_app.extensions["rag.door"].check(request, route)
     if route is not None and request.method != "OPTIONS":
         _enter(current_app.extensions["rag.lanes"], route.lane)
@@ -92,10 +100,10 @@ def _enter(lanes: Lanes, lane: Lane) -> None:
 def _end(response: Response) -> Response:
     discard_body()
     if response.is_streamed and not response.direct_passthrough and "leave" in g:
-        # What is still to be computed keeps its place until all is sent, or the client is gone.
+        # An answer that is still being computed keeps its place until all of it is sent or the client is gone.
         leave = g.pop("leave")
         response.response = _kept(response.iter_encoded(), leave)
-        response.call_on_close(leave)  # its first line may never be asked for
+        response.call_on_close(leave)  # because its first line may never be asked for
     seconds = time.perf_counter() - g.began
     route = request.url_rule.rule if request.url_rule else "unknown"
     metrics.REQUEST_SECONDS.labels(request.method, route, response.status_code).observe(seconds)

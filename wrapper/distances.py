@@ -1,7 +1,7 @@
 """Exact distances, in the one definition that every plan of a vector query shares.
 
-cosine: 1 - cos, 1.0 when either vector is zero; l2: the squared Euclidean distance; ip: 1 - dot product. These are
-the engine's own definitions. Ranking runs in float32; what is answered is computed once more in float64, row by
+cosine: 1 - cos, 1.0 when either vector is zero; l2: the squared Euclidean distance; ip: 1 - dot product. These are the
+engine's own definitions. Ranking runs in float32; the distances of an answer are computed once more in float64, row by
 row, so that a document's distance depends neither on the plan that found it nor on the documents beside it.
 """
 
@@ -18,25 +18,29 @@ from schemas.records import Vector
 from schemas.scores import rounded
 
 EQUAL_DISTANCE = 1e-5
-"""The index and we round differently: what differs by less is equally far."""
+"""The index rounds differently: documents whose distances differ by less are equally far."""
 LONGEST_SQUARE = 1e37
 
 
 def rough_distances(query: Vector, vectors: Vector, metric: str) -> NDArray[np.float32]:
-    """float32 distances (n,) of n vectors (n, dimension), for ranking."""
+    """Return float32 distances (n,) of n vectors (n, dimension), for ranking."""
     return _distances(query, vectors, metric, np.matmul).astype(np.float32, copy=False)
 
 
 def exact_distances(query: Vector, vectors: Vector, metric: str) -> NDArray[np.float64]:
-    """float64 distances (n,), for answers, rounded as `schemas/scores.py` says: they are compared with each other and
-    with a greatest distance as they are answered."""
+    """Return float64 distances (n,) for answers, rounded as `schemas/scores.py` says.
+
+    They are compared, with each other and with a maximum, in the form in which they are answered.
+    """
     precise = _distances(query.astype(np.float64), vectors.astype(np.float64), metric, _products_by_row)
     return np.fromiter((rounded(each, metric) for each in precise.tolist()), np.float64, len(precise))
 
 
 def squares_of(vectors: NDArray[np.float32]) -> NDArray[np.float32] | None:
-    """Dot products (n,) of vectors (n, dimension) with themselves; None when one of them is so long that what is
-    computed from products may be beyond float32."""
+    """Return the dot products (n,) of vectors (n, dimension) with themselves.
+
+    None means that a vector is so long that values computed from products may exceed float32.
+    """
     with np.errstate(over="ignore"):
         squares: NDArray[np.float32] = np.einsum("ij,ij->i", vectors, vectors)
     return squares if np.all(squares < LONGEST_SQUARE) else None
@@ -45,11 +49,14 @@ def squares_of(vectors: NDArray[np.float32]) -> NDArray[np.float32] | None:
 def distances_of_products(
     query: Vector, products: NDArray[np.float32], squares: NDArray[np.float32], metric: str
 ) -> tuple[NDArray[np.float32], float]:
-    """(float32 distances (n,), the size that their rounding is relative to) of vectors whose dot products with the
-    query (n,) and with themselves (n,) are known; `squares_of` knows of all of them, the query too."""
+    """Return (float32 distances (n,), the size that their rounding is relative to).
+
+    The dot products of the vectors with the query (n,) and with themselves (n,) are given; `squares_of` has accepted
+    all of them, and the query.
+    """
     square = query @ query
     if metric == "l2":
-        # Long vectors that are near each other lose digits here, which the difference of the vectors would keep.
+        # Long vectors that are near each other lose digits here that the difference of the vectors would keep.
         return squares - 2.0 * products + square, float(squares.max(initial=0.0) + square)
     if metric == "ip":
         return 1.0 - products, math.sqrt(float(squares.max(initial=0.0)) * float(square))
@@ -64,7 +71,7 @@ def _cosine(
 
 
 def _products_by_row(vectors: NDArray[np.floating], query: NDArray[np.floating]) -> NDArray[np.floating]:
-    """What a matrix product gives too, but that rounds a row differently depending on where it stands."""
+    """Return the products row by row: a matrix product rounds a row differently depending on where it stands."""
     products: NDArray[np.floating] = np.einsum("ij,j->i", vectors, query)
     return products
 

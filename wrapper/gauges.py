@@ -1,5 +1,8 @@
-"""What `/metrics` tells of the state of things. Apart from `wrapper/metrics.py` because prometheus-client decides when
-it is imported whether there are several processes, and gunicorn's master says so only after it has imported this."""
+"""The gauges of `/metrics`: the state of the service and of each collection.
+
+They are apart from `wrapper/metrics.py` because prometheus-client decides at import whether there are several
+processes, and gunicorn's master says so only after it has imported this module.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from schemas.records import Collection
-from wrapper.catalog.reports import NOTHING_KNOWN, IndexReport
-from wrapper.catalog.states import ADOPTING, REBUILDING
+from schemas.storage.index_reports import IndexReport
+from wrapper.catalog.index_state.reports import NOTHING_KNOWN
+from wrapper.catalog.index_state.states import ADOPTING, REBUILDING
 
 
 class Gauge(NamedTuple):
-    """A number as it is now; `collection` when there is one for each."""
+    """A number as it is now. `collection` is set where each collection has one."""
 
     name: str
     meaning: str
@@ -39,7 +43,7 @@ def of_collections(collections: Sequence[Collection], reports: Mapping[int, Inde
         for name, meaning, value in (
             ("rag_index_recall_at_10", "Share of the ten nearest that the index finds", report.recall_at_10),
             ("rag_index_bytes", "Size of the index's files", report.index_bytes),
-            ("rag_index_rebuilds", "Times the index was made anew", report.rebuilds),
+            ("rag_index_rebuilds", "Times the index was rebuilt", report.rebuilds),
             ("rag_index_rebuilt_documents", "Documents that the rebuild under way has done", rebuilt),
         ):
             if value is not None:

@@ -13,8 +13,10 @@ import structlog
 
 
 class Unfailing:
-    """A file for log lines. What cannot be written, because the disk is full or the reader is gone, is lost: no request
-    fails for it."""
+    """A file for log lines whose writes never fail.
+
+    Lines that cannot be written, because the disk is full or the reader is gone, are lost.
+    """
 
     def __init__(self, file: IO[Any]) -> None:
         self._file = file
@@ -37,7 +39,7 @@ def configure(level: str, style: str) -> None:
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
     if readable:
-        # Without the values of variables, which rich would show: keys are among them.
+        # rich would show the values of variables, and keys are among them.
         ending: list[Any] = [structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
         factory: Any = structlog.PrintLoggerFactory(cast(TextIO, Unfailing(sys.stderr)))
     else:
@@ -52,7 +54,7 @@ def configure(level: str, style: str) -> None:
 
 
 def clean_lines(clean: Callable[[str], str]) -> Callable[[], None]:
-    """Have the text of every line pass through `clean` from now on, until the answer is called."""
+    """Pass the text of every line through `clean` until the returned function is called."""
 
     def cleaned(_logger: Any, _method: str, line: Any) -> Any:
         if isinstance(line, bytes):
@@ -60,7 +62,7 @@ def clean_lines(clean: Callable[[str], str]) -> Callable[[], None]:
         return clean(line) if isinstance(line, str) else line
 
     processors = structlog.get_config()["processors"]
-    processors.append(cleaned)  # in place: loggers that were used already hold this list
+    processors.append(cleaned)  # in place: loggers that are in use hold this list
 
     def end() -> None:
         if cleaned in processors:

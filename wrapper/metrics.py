@@ -1,4 +1,4 @@
-"""Prometheus metrics: requests are counted in every process, states are read when somebody asks.
+"""Prometheus metrics: requests are counted in every process, gauges are read on demand.
 
 Under several workers prometheus-client keeps the counts in files (`PROMETHEUS_MULTIPROC_DIR`), so that any worker
 answers for all of them.
@@ -38,7 +38,7 @@ class GaugeSource(Protocol):
 
 
 def exposition(source: GaugeSource) -> bytes:
-    """All metrics in Prometheus' text format."""
+    """Return all metrics in Prometheus' text format."""
     if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
         counted = CollectorRegistry()
         multiprocess.MultiProcessCollector(counted)

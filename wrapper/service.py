@@ -1,4 +1,4 @@
-"""The storage proxy put together: settings in, live objects out, and the way they end."""
+"""Builds the storage proxy from its settings, and closes it again."""
 
 from __future__ import annotations
 
@@ -11,49 +11,65 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from schemas.connections import DEGRADED, HEALTHY
 from schemas.errors import ConfigurationError, RagError, UnavailableError
 from schemas.release import release
 from schemas.settings import HOSTED, WrapperSettings
-from wrapper import answers, gauges
-from wrapper.applying import Applier
-from wrapper.catalog import adoptions, outbox, reports, set_aside, standstills
+from schemas.storage.health import CatalogHealth, EngineHealth, StorageHealth
+from schemas.wire.storage.health import health_answer
+from wrapper import gauges
+from wrapper.background import Look, Looks
 from wrapper.catalog.catalog import Catalog
+from wrapper.catalog.index_state import adoptions, outbox, reports
+from wrapper.catalog.index_state.status import hindrances
 from wrapper.catalog.rows import all_collections
-from wrapper.catalog.word_merging import WordMerging
-from wrapper.catalogs import CatalogAccess, catalog_access
+from wrapper.catalog.words.merging import WordMerging
+from wrapper.catalog_choice import CatalogAccess, catalog_access
 from wrapper.engine.claim import check_owner, claim
 from wrapper.engine.client import EngineClient
-from wrapper.engine.errors import EngineAccessError
-from wrapper.engine.index import EngineIndex
-from wrapper.engine.index_files import IndexFiles
+from wrapper.engine.failures import EngineAccessError
+from wrapper.engine.keeper.index_files import IndexFiles
+from wrapper.engine.keeper.state import (
+    READY,
+    STARTING,
+    UNRESPONSIVE,
+    EngineStateReader,
+    request_restart,
+)
 from wrapper.engine.keeper_process import KeeperGuard, KeeperProcess, start_keeper
+from wrapper.engine.nearest import EngineIndex
 from wrapper.engine.ownership import DataDirectoryLock, acquire
-from wrapper.engine.state import READY, STARTING, UNRESPONSIVE, EngineStateReader, request_restart
-from wrapper.engines import claim_engine, engine_client, identity_of, release_of_own_engine
+from wrapper.engine_choice import (
+    claim_engine,
+    engine_client,
+    identity_of,
+    release_of_own_engine,
+)
 from wrapper.gauges import Gauge
-from wrapper.held_vectors import HeldVectors
-from wrapper.indexer import Indexer
-from wrapper.looks import Look, Looks
-from wrapper.planner import Planner
+from wrapper.indexing.applying import Applier
+from wrapper.indexing.indexer import Indexer
+from wrapper.indexing.tidying import Tidying
+from wrapper.querying.held_vectors import HeldVectors
+from wrapper.querying.planner import Planner
 from wrapper.store import Store
-from wrapper.tidying import Tidying
+from wrapper.writing import Writing
 
 DISK_CHECK_SECONDS = 1.0
 LOOK_SECONDS = 2.0
-"""How often is seen whether the catalogue and an engine of one's own answer."""
+"""The interval of the looks at the catalogue and at a Chroma server of the operator's own."""
 ENGINE_SECONDS = 1.0
 CATALOG_SECONDS = 5.0
 REFUSING = "refusing"
-"""An engine of one's own that answers, and does not let this service do its work."""
+"""The state of a Chroma server that answers but does not let this service do its work."""
 
 
 def free_disk_mb(path: Path) -> float:
-    """Free megabytes where the data is."""
+    """Return the free megabytes of the disk that holds `path`."""
     return shutil.disk_usage(path).free / 2**20
 
 
 class FreeDisk:
-    """The same, asked at most once a second: for every write."""
+    """Measures the free disk space in megabytes, at most once a second because every write asks for it."""
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
         self._path = path
@@ -71,7 +87,7 @@ class FreeDisk:
 
 @dataclass
 class Host:
-    """What exists once a service, however many workers it has: the data directory's lock and the engine's keeper."""
+    """The parts that exist once for all workers of a service: the data directory's lock and the engine's keeper."""
 
     lock: DataDirectoryLock
     keeper: KeeperProcess | None
@@ -83,9 +99,12 @@ class Host:
 
 
 def open_host(settings: WrapperSettings, *, serves: bool = True) -> Host:
-    """Own the data directory, bring the catalogue up to date and start the engine; where the service `serves`, others
-    are told its address. Raises ConfigurationError when another service owns it, a running one feeds another engine
-    from the same catalogue, or the Chroma server is another catalogue's."""
+    """Lock the data directory, bring the catalogue up to date and start the engine.
+
+    A service that `serves` leaves its address for others to find. Raises ConfigurationError when another service owns
+    the directory, a running one feeds another engine from the same catalogue, or the Chroma server belongs to another
+    catalogue.
+    """
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     address = {"address": f"http://{host}:{settings.port}"} if serves else {}
     lock = acquire(settings.data_dir, description={"command": "rag-wrapper", **address})
@@ -102,7 +121,7 @@ def open_host(settings: WrapperSettings, *, serves: bool = True) -> Host:
 
 
 def _bring_up_to_date(access: CatalogAccess) -> None:
-    # Once, and before there are workers: it may take minutes, which nobody's time limit is to end.
+    # This runs once, before there are workers: it may take minutes, and their time limits would end it.
     catalog = Catalog(access.database)
     try:
         catalog.open()
@@ -142,7 +161,7 @@ class Service:
         self._closing: list[Callable[[], None]] = []
         self._reporting: list[Callable[[], tuple[dict[str, Any], bool]]] = []
         self.looks = Looks()
-        """For what is told of things that may not answer: add a look here, and what it saw by `on_health`."""
+        """The background looks at services that may not answer. `on_health` adds their findings to the report."""
         # Its migration has just gone through.
         self._catalog_look = self.looks.add(
             "catalog", self._catalog_answers, True, every_seconds=LOOK_SECONDS, limit_seconds=CATALOG_SECONDS
@@ -155,20 +174,22 @@ class Service:
 
     @property
     def catalog(self) -> Catalog:
-        """For the tables that layers above keep in the same database."""
+        """The catalogue, in whose database layers above keep tables of their own."""
         return self._catalog
 
     def on_close(self, close: Callable[[], None]) -> None:
-        """Have something closed before the rest, last come first."""
+        """Call `close` before this service closes the rest; the last one registered is called first."""
         self._closing.append(close)
 
     def on_health(self, report: Callable[[], tuple[dict[str, Any], bool]]) -> None:
-        """Have fields added to the health report, by something that neither raises nor waits: (fields, whether all is
-        well with them). Where it is not, the service is degraded."""
+        """Add the fields that `report` returns to the health report: (fields, whether all is well with them).
+
+        `report` neither raises nor waits. The service is degraded while something is not well.
+        """
         self._reporting.append(report)
 
     def close(self) -> None:
-        """Stop what this process started; what waits for the index stays in the outbox."""
+        """Stop what this process started. Writes that wait for the index stay in the outbox."""
         while self._closing:
             self._closing.pop()()
         self.looks.close()
@@ -181,82 +202,68 @@ class Service:
             self._host.close()
 
     def health(self) -> tuple[dict[str, Any], bool]:
-        """(the health report, whether the service can do its work). Never raises."""
-        report, works = self.storage_health()
+        """Return (the health report, whether the service can do its work). Never raises."""
+        health = self.storage_health()
+        report = health_answer(health, version=release(), now=datetime.now(UTC))
         for more in self._reporting:
             fields, is_well = more()
             report |= fields
-            if not is_well and report["status"] == "healthy":
-                report["status"] = "degraded"
-        # Seed 000's word for it.
-        report["healthy"] = report["status"] == "healthy"
-        return report, works
+            if not is_well and report["status"] == HEALTHY:
+                report["status"] = DEGRADED
+        # The word of the contract *context*.
+        report["healthy"] = report["status"] == HEALTHY
+        return report, health.works
 
     def is_ready(self) -> bool:
-        """Whether the service can do its work, as was last seen. Never waits."""
+        """Return whether the service can do its work, as was last seen, without waiting."""
         seen = self._catalog_look.last()
         return seen.found and not seen.is_late
 
     def gauges(self) -> Iterator[Gauge]:
-        """The gauges of `/metrics`."""
+        """Yield the gauges of `/metrics`."""
         with self._catalog.read() as transaction:
             collections = all_collections(transaction)
             known = reports.find_all(transaction)
             lag = outbox.lag(transaction)
-        ready = self._engine_health()["status"] == READY
+        ready = self._engine_health().status == READY
         yield from gauges.of_service(
             index_lag=lag, engine_ready=ready, free_disk_mb=free_disk_mb(self.settings.data_dir)
         )
         yield from gauges.of_collections(collections, known)
 
-    def storage_health(self) -> tuple[dict[str, Any], bool]:
-        """The same of the storage alone, without what others report."""
-        report: dict[str, Any] = {
-            "status": "healthy",
-            "service": "rag-wrapper",
-            "version": release(),
-            "collections_count": None,
-            "engine": self._engine_health(),
-            "catalog": {"status": "healthy", "kind": self._catalog.kind},
-            "disk": {
-                "free_mb": round(free_disk_mb(self.settings.data_dir), 1),
-                "floor_mb": self.settings.disk_floor_mb,
-            },
-            "index_lag": None,
-            "indexes": None,
-            "timestamp": datetime.now(UTC).isoformat(timespec="milliseconds"),
-        }
+    def storage_health(self) -> StorageHealth:
+        """Return the state of the storage alone. Never raises."""
+        known, fault = None, ""
         try:
             with self._catalog.read() as transaction:
-                report["collections_count"] = transaction.value("SELECT count(*) FROM collections")
-                report["index_lag"] = outbox.lag(transaction)
-                report["indexes"] = answers.indexes(reports.summary(transaction))
-                report |= answers.adopted(adoptions.report(transaction))
-                report |= answers.hindered(
-                    standstills.find(transaction),
-                    sum(set_aside.counts(transaction).values()),
-                    set_aside.find(transaction),
+                known = CatalogHealth(
+                    collections=transaction.value("SELECT count(*) FROM collections"),
+                    index_lag=outbox.lag(transaction),
+                    indexes=reports.summary(transaction),
+                    adoptions=adoptions.report(transaction),
+                    hindrances=hindrances(transaction),
                 )
         except RagError as error:
-            report["status"] = "unhealthy"
-            report["catalog"] |= {"status": "unhealthy", "message": error.message}
-            return report, False
-        waits = report["indexes"]["rebuilding"] or "adopting" in report or "standing_still" in report
-        if report["engine"]["status"] != READY or waits:
-            report["status"] = "degraded"
-        return report, True
+            fault = error.message
+        return StorageHealth(
+            engine=self._engine_health(),
+            catalog_kind=self._catalog.kind,
+            catalog=known,
+            fault=fault,
+            disk_free_mb=free_disk_mb(self.settings.data_dir),
+            disk_floor_mb=self.settings.disk_floor_mb,
+        )
 
-    def _engine_health(self) -> dict[str, Any]:
+    def _engine_health(self) -> EngineHealth:
         if self._engine_look is not None:
             seen = self._engine_look.last()
-            status, sentence = (UNRESPONSIVE, "") if seen.is_late else seen.found
-            report = {"status": status, "mode": "remote", "age_seconds": round(seen.age_seconds, 1)}
-            return {**report, "message": sentence} if sentence else report
+            status, message = (UNRESPONSIVE, "") if seen.is_late else seen.found
+            return EngineHealth(status, "remote", message, seen.age_seconds)
         state = self._state.read()
-        return {"status": state.state, "mode": "child", "restarts": state.restarts, "since": state.since}
+        return EngineHealth(state.state, "child", restarts=state.restarts, since=state.since)
 
     def _ask_engine(self) -> tuple[str, str]:
-        """(its status, a sentence where it does not let us do our work)."""
+        """Return (status of the Chroma server, a sentence where it does not let this service do its work)."""
         try:
             self._engine.heartbeat(timeout_seconds=ENGINE_SECONDS)
             check_owner(self._engine, self._catalogue, timeout_seconds=ENGINE_SECONDS)
@@ -276,8 +283,10 @@ class Service:
 
 
 def open_service(settings: WrapperSettings, *, serves: bool = True) -> Service:
-    """Open the catalogue and start this process's threads; own the directory and the engine unless a parent does.
-    `serves` as in `open_host`."""
+    """Open the catalogue and start this process's threads.
+
+    The process also owns the directory and the engine, unless its parent does. `serves` as in `open_host`.
+    """
     host = None if os.environ.get(HOSTED) == str(os.getppid()) else open_host(settings, serves=serves)
     access = catalog_access(settings)
     catalog = Catalog(access.database)
@@ -313,6 +322,14 @@ def open_service(settings: WrapperSettings, *, serves: bool = True) -> Service:
         access.leadership(),
         clock=time.monotonic,
     )
+    writing = Writing(
+        catalog,
+        indexer,
+        free_disk_mb=free_disk,
+        disk_floor_mb=settings.disk_floor_mb,
+        write_wait_seconds=settings.write_wait_seconds,
+        waiting_writers=settings.waiting_threads,
+    )
     store = Store(
         catalog,
         Planner(
@@ -322,10 +339,7 @@ def open_service(settings: WrapperSettings, *, serves: bool = True) -> Service:
             exact_ms=settings.exact_ms,
         ),
         indexer,
-        free_disk_mb=free_disk,
-        disk_floor_mb=settings.disk_floor_mb,
-        write_wait_seconds=settings.write_wait_seconds,
-        waiting_writers=settings.waiting_threads,
+        writing,
     )
     tidying = Tidying(
         [WordMerging(catalog, time.monotonic).step] if catalog.kind == "sqlite" else [], lambda: indexer.leads

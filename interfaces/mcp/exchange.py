@@ -1,4 +1,5 @@
-"""One request and its answer, between the threads of a WSGI server and the library's asynchronous application."""
+"""Carries one request and its answer between the threads of a WSGI server and the library's asynchronous
+application."""
 
 from __future__ import annotations
 
@@ -10,19 +11,24 @@ from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 from interfaces.mcp.messages import Refused, read_message
+from schemas.errors import InvalidInputError, RagError
+from wrapper.web.error_statuses import STATUS
 
 Headers = list[tuple[str, str]]
 JSON_HEADERS: Headers = [("Content-Type", "application/json")]
 GIVEN = ((b"content-type", b"application/json"), (b"accept", b"application/json, text/event-stream"))
-"""What the library checks, and what is so here: the answer is JSON whatever the client accepts."""
+"""The headers that the library checks. They hold for every request here: the answer is JSON whatever the client
+accepts."""
 
 
 def exchange(server: Server[Any], headers: Mapping[str, str], body: bytes) -> tuple[int, Headers, bytes]:
-    """(status, headers, content) of the answer to one message. Of the request's headers those of MCP matter."""
+    """Return (status, headers, content) of the answer to one message. Of the request's headers only those of MCP
+    matter."""
     try:
         read_message(body)
     except Refused as refused:
-        return 400, JSON_HEADERS, refused.answer.model_dump_json(by_alias=True, exclude_unset=True).encode()
+        content = refused.answer.model_dump_json(by_alias=True, exclude_unset=True).encode()
+        return STATUS[InvalidInputError], JSON_HEADERS, content
     of_mcp = [
         (name.lower().encode("latin-1"), text.encode("latin-1"))
         for name, text in headers.items()
@@ -41,7 +47,7 @@ async def _exchange(server: Server[Any], headers: list[tuple[bytes, bytes]], bod
         "query_string": b"",
         "headers": headers,
     }
-    status, answered, content = 500, JSON_HEADERS, bytearray()
+    status, answered, content = STATUS[RagError], JSON_HEADERS, bytearray()
     is_read = False
 
     async def receive() -> dict[str, Any]:

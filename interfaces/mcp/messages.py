@@ -6,11 +6,11 @@ import mcp_types as types
 import orjson
 
 from schemas.errors import InvalidInputError
-from schemas.json_in import decode
+from schemas.wire.json_in import decode
 
 
 class Refused(ValueError):
-    """What was sent is no message; `answer` says so, without an id (JSON-RPC 2.0, section 5)."""
+    """Something was sent that is not a message; `answer` says so, without an id (JSON-RPC 2.0, section 5)."""
 
     def __init__(self, code: int, sentence: str) -> None:
         super().__init__(sentence)
@@ -18,7 +18,7 @@ class Refused(ValueError):
 
 
 def read_message(content: bytes) -> types.JSONRPCMessage:
-    """Raises Refused."""
+    """Return the message that `content` holds. Raises Refused when it is not a message."""
     try:
         decoded = decode(content)
     except orjson.JSONDecodeError as error:
@@ -33,6 +33,6 @@ def read_message(content: bytes) -> types.JSONRPCMessage:
     except ValueError:
         raise Refused(types.INVALID_REQUEST, "The message is not a JSON-RPC 2.0 request or notification") from None
     if isinstance(message, types.JSONRPCNotification) and "id" in decoded:
-        # The library would take a request whose id is none for a notification, which nobody answers.
+        # The library would take a request with an invalid id for a notification, and never answer it.
         raise Refused(types.INVALID_REQUEST, "The id of a request must be a string or an integer")
     return message

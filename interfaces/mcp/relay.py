@@ -1,4 +1,4 @@
-"""An MCP server that asks the one of a running service: `rag-wrapper mcp` beside `rag-wrapper serve`."""
+"""An MCP server that passes requests on to a running service: `rag-wrapper mcp` beside `rag-wrapper serve`."""
 
 from __future__ import annotations
 
@@ -11,15 +11,18 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import LATEST_HANDSHAKE_VERSION
 
 from interfaces.mcp.server import server_of
-from providers.rest import RestConnection
+from providers.outbound.json_client import JsonClient
+from providers.outbound.network import Network
+from providers.rag_wrapper.dialect import ONCE, WrapperDialect
 
 HEADERS = {"MCP-Protocol-Version": LATEST_HANDSHAKE_VERSION, "Accept": "application/json, text/event-stream"}
 
 
 def relay_server(service_url: str) -> Server[Any]:
-    """The tools are the service's, those that write only where it offers them. Raises ConfigurationError for what is no
-    URL."""
-    service = RestConnection(service_url, attempts=1)  # a note that is sent again would be noted twice
+    """Return a server of the service's tools, including those that write only where the service offers them. Raise
+    InvalidInputError for a malformed URL."""
+    # A note that is sent again would be noted twice.
+    service = JsonClient(service_url, WrapperDialect(service_url.rstrip("/")), network=Network(), retry=ONCE)
     numbers = count(1)
 
     def ask(method: str, params: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The MCP server: tools of the retrieval layer, listed and called. Both transports serve it."""
+"""The MCP server, which lists and calls tools of the retrieval layer for both transports."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from schemas.errors import RagError
 from schemas.release import release
 
 if TYPE_CHECKING:
-    from retrieval.tools import Tool
+    from retrieval.tool import Tool
 
 log = structlog.get_logger(__name__)
 
@@ -31,21 +31,21 @@ you learn with session_note, replacing notes that are no longer true, and end it
 T = TypeVar("T")
 Run = Callable[[Callable[[], Any]], Awaitable[Any]]
 Tools = Callable[[], "Mapping[str, Tool]"]
-"""Gives the tools; it may take its time, and raise RagError, the first time it is called."""
+"""A function that returns the tools. Its first call may take time, and may raise RagError."""
 
 
 async def in_thread(work: Callable[[], T]) -> T:
-    """For an event loop that has more to do meanwhile."""
+    """Run `work` in a thread, for an event loop that has other work meanwhile."""
     return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
 
 
 async def in_place(work: Callable[[], T]) -> T:
-    """For an event loop of one request, in the thread that is there for it."""
+    """Run `work` at once, for an event loop that serves one request in a thread of its own."""
     return work()
 
 
 def tool_server(tools: Tools, *, may_write: bool, run: Run = in_thread) -> Server[Any]:
-    """A server of these tools, without those that write unless it `may_write`."""
+    """Return a server of these tools, without those that write unless it `may_write`."""
 
     def offered() -> dict[str, Tool]:
         return {name: tool for name, tool in tools().items() if may_write or tool.read_only}
@@ -62,8 +62,11 @@ def server_of(
     *,
     run: Run = in_thread,
 ) -> Server[Any]:
-    """A server that has these functions called by `run`. A RagError is told in its sentence: as an error of the
-    protocol where tools are listed, as one of the tool where it is called."""
+    """Return a server that calls these functions through `run`.
+
+    A RagError is told by its sentence: as an error of the protocol when tools are listed, as an error of the tool when
+    one is called.
+    """
 
     async def list_all(_: Any, __: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         try:
@@ -94,7 +97,7 @@ def server_of(
 
 
 def described(tool: Tool) -> types.Tool:
-    """A tool as clients see it. Its title is that of its arguments' schema, else its name in words."""
+    """Return a tool as clients see it. Its title is that of its arguments' schema, else its name in words."""
     title = tool.input_schema.get("title") or tool.name.replace("_", " ").capitalize()
     return types.Tool(
         name=tool.name,

@@ -1,7 +1,7 @@
 """MCP on standard input and output: one message a line, nothing else.
 
-The library's own transport passes over lines that are no messages, and drops what was asked right before the end of
-the input. Here the former are refused, and the latter is answered.
+The library's own transport ignores lines that are not messages, and drops requests that arrive right before the end of
+the input. Here the former are refused and the latter are answered.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from interfaces.mcp.messages import Refused, read_message
 
 READ_BYTES = 1 << 16
 ANSWERING_SECONDS = 30.0
-"""How long requests are still answered after the input has ended."""
+"""The number of seconds for which requests are still answered after the input has ended."""
 
 
 async def serve_stdio(server: Server[Any], *, max_line_bytes: int) -> None:
-    """Serve until the input ends, or SIGTERM or SIGINT. What anything else writes to standard output goes to standard
-    error meanwhile."""
+    """Serve until the input ends, or until SIGTERM or SIGINT. Whatever else writes to standard output is redirected to
+    standard error meanwhile."""
     wire = os.dup(1)
     sys.stdout.flush()
     os.dup2(2, 1)
@@ -58,7 +58,7 @@ async def _serve(server: Server[Any], wire: int, max_line_bytes: int) -> None:
 
 
 class Unanswered:
-    """How many requests wait for their answers."""
+    """Counts the requests that wait for their answers."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -112,7 +112,7 @@ async def _write_messages(
             line = message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
             try:
                 await _write(wire, line)
-            except OSError:  # nobody reads any more
+            except OSError:  # the client has closed its end
                 scope.cancel()
                 return
             if isinstance(message, JSONRPCResponse | JSONRPCError) and message.id is not None:
@@ -120,7 +120,8 @@ async def _write_messages(
 
 
 async def _lines(descriptor: int, most_bytes: int) -> AsyncIterator[bytes]:
-    """The lines of a file, without blank ones. Of a line that is longer than `most_bytes` one byte more comes."""
+    """Yield the lines of a file, without blank ones. A line that is longer than `most_bytes` is cut one byte after
+    that."""
     line = bytearray()
     while content := await _read(descriptor):
         *ends, begun = content.split(b"\n")
@@ -141,7 +142,8 @@ async def _read(descriptor: int) -> bytes:
 
 
 async def _write(descriptor: int, content: bytes) -> None:
-    """In pieces that a pipe takes at once: a client that does not read must not keep a signal from being heard."""
+    """Write in pieces that a pipe takes at once, so that a client that does not read cannot keep a signal from being
+    heard."""
     while content:
         with suppress(PermissionError):
             await anyio.wait_writable(descriptor)

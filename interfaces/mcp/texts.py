@@ -1,4 +1,4 @@
-"""Results of tools as people, and models without structured content, read them."""
+"""Results of tools as text, for people and for models without structured content."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from typing import Any
 
 import orjson
 
-from retrieval.excerpts import excerpt
-from retrieval.quoting import one_line, quoted
-from schemas.counted import counted
+from retrieval.quoting import excerpt, one_line, quoted
+from schemas.plurals import counted
 
 Json = dict[str, Any]
 
 
 def readable(name: str, result: Json) -> str:
-    """A text for a tool's result: JSON where there is no better one."""
+    """Return a text for a tool's result: JSON for tools that have no writer here."""
     write = _WRITERS.get(name)
     return orjson.dumps(result, option=orjson.OPT_INDENT_2).decode() if write is None else write(result)
 

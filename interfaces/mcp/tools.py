@@ -1,30 +1,28 @@
-"""The tools that MCP clients see: thin calls into the retrieval layer, beside those which that layer has itself."""
+"""The tools that MCP clients see: thin calls into the retrieval layer, and the tools of that layer itself."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from interfaces.http import asking
-from retrieval.gathering import gather_around
-from retrieval.tools import Tool
+from interfaces.layers import Layers
+from interfaces.web import current
+from retrieval.search.gathering import gather_around
+from retrieval.tool import Tool
+from schemas.contracts.search import SearchRequest
 from schemas.names import asked_collections
-from schemas.searched import SearchRequest
 from schemas.tool_schemas import read_tool_schemas
-from schemas.wire_search import collections_receipt, search_answer
-
-if TYPE_CHECKING:
-    from interfaces.compose import Layers
+from schemas.wire.search import gathered_group, search_answer, text_collections
+from schemas.wire.sessions import ended_session, kept_note, project_context, started_session
 
 Json = dict[str, Any]
 
 FIELD_OF = {"section": "section_id", "document": "document_id"}
-"""Which field of the metadata tells the chunks of one section, or of one document."""
+"""The field of the metadata that the chunks of one section, or of one document, share."""
 
 
 def mcp_tools(layers: Layers) -> dict[str, Tool]:
-    """All of them, by name."""
+    """Return all tools by name."""
     own = [
         _tool(
             "rag_query",
@@ -83,67 +81,34 @@ def _query(layers: Layers, asked: Json) -> Json:
         asked["limit"],
         oracles=None if oracles is None else tuple(oracles),
         collections=asked_collections(asked),
-        owner=asking.owner(),
+        owner=current.owner(),
     )
     return search_answer(layers.search.search(request))
 
 
 def _context(layers: Layers, asked: Json) -> Json:
-    written = layers.project_context.write(asked.get("topic"), asked_collections(asked), owner=asking.owner())
-    return {
-        "topic": written.topic,
-        "context": written.text,
-        "sources": [asdict(source) for source in written.sources],
-        "receipt": collections_receipt(written.receipt),
-    }
+    written = layers.project_context.write(asked.get("topic"), asked_collections(asked), owner=current.owner())
+    return project_context(written)
 
 
 def _gather(layers: Layers, asked: Json) -> Json:
     collection, by = asked["collection"], asked["by"]
     group = gather_around(layers.corpus.open(), collection, asked["chunk_id"], FIELD_OF[by])
-    documents = [
-        {"id": each.id, "text": each.text, "hit": each.id in group.hits, "metadata": each.metadata}
-        for each in group.documents
-    ]
-    return {
-        "collection": collection,
-        "by": by,
-        "key": group.key,
-        "documents": documents,
-        "total": group.total,
-        "complete": len(documents) == group.total,
-    }
+    return gathered_group(collection, by, group)
 
 
 def _collections(layers: Layers) -> Json:
-    shown = ("name", "count", "metric", "dimension", "metadata")
-    found = layers.corpus.open().provider.collections()
-    return {"collections": [{name: getattr(each, name) for name in shown} for each in found]}
+    return text_collections(layers.corpus.open().provider.collections())
 
 
 def _session_start(layers: Layers, asked: Json) -> Json:
-    session = layers.notes.start(asked["name"], owner=asking.owner())
-    return {"session_id": session.id, "name": session.name, "started_at": session.started_at}
+    return started_session(layers.notes.start(asked["name"], owner=current.owner()))
 
 
 def _session_note(layers: Layers, asked: Json) -> Json:
-    note = layers.notes.note(asked["note"], asked.get("session_id"), asked.get("supersedes"), owner=asking.owner())
-    return {
-        "note_id": note.id,
-        "session_id": note.session_id,
-        "created_at": note.created_at,
-        "supersedes": note.supersedes,
-    }
+    note = layers.notes.note(asked["note"], asked.get("session_id"), asked.get("supersedes"), owner=current.owner())
+    return kept_note(note)
 
 
 def _session_end(layers: Layers, asked: Json) -> Json:
-    ended = layers.notes.end(asked.get("session_id"), asked.get("summary"), owner=asking.owner())
-    session = ended.session
-    return {
-        "session_id": session.id,
-        "name": session.name,
-        "started_at": session.started_at,
-        "ended_at": session.ended_at,
-        "notes": ended.notes,
-        "summary_id": ended.summary_id,
-    }
+    return ended_session(layers.notes.end(asked.get("session_id"), asked.get("summary"), owner=current.owner()))

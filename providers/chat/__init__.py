@@ -1,0 +1,1 @@
+"""Chat models as providers."""

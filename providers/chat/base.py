@@ -9,15 +9,16 @@ from typing import Any, ClassVar
 
 from providers.base import Provider, ProviderContext
 from providers.models import UnknownModelError, checked_model, one_model
-from providers.remote_service import RemoteService, RetryPolicy
-from schemas.chat import Message
+from providers.outbound.json_client import JsonClient, RetryPolicy
+from providers.outbound.vendor_dialect import VendorDialect
 from schemas.connections import ModelInfo
+from schemas.contracts.chat import Message
 from schemas.errors import InvalidInputError, UnavailableError
 
 
 @dataclass(frozen=True, slots=True)
 class ChatAnswer:
-    """`model` is the one that answered; tokens are counted by the server, None where it does not say."""
+    """An answer and the `model` that gave it. The server counts tokens; they are None when it does not say."""
 
     content: str
     model: str
@@ -26,12 +27,12 @@ class ChatAnswer:
 
 
 LENGTHS = ("max_tokens", "max_completion_tokens", "num_predict")
-"""What servers call the longest answer."""
+"""The names that servers have for the limit of an answer's length."""
 
 
 class ChatConnection(Provider):
-    """The models of one server, usable by several threads; `model` answers where a call names none. What fails is asked
-    once more: a model that has begun to think is not helped by being asked again and again."""
+    """The models of one server, usable by several threads; `model` answers when a call names none. A failed request is
+    sent once more only: asking again and again does not help a model that has begun to think."""
 
     kind = "llm"
     retry: ClassVar[RetryPolicy] = RetryPolicy(attempts=2)
@@ -41,10 +42,9 @@ class ChatConnection(Provider):
     ) -> None:
         super().__init__(config, context)
         self.model: str = self.config["model"]
-        self._service = RemoteService(
-            "chat service",
-            self.id,
+        self._service = JsonClient(
             self.config["url"],
+            VendorDialect("chat service", self.id),
             network=self.context.network,
             redactor=self.context.redactor,
             api_key=self.config.get("api_key"),
@@ -62,13 +62,15 @@ class ChatConnection(Provider):
         model: str | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> ChatAnswer:
-        """The model's answer. `options` are the model's, passed on as they are by the names that its server has for
-        them; `max_tokens` and `num_predict` mean the same everywhere. A temperature and a length that they do not say
-        are the configuration's, else the model's own.
+        """Return the model's answer.
 
-        InvalidInputError: no messages, the model refuses them, or the provider has no such model. UnavailableError: no
-        usable answer now. ConfigurationError: none until an operator changes something. `details.error_type` as in
-        embedding connections.
+        `options` belong to the model and are passed on under the names its server has for them; `max_tokens` and
+        `num_predict` mean the same everywhere. A temperature or length that they leave out comes from the
+        configuration, else from the model.
+
+        Raises InvalidInputError without messages, when the model refuses them, or when the provider has no such model;
+        UnavailableError when there is no usable answer now; ConfigurationError when there will be none until an
+        operator changes something. `details.error_type` is as in embedding connections.
         """
         if not messages:
             raise InvalidInputError("messages must not be empty", field="messages")
@@ -79,7 +81,7 @@ class ChatConnection(Provider):
         return self._chat_by(checked_model(model), asked, said)
 
     def models(self) -> list[ModelInfo]:
-        """Those that the provider has for chat, by id. Raises what `chat` raises."""
+        """Return the provider's models for chat, by id. Raise what `chat` raises."""
         return [one_model(self.model, self.kind, None, self.description)]
 
     def try_out(self) -> dict[str, Any]:
@@ -88,10 +90,10 @@ class ChatConnection(Provider):
 
     @abstractmethod
     def _chat(self, messages: list[dict[str, str]], options: dict[str, Any]) -> ChatAnswer:
-        """By the connection's own model."""
+        """Ask the connection's own model."""
 
     def _chat_by(self, model: str, messages: list[dict[str, str]], options: dict[str, Any]) -> ChatAnswer:
-        """By another one. A provider that has only one leaves this as it is."""
+        """Ask another model. A provider that has only one leaves this as it is."""
         raise UnknownModelError(self.id, model, self.model)
 
     def _with_configured(self, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -111,7 +113,7 @@ class ChatConnection(Provider):
 
 
 def member(value: Any, *path: str | int) -> Any:
-    """What lies at a path of a decoded answer, None where it ends early."""
+    """Return what lies at a path of a decoded answer, None when the path ends early."""
     for step in path:
         if isinstance(step, int):
             value = value[step] if isinstance(value, list) and len(value) > step else None

@@ -1,4 +1,4 @@
-"""Chat with an Ollama server, by its own protocol."""
+"""Chat with an Ollama server, in its own protocol."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from schemas.connections import ModelInfo
 from schemas.errors import ConfigurationError
 
 
-class OllamaChat(ChatConnection):
-    """`POST {url}/api/chat`, answered as a whole."""
+class OllamaConnection(ChatConnection):
+    """Asks `POST {url}/api/chat` for answers as a whole."""
 
     id = "ollama"
     display_name = "Ollama"
@@ -63,4 +63,4 @@ class OllamaChat(ChatConnection):
 
 
 def register(registry: Registry) -> None:
-    registry.register(OllamaChat)
+    registry.register(OllamaConnection)

@@ -12,9 +12,9 @@ from schemas.connections import ModelInfo
 from schemas.errors import InvalidInputError
 
 
-class OpenAIChat(ChatConnection):
-    """`POST {url}/chat/completions`. Newer models of OpenAI take the limit of an answer under another name, which is
-    tried when the first is refused."""
+class OpenAIConnection(ChatConnection):
+    """Asks `POST {url}/chat/completions`. OpenAI's newer models take the limit of an answer under another name, which
+    is tried when the first is refused."""
 
     id = "openai"
     display_name = "OpenAI-compatible server"
@@ -63,4 +63,4 @@ class OpenAIChat(ChatConnection):
 
 
 def register(registry: Registry) -> None:
-    registry.register(OpenAIChat)
+    registry.register(OpenAIConnection)

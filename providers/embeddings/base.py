@@ -20,9 +20,10 @@ from schemas.records import Vector
 class EmbeddingConnection(Provider):
     """The models of one provider. Safe to use from several threads; build it after a fork, not before.
 
-    `model` is the name at that provider of the one that embeds where a call names none, the field `model` of the
-    configuration; vectors may be compared only when provider and model agree. `max_input_tokens` is where the model
-    cuts a text, None when the provider decides; `parallel_calls` how many calls at a time make answers come sooner.
+    `model` is the provider's name for the model that embeds when a call names none, the field `model` of the
+    configuration. Vectors may be compared only when provider and model agree. `max_input_tokens` is where the model
+    cuts a text, None when the provider decides. `parallel_calls` is the number of simultaneous calls beyond which
+    answers come no sooner.
     """
 
     kind = "embedding"
@@ -37,19 +38,22 @@ class EmbeddingConnection(Provider):
 
     @property
     def dimension(self) -> int | None:
-        """Numbers per vector of `model`. None until the first `embed`, where only an answer can tell."""
+        """Return how many numbers a vector of `model` has, None until the first `embed` where only an answer can
+        tell."""
         return self._dimension
 
     def embed(self, texts: Sequence[str], *, model: str | None = None) -> Vector:
-        """Turn texts into vectors: float32, shape (len(texts), dimension), row i belongs to texts[i], all finite. By
-        another model than the connection's own when one is named.
+        """Turn texts into vectors: float32, shape (len(texts), dimension), row i belongs to texts[i], all finite.
 
-        All texts or none: there is no partial answer. No texts give an empty matrix and ask nobody.
-        InvalidInputError: a text is blank, not a string or not Unicode (`details.index` says which one), the model
-        refuses it, or the provider has no such model. UnavailableError: no usable answer now. ConfigurationError: no
-        answer until an operator changes something (key, URL, model, missing library); its sentence says what. Errors of
-        a remote service carry `details.error_type`, one of the words of a connection test (timeout, authentication,
-        authorization, not_found, network, rate_limit, invalid_config, unknown).
+        The connection's own model embeds unless another one is named. All texts or none are embedded. No texts give an
+        empty matrix without asking the provider.
+
+        Raises InvalidInputError when a text is blank, not a string or not Unicode (`details.index` says which one),
+        when the model refuses it, or when the provider has no such model; UnavailableError when there is no usable
+        answer now; ConfigurationError when there will be none until an operator changes something (key, URL, model,
+        missing library), which its sentence names. Errors of a remote service carry `details.error_type`, one of the
+        words of a connection test (timeout, authentication, authorization, not_found, network, rate_limit,
+        invalid_config, unknown).
         """
         checked = _checked_texts(texts)
         if model is None or model == self.model:
@@ -75,7 +79,7 @@ class EmbeddingConnection(Provider):
             vectors = self._embed(texts)
             self._check_vectors(vectors, len(texts), self._dimension)
         except InvalidInputError:
-            raise  # the text's fault tells nothing of the service
+            raise  # a faulty text says nothing about the service
         except RagError:
             self._answered_at = None
             raise
@@ -85,18 +89,18 @@ class EmbeddingConnection(Provider):
 
     @abstractmethod
     def _embed(self, texts: list[str]) -> Vector:
-        """Embed texts that were checked already, at least one, by the connection's own model."""
+        """Embed at least one text, all checked already, by the connection's own model."""
 
     def _embed_by(self, model: str, texts: list[str]) -> Vector:
-        """The same by another model. A provider that has only one leaves this as it is."""
+        """Embed by another model. A provider that has only one leaves this as it is."""
         raise UnknownModelError(self.id, model, self.model)
 
     def models(self) -> list[ModelInfo]:
-        """Those that the provider has for embedding, by id. Raises what `embed` raises."""
+        """Return the provider's models for embedding, by id. Raise what `embed` raises."""
         return [one_model(self.model, self.kind, self.max_input_tokens, self.description)]
 
     def warm_up(self) -> None:
-        """Load what the first `embed` would have to load first. Raises what `embed` raises."""
+        """Load what the first `embed` would have to load. Raise what `embed` raises."""
 
     def check(self) -> dict[str, Any]:
         return self.try_out()
@@ -114,7 +118,7 @@ class EmbeddingConnection(Provider):
             raise self._unusable("numbers that are not finite")
 
     def _unusable(self, what: str) -> UnavailableError:
-        """For answers that arrive but break the protocol or the contract."""
+        """Return the error for an answer that arrived but breaks the protocol or the contract."""
         return UnavailableError(
             f"The embedding service '{self.id}' answered {what}",
             code="embedding_answer_unusable",
@@ -124,15 +128,16 @@ class EmbeddingConnection(Provider):
 
 
 class SupportsTokens(ABC):
-    """An embedding connection that knows its model's tokenizer. Texts are valid Unicode; "" is one of them."""
+    """An embedding connection that knows its model's tokenizer. Texts are valid Unicode and may be empty."""
 
     @abstractmethod
     def count_tokens(self, text: str) -> int:
-        """Tokens of the whole text as the model counts them, with those it adds to each text, before any cut."""
+        """Return the number of tokens of the whole text, before any cut, with those that the model adds to each
+        text."""
 
     @abstractmethod
     def token_starts(self, text: str) -> list[int]:
-        """The character at which each token starts, rising, without those that the model adds."""
+        """Return the character at which each token starts, ascending, without the tokens that the model adds."""
 
 
 def _checked_texts(texts: Sequence[str]) -> list[str]:

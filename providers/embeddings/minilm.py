@@ -32,7 +32,7 @@ log = structlog.get_logger(__name__)
 
 # Tokens of one run, padding included: speed per text is flat from here up, memory is not.
 MAX_BATCH_TOKENS = 2048
-# A longer text is read in windows; this many hold a chunk of 8,192 tokens, the most that seed 001 makes.
+# A longer text is read in windows; this many hold a chunk of 8,192 tokens, the longest that contract *rules* makes.
 MAX_WINDOWS = 33
 WINDOW_TOKENS = MAX_TOKENS - 2  # without [CLS] and [SEP], which each window gets
 MAX_INPUT_TOKENS = MAX_WINDOWS * WINDOW_TOKENS + 2
@@ -44,12 +44,12 @@ class MiniLMConnection(EmbeddingConnection, SupportsTokens):
     """384 dimensions, unit length, mean pooling over the mask.
 
     The model reads 256 tokens, [CLS] and [SEP] included. A longer text is read in windows of that size, one after the
-    other; its vector is the mean of theirs, weighted by their tokens, and of unit length again. After 33 windows (8,384
-    tokens) a text is cut, and the log says so.
+    other; its vector is the mean of theirs, weighted by their tokens and scaled to unit length again. After 33 windows
+    (8,384 tokens) a text is cut, and the log says so.
 
-    Constructing it only looks whether everything is there; the first `embed` loads the model (well under a second)
-    and every load checks the weights' sha256. `model_dir` holds `model.safetensors` and
-    `tokenizer.json`, None finds the weights package.
+    The constructor only checks that everything is there; the first `embed` loads the model (well under a second), and
+    every load checks the weights' sha256. `model_dir` holds `model.safetensors` and `tokenizer.json`; with None the
+    weights package is used.
     """
 
     id = "minilm"
@@ -90,7 +90,7 @@ class MiniLMConnection(EmbeddingConnection, SupportsTokens):
         return None
 
     def check(self) -> dict[str, Any]:
-        """Without loading the model, whose memory a service that embeds nothing does without."""
+        """Check without loading the model, to save its memory in a service that embeds nothing."""
         locate_model(self._model_dir)
         return {"model": self.model, "dimension": HIDDEN}
 
@@ -98,7 +98,8 @@ class MiniLMConnection(EmbeddingConnection, SupportsTokens):
         self._load()
 
     def count_tokens(self, text: str) -> int:
-        """Tokens of the whole text as the model counts them, [CLS] and [SEP] included, before any cut."""
+        """Return the number of tokens of the whole text as the model counts them, [CLS] and [SEP] included, before any
+        cut."""
         return len(self._load().tokenizer.encode_batch_fast([text])[0])
 
     def token_starts(self, text: str) -> list[int]:
@@ -135,7 +136,7 @@ class _Loaded(NamedTuple):
 
 
 def _load_model(model_dir: Path, threads: int | None) -> _Loaded:
-    check_weights(weights_file(model_dir))
+    check_weights(weights_file(locate_model(model_dir)))
     try:
         import onnxruntime
         from safetensors.numpy import load_file
@@ -159,7 +160,7 @@ def _load_model(model_dir: Path, threads: int | None) -> _Loaded:
 
 
 def batches_by_length(lengths: list[int], max_tokens: int) -> Iterator[list[int]]:
-    """Group positions so that texts of like length share a run and padding costs little.
+    """Group positions so that texts of similar length share a run and padding costs little.
 
     Shortest first; a batch holds at most `max_tokens` with its padding, but always at least one text.
     """
@@ -174,7 +175,7 @@ def batches_by_length(lengths: list[int], max_tokens: int) -> Iterator[list[int]
 
 
 def _windows(ids: list[int]) -> list[list[int]]:
-    """The token ids of a text in rows that the model can read, each between the text's own [CLS] and [SEP]."""
+    """Return the token ids of a text in rows that the model can read, each between the text's own [CLS] and [SEP]."""
     if len(ids) <= MAX_TOKENS:
         return [ids]
     begin, content, end = ids[0], ids[1:-1][: MAX_WINDOWS * WINDOW_TOKENS], ids[-1]
@@ -182,7 +183,7 @@ def _windows(ids: list[int]) -> list[list[int]]:
 
 
 def _embed_windows(session: InferenceSession, windows: list[list[list[int]]]) -> Vector:
-    """A vector of unit length for each text, given its windows."""
+    """Return a vector of unit length for each text, given its windows."""
     rows = [row for text in windows for row in text]
     of_rows = np.empty((len(rows), HIDDEN), dtype=np.float32)
     for batch in batches_by_length([len(row) for row in rows], MAX_BATCH_TOKENS):

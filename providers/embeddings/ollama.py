@@ -1,4 +1,4 @@
-"""Embeddings from an Ollama server, by its own protocol."""
+"""Embeddings from an Ollama server, in its own protocol."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from schemas.records import Vector
 
 
 class OllamaConnection(RemoteConnection):
-    """`POST {url}/api/embed`, or `/api/embeddings` one text at a time where the server is too old for the first.
+    """Asks `POST {url}/api/embed`, or `/api/embeddings` one text at a time when the server is too old for the first.
 
     Vectors have length 1 by either route. Ollama cuts texts that exceed the model's context.
     """

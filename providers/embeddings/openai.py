@@ -18,10 +18,10 @@ from schemas.records import Vector
 
 
 class OpenAIConnection(RemoteConnection):
-    """`POST {url}/embeddings`.
+    """Asks `POST {url}/embeddings`. The configuration's `dimension` is a shorter length to ask the model for, None the
+    model's own.
 
-    The configuration's `dimension` is a shorter length that the model is asked for, None its own. Vectors come as
-    base64 where the server can do it (a quarter of the bytes) and as arrays where it cannot.
+    Vectors come as base64 where the server can do it (a quarter of the bytes) and as arrays where it cannot.
     """
 
     id = "openai"

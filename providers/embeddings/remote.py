@@ -1,4 +1,4 @@
-"""What embedding connections over HTTP share: the service, batches, and reading vectors out of JSON."""
+"""The code that embedding connections over HTTP share: the service, batches, and reading vectors from JSON."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import numpy as np
 
 from providers.base import ProviderContext
 from providers.embeddings.base import EmbeddingConnection
-from providers.remote_service import RemoteService, RetryPolicy
+from providers.outbound.json_client import JsonClient, RetryPolicy
+from providers.outbound.vendor_dialect import VendorDialect
 from schemas.records import Vector
 
 # OpenAI takes 300,000 tokens per request; a token is seldom less than two bytes.
@@ -21,8 +22,8 @@ MAX_BATCH_BYTES = 500_000
 class RemoteConnection(EmbeddingConnection):
     """Asks for at most `batch_size` texts (and half a megabyte of text) at a time, one request after the other.
 
-    The configuration's `timeout_seconds` is for each silence of the server, not for the whole answer. `sleep` and
-    `clock` (seconds since the epoch, for Retry-After dates) serve the retries.
+    The configuration's `timeout_seconds` limits each silence of the server, not the whole answer. `sleep` and `clock`
+    (seconds since the epoch, for Retry-After dates) serve the retries.
     """
 
     def __init__(
@@ -36,17 +37,15 @@ class RemoteConnection(EmbeddingConnection):
     ) -> None:
         super().__init__(config, context)
         self._batch_size: int = self.config["batch_size"]
-        self._service = RemoteService(
-            "embedding service",
-            self.id,
+        self._service = JsonClient(
             self.config["url"],
+            VendorDialect("embedding service", self.id, clock=clock),
             network=self.context.network,
             redactor=self.context.redactor,
             api_key=self.config.get("api_key"),
             timeout_seconds=self.config["timeout_seconds"],
             retry=retry,
             sleep=sleep,
-            clock=clock,
         )
 
     def close(self) -> None:
@@ -54,7 +53,7 @@ class RemoteConnection(EmbeddingConnection):
 
     @abstractmethod
     def _ask(self, model: str, batch: list[str]) -> list[Vector]:
-        """One vector for each text of the batch, in its order."""
+        """Return one vector for each text of the batch, in its order."""
 
     def _embed(self, texts: list[str]) -> Vector:
         return self._embed_by(self.model, texts)
@@ -82,7 +81,7 @@ class RemoteConnection(EmbeddingConnection):
             raise self._unusable("an embedding that is not a list of numbers") from exc
         if numbers.ndim != 1 or numbers.dtype.kind not in "fi":
             raise self._unusable("an embedding that is not a list of numbers")
-        with np.errstate(over="ignore"):  # what does not fit becomes infinite and is refused with the rest
+        with np.errstate(over="ignore"):  # too large numbers become infinite and are refused then
             return numbers.astype(np.float32)
 
 

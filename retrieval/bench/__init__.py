@@ -1,0 +1,1 @@
+"""`rag-wrapper bench`: measure how well the search finds what people judged relevant."""

@@ -1,4 +1,4 @@
-"""Two measurements of the same queries: what got better, what got worse, and whether that may be chance."""
+"""Compare two measurements of the same queries: what got better, what got worse, and whether that may be chance."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ LEAST_CHANGE = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Of one measure: the means before and after, and the bounds between which the true difference lies with
-    `CONFIDENCE`. Where they have one sign, the change is hardly chance."""
+    """The change of one measure: the means before and after, and bounds of the true difference with `CONFIDENCE`.
+
+    When both bounds have the same sign, the change is hardly chance.
+    """
 
     measure: str
     before: float
@@ -27,8 +29,10 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Of one run with an earlier one of the same name, over the queries of both. `better` and `worse`: the difference
-    of nDCG@10 by query, greatest first."""
+    """A run compared with an earlier one of the same name, over the queries of both.
+
+    `better` and `worse`: the difference of nDCG@10 by query, greatest first.
+    """
 
     name: str
     queries: int
@@ -38,11 +42,11 @@ class Comparison:
 
 
 PerQuery = Mapping[str, Mapping[str, float]]
-"""Measures by name, by query."""
+"""For each query, its measures by name."""
 
 
 def compare(name: str, before: PerQuery, after: PerQuery, measures: tuple[str, ...]) -> Comparison | None:
-    """None when they share no query."""
+    """Compare two runs; return None when they share no query."""
     shared = [query for query in after if query in before]
     if not shared:
         return None
@@ -65,7 +69,7 @@ def compare(name: str, before: PerQuery, after: PerQuery, measures: tuple[str, .
 
 
 def _change(measure: str, before: np.ndarray, after: np.ndarray) -> Change:
-    """The interval is of the paired bootstrap: queries are drawn again and again, each with both its values."""
+    """Estimate the interval by the paired bootstrap: queries are drawn again and again, each with both its values."""
     difference = after - before
     drawn = np.random.default_rng(SEED).integers(0, len(difference), (SAMPLES, len(difference)))
     tail = (1.0 - CONFIDENCE) / 2 * 100

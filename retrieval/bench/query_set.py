@@ -8,8 +8,8 @@ from pathlib import Path
 
 import orjson
 
+from schemas.contracts.search import InvalidQueryError, check_query
 from schemas.errors import InvalidInputError
-from schemas.searched import InvalidQueryError, check_query
 
 CORPUS, QUERIES, JUDGEMENTS = "corpus.jsonl", "queries.jsonl", "qrels/test.tsv"
 HEADER = ("query-id", "corpus-id", "score")
@@ -17,7 +17,7 @@ HEADER = ("query-id", "corpus-id", "score")
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """`judgements`: how relevant documents are, by id; above 0 is relevant, what is not named is not."""
+    """A query; `judgements` maps ids of documents to scores: above 0 is relevant, an unlisted document is not."""
 
     id: str
     text: str
@@ -26,7 +26,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class QuerySet:
-    """`corpus` is the file of its documents; queries without a relevant document are not among `queries`."""
+    """A query set; `corpus` is the file of its documents. Queries without a relevant document are left out."""
 
     name: str
     corpus: Path
@@ -34,7 +34,7 @@ class QuerySet:
 
 
 def read_query_set(folder: Path) -> QuerySet:
-    """Raises InvalidInputError that names the file, and the line, that is missing or wrong."""
+    """Read a query set. Raises InvalidInputError naming the file, and the line, that is missing or wrong."""
     for part in (CORPUS, QUERIES, JUDGEMENTS):
         if not (folder / part).is_file():
             raise InvalidInputError(f"'{folder}' is no query set: it has no {part}")

@@ -1,4 +1,4 @@
-"""Ask all queries of a set, with one oracle at a time and with all together, and measure what comes back."""
+"""Run all queries of a set with one oracle at a time and with all together, and measure the answers."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from retrieval.bench.metrics import Quality, mean, quality
+from retrieval.bench.quality import Quality, mean, quality
 from retrieval.bench.query_set import Query, QuerySet
-from retrieval.search import SearchEngine
-from schemas.searched import FAILED, Explanation, SearchRequest
+from retrieval.search.engine import SearchEngine
+from schemas.contracts.search import FAILED, Explanation, SearchRequest
 
 FUSED = "fused"
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is asked of the engine besides the query. `weights` are those of the fused run."""
+    """The parts of a search that are the same for all queries; `weights` apply to the fused run."""
 
     collection: str
     limit: int
@@ -27,7 +27,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What came of one query. `ranking`: ids of documents, best first; `failed`: oracles that could not answer."""
+    """The outcome of one query. `ranking`: ids of documents, best first; `failed`: oracles that could not answer."""
 
     query: Query
     ranking: tuple[str, ...]
@@ -38,7 +38,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """`oracles` in the order they are listed; one of them, or all of them fused."""
+    """All queries asked of one oracle, or of all of them fused; `oracles` are in the order they are listed."""
 
     name: str
     oracles: tuple[str, ...]
@@ -50,7 +50,7 @@ class Run:
 
     @property
     def failures(self) -> int:
-        """Queries that an oracle could not answer."""
+        """The number of queries that an oracle could not answer."""
         return sum(bool(each.failed) for each in self.asked)
 
     def latency_ms(self, percentile: float) -> float:
@@ -63,14 +63,14 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Missed:
-    """The relevant documents that a query did not get among its first, most relevant first."""
+    """The relevant documents that a query did not get among its results, most relevant first."""
 
     asked: Asked
     explanations: tuple[Explanation, ...]
 
 
 class Bench:
-    """`on_query` is called with a run's name after each of its queries."""
+    """Measures one query set; calls `on_query` with the run's name after each query."""
 
     def __init__(
         self,
@@ -88,8 +88,11 @@ class Bench:
         self._clock = clock
 
     def runs(self, oracles: Sequence[str]) -> list[Run]:
-        """One for each oracle and, when there are several, `fused`. A first query, not counted, opens what has to be
-        opened. Raises SearchFailedError when a query cannot be answered at all."""
+        """Return one run for each oracle and, when there are several, the run `fused`.
+
+        A first query, which does not count, opens whatever has to be opened. Raises SearchFailedError when a query
+        cannot be answered at all.
+        """
         named: dict[str, tuple[str, ...]] = {name: (name,) for name in oracles}
         if len(oracles) > 1:
             named[FUSED] = tuple(oracles)
@@ -101,7 +104,7 @@ class Bench:
         ]
 
     def missed(self, run: Run) -> list[Missed]:
-        """What each query of a run missed, with the engine's own explanation of where it was."""
+        """Return what each query of a run missed, with the engine's own explanation of where it was."""
         return [
             Missed(asked, self._explained(asked, run.oracles, wanted))
             for asked in run.asked

@@ -1,4 +1,4 @@
-"""Where a text may be cut: between paragraphs, between sentences, between lines, between words."""
+"""The places where a text may be cut: between paragraphs, sentences, lines or words."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from itertools import pairwise
 
-from retrieval.chunking.markdown import MarkdownDocument
+from retrieval.chunking.markdown_blocks import MarkdownDocument
 
-# Words whose full stop ends no sentence. "No." is not among them: it is an answer more often than a number.
+# Words whose full stop ends no sentence. "No." is not among them: it is more often an answer than a number.
 _ABBREVIATION = re.compile(
     r"(?:^|[^\w.])(?:(?:[^\W\d_]\.)*[^\W\d_]"
     r"|Dr|Mr|Mrs|Ms|Prof|St|Sr|Jr|vs|etc|cf|al|Nr|Fig|Eq|Vol|pp|approx|ca|bzw|usw|vgl|bspw)\.$",
     re.IGNORECASE,
 )
 _LIST_NUMBER = re.compile(r"(?:^|\n)[ \t]*\d{1,9}\.$")
-_LONGEST_BEFORE_FULL_STOP = 16  # characters that are looked at for either
+_LONGEST_BEFORE_FULL_STOP = 16  # characters examined for an abbreviation or a list number
 _SENTENCE_END = re.compile(r"(?<=[.!?…])[)\]\"'»”’*_]{0,4}\s+|[。！？][」』）”’]{0,4}\s*")
 _BLANK_LINES = re.compile(r"\n[^\S\n]*(?:\n[^\S\n]*)*\n")
 _LINE = re.compile(r"\n")
@@ -27,7 +27,7 @@ _LINES_OF_THEIR_OWN = frozenset({"fence", "code_block", "html_block"})
 
 
 class Syntax(StrEnum):
-    """How a text is read: Markdown has headings and blocks, the lines of code stand for its sentences."""
+    """How to read a text: Markdown has headings and blocks; the lines of code take the place of sentences."""
 
     MARKDOWN = "markdown"
     TEXT = "text"
@@ -35,7 +35,7 @@ class Syntax(StrEnum):
 
 
 class Boundary(IntEnum):
-    """What a cut goes between, the least harmful first."""
+    """The kinds of place for a cut, the least harmful first."""
 
     PARAGRAPHS = 1
     SENTENCES = 2
@@ -46,14 +46,14 @@ class Boundary(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Boundaries:
-    """The places in `text` where paragraphs start, and where sentences or paragraphs do: characters, rising."""
+    """The starts of paragraphs in `text`, and those of sentences and paragraphs: character positions, ascending."""
 
     text: str
     paragraphs: list[int]
     sentences: list[int]
 
     def last(self, earliest: int, latest: int) -> tuple[int, Boundary]:
-        """The best place from `earliest` to `latest`; among equally good ones the last."""
+        """Return the best place to cut from `earliest` to `latest`; among equally good ones, the last."""
         for places, boundary in ((self.paragraphs, Boundary.PARAGRAPHS), (self.sentences, Boundary.SENTENCES)):
             found = bisect_right(places, latest)
             if found and places[found - 1] >= earliest:
@@ -65,7 +65,7 @@ class Boundaries:
         return (word, Boundary.WORDS) if word else (latest, Boundary.CHARACTERS)
 
     def starts(self, earliest: int, latest: int) -> Iterator[int]:
-        """Places from `earliest` to `latest` to start at: of sentences, then of words, each from the first on."""
+        """Yield places from `earliest` to `latest` to start at: those of sentences, then those of words, ascending."""
         yield from self.sentences[bisect_left(self.sentences, earliest) : bisect_right(self.sentences, latest)]
         yield from self._word_starts(earliest, latest)
 
@@ -74,8 +74,11 @@ class Boundaries:
 
 
 def markdown_boundaries(document: MarkdownDocument) -> Boundaries:
-    """Paragraphs are blocks; a heading is not cut off from the block below it. Items of lists, rows of tables and
-    lines of code are sentences."""
+    """Return the boundaries of a Markdown document.
+
+    Blocks are paragraphs, and a heading is not cut off from the block below it. List items, table rows and lines of
+    code are sentences.
+    """
     blocks = document.block_starts(0)
     headings = {heading.start for heading in document.headings}
     below_headings = {start for before, start in pairwise(blocks) if before in headings}

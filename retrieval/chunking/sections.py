@@ -1,8 +1,8 @@
 """The profile *sections*: Markdown cut at each of its headings, text between paragraphs.
 
-What is longer than the limit is cut again: between blocks, between blocks inside them (list items), then lines,
-sentences, words and characters, the next only where the one before leaves too much. A cut is a position in the text,
-so nothing is lost and nothing is doubled but white space at the edges. Tokens are estimated: nothing is loaded.
+What is longer than the limit is cut again: between blocks, blocks inside them (list items), lines, sentences, words and
+characters, each only where the one before leaves too much. A cut is a position in the text, so nothing is lost or
+duplicated except white space at the edges. Tokens are estimated, so no tokenizer is loaded.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 
-from retrieval.chunking.chunk import Chunk
-from retrieval.chunking.markdown import MarkdownDocument, Section, line_starts, normalised
+from retrieval.chunking.chunks import Chunk
+from retrieval.chunking.markdown_blocks import MarkdownDocument, Section, line_starts, normalised
 
-DEFAULT_MAX_TOKENS = 256  # all-MiniLM-L6-v2 reads this many at a time
-_RESERVED_TOKENS = 12  # the model's own two, and what the estimate may miss
+DEFAULT_MAX_TOKENS = 256  # the limit of all-MiniLM-L6-v2
+_RESERVED_TOKENS = 12  # the two that the model adds, and room for errors of the estimate
 
-_ATOM = re.compile(r"[A-Za-zÀ-ɏ]{1,24}|\d{1,24}|\S")  # bounded: an endless word must be cut somewhere
+_ATOM = re.compile(r"[A-Za-zÀ-ɏ]{1,24}|\d{1,24}|\S")  # bounded, so that an endless word can be cut somewhere
 _LINE = re.compile(r"\n")
 _SENTENCE = re.compile(r"[.!?…][)\"'»”]*\s+|[。！？]")
 _WORD = re.compile(r"\s+")
@@ -29,8 +29,11 @@ Cuts = Callable[[int, int], Iterable[int]]
 
 
 def split_markdown(text: str | MarkdownDocument, *, max_tokens: int = DEFAULT_MAX_TOKENS) -> list[Chunk]:
-    """Chunks of a Markdown document (CommonMark and tables), in its order; YAML front matter belongs to what comes
-    before the first heading. A section's path and its chunk's text together keep to `max_tokens`."""
+    """Split a Markdown document (CommonMark and tables) into chunks, in order.
+
+    YAML front matter belongs to the text before the first heading. A section's path and its chunk's text together stay
+    within `max_tokens`.
+    """
     document = MarkdownDocument.of(text)
     if document.is_plain:
         return split_text(document.text, max_tokens=max_tokens)
@@ -40,13 +43,13 @@ def split_markdown(text: str | MarkdownDocument, *, max_tokens: int = DEFAULT_MA
 
 
 def split_text(text: str, *, max_tokens: int = DEFAULT_MAX_TOKENS) -> list[Chunk]:
-    """Chunks of a plain text, whole paragraphs as long as they fit; one section, whose id is ""."""
+    """Split a plain text into chunks of whole paragraphs where they fit; its only section has the id ""."""
     text = normalised(text)
     return _chunks(text, [Section(0, "", "")], [_cuts_after(text, _BLANK_LINES)], max_tokens)
 
 
 def estimate_tokens(text: str) -> int:
-    """How many WordPiece tokens `text` has, estimated without a vocabulary; made to err upwards on prose and code."""
+    """Estimate the WordPiece tokens of a text without a vocabulary, erring upwards on prose and code."""
     return sum(_atom_tokens(atom) for atom in _ATOM.findall(text))
 
 
@@ -74,7 +77,7 @@ def _chunks(text: str, sections: list[Section], levels: list[Cuts], max_tokens: 
 
 
 def _fit(text: str, start: int, end: int, levels: list[Cuts], limit: int) -> Iterator[tuple[int, int]]:
-    """Spans that cover text[start:end], each of at most `limit` tokens unless nothing is left to cut at."""
+    """Yield spans that cover text[start:end], each of at most `limit` tokens unless it cannot be cut further."""
     if not levels or estimate_tokens(text[start:end]) <= limit:
         yield start, end
         return

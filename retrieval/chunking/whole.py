@@ -1,4 +1,4 @@
-"""The profile *whole*: a document is one chunk as far as the model's limit goes (seed 001, "Chunking Strategy")."""
+"""The profile *whole*: a document is one chunk up to the model's limit (contract *rules*, "Chunking Strategy")."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import NamedTuple
 from markdown_it.token import Token
 
 from retrieval.chunking.boundaries import Boundary, markdown_boundaries, text_boundaries
-from retrieval.chunking.chunk import Chunk
-from retrieval.chunking.markdown import Heading, MarkdownDocument, Section, SectionIds, slug
+from retrieval.chunking.chunks import Chunk
+from retrieval.chunking.markdown_blocks import Heading, MarkdownDocument, Section, SectionIds, slug
 from retrieval.chunking.measured import MIN_MAX_TOKENS, MeasuredText
-from retrieval.tokens import TokenCounter
+from retrieval.chunking.tokens import TokenCounter
 
 MAX_NAMED_CHARACTERS = 100  # of a title in a warning
 _HEADER_PART = 4  # a header takes at most a quarter of a chunk
@@ -23,7 +23,7 @@ _ESTIMATE_SLACK_TOKENS = 16
 
 @dataclass(frozen=True, slots=True)
 class SplitDocument:
-    """chunks: in the order of the document. warnings: sentences about what made its Markdown hard to split."""
+    """The chunks in document order, and `warnings`: sentences about what made the Markdown hard to split."""
 
     chunks: list[Chunk]
     warnings: list[str]
@@ -37,17 +37,20 @@ def split_whole(
     section: str = "",
     levels: tuple[int, int] = (2, 3),
 ) -> SplitDocument:
-    """A document of at most `max_tokens` is one chunk, unsplit. A longer one is split at `##`, a section that is still
-    longer at `###`, what is longer then between paragraphs, sentences, lines, words and at last characters.
+    """Split a document only when it has more than `max_tokens`.
 
-    No chunk is longer than `max_tokens`, chunks do not overlap, and sections are not put together. Each chunk has the
-    header of its section: its own heading, or above its text the path ("A", below `###` "A > A1"), cut to a quarter of
-    the limit. Text before the first `##` is a chunk of its own; a heading without text goes with what follows. A `#`
-    after the first `##` is split at as well: it ends the section above it.
+    A longer document is split at `##`, a section that is still too long at `###`, and what is then too long between
+    paragraphs, sentences, lines, words and finally characters.
 
-    `section` names a whole document, and text that has no heading; without it a whole document is named by its first
-    `##`, else its first heading. `levels` are the two that headings are split at, where they are not to be 2 and 3.
-    ValueError: max_tokens is below 16, or the levels do not rise from 1 to 6.
+    No chunk is longer than `max_tokens`, chunks do not overlap, and sections are not joined. Each chunk has the header
+    of its section: its own heading, or above its text the path ("A", below `###` "A > A1"), cut to a quarter of the
+    limit. Text before the first `##` is a chunk of its own; a heading without text goes with what follows. A `#` after
+    the first `##` is a split as well, because it ends the section above it.
+
+    `section` names a whole document, and text without a heading. Without it, a whole document is named by its first
+    `##`, else by its first heading. `levels` are the two heading levels to split at, by default 2 and 3.
+
+    Raises ValueError when max_tokens is below 16, or the levels do not rise from 1 to 6.
     """
     if max_tokens < MIN_MAX_TOKENS:
         raise ValueError(f"max_tokens is at least {MIN_MAX_TOKENS}")
@@ -57,7 +60,7 @@ def split_whole(
 
 
 class _Part(NamedTuple):
-    """What is one chunk if it is not too long."""
+    """A part of a document that is one chunk unless it is too long."""
 
     start: int
     end: int
@@ -102,7 +105,7 @@ class _Splitter:
         return Section(0, first.title, slug(first.title))
 
     def _split_at(self, level: int, whole: _Part) -> list[_Part]:
-        """The parts that begin at headings of at most `level`; what is before the first `##` is one part of level 2."""
+        """Split a part at headings of at most `level`; the text before the first `##` is one part of level 2."""
         headings = [heading for heading in self._headings_of(whole.start, whole.end) if heading.level <= level]
         cuts = [whole.start]
         below = dropwhile(lambda heading: heading.level < level, headings) if level == self._level else headings
@@ -113,7 +116,7 @@ class _Splitter:
         return [_Part(start, end, self._section_of(level, start, end, whole)) for start, end in spans]
 
     def _section_of(self, level: int, start: int, end: int, whole: _Part) -> Section:
-        """Of the last heading above the text, else of the first one in it, else of the whole."""
+        """Return the section of the last heading above the text, else of the first one in it, else of the whole."""
         headings = [heading for heading in self._headings_of(start, end) if heading.start in self._sections]
         content_start = self._content_start(start)
         above = [heading for heading in headings if heading.start < content_start]
@@ -146,7 +149,7 @@ class _Splitter:
         )
 
     def _cut(self, start: int, end: int, header: str) -> tuple[int, Boundary]:
-        """Where a chunk from `start` ends, as late as it can."""
+        """Return where the chunk from `start` ends, as late as possible."""
         if self._fits(start, end, header):
             return end, Boundary.PARAGRAPHS
         tokens = self._max_tokens - (self._text.tokens.count(header) if header else self._text.added_tokens)
@@ -167,7 +170,7 @@ class _Splitter:
         return may_fit and self._text.count(start, end, header=header) <= self._max_tokens
 
     def _header(self, part: _Part, end: int) -> str:
-        """What to put above the part's text, at most a quarter of a chunk; "" when the part has it before `end`."""
+        """Return the header for the part's text, at most a quarter of a chunk; "" when the text up to `end` has it."""
         title = part.section.title
         if any(heading.title == title for heading in self._headings_of(part.start, end)):
             return ""
@@ -179,13 +182,13 @@ class _Splitter:
         return self._headings[bisect_left(self._heading_starts, start) : bisect_left(self._heading_starts, end)]
 
     def _content_start(self, start: int) -> int:
-        """Where the first text at or after `start` begins that is no heading."""
+        """Return where the first text begins, from `start` on, that is not a heading."""
         found = bisect_left(self._contents, start)
         return self._contents[found] if found < len(self._contents) else len(self._document.text)
 
     def _add(self, start: int, end: int, section: Section, header: str) -> None:
         first = self._text.ink(start, end)
-        if first is None:  # indentation that is longer than a chunk
+        if first is None:  # indentation longer than a chunk
             return
         text = self._text.chunk_text(first, end, header=header)
         line = self._document.line_of(first)
@@ -193,8 +196,10 @@ class _Splitter:
 
 
 def _sections(headings: list[Heading], lowest: int) -> dict[int, Section]:
-    """The sections of headings down to the level `lowest` by their starts: "A > A1" for one of that level below a
-    higher one."""
+    """Return the sections of headings down to the level `lowest`, by their starts.
+
+    A heading of that level below a higher one is called "A > A1".
+    """
     sections: dict[int, Section] = {}
     ids = SectionIds()
     above: Section | None = None
@@ -211,7 +216,7 @@ def _sections(headings: list[Heading], lowest: int) -> dict[int, Section]:
 
 
 def _contents(document: MarkdownDocument) -> list[int]:
-    """Where blocks start that are no headings, front matter among them."""
+    """Return where blocks other than headings start, including the front matter."""
     headings = {heading.start for heading in document.headings}
     blocks = [start for start in document.block_starts(0) if start not in headings]
     return [0, *blocks] if document.front_matter else blocks

@@ -1,4 +1,4 @@
-"""The profile *windows*: chunks of like size that overlap (seed 002, "Chunking Strategy")."""
+"""The profile *windows*: chunks of similar size that overlap (contract *documents*, "Chunking Strategy")."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from itertools import chain
 
 from retrieval.chunking.boundaries import Boundaries, Syntax, code_boundaries, markdown_boundaries, text_boundaries
-from retrieval.chunking.chunk import Chunk
-from retrieval.chunking.markdown import MarkdownDocument, Section, line_starts, normalised
+from retrieval.chunking.chunks import Chunk
+from retrieval.chunking.markdown_blocks import MarkdownDocument, Section, line_starts, normalised
 from retrieval.chunking.measured import MIN_MAX_TOKENS, MeasuredText
-from retrieval.tokens import TokenCounter
+from retrieval.chunking.tokens import TokenCounter
 
 _LAST_CHUNK_PART = 4  # the last chunk has at least a quarter of the limit
 
@@ -23,14 +23,15 @@ def split_windows(
     overlap_tokens: int = 100,
     syntax: Syntax = Syntax.MARKDOWN,
 ) -> list[Chunk]:
-    """Chunks of at least half of `max_tokens` and at most all of it; a text that is no longer is one chunk.
+    """Split a text into chunks of at least half of `max_tokens` and at most all of it; a shorter text is one chunk.
 
-    A chunk ends where a paragraph does, else a sentence, a line, a word, and only in an endless word between two
-    characters. It repeats the end of the one before it, between half of `overlap_tokens` and all of it, from the
-    start of a sentence where one lies there. The last chunk has at least a quarter of `max_tokens`: the one before it
-    ends early enough. Where white space is longer than the overlap, chunks do not overlap and may be shorter than
-    half. `section` is where the chunk starts; code and plain text have none. ValueError: less than 16 tokens, or
-    an overlap of more than a quarter of them.
+    A chunk ends with a paragraph, else with a sentence, a line or a word, and between two characters only in an endless
+    word. It repeats the end of the one before it, at least half of `overlap_tokens` and at most all of it, from the
+    start of a sentence where there is one. The last chunk has at least a quarter of `max_tokens`, because the one
+    before it ends early enough. Where white space is longer than the overlap, chunks do not overlap and may be shorter
+    than half. `section` is where the chunk starts; code and plain text have none.
+
+    Raises ValueError when max_tokens is below 16, or the overlap is more than a quarter of it.
     """
     if max_tokens < MIN_MAX_TOKENS or not 0 <= overlap_tokens <= max_tokens // 4:
         raise ValueError(f"max_tokens is at least {MIN_MAX_TOKENS}, overlap_tokens at most a quarter of it")
@@ -66,20 +67,20 @@ class _Windows:
         self._overlap_tokens = overlap_tokens
 
     def spans(self) -> Iterator[tuple[int, int]]:
-        """Start and end of each chunk."""
+        """Yield start and end of each chunk."""
         start = self._text.ink(0)
         while start is not None:
             cut = self._cut(start)
             end = self._text.ink_end(start, cut)
-            if start < end:  # else it is indentation that is longer than a chunk
+            if start < end:  # otherwise it is indentation longer than a chunk
                 yield start, end
             start = self._next_start(start, end, cut)
 
     def _cut(self, start: int) -> int:
-        """Where the chunk from `start` ends; the white space behind it may be on either side."""
+        """Return where the chunk from `start` ends; trailing white space may be on either side of it."""
         text_end = len(self._text.text)
         left = self._text.about(start, text_end) + self._text.added_tokens
-        # The estimate may be off by a few tokens, and white space at the end costs nothing.
+        # The factor leaves room: the estimate may be off by a few tokens, and white space at the end costs nothing.
         if left <= 2 * self._max_tokens and self._text.count(start, text_end) <= self._max_tokens:
             return text_end
         most = min(self._max_tokens, left - self._max_tokens // _LAST_CHUNK_PART) - self._text.added_tokens

@@ -1,0 +1,1 @@
+"""The context tools: a search that always answers, by its fallback chain and circuit breaker."""

@@ -1,4 +1,4 @@
-"""The context tools of seed 000 put together."""
+"""The tools of the contract *context* put together."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ from pathlib import Path
 from typing import Any
 
 from providers.base import SupportsTextSearch
-from registry.database import Database
-from retrieval.breaker import CircuitBreaker
-from retrieval.context.health import STORAGE, TEXT_SEARCH, VECTOR_STORE, ContextHealth, Probe
-from retrieval.context.indexing import ContextIndex
-from retrieval.context.search import ContextSearch
-from retrieval.context.statistics import ContextStatistics
-from retrieval.metrics import SearchMetrics
-from retrieval.oracles.lexical import LexicalOracle
+from retrieval.context.breaker import CircuitBreaker
+from retrieval.context.health_tool import STORAGE, TEXT_SEARCH, VECTOR_STORE, ContextHealth, Probe
+from retrieval.context.index_tool import ContextIndex
+from retrieval.context.search_metrics import SearchMetrics
+from retrieval.context.search_tool import ContextSearch
+from retrieval.context.stats_tool import ContextStatistics
 from retrieval.result_cache import ResultCache
+from retrieval.search.oracles.lexical import LexicalOracle
 from retrieval.text_collections import TextCollections
-from retrieval.tools import Tool
+from retrieval.tool import Tool
 from schemas.settings import RetrievalSettings
+from schemas.shared_database import Database
 from schemas.tool_schemas import read_tool_schemas
+from schemas.wire.context import context_answer, context_health, context_stats, indexed_text
 
 SEARCH, INDEX = "rag_context_search", "rag_context_index"
 HEALTH, STATS = "rag_context_health", "rag_context_stats"
@@ -34,12 +35,15 @@ INDEX_DESCRIPTION = (
 HEALTH_DESCRIPTION = "How the parts are that searches need: storage, vector store, embeddings, search by words."
 STATS_DESCRIPTION = "How much is indexed, and how many searches there were, how fast, and by which agents."
 PROBE_SPARE_SECONDS = 2.0
-"""That a search which tries for the circuit breaker may take beyond the time of its levels."""
+"""The seconds that a search which probes for the circuit breaker may take beyond those of its levels."""
 
 
 class ContextLayer:
-    """The four tools, in the order they are listed in, and what they share. The probes ask after the vector store and
-    the models, `embedding` and, where there is one, `chat`; those of storage and text search are made here."""
+    """The four tools, in the order in which they are listed, and what they share.
+
+    The probes given ask after the vector store and the models (`embedding`, and `chat` where there is one). Those of
+    storage and text search are made here.
+    """
 
     def __init__(
         self,
@@ -83,10 +87,16 @@ class ContextLayer:
         self.tools: Mapping[str, Tool] = {
             each.name: each
             for each in (
-                tool(SEARCH, SEARCH_DESCRIPTION, self._search.run),
-                tool(INDEX, INDEX_DESCRIPTION, indexing.run, read_only=False, writes_to=settings.context_collection),
-                tool(HEALTH, HEALTH_DESCRIPTION, self._health.run),
-                tool(STATS, STATS_DESCRIPTION, statistics.run),
+                tool(SEARCH, SEARCH_DESCRIPTION, lambda asked: context_answer(self._search.run(asked))),
+                tool(
+                    INDEX,
+                    INDEX_DESCRIPTION,
+                    lambda asked: indexed_text(indexing.run(asked)),
+                    read_only=False,
+                    writes_to=settings.context_collection,
+                ),
+                tool(HEALTH, HEALTH_DESCRIPTION, lambda asked: context_health(self._health.run(asked))),
+                tool(STATS, STATS_DESCRIPTION, lambda asked: context_stats(statistics.run(asked))),
             )
         }
 
@@ -97,12 +107,14 @@ class ContextLayer:
         self._metrics.close()
 
     def _indexed_documents(self) -> int:
-        return sum(self._texts.documents_in(each) for each in self._texts.searched().asked)
+        chosen = self._texts.searched()
+        return sum(self._texts.documents_in(chosen.corpus, each) for each in chosen.asked)
 
     def _look_for_collections(self) -> None:
         self._texts.searched()
 
     def _search_by_words(self) -> None:
-        search = self._texts.corpus.open().able(SupportsTextSearch)
-        for collection in self._texts.searched().asked:
+        chosen = self._texts.searched()
+        search = chosen.corpus.able(SupportsTextSearch)
+        for collection in chosen.asked:
             search.text_search(collection.name, "health", top_k=1)

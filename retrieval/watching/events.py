@@ -1,4 +1,4 @@
-"""When to look at a folder: bursts of file events."""
+"""File events, gathered into bursts: they tell when to look at a folder."""
 
 from __future__ import annotations
 
@@ -16,23 +16,27 @@ from schemas.errors import UnavailableError
 
 TICK_SECONDS = 0.2
 LONGEST_BURST = 10
-"""Changes that do not end are told of after this many times the quiet that ends a burst."""
+"""Changes that never end are reported after this many times the quiet that would end a burst."""
 _STEP_MS = 50
 _usual = DefaultFilter()
 
 
 def is_ignored(path: str) -> bool:
-    """What nobody would index: .git, node_modules, what editors leave. `path` is below the folder, whose own place may
-    be called anything."""
+    """Return whether a path is one nobody would index: .git, node_modules, what editors leave behind.
+
+    `path` is relative to the folder, whose own path does not count.
+    """
     return not _usual(Change.modified, path)
 
 
 def file_events(folder: Folder, folders: set[str], stop: threading.Event) -> Changes:
-    """Paths that changed in `folders` below a folder, every `TICK_SECONDS`, and once as soon as changes are listened
-    for; ends when `stop` is set. Raises UnavailableError when they cannot be heard of.
+    """Yield the paths that changed in `folders` below a folder, every `TICK_SECONDS`.
 
-    Folders are named one by one: the library would go on into those that are passed over, and out through symbolic
-    links. More changes at once than the system keeps are lost without a word.
+    The first set is yielded as soon as the system listens; the generator ends when `stop` is set. Raises
+    UnavailableError when the system cannot report changes.
+
+    Folders are watched one by one, because the library would also enter those that are passed over, and follow
+    symbolic links out. When there are more changes at once than the system keeps, it drops them silently.
     """
 
     def below(path: str) -> str:
@@ -60,7 +64,7 @@ def file_events(folder: Folder, folders: set[str], stop: threading.Event) -> Cha
 
 
 def settled(changes: Changes, *, quiet_seconds: float, seconds: Callable[[], float] = time.monotonic) -> Changes:
-    """The same paths, held back until nothing has changed for `quiet_seconds`."""
+    """Yield the same paths, held back until nothing has changed for `quiet_seconds`."""
     held: set[str] = set()
     began = last = 0.0
     with closing(changes):

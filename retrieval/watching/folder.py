@@ -1,4 +1,4 @@
-"""A folder as it is on the disk: which of its files are watched, and what they hold."""
+"""A folder as it is on the disk: which of its files are watched, and their content."""
 
 from __future__ import annotations
 
@@ -14,29 +14,31 @@ from retrieval.watching.kinds import content_type_of
 from schemas.errors import InvalidInputError, RagError, UnavailableError
 
 Signature = tuple[int, int, int, int]
-"""Of a file, without reading it: inode, size in bytes, times of the last change of content and of attributes in
-nanoseconds. A file with another one may have changed."""
+"""Inode, size in bytes, and the times of the last change of content and of attributes in nanoseconds, which are known
+without reading the file. A file whose signature differs may have changed."""
 
 _GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
 
 class FolderUnavailableError(UnavailableError):
-    """The folder cannot be listed, or is not to be believed."""
+    """The folder cannot be listed, or its state cannot be trusted."""
 
     code = "folder_unavailable"
 
 
 class FileGoneError(RagError):
-    """There is no such file any more, or no regular one."""
+    """The file no longer exists, or is not a regular file."""
 
     code = "file_gone"
 
 
 @dataclass(slots=True)
 class Listing:
-    """What is below a folder, by path with `/`. `folders` are those that were looked into, "" among them; `refused` are
-    files and folders (which end with `/`) that cannot be looked at, each with the reason: what was below them may still
-    be there."""
+    """The files and folders below a folder, by path with `/`.
+
+    `folders` are those that were listed, "" among them. `refused` are files and folders (ending with `/`) that could
+    not be looked at, each with the reason: what was below them may still be there.
+    """
 
     files: dict[str, Signature] = field(default_factory=dict)
     folders: set[str] = field(default_factory=set)
@@ -47,8 +49,11 @@ class Listing:
 
 
 class Folder:
-    """`is_ignored` tells of paths below the folder; hidden files are passed over besides, and symbolic links, which may
-    lead out of it. A folder that was replaced by another, as by mounting or unmounting, is another folder."""
+    """The watched folder. Passed over are paths that `is_ignored` names, hidden files, and symbolic links, which may
+    lead out of the folder.
+
+    A folder that was replaced by another, as mounting and unmounting do, is another folder.
+    """
 
     def __init__(self, root: Path, name: str, *, is_ignored: Callable[[str], bool], max_file_bytes: int) -> None:
         self.root = root.resolve()
@@ -58,20 +63,20 @@ class Folder:
         self._identity = self._identify()
 
     def renew(self) -> None:
-        """Believe the folder that is there now. Raises FolderUnavailableError."""
+        """Accept the folder that is there now. Raises FolderUnavailableError when there is none."""
         self._identity = self._identify()
 
     def check(self) -> None:
-        """Raises FolderUnavailableError when it is not there, or another."""
+        """Raise FolderUnavailableError when the folder is missing or was replaced by another."""
         if self._identify() != self._identity:
             raise FolderUnavailableError(f"The folder {self.root} was replaced by another")
 
     def is_passed_over(self, path: str) -> bool:
-        """By what it and the folders above it are called."""
+        """Return whether a path is passed over, by its own name and those of the folders above it."""
         return any(part.startswith(".") for part in path.split("/")) or self._is_ignored(path)
 
     def listing(self) -> Listing:
-        """Raises FolderUnavailableError."""
+        """List the folder. Raises FolderUnavailableError when it cannot be listed or was replaced by another."""
         found = Listing()
         self.check()
         folders = [""]
@@ -83,20 +88,23 @@ class Folder:
             except OSError as error:
                 if error.errno not in _GONE:
                     found.refused[folder] = f"cannot be listed: {error.strerror}"
-        # What vanishes with an unmounted folder was not deleted.
+        # Checked again: files that vanish because the folder was unmounted were not deleted.
         self.check()
         if "" in found.refused:
             raise FolderUnavailableError(f"The folder {self.root} {found.refused['']}")
         return found
 
     def read(self, path: str) -> tuple[bytes, Signature]:
-        """(content, signature before it was read). Raises FileGoneError, and InvalidInputError when it cannot be read
-        or is too large."""
+        """Return (content, signature before it was read).
+
+        Raises FileGoneError when there is no such regular file, InvalidInputError when it cannot be read or is too
+        large.
+        """
         place = self.root / path
         try:
             if os.path.realpath(place.parent) != str(place.parent):
                 raise FileGoneError(f"'{path}' is behind a symbolic link")
-            # Not blocking: else a pipe would keep us waiting for somebody who writes to it.
+            # O_NONBLOCK: opening a pipe would otherwise wait for a writer.
             descriptor = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
             with os.fdopen(descriptor, "rb") as file:
                 found = os.fstat(descriptor)
@@ -112,7 +120,7 @@ class Folder:
         return content, _signature(found)
 
     def _list(self, folder: str, found: Listing) -> list[str]:
-        """Adds the files of one folder, and returns the folders below it."""
+        """Add the files of one folder, and return the folders below it."""
         below = []
         with os.scandir(self.root / folder) as entries:
             for entry in entries:

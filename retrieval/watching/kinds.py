@@ -1,10 +1,10 @@
-"""Which files are watched, by the ends of their names."""
+"""Which files are watched, by the suffixes of their names."""
 
 from __future__ import annotations
 
 from pathlib import PurePosixPath
 
-from retrieval.context.documents import CODE, DOCUMENTATION
+from retrieval.context.items import CODE, DOCUMENTATION
 
 MARKDOWN = frozenset({".md", ".markdown"})
 _DOCUMENTATION = MARKDOWN | {".txt", ".rst"}
@@ -17,8 +17,10 @@ _CODE = frozenset(f".{name}" for name in _CODE_NAMES.split())
 
 
 def content_type_of(path: str) -> str | None:
-    """`contentType` of the document that a file makes; None for files that are passed over. JSONL is for loading: a
-    line of it is a document of its own."""
+    """Return the `contentType` of the document that a file makes; None for files that are passed over.
+
+    JSONL files are passed over because they are for loading: each line is a document of its own.
+    """
     suffix = PurePosixPath(path).suffix.lower()
     if suffix in _DOCUMENTATION:
         return DOCUMENTATION

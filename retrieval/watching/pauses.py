@@ -1,4 +1,4 @@
-"""How long to wait before the next attempt."""
+"""Pauses between attempts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ FIRST_SECONDS, LONGEST_SECONDS = 1.0, 30.0
 
 
 class Pauses:
-    """Each twice as long as the one before, up to the longest, until something succeeds."""
+    """Pauses that double from one attempt to the next, up to the longest, until `reset`."""
 
     def __init__(self, first_seconds: float = FIRST_SECONDS, longest_seconds: float = LONGEST_SECONDS) -> None:
         self._first_seconds = first_seconds

@@ -1,4 +1,4 @@
-"""Tells the service how a watcher is, from a thread of its own, so that a long document does not look like a death."""
+"""Report a watcher's state from a thread of its own, so that a long document does not look like a crash."""
 
 from __future__ import annotations
 
@@ -8,22 +8,25 @@ from contextlib import suppress
 
 import structlog
 
+from schemas.contracts.watchers import WatcherReport
 from schemas.errors import ConflictError, RagError
-from schemas.watchers import WatcherReport
 
 log = structlog.get_logger(__name__)
 
 HEARTBEAT_SECONDS = 10.0
-"""Several of these fit into the time after which a watcher is lost."""
+"""Seconds between reports without a change; several fit into the time after which a watcher counts as lost."""
 SPACING_SECONDS = 1.0
-"""Reports of changes are sent no more often."""
+"""Seconds between two reports of changes, at least."""
 
 Send = Callable[[WatcherReport], None]
 
 
 class Reporter:
-    """`send` brings one report to the service. Reports that do not get there are no failure: there will be others. A
-    ConflictError is, for another instance has the name: it is in `refused`, and `on_refused` is called."""
+    """Sends a watcher's reports in the background; `send` brings one report to the service.
+
+    A report that does not arrive is no failure, because others follow. A ConflictError is one, because it means that
+    another instance has the name: it is kept in `refused`, and `on_refused` is called.
+    """
 
     def __init__(
         self,
@@ -55,12 +58,12 @@ class Reporter:
         return self._thread is not None
 
     def tell(self, report: WatcherReport) -> None:
-        """To be sent soon, unless there is a newer one then."""
+        """Send this report soon, unless a newer one comes first."""
         self._latest = report
         self._changed.set()
 
     def close(self, last: WatcherReport) -> None:
-        """Send the last report, so that the name is free, and end."""
+        """Send the last report, which frees the name, and stop."""
         if self._thread is None:
             return
         self._closed.set()

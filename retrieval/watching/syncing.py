@@ -1,4 +1,4 @@
-"""One folder and what is stored of it: what differs, and bringing it in step, a file at a time."""
+"""Bring a collection in step with a folder, a file at a time."""
 
 from __future__ import annotations
 
@@ -10,28 +10,32 @@ from datetime import datetime
 import structlog
 
 from retrieval.clock import utc_now
-from retrieval.collection_writer import CollectionWriter
-from retrieval.drafts import document_id
-from retrieval.ingestion import UNCHANGED, ingest_document
-from retrieval.watching.documents import document_of, source_of, stored_files
+from retrieval.ingest.collection_writer import CollectionWriter
+from retrieval.ingest.drafts import document_id
+from retrieval.ingest.ingestion import UNCHANGED, ingest_document
 from retrieval.watching.folder import FileGoneError, Folder, FolderUnavailableError, Listing, Signature
+from retrieval.watching.watched_documents import document_of, source_of, stored_files
 from schemas.errors import InvalidInputError, RagError
+from schemas.where import Equals
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A file as it was last read. `digest` is None when it could not be."""
+    """A file as it was last read; `digest` is None when it could not be read."""
 
     signature: Signature | None
     digest: str | None
 
 
 class FolderSync:
-    """For one thread. `open_writer` gives the collection as it is then; `on_progress` is called after each file, and
-    now and then during one. An empty folder of which documents are stored is believed to be empty only when it
-    `may_be_empty`: it may be one that is not mounted."""
+    """A folder and its documents in a collection; to be used by one thread.
+
+    `open_writer` returns a writer that sees the collection as it is then. `on_progress` is called after each file, and
+    from time to time during one. An empty folder with stored documents may be one that is not mounted, so it is
+    accepted as empty only when it `may_be_empty`.
+    """
 
     def __init__(
         self,
@@ -59,37 +63,40 @@ class FolderSync:
 
     @property
     def files(self) -> int:
-        """In the folder, when it was last looked at."""
+        """The number of files when the folder was last looked at."""
         return len(self._listing.files)
 
     @property
     def folders(self) -> set[str]:
-        """The folders that files were in then, by path, "" among them."""
+        """The paths of the folders listed then, "" among them."""
         return self._listing.folders
 
     @property
     def pending(self) -> int:
-        """Files that are still to be brought in or deleted."""
+        """The number of files still to be ingested or deleted."""
         return len(self._pending)
 
     @property
     def failed(self) -> dict[str, str]:
-        """Why a file or a folder is not in the collection as it is, by path. It is tried again when it changes."""
+        """By path, why a file or folder is not in the collection as it is; it is tried again when it changes."""
         return {**self._listing.refused, **self._faults}
 
     def read_stored(self) -> None:
-        """Ask what is stored of the folder. Raises what the store raises."""
+        """Read what is stored of the folder. Raises what the store raises."""
         self._writer = self._open_writer()
         self._stored = stored_files(self._writer, self.folder.name)
 
     def forget(self, paths: Iterable[str]) -> None:
-        """These files are read the next time, whatever their signatures say."""
+        """Make the next look read these files, whatever their signatures say."""
         for path in paths:
             if path in self._seen:
                 self._seen[path] = replace(self._seen[path], signature=None)
 
     def look(self) -> None:
-        """Find what differs. Raises FolderUnavailableError."""
+        """Find the differences between folder and collection.
+
+        Raises FolderUnavailableError when the folder cannot be listed, or is empty and may not be.
+        """
         listing = self.folder.listing()
         gone = [path for path in self._stored if not listing.may_hold(path)]
         if gone and not listing.files and not self._may_be_empty:
@@ -101,12 +108,14 @@ class FolderSync:
         self._faults = {path: reason for path, reason in self._faults.items() if path in listing.files}
         self._seen = {path: seen for path, seen in self._seen.items() if path in listing.files}
         differing = [*gone, *(path for path, signature in listing.files.items() if self._differs(path, signature))]
-        # What failed before comes last, so that it keeps nobody waiting.
+        # Files that failed before come last, so that they do not delay the others.
         self._pending = dict.fromkeys(sorted(differing, key=lambda path: (self._attempts.get(path, 0), path)))
 
     def work(self, is_stopped: Callable[[], bool] = lambda: False) -> None:
-        """Bring in and delete what differs, until it is done or stopped between two files. Raises what the store and
-        the embeddings raise; the file stays pending then."""
+        """Ingest and delete until nothing differs or `is_stopped` returns true between two files.
+
+        Raises what the store and the embeddings raise; the file then stays pending.
+        """
         while self._pending and not is_stopped():
             path = next(iter(self._pending))
             try:
@@ -153,13 +162,13 @@ class FolderSync:
             log.info("indexed", file=document.metadata["source"], chunks=done.chunks)
 
     def _delete(self, path: str) -> None:
-        # Asked after the file was found missing: with an unmounted folder all of them are.
+        # Checked after the file was found missing: in an unmounted folder all of them are.
         self.folder.check()
         for known in (self._listing.files, self._seen, self._faults):
             known.pop(path, None)
         if path in self._stored:
             source = source_of(self.folder.name, path)
-            self._opened().delete({"document_id": document_id(source)})
+            self._opened().delete(Equals("document_id", document_id(source)))
             del self._stored[path]
             self.deleted += 1
             self.last_change = self._clock()

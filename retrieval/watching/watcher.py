@@ -1,4 +1,4 @@
-"""A folder that is kept in sync: once, or for as long as the process runs."""
+"""Keep a folder in sync, once or for as long as the process runs."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from retrieval.clock import utc_now, z_time
 from retrieval.watching.pauses import Pauses
 from retrieval.watching.reporting import Reporter
 from retrieval.watching.syncing import FolderSync
-from schemas.errors import ConflictError, RagError
-from schemas.watchers import (
+from schemas.contracts.watchers import (
     MAX_FAILURES,
     MAX_TEXT_CHARACTERS,
     RETRYING,
@@ -26,22 +25,23 @@ from schemas.watchers import (
     FailedFile,
     WatcherReport,
 )
+from schemas.errors import ConflictError, RagError
 
 log = structlog.get_logger(__name__)
 
 RESCAN_SECONDS = 600.0
-"""After this long everything is compared again: the system loses events when there are too many, and what is on another
-machine's disk may have none."""
+"""Seconds after which everything is compared again: the system drops events when there are too many, and a disk of
+another machine may send none."""
 IS_RUNNING = "watcher_is_running"
 
 Changes = Generator[set[str], None, None]
-"""Paths that changed, which may be none, again and again until the watcher is stopped."""
+"""Yields sets of changed paths, possibly empty, until the watcher is stopped."""
 Listen = Callable[[set[str]], Changes]
-"""Changes in these folders, not in those below them."""
+"""Listens for changes in these folders, not in those below them."""
 
 
 class Watcher:
-    """For one thread. `stop` ends it between two files; `told` gets every report."""
+    """Keeps one folder in sync; for one thread. `stop` ends it between two files; `told` gets every report."""
 
     def __init__(
         self,
@@ -68,7 +68,10 @@ class Watcher:
         sync.on_progress = self._tell
 
     def run_once(self) -> WatcherReport:
-        """Bring the folder in step. Raises what the service, the embeddings and the folder raise."""
+        """Bring the collection in step with the folder once.
+
+        Raises what the service, the embeddings and the folder raise.
+        """
         self._reporter.start(self._now())
         try:
             self._compare()
@@ -78,8 +81,11 @@ class Watcher:
         return self._report
 
     def run(self, listen: Listen) -> None:
-        """Keep the folder in step until `stop` is set; failures are tried again. Raises ConflictError when that is no
-        use: the collection is of another embedding model, or another instance has the name."""
+        """Keep the collection in step until `stop` is set; retry after failures.
+
+        Raises ConflictError when retrying is useless: the collection has another embedding model, or another instance
+        has the name.
+        """
         try:
             while not self._stop.is_set():
                 try:
@@ -91,13 +97,13 @@ class Watcher:
         self._raise_refusal()
 
     def _follow(self, listen: Listen) -> None:
-        """Until everything is to be compared again, as when there are other folders to listen to."""
+        """Follow changes until everything must be compared again, as when there are new folders to listen to."""
         self.sync.folder.renew()
         if not self._reporter.is_started:
             self._reporter.start(self._now())
         folders = self.sync.folder.listing().folders
         with closing(listen(folders)) as changes:
-            # Listening first: what changes during the comparison is heard of after it.
+            # Listening comes first, so that changes during the comparison are noticed after it.
             self._begin(changes)
             due = self._seconds() + RESCAN_SECONDS
             while self.sync.folders == folders and self._seconds() < due:
@@ -113,7 +119,7 @@ class Watcher:
         try:
             next(changes, None)
         except RagError:
-            # Deaf it still is as often in sync as it tries to listen.
+            # Without events, the folder is still compared each time that listening is tried again.
             self._compare()
             raise
         self._compare()
@@ -142,7 +148,10 @@ class Watcher:
         self._stop.wait(seconds)
 
     def _check_whether_it_may_pass(self, error: ConflictError) -> None:
-        """An instance that was killed has the name until it is lost; one that reports again is alive."""
+        """Raise the error unless a retry may succeed: a killed instance holds its name only until it counts as lost.
+
+        An instance that reports again is alive.
+        """
         reported_at = error.details.get("reported_at")
         if error.code != IS_RUNNING or self._other_reported_at not in (None, reported_at):
             raise error

@@ -1,6 +1,6 @@
 """Settings, read from the environment once, at the composition root.
 
-A wrong value stops the start with a sentence that names the variable; all wrong ones are named at once.
+Wrong values stop the start with a sentence that names all wrong variables at once.
 """
 
 from schemas.settings.config_file import CONNECTIONS, apply_config_file, read_declared_connections

@@ -17,7 +17,7 @@ CONNECTIONS = "connections"
 
 
 def read_declared_connections() -> dict[str, Any]:
-    """The connections of the configuration file that this process was started with, by id, as they are written."""
+    """Return the connections in this process's configuration file, by id, as they are written."""
     path = os.environ.get(CONFIG_FILE)
     declared = _read_config_file(Path(path)).get(CONNECTIONS) if path else None
     if declared is None:
@@ -28,10 +28,10 @@ def read_declared_connections() -> dict[str, Any]:
 
 
 def apply_config_file(path: Path) -> None:
-    """Take a YAML file's settings into the environment, which wins where it says something already.
+    """Put the settings of a YAML file into the environment, unless they are set there already.
 
-    The file maps variables to scalars or lists, with or without the `RAG_` prefix, in any case of letters, and may have
-    the sections of contract 001. Its `connections` are read by `read_declared_connections`.
+    The file maps variables to scalars or lists, with or without the prefix `RAG_`, in upper or lower case, and may have
+    the sections of the contract *rules*. Its `connections` are read by `read_declared_connections`.
     """
     os.environ[CONFIG_FILE] = str(path.resolve())
     known = known_settings()

@@ -1,4 +1,4 @@
-"""The sections of contract 001's `config/rag.yaml` (seed 001, "Configuration"), as settings of this service."""
+"""The sections of the contract *rules*' `config/rag.yaml` ("Configuration"), as settings of this service."""
 
 from __future__ import annotations
 
@@ -20,16 +20,19 @@ SETTING_OF: Mapping[str, Mapping[str, str]] = {
         "cache_ttl_seconds": "CACHE_TTL_SECONDS",
     },
 }
-"""The setting that each name of each section stands for."""
+"""The setting that each name of the file stands for, by section."""
 ONLY_WAY: Mapping[str, Mapping[str, Any]] = {"chunking": {"split_only_when_needed": True, "overlap_tokens": 0}}
-"""What may be said, and is so in any case."""
+"""Names that the file may give with this value only; the service always works like this."""
 OF_THE_MODEL = ("dimensions", "max_tokens")
-"""What the contract says of its embedding model; the model says its dimension itself."""
+"""Names that describe the embedding model of the contract; here the model tells its dimension itself."""
 CONTRACTS_PROVIDER = "openai"
 
 
 def without_sections(content: Mapping[Any, Any]) -> dict[Any, Any]:
-    """A configuration file's content with its sections as settings. Raises ConfigurationError naming what is wrong."""
+    """Return a configuration file's content with its sections as settings.
+
+    Raises ConfigurationError, naming what is wrong, when a section cannot be used.
+    """
     flat = {name: value for name, value in content.items() if name not in SETTING_OF}
     for section in SETTING_OF:
         told = content.get(section)

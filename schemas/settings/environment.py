@@ -1,4 +1,4 @@
-"""Variables of the environment whose name begins with `RAG_`."""
+"""Environment variables whose names begin with `RAG_`."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from schemas.errors import ConfigurationError
 
 PREFIX = "RAG_"
 LONGEST_WAIT_SECONDS, LONGEST_KEPT_SECONDS = 86_400, 365 * 86_400
-"""Of settings that say how long something is waited for, or kept: neither sockets nor clocks know any number."""
+"""The most seconds that settings may give for waiting and for keeping something: sockets and clocks cannot take any
+number."""
 
 
 def environment() -> Env:
-    """Read from it, then `seal` it: only that says what is wrong, all of it at once."""
+    """Return a reader of the environment; only `seal` raises, naming all wrong variables at once."""
     return Env(eager=False, prefix=PREFIX)
 
 
 class OneWordOf(validate.OneOf):
-    """One of these words, in any case of letters; the value stays as it was written."""
+    """Accepts one of these words in upper or lower case; the value stays as it was written."""
 
     def __call__(self, value: str) -> str:
         super().__call__(value.lower())
@@ -25,7 +26,7 @@ class OneWordOf(validate.OneOf):
 
 
 def seal(env: Env) -> None:
-    """Raises ConfigurationError naming every wrong variable."""
+    """Raise ConfigurationError naming every wrong variable."""
     try:
         env.seal()
     except EnvError as error:

@@ -1,4 +1,4 @@
-"""Which variables are settings, and what those may have been meant to be that are not."""
+"""The variables that are settings, and the setting that an unknown variable may have been meant to be."""
 
 from __future__ import annotations
 
@@ -12,25 +12,26 @@ from schemas.settings.registry import RegistrySettings
 from schemas.settings.retrieval import RetrievalSettings
 from schemas.settings.storage import WrapperSettings
 
-# Read where they are needed: as a placeholder in a connection.
+# Not fields of the settings: these are read as placeholders in a connection.
 OTHER_VARIABLES = ("RAG_EMBEDDING_API_KEY", "RAG_CHAT_API_KEY")
 CONFIG_FILE = "RAG_CONFIG_FILE"
 HOSTED = "RAG_HOSTED_BY"
-"""Set in the environment of worker processes whose parent owns the data directory and the engine."""
+"""The variable that is set in worker processes whose parent owns the data directory and the engine."""
 ALIKE = 0.85
-"""From here on two names are taken for one that was mistyped: one or two letters of a name of average length."""
+"""The similarity from which a name counts as mistyped: one or two letters in a name of average length."""
 
 
 def known_settings() -> set[str]:
-    """The variables that a configuration file may set."""
+    """Return the variables that a configuration file may set."""
     kinds = (WrapperSettings, RegistrySettings, RetrievalSettings)
     return {f"{PREFIX}{each.name.upper()}" for kind in kinds for each in fields(kind)}.union(OTHER_VARIABLES)
 
 
 def unknown_variables(environ: Mapping[str, str], placeholder_patterns: Iterable[str]) -> Iterator[str]:
-    """A sentence for each variable that looks like a setting and is none.
+    """Yield a sentence for each variable that looks like a setting but is not one.
 
-    One that a placeholder may use by a pattern narrower than `RAG_*` is somebody's own, unless it is nearly a setting.
+    A variable that placeholders may use by a pattern narrower than `RAG_*` is left alone, unless it is nearly a
+    setting.
     """
     known = known_settings()
     own = [pattern for pattern in placeholder_patterns if pattern != f"{PREFIX}*"]

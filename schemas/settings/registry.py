@@ -14,15 +14,15 @@ TOPIC_KEEPERS = ("off", "rule", "chat")
 
 @dataclass(frozen=True)
 class RegistrySettings:
-    """The registry's settings. Each field is `RAG_` and its name in capitals."""
+    """The registry's settings. Each field is set by the variable `RAG_` plus its name in capitals."""
 
     embedding_provider: str = "minilm"
     embedding_url: str = ""  # empty: the provider's own default
     embedding_model: str = ""
-    chat_provider: str = ""  # empty: no chat connection of the operator's
+    chat_provider: str = ""  # empty: the operator configures no chat connection
     chat_url: str = ""
     chat_model: str = ""
-    connect_policy: str = "loopback,private,public"  # whom connections may reach; link-local addresses never
+    connect_policy: str = "loopback,private,public"  # what connections may reach; never link-local addresses
     env_patterns: tuple[str, ...] = (
         "RAG_*",
         "*_API_KEY",
@@ -34,21 +34,21 @@ class RegistrySettings:
         "*GEMINI*",
         "*CHROMA*",
         "*QDRANT*",
-    )  # names that a placeholder may use
-    secret_dirs: tuple[str, ...] = ("/run/secrets",)  # where files that a placeholder names may lie
-    secret_hosts: tuple[str, ...] = ()  # which variable goes to which hosts only: NAME=host[:port]; empty: to any
-    connect_test_seconds: float = 10.0  # for all stages of a connection test
-    health_seconds: float = 5.0  # for the report of one connection
-    health_look_seconds: float = 30.0  # how often each process looks how the embedding and chat services are
-    collect_seconds: float = 10.0  # for all collections of one query
-    match_threshold: float = 0.4  # distances, where neither collection, connection nor request says one
+    )  # variables that a placeholder may use
+    secret_dirs: tuple[str, ...] = ("/run/secrets",)  # where the files of placeholders may lie
+    secret_hosts: tuple[str, ...] = ()  # the only hosts a variable may go to: NAME=host[:port]; empty: any host
+    connect_test_seconds: float = 10.0  # time limit of all stages of a connection test
+    health_seconds: float = 5.0  # time limit of the report of one connection
+    health_look_seconds: float = 30.0  # how often each process checks the embedding and chat services
+    collect_seconds: float = 10.0  # time limit of one query to all its collections
+    match_threshold: float = 0.4  # distances, used where neither collection, connection nor request sets one
     partial_threshold: float = 0.7
-    topic: str = "off"  # who keeps topics of conversations: off (the client), rule, chat (the chat connection)
+    topic: str = "off"  # keeper of conversations' topics: off (the client), rule, chat (the chat connection)
     embedding_cache_seconds: float = 3600.0  # how long the embedding of a query's text is reused
 
 
 def read_registry_settings() -> RegistrySettings:
-    """Those of this process's environment. Raises ConfigurationError naming every wrong variable."""
+    """Read the settings from this process's environment. Raises ConfigurationError naming every wrong variable."""
     env = environment()
     default = RegistrySettings()
     positive, distance = validate.Range(min=0.1, max=600), validate.Range(min=-1e9, max=1e9)

@@ -14,35 +14,38 @@ from schemas.settings.environment import LONGEST_KEPT_SECONDS, environment, seal
 
 @dataclass(frozen=True)
 class RetrievalSettings:
-    """Each field is `RAG_` and its name in capitals. Where a number comes from a seed, it is the seed's."""
+    """The settings of retrieval. Each field is set by the variable `RAG_` plus its name in capitals.
 
-    documents_collection: str = "rag-documents"  # what `/api/rag/ingest` stores
-    rules_collection: str = "rag-rules"  # what `/api/rag/documents:batch` stores
-    context_collection: str = "rag-context"  # what the tool `rag_context_index` stores
+    Defaults that a contract states are that contract's.
+    """
+
+    documents_collection: str = "rag-documents"  # where `/api/rag/ingest` stores
+    rules_collection: str = "rag-rules"  # where `/api/rag/documents:batch` stores
+    context_collection: str = "rag-context"  # where the tool `rag_context_index` stores
     notes_collection: str = "rag-notes"  # notes of sessions, the persona's knowledge
     context_categories: tuple[str, ...] = ("strategy", "bugfix", "architecture", "casino")
     context_content_types: tuple[str, ...] = ("chat", "decision", "code", "documentation")
     doc_types: tuple[str, ...] = ("core-rules", "faq", "team-rules", "ops", "killzone")
-    chunk_max_tokens: int = 1024  # of a window; all but the last have at least half of it
-    chunk_overlap_tokens: int = 100  # of two neighbouring windows, at most; at least half of it
-    whole_max_tokens: int = 8192  # up to here a document of `/api/rag/documents:batch` is one chunk
-    whole_header_level: int = 2  # where a longer one is split
-    whole_fallback_header_level: int = 3  # where a section of it is, that is still longer
-    retrieve_max_chunks: int = 5  # what `/api/rag/retrieve` answers with at most, unless a question says it
-    retrieve_min_relevance: float = 0.6  # the least relevance of these, unless a question says it
+    chunk_max_tokens: int = 1024  # the longest window; all windows but the last have at least half of it
+    chunk_overlap_tokens: int = 100  # most that neighbouring windows share; they share at least half of it
+    whole_max_tokens: int = 8192  # longest document of `/api/rag/documents:batch` that stays one chunk
+    whole_header_level: int = 2  # heading level at which a longer document is split
+    whole_fallback_header_level: int = 3  # heading level at which a section that is still longer is split
+    retrieve_max_chunks: int = 5  # most results of `/api/rag/retrieve`, unless a question says otherwise
+    retrieve_min_relevance: float = 0.6  # least relevance of these, unless a question says otherwise
     rrf_k: int = 60  # the constant of reciprocal rank fusion
-    fetch_multiplier: int = 2  # how many times the limit each oracle is asked for
-    fetch_min: int = 50  # documents that each oracle is asked for at least
-    search_collections: int = 100  # that a question is asked of at most, beside those it names in full
-    cache_ttl_seconds: float = 300.0  # how long an answer of `/api/rag/retrieve` is given again
-    retrieve_seconds: float = 10.0  # for the embedding of a question, and for the oracles of a search
-    mcp_write: bool = False  # whether `/mcp`, what language models are given, offers tools that write
-    context_vector_seconds: float = 1.2  # for level 1 of `rag_context_search`: the embedding and the search by vector
-    context_text_seconds: float = 0.4  # for level 2: the search by words
+    fetch_multiplier: int = 2  # each oracle is asked for this many times the limit
+    fetch_min: int = 50  # each oracle is asked for at least this many documents
+    search_collections: int = 100  # most collections per question, beside those it names in full
+    cache_ttl_seconds: float = 300.0  # how long an answer of `/api/rag/retrieve` is reused
+    retrieve_seconds: float = 10.0  # time limit of embedding a question, and of the oracles of a search
+    mcp_write: bool = False  # whether `/mcp`, which language models are given, offers tools that write
+    context_vector_seconds: float = 1.2  # time limit of level 1 of `rag_context_search`: embedding and vector search
+    context_text_seconds: float = 0.4  # time limit of level 2: the search by words
     text_fallback: bool = True  # off: level 2 counts as failed
     breaker_threshold: int = 5  # failed searches until the circuit breaker opens
-    breaker_timeout_seconds: float = 60.0  # since the last of them, until it lets one search try again
-    log_queries: bool = True  # whether questions stand in the log and in the metrics of single searches
+    breaker_timeout_seconds: float = 60.0  # wait after the last failure until it lets one search try again
+    log_queries: bool = True  # whether the log and the metrics of single searches contain the questions
     metrics_days: int = 30  # how long the metrics of single searches are kept
 
     @property
@@ -51,12 +54,12 @@ class RetrievalSettings:
 
     @property
     def other_doc_type(self) -> str:
-        """What is said of chunks that have no `doc_type` of these: the one that claims the least."""
+        """The `doc_type` shown for chunks that have none of the settings': the one that claims the least."""
         return "faq" if "faq" in self.doc_types else self.doc_types[-1]
 
     @property
     def own_collections(self) -> tuple[str, ...]:
-        """Those that the contracts store in."""
+        """The collections that the contracts store in."""
         return (self.documents_collection, self.rules_collection, self.context_collection)
 
 
@@ -68,7 +71,7 @@ def _is_name(value: str) -> None:
 
 
 def read_retrieval_settings() -> RetrievalSettings:
-    """Those of this process's environment. Raises ConfigurationError naming every wrong variable."""
+    """Read the settings from this process's environment. Raises ConfigurationError naming every wrong variable."""
     env = environment()
     default = RetrievalSettings()
     name, tokens = _is_name, validate.Range(min=16, max=1_000_000)

@@ -30,49 +30,49 @@ FEWER_WRITES = 2
 
 @dataclass(frozen=True)
 class WrapperSettings:
-    """The storage proxy's settings. Each field is `RAG_` and its name in capitals."""
+    """The storage proxy's settings. Each field is set by the variable `RAG_` plus its name in capitals."""
 
     host: str = "127.0.0.1"
     port: int = 5006
     data_dir: Path = Path("data")
     workers: int = 2
-    threads: int = 16  # reads that each process works on at once; writes two fewer, what it computes itself as many
-    service_threads: int = 16  # requests that may wait for other services at once, in each process
+    threads: int = 16  # reads at a time in each process; writes are two fewer, its own computations as many
+    service_threads: int = 16  # requests of each process that may wait for other services at a time
     service_seconds: float = 120.0  # how long a request may wait for other services in all
     catalog_url: str = field(default="", repr=False)  # empty: a SQLite file in the data directory
     chroma_url: str = ""  # empty: an engine of our own, as a child process
-    chroma_token: str = field(default="", repr=False)  # what a Chroma server asks for; empty: nothing
-    chroma_token_header: str = "X-Chroma-Token"  # where it is sent; Authorization: as a bearer token
+    chroma_token: str = field(default="", repr=False)  # the token that a Chroma server requires; empty: none
+    chroma_token_header: str = "X-Chroma-Token"  # header of the token; in Authorization it is a bearer token
     chroma_tenant: str = "default_tenant"
     chroma_database: str = "default_database"
-    chroma_ca_file: str = ""  # PEM, of the only authority to trust; empty: those of the system
+    chroma_ca_file: str = ""  # PEM file of the only authority to trust; empty: the system's authorities
     adopt: bool = True  # whether collections that other clients made in the engine are taken in
     max_body_mb: int = 100
     disk_floor_mb: int = 200
-    memory_vectors_mb: int = 64  # of vectors that each process holds to search small collections itself
-    exact_ms: int = 100  # what an exact answer may take before the vector index is asked instead
-    max_queue: int = 128  # requests of a kind that may wait for their turn, in each process
+    memory_vectors_mb: int = 64  # vectors that each process holds to search small collections itself
+    exact_ms: int = 100  # longest an exact answer may take; beyond it the vector index is asked
+    max_queue: int = 128  # requests of one kind that may wait for their turn, in each process
     client_wait_seconds: float = 30.0  # how long a client may keep a request waiting
-    export_seconds: float = 3600.0  # how long a client may take for an export; it is cut then
+    export_seconds: float = 3600.0  # how long a client may take for an export before it is cut
     write_wait_seconds: float = 20.0  # how long a write waits for the index before it answers 202
-    allowed_hosts: tuple[str, ...] = ()  # names it is asked by, beside those of this machine and `host`
-    cors_origins: tuple[str, ...] = ()  # of pages that may call it
+    allowed_hosts: tuple[str, ...] = ()  # host names of the service, beside those of this machine and `host`
+    cors_origins: tuple[str, ...] = ()  # origins of pages that may call the service
     log_level: str = "info"
     log_format: str = "auto"
 
     @property
     def waiting_threads(self) -> int:
-        """How many threads of a process may wait for the index, and how many for slow clients."""
+        """The number of a process's threads that may wait for the index. As many may wait for slow clients."""
         return max(1, self.threads - THREADS_THAT_NEVER_WAIT)
 
     @property
     def writing_threads(self) -> int:
-        """How many writes a process works on at once: more than may wait, so that further writes go on."""
+        """The number of writes that a process works on at once: more than may wait, so that further writes proceed."""
         return self.threads - FEWER_WRITES
 
 
 def read_wrapper_settings() -> WrapperSettings:
-    """The settings of this process's environment. Raises ConfigurationError naming every wrong variable."""
+    """Read the settings from this process's environment. Raises ConfigurationError naming every wrong variable."""
     env = environment()
     default = WrapperSettings()
     at_least_one = validate.Range(min=1)
@@ -133,7 +133,7 @@ def read_wrapper_settings() -> WrapperSettings:
 
 
 def _check_chroma(settings: WrapperSettings) -> None:
-    """Raises ConfigurationError for what a Chroma server could not be asked with. No token is in the sentence."""
+    """Raise ConfigurationError when a Chroma server could not be asked with these; the sentence has no token."""
     if reason := _chroma_fault(settings):
         raise ConfigurationError(f"Wrong settings: {reason}")
 
@@ -173,7 +173,7 @@ def _chroma_fault(settings: WrapperSettings) -> str:
 
 
 def _read_each(name: str, given: list[str], parse: Callable[[str], object], form: str) -> tuple[str, ...]:
-    """Raises ConfigurationError naming the first that is not of that form."""
+    """Parse each value. Raises ConfigurationError naming the first that does not have the form."""
     found = tuple(each.strip() for each in given if each.strip())
     for each in found:
         try:

@@ -1,6 +1,6 @@
-"""`make conformance`: the official inspector and the official conformance suite, from npm, against what we serve.
+"""`make conformance`: run the official inspector and conformance suite, from npm, against the served interface.
 
-Exit code 0 when every applicable scenario passes and every call succeeds. It needs the network, or npm's cache.
+Exits with 0 when every applicable scenario passes and every call succeeds. It needs the network, or npm's cache.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from interfaces.scratch_service import command
+from interfaces.commands.scratch_service import command
 from tests.conformance.examined import examined_server
 from tests.support.live import live_service
 
@@ -20,7 +20,7 @@ CONFORMANCE = "@modelcontextprotocol/conformance@0.1.16"
 INSPECTOR = "@modelcontextprotocol/inspector@0.15.0"
 NOT_APPLICABLE = Path(__file__).with_name("not_applicable.yaml")
 OF_THE_SERVICE = ("server-initialize", "ping", "tools-list", "dns-rebinding-protection")
-"""Scenarios that ask for no tool by name."""
+"""Scenarios that call no tool by name."""
 SECONDS = 600
 CALLS = (
     ("--method", "tools/list"),

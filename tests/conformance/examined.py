@@ -1,4 +1,4 @@
-"""The interface of `/mcp` with the tools that the conformance suite calls by name, where ours have others."""
+"""The interface of `/mcp` with the tools that the conformance suite calls by name, which the product does not have."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 from flask import Flask
 from werkzeug.serving import make_server
 
-from interfaces.mcp.http import Endpoint, init_app
-from retrieval.tools import Tool
+from interfaces.mcp.streamable import Endpoint, init_app
+from retrieval.tool import Tool
 from schemas.errors import RagError
 from schemas.settings import WrapperSettings
-from wrapper import errors
+from wrapper.web import error_statuses
 
 NOTHING: dict[str, Any] = {"type": "object", "properties": {}}
 ADDRESS = {
@@ -44,11 +44,11 @@ TOOLS = {
 
 @contextmanager
 def examined_server() -> Iterator[str]:
-    """Its address, for the length of the block."""
+    """Serve the interface for the length of the block, and yield its address."""
     settings = WrapperSettings()
     app = Flask("examined")
     app.config["MAX_BODY_BYTES"] = settings.max_body_mb << 20
-    errors.init_app(app)
+    error_statuses.init_app(app)
     init_app(app, Endpoint(TOOLS, settings, may_write=True))
     server = make_server("127.0.0.1", 0, app, threaded=True)
     thread = Thread(target=server.serve_forever)

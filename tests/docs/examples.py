@@ -1,9 +1,9 @@
-"""The examples of a Markdown document: commands to run and the answers it shows for them.
+"""Read the examples of a Markdown document: commands to run and the answers shown for them.
 
-A ```bash block is a command that is run; the next ```json or ```text block before another command is its answer, as a
-reader sees it. In shown JSON, "…" stands for any value, a string that ends with … for any that begins so, the key "…"
-for further keys, an element "…" for further elements; a number is shown to as many decimals as it is meant to hold.
-Each line of shown text must be a line of the output, in that order; … at its end means that it goes on.
+A ```bash block is a command that is run. The next ```json or ```text block before another command is its answer, as a
+reader sees it. In shown JSON, "…" stands for any value, a string that ends with … for any that begins with it, the key
+"…" for further keys, and an element "…" for further elements. A number is compared to as many decimals as are shown.
+Each line of shown text must be a line of the output, in that order; … at its end means that the line goes on.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ _NOTHING = object()
 
 @dataclass
 class Example:
-    """line: where its command begins in the document, from 1. shown: None when no answer is shown."""
+    """A command and its answer. `line` is where it begins in the document, from 1; `shown` is None without a shown
+    answer."""
 
     line: int
     command: str
@@ -39,7 +40,7 @@ class Example:
     shown: str | None = None
 
     def fault(self, output: str) -> str | None:
-        """What of the output is not as shown."""
+        """Return how the output differs from what is shown, or None when it does not."""
         if self.shown is None:
             return None
         if self.language == "text":
@@ -48,8 +49,10 @@ class Example:
 
 
 def reader(url: str, folder: Path) -> Callable[[str], str]:
-    """What runs a command in a folder as a reader would, of the service at `url`, and returns what it says. Skips the
-    test where there is no curl."""
+    """Return a function that runs a command in a folder as a reader would, and returns its output.
+
+    Commands that name the documented address ask the service at `url`. Skips the test when there is no curl.
+    """
     if shutil.which("curl") is None:
         pytest.skip("the examples are curl commands, and there is no curl here")
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
@@ -73,7 +76,7 @@ def reader(url: str, folder: Path) -> Callable[[str], str]:
 
 
 def tokens(document: Path) -> list[Token]:
-    """The blocks of a Markdown file."""
+    """Return the blocks of a Markdown file."""
     return MarkdownIt("commonmark").enable("table").parse(document.read_text())
 
 
@@ -89,7 +92,7 @@ def examples(document: Path) -> list[Example]:
 
 
 def difference(shown: Any, actual: Any, path: str = "answer") -> str | None:
-    """The first place where an answer is not what was shown, None when it is."""
+    """Return the first place where an answer differs from what is shown, or None when it does not."""
     if shown == MORE:
         return None
     if isinstance(shown, dict) and isinstance(actual, dict):

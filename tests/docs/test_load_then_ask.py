@@ -1,4 +1,5 @@
-"""The README's chapters follow each other: what its commands load is what its questions, and all other ways to ask, find."""
+"""The sections of `docs/loading.md` build on each other: its questions, and every other way to ask, find what its
+commands load."""
 
 import json
 import re
@@ -19,9 +20,9 @@ LOADED = "documentation"
 
 
 def blocks(chapter, *languages):
-    """What the README shows in a chapter in these languages."""
+    """Return the code blocks of a section of the page that are in these languages."""
     heading, found = "", []
-    for before, token in pairwise(tokens(PROJECT / "README.md")):
+    for before, token in pairwise(tokens(PROJECT / "docs" / "loading.md")):
         if before.type == "heading_open":
             heading = token.content
         elif token.type == "fence" and heading == chapter and token.info.strip() in languages:
@@ -34,8 +35,8 @@ def commands(chapter):
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory):
-    """A service that has other texts already, and two of this project's documents beside it as `docs`."""
+def service(tmp_path_factory, processes):
+    """A service that already has other texts, with a folder that holds two of this project's documents as `docs`."""
     with (
         model_server() as models,
         live_service(
@@ -60,7 +61,7 @@ def service(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def run(service, tmp_path_factory):
-    """Runs commands of the README as a reader would, and returns what they say."""
+    """Run commands of the page as a reader would, and return what they print."""
     folder = tmp_path_factory.mktemp("checkout")
     (folder / "docs").mkdir()
     for name in ("reliability.md", "watching.md"):
@@ -86,14 +87,14 @@ def ask(service, loaded):
         yield ask
 
 
-def test_the_readme_counts_the_files_that_it_loads():
+def test_the_page_counts_the_files_that_it_loads():
     [said] = blocks("Load a folder", "text")
     counted = re.fullmatch(rf"{LOADED}: (\d+) chunks from (\d+) files: (\d+) created\n", said)
     assert counted[1] == counted[3]
     assert int(counted[2]) == len(list((PROJECT / "docs").glob("*.md")))
 
 
-def test_the_readmes_questions_are_answered_from_what_it_loaded(run, loaded):
+def test_the_questions_of_the_page_are_answered_from_the_loaded_texts(run, loaded):
     questions = [each for each in commands("Ask with text") if "/api/search" in each]
     assert len(questions) == 2
     for question in questions:
@@ -104,7 +105,7 @@ def test_the_readmes_questions_are_answered_from_what_it_loaded(run, loaded):
         assert answer["receipt"]["collections"][LOADED] == {"status": "asked"}
 
 
-def test_every_way_to_ask_finds_it_above_what_is_elsewhere(ask, service):
+def test_every_way_to_ask_finds_loaded_texts_above_others(ask, service):
     asked = {LOADED: {"status": "asked"}, "rag-documents": {"status": "asked"}}
     chunks = ask("/api/rag/search", query=QUESTION)
     assert chunks["results"][0]["metadata"]["collection"] == LOADED
@@ -121,7 +122,7 @@ def test_every_way_to_ask_finds_it_above_what_is_elsewhere(ask, service):
     assert "kill -9" in service.chat_requests[-1].body["messages"][0]["content"]
 
 
-def test_tools_of_language_models_find_it(service, loaded):
+def test_tools_of_language_models_find_loaded_texts(service, loaded):
     found = within_bounds(called, over_http(service.url), "rag_query", {"query": QUESTION})
     assert found.structured_content["results"][0]["collection"] == LOADED
     assert found.structured_content["receipt"]["collections"][LOADED] == {"status": "asked"}
@@ -130,7 +131,7 @@ def test_tools_of_language_models_find_it(service, loaded):
     assert "kill -9" in text_of(context)
 
 
-def test_a_chunk_is_read_where_it_was_found(ask, service):
+def test_a_found_chunk_is_read_in_its_collection(ask, service):
     with service.session() as session:
         for found in ask("/api/rag/search", query=QUESTION)["results"]:
             told = found["metadata"]

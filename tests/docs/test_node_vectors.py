@@ -1,4 +1,4 @@
-"""A vector as Node sends it, as the guide shows it."""
+"""A vector sent by Node as the guide shows it arrives unchanged."""
 
 import json
 import re
@@ -13,7 +13,7 @@ from schemas.errors import InvalidInputError
 
 GUIDE = Path(__file__).parents[2] / "docs" / "api-guide.md"
 VECTOR = "const vector = new Float32Array([9, 0.1, 0.2, 0.3]).subarray(1);"
-"""A part of a longer buffer, as libraries give it."""
+"""A vector in the form in which libraries return it: a part of a longer buffer."""
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def test_base64_as_the_guide_shows_it_is_the_vector(node):
     assert parse_embedding(node(shown.strip())).tolist() == pytest.approx([0.1, 0.2, 0.3], rel=1e-7)
 
 
-def test_a_float32_array_by_itself_is_refused_with_the_remedy(node):
+def test_a_bare_float32_array_is_refused_with_the_remedy(node):
     with pytest.raises(InvalidInputError, match=r"Array\.from\(vector\)"):
         parse_embedding(json.loads(node("JSON.stringify(vector)")))
     vector = parse_embedding(json.loads(node("JSON.stringify(Array.from(vector))")))

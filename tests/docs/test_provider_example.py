@@ -1,5 +1,6 @@
-"""The provider of `docs/providers.md`, installed as anybody's package would be."""
+"""The provider of `docs/providers.md` works when it is installed and tested as anybody's package would be."""
 
+import os
 import re
 import subprocess
 import sys
@@ -11,27 +12,61 @@ import orjson
 import pytest
 
 from providers.base import SupportsGather, capabilities
-from registry.discovery import GROUP, discover
-from registry.registry import ProviderRegistry
+from registry.provider_discovery import GROUP, discover
+from registry.provider_registry import ProviderRegistry
 from schemas.connections import InvalidConfigurationError
 from schemas.errors import CollectionNotFoundError, UnsupportedError
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "providers.md"
-MOST_LINES = 60
+FEWER_LINES_THAN = 60
+MANY = 80
+"""The least number of tests that the contract has."""
 
 
-def block(language):
-    return re.search(rf"```{language}\n(.*?)```", DOCUMENT.read_text().partition("## A provider of your own")[2], re.S)[
-        1
-    ]
+def blocks(language):
+    section = DOCUMENT.read_text().partition("## A provider of your own")[2]
+    return re.findall(rf"```{language}\n(.*?)```", section, re.DOTALL)
+
+
+MODULE, TESTS = blocks("python")
+(PROJECT,) = blocks("toml")
+
+BREAKS = {
+    "unrounded": ('rounded(1.0 - float(cosine), "cosine")', "1.0 - float(cosine)"),
+    "unfiltered": ("check_unfiltered(where)", "pass"),
+    "unsorted": ("sorted(matches, key=lambda match: match.distance)", "matches"),
+    "own_score": ('score(distance, "cosine")', "1.0 - distance"),
+    "any_field": ('"additionalProperties": False', '"additionalProperties": True'),
+    "half_able": ("    def _read(self, name):", "    def gather(self):\n        pass\n\n    def _read(self, name):"),
+    "never_unknown": ("raise CollectionNotFoundError(name)", "return []"),
+}
+CAUGHT_BY = {
+    "unrounded": "test_distances_and_scores_are_rounded_alike",
+    "unfiltered": "test_a_search_heeds_its_filter_or_refuses_it",
+    "unsorted": "test_order_distance_and_score_are_the_exact_ones",
+    "own_score": "test_distances_and_scores_are_rounded_alike",
+    "any_field": "test_a_configuration_that_does_not_fit_is_refused_by_field",
+    "half_able": "test_a_capability_is_declared_whole_or_refused[gather]",
+    "never_unknown": "test_an_unknown_collection_is_told_from_everything_else[no-such-collection]",
+}
+
+
+def run_pytest(folder, **environment):
+    """Run the tests in a folder as their author does, there and with pytest alone; return the process and its
+    failures."""
+    alone = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONDONTWRITEBYTECODE": "1", **environment}
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")} | alone
+    command = [sys.executable, "-W", "error", "-m", "pytest", "-q", "-rf", "--tb=no", "-p", "no:cacheprovider"]
+    done = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, check=False)
+    return done, set(re.findall(r"^FAILED (\S+)", done.stdout, re.MULTILINE))
 
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
-    """The folder that pip installed the package into, on the search path for the length of the module."""
+    """The folder into which pip installed the package, which is on the search path for the length of the module."""
     source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("site")
-    (source / "rag_jsonlines.py").write_text(block("python"))
-    (source / "pyproject.toml").write_text(block("toml"))
+    (source / "rag_jsonlines.py").write_text(MODULE)
+    (source / "pyproject.toml").write_text(PROJECT)
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     options = ["--no-deps", "--no-build-isolation", "--no-index", "--target", str(target)]
     done = subprocess.run([*pip, *options, str(source)], capture_output=True, text=True, check=False)
@@ -54,14 +89,17 @@ def registry(installed):
 def folder(tmp_path):
     lines = [
         {"id": "a", "text": "east", "metadata": {"page": 1}, "embedding": [1.0, 0.0]},
-        {"id": "b", "text": "north", "embedding": [0.0, 1.0]},
+        {"id": "b", "text": "north", "metadata": {}, "embedding": [0.0, 1.0]},
     ]
     (tmp_path / "compass.jsonl").write_bytes(b"\n".join(orjson.dumps(line) for line in lines))
     return tmp_path
 
 
-def test_it_is_short():
-    assert len(block("python").splitlines()) < MOST_LINES
+def test_the_example_is_short():
+    entry_point = PROJECT[PROJECT.index("[project.entry-points") :].partition("\n\n")[0]
+    test_class = TESTS[TESTS.index("class Test") :]
+    written = [line for part in (MODULE, entry_point, test_class) for line in part.splitlines() if line.strip()]
+    assert len(written) < FEWER_LINES_THAN
 
 
 def test_an_installed_package_is_found_by_its_entry_point(registry):
@@ -69,7 +107,7 @@ def test_an_installed_package_is_found_by_its_entry_point(registry):
     assert (entry.kind, entry.viable, entry.capabilities) == ("rag", True, ["collections", "search"])
 
 
-def test_it_works(registry, folder):
+def test_the_example_works(registry, folder):
     with registry.connect("rag", "jsonlines", {"folder": str(folder)}, None) as provider:
         [info] = provider.collections()
         assert (info.name, info.count, info.dimension) == ("compass", 2, 2)
@@ -81,7 +119,7 @@ def test_it_works(registry, folder):
         assert provider.health().status == "healthy"
 
 
-def test_it_fails_in_the_words_of_the_contract(registry, folder):
+def test_the_example_fails_as_the_contract_says(registry, folder):
     with pytest.raises(InvalidConfigurationError, match="Folder is required"):
         registry.connect("rag", "jsonlines", {}, None)
     with registry.connect("rag", "jsonlines", {"folder": str(folder)}, None) as provider:
@@ -93,5 +131,33 @@ def test_it_fails_in_the_words_of_the_contract(registry, folder):
     assert registry.connect("rag", "jsonlines", {"folder": "/nowhere"}, None).health().status == "unhealthy"
 
 
-def test_its_capabilities_are_what_it_implements(registry):
+def test_the_examples_capabilities_are_those_it_implements(registry):
     assert capabilities(registry.provider("rag", "jsonlines")) == ["collections", "search"]
+
+
+def test_the_example_passes_the_contract_tests_outside_of_the_repository(installed, tmp_path):
+    (tmp_path / "test_rag_jsonlines.py").write_text(TESTS)
+    done, failed = run_pytest(tmp_path, PYTHONPATH=str(installed))
+    assert (done.returncode, failed) == (0, set()), done.stdout + done.stderr
+    assert "skipped" not in done.stdout
+    assert int(re.search(r"(\d+) passed", done.stdout)[1]) > MANY
+
+
+def test_a_broken_provider_fails_the_contract_tests(tmp_path):
+    for name, (right, wrong) in BREAKS.items():
+        assert MODULE.count(right) == 1
+        (tmp_path / f"{name}.py").write_text(MODULE.replace(right, wrong))
+        (tmp_path / f"test_{name}.py").write_text(TESTS.replace("from rag_jsonlines", f"from {name}"))
+    done, failed = run_pytest(tmp_path)
+    assert done.returncode == 1, done.stdout + done.stderr
+    expected = {f"test_{name}.py::TestJsonLines::{test}" for name, test in CAUGHT_BY.items()}
+    assert expected <= failed, sorted(expected - failed)
+
+
+def test_a_missing_pytest_is_reported_with_the_command_that_installs_it():
+    program = "import sys; sys.modules['pytest'] = None; import providers.contract_tests"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == (
+        "ImportError: The contract tests need pytest: pip install 'rag-wrapper[contract-tests]'"
+    )

@@ -1,9 +1,9 @@
-"""Asks the package registry which pinned packages have no wheel for which Python on which machine.
+"""Ask the package registry which pinned packages lack a wheel for which Python and machine.
 
     .venv/bin/python -m tests.docs.wheels
 
-prints what `WITHOUT_WHEELS` of `test_constraints.py` should hold. It needs pip, the network and some minutes, more with an
-older pip, which fetches whole wheels for what they say of themselves. It installs nothing.
+prints what `WITHOUT_WHEELS` of `test_constraints.py` should hold. It installs nothing. It needs pip, the network and
+some minutes, more with an older pip, which downloads whole wheels to read their metadata.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ CONSTRAINTS = Path(__file__).parents[2] / "constraints.txt"
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 MACHINES = ("x86_64", "aarch64")
 OLDEST_GLIBC, NEWEST_GLIBC = 5, 28
-"""Of glibc 2: what is built for any of these runs with glibc 2.28, which Debian 10 and RHEL 8 have."""
+"""Minor versions of glibc 2: wheels built for any of them run with glibc 2.28, which Debian 10 and RHEL 8 have."""
 _MISSING = re.compile(r"No matching distribution found for ([\w.-]+)==")
 
 
 def pinned(constraints: Path = CONSTRAINTS) -> dict[str, str]:
-    """The versions, by the packages' canonical names."""
+    """Return the pinned versions by the packages' canonical names."""
     lines = constraints.read_text().splitlines()
     return {canonical(name): version for name, equals, version in (line.partition("==") for line in lines) if equals}
 
@@ -35,7 +35,7 @@ def canonical(name: str) -> str:
 
 
 def without_wheels() -> dict[str, set[tuple[str, str]]]:
-    """The (Python, machine) for which a package has none, by name. Those with one for any machine are asked for once."""
+    """Return by package the (Python, machine) without a wheel; a package with one for any machine is looked up once."""
     packages = pinned()
     found: dict[str, set[tuple[str, str]]] = {}
     for python in PYTHONS:
@@ -48,7 +48,7 @@ def without_wheels() -> dict[str, set[tuple[str, str]]]:
 
 
 def _ask(packages: dict[str, str], python: str, machine: str) -> tuple[dict[str, str], set[str]]:
-    """(the tags of the wheels that there are, the names of the packages without one)."""
+    """Return (the tags of the wheels found, the names of the packages without one)."""
     wanted, missing = dict(packages), set[str]()
     while True:
         done = _pip(wanted, python, machine)

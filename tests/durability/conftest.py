@@ -1,4 +1,4 @@
-"""Services of this folder's own: what is done to them would disturb others."""
+"""Give each test a service of its own, because what is done to it would disturb other tests."""
 
 import os
 import signal
@@ -10,10 +10,15 @@ from tests.support.chroma import ChromaServer
 from tests.support.live import start_service
 
 
+@pytest.fixture(autouse=True)
+def processes_of_their_own(processes):
+    """Mark every test of this folder, because all of them start, stop or kill processes."""
+
+
 @pytest.fixture
 def serve(tmp_path):
-    """`serve(**settings)` starts a service in the test's directory; whatever is left of it at the end is ended. It
-    asks the index unless the settings say otherwise: the index is what most tests here are about."""
+    """`serve(**settings)` starts a service in the test's directory and ends it after the test. The service asks the
+    index unless the settings say otherwise, because most tests here are about the index."""
     with ExitStack() as stack:
 
         def start(**settings):
@@ -26,13 +31,13 @@ def serve(tmp_path):
 
 @pytest.fixture(scope="session")
 def load_seconds():
-    """How long the tests under load run: a minute when RAG_TEST_LONG is set."""
+    """The seconds for which the tests under load run: a minute when RAG_TEST_LONG is set."""
     return 60.0 if os.environ.get("RAG_TEST_LONG") else 3.0
 
 
 @pytest.fixture
 def chroma_server(tmp_path):
-    """A stock Chroma server, on the test's directory `elsewhere`."""
+    """A stock Chroma server on the test's directory `elsewhere`."""
     server = ChromaServer(tmp_path / "elsewhere")
     server.start()
     yield server

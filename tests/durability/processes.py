@@ -1,4 +1,4 @@
-"""The processes of a running service, as the kernel tells of them."""
+"""Find the processes of a running service by asking the kernel."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import signal
 from contextlib import suppress
 from pathlib import Path
 
-from wrapper.engine.state import read_state
+from wrapper.engine.keeper.state import read_state
 
 
 def alive(pid):
-    """Running or stopped; a zombie whose parent has not looked yet is gone."""
+    """Return whether a process is running or stopped; a zombie that its parent has not reaped yet counts as gone."""
     with suppress(FileNotFoundError, ProcessLookupError):
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     return False
 
 
 def children(pid):
-    """Direct children, whichever thread started them."""
+    """Return the direct children, whichever thread started them."""
     found = []
     for tasks in Path(f"/proc/{pid}/task").glob("*/children"):
         with suppress(OSError):
@@ -27,7 +27,7 @@ def children(pid):
 
 
 def workers(service):
-    """The process ids of gunicorn's workers."""
+    """Return the process ids of gunicorn's workers."""
     return [pid for pid in children(service.process.pid) if b"wrapper.engine.keeper" not in _command(pid)]
 
 
@@ -36,7 +36,7 @@ def keeper(service):
 
 
 def leader(service):
-    """The worker that drains the outbox: it holds the lock. None while nobody does."""
+    """Return the worker that drains the outbox, which holds the lock, or None while nobody holds it."""
     inode = str((service.data_dir / "indexer.lock").stat().st_ino)
     for line in Path("/proc/locks").read_text().splitlines():
         fields = line.split()
@@ -46,7 +46,7 @@ def leader(service):
 
 
 def worker_of(session_port, service):
-    """The worker that holds the other end of a connection made from this local port."""
+    """Return the worker that holds the other end of a connection made from this local port."""
     wanted = f":{service.port:04X}", f":{session_port:04X}"
     inodes = set()
     for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:

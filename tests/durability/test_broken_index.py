@@ -1,4 +1,4 @@
-"""Index files that were damaged while the service was down are made anew from the catalogue."""
+"""Index files that were damaged while the service was down are rebuilt from the catalogue."""
 
 import os
 import random
@@ -15,7 +15,7 @@ from tests.durability.workload import (
     healed,
 )
 from tests.support.live import eventually
-from wrapper.engine.index_files import SPARE_BYTES
+from wrapper.engine.keeper.index_files import SPARE_BYTES
 
 DOCUMENTS = 1_100
 VECTOR_SEGMENT = """
@@ -45,7 +45,7 @@ def _rubbish(segment):
 
 
 def _vectors_shifted(segment):
-    """Nothing that Chroma could notice: every document has its neighbour's vector."""
+    """Give every document its neighbour's vector, which Chroma cannot notice."""
     vectors = segment / "data_level0.bin"
     content = vectors.read_bytes()
     vectors.write_bytes(content[4096:] + content[:4096])
@@ -96,13 +96,13 @@ def test_damaged_indexes_are_rebuilt_and_queries_are_right_all_the_while(serve):
         assert_engine_equals_catalogue(again, name)
     rebuilt = again.log.read_text().count("index rebuilt")
     assert rebuilt == len(DAMAGES)
-    # The engine leaves what it was damaged by; its next start removes it.
+    # The engine leaves the damaged files behind; its next start removes them.
     os.kill(again.engine_pid, signal.SIGKILL)
     healed(again)
     assert not [segment for segment in damaged if segment.exists()]
 
 
-def test_an_index_file_that_runs_away_is_stopped_and_the_index_rebuilt(serve):
+def test_a_runaway_index_file_is_stopped_and_the_index_rebuilt(serve):
     service = serve()
     given = documents(DOCUMENTS, seed=1)
     create(service, "running", given)
@@ -126,7 +126,7 @@ def test_an_index_file_that_runs_away_is_stopped_and_the_index_rebuilt(serve):
     assert all(links.stat().st_size <= 2 * sound for links in (service.data_dir / "chroma").glob("*/link_lists.bin"))
 
 
-def test_a_chroma_directory_that_is_gone_is_made_anew(serve):
+def test_a_missing_chroma_directory_is_rebuilt(serve):
     service = serve()
     given = {name: documents(number, seed=number) for name, number in (("many", DOCUMENTS), ("few", 7), ("none", 0))}
     for name, batch in given.items():

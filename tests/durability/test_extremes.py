@@ -1,4 +1,4 @@
-"""The longest filters and the farthest pages: answered, or refused in good time, and nobody else waits."""
+"""The longest filters and the farthest pages are answered or refused in time, and keep nobody else waiting."""
 
 import threading
 
@@ -83,7 +83,7 @@ def session_of(service):
 
 @pytest.fixture
 def others(service):
-    """Somebody else's requests, which go on all the while."""
+    """Other clients' requests, which are sent throughout the test."""
     stopping, statuses = threading.Event(), []
 
     def ask():

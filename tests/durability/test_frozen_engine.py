@@ -1,4 +1,4 @@
-"""While the engine hangs, reads come from the catalogue at their usual speed; afterwards it is as if nothing was."""
+"""While the engine hangs, reads come from the catalogue at their usual speed; afterwards everything is as before."""
 
 import os
 import signal
@@ -32,7 +32,7 @@ def service(tmp_path_factory):
 
 @pytest.fixture
 def frozen(service):
-    """The engine's process id. It is stopped now, and the keeper's kill ends it some ten seconds later."""
+    """The process id of the engine, which is stopped now and is killed by the keeper some ten seconds later."""
     healed(service)
     pid = service.engine_pid
     os.kill(pid, signal.SIGSTOP)
@@ -48,7 +48,7 @@ def given(service, collection):
     return given
 
 
-def test_reads_health_and_vector_queries_while_the_engine_is_frozen(service, collection, given, frozen):
+def test_reads_health_and_vector_queries_are_answered_while_the_engine_is_frozen(service, collection, given, frozen):
     base = f"{service.url}/collections/{collection}"
     truth, reads, reports, plans, wrong = BruteForce(given), [], [], [], []
 
@@ -77,7 +77,7 @@ def test_reads_health_and_vector_queries_while_the_engine_is_frozen(service, col
                 vector = given[len(plans) % len(given)]["embedding"]
                 body = {"query_embedding": vector, "top_k": 10, "where": {"section": "a"} if len(plans) % 2 else None}
                 found, _ = timed(session, "POST", f"{base}/query", json=body)
-                # Answered while the engine was still the frozen one.
+                # These answers came while the engine was still the frozen one.
                 plans.append((found["plan"], service.engine_pid == frozen))
                 if [each["id"] for each in found["results"]] != truth.nearest(vector, 10):
                     wrong.append(found)
@@ -95,7 +95,7 @@ def test_reads_health_and_vector_queries_while_the_engine_is_frozen(service, col
     assert_engine_equals_catalogue(service, collection)
 
 
-def test_writers_that_wait_leave_threads_for_readers(service, collection, given, frozen):
+def test_waiting_writers_leave_threads_for_readers(service, collection, given, frozen):
     base = f"{service.url}/collections/{collection}"
     answers, reads = [], []
     late = [documents(1, seed=number, section="late") for number in range(3 * THREADS)]
@@ -115,7 +115,7 @@ def test_writers_that_wait_leave_threads_for_readers(service, collection, given,
             reads.append(time.monotonic() - began)
             return page["total"] == len(late)
 
-        # All of them are stored and read while those that may wait still do.
+        # All of them are stored and readable while the writers that may wait are still waiting.
         eventually(all_stored, seconds=30, complaint=service.tail)
         assert service.engine_pid == frozen
         assert sum(writer.is_alive() for writer in writers) > 0

@@ -1,4 +1,4 @@
-"""A disk that fills up refuses writes, harms nothing, and is used again as soon as there is room."""
+"""A disk that fills up refuses writes and harms nothing, and is used again as soon as it has room."""
 
 import shutil
 import subprocess
@@ -49,7 +49,7 @@ def serve_on_small_disk(tmp_path):
 
 
 def _fill(disk, *, leaving_mb=0):
-    """A file that takes all room but this."""
+    """Write a file that leaves only this much room."""
     filler = disk / "filler"
     with filler.open("ab", buffering=0) as file, suppress(OSError):
         while (left := shutil.disk_usage(disk).free - (leaving_mb << 20)) > 0:
@@ -57,7 +57,7 @@ def _fill(disk, *, leaving_mb=0):
     return filler
 
 
-def test_writes_are_refused_below_the_floor_while_reads_go_on_and_taken_again_above_it(serve_on_small_disk):
+def test_writes_are_refused_below_the_floor_while_reads_go_on_and_accepted_above_it(serve_on_small_disk):
     service = serve_on_small_disk(disk_floor_mb=FLOOR_MB)
     given = documents(50, seed=1)
     create(service, "kept", given)
@@ -94,7 +94,7 @@ def test_writes_are_refused_below_the_floor_while_reads_go_on_and_taken_again_ab
         assert session.get(base, timeout=ANSWER_SECONDS).json()["count"] == len(given) + 2
 
 
-def test_a_disk_full_to_the_last_byte_loses_nothing_and_heals_when_there_is_room(serve_on_small_disk):
+def test_a_disk_full_to_the_last_byte_loses_nothing_and_recovers_when_it_has_room(serve_on_small_disk):
     service = serve_on_small_disk(disk_floor_mb=0, write_wait_seconds=2)
     given = documents(200, seed=5)
     create(service, "fixed", given)

@@ -1,4 +1,5 @@
-"""What happens between two steps of the indexer: the engine equals the catalogue afterwards, and nothing is left."""
+"""Whatever happens between two steps of the indexer, the engine equals the catalogue afterwards and nothing is left
+over."""
 
 import threading
 import time
@@ -8,21 +9,22 @@ import pytest
 
 from schemas.records import DocumentBatch, DocumentPatch
 from tests.support.live import eventually
-from wrapper.applying import Applier
-from wrapper.catalog import outbox, reads, states, writes
+from wrapper.catalog import reads, writes
 from wrapper.catalog.catalog import Catalog
+from wrapper.catalog.index_state import outbox, states
 from wrapper.catalog.rows import all_collections, find_collection
-from wrapper.catalog.sqlite import SQLiteDatabase
+from wrapper.catalog.sqlite.database import SQLiteDatabase
 from wrapper.engine.client import EngineClient
+from wrapper.engine.keeper.state import EngineStateReader
 from wrapper.engine.keeper_process import start_keeper
-from wrapper.engine.state import EngineStateReader
-from wrapper.engine_collections import DOCUMENTS_PER_CALL
-from wrapper.indexer import Indexer
-from wrapper.leadership import FileLeadership
+from wrapper.indexing.applying import Applier
+from wrapper.indexing.engine_collections import DOCUMENTS_PER_CALL
+from wrapper.indexing.indexer import Indexer
+from wrapper.indexing.leadership import FileLeadership
 
 
 class InterruptedEngine(EngineClient):
-    """The engine; `meanwhile` runs once, right after its next creation of a collection."""
+    """An engine that runs `meanwhile` once, right after its next creation of a collection."""
 
     meanwhile = None
 
@@ -55,7 +57,7 @@ def catalog(tmp_path):
 
 
 class Room:
-    """A catalogue, the engine and the one who makes them equal; each test has collections of its own."""
+    """A catalogue, the engine and the applier that keeps them equal; each test has collections of its own."""
 
     def __init__(self, catalog, engine):
         self.catalog, self.engine = catalog, engine
@@ -118,7 +120,7 @@ class Room:
             for each in documents:
                 assert records.texts[place[each.id]] == each.text
                 assert records.metadatas[place[each.id]] == each.metadata
-                # Chroma multiplies cosine vectors back by their length, which costs the last bits.
+                # Chroma scales cosine vectors back to their length, which costs the last bits.
                 assert np.allclose(records.embeddings[place[each.id]], each.embedding, rtol=1e-5, atol=1e-6)
 
     def forget(self):
@@ -127,7 +129,7 @@ class Room:
                 self.engine.delete_collection(each.name)
 
     def damage(self, name):
-        """The engine loses the collection."""
+        """Make the engine lose the collection."""
         assert self.engine.delete_collection(name)
 
 
@@ -139,7 +141,7 @@ def room(catalog, engine):
     room.forget()
 
 
-def test_a_collection_made_again_before_the_old_one_is_dropped(room):
+def test_a_collection_may_be_recreated_before_the_old_one_is_dropped(room):
     room.create("again")
     room.add("again", ["a", "b"])
     room.settle()
@@ -152,7 +154,7 @@ def test_a_collection_made_again_before_the_old_one_is_dropped(room):
     room.settle()
 
 
-def test_a_creation_applied_twice_keeps_what_came_after_it(room):
+def test_applying_a_creation_twice_keeps_later_writes(room):
     room.create("twice")
     room.add("twice", ["a"])
     create, documents = room.entries()
@@ -163,14 +165,14 @@ def test_a_creation_applied_twice_keeps_what_came_after_it(room):
     room.settle()
 
 
-def test_a_collection_deleted_while_the_engine_creates_it(room):
+def test_a_collection_deleted_while_the_engine_creates_it_is_gone(room):
     room.create("brief")
     room.engine.meanwhile = lambda: room.delete("brief")
     room.settle()
     assert {each.id for each in room.engine.list_collections()} == room.before
 
 
-def test_a_collection_deleted_during_its_rebuild(room):
+def test_a_collection_deleted_during_its_rebuild_is_gone(room):
     room.create("rebuilt")
     room.add("rebuilt", [f"d{number}" for number in range(DOCUMENTS_PER_CALL + 1)])
     room.settle()
@@ -206,7 +208,7 @@ def test_writes_during_a_rebuild_are_in_the_new_index(room, steps):
 
 
 @pytest.mark.parametrize("steps", [0, 1, 2])
-def test_a_collection_that_takes_another_dimension_during_its_rebuild(room, steps):
+def test_a_collection_may_take_another_dimension_during_its_rebuild(room, steps):
     room.create("turned")
     room.add("turned", [f"d{number}" for number in range(DOCUMENTS_PER_CALL + 20)])
     room.settle()
@@ -222,7 +224,7 @@ def test_a_collection_that_takes_another_dimension_during_its_rebuild(room, step
 
 
 @pytest.mark.parametrize("steps", [1, 2, 3])
-def test_another_process_takes_over_in_the_middle_of_a_rebuild(room, steps):
+def test_another_process_may_take_over_in_the_middle_of_a_rebuild(room, steps):
     room.create("taken")
     room.add("taken", [f"d{number}" for number in range(DOCUMENTS_PER_CALL * 2)])
     room.settle()
@@ -238,7 +240,7 @@ def test_another_process_takes_over_in_the_middle_of_a_rebuild(room, steps):
     room.settle()
 
 
-def test_records_that_the_engine_lost_or_was_given_by_others_are_noticed(room):
+def test_records_that_the_engine_lost_or_got_from_others_are_noticed(room):
     room.create("counted")
     room.add("counted", [f"d{number}" for number in range(50)])
     room.settle()
@@ -249,7 +251,7 @@ def test_records_that_the_engine_lost_or_was_given_by_others_are_noticed(room):
     room.settle()
 
 
-def test_who_comes_to_wait_too_late_is_told_at_once(room, tmp_path):
+def test_a_writer_that_starts_to_wait_too_late_is_answered_at_once(room, tmp_path):
     indexer = Indexer(room.catalog, room.applier, FileLeadership(tmp_path / "lock"), clock=time.monotonic)
     indexer.start()
     try:
@@ -265,7 +267,7 @@ def test_who_comes_to_wait_too_late_is_told_at_once(room, tmp_path):
         indexer.stop(30)
 
 
-def test_who_waits_when_the_service_stops_is_told_not_yet(room, tmp_path):
+def test_a_writer_that_waits_when_the_service_stops_is_told_not_yet(room, tmp_path):
     room.applier.engine_is_ready = lambda: False
     indexer = Indexer(room.catalog, room.applier, FileLeadership(tmp_path / "lock"), clock=time.monotonic)
     indexer.start()

@@ -1,4 +1,4 @@
-"""`kill -9` of the engine during writes: the service heals by itself and loses nothing it acknowledged."""
+"""After `kill -9` of the engine during writes, the service recovers by itself and loses nothing it acknowledged."""
 
 import os
 import random
@@ -22,7 +22,7 @@ ROUNDS = 3
 SMALL = 120
 
 
-def test_killed_during_writes_it_heals_and_nothing_acknowledged_is_lost(serve):
+def test_an_engine_killed_during_writes_recovers_and_no_acknowledged_write_is_lost(serve):
     service = serve()
     create(service, "killed")
     fixed = documents(300, seed=1)
@@ -69,7 +69,7 @@ def service(tmp_path_factory):
         yield service
 
 
-def test_after_its_death_writes_are_indexed_within_half_a_minute(service):
+def test_writes_are_indexed_within_half_a_minute_of_the_engines_death(service):
     create(service, "healing", documents(50, seed=2))
     os.kill(service.engine_pid, signal.SIGKILL)
     healed(service)
@@ -83,7 +83,7 @@ def test_after_its_death_writes_are_indexed_within_half_a_minute(service):
     assert found["results"][0]["metadata"]["number"] == 7
 
 
-def test_after_its_death_each_of_many_indexes_is_looked_at_and_the_one_seen_longest_ago_first(service):
+def test_after_the_engines_death_every_index_is_checked_least_recently_checked_first(service):
     names = [f"small-{number:03}" for number in range(SMALL)]
     random.Random(3).shuffle(names)
     for name in names:

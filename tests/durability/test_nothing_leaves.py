@@ -1,4 +1,4 @@
-"""No request leaves the machine: whatever the service's processes connect to is here."""
+"""No request leaves the machine: the service's processes connect only to addresses on it."""
 
 import ipaddress
 import os
@@ -8,19 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from interfaces.scratch_service import processes_in
+from interfaces.commands.scratch_service import processes_in
 from tests.durability.workload import Writer, create, running
 from tests.support.live import eventually, start_service
 
 TABLES = {"tcp": 8, "udp": 8, "tcp6": 32, "udp6": 32}
 SOMEWHERE_ELSE = ("192.0.2.1", 53)
-"""An address of the documentation range (RFC 5737)."""
+"""An address from the documentation range (RFC 5737)."""
 
 pytestmark = pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="this system has no /proc/net to ask")
 
 
 def peers_of(pids):
-    """Addresses that sockets of these processes are connected to, or on their way to."""
+    """Return the addresses to which sockets of these processes are connected or connecting."""
     inodes = set()
     for pid in pids:
         for link in Path(f"/proc/{pid}/fd").glob("*"):
@@ -40,7 +40,7 @@ def peers_of(pids):
 
 
 def _address(written):
-    """The kernel writes each 32-bit word of an address in the order of its own bytes."""
+    """Return the address in its usual form; the kernel writes each 32-bit word of it in its own byte order."""
     words = [bytes.fromhex(written[start : start + 8])[::-1] for start in range(0, len(written), 8)]
     address = ipaddress.ip_address(b"".join(words))
     return getattr(address, "ipv4_mapped", None) or address
@@ -65,7 +65,7 @@ def test_no_process_of_the_service_connects_to_anywhere_else(tmp_path):
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
     try:
-        # From the first moment on: a program that reports home does so when it starts.
+        # Watched from the first moment: a program that phones home does so when it starts.
         service = start_service(tmp_path)
         try:
             create(service, "here")

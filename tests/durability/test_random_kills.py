@@ -1,5 +1,5 @@
-"""Whatever is killed or frozen at whatever moment of concurrent writes, in a row: nothing acknowledged is lost, and
-reads are answered all the while.
+"""Nothing acknowledged is lost when processes are killed or frozen one after another at random moments of concurrent
+writes, and reads are answered throughout.
 
 Five attacks by default, one of each kind, on two workers and on four; `make soak` makes sixty of each and prints what
 it did. RAG_SOAK_SEED repeats a run's choices.
@@ -33,7 +33,8 @@ FIXED = 300
 
 
 def _attack(kind, service, number_of_workers, serve):
-    """Do it, wait until what was hit is replaced, and return the service, a new one when all of it was killed."""
+    """Attack, wait until the victim is replaced, and return the service, which is a new one when all of it was
+    killed."""
     if kind == "service":
         pids = [service.process.pid, *workers(service), keeper(service), service.engine_pid]
         kill(*(pid for pid in pids if pid is not None))
@@ -54,7 +55,7 @@ def _attack(kind, service, number_of_workers, serve):
 
 @pytest.mark.timeout(300 + 30 * ROUNDS)
 @pytest.mark.parametrize("number_of_workers", [2, 4])
-def test_nothing_acknowledged_is_lost_whatever_is_killed_and_when(serve, number_of_workers):
+def test_nothing_acknowledged_is_lost_whatever_is_killed_and_whenever(serve, number_of_workers):
     generator = random.Random(SEED)
     service = serve(workers=number_of_workers, memory_vectors_mb=64)
     fixed = documents(FIXED, seed=99)

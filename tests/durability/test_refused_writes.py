@@ -1,13 +1,13 @@
-"""A write that is refused has not happened, whatever refused it."""
+"""A refused write has not happened, whatever refused it."""
 
 import uuid
 
 from schemas.documents import parse_document, to_batch
 from tests.durability.workload import documents
-from wrapper import store
+from wrapper import writing
 from wrapper.catalog import writes
 from wrapper.catalog.catalog import Catalog
-from wrapper.catalog.sqlite import SQLiteDatabase
+from wrapper.catalog.sqlite.database import SQLiteDatabase
 
 RULE = {"source": "rules", "doc_type": "faq", "last_update_date": "2026-01-31"}
 TEXTS = {
@@ -46,9 +46,9 @@ def test_below_the_disk_floor_nothing_is_stored_and_reads_go_on(serve, tmp_path)
         assert [(each["id"], each["text"]) for each in found] == [(given[0]["id"], given[0]["text"])]
 
 
-def test_beyond_the_lag_that_is_allowed_nothing_is_stored(client, filled, unchanged, monkeypatch):
+def test_nothing_is_stored_beyond_the_allowed_lag(client, filled, unchanged, monkeypatch):
     name = filled(documents(3, seed=1))
-    monkeypatch.setattr(store, "MAX_LAG", 0)
+    monkeypatch.setattr(writing, "MAX_LAG", 0)
     with unchanged(name):
         refused = client.post(f"/collections/{name}/documents", json={"documents": documents(2, seed=2)})
         assert refused.status_code == 503

@@ -1,4 +1,4 @@
-"""Services on several ports over one PostgreSQL and one Chroma server: one service to its clients."""
+"""Services on several ports over one PostgreSQL and one Chroma server are one service to their clients."""
 
 import os
 import signal
@@ -8,7 +8,7 @@ from contextlib import ExitStack
 import pytest
 import requests
 
-from interfaces.scratch_service import command
+from interfaces.commands.scratch_service import command
 from tests.durability.workload import Writer, assert_nothing_is_lost, create, documents, healed, running
 from tests.support.live import chroma_client_at, eventually, start_service
 from tests.support.postgres import PASSWORD, postgres_server
@@ -58,7 +58,7 @@ def _nearest(session, service, vector):
     return answer.json()["results"][0]["id"], answer.json()["plan"]
 
 
-def test_what_one_stores_the_other_finds(pair):
+def test_each_service_finds_what_the_other_stored(pair):
     one, other = pair
     create(one, TOGETHER)
     with one.session() as session:
@@ -82,8 +82,8 @@ def test_what_one_stores_the_other_finds(pair):
 
 
 @pytest.mark.parametrize("first_killed", [0, 1])
-def test_either_may_be_killed_and_nothing_is_lost(pair, chroma_server, first_killed, start):
-    # One of the two leads: killing either in turn kills the leader once.
+def test_either_service_may_be_killed_and_nothing_is_lost(pair, chroma_server, first_killed, start):
+    # One of the two leads, so killing each in turn kills the leader once.
     victim, survivor = pair[first_killed], pair[1 - first_killed]
     create(victim, TOGETHER)
     writers = [Writer(victim, TOGETHER, 1), Writer(survivor, TOGETHER, 2, read_back=True)]
@@ -99,7 +99,7 @@ def test_either_may_be_killed_and_nothing_is_lost(pair, chroma_server, first_kil
         assert_nothing_is_lost(survivor, TOGETHER, writers, engine=engine)
 
 
-def test_the_database_restarted_under_load(own_postgres, chroma_server, start):
+def test_nothing_is_lost_when_the_database_is_restarted_under_load(own_postgres, chroma_server, start):
     with own_postgres.catalogue() as url:
         services = [start(name, url, chroma_url=chroma_server.url) for name in ("one", "other")]
         create(services[0], TOGETHER)
@@ -130,7 +130,7 @@ def test_the_database_restarted_under_load(own_postgres, chroma_server, start):
                 complaint=services[0].tail,
             )
         for service, writer in zip(services, writers, strict=True):
-            # A refusal is an answer that says nothing of what is stored.
+            # A refusal says nothing about what is stored.
             assert all(" 503 " in refused and "catalog_unavailable" in refused for refused in writer.refused)
             healed(service)
             assert PASSWORD not in service.log.read_text()

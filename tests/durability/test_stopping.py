@@ -1,4 +1,4 @@
-"""The service ends when it is told to, and everything it started with it."""
+"""The service ends when it is told to, together with everything it started."""
 
 import os
 import signal
@@ -6,13 +6,13 @@ import subprocess
 
 import pytest
 
-from interfaces.scratch_service import command, processes_in
+from interfaces.commands.scratch_service import command, processes_in
 from tests.durability.processes import children, keeper
 from tests.durability.workload import Writer, assert_nothing_is_lost, create, documents, running
 from tests.support.live import eventually
 
 
-def test_sigterm_ends_all_of_it_during_writes_and_loses_nothing(serve):
+def test_sigterm_during_writes_ends_every_process_and_loses_nothing(serve):
     service = serve(workers=2)
     create(service, "kept")
     writers = [Writer(service, "kept", number) for number in range(4)]
@@ -28,7 +28,7 @@ def test_sigterm_ends_all_of_it_during_writes_and_loses_nothing(serve):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "Ctrl-C"])
-def test_it_ends_while_the_engine_is_frozen_and_writers_wait(serve, number):
+def test_the_service_ends_while_the_engine_is_frozen_and_writers_wait(serve, number):
     service = serve(write_wait_seconds=3)
     create(service, "kept")
     engine = service.engine_pid
@@ -47,13 +47,13 @@ def test_it_ends_while_the_engine_is_frozen_and_writers_wait(serve, number):
     with running([write]):
         eventually(stored, seconds=10)
         if number == signal.SIGINT:
-            # A terminal sends it to the whole process group.
+            # A terminal sends the signal to the whole process group.
             os.killpg(service.process.pid, number)
         assert service.stop(number) == 0
     assert [answer.status_code in (201, 202) for answer in answers] == [True]
 
 
-def test_a_second_service_says_who_holds_the_directory_and_disturbs_nothing(serve, tmp_path):
+def test_a_second_service_names_the_owner_of_the_directory_and_disturbs_nothing(serve, tmp_path):
     service = serve()
     create(service, "kept", documents(20, seed=1))
     before = sorted([service.process.pid, *children(service.process.pid)]), keeper(service), service.engine_pid

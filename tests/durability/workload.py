@@ -1,4 +1,4 @@
-"""Writers and readers that remember what they were told, and what must be true of it afterwards."""
+"""Writers and readers that remember what they were told, and the checks of what must be true afterwards."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GATHERED_FROM_THE_CATALOGUE = {"scan", "exact"}
 
 
 def documents(count, *, seed, **metadata):
-    """`count` new documents with random unit vectors, as a request carries them."""
+    """Return `count` new documents with random unit vectors, in the form of a request."""
     generator = np.random.default_rng(seed)
     vectors = generator.normal(size=(count, DIMENSION)).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -39,7 +39,7 @@ def documents(count, *, seed, **metadata):
 
 
 def create(service, name, given=(), **fields):
-    """A collection with these documents, all of them acknowledged as indexed."""
+    """Create a collection with these documents, all of which are acknowledged as indexed."""
     with service.session() as session:
         assert session.post(f"{service.url}/collections", json={"name": name, **fields}, timeout=60).status_code == 201
         for start in range(0, len(given), 500):
@@ -52,7 +52,7 @@ def create(service, name, given=(), **fields):
 
 
 class BruteForce:
-    """The nearest of the given documents by cosine, computed for each of them."""
+    """Finds the nearest of the given documents by computing the cosine for each of them."""
 
     def __init__(self, given):
         matrix = np.array([document["embedding"] for document in given], dtype=np.float64)
@@ -60,7 +60,7 @@ class BruteForce:
         self._ids = [document["id"] for document in given]
 
     def nearest(self, vector, top_k):
-        """The ids, nearest first."""
+        """Return the ids, nearest first."""
         wanted = np.asarray(vector, dtype=np.float64)
         distances = 1.0 - self._matrix @ (wanted / np.linalg.norm(wanted))
         return [self._ids[index] for index in np.argsort(distances, kind="stable")[:top_k]]
@@ -73,7 +73,7 @@ def percentile(seconds, share):
 
 @dataclass
 class Writer:
-    """One client that adds, replaces, patches and deletes documents of its own, one request after the other.
+    """One client that adds, replaces, patches and deletes documents of its own, one request after another.
 
     `kept` is what the service must have, `gone` what it must not have; ids whose last request got no answer are in
     neither. `refused` holds answers that were not a success.
@@ -94,7 +94,8 @@ class Writer:
     step: int = 0
 
     def run(self, stopping: threading.Event) -> None:
-        """Write until `stopping`; a later run goes on where this one ends, so no two documents share a vector."""
+        """Write until `stopping` is set; a later run continues where this one ended, so that no two documents share a
+        vector."""
         generator = np.random.default_rng((self.number, self.step))
         session = self.service.session()
         while not stopping.is_set():
@@ -118,7 +119,8 @@ class Writer:
         session.close()
 
     def _send(self, session, method, path, touched, **body):
-        """Whether the write was acknowledged; until it is answered nothing is known of the documents it touches."""
+        """Return whether the write was acknowledged; until it is answered, the state of the documents it touches is
+        unknown."""
         self.unanswered.update(touched)
         url = f"{self.service.url}/collections/{self.collection}{path}"
         answer = session.request(method, url, json=body or None, timeout=ANSWER_SECONDS)
@@ -162,7 +164,7 @@ class Writer:
             self.gone.add(document_id)
 
     def _read_back(self, session, generator):
-        """What was acknowledged is there at once: by id, by filter and by its own vector."""
+        """Check that acknowledged documents are found at once: by id, by filter and by their own vectors."""
         if not self.kept:
             return
         (document_id,) = self._known(generator)
@@ -186,8 +188,8 @@ class Writer:
 class Reader:
     """One client that asks for documents of a collection that nobody changes: by id, by filter and by vector.
 
-    `latencies` are seconds of answered requests, `cut` counts those whose connection ended with a killed process, and
-    `violations` holds answers that were not right.
+    `latencies` are the seconds of answered requests, `cut` counts requests whose connection ended with a killed
+    process, and `violations` holds answers that were wrong.
     """
 
     service: LiveService
@@ -231,7 +233,7 @@ class Reader:
 
 @contextmanager
 def running(targets: Iterable[Callable[[threading.Event], None]]):
-    """Run each in a thread for the length of the block; what one of them raises fails the block."""
+    """Run each in a thread for the length of the block; an exception in one of them fails the block."""
     stopping, failures = threading.Event(), []
 
     def guarded(target):
@@ -256,7 +258,7 @@ def running(targets: Iterable[Callable[[threading.Event], None]]):
 
 
 def healed(service, *, seconds=HEAL_SECONDS):
-    """Return when the service is healthy, nothing waits for the index and a write is answered 201."""
+    """Return when the service is healthy, nothing waits for the index and a write is answered with 201."""
     deadline = time.monotonic() + seconds
     eventually(lambda: _is_well(service), seconds=seconds, complaint=service.tail)
     name = f"healed-{uuid.uuid4().hex[:12]}"
@@ -277,8 +279,9 @@ def _is_well(service):
 
 
 def assert_nothing_is_lost(service, collection, writers, *, queries=60, engine=None):
-    """Everything acknowledged is found by filter and first by its own vector; the engine (that of the service, or that
-    to which the Chroma client `engine` is connected) equals the catalogue."""
+    """Assert that every acknowledged document is found by filter and comes first for its own vector, and that the
+    engine equals the catalogue. The engine is the service's own, or the one to which the Chroma client `engine` is
+    connected."""
     kept = {document_id: document for writer in writers for document_id, document in writer.kept.items()}
     gone = set().union(*(writer.gone for writer in writers))
     unanswered = set().union(*(writer.unanswered for writer in writers))
@@ -304,7 +307,7 @@ def assert_nothing_is_lost(service, collection, writers, *, queries=60, engine=N
 
 
 def all_documents(base):
-    """Not by a checked session: that would spend most of its time on pages as large as these."""
+    """Return all documents, without a checked session, which would spend most of its time on pages this large."""
     cursor = None
     with requests.Session() as session:
         while True:
@@ -319,7 +322,7 @@ def all_documents(base):
 
 
 def assert_engine_equals_catalogue(service, collection, engine=None):
-    """Chroma's own client reads exactly the documents that the service answers."""
+    """Assert that Chroma's own client reads exactly the documents that the service answers."""
     stored = {each["id"]: each for each in all_documents(f"{service.url}/collections/{collection}")}
     with nullcontext(engine) if engine is not None else chroma_client(service.data_dir) as engine:
         held = engine.get_collection(collection, embedding_function=None).get(
@@ -332,5 +335,5 @@ def assert_engine_equals_catalogue(service, collection, engine=None):
         document = stored[document_id]
         assert held["documents"][number] == document["text"]
         assert held["metadatas"][number] == document["metadata"]
-        # Chroma multiplies cosine vectors back by their length, which costs the last bits.
+        # Chroma scales cosine vectors back to their length, which costs the last bits.
         assert np.allclose(held["embeddings"][number], document["embedding"], rtol=1e-5, atol=1e-6)

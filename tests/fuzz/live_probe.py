@@ -1,6 +1,7 @@
-"""Asks the service on a port for `/live` until its input ends; for each line of it, says how long slow answers took.
+"""Ask the service on a port for `/live` until the input ends, and print for each line of input how long slow answers
+took.
 
-A process of its own: while the test writes a megabyte of JSON, no other thread of it would read a clock.
+The probe is a process of its own, because no other thread reads a clock while the test writes a megabyte of JSON.
 """
 
 from __future__ import annotations
@@ -20,13 +21,14 @@ ANSWER_SECONDS = 120.0
 
 
 class Probe:
-    """The process, as its parent sees it."""
+    """The process as its parent sees it."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
 
     def slow_seconds(self) -> list[float]:
-        """Of the answers since this was last asked, those that took too long; as long as can be where none came."""
+        """Return the seconds of the answers that have been too slow since the last call; a missing answer counts with
+        the longest possible time."""
         assert self._process.stdin
         assert self._process.stdout
         self._process.stdin.write("\n")

@@ -1,4 +1,4 @@
-"""What schemathesis cannot know of our requests: how bodies are written, and which collections there are."""
+"""Teach schemathesis what it cannot know of our requests: how bodies are written, and which collections exist."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import schemathesis
 from hypothesis import strategies as st
 
 NAMES = tuple(f"fuzzed-{number}" for number in range(8))
-"""Collections that exist at the beginning."""
+"""The collections that exist at the beginning."""
 
 
 @schemathesis.serializer("application/json")
@@ -32,7 +32,8 @@ def flatmap_path_parameters(context: schemathesis.HookContext, parameters: Any) 
 
 @schemathesis.hook
 def map_body(context: schemathesis.HookContext, body: Any) -> Any:
-    """Integers beyond 64 bits are refused wherever they stand, also in what a schema leaves open."""
+    """Turn integers beyond 64 bits into floats: the service refuses such integers wherever they stand, even where a
+    schema allows anything."""
     return _within_64_bits(body)
 
 

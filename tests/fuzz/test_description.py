@@ -1,6 +1,6 @@
-"""openapi.yaml is tried on a real service: requests that fit it, requests that do not, and chains of them.
+"""A real service is tested against openapi.yaml: with requests that fit it, requests that do not, and chains of them.
 
-`RAG_FUZZ_EXAMPLES` says how many requests each operation is tried with; `RAG_FUZZ_SEED` gives others than usual.
+`RAG_FUZZ_EXAMPLES` says how many requests each operation is tested with; `RAG_FUZZ_SEED` gives others than usual.
 """
 
 import os

@@ -1,8 +1,8 @@
-"""Hostile requests to a service as people run it: no failure of the service, bounded work, memory that comes back.
+"""Hostile requests to a service as people run it cause no failure and only bounded work, and their memory is freed.
 
-One test sends one shape in growing sizes, or what one operation or tool of the description gives rise to; `-k` chooses
-among them. The whole run (`make soak`) goes up to a megabyte and holds the service to its times; the short one stops
-early and asks for no times.
+One test sends one shape in growing sizes, or all requests made for one operation or tool of the description; `-k`
+chooses among them. The whole run (`make soak`) goes up to a megabyte and holds the service to its times; the short one
+stops early and checks no times.
 """
 
 from __future__ import annotations
@@ -19,20 +19,21 @@ from pathlib import Path
 import pytest
 
 from tests.durability.processes import workers
-from tests.fuzz.hostile_shapes import COLLECTION, LINE_SHAPES, MAX_LINE_BYTES, MCP, SHAPES, Made, of_the_description
+from tests.fuzz.hostile_fields import of_the_description
+from tests.fuzz.hostile_shapes import COLLECTION, LINE_SHAPES, MAX_LINE_BYTES, MCP, SHAPES, Made
 from tests.fuzz.live_probe import Probe, probing
 from tests.support.live import LiveService, eventually, live_service
 from tests.support.model_server import model_server
 
 WHOLE = "RAG_SOAK_HOSTILE" in os.environ
 MOST = int(os.environ.get("RAG_SOAK_HOSTILE", "4096"))
-"""How large the shapes grow, in bytes more or less."""
+"""The approximate size in bytes up to which the shapes grow."""
 LEAST = 1_024
 EVERY = 1 if WHOLE else 50
-"""Of the requests to an operation, the short run sends a part."""
+"""The short run sends one in this many of the requests to an operation."""
 CPU_SECONDS = 2.0
 WORKED_SECONDS = 0.03
-"""A request that took so much may have left something to do behind."""
+"""A request that took this much processor time may have left work behind."""
 IDLE_LOOKS = 5
 GROWN_MB = 100
 ANSWER_SECONDS = 120.0
@@ -44,7 +45,7 @@ DESCRIBED = of_the_description()
 
 @dataclass
 class Attacked:
-    """A service, its workers and their memory before the first request, and what was seen since."""
+    """A service, its workers, their memory before the first request, and everything observed since."""
 
     service: LiveService
     probe: Probe
@@ -52,12 +53,12 @@ class Attacked:
     before_mb: dict[int, float]
     sent: int = 0
     busy: Counter[str] = field(default_factory=Counter)
-    """503 with Retry-After, by what was sent."""
+    """The answers 503 with Retry-After, counted by what was sent."""
     slowest: list[tuple[float, str]] = field(default_factory=list)
 
     @contextmanager
     def judged(self) -> Iterator[list[str]]:
-        """A list for what a test finds wrong; fails at its end when there is something in it, `/live` was slow
+        """Give a list for the faults that a test finds; fail at the end when it is not empty, `/live` was slow
         meanwhile, or a worker ended."""
         found: list[str] = []
         self.probe.slow_seconds()
@@ -72,10 +73,11 @@ class Attacked:
         assert not found, "\n".join([f"{len(found)} violations", *found])
 
     def send(self, made: Made, found: list[str], *others: Made) -> int | None:
-        """The status of the answer, None when there was none or it took too long.
+        """Return the status of the answer, or None when none came or it took too long.
 
-        What the service does by itself now and then may fall into the time of a request: `others`, which are to take
-        as long, are sent when it was too long, and it is no fault when one of them is answered in time."""
+        Work that the service does by itself now and then may fall into the time of a request. When a request took too
+        long, `others`, which should take as long, are sent, and it is no fault when one of them is answered in time.
+        """
         shown = f"{made.name}: {made.method} {made.path[:80]}, {len(made.body)} bytes {made.body[:80]!r}"
         self.sent += 1
         before = self.cpu_seconds()
@@ -101,7 +103,8 @@ class Attacked:
         return answer.status
 
     def wait_until_idle(self) -> None:
-        """What one request left to do, such as its documents' way to the index, is not the next one's."""
+        """Wait until the work that one request left behind, such as indexing its documents, no longer burdens the next
+        one."""
         seen: list[float] = []
 
         def is_idle() -> bool:
@@ -111,7 +114,7 @@ class Attacked:
         eventually(is_idle, seconds=SETTLE_SECONDS)
 
     def cpu_seconds(self) -> float:
-        """That the workers have taken."""
+        """Return the processor time that the workers have used."""
         ticks = 0
         for pid in self.pids:
             fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -119,14 +122,14 @@ class Attacked:
         return ticks / TICKS
 
     def grown_mb(self) -> float:
-        """Of the worker that has grown most."""
+        """Return the growth of the worker that has grown most."""
         return max(resident_mb(pid) - self.before_mb[pid] for pid in self.pids)
 
 
 @pytest.fixture(scope="module")
-def attacked(tmp_path_factory) -> Iterator[Attacked]:
-    """Two workers, whose memory is to be back at the end; texts are embedded by a stub, whose time is not the
-    service's."""
+def attacked(tmp_path_factory, processes) -> Iterator[Attacked]:
+    """A service with two workers, whose memory must be back at the end; a stub embeds the texts, and its time is not
+    the service's."""
     with (
         model_server() as models,
         live_service(
@@ -163,7 +166,7 @@ def test_a_shape_is_answered_within_bounds_however_large_it_grows(attacked, name
             status = attacked.send(alike[0], found, *alike[1:])
             if status is None or size == end:
                 break
-            # What is refused is refused when it is larger too, but not for nothing.
+            # A shape that is refused stays refused when it is larger, but its refusal has costs too.
             size = min(end, size * (32 if 400 <= status < 500 else 2))
 
 
@@ -195,13 +198,13 @@ def resident_mb(pid: int) -> float:
 
 
 def _warm_up(service: LiveService) -> None:
-    """Both workers have imported what they import late, and read what they read once."""
+    """Let both workers import everything they import late and read everything they read once."""
     document = {"id": "a", "text": "one two", "metadata": {"n": 1}, "embedding": [0.6, 0.8]}
     with service.session() as session:
         assert session.post(f"{service.url}/collections", json={"name": COLLECTION}).status_code == 201
         added = session.post(f"{service.url}/collections/{COLLECTION}/documents", json={"documents": [document]})
         assert added.status_code == 201
     text = {"source": "a", "path": "a", "title": "a", "text": "# A\n\nOne two."}
-    for _ in range(8):  # on connections of their own, which the workers share
+    for _ in range(8):  # on connections of their own, which are spread over the workers
         for path, body in (("/mcp", LIST), ("/api/search", {"query": "one"}), ("/api/rag/ingest", text)):
             assert send(service.port, Made("", "POST", path, json.dumps(body).encode(), MCP)).status < 300

@@ -1,6 +1,6 @@
-"""Rubbish as bodies, filters and streams: refused in the words of the description, and nothing of it is stored.
+"""Rubbish in bodies, filters and streams is refused as the description says, and none of it is stored.
 
-Every answer is checked against openapi.yaml by the client. `HYPOTHESIS_PROFILE=search` looks further.
+The client checks every answer against openapi.yaml. `HYPOTHESIS_PROFILE=search` looks further.
 """
 
 import copy
@@ -67,7 +67,7 @@ def _places(value, path=()):
 
 @st.composite
 def near(draw, valid):
-    """`valid` with up to three parts replaced, removed or doubled."""
+    """Return `valid` with up to three parts replaced, removed or doubled."""
     body = copy.deepcopy(valid)
     for _ in range(draw(st.integers(1, 3))):
         *way, last = draw(st.sampled_from([path for path in _places(body) if path])) if body else (None,)
@@ -93,7 +93,8 @@ def _written(value):
 
 
 def _fits(value):
-    """orjson writes no integers beyond 64 bits; others are sent as Python writes them, which is JSON or rubbish."""
+    """Return whether orjson can write the value: it writes no integers beyond 64 bits, so Python writes those, as JSON
+    or rubbish."""
     if isinstance(value, dict):
         return all(map(_fits, value.values()))
     if isinstance(value, list):
@@ -109,7 +110,8 @@ broken = st.one_of(
 
 
 def _fresh(client, name):
-    """The collection with its one document, made anew when an example before has changed it, as it is then."""
+    """Return the description and the export of the collection with its one document, recreated when an earlier example
+    has changed it."""
     path = f"/collections/{name}"
     if client.get(path).get_json().get("revision") != 2:
         client.delete(path)

@@ -1,4 +1,4 @@
-"""A release that indexes words in another way starts on what an earlier one left: `rag-wrapper serve`, as a user."""
+"""A release that indexes words differently starts on an earlier one's data: `rag-wrapper serve`, as a user runs it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from tests.support.live import live_service
 from tests.support.old_words import forget_words
 from wrapper.catalog import writes
 from wrapper.catalog.catalog import Catalog
-from wrapper.catalog.sqlite import SQLiteDatabase
+from wrapper.catalog.sqlite.database import SQLiteDatabase
 
 NAME = "books"
 DOCUMENTS = 2_100
-"""More than are indexed in one transaction."""
+"""More documents than are indexed in one transaction."""
 
 
 def _leave_words_of_before(data_dir):
@@ -32,14 +32,14 @@ def _leave_words_of_before(data_dir):
     catalog.close()
 
 
-def test_words_are_indexed_anew_before_the_port_opens_and_before_a_worker_has_a_time_limit(tmp_path):
+def test_words_are_indexed_anew_before_the_port_opens_and_before_a_worker_has_a_time_limit(tmp_path, processes):
     _leave_words_of_before(tmp_path / "data")
     with live_service(tmp_path, workers=2) as service:
         lines = service.log.read_text().splitlines()
         begun, done, listening, first_worker = (
             next(number for number, line in enumerate(lines) if words in line)
             for words in (
-                "indexing the words of all documents anew",
+                "reindexing the words of all documents",
                 "the words of all documents are indexed",
                 "Listening at",
                 "Booting worker",

@@ -1,4 +1,4 @@
-"""The local model is loaded before the first question, where there is something to ask about."""
+"""The local model is loaded before the first question when there is something to search."""
 
 from tests.support.apps import running_app
 from tests.support.live import eventually
@@ -8,7 +8,7 @@ def _model(app):
     return app.extensions["rag.layers"].connections.open("default", "embedding")
 
 
-def test_a_service_with_texts_loads_the_model_before_it_is_asked(tmp_path):
+def test_a_service_with_texts_loads_the_model_before_it_is_asked(tmp_path, processes):
     with running_app(tmp_path) as app:
         assert _model(app)._loaded is None
         document = {"source": "warm", "path": "/up", "title": "Warm up", "text": "A text to ask about."}

@@ -1,4 +1,4 @@
-"""A catalogue for many short examples: real SQLite on a real file, without waiting for the disk."""
+"""Make a catalogue for many short examples: real SQLite on a real file, without waiting for the disk."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 
 from sqlalchemy import event
 
-from tests.properties.model import ModelDocument
+from providers.contract_tests.model import ModelDocument
 from tests.properties.strategies import to_batch
 from wrapper.catalog import writes
 from wrapper.catalog.catalog import Catalog
-from wrapper.catalog.sqlite import SQLiteDatabase
-from wrapper.catalog.transaction import Transaction
+from wrapper.catalog.contract import Transaction
+from wrapper.catalog.sqlite.database import SQLiteDatabase
 
 
 class QuickDatabase(SQLiteDatabase):
-    """No example pulls the plug, so no commit needs to wait until the disk has it."""
+    """A database that does not wait for the disk on commit, because no example cuts the power."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -35,8 +35,8 @@ def open_catalog(path: Path) -> Catalog:
 
 
 def open_postgres_catalog(url: str) -> Catalog:
-    """Values are kept in two parts from their fourth byte on, so that the examples have many such."""
-    from wrapper.catalog.postgres import PostgresDatabase
+    """Open a catalogue that splits values from their fourth byte on, so that many values of the examples are split."""
+    from wrapper.catalog.postgres.database import PostgresDatabase
 
     catalog = Catalog(PostgresDatabase(f"{url}%20-csynchronous_commit%3Doff", value_bytes=3))
     catalog.open()

@@ -1,4 +1,4 @@
-"""Catalogues to try things on, each example in a collection of its own."""
+"""Catalogues for examples, each of which has a collection of its own."""
 
 from __future__ import annotations
 
@@ -29,5 +29,5 @@ def catalog(request, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def stored(catalog):
-    """`stored(documents, metric)`: the name of a new collection that holds them."""
+    """`stored(documents, metric)` creates a collection that holds them and returns its name."""
     return CatalogCollections(catalog, count())

@@ -1,4 +1,4 @@
-"""Whether what is stored agrees with itself: the catalogue's tables with each other, and the engine with them."""
+"""Checks that stored data are consistent: the catalogue's tables with each other, and the engine with them."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from typing import Any
 
 import numpy as np
 
+from providers.contract_tests.model import ModelCollection
 from schemas.metadata import without_reserved
-from tests.properties.model import ModelCollection
-from wrapper.catalog.dialect import WordRow
-from wrapper.catalog.stems import Stemmer
-from wrapper.catalog.text_index import segment_of
-from wrapper.catalog.values import flatten
-from wrapper.catalog.word_segments import FIELDS, Block, Layout, Segment, decoded, joined, merge
-from wrapper.catalog.words import heading_of, tags_of
+from wrapper.catalog.contract import WordRow
+from wrapper.catalog.sortable_values import flatten
+from wrapper.catalog.sqlite.words import segment_of
+from wrapper.catalog.words.segments import FIELDS, Block, Layout, Segment, decoded, joined, merge
+from wrapper.catalog.words.splitting import heading_of, tags_of
+from wrapper.catalog.words.stems import Stemmer
 
 STEMMER = Stemmer()
 
 
 def check_tables(path: Path) -> None:
-    """Every table of a catalogue holds exactly what its documents say."""
+    """Assert that every table of a catalogue holds exactly what its documents say."""
     with closing(sqlite3.connect(path)) as connection:
         collections = connection.execute("SELECT key, name, count, dimension FROM collections").fetchall()
         documents = connection.execute(
@@ -58,7 +58,7 @@ def check_tables(path: Path) -> None:
 
 
 def catalog_state(path: Path) -> dict[str, Any]:
-    """All collections by name, their documents in order, spelt so that two states compare with `==`."""
+    """Return all collections by name, their documents in order, spelt so that two states compare with `==`."""
     with closing(sqlite3.connect(path)) as connection:
         return {
             name: (
@@ -81,7 +81,7 @@ def catalog_state(path: Path) -> dict[str, Any]:
 
 
 def model_state(model: dict[str, ModelCollection]) -> dict[str, Any]:
-    """The same of a model."""
+    """Return a model's collections in the form of `catalog_state`."""
     return {
         name: (
             collection.metadata,
@@ -94,7 +94,7 @@ def model_state(model: dict[str, ModelCollection]) -> dict[str, Any]:
 
 
 def check_engine(path: Path, engine: Any) -> None:
-    """The engine holds the catalogue's collections, all of each and nothing else."""
+    """Assert that the engine holds the catalogue's collections, all of each and nothing else."""
     with closing(sqlite3.connect(path)) as connection:
         engine_ids = dict(connection.execute("SELECT name, engine_id FROM collections"))
         assert connection.execute("SELECT count(*) FROM outbox").fetchone() == (0,)
@@ -112,7 +112,7 @@ def check_engine(path: Path, engine: Any) -> None:
             each: document[1:3] for each, document in in_catalog.items()
         }
         for each, (_, _, _, vector) in in_catalog.items():
-            # Chroma normalises vectors and multiplies them again: the last bit is not the same.
+            # Chroma normalises vectors and scales them back, so the last bit may differ.
             assert np.allclose(in_engine[each][3], vector, rtol=1e-6, atol=1e-7)
 
 
@@ -121,7 +121,7 @@ def _document(document_id: str, text: str, metadata: dict[str, Any], vector: np.
 
 
 def _indexed_words(connection: sqlite3.Connection, collection_key: int) -> list[tuple[Any, ...]]:
-    """(terms, how often each occurs in which field at which place, position) of each document that is not taken out."""
+    """Return (terms, their occurrences by field and place, position) of each document that has not been removed."""
     rows = connection.execute(
         "SELECT s.number, s.positions, s.lengths, s.clean_to FROM word_segments s WHERE s.collection_key = ?",
         (collection_key,),

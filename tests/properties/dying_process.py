@@ -1,5 +1,8 @@
-"""`python dying_process.py DIRECTORY ENGINE_URL CRASH_AT`: tells the story to a service that ends, as if killed, before
-its step `CRASH_AT`. One line of output for each write that was answered."""
+"""Run the story in a service that dies before its step `CRASH_AT`, as if killed: `python dying_process.py DIRECTORY
+ENGINE_URL CRASH_AT`.
+
+It prints one line for each write that was answered.
+"""
 
 from __future__ import annotations
 

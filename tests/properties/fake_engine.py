@@ -1,6 +1,6 @@
-"""An engine in memory with Chroma's manners: unique names, upserts that merge metadata key by key, ids of its own.
+"""An engine in memory that behaves like Chroma: unique names, ids of its own, upserts that merge metadata key by key.
 
-What it holds is what Chroma would hold, in the same encoding; it forgets nothing when the service that uses it dies.
+It holds what Chroma would hold, in the same encoding, and forgets nothing when the service that uses it dies.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from providers.contract_tests.model import distances
 from schemas.records import Metadata, Vector
-from tests.properties.model import distances
-from wrapper.engine.client import EngineCollection, EngineRecords
 from wrapper.engine.encoding import LISTS_KEY, decode_metadata, encode_collection_metadata, encode_metadata, removable
-from wrapper.engine.errors import EngineCollectionMissingError, EngineConflictError
+from wrapper.engine.failures import EngineCollectionMissingError, EngineConflictError
+from wrapper.engine.records import EngineCollection, EngineRecords
 
 
 @dataclass
@@ -83,7 +83,7 @@ class FakeEngine:
         self._held(engine_id).rebuild = None
 
     def widen_search(self, name: str) -> None:
-        """It finds everything as it is."""
+        """Do nothing: this engine always finds everything."""
 
     def upsert(
         self,
@@ -178,7 +178,7 @@ class FakeEngine:
 
 
 class Interposed:
-    """An engine with somebody listening: `before` and `after` are called around every call with its name, and may
+    """An engine whose calls can be observed: `before` and `after` are called around each call with its name, and may
     raise."""
 
     def __init__(self, engine: Any, *, before: Any = None, after: Any = None) -> None:

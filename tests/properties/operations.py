@@ -1,4 +1,4 @@
-"""Generated writes, each done to a store and to the model with the same outcome."""
+"""Generated writes, applied to a store and to the model with the same outcome."""
 
 from __future__ import annotations
 
@@ -8,14 +8,18 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
+from providers.contract_tests.model import Json, ModelDocument, matches
 from schemas.errors import RagError
 from schemas.records import DocumentPatch
 from schemas.where import parse_where
-from tests.properties.model import Json, ModelCollection, ModelDocument, matches, merged
+from schemas.wire.storage.document import added_answer
 from tests.properties.strategies import BODIES, CLAUSES, METADATA, SHARED_METADATA, embedding, to_batch
-from wrapper.store import Store, WriteOptions
+from tests.properties.writable_model import WritableModel, merged
+from wrapper.store import Store
+from wrapper.writing import WriteOptions
 
-Model = dict[str, ModelCollection]
+Model = dict[str, WritableModel]
+COUNTED = ("created", "updated", "unchanged", "deleted", "count")
 NAMES = st.sampled_from(("first", "second"))
 IDS = st.sampled_from(("d1", "d2", "d3", "d4", "d5", "d\x006", "ü/7"))
 METADATAS = SHARED_METADATA | METADATA
@@ -24,28 +28,36 @@ FILTERED = CLAUSES | st.sampled_from(({"a": 1}, {"a": {"$exists": True}}, {"b": 
 
 @dataclass(frozen=True)
 class Operation:
-    """`apply` does it to the model and returns what the answer must say, or None when it must be refused."""
+    """A write; `apply` does it to the model and returns the expected answer, or None when it must be refused."""
 
     kind: str
     name: str
     arguments: dict[str, Any] = field(default_factory=dict)
 
     def run(self, store: Store, key: str | None = None) -> Json | None:
-        """The answer's counts, None when the store refused."""
+        """Do the write; return the counts of what was done, or None when the store refused it."""
         options = WriteOptions(idempotency_key=key, digest=repr(self))
         try:
             written = getattr(self, f"_run_{self.kind}")(store, options)
         except RagError as error:
             assert type(error).__name__ in ("ConflictError", "InvalidInputError") or error.code.endswith("_not_found")
             return None
-        counted = ("created", "updated", "unchanged", "deleted", "count", "count_deleted")
-        return {name: written.answer[name] for name in counted if name in written.answer}
+        return self._counts(written.outcome)
+
+    def _counts(self, outcome: Any) -> Json:
+        if self.kind == "add":
+            with_deleted = self.arguments["replace_where"] is not None
+            counted = added_answer(self.name, outcome, with_deleted=with_deleted)
+            return {name: counted[name] for name in COUNTED if name in counted}
+        if self.kind == "empty":
+            return {"count_deleted": outcome.deleted}
+        return {"count": outcome.deleted} if self.kind in ("delete", "delete_where") else {}
 
     def apply(self, model: Model) -> Json | None:
         if self.kind == "create":
             if self.name in model:
                 return None
-            model[self.name] = ModelCollection(self.arguments["metadata"], self.arguments["metric"])
+            model[self.name] = WritableModel(self.arguments["metadata"], self.arguments["metric"])
             return {}
         if self.name not in model:
             return None

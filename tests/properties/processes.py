@@ -1,4 +1,5 @@
-"""One process of the service without its threads: the same parts, driven step by step, that may die between any two."""
+"""Run one process of the service without its threads: the same parts, driven step by step, which may die at any
+step."""
 
 from __future__ import annotations
 
@@ -11,15 +12,16 @@ from typing import Any
 
 from tests.properties.catalogs import QuickDatabase
 from tests.properties.fake_engine import Interposed
-from wrapper.applying import Applier
-from wrapper.catalog import outbox
 from wrapper.catalog.catalog import Catalog
-from wrapper.catalog.transaction import Transaction
-from wrapper.catalog.word_merging import WordMerging
-from wrapper.indexer import Indexer
-from wrapper.leadership import FileLeadership
-from wrapper.planner import Planner
+from wrapper.catalog.contract import Transaction
+from wrapper.catalog.index_state import outbox
+from wrapper.catalog.words.merging import WordMerging
+from wrapper.indexing.applying import Applier
+from wrapper.indexing.indexer import Indexer
+from wrapper.indexing.leadership import FileLeadership
+from wrapper.querying.planner import Planner
 from wrapper.store import Store
+from wrapper.writing import Writing
 
 STATEMENTS = ("run", "run_many", "insert", "row", "rows", "value")
 KILLED = 9
@@ -27,14 +29,14 @@ PATIENCE = 200
 
 
 class Crash(BaseException):
-    """The process is no more."""
+    """The process died."""
 
 
 class Steps:
     """Counts the steps of a process and ends it before the one numbered `crash_at`.
 
-    A step is each commit, each call of the engine, before and after, and the beginning of each write transaction;
-    with `statements`, each of its statements too.
+    A step is each commit, each beginning of a write transaction, and both ends of each engine call; with `statements`,
+    also each statement of a write transaction.
     """
 
     def __init__(self, crash_at: int | None = None, *, kill: bool = False, statements: bool = False) -> None:
@@ -83,9 +85,9 @@ class _SteppedDatabase(QuickDatabase):
 
 
 class Process:
-    """Catalogue, applier, indexer, planner and store on one directory and one engine.
+    """A catalogue, applier, indexer, planner and store on one directory and one engine.
 
-    Opening it is a start of the service; `steps` may end it. Unless a clock is given it moves on by itself, so nothing
+    Opening it is a start of the service; `steps` may end it. Unless a clock is given, time passes by itself, so nothing
     ever waits.
     """
 
@@ -121,10 +123,14 @@ class Process:
             self.catalog,
             self.planner,
             self._indexer,
-            free_disk_mb=lambda: 1e9,
-            disk_floor_mb=0,
-            write_wait_seconds=0.0,
-            waiting_writers=4,
+            Writing(
+                self.catalog,
+                self._indexer,
+                free_disk_mb=lambda: 1e9,
+                disk_floor_mb=0,
+                write_wait_seconds=0.0,
+                waiting_writers=4,
+            ),
         )
 
     def is_ready(self) -> bool:
@@ -139,11 +145,11 @@ class Process:
         self.applier.take_over()
 
     def lead_again(self) -> None:
-        """As another process would that takes over."""
+        """Take over the leadership as another process would."""
         self.applier.take_over()
 
     def drain(self, rounds: int = PATIENCE) -> None:
-        """What the indexer's thread does until nothing is left to do, at most `rounds` times."""
+        """Do what the indexer's thread does until nothing is left to do, at most `rounds` times."""
         for _ in range(rounds):
             while self._indexer._drain_some():
                 pass
@@ -154,7 +160,7 @@ class Process:
                 return
 
     def drain_until(self, condition: Callable[[], object]) -> None:
-        """The same, until the condition holds."""
+        """Drain until the condition holds."""
         for _ in range(PATIENCE):
             if condition():
                 return
@@ -162,7 +168,7 @@ class Process:
         raise AssertionError("never")
 
     def applies_at_once(self) -> None:
-        """Have what is written applied while its writer waits for it."""
+        """Apply each write while its writer waits for it."""
         wait = self._indexer.wait
 
         def drain_and_wait(entry: int, timeout_seconds: float) -> bool:

@@ -1,4 +1,4 @@
-"""How many examples are tried, and which."""
+"""Choose how many examples are tried, and which ones."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from hypothesis import HealthCheck, settings
 
 
 def load_profile() -> None:
-    """The same examples in every run, so that a failure is somebody's change and not somebody's luck;
-    `HYPOTHESIS_PROFILE=search` looks further."""
+    """Use the same examples in every run, so that a failure is caused by a change and not by chance.
+
+    `HYPOTHESIS_PROFILE=search` looks further.
+    """
     settings.register_profile(
         "ci",
         deadline=None,

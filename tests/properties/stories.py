@@ -1,11 +1,11 @@
-"""A story with every kind of write, and the client who tells it and repeats what was not answered."""
+"""A story with every kind of write, and a client that tells it and repeats writes that were not answered."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.properties.model import ModelDocument
+from providers.contract_tests.model import ModelDocument
 from tests.properties.operations import Operation
 from tests.properties.processes import Process
 from tests.properties.strategies import embedding
@@ -18,7 +18,7 @@ def add(
     on_conflict: str = "replace",
     dimension: int = 3,
 ) -> Operation:
-    """Documents given as (id, metadata, seed of the embedding)."""
+    """Make an operation that adds documents given as (id, metadata, seed of the embedding)."""
     made = [
         ModelDocument(document_id, f"text of {document_id}, {metadata}", metadata, embedding(seed, dimension))
         for document_id, metadata, seed in documents
@@ -50,7 +50,7 @@ class Client:
     """Sends a story's writes one after the other, each with an idempotency key of its own."""
 
     done: int = 0
-    """How many writes were answered."""
+    """The number of writes that were answered."""
     answers: list[Any] = field(default_factory=list)
 
     def work(self, process: Process, story: list[Operation], *, drains: str) -> None:

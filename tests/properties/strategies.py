@@ -1,4 +1,4 @@
-"""Generated documents, filters and orders: few keys and values, so that they meet; awkward ones, so that it matters."""
+"""Generate documents, filters and orders from few keys and values, so that they meet, with awkward ones among them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
+from providers.contract_tests.model import ModelDocument
 from schemas.records import DocumentBatch
-from tests.properties.model import ModelCollection, ModelDocument
+from tests.properties.writable_model import WritableModel
 
 PATHS = ("a", "b", "a.b", "a.b.c", "b.a", "", "a.", ".a", "größe", "\x00", "a\x00", "𝔸", "x.a", "list", "list.a")
 KEYS = ("a", "b", "c", "a.b", "b.c", "", "größe", "\x00", "a\x00", "𝔸", "$a", "list", "title", "section")
@@ -44,7 +45,7 @@ STRINGS = (
     | TEXTS
 )
 SCALARS = st.booleans() | INTEGERS | FLOATS | STRINGS
-# A handful of values that are close relatives of each other, so that filters hit.
+# A few closely related values, so that filters hit.
 COMMON = st.sampled_from((True, False, 0, 1, 1.0, -0.0, 2, "1", "a", "b", "", SAFE, SAFE + 1, float(SAFE)))
 VALUES = COMMON | SCALARS
 
@@ -55,7 +56,7 @@ METADATA = st.recursive(
     max_leaves=4,
 )
 
-# Two fields and a few values: documents that share them.
+# Two fields and a few values, which documents share.
 SHARED_METADATA = st.fixed_dictionaries({}, optional={key: COMMON | st.lists(COMMON, max_size=3) for key in ("a", "b")})
 
 FIELDS = st.sampled_from(PATHS) | TEXTS.filter(lambda text: not text.startswith("$"))
@@ -97,7 +98,7 @@ BODIES = st.lists(WORDS, max_size=4).map(" ".join) | TEXTS
 
 
 def embedding(seed: int, dimension: int = 4) -> np.ndarray:
-    """A vector of its own for every seed: no two distances are equal by accident."""
+    """Return a vector that is different for every seed, so that no two distances are equal by accident."""
     return np.random.default_rng(seed).normal(size=dimension).astype("<f4")
 
 
@@ -127,5 +128,5 @@ def to_batch(found: list[ModelDocument]) -> DocumentBatch:
     )
 
 
-def to_collection(found: list[ModelDocument], metric: str = "cosine") -> ModelCollection:
-    return ModelCollection(metric=metric, dimension=len(found[0].embedding) if found else None, documents=found)
+def to_collection(found: list[ModelDocument], metric: str = "cosine") -> WritableModel:
+    return WritableModel(metric=metric, dimension=len(found[0].embedding) if found else None, documents=found)

@@ -1,5 +1,7 @@
-"""A process that dies between any two steps of a write leaves whole requests or nothing, and the next one makes the
-engine equal to the catalogue; a client that repeats what was not answered has everything once."""
+"""A process that dies between any two steps of a write leaves whole requests or nothing.
+
+The next process makes the engine equal to the catalogue, and a client that repeats unanswered writes has each once.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ from tests.properties.stories import STORY, Client
 
 
 def _states(story):
-    """(what the model holds before the first operation and after each, what each must answer)."""
+    """Return (the model's states before the first operation and after each, the expected answers)."""
     model, states, answers = {}, [model_state({})], []
     for operation in story:
         answers.append(operation.apply(model))
@@ -31,7 +33,7 @@ def _states(story):
 
 @pytest.fixture(scope="module")
 def new_catalog(tmp_path_factory):
-    """`new_catalog(directory)`: a directory with an empty catalogue, which costs less to copy than to make."""
+    """`new_catalog(directory)` makes a directory with an empty catalogue, copied because creating one takes longer."""
     template = tmp_path_factory.mktemp("template")
     Process(template, FakeEngine()).close()
 
@@ -43,7 +45,7 @@ def new_catalog(tmp_path_factory):
 
 
 def _check_recovery(directory, story, crashes, *, drains):
-    """Run a story through these crashes, each given by the number of steps of its process; True when one happened."""
+    """Run a story through crashes, given as step numbers of successive processes; return whether one happened."""
     states, answers = _states(story)
     engine, client, died = FakeEngine(), Client(), False
     path = directory / "catalog.sqlite"
@@ -76,7 +78,7 @@ def _check_recovery(directory, story, crashes, *, drains):
 
 
 @pytest.mark.parametrize("drains", ["always", "never"])
-def test_a_crash_at_any_step_of_a_story(tmp_path, new_catalog, drains):
+def test_a_crash_at_any_step_of_a_story_leaves_whole_requests(tmp_path, new_catalog, drains):
     for crash_at in count():
         directory = new_catalog(tmp_path / str(crash_at))
         if not _check_recovery(directory, STORY, [crash_at], drains=drains):
@@ -85,7 +87,7 @@ def test_a_crash_at_any_step_of_a_story(tmp_path, new_catalog, drains):
     assert crash_at > 100
 
 
-def test_a_crash_at_any_statement_of_a_write(tmp_path, new_catalog):
+def test_a_crash_at_any_statement_of_a_write_leaves_whole_requests(tmp_path, new_catalog):
     states, _ = _states(STORY)
     before = new_catalog(tmp_path / "before")
     for number, operation in enumerate(STORY):
@@ -110,7 +112,7 @@ def test_a_crash_at_any_statement_of_a_write(tmp_path, new_catalog):
 @given(
     STORIES, st.lists(st.integers(0, 120), min_size=1, max_size=3), st.sampled_from(("always", "never", "sometimes"))
 )
-def test_crashes_of_generated_stories(new_catalog, story, crashes, drains):
+def test_crashes_of_generated_stories_leave_whole_requests(new_catalog, story, crashes, drains):
     with tempfile.TemporaryDirectory() as directory:
         _check_recovery(new_catalog(Path(directory, "catalog")), story, crashes, drains=drains)
 

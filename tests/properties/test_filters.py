@@ -1,4 +1,4 @@
-"""Generated documents and filters: the catalogue's SQL means what the model means."""
+"""For generated documents and filters, the catalogue's SQL selects what the model selects."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from providers.contract_tests.model import ModelDocument, kind
 from schemas.records import OrderBy
-from schemas.where import MAX_COMPARISONS, parse_where
-from tests.properties.model import ModelDocument, kind
+from schemas.where import MAX_COMPARISONS, parse_where, to_json
 from tests.properties.strategies import FILTERS, documents, embedding, to_collection
 from wrapper.catalog import filters, reads
 from wrapper.catalog.rows import find_collection
@@ -26,6 +26,12 @@ def _ids(catalog, name, where, **how):
         page = reads.page(transaction, collection, parse_where(where), limit=1000, **how)
     assert page.total == len(page.documents)
     return [document.id for document in page.documents]
+
+
+@given(FILTERS)
+def test_a_tree_written_as_a_filter_is_parsed_into_the_same_tree(where):
+    tree = parse_where(where)
+    assert repr(parse_where(to_json(tree))) == repr(tree)  # compared by its text, because 1, 1.0 and True are equal
 
 
 @given(documents(most=10), st.lists(FILTERS, min_size=1, max_size=6))

@@ -1,13 +1,13 @@
-"""Facets, distinct values and gathered groups against the model."""
+"""Facets, distinct values and gathered groups agree with the model."""
 
 from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from providers.contract_tests.model import KINDS, field_value, kind, sort_key
 from schemas.records import GatherSpec, OrderBy
 from schemas.where import parse_where
-from tests.properties.model import KINDS, field_value, kind, sort_key
 from tests.properties.strategies import FILTERS, METADATA, ORDERS, PATHS, SHARED_METADATA, documents, to_collection
 from wrapper.catalog import grouping, reads
 from wrapper.catalog.rows import find_collection
@@ -56,7 +56,7 @@ def test_distinct_values_are_distinct_and_sorted(catalog, stored, found, field):
     ORDERS,
     st.integers(1, 4),
 )
-def test_gather_brings_each_group_whole_and_once(catalog, stored, found, where, by, names, limit):
+def test_gather_returns_each_group_whole_and_once(catalog, stored, found, where, by, names, limit):
     model, name = to_collection(found), stored(found)
     hits = [each.id for each in model.matching(where)]
     order = tuple(OrderBy(each.removeprefix("-"), each.startswith("-")) for each in names)

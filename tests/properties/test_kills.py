@@ -1,4 +1,4 @@
-"""The same with a process that is really killed and Chroma behind it: what was answered is there, once, in both."""
+"""A process is really killed while it writes to a real Chroma: each answered write is in both stores, once."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from tests.properties.processes import KILLED, Process
 from tests.properties.stories import STORY, Client
 from tests.support.live import START_SECONDS, eventually
 from wrapper.engine.client import EngineClient
+from wrapper.engine.keeper.state import EngineStateReader
 from wrapper.engine.keeper_process import start_keeper
-from wrapper.engine.state import EngineStateReader
 
 ROOT = Path(__file__).parents[2]
 PROCESS_SECONDS = 60
 
 
 @pytest.fixture(scope="module")
-def engine_url(tmp_path_factory):
+def engine_url(tmp_path_factory, processes):
     data_dir = tmp_path_factory.mktemp("engine")
     keeper, state = start_keeper(data_dir), EngineStateReader(data_dir)
     eventually(lambda: state.read().ready, seconds=START_SECONDS)
@@ -49,7 +49,7 @@ def _states():
 
 
 @pytest.mark.parametrize("crash_at", [3, 27, 41, 68, 95, 113, 124])
-def test_a_killed_process_is_followed_by_one_that_has_everything(tmp_path, engine, engine_url, crash_at):
+def test_the_process_after_a_killed_one_has_everything(tmp_path, engine, engine_url, crash_at):
     died = subprocess.run(
         [sys.executable, dying_process.__file__, tmp_path, engine_url, str(crash_at)],
         cwd=ROOT,

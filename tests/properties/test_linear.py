@@ -1,4 +1,4 @@
-"""A hostile text takes twice the steps when it is twice as long: counted, not timed."""
+"""A hostile text that is twice as long takes twice the steps; steps are counted, not timed."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from pathlib import Path
 
 import pytest
 
-from registry.topic import TopicByRule
+from registry.topics.topic import TopicByRule
 from retrieval.chunking import (
     MarkdownDocument,
     Syntax,
-    markdown,
+    markdown_blocks,
     markdown_title,
     split_markdown,
     split_text,
     split_whole,
     split_windows,
 )
-from retrieval.chunking.markdown import MAX_MARKED_CHARACTERS
-from retrieval.tokens import TokenCounter
+from retrieval.chunking.markdown_blocks import MAX_MARKED_CHARACTERS
+from retrieval.chunking.tokens import TokenCounter
 from tests.support.regex_steps import Kinds, steps
-from wrapper.catalog.words import folded_words, identifier_words, query_terms
+from wrapper.catalog.words.splitting import folded_words, identifier_words, query_terms
 
 PRODUCT = Path(__file__).resolve().parents[2]
 PACKAGES = ("schemas", "wrapper", "providers", "registry", "retrieval", "interfaces")
@@ -54,17 +54,17 @@ UNITS = (
     ),
 )
 COMPARED_WHOLE = {
-    "registry.addresses_in_values._DRIVER",
-    "registry.secret_hosts._RULE",
+    "registry.placeholders.addresses_in_values._DRIVER",
+    "registry.placeholders.secret_hosts._RULE",
     "schemas.names._PREFIX",
     "schemas.origins._ORIGIN",
-    "wrapper.engine_collections._IN_TRANSIT",
+    "wrapper.indexing.engine_collections._IN_TRANSIT",
 }
-"""Asked whether a text begins with it, or is it as a whole; never looked for."""
+"""Expressions that are only matched at the beginning of a text or against all of it, and never searched for."""
 
 
 def product_patterns() -> dict[str, re.Pattern]:
-    """Every regular expression that a module of the product keeps."""
+    """Return every regular expression that a module of the product keeps."""
     found = {}
     for package in PACKAGES:
         for file in sorted((PRODUCT / package).rglob("*.py")):
@@ -89,7 +89,7 @@ def test_no_regular_expression_of_the_product_takes_more_than_linear_steps(name)
         assert long < 6 * short, (opening, unit)
 
 
-def test_the_step_counter_tells_a_quadratic_expression_and_matches_as_re_does():
+def test_the_step_counter_recognises_a_quadratic_expression_and_matches_as_re_does():
     quadratic = re.compile(r"^title[ \t]*:[ \t]*(.+?)[ \t]*$", re.MULTILINE)
     short, long = (steps(quadratic, "title: x" + " " * times + "y") for times in (20, 80))
     assert long > 10 * short
@@ -160,7 +160,7 @@ def test_reading_hostile_text_takes_linear_steps(reader):
 
 
 def _calls(read, text: str) -> int:
-    """How many functions are called, Python's and C's."""
+    """Count the calls of functions, in Python and in C."""
     count = 0
 
     def on_event(frame, event, argument):
@@ -186,7 +186,7 @@ LABOURED = {
 
 @pytest.mark.parametrize("text", LABOURED.values(), ids=LABOURED)
 def test_markdown_that_takes_too_many_steps_is_split_as_plain_text_and_says_so(text, monkeypatch):
-    monkeypatch.setattr(markdown, "MAX_STEPS", 5_000)
+    monkeypatch.setattr(markdown_blocks, "MAX_STEPS", 5_000)
     document = MarkdownDocument(text)
     assert document.tokens == []
     split = split_whole(document, tokens=COUNTER, max_tokens=100_000)
@@ -195,13 +195,13 @@ def test_markdown_that_takes_too_many_steps_is_split_as_plain_text_and_says_so(t
     assert document.warnings[0].startswith("The Markdown is too long or too deep to be read: its")
 
 
-def test_a_long_document_as_people_write_it_is_read_as_markdown():
+def test_a_long_ordinary_document_is_read_as_markdown():
     text = "# A heading\n\n" + "A line of a paragraph,\nand one more.\n\n- an item\n\n" * 3_500
     document = MarkdownDocument(text)
     assert (len(document.headings), document.warnings) == (1, [])
 
 
-def test_the_markup_of_titles_is_read_as_far_as_their_sum_is_bounded():
+def test_the_markup_of_titles_is_read_until_their_total_length_reaches_its_bound():
     text = "".join(f"# *{'a' * 998}*\n" for _ in range(30))
     titles = [heading.title for heading in MarkdownDocument(text).headings]
     assert ["*" in title for title in titles] == [False] * (MAX_MARKED_CHARACTERS // 1_000) + [True] * 10

@@ -1,4 +1,4 @@
-"""Order, pages and cursors: every way of reading a collection shows each document once, in the order of the model."""
+"""Each way of reading a collection by order, page or cursor shows each document once, in the order of the model."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from providers.contract_tests.model import ModelDocument
 from schemas.errors import InvalidInputError
 from schemas.records import OrderBy
 from schemas.where import parse_where
-from tests.properties.model import ModelDocument
 from tests.properties.strategies import FILTERS, ORDERS, VALUES, documents, embedding, to_collection
 from wrapper.catalog import reads, writes
 from wrapper.catalog.rows import find_collection
@@ -20,7 +20,7 @@ VALUED = st.sampled_from((True, False, 0, 1, 1.0, 2, "a", "b", None, MISSING)) |
 
 @pytest.fixture(params=[5_000, 0], ids=["sorted", "walked"])
 def sort_at_most(request, monkeypatch):
-    """Both ways of reading a page in order, whatever the collection's size."""
+    """Use both ways of reading a page in order, whatever the collection's size."""
     monkeypatch.setattr(reads, "SORT_AT_MOST", request.param)
 
 
@@ -79,7 +79,7 @@ def test_mixed_types_and_missing_values_have_one_order(catalog, stored, pairs, l
 
 @given(documents(least=3, most=10), ORDERS, st.integers(1, 3), st.data())
 @pytest.mark.usefixtures("sort_at_most")
-def test_a_cursor_skips_nothing_when_what_was_read_is_deleted(catalog, stored, found, names, limit, data):
+def test_a_cursor_skips_nothing_when_read_documents_are_deleted(catalog, stored, found, names, limit, data):
     name, order = stored(found), _order(names)
 
     def delete_some(shown):
@@ -91,7 +91,7 @@ def test_a_cursor_skips_nothing_when_what_was_read_is_deleted(catalog, stored, f
 
 
 @given(documents(least=2, most=4), FILTERS, FILTERS, ORDERS, ORDERS)
-def test_a_cursor_serves_its_own_filter_and_order_only(catalog, stored, found, where, other, names, others):
+def test_a_cursor_is_valid_only_for_its_own_filter_and_order(catalog, stored, found, where, other, names, others):
     name = stored(found)
     cursor = _page(catalog, name, {}, limit=1, order_by=_order(names)).next_cursor
     assert cursor is not None
@@ -104,7 +104,7 @@ def test_a_cursor_serves_its_own_filter_and_order_only(catalog, stored, found, w
 
 
 @given(st.text(max_size=40) | st.binary(max_size=40).map(lambda raw: raw.hex()))
-def test_no_text_is_a_cursor_but_a_cursor(catalog, stored, text):
+def test_only_a_cursor_is_accepted_as_a_cursor(catalog, stored, text):
     name = stored([])
     with pytest.raises(InvalidInputError) as refused:
         _page(catalog, name, {}, limit=1, cursor=text)
@@ -113,7 +113,7 @@ def test_no_text_is_a_cursor_but_a_cursor(catalog, stored, text):
 
 @pytest.mark.parametrize("offset", [0, 1, 5, 9, 2**53])
 @pytest.mark.usefixtures("sort_at_most")
-def test_a_page_past_documents_without_the_field_begins_where_it_should(catalog, stored, offset):
+def test_a_page_past_documents_without_the_field_begins_in_the_right_place(catalog, stored, offset):
     found = [ModelDocument(f"d{n}", "", {"a": n} if n % 2 else {}, embedding(n)) for n in range(8)]
     expected = [each.id for each in to_collection(found).ordered({}, ["-a"])][offset:][:3]
     page = _page(catalog, stored(found), {}, limit=3, offset=offset, order_by=_order(["-a"]))

@@ -1,5 +1,5 @@
-"""Every plan of a vector query answers what the model answers: over a fake index at length, over Chroma and over HTTP
-for fewer examples."""
+"""Every plan of a vector query answers as the model does: over a fake index with many examples, over Chroma and HTTP
+with fewer."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from providers.contract_tests.model import ModelDocument
 from schemas.errors import UnavailableError
 from schemas.records import DocumentBatch
 from schemas.where import EVERYTHING, parse_where
-from tests.properties.model import ModelDocument
 from tests.properties.strategies import FILTERS, documents, embedding, to_collection
 from tests.support.live import eventually
-from wrapper.catalog import outbox, states, writes
+from wrapper.catalog import writes
+from wrapper.catalog.index_state import outbox, states
 from wrapper.catalog.rows import find_collection
-from wrapper.held_vectors import HeldVectors
-from wrapper.planner import CostModel, Planner
+from wrapper.querying.held_vectors import HeldVectors
+from wrapper.querying.planner import CostModel, Planner
 
 METRICS = st.sampled_from(("cosine", "l2", "ip"))
 INDEX_IS_CHEAP = CostModel(exact_per_document=1e9)
@@ -30,7 +31,7 @@ INDEXED_SECONDS = 30
 
 
 class ListIndex:
-    """An index over given documents: what the engine would know."""
+    """An index over given documents, in place of the engine's."""
 
     def __init__(self, model, *, ready=True):
         self.ready = ready
@@ -46,7 +47,7 @@ class ListIndex:
 
 
 def _settle(catalog, name):
-    """The index is told of everything."""
+    """Mark everything as applied to the index."""
 
     def settle(transaction):
         collection = find_collection(transaction, name)
@@ -93,13 +94,13 @@ def test_equal_distances_are_answered_in_order_of_insertion(catalog, stored, pla
     _settle(catalog, name)
     query = embedding(7, 48)
     answer = _planner(catalog, model, plan).query(name, query, top_k=top_k, where=parse_where({"a": 1}))
-    # The model adds up in another order, so equal documents may be one rounding apart from each other's kinds only.
+    # The model adds up in another order, so documents of one kind may differ from the other kinds by a rounding only.
     assert [match.document.id for match in answer.matches] == [each for each, _ in model.nearest(query, top_k, {})]
 
 
 @given(st.integers(0, 2**16), st.lists(st.integers(0, 29), max_size=12), st.integers(1, 4), FILTERS | st.just({}))
-def test_what_waits_for_the_index_is_ranked_by_its_new_vector(catalog, stored, seed, moved, top_k, where):
-    """The index knows the old vectors of the documents that were just replaced."""
+def test_documents_waiting_for_the_index_are_ranked_by_their_new_vectors(catalog, stored, seed, moved, top_k, where):
+    """The index still knows the old vectors of the documents that were just replaced."""
     old = [ModelDocument(f"d{n}", "", {"a": n % 3}, embedding(seed + n)) for n in range(30)]
     new = [
         ModelDocument(each.id, "", {"a": 1}, embedding(seed + 1000 + n)) if n in moved else each
@@ -125,7 +126,7 @@ def test_what_waits_for_the_index_is_ranked_by_its_new_vector(catalog, stored, s
 
 
 class WrittenMeanwhile(ListIndex):
-    """Answers what it knew when it was asked, and then the next of `writes` happens."""
+    """An index that answers from its present state and then lets the next of `writes` happen."""
 
     def __init__(self, model, writes):
         super().__init__(model)
@@ -144,7 +145,7 @@ WRITES = st.lists(st.tuples(PLACES, st.booleans(), st.booleans()), max_size=4)
 
 @given(st.integers(0, 2**16), WRITES, st.integers(1, 5), FILTERS | st.just({}))
 def test_an_answer_is_that_of_its_revision_whatever_is_written_meanwhile(catalog, stored, seed, planned, top_k, where):
-    """Documents are replaced, added and deleted while the index is asked, and the index is told of it or not."""
+    """Documents are replaced, added and deleted during the index query, whether the index learns of it or not."""
     now = {f"d{n}": ModelDocument(f"d{n}", "", {"a": n % 3}, embedding(seed + n)) for n in range(30)}
     name = stored(list(now.values()))
     _settle(catalog, name)
@@ -193,7 +194,7 @@ def test_an_answer_does_not_depend_on_its_neighbours(catalog, stored, metric, pl
 
 @contextmanager
 def _forced(app, plan):
-    """The service's own planner, made to prefer a plan."""
+    """Make the service's own planner prefer a plan."""
     planner = app.extensions["rag.service"].store._planner
     costs, index, held = planner._costs, planner._index, planner._held
     planner._costs = COSTS.get(plan, INDEX_IS_CHEAP)
@@ -209,7 +210,7 @@ def _forced(app, plan):
 
 @pytest.fixture
 def indexed(app, client):
-    """`indexed(documents, metric)`: a collection that the service and its engine hold."""
+    """`indexed(documents, metric)` creates a collection that the service and its engine hold."""
 
     def make(found, metric):
         name = f"plans-{uuid.uuid4().hex[:12]}"

@@ -1,5 +1,8 @@
-"""Any sequence of writes, engine failures and restarts: the store answers like the model, its tables agree with each
-other, and once the engine is well again it equals the catalogue."""
+"""After any sequence of writes, engine failures and restarts, the store answers like the model and its tables are
+consistent.
+
+Once the engine is healthy again, it equals the catalogue.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from tests.properties.fake_engine import FakeEngine
 from tests.properties.operations import CREATIONS, FILTERED, NAMES, OPERATIONS
 from tests.properties.processes import Process
 from tests.properties.strategies import embedding
-from wrapper.engine.errors import (
+from wrapper.engine.failures import (
     EngineBrokenError,
     EngineCollectionMissingError,
     EngineUnavailableError,
@@ -68,7 +71,7 @@ class Service(RuleBasedStateMachine):
             self.model = before
             return
         if operation.kind == "drop":
-            # What was said about the collection that is gone is not said about a later one of its name.
+            # Answers about the deleted collection do not apply to a later one of the same name.
             self.written = {each: done for each, done in self.written.items() if done[0].name != operation.name}
         else:
             self.written[key] = (operation, answer)

@@ -1,13 +1,13 @@
-"""The sortable bytes of a value: their order is the order of the values, and they say everything about it."""
+"""The sortable bytes of a value sort as the values do, and determine the value completely."""
 
 from __future__ import annotations
 
 from hypothesis import example, given
 
-from tests.properties.model import same, sort_key
+from providers.contract_tests.model import same, sort_key
 from tests.properties.strategies import METADATA, SCALARS
 from wrapper.catalog.reads import AFTER_SCALARS, LOWEST_SCALAR
-from wrapper.catalog.values import decode_value, encode_element, encode_value, flatten
+from wrapper.catalog.sortable_values import decode_value, encode_element, encode_value, flatten
 
 
 @example(2**53, float(2**53))
@@ -22,7 +22,7 @@ from wrapper.catalog.values import decode_value, encode_element, encode_value, f
 @example("\uffff", "\U00010000")
 @example("a", "a\x00")
 @given(SCALARS, SCALARS)
-def test_order_of_bytes_is_order_of_values(left, right):
+def test_the_bytes_sort_as_the_values_do(left, right):
     first, second = encode_value(left), encode_value(right)
     assert (first < second) == (sort_key(left) < sort_key(right))
     assert (first == second) == same(left, right)

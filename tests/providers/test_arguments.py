@@ -19,7 +19,7 @@ def test_parts_hold_all_documents_in_order():
         assert all(1 <= len(part) <= 5 and part.embeddings.shape == (len(part), 2) for part in parts)
 
 
-def test_parts_are_of_bounded_size_but_for_single_documents():
+def test_parts_are_bounded_in_size_except_for_single_documents():
     parts = list(parts_of(batch(6, "y" * 1000), max_documents=100, max_bytes=5000))
     assert [len(part) for part in parts] == [2, 2, 2]
     assert [len(part) for part in parts_of(batch(3, "y" * 9000), max_documents=100, max_bytes=5000)] == [1, 1, 1]

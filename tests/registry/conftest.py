@@ -1,4 +1,4 @@
-"""A registry with two small providers, and connections to them over a database of its own."""
+"""A registry with two small providers, and connections to them in a database of the test's own."""
 
 from __future__ import annotations
 
@@ -12,23 +12,26 @@ import pytest
 from providers.base import ProviderContext, RagProvider, SupportsSearch
 from providers.embeddings.base import EmbeddingConnection
 from registry.connections import Connections
-from registry.placeholders import Placeholders
-from registry.registry import ProviderRegistry
+from registry.placeholders.resolving import Placeholders
+from registry.provider_registry import ProviderRegistry
 from registry.stored_connections import StoredConnections
 from schemas.connections import CollectionInfo, Connection
 from schemas.errors import CollectionNotFoundError, UnavailableError
 from schemas.records import Document, Match
 from schemas.scores import score
+from schemas.where import EVERYTHING
 from wrapper.catalog.catalog import Catalog
-from wrapper.catalog.sqlite import SQLiteDatabase
+from wrapper.catalog.sqlite.database import SQLiteDatabase
 
 DIMENSION = 4
 
 
 @dataclass
 class World:
-    """What the providers of these tests hold and are asked. `down` names what does not answer; `gate` holds embeddings
-    up until it is set, but for those of the models in `quick`."""
+    """The contents of the providers of these tests, and the calls to them.
+
+    `down` names what does not answer. `gate` holds embeddings up until it is set, except for the models in `quick`.
+    """
 
     collections: dict[str, tuple[CollectionInfo, list[Match]]] = field(default_factory=dict)
     embedded: list[tuple[str, str]] = field(default_factory=list)
@@ -38,7 +41,7 @@ class World:
     quick: set[str] = field(default_factory=set)
 
     def add(self, name, *distances, dimension=DIMENSION, **metadata):
-        """A collection whose nearest documents are so far from any question."""
+        """Add a collection whose nearest documents are at these distances from any question."""
         matches = [
             Match(
                 Document(f"{name}-{n}", f"text {n} of {name}", f'{{"title": "Title {n}", "n": {n}}}', n),
@@ -94,7 +97,7 @@ def registry(world):
         def collections(self):
             return [info for info, _ in world.collections.values()]
 
-        def search(self, collection, embedding, *, top_k=3, where=None):
+        def search(self, collection, embedding, *, top_k=3, where=EVERYTHING):
             world.searched.append(collection)
             if collection in world.down:
                 raise UnavailableError("The shelf is on fire")

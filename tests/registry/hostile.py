@@ -1,4 +1,4 @@
-"""What the tests of connections share: providers, secrets that must never be seen again, and answers of a service."""
+"""Shared by the tests of connections: providers, secrets that must never be seen, and answers of a service."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import time
 from dataclasses import asdict
 from typing import Any
 
-from providers.addresses import ConnectPolicy
 from providers.base import ProviderContext
-from providers.network import Network
-from registry import connection_test
-from registry.discovery import discover
-from registry.placeholders import Placeholders
-from registry.registry import ProviderRegistry
-from registry.secret_hosts import ANYWHERE, SecretHosts
+from providers.outbound.addresses import ConnectPolicy
+from providers.outbound.network import Network
+from registry import trial
+from registry.placeholders.resolving import Placeholders
+from registry.placeholders.secret_hosts import ANYWHERE, SecretHosts
+from registry.provider_discovery import discover
+from registry.provider_registry import ProviderRegistry
 from schemas.connections import STAGES, Stage
 from tests.support.raw_server import HEAD, RawServer
 
@@ -25,13 +25,13 @@ SECRET = "sk-planted-8c1f"
 ENVIRON = {"RAG_PLANTED_API_KEY": SECRET, "RAG_PLANTED_URL": f"http://{SECRET}.example", "PATH": "/planted"}
 REGISTRY = discover(ProviderRegistry(), strangers=[])
 SECONDS = 0.5
-"""Of tests that something is cut in; the others have time."""
+"""The time limit of tests in which something is cut; other tests have more."""
 
 VECTORS = json.dumps({"data": [{"index": 0, "embedding": [0.5, 0.25]}]}).encode()
 
 
 def numbers_only(host, port, **options):
-    """The system's resolver, which asks nobody and knows no name."""
+    """Resolve numeric addresses only, without asking a name server."""
     return socket.getaddrinfo(host, port, flags=socket.AI_NUMERICHOST, **options)
 
 
@@ -48,10 +48,10 @@ def try_out(
     secret_dirs=(),
     secret_hosts: SecretHosts = ANYWHERE,
 ):
-    """The report, which is one in any case, and comes in time."""
+    """Return the report of a connection test: every test has one, in time."""
     context = ProviderContext(network=Network(ConnectPolicy.parse(policy), resolve=resolve))
     placeholders = Placeholders(environ, secret_dirs=secret_dirs, secret_hosts=secret_hosts)
-    report = connection_test.test_connection(
+    report = trial.test_connection(
         registry, placeholders, context, kind, provider, config, seconds=seconds, clock=time.perf_counter
     )
     assert tuple(stage.name for stage in report.stages) == STAGES
@@ -63,7 +63,7 @@ def try_out(
 
 
 def failed_stage(report) -> Stage:
-    """The one stage that failed: what is after it was not reached."""
+    """Return the one stage that failed; those after it were not reached."""
     [failed] = [stage for stage in report.stages if stage.verdict == "failed"]
     assert {stage.verdict for stage in report.stages[report.stages.index(failed) + 1 :]} <= {"skipped"}
     assert failed.next_step
@@ -81,13 +81,13 @@ def response(body: bytes = VECTORS, status: str = "200 OK", **headers: str) -> b
 
 
 def gzip_bomb(server: RawServer, connection: socket.socket) -> None:
-    """Half a gigabyte of blanks in half a megabyte."""
+    """Send half a gigabyte of blanks packed into half a megabyte."""
     packed = gzip.compress(b" " * (1 << 24), 9) * 32
     connection.sendall(HEAD + b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(packed) + packed)
 
 
 def wait_for_ends_of_tests() -> None:
-    """The threads of connection tests end once what they hang in lets them go."""
+    """Wait for the threads of connection tests, which end once what they hang in lets them go."""
     for thread in threading.enumerate():
         if thread.name == "connection-test":
             thread.join(20)

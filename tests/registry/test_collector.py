@@ -1,4 +1,4 @@
-"""The collector: one embedding for all, collections in parallel, judged in order, failures named."""
+"""The collector: one embedding for all collections, asked in parallel, judged in order, failures named."""
 
 import re
 import threading
@@ -7,16 +7,17 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from providers import deadlines
 from providers.base import ProviderContext
+from providers.outbound import deadlines
 from registry.collector import Collector, Thresholds
-from registry.discovery import discover
-from registry.embedding_cache import EmbeddingCache
-from registry.query_embeddings import QueryEmbeddings
-from registry.registry import ProviderRegistry
-from schemas.collected import CollectRequest, SelectedCollection
+from registry.embedding.cache import EmbeddingCache
+from registry.embedding.queries import QueryEmbeddings
+from registry.provider_discovery import discover
+from registry.provider_registry import ProviderRegistry
 from schemas.connections import Connection
+from schemas.contracts.collect import CollectRequest, SelectedCollection
 from schemas.errors import UnavailableError
+from schemas.where import EVERYTHING
 from tests.support.logs import logs_of
 from tests.support.raw_server import raw_server, silent
 
@@ -61,7 +62,7 @@ def test_a_question_is_in_the_log_where_the_operator_wants_it(world, connections
     assert "first message (raw query)" in repr(logs)
 
 
-def test_the_next_question_with_the_same_words_needs_none(world, collector):
+def test_the_same_question_again_needs_no_new_embedding(world, collector):
     world.add("docs", 0.5)
     collector.collect(request("docs"))
     again = collector.collect(request("docs"))
@@ -114,7 +115,7 @@ def test_without_a_match_all_partial_ones_are_the_answer_in_the_order_asked(worl
     assert [(each.collection, each.result_type) for each in collected.results] == [("c", "partial"), ("a", "partial")]
 
 
-def test_nothing_near_is_none(world, collector):
+def test_nothing_near_gives_the_result_none(world, collector):
     world.add("far", 0.6)
     world.add("empty")
     collected = collector.collect(request("far", "empty"))
@@ -123,7 +124,7 @@ def test_nothing_near_is_none(world, collector):
     assert [each.distance for each in collected.receipt.collections] == [0.6, None]
 
 
-def test_no_collections_is_none(collector):
+def test_no_collections_give_the_result_none(collector):
     assert collector.collect(request()).result == "none"
 
 
@@ -152,7 +153,7 @@ def test_thresholds_come_from_the_collection_then_the_connection_then_the_reques
     assert collected.result == expected
 
 
-def test_what_fails_is_left_out_and_named(world, collector):
+def test_a_failing_collection_is_left_out_and_named(world, collector):
     world.add("fire", 0.1)
     world.add("docs", 0.5)
     world.down.add("fire")
@@ -227,7 +228,7 @@ def test_top_k_bounds_the_documents(world, collector):
     assert len(collector.collect(request("docs", top_k=2)).results[0].documents) == 2
 
 
-def test_a_given_query_text_is_asked_with(world, collector):
+def test_a_given_query_text_is_used(world, collector):
     world.add("docs", 0.1)
     collected = collector.collect(request("docs", topic="t", current="t", query_text="exactly this"))
     assert world.embedded == [("words-1", "exactly this")]
@@ -242,12 +243,12 @@ def test_a_collection_that_never_answers_is_left_out_in_time(world, connections)
     world.gate.set()
     collector.close()
     assert statuses(collected) == ["failed"]
-    # Of the whole query, or of what was left of its time when the text was to be embedded.
+    # The limit of the whole query, or what was left of it when the text was to be embedded.
     assert re.search(r"o answer within 0(\.0[1-5])? s$", collected.receipt.collections[0].error)
 
 
 def test_a_hanging_embedding_connection_leaves_every_other_connection_its_threads(world, connections):
-    """More requests than a connection has threads wait for one that hangs: who asks another one is answered."""
+    """More requests than a connection has threads wait for one that hangs; another connection still answers."""
     connections.create(Connection("hanging", "embedding", "words", {"model": "hanging"}))
     world.add("docs", 0.1)
     world.gate, world.quick = threading.Event(), {"words-1"}
@@ -271,7 +272,7 @@ def test_a_hanging_service_leaves_every_other_service_its_threads(world, registr
     class Hanging(registry.provider("rag", "shelf")):
         id = "hanging"
 
-        def search(self, collection, embedding, *, top_k=3, where=None):
+        def search(self, collection, embedding, *, top_k=3, where=EVERYTHING):
             assert gate.wait(30)
             return super().search(collection, embedding, top_k=top_k, where=where)
 
@@ -289,7 +290,7 @@ def test_a_hanging_service_leaves_every_other_service_its_threads(world, registr
     collector.close()
 
 
-def test_what_is_asked_too_late_asks_nobody(world, connections):
+def test_a_query_without_time_left_calls_no_connection(world, connections):
     world.add("docs", 0.1)
     collector = Collector(connections, embeddings(connections), thresholds=Thresholds(0.3, 0.6), limit_seconds=0)
     collected = collector.collect(request("docs", "docs"))
@@ -298,7 +299,7 @@ def test_what_is_asked_too_late_asks_nobody(world, connections):
 
 
 def test_the_deadline_of_a_query_cuts_the_sockets_of_a_service_that_says_nothing(world):
-    """The threads that asked are free again when the query is over, though the service never answers."""
+    """The threads are free again when the query is over, though the service never answers."""
     registry = discover(ProviderRegistry(), strangers=[])
     with raw_server(silent) as server:
         for provider in (
@@ -315,7 +316,7 @@ def test_the_deadline_of_a_query_cuts_the_sockets_of_a_service_that_says_nothing
 
 def test_the_log_says_strategy_text_and_cache_hits(world, collector, monkeypatch):
     world.add("docs", 0.5)
-    logs = logs_of(monkeypatch, "registry.collector", "registry.embedding_cache")
+    logs = logs_of(monkeypatch, "registry.collector", "registry.embedding.cache")
     collector.collect(request("docs", "docs"))
     collector.collect(request("docs", topic=" The  Topic ", current="t"))
     collector.collect(request("docs"))

@@ -1,4 +1,4 @@
-"""Threads for connections: each key has its own few, all keys together have so many, idle ones are used again."""
+"""Threads for connections: a few for each key, a limit for all keys together, and reuse of idle ones."""
 
 import threading
 from concurrent.futures import CancelledError
@@ -17,7 +17,7 @@ def gate():
     gate.set()
 
 
-def test_what_one_key_waits_for_holds_up_no_other(gate):
+def test_a_key_that_hangs_holds_up_no_other(gate):
     threads = ConnectionThreads("test", each=2, most=4)
     stuck = [threads.submit("slow", lambda: gate.wait(30)) for _ in range(20)]
     assert [threads.submit("quick", lambda n=n: n).result(20) for n in range(20)] == list(range(20))
@@ -42,12 +42,12 @@ def test_a_thread_takes_one_job_after_the_other():
     threads = ConnectionThreads("test")
     for number in range(50):
         assert threads.submit(number, lambda number=number: number).result(20) == number
-    assert threads.threads <= 2  # a result is there a moment before its thread is idle
+    assert threads.threads <= 2  # a result is ready a moment before its thread is idle
     threads.close()
     eventually(lambda: threads.threads == 0, seconds=20)
 
 
-def test_an_error_is_of_its_own_job_alone():
+def test_an_error_fails_its_own_job_alone():
     threads = ConnectionThreads("test", each=1)
     failing = threads.submit("a", lambda: 1 / 0)
     fine = threads.submit("a", lambda: "fine")
@@ -56,7 +56,7 @@ def test_an_error_is_of_its_own_job_alone():
     threads.close()
 
 
-def test_what_has_not_begun_is_cancelled_at_the_end(gate):
+def test_closing_cancels_jobs_that_have_not_begun(gate):
     threads = ConnectionThreads("test", each=1)
     running, waiting = (threads.submit("slow", lambda: gate.wait(30)) for _ in range(2))
     eventually(running.running, seconds=20)

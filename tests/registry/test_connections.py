@@ -1,4 +1,4 @@
-"""Named connections: kept, changed, opened, and never shown with a secret."""
+"""Named connections: stored, changed, opened, and never shown with a secret."""
 
 import base64
 import json
@@ -10,13 +10,15 @@ import structlog
 
 from providers.base import ProviderContext, RagProvider, SupportsSearch
 from registry.connections import Connections
-from registry.discovery import discover
 from registry.live_connections import MAX_LIVE
-from registry.placeholders import SERVICE_KEYS, Placeholders
-from registry.registry import ProviderRegistry
+from registry.placeholders.resolving import SERVICE_KEYS, Placeholders
+from registry.provider_discovery import discover
+from registry.provider_registry import ProviderRegistry
 from registry.stored_connections import ConnectionNotFoundError, StoredConnections
 from schemas.connections import Connection, InvalidConfigurationError
 from schemas.errors import ConfigurationError, ConflictError, InvalidInputError, UnavailableError
+from schemas.where import EVERYTHING
+from schemas.wire import connections as spelt
 
 SECRET = "sk-planted"
 
@@ -31,7 +33,7 @@ def test_the_built_in_ones_come_first_and_then_those_made_by_id(connections):
     assert [each.id for each in connections.all()] == ["local", "default", "a", "b"]
 
 
-def test_what_one_worker_keeps_every_worker_finds(connections, registry, database):
+def test_a_connection_stored_by_one_worker_is_found_by_all(connections, registry, database):
     connections.create(words(model="words-2"))
     placeholders = Placeholders({}, (), ())
     other = Connections(registry, StoredConnections(database), placeholders, ProviderContext())
@@ -84,7 +86,7 @@ def test_built_in_ones_cannot_be_changed_or_deleted(connections):
 
 
 @pytest.mark.parametrize("do", [lambda c: c.change("x", config={}), lambda c: c.delete("x"), lambda c: c.find("x")])
-def test_what_is_not_there_is_not_found(connections, do):
+def test_an_unknown_connection_is_not_found(connections, do):
     with pytest.raises(ConnectionNotFoundError, match="Connection 'x' not found"):
         do(connections)
 
@@ -101,11 +103,11 @@ def test_a_secret_is_resolved_at_use_and_shown_only_as_what_it_refers_to(connect
         connections.create(words(api_key="${WORDS_API_KEY}"))
         assert connections.open("words", "embedding").config["api_key"] == SECRET
         shown = connections.shown(connections.find("words"))
-    assert shown["config"] == {}
-    assert shown["secrets"] == {"api_key": ["WORDS_API_KEY"]}
+    assert shown.config == {}
+    assert shown.secrets == {"api_key": ["WORDS_API_KEY"]}
     with database.read() as transaction:
         stored = transaction.rows("SELECT * FROM connections")
-    assert SECRET not in str(stored) + orjson.dumps(shown).decode() + str(logs)
+    assert SECRET not in str(stored) + orjson.dumps(spelt.connection(shown)).decode() + str(logs)
 
 
 def test_an_edit_that_leaves_a_secret_out_keeps_it(connections):
@@ -114,7 +116,7 @@ def test_an_edit_that_leaves_a_secret_out_keeps_it(connections):
     assert changed.config == {"model": "words-2", "api_key": "${WORDS_API_KEY}"}
 
 
-def test_an_empty_string_removes_a_secret_and_is_none_in_a_new_connection(connections):
+def test_an_empty_string_removes_a_secret_and_means_none_in_a_new_connection(connections):
     assert connections.create(words(api_key="")).config == {}
     connections.change("words", config={"api_key": "${WORDS_API_KEY}"})
     assert connections.change("words", config={"api_key": ""}).config == {}
@@ -127,7 +129,7 @@ def test_a_secret_does_not_move_to_another_provider(connections):
 
 @pytest.fixture
 def openai(database):
-    """Connections of the real provider, which have a URL, and what their key may be."""
+    """Connections with one of the real OpenAI provider, which has a URL, and variables for its key and host."""
     placeholders = Placeholders({"WORDS_API_KEY": SECRET, "OTHER_HOST": "other", "other_HOST": "another"})
     registry = discover(ProviderRegistry(), strangers=[])
     connections = Connections(registry, StoredConnections(database), placeholders, ProviderContext())
@@ -162,7 +164,7 @@ def test_a_change_that_stays_at_the_host_keeps_the_secret(openai):
     assert openai.change("there", config={"url": "http://second", "api_key": ""}).config == {"url": "http://second"}
 
 
-def test_what_an_earlier_release_stored_with_a_placeholder_elsewhere_says_what_to_change(openai):
+def test_a_stored_placeholder_in_another_field_is_refused_with_what_to_change(openai):
     openai._stored.add(Connection("old", "llm", "openai", {"model": "${WORDS_API_KEY}"}))
     with pytest.raises(ConfigurationError, match="'old' cannot be used: Placeholders may stand in secrets") as caught:
         openai.open("old", "llm")
@@ -186,8 +188,8 @@ def test_the_services_own_keys_are_for_its_own_connections_only(registry, databa
     assert connections.redacted(f"a line with {SECRET} in it") == "a line with *** in it"
 
 
-def test_whatever_a_connection_says_is_without_what_its_placeholders_stand_for(registry, database):
-    """Errors of every method, the report of its health, and the log."""
+def test_no_message_of_a_connection_contains_values_of_its_placeholders(registry, database):
+    """Holds for errors of every method, the health report and the log."""
 
     class Talkative(RagProvider, SupportsSearch):
         id, display_name = "talkative", "Talkative"
@@ -208,7 +210,7 @@ def test_whatever_a_connection_says_is_without_what_its_placeholders_stand_for(r
         def collections(self):
             self._fail()
 
-        def search(self, collection, embedding, *, top_k=3, where=None):
+        def search(self, collection, embedding, *, top_k=3, where=EVERYTHING):
             self._fail()
 
     registry.register(Talkative)
@@ -237,7 +239,7 @@ def test_a_failed_change_changes_nothing(connections):
     assert connections.find("words").config == {"model": "words-1"}
 
 
-def test_a_live_connection_is_kept_until_what_it_is_made_from_changes(registry, database):
+def test_a_live_connection_is_kept_until_its_configuration_changes(registry, database):
     environ = {"WORDS_API_KEY": "key-1"}
     placeholders = Placeholders(environ, ("WORDS_*",), ())
     connections = Connections(registry, StoredConnections(database), placeholders, ProviderContext())
@@ -257,7 +259,7 @@ def test_one_live_connection_serves_all_models(world, connections):
 
 
 @pytest.mark.parametrize("model", ["", " ", "a\nb", "x" * 257])
-def test_a_model_that_cannot_be_one_is_refused_by_name(connections, model):
+def test_an_invalid_model_is_refused_by_name(connections, model):
     with pytest.raises(InvalidInputError) as caught:
         connections.open("default", "embedding").embed(["a"], model=model)
     assert caught.value.details["field"] == "model"
@@ -265,13 +267,13 @@ def test_a_model_that_cannot_be_one_is_refused_by_name(connections, model):
 
 @pytest.fixture
 def closed(registry, monkeypatch):
-    """The connections of "words" that were closed."""
+    """The closed connections of the provider "words"."""
     closed = []
     monkeypatch.setattr(registry.provider("embedding", "words"), "close", lambda connection: closed.append(connection))
     return closed
 
 
-def test_live_connections_are_bounded_and_the_one_asked_longest_ago_is_closed(connections, closed):
+def test_live_connections_are_bounded_and_the_least_recently_used_is_closed(connections, closed):
     kept = connections.open("default", "embedding")
     opened = []
     for number in range(MAX_LIVE + 3):
@@ -292,7 +294,7 @@ def test_a_changed_or_deleted_connection_is_closed_at_once(connections, closed):
     assert closed == [first, second]
 
 
-def test_what_another_worker_deletes_is_closed_when_connections_are_listed(connections, registry, database, closed):
+def test_listing_closes_connections_that_another_worker_deleted(connections, registry, database, closed):
     connections.create(words())
     live = connections.open("words", "embedding")
     Connections(registry, StoredConnections(database), Placeholders({}, (), ()), ProviderContext()).delete("words")
@@ -300,7 +302,7 @@ def test_what_another_worker_deletes_is_closed_when_connections_are_listed(conne
     assert closed == [live]
 
 
-def test_a_deleted_connection_never_comes_again_under_its_name(connections):
+def test_a_connection_made_again_is_not_the_deleted_one(connections):
     connections.create(words())
     before = connections.live("words", "embedding")
     connections.delete("words")
@@ -346,10 +348,10 @@ def test_a_provider_that_is_gone_makes_its_connections_unusable_and_hides_all_of
     with pytest.raises(ConfigurationError, match="pip install lost-client"):
         connections.open("old", "rag")
     shown = connections.shown(connections.find("old"))
-    assert (shown["config"], SECRET in str(shown)) == ({}, False)
+    assert (shown.config, SECRET in str(spelt.connection(shown))) == ({}, False)
 
 
-def test_users_may_make_only_so_many(connections, monkeypatch):
+def test_the_number_of_stored_connections_is_limited(connections, monkeypatch):
     monkeypatch.setattr("registry.stored_connections.MAX_STORED", 3)
     for number in range(3):
         connections.create(words(f"words-{number}"))

@@ -1,12 +1,12 @@
-"""Single texts that are wanted at the same time go in one call, and fail each for itself."""
+"""Single texts wanted at the same time go in one call, and each fails only for itself."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from providers import deadlines
-from registry.embedding_batches import MAX_TEXTS, EmbeddingBatches
+from providers.outbound import deadlines
+from registry.embedding.batches import MAX_TEXTS, EmbeddingBatches
 from schemas.errors import InvalidInputError, UnavailableError
 from tests.retrieval.letter_embedding import LetterEmbedding
 from tests.support.live import eventually
@@ -15,7 +15,7 @@ MODEL = "letters-1"
 
 
 class Slow(LetterEmbedding):
-    """Its first call waits for `gate`; a text with "bad" in it is refused, with all that came with it."""
+    """Waits for `gate` in its first call; refuses a text with "bad" in it, and the whole call with it."""
 
     parallel_calls = 1
 
@@ -38,7 +38,7 @@ class Slow(LetterEmbedding):
 
 @pytest.fixture
 def together():
-    """`together(texts)`: embeds them on a thread each, all of them waiting while the first one is embedded."""
+    """`together(texts)`: embeds them on a thread each while the first text's call still runs."""
     slow = Slow()
     batches = EmbeddingBatches(slow)
     with ThreadPoolExecutor(100) as pool:
@@ -63,7 +63,7 @@ def test_texts_that_come_while_a_call_runs_go_in_the_next_one(together):
     assert [len(call) for call in slow.calls] == [1, 10]
 
 
-def test_a_call_has_no_more_than_so_many(together):
+def test_a_call_has_a_bounded_number_of_texts(together):
     slow, _, others = together([f"text {number}" for number in range(MAX_TEXTS + 5)])
     for each in others:
         each.result(20)
@@ -77,7 +77,7 @@ def test_a_text_that_is_refused_costs_the_others_nothing(together):
         bad.result(20)
 
 
-def test_nobody_waits_longer_than_wanted():
+def test_no_caller_waits_beyond_its_deadline():
     slow = Slow()
     batches = EmbeddingBatches(slow)
     with (
@@ -90,7 +90,7 @@ def test_nobody_waits_longer_than_wanted():
     assert batches.embed("second", MODEL).shape == (26,)
 
 
-def test_after_a_pause_it_goes_on():
+def test_it_works_again_after_a_pause():
     batches = EmbeddingBatches(LetterEmbedding())
     assert [batches.embed("a", MODEL).shape for _ in range(3)] == [(26,)] * 3
 

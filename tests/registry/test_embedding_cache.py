@@ -1,4 +1,4 @@
-"""One embedding for all who ask for the same text: in a thread, in threads, in processes."""
+"""One embedding for all callers with the same text: in a thread, in threads, in processes."""
 
 import shutil
 import subprocess
@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from registry.embedding_cache import EmbeddingCache, EmbeddingKey
-from registry.vector_files import MAX_FILES, VectorFiles
+from registry.embedding.cache import EmbeddingCache, EmbeddingKey
+from registry.embedding.shared_files import MAX_FILES, VectorFiles
 from schemas.errors import UnavailableError
 
 KEY = EmbeddingKey("default", "configuration", "all-MiniLM-L6-v2", "how to rotate keys")
@@ -26,7 +26,7 @@ class Clock:
 
 
 class Maker:
-    """Counts how often it is asked; `gate` holds every one up until it is set."""
+    """Counts its calls; `gate` holds every call up until it is set."""
 
     def __init__(self, gate=None):
         self.calls = 0
@@ -68,7 +68,7 @@ def test_the_name_of_a_key_is_connection_and_model():
     assert KEY.name == "default:all-MiniLM-L6-v2"
 
 
-def test_eight_who_ask_at_once_make_one_call():
+def test_eight_simultaneous_callers_make_one_call():
     gate = threading.Event()
     cache, make = EmbeddingCache(ttl_seconds=60), Maker(gate)
     together = threading.Barrier(9)
@@ -86,7 +86,7 @@ def test_eight_who_ask_at_once_make_one_call():
     assert sum(made for _, made in answers) == 1
 
 
-def test_a_failure_is_everybodys_and_is_not_kept():
+def test_a_failure_reaches_every_waiter_and_is_not_cached():
     cache = EmbeddingCache(ttl_seconds=60)
 
     def fail():
@@ -107,7 +107,7 @@ def test_an_embedding_is_forgotten_after_its_time():
     assert cache.get(KEY, make)[1]
 
 
-def test_the_cache_has_an_end():
+def test_the_cache_is_bounded():
     cache, make = EmbeddingCache(ttl_seconds=60, max_entries=2), Maker()
     for text in ("a", "b", "c"):
         cache.get(KEY._replace(text=text), make)
@@ -127,8 +127,8 @@ def test_another_worker_finds_what_this_one_made(tmp_path):
 PROGRAM = """
 import sys, pathlib
 import numpy as np
-from registry.embedding_cache import EmbeddingCache, EmbeddingKey
-from registry.vector_files import VectorFiles
+from registry.embedding.cache import EmbeddingCache, EmbeddingKey
+from registry.embedding.shared_files import VectorFiles
 
 calls = pathlib.Path(sys.argv[1])
 def make():
@@ -185,7 +185,7 @@ def test_a_directory_that_was_deleted_is_made_again(tmp_path):
 
 
 def test_there_are_never_many_more_files_than_allowed(tmp_path, monkeypatch):
-    monkeypatch.setattr("registry.vector_files.MAX_FILES", 3)
+    monkeypatch.setattr("registry.embedding.shared_files.MAX_FILES", 3)
     assert MAX_FILES > 3
     clock = Clock()
     files = VectorFiles(tmp_path, ttl_seconds=10_000, clock=clock)

@@ -1,8 +1,10 @@
 import pytest
 
-from registry.env_vars import MASK, listed, suggested, validated
-from registry.placeholders import Placeholders
+from registry.placeholders.env_vars import judged, suggested
+from registry.placeholders.resolving import Placeholders
 from schemas.configuration import read_schema
+from schemas.connections import EnvVar
+from schemas.wire.env_vars import MASK, available_env_vars, judged_env_vars, suggested_env_vars
 
 ENVIRON = {
     "OLLAMA_API_KEY": "planted",
@@ -19,8 +21,7 @@ ENVIRON = {
 
 
 def suggestion(name, exists):
-    """In both spellings."""
-    return {"name": name, "set": exists, "exists": exists, "placeholder": f"${{{name}}}"}
+    return EnvVar(name, is_allowed=True, is_set=exists)
 
 
 @pytest.fixture
@@ -29,7 +30,7 @@ def placeholders():
 
 
 def test_names_are_listed_and_values_are_not(placeholders):
-    found = listed(placeholders)
+    found = available_env_vars(placeholders.available())["variables"]
     assert [each["name"] for each in found] == [
         "CHROMA_HOST",
         "GEMINI_API_KEY",
@@ -42,9 +43,9 @@ def test_names_are_listed_and_values_are_not(placeholders):
     assert {(each["value"], each["exists"]) for each in found} == {(MASK, True)}
 
 
-def test_what_is_not_allowed_is_not_said_to_be_set(placeholders):
+def test_a_variable_that_is_not_allowed_is_not_reported_as_set(placeholders):
     asked = ["OPENAI_API_KEY", "HOME", "NOWHERE", "RAG_MISSING", "HOME", "SOME_DATABASE_URL"]
-    assert validated(placeholders, asked) == [
+    assert judged_env_vars(judged(placeholders, asked), ())["variables"] == [
         {"name": "OPENAI_API_KEY", "allowed": True, "set": True},
         {"name": "HOME", "allowed": False, "set": False},
         {"name": "NOWHERE", "allowed": False, "set": False},
@@ -55,7 +56,7 @@ def test_what_is_not_allowed_is_not_said_to_be_set(placeholders):
 
 def test_names_are_found_in_a_text(placeholders):
     text = "Authorization: ${OPENAI_API_KEY} for ${HOME:-x}"
-    assert [each["allowed"] for each in validated(placeholders, placeholders.names(text))] == [True, False]
+    assert [each.is_allowed for each in judged(placeholders, placeholders.names(text))] == [True, False]
 
 
 def test_keys_are_suggested_for_a_secret_the_providers_first(placeholders):
@@ -73,12 +74,19 @@ def test_the_schemas_own_example_comes_first_set_or_not(placeholders):
     assert first == suggestion("QDRANT_API_KEY", False)
 
 
+def test_a_suggestion_is_told_in_both_spellings(placeholders):
+    found = suggested(placeholders, "openai", "model", read_schema("embedding-openai"))
+    assert suggested_env_vars("openai", "model", found)["suggestions"] == [
+        {"name": "OPENAI_MODEL", "set": True, "exists": True, "placeholder": "${OPENAI_MODEL}"}
+    ]
+
+
 def test_addresses_are_suggested_for_a_url(placeholders):
     found = suggested(placeholders, "chromadb", "url", read_schema("rag-chromadb"))
-    assert [each["name"] for each in found] == ["CHROMA_HOST", "OPENAI_BASE_URL"]
+    assert [each.name for each in found] == ["CHROMA_HOST", "OPENAI_BASE_URL"]
 
 
-def test_other_fields_are_suggested_what_is_called_like_them(placeholders):
+def test_other_fields_are_suggested_variables_of_their_name(placeholders):
     assert suggested(placeholders, "openai", "model", read_schema("embedding-openai")) == [
         suggestion("OPENAI_MODEL", True)
     ]

@@ -1,4 +1,4 @@
-"""Health of many connections: in parallel, each in time, never an exception."""
+"""Health of many connections: checked in parallel, each in time, without an exception."""
 
 import threading
 
@@ -7,7 +7,7 @@ import pytest
 from providers.base import ProviderContext, RagProvider
 from registry.connections import Connections
 from registry.health import MAX_AT_A_TIME, HealthWatch
-from registry.placeholders import Placeholders
+from registry.placeholders.resolving import Placeholders
 from registry.stored_connections import StoredConnections
 from schemas.connections import Connection
 from schemas.errors import InvalidInputError, UnavailableError
@@ -135,7 +135,7 @@ def test_a_report_is_kept_for_a_moment_and_says_its_age(connections, patients):
     assert len(patients) == 2
 
 
-def test_a_changed_connection_is_asked_anew(connections, patients):
+def test_a_changed_connection_is_asked_again(connections, patients):
     [connection] = connect(connections, "works")
     watch = HealthWatch(connections, limit_seconds=10, fresh_seconds=1000)
     watch.of(connection)
@@ -163,8 +163,8 @@ def test_many_connections_are_asked_by_a_few_threads(connections, patients):
     watch.close()
 
 
-def test_those_that_were_well_are_asked_before_those_that_were_not(connections, patients, monkeypatch):
-    """When more hang than there are threads, the well ones are told apart from the second look on."""
+def test_healthy_connections_are_asked_before_unhealthy_ones(connections, patients, monkeypatch):
+    """When more hang than there are threads, the healthy ones are asked first from the second check on."""
     unwell = [connections.create(Connection(f"a{n:02}", "rag", "patient", {"does": "fails"})) for n in range(20)]
     [well] = connect(connections, "works")
     watch = HealthWatch(connections, limit_seconds=60, fresh_seconds=0)
@@ -176,7 +176,7 @@ def test_those_that_were_well_are_asked_before_those_that_were_not(connections, 
     watch.close()
 
 
-def test_one_that_was_not_asked_in_time_says_so(connections, patients):
+def test_a_connection_not_asked_in_time_says_so(connections, patients):
     known = [connections.create(Connection(f"h{n:02}", "rag", "patient", {"does": "hangs"})) for n in range(20)]
     watch = HealthWatch(connections, limit_seconds=0.3, fresh_seconds=0)
     said = sorted({report.message.partition(" within")[0] for report in watch.of_all(known)})
@@ -184,7 +184,7 @@ def test_one_that_was_not_asked_in_time_says_so(connections, patients):
     watch.close()
 
 
-def test_one_that_was_not_asked_because_others_hang_is_as_it_was(connections, patients):
+def test_a_connection_not_asked_because_others_hang_keeps_its_last_report(connections, patients):
     hanging = [connections.create(Connection(f"h{n:02}", "rag", "patient", {"does": "hangs"})) for n in range(20)]
     [well] = connect(connections, "works")
     watch = HealthWatch(connections, limit_seconds=0.3, fresh_seconds=0)
@@ -197,7 +197,7 @@ def test_one_that_was_not_asked_because_others_hang_is_as_it_was(connections, pa
     watch.close()
 
 
-def test_a_model_that_has_just_embedded_for_somebody_is_not_asked_how_it_is(connections, world):
+def test_a_model_that_has_just_embedded_for_a_user_is_not_checked(connections, world):
     default = connections.find("default")
     watch = HealthWatch(connections, limit_seconds=10, fresh_seconds=0)
     connections.open("default", "embedding").embed(["of a user"])
@@ -212,7 +212,7 @@ def test_a_model_that_has_just_embedded_for_somebody_is_not_asked_how_it_is(conn
     watch.close()
 
 
-def test_a_failure_that_a_user_met_has_the_model_asked(connections, world):
+def test_a_model_that_failed_for_a_user_is_checked(connections, world):
     default, words = connections.find("default"), connections.open("default", "embedding")
     watch = HealthWatch(connections, limit_seconds=10, fresh_seconds=0)
     words.embed(["while all is well"])
@@ -228,8 +228,8 @@ def test_a_failure_that_a_user_met_has_the_model_asked(connections, world):
     watch.close()
 
 
-def test_a_report_is_as_old_as_the_answer_that_it_goes_by(connections, world):
-    """What a look went by is too old for who asks for a report of now."""
+def test_a_report_is_as_old_as_the_answer_it_relies_on(connections, world):
+    """A check may rely on a recent answer, which is too old for a caller that wants a report of now."""
     default, clock = connections.find("default"), Clock()
     watch = HealthWatch(connections, limit_seconds=10, fresh_seconds=5, clock=clock)
     words = connections.open("default", "embedding")

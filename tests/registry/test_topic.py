@@ -1,10 +1,10 @@
-"""The topic of a conversation by rule and by a chat model."""
+"""The topic of a conversation, by rule and by a chat model."""
 
 import pytest
 
 from providers.chat.base import ChatAnswer
-from registry.query_text import Strategy, choose_query_text, normalized
-from registry.topic import MAX_TOPIC_WORDS, TopicByChat, TopicByRule, leans_on_topic
+from registry.topics.query_text import Strategy, choose_query_text, normalized
+from registry.topics.topic import MAX_TOPIC_WORDS, TopicByChat, TopicByRule, leans_on_topic
 
 
 @pytest.mark.parametrize("blank", ["", " ", "\t\n ", "\u00a0\u2003"])

@@ -7,14 +7,14 @@ import pytest
 
 from providers.base import ProviderContext
 from registry.connections import Connections
-from registry.discovery import discover
-from registry.embedding_cache import EmbeddingCache
-from registry.placeholders import Placeholders
-from registry.query_embeddings import QueryEmbeddings
-from registry.registry import ProviderRegistry
+from registry.embedding.cache import EmbeddingCache
+from registry.embedding.queries import QueryEmbeddings
+from registry.placeholders.resolving import Placeholders
+from registry.provider_discovery import discover
+from registry.provider_registry import ProviderRegistry
 from registry.stored_connections import StoredConnections
-from retrieval.choosing import CollectionChoice
-from retrieval.corpus import Corpus
+from retrieval.search.choosing import CollectionChoice
+from retrieval.search.corpus import Corpus
 from schemas.connections import Connection
 from schemas.records import DocumentBatch
 from tests.retrieval.letter_embedding import LetterEmbedding
@@ -23,7 +23,7 @@ from wrapper.catalog.catalog import Catalog
 
 
 class Letters(LetterEmbedding):
-    """The same, to be opened by name."""
+    """A `LetterEmbedding` that can be opened by name."""
 
     def __init__(self, config, context=None):
         super().__init__(config["model"])
@@ -88,7 +88,7 @@ def shelve(app):
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def catalogs(request):
-    """`catalogs()`: the test's one catalogue, each time opened by a worker of its own."""
+    """`catalogs()`: the test's one catalogue, opened each time as by another worker."""
     with one_database(request) as open_one:
 
         def open_catalog():

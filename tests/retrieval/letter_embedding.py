@@ -1,4 +1,4 @@
-"""An embedding model small enough to know what it should answer."""
+"""An embedding model small enough to know its right answers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from providers.embeddings.base import EmbeddingConnection
 
 
 class LetterEmbedding(EmbeddingConnection):
-    """Counts letters a-z. `embedded` is every text it was asked for, in order."""
+    """Counts the letters a-z; `embedded` has every text it was asked for, in order."""
 
     id = "letters"
     display_name = "Letters"

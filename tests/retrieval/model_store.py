@@ -1,4 +1,4 @@
-"""A storage provider in plain Python: what `retrieval` may expect of any of them."""
+"""A storage provider in plain Python: what `retrieval` may expect of any provider."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from providers.base import RagProvider, SupportsDynamicCollections, SupportsEmbe
 from schemas.connections import CollectionInfo
 from schemas.errors import CollectionNotFoundError, InvalidInputError
 from schemas.records import Document, Page
+from schemas.where import EVERYTHING, to_json
 
 
 class ModelStore:
-    """Collections of documents by id, as on the wire. `calls` names the writes it was asked for, in order."""
+    """Collections of documents by id, as on the wire; `calls` names the writes in order."""
 
     def __init__(self) -> None:
         self.collections: dict[str, dict[str, Any]] = {}
@@ -71,7 +72,7 @@ class ModelStore:
 
 
 class ModelProvider(RagProvider, SupportsMetadataFiltering, SupportsEmbeddings, SupportsDynamicCollections):
-    """The same behind the contract of providers."""
+    """A `ModelStore` behind the contract of providers."""
 
     id = "model"
     display_name = "Model"
@@ -101,8 +102,8 @@ class ModelProvider(RagProvider, SupportsMetadataFiltering, SupportsEmbeddings, 
     def delete_collection(self, name):
         del self.store.collections[name], self.store.stored[name]
 
-    def documents(self, collection, where=None, *, limit=100, cursor=None, with_embeddings=False):
-        found = list(self.store.documents(collection, where, include=["embedding"] if with_embeddings else ()))
+    def documents(self, collection, where=EVERYTHING, *, limit=100, cursor=None, with_embeddings=False):
+        found = list(self.store.documents(collection, to_json(where), include=["embedding"] if with_embeddings else ()))
         start = int(cursor or 0)
         end = start + min(limit, 3)  # small, so that every test reads several pages
         return Page(
@@ -116,10 +117,11 @@ class ModelProvider(RagProvider, SupportsMetadataFiltering, SupportsEmbeddings, 
     def add_documents(self, collection, batch, *, replace_where=None):
         rows = zip(batch.ids, batch.texts, batch.metadatas, batch.embeddings, strict=True)
         documents = [dict(zip(("id", "text", "metadata", "embedding"), row, strict=True)) for row in rows]
-        return self.store.add_documents(collection, documents, replace_where=replace_where)["indexed"]
+        replaced = None if replace_where is None else to_json(replace_where)
+        return self.store.add_documents(collection, documents, replace_where=replaced)["indexed"]
 
     def delete_documents(self, collection, *, ids=None, where=None):
-        self.store.delete_documents(collection, ids=ids, where=where)
+        self.store.delete_documents(collection, ids=ids, where=None if where is None else to_json(where))
 
 
 def document_of(stored):
@@ -129,6 +131,6 @@ def document_of(stored):
 
 
 def matches(document: dict[str, Any], where: dict[str, Any] | None, ids: list[str] | None) -> bool:
-    """Equality of several fields is the only filter the model knows."""
+    """Match ids and equal fields, the only filter that the model knows."""
     fields = document["metadata"]
     return (ids is None or document["id"] in ids) and all(fields.get(k) == v for k, v in (where or {}).items())

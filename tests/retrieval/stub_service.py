@@ -20,7 +20,7 @@ PAGE = 3  # small, so that every test reads several pages
 
 
 class StubService:
-    """`answers` come first, each `(status, headers, body)`, None for a cut connection; then the model answers."""
+    """Answers first from `answers`, each `(status, headers, body)` or None for a cut connection, then by the model."""
 
     def __init__(self, store: ModelStore | None = None) -> None:
         self.store = store or ModelStore()
@@ -94,7 +94,7 @@ def running(service: StubService):
         do_GET = do_POST = do_PUT = do_DELETE = handle_any
 
         def log_message(self, format, *args):
-            """Requests are in `service.requests`."""
+            """Log nothing: requests are in `service.requests`."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True

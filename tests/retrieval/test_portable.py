@@ -1,4 +1,4 @@
-"""Streams that are cut and collections that change while they are carried."""
+"""Streams that are cut, and collections that change during an export."""
 
 from contextlib import contextmanager
 
@@ -71,7 +71,7 @@ def test_an_export_that_cannot_be_whole_leaves_nothing(tmp_path, error):
         '"bytes": 0, "sha256": "", "metric": "l2", "dimension": null, "metadata": {}, "embedding_model": null}]}',
     ],
 )
-def test_a_manifest_that_is_none_is_refused(tmp_path, manifest):
+def test_an_invalid_manifest_is_refused(tmp_path, manifest):
     (tmp_path / MANIFEST).write_text(manifest)
     with pytest.raises(InvalidInputError):
         import_collections(Store(), tmp_path)

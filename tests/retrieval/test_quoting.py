@@ -8,7 +8,7 @@ from tests.support.injections import MARKERS, looks_like_a_marker
 CODE = "if a == b and c != d:\n\treturn x === y\r\n\n=====\n== Heading\nspaces  stay \u2028 too\n"
 
 
-def test_the_block_is_as_contract_002_writes_it():
+def test_the_block_is_as_its_contract_writes_it():
     assert context_block([("T/a", "One."), ("T/b", "Two.\nThree.")]) == (
         "=== Retrieved Context ===\n[Source: T/a]\nOne.\n\n[Source: T/b]\nTwo.\nThree.\n=== End Context ==="
     )
@@ -50,6 +50,6 @@ def test_each_line_of_a_quotation_has_its_mark_whatever_ends_it():
 
 
 def test_time_grows_with_the_text_alone():
-    """Each character of a hostile line is looked at so many times, however long the line."""
+    """Each character of a hostile line is examined a constant number of times, however long the line."""
     for line in ("=" * 200_000 + "a", "== " + "a=" * 100_000, "=\u200b" * 100_000):
         assert len(without_markers(line)) == len(line)

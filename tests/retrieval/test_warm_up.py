@@ -1,4 +1,4 @@
-"""The model is loaded by all workers as soon as one of them embeds."""
+"""All workers load the model as soon as one of them embeds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def worker(mark, loads, *, is_due=lambda: False):
     warm_up.close()
 
 
-def test_one_that_embeds_tells_all_of_them(tmp_path):
+def test_a_worker_that_embeds_tells_all_of_them(tmp_path):
     first, second = Event(), Event()
     with worker(tmp_path / "mark", first.set) as embeds, worker(tmp_path / "mark", second.set):
         embeds.needed()
@@ -49,7 +49,7 @@ def test_it_is_loaded_at_once_after_a_restart(tmp_path):
         assert loaded.wait(SECONDS)
 
 
-def test_what_fails_is_said_and_stops_nothing(tmp_path, monkeypatch):
+def test_a_failure_is_logged_and_stops_nothing(tmp_path, monkeypatch):
     said = logs_of(monkeypatch, "retrieval.warm_up")
 
     def fail():

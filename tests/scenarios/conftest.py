@@ -1,4 +1,4 @@
-"""The scenarios are told twice: on SQLite and on PostgreSQL."""
+"""Run every scenario twice: on SQLite and on PostgreSQL."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from tests.support.apps import running_app
 from tests.support.live import chroma_client
 
 WRITING = RetrievalSettings(mcp_write=True)
-"""All of MCP's tools are offered."""
+"""The setting that offers all of MCP's tools."""
 
 
 @pytest.fixture(scope="session", params=["sqlite", "postgresql"])
-def app(request, tmp_path_factory):
+def app(request, tmp_path_factory, processes):
     data_dir = tmp_path_factory.mktemp(request.param)
     if request.param == "sqlite":
         with running_app(data_dir, retrieval=WRITING) as app:

@@ -1,4 +1,4 @@
-"""What is deleted is gone from every table and file at once, whatever was asked about it before."""
+"""Deleted data disappears from every table and file at once, whatever was asked about it before."""
 
 import uuid
 
@@ -8,7 +8,7 @@ from schemas.settings import RetrievalSettings
 from tests.support.live import eventually
 
 OTHER_PROGRAMS = ("chroma", "catalog.sqlite")
-"""Files that are read through the program that wrote them."""
+"""Files that can only be read through the program that wrote them."""
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def marker():
 
 @pytest.fixture
 def traces(app, marker):
-    """`traces()`: the tables and files in which the marker can be read."""
+    """`traces()` returns the tables and files in which the marker can be read."""
     service = app.extensions["rag.service"]
 
     def found():
@@ -35,8 +35,8 @@ def traces(app, marker):
 
 @pytest.fixture
 def told(client, collection, marker):
-    """A text with the marker that was ingested, changed under an `Idempotency-Key`, and asked for in every way that
-    keeps answers; the ids of its document and its chunk."""
+    """Store a text with the marker, change it under an `Idempotency-Key`, and ask for it in every way that keeps
+    answers; give the ids of its document and its chunk."""
     text = f"## Backups\n\nThe password of the backups is {marker}."
     metadata = {"source": "handbook", "doc_type": "ops", "last_update_date": "2025-10-02"}
     document = {"document_id": None, "filename": "backups.md", "content": text, "metadata": metadata}
@@ -55,7 +55,7 @@ def told(client, collection, marker):
     return chunk["metadata"]["document_id"], chunk["id"]
 
 
-def test_a_deleted_document(client, collection, told, traces):
+def test_a_deleted_document_leaves_no_trace(client, collection, told, traces):
     assert traces()
     document_id, _ = told
     gone = client.delete(f"/api/rag/documents/{document_id}", query_string={"collection": collection})
@@ -63,26 +63,26 @@ def test_a_deleted_document(client, collection, told, traces):
     assert traces() == []
 
 
-def test_a_deleted_chunk(client, collection, told, traces):
+def test_a_deleted_chunk_leaves_no_trace(client, collection, told, traces):
     _, chunk_id = told
     gone = client.delete(f"/collections/{collection}/documents", json={"ids": [chunk_id]})
     assert gone.json["count"] == 1
     assert traces() == []
 
 
-def test_a_replaced_text(client, collection, told, traces):
+def test_a_replaced_text_leaves_no_trace(client, collection, told, traces):
     _, chunk_id = told
     body = {"documents": [{"id": chunk_id, "text": "nothing", "embedding": [0.1] * 384}]}
     assert client.post(f"/collections/{collection}/documents", json=body).json["updated"] == 1
     assert traces() == []
 
 
-def test_a_deleted_collection(client, collection, told, traces):
+def test_a_deleted_collection_leaves_no_trace(client, collection, told, traces):
     assert client.delete(f"/collections/{collection}").status_code == 200
     assert traces() == []
 
 
-def test_what_the_context_tools_kept_of_a_document(app, client, traces, marker):
+def test_context_tools_keep_nothing_of_a_deleted_document(app, client, traces, marker):
     index = {"content": f"The password of the printers is {marker}.", "source": "tests", "sessionId": marker[:8]}
     indexed = client.post("/tools/rag_context_index", json=index).json
     ask = {"query": "printers", "sessionId": marker[:8]}
@@ -107,7 +107,8 @@ def _tables(transaction, kind):
     if kind == "sqlite":
         rows = transaction.rows("SELECT name, sql FROM sqlite_master WHERE type = 'table'")
         words = {"word"} | {name for name, sql in rows if "fts5" in sql}
-        # A word index's own pieces cannot be read as rows; what they say of deleted documents goes when it merges them.
+        # The pieces of a word index cannot be read as rows; what they say of deleted documents disappears when it
+        # merges them.
         return [name for name, _ in rows if not any(name.startswith(f"{each}_") for each in words)]
     return [row[0] for row in transaction.rows("SELECT tablename FROM pg_tables WHERE schemaname = current_schema()")]
 

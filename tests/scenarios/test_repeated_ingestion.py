@@ -1,4 +1,4 @@
-"""`Idempotency-Key` above the storage proxy: the repeat gets the first answer, and nothing is done again."""
+"""With an `Idempotency-Key`, a repeated ingestion gets the first answer and nothing is done again."""
 
 import uuid
 
@@ -34,7 +34,7 @@ def test_the_repeat_gets_the_first_answer(client, bodies, key, path):
     assert ("Idempotent-Replayed" in first.headers, again.headers["Idempotent-Replayed"]) == (False, "true")
 
 
-def test_the_status_of_an_ingestion_is_that_of_the_first(client, bodies, key):
+def test_a_repeated_ingestion_has_the_first_ones_status(client, bodies, key):
     body = bodies["/api/rag/ingest"]
     answers = [client.post("/api/rag/ingest", json=body, headers=key).json["status"] for _ in range(2)]
     assert [*answers, client.post("/api/rag/ingest", json=body).json["status"]] == ["created", "created", "unchanged"]
@@ -47,7 +47,7 @@ def test_the_key_of_another_request_is_a_conflict(client, bodies, key):
     assert (other.status_code, other.json["code"]) == (409, "idempotency_key_reused")
 
 
-def test_what_failed_may_be_sent_again(client, bodies, key):
+def test_a_failed_ingestion_may_be_sent_again(client, bodies, key):
     body = bodies["/api/rag/ingest"]
     assert client.post("/api/rag/ingest", json={**body, "text": " "}, headers=key).status_code == 400
     assert client.post("/api/rag/ingest", json=body, headers=key).status_code == 200

@@ -1,4 +1,4 @@
-"""Documents and embeddings as they come in."""
+"""Documents and embeddings as requests bring them."""
 
 import base64
 import struct
@@ -60,7 +60,7 @@ def test_an_embedding_is_float32(source, values):
         (np.ones(65_537), "65,537 numbers"),
     ],
 )
-def test_what_is_no_embedding_is_refused(source, reason):
+def test_an_invalid_embedding_is_refused(source, reason):
     with pytest.raises(InvalidInputError, match=reason) as caught:
         parse_embedding(source, field="query_embedding", index=3)
     assert caught.value.code == "invalid_embedding"

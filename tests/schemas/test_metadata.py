@@ -153,7 +153,7 @@ def test_bad_names(name):
 
 
 def test_the_bound_of_a_collections_metadata_in_bytes():
-    """What each write makes the engine read, and each vector query answers with, is no place for a library."""
+    """The engine reads it on each write and returns it with each vector query, so it must stay small."""
     room = MAX_COLLECTION_BYTES - len('{"a":""}')
     check_collection_metadata({"a": "x" * room})
     with pytest.raises(InvalidInputError, match=r"has 65,537 bytes, 65,536 are allowed") as caught:

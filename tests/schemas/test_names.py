@@ -34,7 +34,7 @@ def test_collections_and_the_older_collection_say_the_same(given, asked):
         ({"collection": "x"}, "invalid_name", {"field": "collection", "index": 0}),
     ],
 )
-def test_what_is_wrong_is_refused_by_field_and_position(given, code, details):
+def test_a_wrong_name_is_refused_by_field_and_position(given, code, details):
     with pytest.raises(InvalidInputError) as raised:
         asked_collections(given)
     assert (raised.value.code, raised.value.details) == (code, details)

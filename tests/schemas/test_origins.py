@@ -1,4 +1,4 @@
-"""Hosts and origins are compared by what they mean, not by how they are written."""
+"""Hosts and origins are compared by their meaning, not by their spelling."""
 
 import pytest
 
@@ -77,7 +77,7 @@ def test_an_origin_that_is_not(pattern, origin):
         "https://*.10.0.0.7",
     ],
 )
-def test_what_is_no_origin_is_refused(text):
+def test_an_invalid_origin_is_refused(text):
     with pytest.raises(ValueError, match="no "):
         OriginPattern.parse(text)
 
@@ -99,6 +99,6 @@ def test_loopback(text):
 @pytest.mark.parametrize(
     "text", ["", "a b", "a,b", "localhost@evil.com", "[::1", "::1", "[evil]", "a:b", "a/b", "é.de"]
 )
-def test_what_is_no_host_is_refused(text):
-    with pytest.raises(ValueError):  # noqa: PT011 - of ipaddress, too
+def test_an_invalid_host_is_refused(text):
+    with pytest.raises(ValueError):  # noqa: PT011 - ipaddress raises it too, with other words
         Authority.parse(text)

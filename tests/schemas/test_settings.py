@@ -16,7 +16,7 @@ from schemas.settings import (
 
 @pytest.fixture(autouse=True)
 def environ(monkeypatch):
-    """The environment without settings; what a test sets is taken back."""
+    """The environment without settings; a test's changes are undone afterwards."""
     import os
 
     kept = {name: value for name, value in os.environ.items() if not name.startswith("RAG_")}
@@ -90,14 +90,14 @@ def test_a_wrong_value_names_its_variable(environ, variable, value):
         ("RAG_CHROMA_CA_FILE", __file__),
     ],
 )
-def test_what_a_chroma_server_could_not_be_asked_with_stops_the_start(environ, variable, value):
+def test_settings_that_no_chroma_server_could_be_asked_with_stop_the_start(environ, variable, value):
     environ |= {"RAG_CHROMA_URL": "https://chroma:8000", variable: value}
     with pytest.raises(ConfigurationError, match=variable) as wrong:
         read_wrapper_settings()
     assert "s3cr" not in str(wrong.value)
 
 
-def test_no_token_is_in_what_settings_look_like(environ):
+def test_no_token_is_in_the_representation_of_settings(environ):
     environ |= {"RAG_CHROMA_URL": "https://chroma:8000", "RAG_CHROMA_TOKEN": "s3cret"}
     settings = read_wrapper_settings()
     assert settings.chroma_token == "s3cret"
@@ -119,7 +119,7 @@ def test_a_file_holds_the_same_and_the_environment_wins(environ, tmp_path):
     assert (read.port, read.workers, len(read.cors_origins)) == (6000, 3, 2)
 
 
-CONTRACT_001 = """
+CONTRACT_FILE = """
 embedding: {model: text-embedding-3-small, dimensions: 1536, max_tokens: 8192}
 chunking: {split_only_when_needed: true, max_chunk_tokens: 4096, header_level: 1, fallback_header_level: 4, overlap_tokens: 0}
 retrieval: {max_chunks: 7, min_relevance: 0.3, cache_ttl_seconds: 60}
@@ -127,9 +127,9 @@ port: 6001
 """
 
 
-def test_a_file_may_have_the_sections_of_contract_001(environ, tmp_path):
+def test_a_file_may_have_the_sections_of_the_contract(environ, tmp_path):
     file = tmp_path / "rag.yaml"
-    file.write_text(CONTRACT_001)
+    file.write_text(CONTRACT_FILE)
     environ["RAG_RETRIEVE_MAX_CHUNKS"] = "9"
     apply_config_file(file)
     read, registry = read_retrieval_settings(), read_registry_settings()
@@ -158,7 +158,7 @@ def test_the_models_limit_is_the_longest_chunk_unless_a_shorter_one_is_said(envi
         ("embedding: {max_tokens: 512}\nchunking: {max_chunk_tokens: 1024}", r"chunking\.max_chunk_tokens"),
     ],
 )
-def test_what_is_wrong_in_a_section_is_named(environ, tmp_path, content, named):
+def test_a_fault_in_a_section_is_named(environ, tmp_path, content, named):
     file = tmp_path / "rag.yaml"
     file.write_text(content)
     with pytest.raises(ConfigurationError, match=named):
@@ -172,7 +172,7 @@ def test_the_levels_of_headings_must_rise(environ):
 
 
 @pytest.mark.parametrize("content", ["- a list", "port: {a: 1}", "port: null", "{", "\x00", "just text"])
-def test_a_file_that_is_no_settings_is_refused(tmp_path, content):
+def test_a_file_that_does_not_hold_settings_is_refused(tmp_path, content):
     file = tmp_path / "settings.yaml"
     file.write_text(content)
     with pytest.raises(ConfigurationError, match=r"settings\.yaml"):

@@ -1,4 +1,4 @@
-"""The grammar of filters: what is a filter, what is not, and where the fault is."""
+"""The grammar of filters: valid filters, invalid ones, and the place of a fault."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ from schemas.where import (
     Not,
     Or,
     Ordered,
+    all_of,
     parse_where,
+    to_json,
 )
 
 
@@ -60,6 +62,48 @@ def test_no_filter(source):
 )
 def test_filters(source, tree):
     assert parse_where(source) == tree
+    assert repr(parse_where(to_json(tree))) == repr(tree)
+
+
+@pytest.mark.parametrize(
+    ("tree", "spelled"),
+    [
+        (EVERYTHING, {}),
+        (And((Equals("a", 1), Not(Exists("b")))), {"a": 1, "b": {"$exists": False}}),
+        (And((Equals("a", 1), Equals("a", 2))), {"$and": [{"a": 1}, {"a": 2}]}),
+        (And((Ordered("a", "$gt", 1), Equals("b", 2))), {"a": {"$gt": 1}, "b": 2}),
+        (And((And((Equals("a", 1), Equals("b", 2))), Equals("c", 3))), {"$and": [{"a": 1, "b": 2}, {"c": 3}]}),
+        (And((Ordered("a", "$gt", 1), Ordered("a", "$lte", 5))), {"a": {"$gt": 1, "$lte": 5}}),
+        (And((Ordered("a", "$gt", 1), Not(Equals("a", 5)), Equals("a", 3))), {"a": {"$gt": 1, "$ne": 5, "$eq": 3}}),
+        (
+            And((Exists("a"), And((Exists("a"), Not(Equals("a", 1)))))),
+            {"$and": [{"a": {"$exists": True}}, {"a": {"$exists": True, "$ne": 1}}]},
+        ),
+        (And((Exists("a"), EVERYTHING)), {"$and": [{"a": {"$exists": True}}, {}]}),
+        (Not(Not(Equals("a", 1))), {"a": {"$not": {"$ne": 1}}}),
+        (
+            And((Not(Ordered("a", "$gt", 1)), Not(Ordered("b", "$gt", 1)))),
+            {"a": {"$not": {"$gt": 1}}, "b": {"$not": {"$gt": 1}}},
+        ),
+        (Not(And((Equals("a", 1), Equals("b", 1)))), {"$not": {"a": 1, "b": 1}}),
+        (
+            Not(Or((In("a", (1, "x")), Not(Contains("b", True))))),
+            {"$not": {"$or": [{"a": {"$in": [1, "x"]}}, {"b": {"$not_contains": True}}]}},
+        ),
+    ],
+    ids=str,
+)
+def test_a_tree_is_spelled_as_json(tree, spelled):
+    assert to_json(tree) == spelled
+    assert repr(parse_where(to_json(tree))) == repr(tree)
+
+
+def test_filters_are_joined_without_those_that_say_nothing():
+    one, two, three = Equals("a", 1), Exists("b"), Equals("c", 3)
+    assert all_of() == all_of(EVERYTHING, EVERYTHING) == EVERYTHING
+    assert all_of(EVERYTHING, one) == one
+    assert all_of(And((one, two)), EVERYTHING, three) == And((one, two, three))
+    assert all_of(Or((one, two)), Not(And((one, two)))) == And((Or((one, two)), Not(And((one, two)))))
 
 
 @pytest.mark.parametrize(
@@ -90,6 +134,7 @@ def test_filters(source, tree):
         ({"$nor": [{"a": 1}]}, "/$nor", "unknown operator '$nor'"),
         ({"$eq": 1}, "/$eq", "unknown operator"),
         ({"$and": []}, "/$and", "at least one filter"),
+        ({"$or": []}, "/$or", "at least one filter"),
         ({"$or": {"a": 1}}, "/$or", "needs a list"),
         ({"$and": [{"a": 1}, 2]}, "/$and/1", "must be an object"),
         ({"$or": [{"a": 1}, {"b": {"$gt": True}}]}, "/$or/1/b/$gt", "not a boolean"),
@@ -105,6 +150,12 @@ def test_faults_are_located(source, pointer, words):
     assert refused.value.details["field"] == "where"
     assert refused.value.message.startswith("Invalid 'where' filter: ")
     assert words in refused.value.message
+
+
+def test_a_fault_is_told_by_the_name_of_its_field():
+    with pytest.raises(InvalidFilterError, match=r"^Invalid 'replace_where' filter: unknown operator") as refused:
+        parse_where({"a": {"$foo": 1}}, "replace_where")
+    assert (refused.value.details["field"], refused.value.details["pointer"]) == ("replace_where", "/a/$foo")
 
 
 def test_an_unknown_operator_names_the_known_ones():

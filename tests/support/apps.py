@@ -1,4 +1,4 @@
-"""The whole service in this process."""
+"""Run the whole service in this process."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from pathlib import Path
 
 from flask import Flask
 
+from interfaces.commands.scratch_service import processes_in
 from interfaces.compose import create_app
-from interfaces.scratch_service import processes_in
 from schemas.settings import RegistrySettings, RetrievalSettings, WrapperSettings
 from tests.support.contract import CheckedClient
 from tests.support.live import ORIGIN, START_SECONDS, STOP_SECONDS, eventually
 from tests.support.model_server import StubServer
 
 ONE_LOOK = 3_000.0
-"""So that a stub of a model service is asked only by the test."""
+"""Keeps the service from looking at its models, so that only the test asks a stub of a model service."""
 
 
 def models_of(stub: StubServer, *, chats: bool = True, **settings: object) -> RegistrySettings:
-    """The settings of a service that has the stub as its embedding and, when it `chats`, its chat service."""
+    """Return the settings of a service that has the stub as its embedding and, when it `chats`, its chat service."""
     url = f"{stub.url}/v1"
     chat = {"chat_provider": "openai", "chat_url": url, "chat_model": "chatty"} if chats else {}
     return RegistrySettings(embedding_provider="openai", embedding_url=url, embedding_model="stub", **chat, **settings)
@@ -36,7 +36,7 @@ def running_app(
     look_seconds: float = ONE_LOOK,
     **settings: object,
 ) -> Iterator[Flask]:
-    """Healthy for the length of the block; its clients check every answer against openapi.yaml."""
+    """Run an app that is healthy for the length of the block; its clients check every answer against openapi.yaml."""
     app = create_app(
         WrapperSettings(
             data_dir=data_dir,

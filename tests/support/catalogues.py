@@ -1,17 +1,17 @@
-"""Catalogues of a test's own, on SQLite and on PostgreSQL."""
+"""Make catalogues for single tests, on SQLite and on PostgreSQL."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
-from wrapper.catalog.sqlite import SQLiteDatabase
+from wrapper.catalog.sqlite.database import SQLiteDatabase
 
 
 @contextmanager
 def one_database(request) -> Iterator[Callable]:
-    """`open_one(kind=None, **settings)`: the test's one database, each time by an object of its own. The request is of a
-    fixture with the parameters `sqlite` and `postgresql`."""
+    """Give `open_one(kind=None, **settings)`, which opens the test's one database, each time as a new object. `request`
+    is that of a fixture with the parameters `sqlite` and `postgresql`."""
     with ExitStack() as stack:
         if request.param == "sqlite":
             path = request.getfixturevalue("tmp_path") / "catalog.sqlite"
@@ -22,7 +22,7 @@ def one_database(request) -> Iterator[Callable]:
                 return database
 
         else:
-            from wrapper.catalog.postgres import PostgresDatabase
+            from wrapper.catalog.postgres.database import PostgresDatabase
 
             url = stack.enter_context(request.getfixturevalue("postgres").catalogue())
 

@@ -1,4 +1,4 @@
-"""A stock Chroma server of our own."""
+"""Run a stock Chroma server for the tests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ChromaServer:
         return f"http://127.0.0.1:{self._port}"
 
     def start(self):
-        # What the command `chroma` does, wherever this installation has put it.
+        # Do what the command `chroma` does, wherever this installation has put it.
         program = "import sys, chromadb_rust_bindings as bindings; bindings.cli(['chroma', *sys.argv[1:]])"
         environ = {**os.environ, "ANONYMIZED_TELEMETRY": "False"}
         self._process = subprocess.Popen(

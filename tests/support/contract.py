@@ -1,4 +1,4 @@
-"""Checks answers against `openapi.yaml`: status, headers and body of each one, errors included.
+"""Check the status, headers and body of answers against `openapi.yaml`, errors included.
 
 `CheckedClient` does it for an app in this process, `CheckedSession` for a server over HTTP.
 """
@@ -41,7 +41,7 @@ class ContractError(AssertionError):
 
 @dataclass(frozen=True, slots=True)
 class DocumentedAnswer:
-    """One answer of the description, ready to check. A media type without a schema (None) takes any body."""
+    """One answer of the description, ready to be checked. A media type without a schema (None) takes any body."""
 
     headers: dict[str, tuple[bool, Validator]]
     media: dict[str, Validator | None]
@@ -50,8 +50,8 @@ class DocumentedAnswer:
 class Contract:
     """An OpenAPI 3.1 document and the answers it allows.
 
-    Beside the standard's keywords, schemas may say `x-equal: [names]`: these properties hold the same value. The root
-    field `x-unrouted-responses` documents the answers to requests that no operation describes.
+    In addition to the standard's keywords, schemas may say `x-equal: [names]`: these properties hold the same value.
+    The root field `x-unrouted-responses` documents the answers to requests that no operation describes.
     """
 
     def __init__(self, document: dict[str, Any]) -> None:
@@ -69,23 +69,24 @@ class Contract:
     @staticmethod
     @cache
     def load(path: Path = OPENAPI) -> Contract:
-        """The contract of a YAML file, read once per process."""
+        """Return the contract of a YAML file, which is read once per process."""
         return Contract(yaml.load(path.read_bytes(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
 
     def described(self) -> set[tuple[str, str]]:
-        """Every operation as (path template, METHOD). HEAD and OPTIONS follow from GET and from the route."""
+        """Return every operation as (path template, METHOD). HEAD and OPTIONS follow from GET and from the route."""
         return {(template, method) for template, methods in self._operations.items() for method in methods}
 
     def match(self, path: str) -> str | None:
-        """The template of an encoded path, None for an unknown route. Literal segments win over parameters."""
+        """Return the template of an encoded path, or None for an unknown route. Literal segments win over
+        parameters."""
         return next((template for pattern, template in self._templates if pattern.fullmatch(path)), None)
 
     def validator(self, pointer: Pointer) -> Validator:
-        """A validator for the schema at this place of the document."""
+        """Return a validator for the schema at this place of the document."""
         return _ContractValidator({"$ref": _uri(pointer)}, registry=self._registry)
 
     def resolve(self, pointer: Pointer) -> Pointer:
-        """The same place of the document after following every `$ref` on the way."""
+        """Return the same place of the document after following every `$ref` on the way."""
         here: Pointer = ()
         for key in pointer:
             here = (*here, key)
@@ -94,7 +95,8 @@ class Contract:
         return here
 
     def at(self, pointer: Pointer) -> Any:
-        """What the document holds there, references followed. Raises KeyError where there is nothing."""
+        """Return what the document holds at this place, following references. Raise KeyError when it holds nothing
+        there."""
         return self._node(self.resolve(pointer))
 
     def _node(self, pointer: Pointer) -> Any:
@@ -159,12 +161,22 @@ class Contract:
         return self._answers[pointer]
 
 
+def error_body(message: str, code: str = "not_found", **details: object) -> dict[str, object]:
+    """Return the body of an error as openapi.yaml describes it."""
+    return {"error": message, "message": message, "detail": message, "code": code, "details": details}
+
+
 class CheckedClient(FlaskClient):
-    """Flask's test client, checking every answer: `app.test_client_class = CheckedClient`."""
+    """Flask's test client, which here checks every answer: `app.test_client_class = CheckedClient`."""
 
     def __init__(self, *args: Any, contract: Contract | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.contract = contract or Contract.load()
+
+    def __enter__(self) -> CheckedClient:
+        """Keep no context, unlike Flask's own client: here, as in the service, a request has ended once it is
+        answered."""
+        return self
 
     def open(self, *args: Any, **kwargs: Any) -> TestResponse:
         response = super().open(*args, **kwargs)
@@ -178,7 +190,7 @@ class CheckedClient(FlaskClient):
 
 
 class CheckedSession(requests.Session):
-    """A `requests` session that checks every answer of a server; the server's routes start at the root of its host."""
+    """A `requests` session that checks every answer of a server whose routes start at the root of its host."""
 
     def __init__(self, contract: Contract | None = None) -> None:
         super().__init__()
@@ -223,7 +235,7 @@ def _check_body(answer: DocumentedAnswer, content_type: str, body: bytes) -> Non
 
 
 def _shortened(message: str) -> str:
-    """The message without the middle of a long value: what is wrong stands at its end."""
+    """Return the message without the middle of a long value, because the fault is stated at its end."""
     if len(message) <= _EXCERPT_CHARACTERS:
         return message
     half = _EXCERPT_CHARACTERS // 2

@@ -1,4 +1,4 @@
-"""Ways to answer for ever without a silence, for `raw_server`."""
+"""Ways to go on answering for ever without a silence, for `raw_server`."""
 
 import itertools
 

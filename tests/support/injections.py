@@ -1,4 +1,4 @@
-"""Lines by which a document may try to end the block of context that it stands in."""
+"""Lines with which a document may try to end the block of context that contains it."""
 
 import re
 import unicodedata
@@ -35,8 +35,8 @@ _SIGNS = re.compile(
 
 
 def looks_like_a_marker(line: str) -> bool:
-    """Whether a line has signs like those of a marker around words, or beside the words of one, to an eye that passes
-    over blanks and what it does not see."""
+    """Return whether a line looks like a marker to an eye that skips blanks and invisible characters: it has a marker's
+    signs around any words, or signs beside a marker's words."""
     seen = "".join(
         each
         for each in _SIGNS.sub("=", line)

@@ -1,6 +1,6 @@
-"""A real service: `rag-wrapper serve` as a process, on a directory and a port of its own.
+"""Run a real service: `rag-wrapper serve` as a process, on a directory and a port of its own.
 
-What is started here ends here: `stop()` fails when the service leaves a process behind.
+Everything started here ends here: `stop()` fails when the service leaves a process behind.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ import orjson
 import requests
 from chromadb.config import Settings
 
-from interfaces.scratch_service import command, processes_in
+from interfaces.commands.scratch_service import command, processes_in
 from tests.support.contract import CheckedSession, Contract
-from wrapper.engine.state import read_state
+from wrapper.engine.keeper.state import read_state
 
 T = TypeVar("T")
 START_SECONDS = 60.0
@@ -42,7 +42,8 @@ class Answer(NamedTuple):
 
 
 class OneConnection:
-    """One connection that is never opened again: when the server closes or resets it, the next request fails."""
+    """An adapter with one connection that is never reopened: when the server closes or resets it, the next request
+    fails."""
 
     def __init__(self, port: int) -> None:
         self._connection = HTTPConnection("127.0.0.1", port, timeout=60)
@@ -50,8 +51,8 @@ class OneConnection:
         self._connection.auto_open = 0
 
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
-        """The answer, checked against openapi.yaml. A body of bytes goes as it is, an iterator in chunks, anything else
-        as JSON; headers are named with underscores."""
+        """Return the answer, checked against openapi.yaml. A body of bytes is sent as it is, an iterator in chunks,
+        anything else as JSON; headers are named with underscores."""
         named = {name.replace("_", "-"): text for name, text in headers.items()}
         if isinstance(body, dict | list):
             body = orjson.dumps(body)
@@ -78,7 +79,7 @@ class LiveService:
     log: Path
 
     def session(self) -> CheckedSession:
-        """A session with one kept-alive connection, which checks every answer."""
+        """Return a session with one kept-alive connection that checks every answer."""
         return CheckedSession()
 
     @contextmanager
@@ -95,15 +96,15 @@ class LiveService:
 
     @property
     def engine_pid(self) -> int | None:
-        """The process id of the engine child, None while there is none."""
+        """Return the process id of the engine child, or None while there is none."""
         return read_state(self.data_dir).pid
 
     def wait_until_healthy(self, seconds: float = START_SECONDS) -> None:
-        """Return when `/health` says healthy; fails with the log when the service ends or takes longer."""
+        """Return when `/health` says healthy; fail with the log when the service ends or takes longer."""
         eventually(self._is_healthy, seconds=seconds, complaint=self.tail)
 
     def stop(self, number: int = signal.SIGTERM) -> int:
-        """End the service and return its exit code; fails when one of its processes lives on."""
+        """End the service and return its exit code; fail when one of its processes lives on."""
         if self.process.poll() is None:
             self.process.send_signal(number)
         try:
@@ -129,7 +130,7 @@ class LiveService:
 
 
 def start_service(directory: Path, **settings: object) -> LiveService:
-    """Start a service in `directory` and wait until it is healthy. `settings` are RAG_ variables in small letters:
+    """Start a service in `directory` and wait until it is healthy. `settings` are RAG_ variables in lower case:
     `workers=2`. A second start in the same directory finds the first one's data."""
     for attempt in range(PORT_ATTEMPTS):
         service = spawn_service(directory, settings)
@@ -137,7 +138,7 @@ def start_service(directory: Path, **settings: object) -> LiveService:
             service.wait_until_healthy()
             return service
         except AssertionError:
-            # Somebody else may have taken the port between our asking for a free one and the service's binding it.
+            # Another program may have taken the port after we found it free and before the service bound it.
             taken = "in use" in service.tail()
             service.stop(signal.SIGKILL)
             if not taken or attempt == PORT_ATTEMPTS - 1:
@@ -147,7 +148,7 @@ def start_service(directory: Path, **settings: object) -> LiveService:
 
 @contextmanager
 def live_service(directory: Path, **settings: object) -> Iterator[LiveService]:
-    """A service for the length of a block."""
+    """Run a service for the length of the block."""
     service = start_service(directory, **settings)
     try:
         yield service
@@ -157,7 +158,7 @@ def live_service(directory: Path, **settings: object) -> Iterator[LiveService]:
 
 @contextmanager
 def chroma_client(data_dir: Path) -> Iterator[chromadb.api.ClientAPI]:
-    """Chroma's own client, connected to the engine of a data directory as any other program might be."""
+    """Return Chroma's own client, connected to the engine of a data directory as any other program might be."""
     with chroma_client_at(read_state(data_dir).url) as client:
         yield client
 
@@ -175,7 +176,7 @@ def chroma_client_at(url: str) -> Iterator[chromadb.api.ClientAPI]:
 
 
 def eventually(condition: Callable[[], T], *, seconds: float, complaint: Callable[[], str] = str) -> T:
-    """What `condition` returned when it first was true; fails after the deadline."""
+    """Return what `condition` returned when it was first true; fail after the deadline."""
     deadline = time.monotonic() + seconds
     while not (outcome := condition()):
         assert time.monotonic() < deadline, f"not within {seconds} seconds\n{complaint()}"
@@ -191,7 +192,7 @@ def free_port() -> int:
 
 
 def spawn_service(directory: Path, settings: Mapping[str, object]) -> LiveService:
-    """A service that has just been started and may not answer yet."""
+    """Return a service that has just been started and may not answer yet."""
     port = free_port()
     data_dir, log = directory / "data", directory / "service.log"
     environ = {name: value for name, value in os.environ.items() if not name.startswith("RAG_")}

@@ -1,4 +1,4 @@
-"""What modules log, as a list that grows: whatever the program's loggers are configured to leave out."""
+"""Collect what modules log in a list that grows, even what the configured loggers leave out."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import structlog
 
 
 def logs_of(monkeypatch: pytest.MonkeyPatch, *modules: str) -> list[dict[str, Any]]:
-    """The entries that the loggers called `log` in these modules get from now on, in their order."""
+    """Collect the entries that the loggers called `log` in these modules get from now on, in their order."""
     entries: list[dict[str, Any]] = []
 
     def keep(_logger: Any, _method: str, entry: Any) -> str:

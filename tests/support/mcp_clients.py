@@ -1,4 +1,4 @@
-"""The official MCP client on both transports."""
+"""Connect the official MCP client over both transports."""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ T = TypeVar("T")
 
 
 def over_http(url: str) -> Client:
-    """A client to be entered."""
+    """Return a client that is yet to be entered."""
     return Client(f"{url}/mcp")
 
 
 def over_stdio(*arguments: object, **settings: object) -> Client:
-    """The same for `rag-wrapper mcp`, started as a client starts it; `settings` are RAG_ variables in small letters."""
+    """Return the same for `rag-wrapper mcp`, started as a client starts it; `settings` are RAG_ variables in lower
+    case."""
     command, *rest = (*RUN_MAIN, "mcp", *map(str, arguments))
     environ = {f"RAG_{name.upper()}": str(value) for name, value in settings.items()}
     return Client(StdioServerParameters(command=command, args=rest, env=environ))
 
 
 def within_bounds(function: Callable[..., Awaitable[T]], *arguments: Any) -> T:
-    """A coroutine function run to its end, which must come in time."""
+    """Run a coroutine function to its end within a time limit and return its result."""
 
     async def bounded() -> T:
         with anyio.fail_after(CLIENT_SECONDS):
@@ -38,7 +39,7 @@ def within_bounds(function: Callable[..., Awaitable[T]], *arguments: Any) -> T:
 
 
 async def called(client: Client, name: str, arguments: dict[str, Any] | None = None) -> Any:
-    """The result of one call by a client of its own."""
+    """Return the result of one call, made by a client of its own."""
     async with client:
         return await client.call_tool(name, arguments)
 

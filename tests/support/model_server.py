@@ -1,4 +1,4 @@
-"""A small server on loopback that speaks the protocols of embedding and chat services, and fails on request."""
+"""Run a small server on loopback that speaks the protocols of embedding and chat services, and fails on request."""
 
 import base64
 import hashlib
@@ -16,7 +16,8 @@ DIMENSION = 8
 
 @dataclass
 class Answer:
-    """What the server says; a body of None breaks the connection off without a word. `hold` keeps it open after."""
+    """An answer of the server; a body of None breaks the connection off without a word. `hold` keeps it open
+    afterwards."""
 
     status: int = 200
     body: bytes | None = b""
@@ -32,7 +33,7 @@ class Request:
 
 
 def vector(text: str) -> np.ndarray:
-    """The stub's embedding of a text: fixed, of length 1, different for different texts."""
+    """Return the stub's embedding of a text: fixed, of length 1, different for different texts."""
     seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
     numbers = np.random.default_rng(seed).normal(size=DIMENSION)
     return (numbers / np.linalg.norm(numbers)).astype(np.float32)
@@ -70,12 +71,13 @@ def chat_answer(body: dict) -> Answer:
 
 class QuietServer(ThreadingHTTPServer):
     def handle_error(self, request, client_address):
-        """Clients that hang up in the middle are what some tests are about."""
+        """Do nothing, because some tests are about clients that hang up in the middle."""
 
 
 class StubServer:
-    """`script` holds answers (or functions of the request's body) that go out first, in order; then the protocol.
-    `meanings` gives texts with a word in them the vector of that word. While it `is_down`, connections break."""
+    """A server that first sends the answers in `script` (or those of functions of the request's body), in order, and
+    then follows the protocol. `meanings` gives each text that contains a word the vector of that word. While it
+    `is_down`, connections break."""
 
     def __init__(self) -> None:
         self.requests: list[Request] = []
@@ -95,6 +97,12 @@ class StubServer:
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self._server.server_port}"
+
+    def reset(self) -> None:
+        """Forget the script and the meanings, and answer again."""
+        self.is_down = False
+        self.script.clear()
+        self.meanings.clear()
 
     def stop(self) -> None:
         self._server.shutdown()

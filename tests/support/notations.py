@@ -1,4 +1,4 @@
-"""The address that hands out a machine's credentials, in all the ways to write it."""
+"""The address that hands out a machine's credentials, in every notation it can be written in."""
 
 METADATA = "169.254.169.254"
 NOTATIONS = {

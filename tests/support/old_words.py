@@ -1,19 +1,19 @@
-"""Catalogues as earlier releases left them, whose words were indexed in other ways."""
+"""Put catalogues in the state in which earlier releases, which indexed words differently, left them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from wrapper.catalog.contract import Transaction
 from wrapper.catalog.rows import find_collection
-from wrapper.catalog.transaction import Transaction
 
 
 def forget_words(
     transaction: Transaction, version: int, names: Sequence[str], *, interrupted_in: str | None = None
 ) -> None:
-    """Leave the words of these collections, which are all there are, as a release of that schema did. Until version 4
-    there were no headings, until 5 no tags, until 6 a table for each collection on SQLite. With `interrupted_in` an
-    indexing anew had begun from version 4 on, and was interrupted in that collection."""
+    """Leave the words of these collections, which must be all there are, as a release with that schema did. Until
+    version 4 there were no headings, until 5 no tags, and until 6 one table per collection on SQLite. With
+    `interrupted_in`, from version 4 on, reindexing had begun and was interrupted in that collection."""
     on_sqlite = transaction.dialect.bytes_type == "BLOB"
     for name in names:
         key = find_collection(transaction, name).key

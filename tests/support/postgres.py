@@ -1,6 +1,6 @@
-"""A real PostgreSQL server of our own: on a scratch directory and a free port, as it is installed.
+"""Run the installed PostgreSQL as a real server, on a scratch directory and a free port.
 
-Its catalogues are schemas of one database, so that each test has an empty one at once.
+Its catalogues are schemas of one database, so that each test gets an empty one at once.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from tests.support.live import free_port
 
 ADMINISTRATOR = "administrator"
 ROLE = "rag"
-"""Owns its catalogues and may do nothing else."""
+"""The role that owns its catalogues and may do nothing else."""
 PASSWORD = "not-to-be-seen"
 MISSING = "PostgreSQL is not installed here: install Debian's `postgresql`, or put initdb and pg_ctl on the PATH"
 
 
 @cache
 def programs() -> Path | None:
-    """The folder of the newest initdb and pg_ctl, None where there are none."""
+    """Return the folder of the newest initdb and pg_ctl, or None when there is none."""
     debian = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda found: int(found.parts[-3]))
     if debian:
         return debian[-1].parent
@@ -39,7 +39,7 @@ def programs() -> Path | None:
 
 
 class PostgresServer:
-    """Runs from `start` to `stop`, and may be started again."""
+    """A server that runs from `start` to `stop` and may be started again."""
 
     def __init__(self, directory: Path) -> None:
         self._data, self._log = directory / "data", directory / "log"
@@ -63,7 +63,7 @@ class PostgresServer:
         self._run("pg_ctl", "-w", "-o", options, "-l", str(self._log), "start")
 
     def stop(self, mode: str = "fast") -> None:
-        """`immediate` is a crash: nothing is written before the end."""
+        """Stop the server; `immediate` is a crash, which writes nothing before the end."""
         self._run("pg_ctl", "-w", "-m", mode, "stop")
 
     def url(self, schema: str) -> str:
@@ -72,7 +72,7 @@ class PostgresServer:
 
     @contextmanager
     def catalogue(self) -> Iterator[str]:
-        """The URL of an empty catalogue, which is dropped at the end of the block."""
+        """Give the URL of an empty catalogue, which is dropped at the end of the block."""
         schema = f"test_{uuid.uuid4().hex}"
         with self._connection() as connection:
             if not connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (ROLE,)).fetchone():
@@ -91,7 +91,7 @@ class PostgresServer:
     def _run(self, program: str, *arguments: str) -> None:
         found = programs()
         assert found is not None
-        # A server that has started goes on holding what it was given for its output: a file, which nobody waits for.
+        # The started server keeps its output open; a file, unlike a pipe, makes nobody wait for it.
         with tempfile.TemporaryFile() as output:
             done = subprocess.run(
                 [*self._as_user, str(found / program), "-D", str(self._data), *arguments],
@@ -110,7 +110,7 @@ class PostgresServer:
 
 @contextmanager
 def postgres_server() -> Iterator[PostgresServer]:
-    """A running server for the length of a block; skips the test where PostgreSQL is not installed."""
+    """Run a server for the length of the block; skip the test where PostgreSQL is not installed."""
     if programs() is None:
         pytest.skip(MISSING)
     directory = Path(tempfile.mkdtemp(prefix="rag-postgres-"))

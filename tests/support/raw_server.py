@@ -1,4 +1,4 @@
-"""A server on loopback that says what a function says: bytes on a socket, nothing of HTTP in between."""
+"""Run a server on loopback that says what a function says: bytes on a socket, without any HTTP in between."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PAUSE_SECONDS = 0.01
 
 
 class RawServer:
-    """`speak` is asked for each connection; it runs in a thread of its own, whose socket errors end it. `requests`
+    """A server that calls `speak` for each connection, in a thread of its own, which a socket error ends. `requests`
     holds the first request of each connection; `over` is set when the test ends."""
 
     def __init__(self, speak: Callable[[RawServer, socket.socket], None], tls: ssl.SSLContext | None = None) -> None:
@@ -35,7 +35,7 @@ class RawServer:
         return f"{'https' if self._tls else 'http'}://127.0.0.1:{self.port}"
 
     def drip(self, connection: socket.socket, pieces: Iterable[bytes]) -> None:
-        """Send the pieces with pauses, which are shorter than any silence that a client may not bear."""
+        """Send the pieces with pauses that are shorter than any silence that a client gives up after."""
         for piece in pieces:
             connection.sendall(piece)
             if self.over.wait(PAUSE_SECONDS):
@@ -67,7 +67,7 @@ class RawServer:
 
 
 def _read_request(connection: socket.socket) -> bytes:
-    """What is left unread when a connection is closed makes the answer get lost."""
+    """Read the request, because an answer gets lost when a connection is closed with unread data."""
     request = b""
     while not (body := re.search(rb"\r\n\r\n", request)):
         piece = connection.recv(65536)
@@ -91,7 +91,7 @@ def raw_server(speak: Callable[[RawServer, socket.socket], None], tls: ssl.SSLCo
 
 
 def saying(answer: bytes) -> Callable[[RawServer, socket.socket], None]:
-    """Says that and closes the connection."""
+    """Return a function that says these bytes and closes the connection."""
     return lambda server, connection: connection.sendall(answer)
 
 

@@ -1,6 +1,7 @@
-"""How many steps a backtracking search takes: a plain matcher that reads patterns as `re` does and counts.
+"""Count the steps of a backtracking search with a plain matcher that reads patterns as `re` does.
 
-`re` itself skips some of these steps, and adds none."""
+`re` itself skips some of these steps and adds none.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ class Steps:
         self._flags = self._tree.state.flags
 
     def find_all(self) -> int:
-        """The steps of `finditer` to its end."""
+        """Return the number of steps of a complete `finditer`."""
         place = 0
         while place <= len(self._text):
             end = next(self._match(list(self._tree), 0, place), None)
@@ -34,13 +35,14 @@ class Steps:
         return self.count
 
     def match_first(self) -> int:
-        """The steps of every way in which `fullmatch` can try."""
+        """Return the number of steps of every way that `fullmatch` can try."""
         for _ in self._match(list(self._tree), 0, 0):
             pass
         return self.count
 
     def _match(self, nodes: list[Any], index: int, place: int) -> Iterator[int]:
-        """Where the nodes from `index` can end that begin at `place`, as backtracking finds them."""
+        """Yield the ends of matches of the nodes from `index` on that begin at `place`, in the order of
+        backtracking."""
         self.count += 1
         if index == len(nodes):
             yield place
@@ -54,7 +56,7 @@ class Steps:
 
     def _repeated(self, nodes: list[Any], index: int, place: int) -> Iterator[int]:
         op, (least, most, inner) = nodes[index]
-        # One iterator for each turn taken so far: `re` backtracks through them in the same way.
+        # One iterator for each repetition so far: `re` backtracks through them in the same way.
         stack: list[tuple[int, Iterator[int]]] = []
         at, turns = place, 0
         body = list(inner)
@@ -113,8 +115,8 @@ class Steps:
 
 
 class Kinds:
-    """Characters that a pattern cannot tell from one another are of one kind: it takes the same steps in two texts whose
-    characters are of the same kinds, place by place."""
+    """Sorts characters into kinds that a pattern cannot tell apart: two texts whose characters are of the same kinds,
+    place by place, take the same number of steps."""
 
     def __init__(self, pattern: re.Pattern[Any]) -> None:
         tree = parser.parse(pattern.pattern, pattern.flags & ~re.LOCALE)
@@ -133,7 +135,7 @@ class Kinds:
 
 
 def _leaves(node: Any) -> Iterator[tuple[Any, Any]]:
-    """The nodes of a tree that take one character."""
+    """Yield the nodes of a tree that take one character."""
     for op, argument in node:
         if op in (ops.MAX_REPEAT, ops.MIN_REPEAT):
             yield from _leaves(argument[2])
@@ -159,7 +161,7 @@ _TESTS: dict[tuple[str, str, int], Callable[[Any], bool]] = {}
 
 
 def _one_character(op: Any, argument: Any, flags: int) -> Callable[[Any], bool]:
-    """Whether a character is what a node of the tree takes: `re`'s own compiler says."""
+    """Return whether a node of the tree takes this character, according to `re`'s own compiler."""
     key = (str(op), str(argument), flags)
     if key not in _TESTS:
         state = parser.State()
@@ -170,7 +172,8 @@ def _one_character(op: Any, argument: Any, flags: int) -> Callable[[Any], bool]:
 
 
 def steps(pattern: re.Pattern[Any], text: Any, *, only_first: bool = False) -> int:
-    """The steps of finding all there is of `pattern` in `text`; `only_first`, of matching it at its beginning."""
+    """Return the steps of finding every match of `pattern` in `text`; with `only_first`, of matching it at the
+    beginning."""
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(100_000)
     try:

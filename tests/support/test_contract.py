@@ -1,19 +1,16 @@
-"""The checker catches what it should, and `openapi.yaml` is consistent in itself."""
+"""The checker of answers catches everything it should."""
 
 from __future__ import annotations
 
 import json
-import re
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-import yaml
 from flask import Flask, jsonify
-from jsonschema import Draft202012Validator
 
-from tests.support.contract import METHODS, OPENAPI, CheckedClient, CheckedSession, Contract, ContractError
+from tests.support.contract import CheckedClient, CheckedSession, Contract, ContractError, error_body
 
 JSON = {"Content-Type": "application/json"}
 COLLECTION = {
@@ -36,38 +33,11 @@ ADDED = {
     "indexed": True,
     "revision": 8,
 }
-OPERATIONS = sorted(Contract.load().described())
-SHORT_ERRORS = ("/api/rag/", "/api/chat")  # whose `error` is a short word
-ERROR_SAMPLES = {
-    "408": {"message": "The client sends its request too slowly", "code": "client_too_slow"},
-    "403": {"message": "Pages of this origin may not call", "code": "origin_not_allowed"},
-    "404": {"message": "Collection 'handbook' not found", "code": "collection_not_found"},
-    "412": {"message": "The collection has changed", "code": "precondition_failed"},
-    "413": {"message": "The body is too large", "code": "payload_too_large"},
-    "414": {"message": "Send long filters to documents/search", "code": "request_line_too_long"},
-    "415": {"message": "The body must be JSON", "code": "unsupported_media_type"},
-    "421": {"message": "This service is not asked by that name", "code": "host_not_allowed"},
-    "507": {"message": "The disk is nearly full", "code": "disk_floor_reached"},
-}
-SCHEMA_KEYWORDS = frozenset(Draft202012Validator.VALIDATORS) | {
-    "x-equal",
-    "$ref",
-    "default",
-    "description",
-    "example",
-    "examples",
-    "contentEncoding",
-    "format",
-}
 
 
 @pytest.fixture
 def contract() -> Contract:
     return Contract.load()
-
-
-def error_body(message: str, code: str = "not_found", **details: object) -> dict[str, object]:
-    return {"error": message, "message": message, "detail": message, "code": code, "details": details}
 
 
 def check(contract, method, path, status, body, headers=JSON):
@@ -158,7 +128,7 @@ class TestChecker:
         with pytest.raises(ContractError, match="error, message, detail must be the same"):
             check(contract, "GET", "/collections/handbook", 404, body)
 
-    def test_a_missing_collection_is_told_from_a_missing_route(self, contract):
+    def test_a_missing_collection_is_distinguished_from_a_missing_route(self, contract):
         with pytest.raises(ContractError, match="does not match"):
             check(contract, "GET", "/collections/handbook", 404, error_body("Not found", "collection_not_found"))
 
@@ -234,7 +204,7 @@ class TestCheckedClient:
         with pytest.raises(ContractError, match="POST /collections/handbook answered 405: Content-Type is 'text/html"):
             client.post("/collections/handbook")
 
-    def test_a_contract_of_ones_own(self, client):
+    def test_a_test_may_bring_a_contract_of_its_own(self, client):
         document = {"paths": {"/secret": {"get": {"operationId": "s", "responses": {"200": {"content": {"*/*": {}}}}}}}}
         own = client.application.test_client(contract=Contract(document))
         assert own.get("/secret").status_code == 200
@@ -267,202 +237,3 @@ class TestCheckedSession:
             assert session.get(f"{url}/live", params={"x": "1"}).json() == {"status": "alive"}
             with pytest.raises(ContractError, match="GET /nowhere answered 404"):
                 session.get(f"{url}/nowhere")
-
-
-def nodes(node, pointer=()):
-    """Every (pointer, mapping) of the document."""
-    if isinstance(node, dict):
-        yield pointer, node
-    entries = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
-    for key, value in entries:
-        yield from nodes(value, (*pointer, str(key)))
-
-
-def schemas(contract):
-    """Every (pointer, schema), found where OpenAPI and JSON Schema put them, never inside an example."""
-    for pointer, node in nodes(contract.document):
-        if pointer[-1:] == ("schema",) or (pointer[:2] == ("components", "schemas") and len(pointer) == 3):
-            yield from subschemas(pointer, node)
-
-
-def subschemas(pointer, schema):
-    yield pointer, schema
-    for keyword in ("items", "additionalProperties", "not"):
-        if isinstance(schema.get(keyword), dict):
-            yield from subschemas((*pointer, keyword), schema[keyword])
-    for keyword in ("properties", "patternProperties"):
-        for name, part in schema.get(keyword, {}).items():
-            yield from subschemas((*pointer, keyword, name), part)
-    for keyword in ("allOf", "anyOf", "oneOf"):
-        for index, part in enumerate(schema.get(keyword, [])):
-            yield from subschemas((*pointer, keyword, str(index)), part)
-
-
-def examples(contract):
-    """Every (pointer of the schema, example)."""
-    for pointer, node in nodes(contract.document):
-        if isinstance(node.get("schema"), dict):
-            named = node.get("examples", {})
-            given = [node["example"]] if "example" in node else []
-            for example in [*given, *(named[name]["value"] for name in named)]:
-                yield (*pointer, "schema"), example
-    for pointer, schema in schemas(contract):
-        for example in schema.get("examples", []):
-            yield pointer, example
-
-
-class TestDescription:
-    def test_no_key_is_written_twice(self):
-        for node in yaml_mappings(yaml.compose(OPENAPI.read_text(), Loader=yaml.SafeLoader)):
-            keys = [key.value for key, _ in node.value]
-            assert len(keys) == len(set(keys)), node.start_mark
-
-    def test_every_reference_leads_somewhere_and_every_component_is_used(self, contract):
-        used = {node["$ref"] for _, node in nodes(contract.document) if isinstance(node.get("$ref"), str)}
-        for reference in used:
-            assert contract.at(tuple(reference.removeprefix("#/").split("/"))), reference
-        components = contract.document["components"]
-        assert used == {f"#/components/{kind}/{name}" for kind in components for name in components[kind]}
-
-    def test_operation_ids_are_unique_camel_case(self, contract):
-        ids = [operation["operationId"] for _, _, operation in operations(contract)]
-        assert len(ids) == len(set(ids)) == len(OPERATIONS)
-        assert all(re.fullmatch(r"[a-z]+([A-Z][a-z]+)*", name) for name in ids)
-
-    @pytest.mark.parametrize(("path", "method"), OPERATIONS)
-    def test_an_operation_is_complete(self, contract, path, method):
-        operation = contract.at(("paths", path, method.lower()))
-        assert operation["summary"].endswith(".")
-        assert set(operation["tags"]) <= {tag["name"] for tag in contract.document["tags"]}
-        declared = {parameter["name"] for parameter in parameters(contract, path, method, "path")}
-        assert declared == set(re.findall(r"\{(\w+)\}", path))
-        for status in operation["responses"]:
-            assert contract.at(("paths", path, method.lower(), "responses", status))["description"].strip()
-
-    @pytest.mark.parametrize(("path", "method"), OPERATIONS)
-    def test_errors_have_the_error_body(self, contract, path, method):
-        for status in contract.at(("paths", path, method.lower(), "responses")):
-            if int(status) < 400 or path in ("/health", "/ready") or (path, status) == ("/mcp", "404"):
-                continue
-            answer = contract.resolve(("paths", path, method.lower(), "responses", status))
-            validator = contract.validator((*answer, "content", "application/json", "schema"))
-            body = error_body(**ERROR_SAMPLES.get(status, {"message": "Wrong", "code": "wrong"}))
-            if path.startswith(SHORT_ERRORS) and status != "414":
-                body |= {"error": "Validation error", "details": {"message": body["message"]}}
-            assert validator.is_valid(body)
-            assert not validator.is_valid({"error": "Wrong"}), status
-
-    @pytest.mark.parametrize(("path", "method"), OPERATIONS)
-    def test_operations_follow_the_rules_for_all(self, contract, path, method):
-        operation = contract.at(("paths", path, method.lower()))
-        responses = operation["responses"]
-        headers = {parameter["name"] for parameter in parameters(contract, path, method, "header")}
-        keeps_connection = path in ("/api/connections", "/api/connections/{id}") and method != "GET"
-        reads = method == "GET" or path.endswith(("/search", "/query", "/gather", "/text-search"))
-        reads = reads or (path.startswith(("/api/", "/tools/", "/mcp")) and not keeps_connection)
-        asks_doctor = "/index/" in path  # twice is no more than once
-        ingests = method != "DELETE" and (
-            path.endswith(("/rag/ingest", ":batch")) or (path, method) == ("/tools/{tool}", "POST")
-        )
-        assert ("Idempotency-Key" in headers) == (ingests or (not reads and not asks_doctor and not keeps_connection))
-        writes_text = path.startswith(SHORT_ERRORS) and (path.endswith(("ingest", ":batch")) or method == "DELETE")
-        writes_text = writes_text or (path.startswith("/tools/") and method == "POST")
-        assert ("507" in responses) == (writes_text or (not reads and not path.endswith("/index/check")))
-        preconditions = not reads and not asks_doctor and not keeps_connection and path != "/collections"
-        assert ("If-Match" in headers) == ("412" in responses) == preconditions
-        assert ("If-None-Match" in headers) == ("304" in responses)
-        assert ("requestBody" in operation) == ("413" in responses)
-        assert ("415" in responses) == (method != "GET")
-        assert {"403", "421"} <= set(responses)
-        assert ("Content-Encoding" in headers) == ("requestBody" in operation)
-        assert "500" not in responses
-
-    def test_schemas_are_valid_and_use_known_keywords(self, contract):
-        for pointer, schema in schemas(contract):
-            assert set(schema) <= SCHEMA_KEYWORDS, pointer
-            Draft202012Validator.check_schema(schema)
-            if "properties" in schema:
-                assert set(schema.get("required", [])) <= set(schema["properties"]), pointer
-
-    def test_examples_are_valid(self, contract):
-        seen = 0
-        for pointer, example in examples(contract):
-            errors = [error.message for error in contract.validator(pointer).iter_errors(example)]
-            assert not errors, (pointer, example)
-            seen += 1
-        assert seen > 40
-
-    def test_answers_are_closed_where_no_route_may_extend_them(self, contract):
-        closed = {"Collection", "Document", "DocumentPage", "DocumentsAdded", "QueryResults", "Group", "TextResult"}
-        closed |= {"CollectionNotFound"}
-        for pointer, example in examples(contract):
-            is_stream = "application/x-ndjson" in pointer
-            answers = "responses" in pointer and "/ready" not in pointer and not is_stream
-            if answers or (pointer[:2] == ("components", "schemas") and pointer[2] in closed):
-                validator = contract.validator(pointer)
-                assert not validator.is_valid(example | {"unexpected": 1}), pointer
-                assert not any(
-                    validator.is_valid({name: value for name, value in example.items() if name != missing})
-                    for missing in example.keys() - {"embedding", "ids", "best_distance"}
-                ), pointer
-
-    def test_it_can_be_served_as_json(self, contract):
-        assert json.loads(json.dumps(contract.document)) == contract.document
-
-    @pytest.mark.parametrize(
-        "where",
-        [
-            {},
-            {"a.b": 1, "c": True},
-            {"a": {"$gte": 1, "$lt": 3}},
-            {"a": {"$in": []}, "b": {"$not": {"$eq": "x"}}},
-            {"$and": [{"$not": {"$or": [{"a": {"$exists": False}}]}}]},
-        ],
-    )
-    def test_filters_of_the_grammar_are_valid(self, contract, where):
-        assert contract.validator(("components", "schemas", "Filter")).is_valid(where)
-
-    @pytest.mark.parametrize(
-        "where",
-        [
-            [],
-            {"a": None},
-            {"a": [1]},
-            {"a": {}},
-            {"a": {"b": 1}},
-            {"a": {"$gt": True}},
-            {"a": {"$exists": 1}},
-            {"a": {"$in": "x"}},
-            {"$nor": []},
-            {"$and": []},
-            {"$or": [None]},
-        ],
-    )
-    def test_filters_outside_the_grammar_are_not(self, contract, where):
-        assert not contract.validator(("components", "schemas", "Filter")).is_valid(where)
-
-
-def yaml_mappings(node):
-    if isinstance(node, yaml.MappingNode):
-        yield node
-        children = [child for pair in node.value for child in pair]
-    else:
-        children = node.value if isinstance(node, yaml.SequenceNode) else []
-    for child in children:
-        yield from yaml_mappings(child)
-
-
-def operations(contract):
-    for path, item in contract.document["paths"].items():
-        for method, operation in item.items():
-            if method.upper() in METHODS:
-                yield path, method, operation
-
-
-def parameters(contract, path, method, place):
-    """The parameters of an operation in this place, its path's included."""
-    for owner in (("paths", path), ("paths", path, method.lower())):
-        for index in range(len(contract.at(owner).get("parameters", []))):
-            parameter = contract.at((*owner, "parameters", str(index)))
-            if parameter["in"] == place:
-                yield parameter

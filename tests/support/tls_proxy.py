@@ -1,4 +1,5 @@
-"""What stands in front of a Chroma server: TLS with an authority of its own, and a token, without which nobody passes."""
+"""Run a proxy in front of a Chroma server: TLS with a certificate authority of its own, and a token that every request
+needs."""
 
 from __future__ import annotations
 
@@ -12,8 +13,9 @@ import trustme
 
 
 class TokenProxy:
-    """`refusal` is (status, headers, body) for requests of the methods in `refused_methods`, None while all with the
-    token in the header pass. `heartbeat` passes without one, as with many a proxy."""
+    """A proxy that answers requests of the methods in `refused_methods` with `refusal` (status, headers, body); while
+    that is None, every request with the token in the header passes. `heartbeat` passes without a token, as at many
+    proxies."""
 
     def __init__(self, port, ca_file, *, token, header):
         self.url = f"https://localhost:{port}"
@@ -33,7 +35,7 @@ class TokenProxy:
             self.refusal = None
 
     def answer_to(self, method, path, headers):
-        """A refusal, None when the request passes."""
+        """Return a refusal, or None when the request passes."""
         if path == "/api/v2/heartbeat":
             return None
         if headers.get(self.header) != self.token:
@@ -45,7 +47,7 @@ class TokenProxy:
 
 @contextmanager
 def token_proxy(chroma_port, directory, *, token="s3cret-token", header="X-Chroma-Token"):
-    """A running `TokenProxy` in front of a Chroma server on this machine."""
+    """Run a `TokenProxy` in front of a Chroma server on this machine."""
     authority = trustme.CA()
     ca_file = directory / "authority.pem"
     authority.cert_pem.write_to_path(str(ca_file))

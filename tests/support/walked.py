@@ -1,4 +1,5 @@
-"""Requests made from a description: every place in a schema where a string may stand, and a value that has one there."""
+"""Make requests from a description: find every place in a schema where a string may stand, and a value that has one
+there."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ Path = tuple[str | int, ...]
 
 
 def places(schema: Any, resolve: Callable[[str], Any], path: Path = (), depth: int = 0) -> Iterator[Path]:
-    """The paths to all strings that a schema describes: in objects, in lists (at 0) and in objects of any names."""
+    """Return the paths to all strings that a schema describes: in objects, in lists (at 0) and in objects with any
+    names."""
     schema = _plain(schema, resolve)
     if depth > MAX_DEPTH:
         return
@@ -31,7 +33,7 @@ def places(schema: Any, resolve: Callable[[str], Any], path: Path = (), depth: i
 
 
 def example(schema: Any, resolve: Callable[[str], Any], depth: int = 0) -> Any:
-    """The least value that a schema takes, near enough for a request to be read to its end."""
+    """Return the smallest value that a schema takes, near enough for a request to be read to its end."""
     schema = _plain(schema, resolve)
     for word in ("example", "const", "default"):
         if schema.get(word) is not None:
@@ -52,7 +54,7 @@ def example(schema: Any, resolve: Callable[[str], Any], depth: int = 0) -> Any:
 
 
 def put_in(value: Any, path: Path, text: str) -> Any:
-    """The value with a text at a path, whatever was there."""
+    """Return the value with a text at this path, whatever was there before."""
     if not path:
         return text
     step, *rest = path

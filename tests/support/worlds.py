@@ -1,4 +1,4 @@
-"""A service without threads on an engine in memory, which tests make fail in the ways a real one does."""
+"""Run a service without threads on an engine in memory, which tests make fail in the ways a real one does."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tests.properties.fake_engine import FakeEngine
 from tests.properties.processes import Process
 from tests.properties.stories import add
 from tests.properties.strategies import embedding
-from wrapper.engine.errors import EngineBrokenError, EngineRefusedError
-from wrapper.store import WriteOptions
+from wrapper.engine.failures import EngineBrokenError, EngineRefusedError
+from wrapper.writing import WriteOptions
 
 OPTIONS = WriteOptions()
 
@@ -75,8 +75,8 @@ class World:
 
 
 class BrittleEngine(FakeEngine):
-    """Chroma's manners with what it does not like: ids in `refusing` are refused, with whatever is sent together with
-    them; a collection that gets one in `breaking` answers every later request with an internal error."""
+    """An engine that fails as Chroma does: it refuses ids in `refusing` together with everything sent with them, and a
+    collection that gets an id in `breaking` answers every later request with an internal error."""
 
     def __init__(self):
         super().__init__()

@@ -1,0 +1,1 @@
+"""The catalogue, in SQL: the truth about every document."""

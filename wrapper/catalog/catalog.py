@@ -1,7 +1,7 @@
-"""The catalogue: transactions, and the one thing they share, the commit.
+"""Transactions on the catalogue, and the commit that concurrent writers share.
 
-Writers that come while a commit is on its way to the disk wait for each other and go in one transaction, each in a
-savepoint of its own, so that one writer's error is nobody else's and a commit is paid once.
+Writers that arrive while a commit is on its way to the disk wait for each other and go into one transaction, each in a
+savepoint of its own: an error of one affects no other, and they pay for one commit.
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar, cast
 
 from schemas.errors import RagError
-from wrapper.catalog import word_indexing
-from wrapper.catalog.database import LOCKED, WAIT_SECONDS, Database, LockedError, OutcomeUnknownError
+from wrapper.catalog.contract import LOCKED, WAIT_SECONDS, Database, LockedError, OutcomeUnknownError, Transaction
 from wrapper.catalog.migrations import migrate, migrate_part
-from wrapper.catalog.transaction import Transaction
-from wrapper.combining import Combiner, GivenUpError, Ticket
+from wrapper.catalog.words import reindexing
+from wrapper.coalescing import Coalescer, GivenUpError, Ticket
 
 T = TypeVar("T")
 Operation = Callable[[Transaction], Any]
@@ -26,7 +25,7 @@ MAX_SHARED = 64
 
 
 class Write(NamedTuple):
-    """A write on its way, and when it came."""
+    """A write that waits for its transaction, and when it arrived."""
 
     operation: Operation
     came_at: float
@@ -36,7 +35,10 @@ _Job = Ticket[Write, Any]
 
 
 class Catalog:
-    """Open with `open()`; safe for any number of threads and, through the database, of processes."""
+    """The catalogue of one database, opened with `open()`.
+
+    Safe for any number of threads and, through the database, of processes.
+    """
 
     def __init__(
         self, database: Database, clock: Callable[[], float] = time.monotonic, *, wait_seconds: float = WAIT_SECONDS
@@ -45,23 +47,26 @@ class Catalog:
         self._clock = clock
         self._wait_seconds = wait_seconds
         self._snapshots: dict[object, float] = {}
-        self._commits: Combiner[Write, Any] = Combiner(self._commit_together, most=MAX_SHARED)
+        self._commits: Coalescer[Write, Any] = Coalescer(self._commit_together, most=MAX_SHARED)
         self._committing = threading.Lock()
 
     def open(self) -> None:
-        """Bring the schema, and what is stored, up to date. Raises ConfigurationError when a newer release wrote it."""
+        """Bring the schema and the stored data up to date.
+
+        Raises ConfigurationError when a newer release wrote them.
+        """
         with self._translated():
             self._database.migrate(migrate)
-        word_indexing.index_all(self)
+        reindexing.index_all(self)
 
     def open_part(self, part: str, steps: Sequence[Sequence[str]]) -> None:
-        """The same for the tables of a layer above (`wrapper.catalog.migrations.migrate_part`)."""
+        """Bring the tables of a layer above up to date (`wrapper.catalog.migrations.migrate_part`)."""
         with self._translated():
             self._database.migrate(lambda connection: migrate_part(connection, part, steps))
 
     @contextmanager
     def read(self) -> Iterator[Transaction]:
-        """One snapshot. Raises UnavailableError when the database cannot be read."""
+        """Open a read transaction on one snapshot. Raises UnavailableError when the database cannot be read."""
         snapshot = object()
         self._snapshots[snapshot] = self._clock()
         try:
@@ -71,14 +76,19 @@ class Catalog:
             del self._snapshots[snapshot]
 
     def oldest_snapshot_seconds(self) -> float:
-        """Age of the oldest read of this process that is under way, 0 when there is none. What is written since then
-        stays in the write-ahead log, or, on PostgreSQL, as dead rows."""
+        """Return the age of the oldest read that this process has under way, 0 when there is none.
+
+        Rows replaced since that read began stay in the write-ahead log or, on PostgreSQL, as dead rows.
+        """
         begun = list(self._snapshots.values())
         return self._clock() - min(begun) if begun else 0.0
 
     def commit(self, operation: Callable[[Transaction], T]) -> T:
-        """Run a write and return its result once it is on disk; whatever it raises leaves nothing behind. Raises
-        LockedError when it could not begin within `wait_seconds`, for others of this process or of another."""
+        """Run a write and return its result once it is on disk. A write that raises leaves nothing behind.
+
+        Raises LockedError when the write could not begin within `wait_seconds` because others, of this process or of
+        another, were writing.
+        """
         try:
             write = Write(operation, self._clock())
             return cast(T, self._commits.do(write, begun_within_seconds=self._wait_seconds))
@@ -86,18 +96,20 @@ class Catalog:
             raise LockedError(LOCKED) from None
 
     def commit_quickly(self, operation: Callable[[Transaction], T]) -> T:
-        """Run a write without waiting for the disk: one whose loss in a crash only means doing some work again. Raises
-        LockedError as `commit` does."""
+        """Run a write without waiting for the disk, for writes whose loss in a crash only means doing some work again.
+
+        Raises LockedError when the write could not begin within `wait_seconds`, as `commit` does.
+        """
         with self._writing(self._clock(), durable=False) as transaction:
             return operation(transaction)
 
     def change_counter(self) -> AbstractContextManager[Callable[[], int]]:
-        """A cheap number that changes when any other process or connection has committed."""
+        """Open a cheap counter whose number changes when any other process or connection has committed."""
         return self._database.change_counter()
 
     @property
     def kind(self) -> str:
-        """`sqlite` or `postgresql`."""
+        """The kind of the database: `sqlite` or `postgresql`."""
         return self._database.kind
 
     def close(self) -> None:
@@ -112,7 +124,7 @@ class Catalog:
 
     @contextmanager
     def _writing(self, came_at: float, *, durable: bool = True) -> Iterator[Transaction]:
-        """The write transaction of who came then, and has waited since."""
+        """Open the write transaction of a writer that arrived at `came_at` and has waited since."""
         if not self._committing.acquire(timeout=self._left_seconds(came_at)):
             raise LockedError(LOCKED)
         try:
@@ -126,7 +138,10 @@ class Catalog:
         return max(0.0, came_at + self._wait_seconds - self._clock())
 
     def _commit_together(self, jobs: list[_Job]) -> None:
-        """The first is the one of who leads. Those left unsettled have their turn without it."""
+        """Run the jobs in one transaction.
+
+        The first job is the leader's own; a job left unsettled gets its turn later, without this leader.
+        """
         own = jobs[0]
         for job in jobs:
             if self._left_seconds(job.request.came_at) == 0.0:
@@ -142,16 +157,16 @@ class Catalog:
             with self._writing(own.request.came_at) as transaction:
                 outcomes = [_in_savepoint(transaction, job) for job in jobs if job.begin()]
         except LockedError as error:
-            # Who came when this one did has waited as long as it; who came later has not.
+            # A job that came no later than this one has waited at least as long; a job that came later has not.
             for job in jobs:
                 if job.request.came_at <= own.request.came_at:
                     job.fail(error)
         except OutcomeUnknownError as error:
-            # They may be stored: nobody's is done a second time.
+            # The writes may be stored, so none of them is done a second time.
             for job in jobs:
                 job.fail(error)
         except Exception:
-            # Whose fault it was is not known: each has a transaction of its own.
+            # Which job failed is not known, so each gets a transaction of its own.
             for job in jobs:
                 self._commit_alone(job)
         else:
@@ -171,7 +186,10 @@ class Catalog:
 
 
 def _in_savepoint(transaction: Transaction, job: _Job) -> Callable[[], None]:
-    """Run a write so that its error is nobody else's; returns what settles it once it is on disk."""
+    """Run a write in a savepoint, so that its error affects no other write.
+
+    Return what settles it once it is on disk.
+    """
     transaction.run("SAVEPOINT one_write")
     try:
         settle = partial(job.succeed, job.request.operation(transaction))

@@ -1,4 +1,7 @@
-"""Cursors: opaque to callers, a place in an order rather than a number, so that deletions skip nothing."""
+"""Cursors of pages, opaque to callers.
+
+A cursor is a place in an order and not a number, so deletions make a reader skip nothing.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from schemas.where import Where
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """The last document of a page: its position and, per field of the order, its sortable value (None: missing)."""
+    """The last document of a page: its position and its sortable value for each field of the order (None: missing)."""
 
     position: int
     keys: tuple[bytes | None, ...] = ()
@@ -30,7 +33,10 @@ def encode_cursor(cursor: Cursor, where: Where, order_by: tuple[OrderBy, ...]) -
 
 
 def decode_cursor(source: str, where: Where, order_by: tuple[OrderBy, ...]) -> Cursor:
-    """Raises InvalidInputError when the text is no cursor, or one of another filter or order."""
+    """Return the cursor in a text.
+
+    Raises InvalidInputError when the text is not a cursor or belongs to another filter or order.
+    """
     try:
         padded = source.encode("ascii") + b"=" * (-len(source) % 4)
         fingerprint, position, keys = orjson.loads(base64.urlsafe_b64decode(padded))
@@ -49,12 +55,15 @@ def decode_cursor(source: str, where: Where, order_by: tuple[OrderBy, ...]) -> C
 
 
 def encode_name_cursor(name: str, prefix: str) -> str:
-    """Of a page of collections that ends with `name`."""
+    """Return the cursor for a page of collections that ends with `name`."""
     return base64.urlsafe_b64encode(orjson.dumps([prefix, name])).decode().rstrip("=")
 
 
 def decode_name_cursor(source: str, prefix: str) -> str:
-    """The name. Raises InvalidInputError when the text is no cursor, or one of another prefix."""
+    """Return the name in a cursor.
+
+    Raises InvalidInputError when the text is not a cursor or belongs to another prefix.
+    """
     try:
         padded = source.encode("ascii") + b"=" * (-len(source) % 4)
         asked, name = orjson.loads(base64.urlsafe_b64decode(padded))

@@ -1,8 +1,8 @@
-"""`where` to SQL: one tree, two shapes.
+"""Translation of `where` into SQL: one tree, two shapes.
 
-`predicate` asks one given document (a point lookup by its position), `positions` lists the matches of a
-collection. A conjunction is driven from its most selective positive part, counted up to a bound because a count
-is cheap and a wrong driver is not; the other parts become predicates on what the driver yields.
+`predicate` asks whether one given document matches (a point lookup by its position); `positions` lists the matches of a
+collection. A conjunction is driven from its most selective positive part, counted up to a bound because a count is
+cheap and a wrong driver is not; the other parts become predicates on the rows of the driver.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from schemas.where import EVERYTHING, And, Contains, Equals, Exists, In, Not, Or, Ordered, Scalar, Where
-from wrapper.catalog.dialect import Dialect
-from wrapper.catalog.transaction import Sql, Transaction
-from wrapper.catalog.values import ELEMENT_BIT, bounded, encode_element, encode_value
+from wrapper.catalog.contract import Dialect, Sql, Transaction
+from wrapper.catalog.sortable_values import ELEMENT_BIT, bounded, encode_element, encode_value
 
 DRIVER_COUNT_BOUND = 2_000
 MAX_DRIVERS = 32
 MAX_UNITED = 200
-"""SQLite unites at most 500 selections at a time."""
+"""The most selections in one UNION; SQLite takes 500."""
 
 MAX_JOINED = 32
-"""PostgreSQL makes a join of each part of a conjunction outside a CASE, and plans hundreds of them for a minute."""
+"""The most conditions in a conjunction outside a CASE. PostgreSQL makes a join of each, and takes a minute to plan
+hundreds of them."""
 
 _SQL_OPERATORS = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
 
@@ -28,7 +28,7 @@ Leaf = Equals | Ordered | In | Contains | Exists
 
 
 def predicate(transaction: Transaction, where: Where, position: str) -> Sql:
-    """A condition that holds for documents that match; `position` is the SQL name of the document's position."""
+    """Return a condition that holds for documents that match; `position` is the SQL name of the document's position."""
     match where:
         case And(parts):
             excluded = [part.part for part in parts if isinstance(part, Not)]
@@ -45,7 +45,7 @@ def predicate(transaction: Transaction, where: Where, position: str) -> Sql:
             return Sql(f"NOT {inner.text}", inner.parameters)
         case _:
             holds = _holds(transaction.dialect, where, "x")
-            # A bare list would be looked up value by value, thousands of times for each document.
+            # A bare list would be searched value by value, thousands of times for each document.
             condition = f"({holds.text}) IS TRUE" if isinstance(where, In) else holds.text
             return Sql(
                 f"EXISTS (SELECT 1 FROM document_fields x WHERE x.position = {position} AND x.path = ? "
@@ -55,7 +55,10 @@ def predicate(transaction: Transaction, where: Where, position: str) -> Sql:
 
 
 def positions(transaction: Transaction, collection_key: int, where: Where) -> Sql:
-    """A condition-ready `SELECT m.position FROM … m WHERE …` of all matches, each once, in no particular order."""
+    """Return a `SELECT m.position FROM … m WHERE …` of all matches, each once, in no particular order.
+
+    Conditions can be added at its end.
+    """
     match where:
         case Or(parts) if _positive(where):
             return _united([positions(transaction, collection_key, part) for part in _merged(parts)])
@@ -76,7 +79,10 @@ def positions(transaction: Transaction, collection_key: int, where: Where) -> Sq
 
 
 def in_order(transaction: Transaction, collection_key: int, where: Where) -> Sql:
-    """The same list read along the order of insertion: for filters so broad that few documents are passed over."""
+    """Return a SELECT of the same positions that reads them along the order of insertion.
+
+    It is meant for filters so broad that few documents are passed over.
+    """
     scan = Sql("SELECT m.position FROM documents m WHERE m.collection_key = ?", (collection_key,))
     if where == EVERYTHING:
         return scan
@@ -85,7 +91,7 @@ def in_order(transaction: Transaction, collection_key: int, where: Where) -> Sql
 
 
 def count(transaction: Transaction, collection_key: int, where: Where, documents_in_collection: int) -> int:
-    """How many documents match, exactly."""
+    """Return exactly how many documents match."""
     if where == EVERYTHING:
         return documents_in_collection
     if isinstance(where, Not):
@@ -96,7 +102,10 @@ def count(transaction: Transaction, collection_key: int, where: Where, documents
 
 
 def _most_selective(transaction: Transaction, collection_key: int, parts: list[Where]) -> tuple[Where, Sql]:
-    """The part with the fewest matches, and their list: making it twice would double with each level of nesting."""
+    """Return the part with the fewest matches, and the SELECT of its positions.
+
+    The SELECT is returned because building it a second time would double the work with each level of nesting.
+    """
     best = parts[0], positions(transaction, collection_key, parts[0])
     if len(parts) == 1:
         return best
@@ -144,7 +153,7 @@ def _united(branches: list[Sql]) -> Sql:
 
 
 def _merged(parts: Sequence[Where]) -> list[Where]:
-    """Branches of an `$or`, with all that ask one field for values made one."""
+    """Return the branches of an `$or`, with all equality tests of one field merged into one `In`."""
     values: dict[str, list[Scalar]] = {}
     others: list[Where] = []
     for part in parts:
@@ -166,7 +175,7 @@ def _joined(operator: str, parts: list[Sql], *, empty: str) -> Sql:
 
 
 def _balanced(operator: str, texts: list[str]) -> str:
-    # A chain of a thousand operators is deeper than SQLite's parser goes; a tree of them is ten deep.
+    # A chain of a thousand operators is too deep for SQLite's parser; a balanced tree of them is ten levels deep.
     if len(texts) == 1:
         return texts[0]
     middle = len(texts) // 2

@@ -1,17 +1,25 @@
-"""Reads that group documents by a field: gather, facets, distinct values; and the text search."""
+"""Reads that group documents by a field: gather, facets, distinct values."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from schemas.records import Collection, Document, Facet, GatherSpec, Group, TextMatch
+from schemas.records import Collection, Document, Facet, GatherSpec, Group
 from schemas.where import EVERYTHING, Where
+from wrapper.catalog.contract import Sql, Transaction
 from wrapper.catalog.filters import positions
-from wrapper.catalog.reads import AFTER_SCALARS, LOWEST_SCALAR, by_positions, sort_keys
+from wrapper.catalog.reads import AFTER_SCALARS, LOWEST_SCALAR, sort_keys
 from wrapper.catalog.rows import DOCUMENT, to_document
-from wrapper.catalog.transaction import Sql, Transaction
-from wrapper.catalog.values import BOOLEAN, ELEMENT_BIT, NUMBER, STRING, as_scalar, bounded, decode_value
+from wrapper.catalog.sortable_values import (
+    BOOLEAN,
+    ELEMENT_BIT,
+    NUMBER,
+    STRING,
+    as_scalar,
+    bounded,
+    decode_value,
+)
 
 VALUES_AT_ONCE = 1_000
 
@@ -40,7 +48,7 @@ def gather(
     spec: GatherSpec,
     distances: dict[str, float] | None = None,
 ) -> list[Group]:
-    """The whole group of every hit, each group once, in the order of its best hit (`hits` come best first).
+    """Return the whole group of every hit, each group once, in the order of its best hit (`hits` come best first).
 
     A hit without the field is a group of its own, with key None. One statement reads all groups.
     """
@@ -77,7 +85,7 @@ def gather(
 def facets(
     transaction: Transaction, collection: Collection, where: Where, fields: Sequence[str], *, limit: int
 ) -> dict[str, Facet]:
-    """Per field the values among the matches, most frequent first, at most `limit` of them; lists by element."""
+    """Return each field's values among the matches, most frequent first, at most `limit`; lists count by element."""
     if where == EVERYTHING:
         among = Sql("f.collection_key = ?", (collection.key,))
     else:
@@ -87,7 +95,7 @@ def facets(
 
 
 def distinct_values(transaction: Transaction, collection: Collection, field: str) -> list[Any]:
-    """The distinct scalars of a field, of list elements too, in typed order."""
+    """Return the distinct scalars of a field, including the elements of lists, in typed order."""
     path = bounded(field)
     value = transaction.dialect.whole_value(transaction, collection.key, path, "f")
     blocks = transaction.blocks(
@@ -98,15 +106,6 @@ def distinct_values(transaction: Transaction, collection: Collection, field: str
     )
     distinct = {as_scalar(value) for rows in blocks for (value,) in rows}
     return [decode_value(value) for value in sorted(distinct)]
-
-
-def text_search(
-    transaction: Transaction, collection: Collection, query: str, where: Where, *, limit: int
-) -> tuple[list[TextMatch], int]:
-    """(the best `limit` matches, 1 at least; how many documents match): any word of the query may match."""
-    ranked, total = transaction.dialect.text_index.best(transaction, collection, query, where, limit=limit)
-    documents = by_positions(transaction, [each.position for each in ranked])
-    return [TextMatch(documents[each.position], each.score) for each in ranked], total
 
 
 def _members(
@@ -138,7 +137,7 @@ def _facet(transaction: Transaction, collection: Collection, among: Sql, field: 
         f"SELECT {value} AS value, count(*) AS documents FROM document_fields f WHERE {among.text} AND f.path = ? "
         f"AND {_SCALARS_AND_ELEMENTS} GROUP BY {value}"
     )
-    # What one document holds alone and another in a list is one value.
+    # A value that one document holds alone and another in a list is one value.
     as_scalar = _AS_SCALAR.format(bytes_type=transaction.dialect.bytes_type)
     merged = f"SELECT {as_scalar} AS value, CAST(sum(documents) AS BIGINT) AS documents FROM counted GROUP BY 1"
     rows = transaction.rows(

@@ -1,60 +1,83 @@
-"""Answers of writes that carried an `Idempotency-Key`, kept in the transaction of the write itself."""
+"""Outcomes of writes that carried an `Idempotency-Key`, kept in the transaction of the write itself.
+
+A row holds `{"outcome": …, "version": …}`: the fields of the outcome by name, which spelt again are the first answer.
+Rows of releases that kept the answer itself hold `[answer, version]`, and are answered as they are until they expire.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import orjson
 
 from schemas.errors import ConflictError
-from wrapper.catalog.transaction import Transaction
+from schemas.storage.outcomes import EarlierAnswer
+from wrapper.catalog.contract import Transaction
 
 KEPT_SECONDS = 24 * 3600
 
+Outcome = TypeVar("Outcome")
+
 
 @dataclass(frozen=True, slots=True)
-class KeptAnswer:
-    answer: dict[str, Any]
-    outbox_id: int | None
-    etag: str | None
+class Kept(Generic[Outcome]):
+    """What the first request with a key came to.
+
+    `outbox_id` is the entry that a repeat waits for too, and `version` the state in which the write left its
+    collection; both may be None.
+    """
+
+    outcome: Outcome | EarlierAnswer
+    outbox_id: int | None = None
+    version: str | None = None
 
 
 def exists(transaction: Transaction, key: str) -> bool:
-    """Whether this key has an answer, to whatever request."""
+    """Return whether any request with this key was done."""
     return transaction.row("SELECT 1 FROM idempotency_keys WHERE key = ?", (key,)) is not None
 
 
-def find(transaction: Transaction, key: str, request_digest: str) -> KeptAnswer | None:
-    """The first answer to this key. Raises ConflictError when the key came with another request."""
-    row = transaction.row("SELECT request_digest, answer, outbox_id FROM idempotency_keys WHERE key = ?", (key,))
+def find(transaction: Transaction, key: str, request_digest: str, kind: type[Outcome]) -> Kept[Outcome] | None:
+    """Return what the first request with this key came to, as a `kind`, or None when there was none.
+
+    Raises ConflictError when the key came with another request.
+    """
+    row = transaction.row("SELECT request_digest, outcome, outbox_id FROM idempotency_keys WHERE key = ?", (key,))
     if row is None:
         return None
     if row[0] != request_digest:
         raise ConflictError(
             "The Idempotency-Key was used for another request", code="idempotency_key_reused", field="Idempotency-Key"
         )
-    answer, etag = orjson.loads(row[1])
-    return KeptAnswer(answer, row[2], etag)
+    held: dict[str, Any] | list[Any] = orjson.loads(row[1])
+    if isinstance(held, list):
+        answer, version = held
+        return Kept(EarlierAnswer(answer), row[2], version)
+    return Kept(kind(**held["outcome"]), row[2], held["version"])
 
 
 def keep(
     transaction: Transaction,
     key: str,
     request_digest: str,
-    kept: KeptAnswer,
+    kept: Kept[Any],
     now: float,
     collection_key: int | None,
 ) -> None:
-    """Keep the answer as long as its collection lives, and forget those older than `KEPT_SECONDS`."""
+    """Keep an outcome, a dataclass or a JSON object, as long as its collection lives.
+
+    Those older than `KEPT_SECONDS` are forgotten.
+    """
     transaction.run("DELETE FROM idempotency_keys WHERE created_at_seconds < ?", (int(now) - KEPT_SECONDS,))
+    held = orjson.dumps({"outcome": kept.outcome, "version": kept.version})
     transaction.run(
-        "INSERT INTO idempotency_keys (key, collection_key, request_digest, outbox_id, answer, created_at_seconds) "
+        "INSERT INTO idempotency_keys (key, collection_key, request_digest, outbox_id, outcome, created_at_seconds) "
         "VALUES (?, ?, ?, ?, ?, ?)",
-        (key, collection_key, request_digest, kept.outbox_id, orjson.dumps([kept.answer, kept.etag]), int(now)),
+        (key, collection_key, request_digest, kept.outbox_id, held, int(now)),
     )
 
 
 def forget(transaction: Transaction, collection_key: int) -> None:
-    """A deleted collection's answers are no answers for a later one of the same name."""
+    """Forget the outcomes of a deleted collection: they are none of a later one with the same name."""
     transaction.run("DELETE FROM idempotency_keys WHERE collection_key = ?", (collection_key,))

@@ -1,8 +1,8 @@
-"""Which catalogue this is, wherever its database is moved: a number drawn when it was made."""
+"""The identity of a catalogue, wherever its database is moved: a UUID drawn when the catalogue was made."""
 
 from __future__ import annotations
 
-from wrapper.catalog.transaction import Transaction
+from wrapper.catalog.contract import Transaction
 
 
 def find(transaction: Transaction) -> str:

@@ -1,6 +1,6 @@
 """The catalogue's schema, in numbered steps that run once, each in the transaction that records it.
 
-Layers above keep tables of their own in the same database, as parts with names and numbered steps of their own.
+Layers above keep tables of their own in the same database, as named parts with numbered steps of their own.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ import uuid
 from collections.abc import Callable, Sequence
 
 import orjson
-from sqlalchemy import Connection, inspect, select, text
+from sqlalchemy import Connection, inspect, text
 
 from schemas.errors import ConfigurationError
 from wrapper.catalog import tables
-from wrapper.catalog.old_words import drop_old_tables
-from wrapper.catalog.postgres_words import SETUP as WORD_CONFIGURATION
+from wrapper.catalog.postgres.words import SETUP as WORD_CONFIGURATION
+from wrapper.catalog.words.old_tables import drop_old_tables
 
 
 def _first_tables(connection: Connection) -> None:
@@ -38,7 +38,7 @@ def _adoptions(connection: Connection) -> None:
     tables.adoptions.create(connection, checkfirst=True)
 
 
-def _words_anew(connection: Connection) -> None:
+def _reindex_words(connection: Connection) -> None:
     tables.words_to_index.create(connection, checkfirst=True)
     connection.execute(tables.words_to_index.delete())
     connection.execute(text("INSERT INTO words_to_index (collection_key, done_to) SELECT key, 0 FROM collections"))
@@ -55,12 +55,13 @@ def _collection_ids(connection: Connection) -> None:
 
 
 def _no_texts_in_answers(connection: Connection) -> None:
-    keys = tables.idempotency_keys
-    for key, stored in connection.execute(select(keys.c.key, keys.c.answer)).fetchall():
+    if not _keeps_answers(connection):
+        return
+    change = text("UPDATE idempotency_keys SET answer = :kept WHERE key = :key")
+    for key, stored in connection.execute(text("SELECT key, answer FROM idempotency_keys")).fetchall():
         answer, etag = orjson.loads(stored)
         if "text" in answer:
-            kept = orjson.dumps([{"id": answer["id"]}, etag])
-            connection.execute(keys.update().where(keys.c.key == key).values(answer=kept))
+            connection.execute(change, {"kept": orjson.dumps([{"id": answer["id"]}, etag]), "key": key})
 
 
 def _set_aside(connection: Connection) -> None:
@@ -77,19 +78,30 @@ def _one_word_index(connection: Connection) -> None:
         table.create(connection, checkfirst=True)
     connection.execute(text("INSERT INTO counters (name, value) VALUES ('words', 0) ON CONFLICT (name) DO NOTHING"))
     drop_old_tables(connection)
-    _words_anew(connection)
+    _reindex_words(connection)
+
+
+def _outcomes(connection: Connection) -> None:
+    if _keeps_answers(connection):
+        connection.execute(text("ALTER TABLE idempotency_keys RENAME COLUMN answer TO outcome"))
+
+
+def _keeps_answers(connection: Connection) -> bool:
+    """Whether idempotency keys are as they were before they kept outcomes; what they hold stays as it is."""
+    return any(column["name"] == "answer" for column in inspect(connection).get_columns("idempotency_keys"))
 
 
 STEPS: list[Callable[[Connection], None]] = [
     _first_tables,
     _index_reports,
     _adoptions,
-    _words_anew,  # with headings
-    _words_anew,  # with tags
+    _reindex_words,  # with headings
+    _reindex_words,  # with tags
     _collection_ids,
     _no_texts_in_answers,
     _set_aside,
     _one_word_index,
+    _outcomes,
 ]
 
 TYPES = {
@@ -101,8 +113,8 @@ TYPES = {
 def migrate(connection: Connection) -> None:
     """Bring the database to the newest version, inside the caller's write transaction.
 
-    Raises ConfigurationError when a newer release has written it already, and when another program has tables of our
-    names there.
+    Raises ConfigurationError when a newer release wrote the schema, or when another program has tables with our names
+    in the database.
     """
     connection.execute(text("CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL)"))
     version = connection.execute(text("SELECT max(version) FROM schema_version")).scalar() or 0
@@ -125,8 +137,11 @@ def _check_names(connection: Connection) -> None:
 
 
 def migrate_part(connection: Connection, part: str, steps: Sequence[Sequence[str]]) -> None:
-    """The same for a part: each step is a sequence of statements that both databases understand, in which `{text}` and
-    `{bytes}` stand for their types."""
+    """Bring the tables of a part to their newest version, inside the caller's write transaction.
+
+    Each step is a sequence of statements that both databases understand, in which `{text}` and `{bytes}` stand for the
+    types of the database. Raises ConfigurationError when a newer release wrote the part.
+    """
     types = TYPES[connection.dialect.name]
     connection.execute(text("CREATE TABLE IF NOT EXISTS part_versions (part VARCHAR(64) PRIMARY KEY, version INTEGER)"))
     known = text("SELECT version FROM part_versions WHERE part = :part")

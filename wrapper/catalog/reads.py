@@ -1,7 +1,7 @@
 """Reads of documents inside the caller's snapshot: pages, single documents, counts, vectors.
 
-Which way a page is read depends on how many documents match, which is counted first: few matches are collected
-and sorted, many are met soon enough when walking an index in the wanted order. The answer is the same.
+The way a page is read depends on how many documents match, which is counted first: few matches are collected and
+sorted; many are met soon enough by walking an index in the requested order. Both ways give the same answer.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from schemas.records import Collection, Document, OrderBy, Page, Vector
 from schemas.where import EVERYTHING, Where
+from wrapper.catalog.contract import Sql, Transaction
 from wrapper.catalog.cursors import Cursor, decode_cursor, encode_cursor
 from wrapper.catalog.filters import count, in_order, positions, predicate
 from wrapper.catalog.rows import (
@@ -20,8 +21,7 @@ from wrapper.catalog.rows import (
     to_document_and_vector,
     to_matrix,
 )
-from wrapper.catalog.transaction import Sql, Transaction
-from wrapper.catalog.values import BOOLEAN, STRING, bounded
+from wrapper.catalog.sortable_values import BOOLEAN, STRING, bounded
 
 SORT_AT_MOST = 5_000
 LOWEST_SCALAR, AFTER_SCALARS = BOOLEAN, bytes((STRING[0] + 1,))
@@ -38,7 +38,10 @@ def page(
     cursor: str | None = None,
     with_embeddings: bool = False,
 ) -> Page:
-    """One page in a defined order: by the fields (typed, missing last in both directions), then by insertion."""
+    """Return one page, ordered by the fields and then by insertion.
+
+    Fields order by type; documents without the field come last in both directions.
+    """
     after = decode_cursor(cursor, where, order_by) if cursor is not None else None
     total = count(transaction, collection.key, where, collection.count)
     wanted = limit + 1
@@ -71,7 +74,7 @@ def _had_by_nobody(transaction: Transaction, collection: Collection, order_by: S
 def by_positions(
     transaction: Transaction, wanted: Sequence[int], *, with_embeddings: bool = False
 ) -> dict[int, Document]:
-    """Documents by position."""
+    """Return the documents at these positions, by position."""
     if not wanted:
         return {}
     found = _fetch(transaction, transaction.dialect.one_of("d.position", wanted), with_embeddings)
@@ -86,7 +89,7 @@ def by_ids(
     where: Where = EVERYTHING,
     with_embeddings: bool = False,
 ) -> dict[str, Document]:
-    """Those of the documents that exist and match, by id."""
+    """Return those of the documents that exist and match, by id."""
     wanted = transaction.dialect.with_ids(ids)
     matching = predicate(transaction, where, "d.position")
     condition = Sql(
@@ -97,7 +100,7 @@ def by_ids(
 
 
 def in_insertion_order(transaction: Transaction, collection: Collection, *, after: int, limit: int) -> list[Document]:
-    """The next documents of a collection with their embeddings, after a position."""
+    """Return the next `limit` documents after a position, with their embeddings, in the order of insertion."""
     condition = Sql(
         "d.collection_key = ? AND d.position > ? ORDER BY d.position LIMIT ?", (collection.key, after, limit)
     )
@@ -105,7 +108,7 @@ def in_insertion_order(transaction: Transaction, collection: Collection, *, afte
 
 
 def everything(transaction: Transaction, collection: Collection, *, block: int) -> Iterator[list[Document]]:
-    """All documents of a collection with their embeddings, in the order of insertion, `block` in memory at a time."""
+    """Yield all documents of a collection with embeddings, in the order of insertion, `block` in memory at a time."""
     statement = (
         f"SELECT {DOCUMENT_AND_VECTOR} FROM documents d CROSS JOIN embeddings e "
         "WHERE e.position = d.position AND d.collection_key = ? ORDER BY d.position"
@@ -115,13 +118,13 @@ def everything(transaction: Transaction, collection: Collection, *, block: int) 
 
 
 def all_positions(transaction: Transaction, collection: Collection, where: Where = EVERYTHING) -> list[int]:
-    """The positions of all documents of a collection that match, in no particular order."""
+    """Return the positions of all matching documents of a collection, in no particular order."""
     matching = positions(transaction, collection.key, where)
     return [row[0] for row in transaction.rows(matching.text, matching.parameters)]
 
 
 def sample(transaction: Transaction, collection: Collection, number: int) -> list[Document]:
-    """The newest document and others spread over the collection, with their embeddings."""
+    """Return the newest document and others spread over the collection, with their embeddings."""
     ends = transaction.row(
         "SELECT min(position), max(position) FROM documents WHERE collection_key = ?", (collection.key,)
     )
@@ -140,11 +143,11 @@ def sample(transaction: Transaction, collection: Collection, number: int) -> lis
 def vectors(
     transaction: Transaction, collection: Collection, where: Where, *, block: int
 ) -> Iterator[tuple[list[int], Vector]]:
-    """(positions, float32 matrix) of all matches, at most `block` at a time: memory stays bounded."""
+    """Yield (positions, float32 matrix) of all matches, at most `block` at a time, so that memory stays bounded."""
     if collection.dimension is None:
         return
     matching = positions(transaction, collection.key, where)
-    # A cross join is done in the order it is written: matches first, each vector by its position.
+    # A cross join runs in the order in which it is written: first the matches, then each vector by its position.
     statement = (
         f"SELECT e.position, e.vector FROM ({matching.text}) p CROSS JOIN embeddings e WHERE e.position = p.position"
     )
@@ -155,7 +158,7 @@ def vectors(
 def vectors_of(
     transaction: Transaction, collection: Collection, ids: Sequence[str], *, where: Where = EVERYTHING
 ) -> tuple[list[int], Vector]:
-    """(positions, float32 matrix) of those of the documents that exist and match."""
+    """Return (positions, float32 matrix) of those of the documents that exist and match."""
     wanted, matching = transaction.dialect.with_ids(ids), predicate(transaction, where, "d.position")
     rows = transaction.rows(
         f"SELECT d.position, e.vector FROM {DOCUMENTS_WITH_VECTORS} "
@@ -166,7 +169,7 @@ def vectors_of(
 
 
 def vectors_at(transaction: Transaction, collection: Collection, places: Sequence[int]) -> tuple[list[int], Vector]:
-    """(positions, float32 matrix) of the documents at these positions."""
+    """Return (positions, float32 matrix) of the documents at these positions."""
     wanted = transaction.dialect.one_of("e.position", places)
     rows = transaction.rows(f"SELECT e.position, e.vector FROM embeddings e WHERE {wanted.text}", wanted.parameters)
     return [row[0] for row in rows], to_matrix([row[1] for row in rows], collection.dimension or 0)
@@ -175,7 +178,7 @@ def vectors_at(transaction: Transaction, collection: Collection, places: Sequenc
 def vectors_after(
     transaction: Transaction, collection: Collection, position: int, *, limit: int
 ) -> tuple[list[int], Vector]:
-    """(positions, float32 matrix) of the next documents after a position, in the order of insertion."""
+    """Return (positions, float32 matrix) of the next `limit` documents after a position, in the order of insertion."""
     rows = transaction.rows(
         f"SELECT d.position, e.vector FROM {DOCUMENTS_WITH_VECTORS} "
         "WHERE d.collection_key = ? AND d.position > ? ORDER BY d.position LIMIT ?",
@@ -193,7 +196,7 @@ def _by_insertion(
     offset: int,
     after: Cursor | None,
 ) -> list[Cursor]:
-    # Walking meets a match every count/total documents; collecting sorts `total` of them.
+    # Walking meets a match every count/total documents; collecting sorts `total` matches.
     walked = (offset + wanted) * collection.count // total
     if where == EVERYTHING or walked < total:
         matching = in_order(transaction, collection.key, where)
@@ -209,7 +212,10 @@ def _by_insertion(
 def sort_keys(
     transaction: Transaction, collection_key: int, order_by: Sequence[OrderBy], position: str
 ) -> tuple[Sql, str, list[str]]:
-    """(joins, ORDER BY terms, names of the keys) that sort documents, named by their position, by fields."""
+    """Return (joins, ORDER BY terms, names of the keys) that sort documents by fields.
+
+    `position` is the SQL name of the document's position.
+    """
     joins, terms, names, parameters = [], [], [], []
     for number, order in enumerate(order_by):
         alias = f"k{number}"
@@ -254,7 +260,7 @@ def _walked(
     order: OrderBy,
     after: Cursor | None,
 ) -> list[Cursor]:
-    """Along the index of the field's values, then along the documents that lack the field."""
+    """Walk along the index of the field's values, then along the documents that lack the field."""
     found: list[Cursor] = []
     to_skip = offset
     path = bounded(order.field)
@@ -296,7 +302,7 @@ def _walked(
 
 
 def _past(names: Sequence[str], position: str, order_by: tuple[OrderBy, ...], after: Cursor | None) -> Sql:
-    """Rows after the cursor in (keys, position) order, where a missing key is last."""
+    """Return the condition for rows after the cursor in (keys, position) order, where a missing key comes last."""
     if after is None:
         return Sql("TRUE")
     branches: list[str] = []

@@ -1,7 +1,8 @@
-"""Rows to records and back: the one place that knows how a document and a collection are spelt in SQL."""
+"""Conversion between rows and records: the one place that knows how SQL spells a document and a collection."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import orjson
 from schemas.errors import CollectionNotFoundError
 from schemas.names import AFTER_NAMES
 from schemas.records import Collection, Document, Vector
-from wrapper.catalog.transaction import Row, Transaction
+from wrapper.catalog.contract import Row, Transaction
 
 COLLECTION = "key, id, name, metadata, metric, dimension, revision, count, engine_id, index_state"
 DOCUMENT = "d.position, d.id, d.text, d.metadata"
@@ -19,7 +20,7 @@ DOCUMENTS_WITH_VECTORS = "documents d JOIN embeddings e ON e.position = d.positi
 
 
 def find_collection(transaction: Transaction, name: str) -> Collection:
-    """The collection of that name. Raises CollectionNotFoundError."""
+    """Return the collection of that name. Raises CollectionNotFoundError when there is none."""
     collection = named(transaction, name)
     if collection is None:
         raise CollectionNotFoundError(name)
@@ -27,9 +28,18 @@ def find_collection(transaction: Transaction, name: str) -> Collection:
 
 
 def named(transaction: Transaction, name: str) -> Collection | None:
-    """The collection of that name, None when there is none."""
+    """Return the collection of that name, or None when there is none."""
     row = transaction.row(f"SELECT {COLLECTION} FROM collections WHERE name = ?", (name,))
     return None if row is None else to_collection(row)
+
+
+def collections_named(transaction: Transaction, names: Sequence[str]) -> list[Collection]:
+    """Return the collections of these names that exist, in no particular order."""
+    if not names:
+        return []
+    one_of = transaction.dialect.one_of("name", names)
+    rows = transaction.rows(f"SELECT {COLLECTION} FROM collections WHERE {one_of.text}", one_of.parameters)
+    return [to_collection(row) for row in rows]
 
 
 def collection_by_key(transaction: Transaction, key: int) -> Collection | None:
@@ -38,18 +48,18 @@ def collection_by_key(transaction: Transaction, key: int) -> Collection | None:
 
 
 def all_collections(transaction: Transaction) -> list[Collection]:
-    """By name."""
+    """Return all collections, ordered by name."""
     return [to_collection(row) for row in transaction.rows(f"SELECT {COLLECTION} FROM collections ORDER BY name")]
 
 
 def collections_in(transaction: Transaction, state: str) -> list[Collection]:
-    """Those whose index is in that state, by name."""
+    """Return the collections whose index is in that state, ordered by name."""
     rows = transaction.rows(f"SELECT {COLLECTION} FROM collections WHERE index_state = ? ORDER BY name", (state,))
     return [to_collection(row) for row in rows]
 
 
 def collections_page(transaction: Transaction, *, prefix: str, after: str, limit: int | None) -> list[Collection]:
-    """Those whose names begin with `prefix` and come after the name `after`, by name, `limit` of them at most."""
+    """Return at most `limit` collections by name: those that begin with `prefix` and come after the name `after`."""
     condition, parameters = "name >= ? AND name < ? AND name > ?", (prefix, prefix + AFTER_NAMES, after)
     rows = transaction.rows(
         f"SELECT {COLLECTION} FROM collections WHERE {condition} ORDER BY name" + ("" if limit is None else " LIMIT ?"),
@@ -64,17 +74,17 @@ def to_collection(row: Row) -> Collection:
 
 
 def to_document(row: Row) -> Document:
-    """A document from the `DOCUMENT` columns."""
+    """Make a document from the `DOCUMENT` columns."""
     return Document(row[1], row[2], row[3], row[0])
 
 
 def to_document_and_vector(row: Row) -> Document:
-    """A document with its embedding from the `DOCUMENT_AND_VECTOR` columns."""
+    """Make a document with its embedding from the `DOCUMENT_AND_VECTOR` columns."""
     return Document(row[1], row[2], row[3], row[0], np.frombuffer(row[4], dtype="<f4"))
 
 
 def to_matrix(blobs: list[bytes], dimension: int) -> Vector:
-    """Stored vectors as one float32 matrix (n, dimension)."""
+    """Join stored vectors into one float32 matrix (n, dimension)."""
     return np.frombuffer(b"".join(blobs), dtype="<f4").reshape(len(blobs), dimension)
 
 
@@ -83,6 +93,6 @@ def dump_json(value: Any) -> str:
 
 
 def draw(transaction: Transaction, counter: str, numbers: int = 1) -> int:
-    """Reserve `numbers` of a counter inside the write transaction; returns the first."""
+    """Reserve `numbers` values of a counter inside the write transaction and return the first."""
     last = transaction.value("UPDATE counters SET value = value + ? WHERE name = ? RETURNING value", (numbers, counter))
     return int(last) - numbers + 1

@@ -1,10 +1,10 @@
 """The catalogue's tables. Vectors have a table of their own so that pages of documents stay small.
 
-`documents.position` is drawn from one counter, never reused, and orders documents by first insertion.
-`document_fields` holds every filterable value twice: by document (residual conditions, order, facets) and by value
-(the covering index behind `where`). On PostgreSQL, whose indexes have no room for long values, it holds them in two
-parts (`wrapper/catalog/postgres_transaction.py`). The words of SQLite are in segments
-(`wrapper/catalog/text_index.py`), those of PostgreSQL in one table (`wrapper/catalog/postgres_words.py`).
+`documents.position` is drawn from one counter, never reused, and orders documents by first insertion. `document_fields`
+holds every filterable value twice: by document (residual conditions, order, facets) and by value (the covering index
+behind `where`). On PostgreSQL, whose indexes have no room for long values, it holds them in two parts
+(`wrapper/catalog/postgres/transaction.py`). The words of SQLite are in segments (`wrapper/catalog/sqlite/words.py`),
+those of PostgreSQL in one table (`wrapper/catalog/postgres/words.py`).
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import TEXT, TSVECTOR, VARCHAR
 
 ID_CHARACTERS = 256
-"""Of an id, in the index by ids on PostgreSQL."""
+"""The characters of an id that PostgreSQL's index of ids holds."""
 
 metadata = MetaData()
 sqlite_metadata = MetaData()
 postgres_metadata = MetaData()
 
 WHOLE = BigInteger().with_variant(Integer(), "sqlite")
-"""SQLite takes a primary key of type INTEGER for the row's own number."""
+"""The type of whole numbers. SQLite treats a primary key of type INTEGER as the row's own number."""
 TEXTS = Text().with_variant(TEXT(collation="C"), "postgresql")
 
 
@@ -45,7 +45,7 @@ def _string(characters: int) -> String:
 
 
 def _key(name: str) -> Column[int]:
-    """A number that is given, not counted by the database."""
+    """Return a primary key that is given, not counted by the database."""
     return Column(name, WHOLE, primary_key=True, autoincrement=False)
 
 
@@ -111,7 +111,7 @@ idempotency_keys = Table(
     Column("collection_key", WHOLE),
     Column("request_digest", _string(64), nullable=False),
     Column("outbox_id", WHOLE),
-    Column("answer", LargeBinary, nullable=False),
+    Column("outcome", LargeBinary, nullable=False),
     Column("created_at_seconds", BigInteger, nullable=False),
     Index("idempotency_keys_by_age", "created_at_seconds"),
     Index("idempotency_keys_by_collection", "collection_key"),

@@ -14,11 +14,13 @@ import orjson
 
 from schemas.errors import ConflictError, DocumentNotFoundError, InvalidInputError
 from schemas.metadata import check_metadata, merge_patch
-from schemas.records import Collection, Document, DocumentBatch, DocumentPatch, Metadata, Vector, WriteOutcome
+from schemas.records import Collection, Document, DocumentBatch, DocumentPatch, Metadata, Vector
+from schemas.storage.outcomes import WriteOutcome
 from schemas.where import Where
-from wrapper.catalog import adoptions, idempotency, outbox, reports, set_aside, standstills, states
-from wrapper.catalog.dialect import WordRow
+from wrapper.catalog import idempotency
+from wrapper.catalog.contract import Transaction
 from wrapper.catalog.filters import count, positions
+from wrapper.catalog.index_state import adoptions, outbox, reports, set_aside, standstills, states
 from wrapper.catalog.rows import (
     DOCUMENT_AND_VECTOR,
     DOCUMENTS_WITH_VECTORS,
@@ -28,20 +30,19 @@ from wrapper.catalog.rows import (
     find_collection,
     to_document_and_vector,
 )
-from wrapper.catalog.transaction import Transaction
-from wrapper.catalog.values import bounded, flatten
-from wrapper.catalog.words import heading_of, tags_of
+from wrapper.catalog.sortable_values import bounded, flatten
+from wrapper.catalog.words.splitting import word_row
 
 MOST_CONFLICTS = 1_000
-"""That an error names."""
+"""The most conflicting documents that an error names."""
 INDEXED_AT_ONCE = 500
-"""Documents of an outbox entry: what a large write has for the engine is told in parts, between those of others."""
+"""The most documents of an outbox entry. A large write reaches the engine in parts, between the writes of others."""
 
 
 def create_collection(
     transaction: Transaction, name: str, metadata: Metadata, metric: str
 ) -> tuple[Collection, WriteOutcome]:
-    """A new, empty collection. Raises ConflictError when the name is taken."""
+    """Create an empty collection. Raises ConflictError when the name is taken."""
     if transaction.row("SELECT 1 FROM collections WHERE name = ?", (name,)):
         raise ConflictError(f"Collection '{name}' already exists", code="collection_exists", field="name")
     key = draw(transaction, "collection")
@@ -57,7 +58,10 @@ def create_collection(
 def change_collection_metadata(
     transaction: Transaction, name: str, change: Callable[[Metadata], Metadata]
 ) -> tuple[Collection, WriteOutcome]:
-    """Metadata after `change`, which sees the metadata of this very transaction (parallel merges lose nothing)."""
+    """Change a collection's metadata.
+
+    `change` sees the metadata of this very transaction, so parallel merges lose nothing.
+    """
     collection = _writable(transaction, name)
     revision = collection.revision + 1
     transaction.run(
@@ -81,7 +85,7 @@ def delete_collection(transaction: Transaction, name: str) -> WriteOutcome:
 
 
 def empty_collection(transaction: Transaction, name: str) -> WriteOutcome:
-    """All documents go, the metadata stays, the dimension is forgotten."""
+    """Delete all documents of a collection and forget its dimension; its metadata stays."""
     collection = _writable(transaction, name)
     _clear(transaction, collection)
     revision = collection.revision + 1
@@ -93,7 +97,10 @@ def empty_collection(transaction: Transaction, name: str) -> WriteOutcome:
 
 
 def ask_doctor(transaction: Transaction, name: str, kind: str) -> int:
-    """An outbox entry, `outbox.CHECK` or `outbox.REBUILD`, for the index of a collection."""
+    """Append an outbox entry, `outbox.CHECK` or `outbox.REBUILD`, for the index of a collection.
+
+    Return the entry's id.
+    """
     return outbox.append(transaction, _writable(transaction, name).key, kind, {"name": name})
 
 
@@ -105,10 +112,10 @@ def add_documents(
     on_conflict: str = "replace",
     replace_where: Where | None = None,
 ) -> WriteOutcome:
-    """Store a batch. An id that exists is replaced whole, skipped, or refused (ConflictError), as `on_conflict` says.
+    """Store a batch. `on_conflict` says whether an existing id is replaced whole, skipped, or refused (ConflictError).
 
-    With `replace_where`, documents that match it and are not in the batch are deleted. What is already stored in
-    exactly this form counts as unchanged; when all of it is, the revision stays. Raises InvalidInputError when the
+    With `replace_where`, documents that match it and are not in the batch are deleted. A document that is already
+    stored in exactly this form counts as unchanged; when all are, the revision stays. Raises InvalidInputError when the
     dimension is not the collection's.
     """
     collection = _writable(transaction, name)
@@ -153,8 +160,8 @@ def add_documents(
 def patch_document(
     transaction: Transaction, name: str, document_id: str, patch: DocumentPatch
 ) -> tuple[Document, WriteOutcome]:
-    """Change parts of one document; the rest stays. Raises DocumentNotFoundError, and InvalidInputError when the
-    metadata would be beyond its bounds."""
+    """Change parts of one document; the rest stays. Raises DocumentNotFoundError when there is no such document, and
+    InvalidInputError when the metadata would exceed its bounds."""
     collection = _writable(transaction, name)
     stored = _stored(transaction, collection.key, [document_id])
     if document_id not in stored:
@@ -186,8 +193,10 @@ def delete_documents(
     where: Where | None = None,
     may_empty: bool = True,
 ) -> WriteOutcome:
-    """Delete by ids or by filter; ids that do not exist are passed over and not counted. Raises InvalidInputError when
-    the filter matches all documents that there are, unless it `may_empty` the collection."""
+    """Delete by ids or by filter; ids that do not exist are passed over and not counted.
+
+    Raises InvalidInputError when the filter matches all documents of the collection and `may_empty` is false.
+    """
     collection = _writable(transaction, name)
     if where is not None:
         if not may_empty:
@@ -206,8 +215,10 @@ def delete_documents(
 
 
 def take_in(transaction: Transaction, collection_key: int, batch: DocumentBatch) -> bool:
-    """Store documents that the engine has and the catalogue lacks; False when the collection is not under adoption
-    any more."""
+    """Store documents that the engine has and the catalogue lacks.
+
+    Return False when the collection's adoption is over.
+    """
     collection = collection_by_key(transaction, collection_key)
     if collection is None or collection.index_state != states.ADOPTING:
         return False
@@ -227,7 +238,7 @@ def already_exists(document_id: str) -> ConflictError:
 def check_dimension(
     collection: Collection, dimension: int, *, field: str = "embedding", index: int | None = None
 ) -> None:
-    """Raises InvalidInputError with both numbers when vectors of this dimension do not belong to the collection."""
+    """Raise InvalidInputError, with both numbers, when vectors of this dimension do not fit the collection."""
     if collection.dimension is not None and dimension != collection.dimension:
         raise InvalidInputError(
             f"Embedding dimension mismatch: collection '{collection.name}' has {collection.dimension}, got {dimension}",
@@ -242,8 +253,8 @@ def check_dimension(
 def check_directions(
     collection: Collection, vectors: Vector, *, field: str = "embedding", index: int | None = 0
 ) -> None:
-    """Raises InvalidInputError when one of the vectors (n, dimension), the first of which stands at `index`, has no
-    direction and the collection compares directions."""
+    """Raise InvalidInputError when a vector of the matrix (n, dimension) has no direction and the collection compares
+    directions. The first vector stands at `index` of the request."""
     if collection.metric != "cosine":
         return
     has_direction = vectors.any(axis=1)
@@ -269,7 +280,7 @@ def _check_that_some_stay(transaction: Transaction, collection: Collection, wher
 
 
 def _writable(transaction: Transaction, name: str) -> Collection:
-    """The collection of that name. Raises CollectionNotFoundError, and AdoptingError while it is taken in."""
+    """Return the collection of that name. Raises CollectionNotFoundError or, while it is adopted, AdoptingError."""
     collection = find_collection(transaction, name)
     adoptions.check_complete(transaction, collection)
     return collection
@@ -285,7 +296,7 @@ def _finish(
     dimension: int | None,
 ) -> WriteOutcome:
     if not upserts and not deleted:
-        # A repeat: what it repeats may still wait for the index, and its caller waits for that too.
+        # This write repeats an earlier one, which may still wait for the index: its caller waits for that one too.
         return replace(outcome, outbox_id=outbox.newest_of(transaction, collection.key))
     revision = collection.revision + 1
     transaction.run(
@@ -347,17 +358,8 @@ def _insert(transaction: Transaction, collection_key: int, placed: list[tuple[in
     transaction.dialect.text_index.add(
         transaction,
         collection_key,
-        [_words(position, batch.texts[index], batch.metadatas[index]) for position, index in placed],
+        [word_row(position, batch.texts[index], batch.metadatas[index]) for position, index in placed],
     )
-
-
-def word_row(document: Document) -> WordRow:
-    """What the word index holds of a stored document."""
-    return _words(document.position, document.text, document.metadata)
-
-
-def _words(position: int, text: str, metadata: Metadata) -> WordRow:
-    return WordRow(position, heading_of(metadata), text, tags_of(metadata))
 
 
 def _remove(transaction: Transaction, collection_key: int, places: Sequence[int]) -> None:
@@ -369,7 +371,7 @@ def _remove(transaction: Transaction, collection_key: int, places: Sequence[int]
 def _remove_matching(
     transaction: Transaction, collection_key: int, where: Where, *, sparing: frozenset[str] = frozenset()
 ) -> list[str]:
-    """Remove the documents that match, but for those to spare; returns their ids."""
+    """Remove the documents that match, except those to spare, and return their ids."""
     matching = positions(transaction, collection_key, where)
     doomed = transaction.rows(
         f"SELECT d.position, d.id FROM ({matching.text}) p JOIN documents d ON d.position = p.position",

@@ -1,0 +1,1 @@
+"""Chroma, the vector index: its client, and the ownership of its data."""

@@ -1,4 +1,4 @@
-"""How a Chroma server is asked: which tenant and database, with what token, trusting whom."""
+"""The access to a Chroma server: its tenant and database, the token to send, the authority to trust."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ AUTHORIZATION = "authorization"
 
 @dataclass(frozen=True)
 class EngineAccess:
-    """The names and the token of a Chroma server; the defaults are those of a stock one, which asks for no token. Only
-    the authority in `ca_file` (PEM) is trusted where there is one, else those of the system."""
+    """The names and the token for a Chroma server. The defaults suit a stock server, which asks for no token.
+
+    With a `ca_file` (PEM) only the authority in it is trusted, without one those of the system.
+    """
 
     tenant: str = DEFAULT_TENANT
     database: str = DEFAULT_DATABASE
@@ -37,18 +39,18 @@ class EngineAccess:
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """What goes with every request."""
+        """The headers of every request."""
         if not self.token:
             return {}
         is_bearer = self.token_header.lower() == AUTHORIZATION
         return {self.token_header: f"Bearer {self.token}" if is_bearer else self.token}
 
     def tls_context(self) -> ssl.SSLContext:
-        """Raises OSError when the file of the authority cannot be read, or holds none."""
+        """Make the TLS context. Raises OSError when the authority's file cannot be read or holds no certificate."""
         return ssl.create_default_context(cafile=self.ca_file)
 
     def without_token(self, text: str) -> str:
-        """A text of the server's, which may repeat what it was sent."""
+        """Return a text from the server without the token, which the server may have repeated."""
         return text.replace(self.token, "…") if self.token else text
 
 

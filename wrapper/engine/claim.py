@@ -1,15 +1,16 @@
-"""Whose a Chroma server is: one catalogue's per tenant and database, said by a collection that is nothing else.
+"""The claim of one catalogue on a tenant and database of a Chroma server, made by a collection that has no other use.
 
-Two catalogues on one server would take in each other's collections, and put each other's aside. Chroma lets one of two
-that make the mark at the same moment have it.
+Two catalogues on one server would adopt each other's collections, and put each other's aside. When two make the mark at
+the same moment, Chroma gives it to one of them.
 """
 
 from __future__ import annotations
 
 import structlog
 
-from wrapper.engine.client import EngineClient, EngineCollection
-from wrapper.engine.errors import EngineAccessError, EngineConflictError, EngineNamespaceMissingError
+from wrapper.engine.client import EngineClient
+from wrapper.engine.failures import EngineAccessError, EngineConflictError, EngineNamespaceMissingError
+from wrapper.engine.records import EngineCollection
 
 log = structlog.get_logger(__name__)
 
@@ -19,14 +20,16 @@ CLAIM_SECONDS = 5.0
 
 
 class EngineOwnedError(EngineAccessError):
-    """The engine is another catalogue's."""
+    """The engine belongs to another catalogue."""
 
     code = "engine_owned"
 
 
 def claim(engine: EngineClient, catalogue: str, *, timeout_seconds: float = CLAIM_SECONDS) -> None:
-    """Make the engine's database this catalogue's, unless it is so already; a tenant and a database that are not there
-    are made. Raises EngineOwnedError when it is another's, and what the engine's client raises."""
+    """Claim the engine's database for this catalogue. A missing tenant or database is made.
+
+    Raises EngineOwnedError when the database is another catalogue's, and whatever the engine's client raises.
+    """
     try:
         engine.check_database(timeout_seconds=timeout_seconds)
     except EngineNamespaceMissingError:
@@ -44,7 +47,10 @@ def claim(engine: EngineClient, catalogue: str, *, timeout_seconds: float = CLAI
 
 
 def check_owner(engine: EngineClient, catalogue: str, *, timeout_seconds: float = CLAIM_SECONDS) -> None:
-    """Raises EngineOwnedError when the engine's database is another catalogue's, and what the client raises."""
+    """Raise EngineOwnedError when the engine's database is another catalogue's.
+
+    Raises whatever the engine's client raises, too.
+    """
     found = engine.get_collection(OWNER_MARK, timeout_seconds=timeout_seconds)
     if found is not None:
         _check(found, catalogue)

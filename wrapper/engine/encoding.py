@@ -1,13 +1,13 @@
-"""Metadata as Chroma can hold it, and back: what a client gave is what a client gets.
+"""Encoding of metadata in a form that Chroma can hold, and back: a client gets exactly what a client gave.
 
-Chroma panics on, drops, truncates or changes part of what JSON allows (docs/engine.md lists what was measured). What
-it holds unchanged goes in as it is, so that any Chroma client can read and filter it. When anything else is in an
-object, the whole object goes in once more as JSON text under `JSON_KEY`, and that text is what is read back.
+Chroma panics on, drops, truncates or changes part of what JSON allows (docs/engine.md lists what was measured). Values
+that it holds unchanged are stored as they are, so that any Chroma client can read and filter them. When an object has
+any other value, the whole object is stored once more as JSON text under `JSON_KEY`, and that text is read back.
 
-What is beyond the number of fields, or of elements in lists, that Chroma can write of one record is not sent as such
-either: a record with more of them breaks its whole collection.
+Fields and list elements beyond the number that Chroma can write of one record are in the JSON text only: a record with
+more of them breaks its whole collection.
 
-A document with lists that Chroma holds says so under `LISTS_KEY`, for `EngineClient.delete_collection`.
+A document with lists that Chroma holds is marked under `LISTS_KEY`, for `EngineClient.delete_collection`.
 """
 
 from __future__ import annotations
@@ -25,41 +25,51 @@ from schemas.records import Metadata
 JSON_KEY = "rag:json"
 LISTS_KEY = "rag:lists"
 REBUILD_KEY = "rag:rebuild"
-"""In the metadata of a collection that was made by a rebuild: the name it was made under."""
+"""The key, in the metadata of a collection made by a rebuild, of the name under which it was made."""
 OWN_KEYS = (JSON_KEY, LISTS_KEY)
 MARKS = (LISTS_KEY, REBUILD_KEY)
 REFUSED_PREFIXES = ("#", "$", *RESERVED_PREFIXES)
 MIN_INT, MAX_INT = -(2**63), 2**63 - 1
-# Beyond these Chroma's JSON reader is off by one in the last binary digit for some numbers: a decimal form of more
-# digits or a larger power of ten than one exact multiplication or division of doubles can carry (Clinger 1990).
+# Beyond these, Chroma's JSON reader is off by one in the last binary digit for some numbers: the decimal form has more
+# digits, or a larger power of ten, than one exact multiplication or division of doubles can carry (Clinger 1990).
 MAX_EXACT_DIGITS, MAX_EXACT_EXPONENT = 2**53, 22
 
 
-# Chroma writes the fields of a record in one statement, the elements of its lists in another: 5,460 and 5,461 are the
-# most that SQLite's 32,766 variables allow (`benchmarks/engine_bounds.py`).
+# Chroma writes the fields of a record in one statement and the elements of its lists in another: SQLite's 32,766
+# variables allow at most 5,460 and 5,461 (`benchmarks/engine_bounds.py`).
 MOST_FIELDS, MOST_ELEMENTS = 5_000, 5_000
 
 
 def encode_metadata(metadata: Metadata) -> Metadata | None:
-    """A document's metadata for Chroma, None when there is none. Raises InvalidInputError for a number that JSON does
-    not have (NaN, Infinity)."""
+    """Encode a document's metadata for Chroma. Returns None when there is none.
+
+    Raises InvalidInputError for a number that JSON does not have (NaN, Infinity).
+    """
     return _encode(metadata, _held_in_document)
 
 
 def encode_collection_metadata(metadata: Metadata) -> Metadata | None:
-    """A collection's metadata for Chroma, None when there is none. A list there makes Chroma's server panic, so it is
-    only in the JSON text. Raises InvalidInputError for NaN and Infinity."""
+    """Encode a collection's metadata for Chroma. Returns None when there is none.
+
+    A list there makes Chroma's server panic, so lists are in the JSON text only. Raises InvalidInputError for NaN and
+    Infinity.
+    """
     return _encode(metadata, _held)
 
 
 def reserved_metadata(metadata: Metadata) -> Metadata:
-    """The engine's own entries of a collection's metadata (`hnsw:*`), which other clients configure an index by."""
+    """Return the engine's own entries (`hnsw:*`) of a collection's metadata.
+
+    Other clients configure an index by them.
+    """
     return {key: value for key, value in metadata.items() if key.startswith(RESERVED_PREFIXES) and _held(value)}
 
 
 def decode_metadata(encoded: Metadata | None) -> Metadata:
-    """What was encoded. Metadata that another client wrote comes back as it is, also when its `JSON_KEY` is no JSON
-    object."""
+    """Return the metadata that was encoded.
+
+    Metadata from another client comes back as it is, also when its `JSON_KEY` is not a JSON object.
+    """
     if not encoded:
         return {}
     text = encoded.get(JSON_KEY)
@@ -74,9 +84,9 @@ def decode_metadata(encoded: Metadata | None) -> Metadata:
 
 
 def removable(keys: Any) -> list[str]:
-    """Those of `keys` that Chroma may hold for a document with these metadata keys, our own included.
+    """Return those of `keys` that Chroma may hold for a document with these metadata keys, our own included.
 
-    An upsert merges metadata key by key, so whoever replaces a document must send null for what is to go.
+    An upsert merges metadata key by key, so replacing a document means sending null for keys that are to go.
     """
     return [key for key in keys if _key_held(key)] + list(OWN_KEYS) if keys else []
 
@@ -98,7 +108,7 @@ def _encode(metadata: Metadata, held: Callable[[Any], bool]) -> Metadata | None:
 
 
 def _within_bounds(held: Metadata) -> Metadata:
-    """The first fields, and of the lists those that come first, as many as one record may have."""
+    """Return the first fields, and of the lists the first ones, as many as one record may have."""
     elements = sum(len(value) for value in held.values() if type(value) is list)
     if len(held) <= MOST_FIELDS and elements <= MOST_ELEMENTS:
         return held
@@ -116,7 +126,7 @@ def _within_bounds(held: Metadata) -> Metadata:
 
 
 def size_of(encoded: Metadata | None) -> int:
-    """How many fields and elements of lists Chroma has to write of a record."""
+    """Return how many fields and elements of lists Chroma has to write of a record."""
     if not encoded:
         return 0
     return len(encoded) + sum(len(value) for value in encoded.values() if type(value) is list)
@@ -142,7 +152,7 @@ def _held(value: Any) -> bool:
 
 
 def _is_text(value: str) -> bool:
-    """False for half a surrogate pair, which JSON can spell and UTF-8 cannot."""
+    """Return False for half a surrogate pair, which JSON can spell and UTF-8 cannot."""
     if value.isascii():
         return True
     try:
@@ -153,8 +163,10 @@ def _is_text(value: str) -> bool:
 
 
 def _exact(value: Any) -> bool:
-    """Whether a held value comes back to the last bit. One that does not is sent nevertheless, so that a Chroma client
-    finds it, and read back from the JSON text."""
+    """Return whether Chroma gives a value back to the last bit.
+
+    A value that it does not is stored nevertheless, so that a Chroma client finds it, and read back from the JSON text.
+    """
     if type(value) is list:
         return type(value[0]) is not float or all(map(_exact, value))
     if type(value) is not float:

@@ -1,4 +1,4 @@
-"""The service's side of the keeper: start it, know that it lives, stop it."""
+"""The service's side of the keeper: starting it, knowing that it lives, stopping it."""
 
 from __future__ import annotations
 
@@ -11,16 +11,18 @@ from pathlib import Path
 
 import structlog
 
-import wrapper
-from wrapper.engine.state import EngineState, EngineStateReader, is_keeper, write_state
+from wrapper.engine.keeper.state import EngineState, EngineStateReader, is_keeper, write_state
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True)
 class KeeperProcess:
-    """A started keeper and the write end of its lifeline. Forked processes hold the lifeline too, programs they start
-    do not: the keeper and its engine end when the last process of the service is gone, however it went."""
+    """A started keeper and the write end of its lifeline.
+
+    Forked processes hold the lifeline too, programs they start do not. The keeper and its engine end when the last
+    process of the service is gone, however it ended.
+    """
 
     process: subprocess.Popen[bytes]
     lifeline: int | None
@@ -31,7 +33,7 @@ class KeeperProcess:
 
     @property
     def is_alive(self) -> bool:
-        """Asked by the process that started it; a forked one cannot know."""
+        """Whether the keeper runs. Only the process that started it can know, a forked one cannot."""
         return self.process.poll() is None
 
     def stop(self, timeout_seconds: float = 40.0) -> int | None:
@@ -57,17 +59,20 @@ def start_keeper(
     startup_timeout_seconds: float | None = None,
     service_port: int | None = None,
 ) -> KeeperProcess:
-    """Start the keeper of `data_dir`; the caller owns the directory (`ownership.acquire`). Returns at once: the
-    engine's state says when it is ready. The engine leaves `service_port` alone, where the service is to listen."""
+    """Start the keeper of `data_dir`, which the caller owns (`ownership.acquire`), and return at once.
+
+    The engine's state says when the engine is ready. The engine does not take `service_port`, on which the service is
+    to listen.
+    """
     command = [python, "-m", "wrapper.engine.keeper", "--data-dir", str(data_dir)]
     if startup_timeout_seconds is not None:
         command += ["--startup-timeout-seconds", str(startup_timeout_seconds)]
     if service_port is not None:
         command += ["--service-port", str(service_port)]
-    # What an earlier run said is not true of this one: its port may be somebody else's by now.
+    # The state of an earlier run does not hold for this one: its port may be somebody else's by now.
     with contextlib.suppress(OSError):
         write_state(data_dir, EngineState())
-    root = str(Path(wrapper.__file__).resolve().parent.parent)
+    root = str(Path(__file__).resolve().parents[2])
     search_path = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
     reader, writer = os.pipe2(os.O_CLOEXEC)
     try:
@@ -88,14 +93,17 @@ def start_keeper(
 
 
 class KeeperGuard:
-    """Starts another keeper when the service's own was killed. For the one process of the service that leads."""
+    """A guard that starts another keeper when the service's own was killed, in the one process that leads."""
 
     def __init__(self, data_dir: Path, state: EngineStateReader) -> None:
         self._data_dir, self._state = data_dir, state
         self._replacement: KeeperProcess | None = None
 
     def check(self) -> None:
-        """Cheap enough to be called while the engine is away."""
+        """Start another keeper if the service's own is gone.
+
+        It is cheap enough to be called while the engine is away.
+        """
         keeper_pid = self._state.read().keeper_pid
         if keeper_pid is None or is_keeper(keeper_pid):
             return

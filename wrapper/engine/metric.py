@@ -1,8 +1,8 @@
-"""By which metric the engine really searches a collection that another client made.
+"""The metric by which the engine really searches a collection that another client made.
 
-What the engine says of it is no proof: collections from before 1.0 have the default in their configuration, the truth
-in their metadata, and neither once a client has replaced that. So the engine is asked for distances, and those are
-computed.
+The engine's own word is no proof: collections from before 1.0 have the default in their configuration and the truth in
+their metadata, and the truth in neither once a client has replaced the metadata. So the engine is asked for distances,
+which are compared with computed ones.
 """
 
 from __future__ import annotations
@@ -12,19 +12,23 @@ import structlog
 
 from schemas.records import METRICS
 from wrapper.distances import exact_distances
-from wrapper.engine.client import EngineClient, EngineCollection
-from wrapper.engine.errors import EngineBrokenError, EngineRefusedError
+from wrapper.engine.client import EngineClient
+from wrapper.engine.failures import EngineBrokenError, EngineRefusedError
+from wrapper.engine.records import EngineCollection
 
 log = structlog.get_logger(__name__)
 
 SAMPLE = 10
 LENGTHS = (3.0, 7.0)
-"""Of the vectors asked with. Two, because one may make two metrics agree."""
+"""The lengths of the query vectors. There are two, because a single length may make two metrics agree."""
 TOLERANCE = 1e-4
 
 
 def find_metric(engine: EngineClient, collection: EngineCollection) -> str:
-    """`cosine`, `l2` or `ip`; what the engine says when the distances do not tell, in an empty collection for one."""
+    """Return `cosine`, `l2` or `ip`: the metric that explains the engine's distances.
+
+    When the distances do not tell, for example in an empty collection, it is the metric that the engine names.
+    """
     try:
         fitting = _fitting(engine, collection)
     except (EngineBrokenError, EngineRefusedError) as error:
@@ -43,7 +47,7 @@ def find_metric(engine: EngineClient, collection: EngineCollection) -> str:
 
 
 def _fitting(engine: EngineClient, collection: EngineCollection) -> list[str]:
-    """The metrics that explain the engine's distances."""
+    """Return the metrics that explain the engine's distances."""
     sample = engine.get(collection.id, limit=SAMPLE, include=("embeddings",)).embeddings
     assert sample is not None
     norms = np.linalg.norm(sample, axis=1)

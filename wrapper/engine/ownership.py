@@ -1,4 +1,4 @@
-"""Who may use a data directory: one service at a time."""
+"""Ownership of a data directory: one service at a time may use it."""
 
 from __future__ import annotations
 
@@ -18,23 +18,30 @@ LOCK_FILE = "service.lock"
 
 @dataclass(frozen=True, slots=True)
 class DataDirectoryLock:
-    """The held lock. Processes forked from the owner hold it too, programs they start do not: the directory is
-    free again when the last of them has released it or is gone, however it went."""
+    """The held lock of a data directory.
+
+    Processes forked from the owner hold it too, programs they start do not. The directory is free again when the last
+    of these processes has released the lock or is gone, however it ended.
+    """
 
     path: Path
     descriptor: int
 
     def release(self) -> None:
-        """Give up this process's share. Closing, not unlocking: unlocking would take it from the forked ones too."""
+        """Give up this process's share.
+
+        Closing, not unlocking: unlocking would take the lock from forked processes too.
+        """
         os.close(self.descriptor)
 
 
 def acquire(
     data_dir: Path, *, description: Mapping[str, Any], now: Callable[[], datetime] = lambda: datetime.now(UTC)
 ) -> DataDirectoryLock:
-    """Own `data_dir` (made when missing), or raise ConfigurationError with one sentence saying who does.
+    """Acquire `data_dir`, which is made when missing.
 
-    `description` (`command`, `address`) is written into the lock file beside `pid` and `started_at`.
+    Raises ConfigurationError with one sentence that names the owner when somebody else has it. `description`
+    (`command`, `address`) is written into the lock file beside `pid` and `started_at`.
     """
     path = data_dir / LOCK_FILE
     try:
@@ -55,7 +62,7 @@ def acquire(
 
 
 def check_free(data_dir: Path) -> None:
-    """Raises ConfigurationError, as `acquire` does, when somebody owns the directory now."""
+    """Raise ConfigurationError, as `acquire` does, when somebody owns the directory now."""
     try:
         descriptor = os.open(data_dir / LOCK_FILE, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -69,13 +76,13 @@ def check_free(data_dir: Path) -> None:
 
 
 def unusable(data_dir: Path, error: OSError) -> ConfigurationError:
-    """The sentence for a directory that cannot be made or written to."""
+    """Return the error for a directory that cannot be made or written to."""
     reason = os.strerror(error.errno) if error.errno else str(error)
     return ConfigurationError(f"RAG_DATA_DIR: {data_dir} cannot be written to: {reason}", field="RAG_DATA_DIR")
 
 
 def serving_address(data_dir: Path) -> str | None:
-    """Where the service listens that owns `data_dir`; None when nobody owns it, or somebody who serves nothing."""
+    """Return the address of the service that owns `data_dir`, None when nobody owns it or the owner serves nothing."""
     try:
         descriptor = os.open(data_dir / LOCK_FILE, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -96,7 +103,7 @@ def _in_use(data_dir: Path, descriptor: int) -> ConfigurationError:
 
 
 def _said(descriptor: int) -> dict[str, Any]:
-    """What the owner wrote into the lock file, nothing before it has."""
+    """Return what the owner wrote into the lock file, an empty dictionary before it has."""
     try:
         said = json.loads(os.pread(descriptor, 65536, 0))
     except ValueError:

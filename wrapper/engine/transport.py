@@ -1,4 +1,4 @@
-"""JSON over HTTP to the engine, and its answers as our errors."""
+"""JSON over HTTP to the engine, and the translation of its answers into our errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import orjson
 
 from schemas.errors import InvalidInputError
 from wrapper.engine.access import STOCK, EngineAccess
-from wrapper.engine.errors import (
+from wrapper.engine.failures import (
     EngineAccessError,
     EngineBrokenError,
     EngineCollectionMissingError,
@@ -28,7 +28,7 @@ from wrapper.engine.errors import (
 
 MAX_CONNECT_SECONDS = 2.0
 JSON = {"content-type": "application/json"}
-# Metadata of a write is visible a moment before its vectors are: a query in between gets this answer.
+# The metadata of a write is visible a moment before its vectors are: a query in between gets this answer.
 RETRIED_MESSAGE = "Error finding id"
 RETRY_ATTEMPTS, RETRY_PAUSE_SECONDS = 10, 0.025
 CONFLICT_MESSAGES = ("already exists", "UNIQUE constraint failed")
@@ -47,8 +47,10 @@ ACCESS_SENTENCES = {
 
 @dataclass(frozen=True, slots=True)
 class _Pool:
-    """Idle connections to one address, the last used first. http.client directly: what urllib3 adds to it costs a
-    vector query half a millisecond of processor time."""
+    """The idle connections to one address, of which the last used is taken first.
+
+    They are http.client's: what urllib3 adds costs a vector query half a millisecond of processor time.
+    """
 
     address: str
     process_id: int
@@ -77,14 +79,16 @@ class _Pool:
             connection.close()
 
     def forget_idle(self) -> None:
-        """When one kept connection turns out to be closed, so are most likely the others."""
+        """Close all idle connections: when one turns out to be closed, the others most likely are too."""
         while self.idle:
             self.take().close()
 
 
 class Transport:
-    """Persistent connections to wherever `address()` says the engine is now; usable from many threads, and from a
-    forked process, which gets connections of its own."""
+    """Persistent connections to the engine at its present `address()`.
+
+    Many threads can use them, and a forked process too, which gets connections of its own.
+    """
 
     def __init__(
         self,
@@ -101,14 +105,16 @@ class Transport:
         self._pool: _Pool | None = None
 
     def call(self, method: str, path: str, body: Any = None, *, timeout_seconds: float, repeatable: bool = True) -> Any:
-        """The decoded answer to one request. `repeatable` requests may use a kept connection, and are sent once more
-        when it turns out to be closed."""
+        """Send one request and return the decoded answer.
+
+        `repeatable` requests may use a kept connection, and are sent once more when it turns out to be closed.
+        """
         return self.send(method, path, encode_body(body), timeout_seconds=timeout_seconds, repeatable=repeatable)
 
     def send(
         self, method: str, path: str, body: bytes | None, *, timeout_seconds: float, repeatable: bool = True
     ) -> Any:
-        """Like `call`, of an encoded body.
+        """Send one request with an encoded body and return the decoded answer.
 
         Raises EngineUnavailableError, EngineCollectionMissingError, EngineConflictError, EngineBrokenError or
         EngineRefusedError, with the engine's message in `details.engine_message`. A redirect is not followed.
@@ -127,7 +133,7 @@ class Transport:
         raise AssertionError("unreachable")
 
     def address(self) -> str:
-        """Where the next request goes; raises EngineUnavailableError when there is no engine."""
+        """Return the address of the next request. Raises EngineUnavailableError when there is no engine."""
         return self._current_pool().address
 
     def close(self) -> None:
@@ -152,7 +158,7 @@ class Transport:
                 data = response.read()
             except (OSError, HTTPException) as exc:
                 connection.close()
-                # A kept connection may have been closed by the engine meanwhile; a new one has no such excuse.
+                # The engine may have closed a kept connection meanwhile; a new connection has no such excuse.
                 if isinstance(exc, TimeoutError) or not (is_kept and repeatable and attempt == 1):
                     _unavailable(exc)
                 pool.forget_idle()
@@ -198,7 +204,7 @@ class Transport:
 
 
 def encode_body(body: Any) -> bytes | None:
-    """JSON; raises InvalidInputError for text that is no Unicode (half a surrogate pair)."""
+    """Encode a body as JSON. Raises InvalidInputError for text that is not Unicode (half a surrogate pair)."""
     if body is None:
         return None
     try:
@@ -215,7 +221,7 @@ def _decoded(data: bytes) -> Any:
 
 
 def _message(data: bytes) -> tuple[bool, str]:
-    """Whether the answer of an error is one of Chroma's, and what it says."""
+    """Return whether an error's answer is one of Chroma's, and its message."""
     try:
         answer = orjson.loads(data)
         return isinstance(answer["error"], str), str(answer["message"])
@@ -224,7 +230,10 @@ def _message(data: bytes) -> tuple[bool, str]:
 
 
 def _fail(status: int, message: str, *, is_chromas: bool) -> NoReturn:
-    """What Chroma itself says of this request is about the request; anything else is about who stands in front."""
+    """Raise the error for a status.
+
+    What Chroma itself answers is about the request; any other answer is about whatever stands in front of it.
+    """
     if status == 404 and is_chromas:
         if message.startswith(NAMESPACE_MESSAGES):
             raise EngineNamespaceMissingError(
@@ -248,7 +257,7 @@ def _fail(status: int, message: str, *, is_chromas: bool) -> NoReturn:
 
 
 def _redirected(status: int, location: str) -> NoReturn:
-    """Never followed: a token would go where nobody sent it."""
+    """Raise the error for a redirect, which is never followed: the token would go where nobody sent it."""
     try:
         target = urlsplit(location)
         elsewhere = f" to {target.scheme}://{target.netloc.rpartition('@')[2]}" if target.netloc else ""

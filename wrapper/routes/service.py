@@ -1,4 +1,4 @@
-"""The service about itself: health, metrics, its description and the pages that show it."""
+"""Routes about the service itself: health, metrics, its description and the pages that show it."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from flask import Blueprint, Response, current_app, send_from_directory
 from prometheus_client import CONTENT_TYPE_LATEST
 from werkzeug.routing import MapAdapter
 
-from schemas.errors import NotFoundError
+from schemas.errors import NotFoundError, UnavailableError
 from schemas.release import release
+from schemas.wire.storage.health import about_answer, live_answer, ready_answer
 from wrapper import metrics
-from wrapper.bodies import json_response
-from wrapper.lanes import Lane
-from wrapper.route_table import declare
 from wrapper.service import Service
+from wrapper.web.bodies import json_response
+from wrapper.web.error_statuses import STATUS
+from wrapper.web.lanes import Lane
+from wrapper.web.route_table import declare
 
 blueprint = Blueprint("service", __name__)
 
@@ -51,7 +53,7 @@ def service() -> Service:
 @declare(Lane.STATE)
 def health() -> Response:
     report, works = service().health()
-    response = json_response(report, 200 if works else 503)
+    response = json_response(report, 200 if works else STATUS[UnavailableError])
     if not works:
         response.headers["Retry-After"] = "5"
     return response
@@ -61,7 +63,7 @@ def health() -> Response:
 @declare(Lane.LIFE)
 def ready() -> Response:
     works = service().is_ready()
-    response = json_response({"status": "ready" if works else "not ready"}, 200 if works else 503)
+    response = json_response(ready_answer(works), 200 if works else STATUS[UnavailableError])
     if not works:
         response.headers["Retry-After"] = "5"
     return response
@@ -70,7 +72,7 @@ def ready() -> Response:
 @blueprint.get("/live")
 @declare(Lane.LIFE)
 def live() -> Response:
-    return json_response({"status": "alive"})
+    return json_response(live_answer())
 
 
 @blueprint.get("/metrics")
@@ -105,7 +107,7 @@ def docs_asset(file: str) -> Response:
 @blueprint.get("/")
 @declare(Lane.READ)
 def about() -> Response:
-    return json_response({"service": "rag-wrapper", "version": release(), "docs": "/docs", "openapi": "/openapi.json"})
+    return json_response(about_answer(release()))
 
 
 @cache
@@ -114,7 +116,7 @@ def _description() -> dict[str, Any]:
 
 
 def _is_served(routes: MapAdapter, path: str, item: dict[str, Any]) -> bool:
-    """The description is of the whole service; the storage proxy alone has only some of its routes."""
+    """Return whether a described path is served: the storage proxy alone has only some of the routes."""
     method = next(name.upper() for name in item if name != "parameters")
     return routes.test(path.replace("{", "").replace("}", ""), method)
 

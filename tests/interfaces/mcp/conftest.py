@@ -9,7 +9,7 @@ from tests.support.mcp_clients import over_http, over_stdio
 
 
 @pytest.fixture(scope="session")
-def writing(tmp_path_factory):
+def writing(tmp_path_factory, processes):
     """A service with two workers whose `/mcp` offers the tools that write."""
     with live_service(tmp_path_factory.mktemp("mcp"), mcp_write="on", workers=2) as service:
         yield service
@@ -17,7 +17,7 @@ def writing(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def stored(writing):
-    """What there is to find, brought in as text."""
+    """The service with documents to find, ingested as text."""
     documents = [
         (
             "backups",
@@ -42,7 +42,7 @@ def stored(writing):
 
 @pytest.fixture(params=["http", "stdio"])
 def connect(request, stored):
-    """`connect()`: a client of the service with documents; over standard input by way of the command."""
+    """`connect()`: a client of the service with documents; over standard input through the command."""
     if request.param == "http":
         return lambda: over_http(stored.url)
     return lambda: over_stdio("--url", stored.url)

@@ -1,4 +1,4 @@
-"""`rag-wrapper mcp` as a process: hostile input, its end, and what is on standard output."""
+"""`rag-wrapper mcp` as a process: hostile input, its end, and its standard output."""
 
 import os
 import signal
@@ -7,7 +7,7 @@ import subprocess
 import orjson
 import pytest
 
-from interfaces.scratch_service import processes_in
+from interfaces.commands.scratch_service import processes_in
 from tests.support.commands import RUN_MAIN
 from tests.support.live import eventually
 from tests.support.mcp_clients import called, over_stdio, text_of, within_bounds
@@ -32,12 +32,12 @@ def request(number, method, **params):
 
 
 def lines_of(*messages):
-    """Messages as lines; bytes go as they are."""
+    """Return messages as lines; bytes stay as they are."""
     return b"".join(each if isinstance(each, bytes) else orjson.dumps(each) + b"\n" for each in messages)
 
 
 def answered(data_dir, *messages, **settings):
-    """(the answers to this input, what was logged) of a process that ends with 0."""
+    """Run the process on this input until it ends with 0; return (the answers, the log)."""
     settings = {"data_dir": data_dir, "disk_floor_mb": 1, **settings}
     ended = subprocess.run(
         (*RUN_MAIN, "mcp"),
@@ -51,9 +51,12 @@ def answered(data_dir, *messages, **settings):
     return [orjson.loads(line) for line in ended.stdout.splitlines()], ended.stderr.decode()
 
 
+pytestmark = pytest.mark.usefixtures("processes")
+
+
 @pytest.fixture
 def process(tmp_path):
-    """The command, running, with its first answer given."""
+    """The running command, with its first answer read."""
     with subprocess.Popen(
         (*RUN_MAIN, "mcp"),
         stdin=subprocess.PIPE,
@@ -145,7 +148,7 @@ def test_a_client_that_has_gone_ends_it_with_0(process):
     assert process.wait(SECONDS) == 0
 
 
-def test_a_directory_belongs_to_who_uses_it(tmp_path):
+def test_a_directory_in_use_is_refused_to_a_second_process(tmp_path):
     data_dir = tmp_path / "data"
 
     async def shared():

@@ -1,4 +1,4 @@
-"""Every tool by the official client, which checks results against the schemas of the tools, over both transports."""
+"""Every tool called by the official client, which checks results against the tools' schemas, over both transports."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -166,7 +166,7 @@ def test_notes_are_found_until_they_are_replaced_and_after_their_session(connect
         ("session_end", {"session_id": "no"}, "There is no session 'no'"),
     ],
 )
-def test_what_goes_wrong_in_a_tool_is_its_result_in_one_sentence(call, name, arguments, sentence):
+def test_an_error_of_a_tool_is_its_result_in_one_sentence(call, name, arguments, sentence):
     result = call(name, **arguments)
     assert result.is_error
     assert text_of(result) == sentence
@@ -217,7 +217,7 @@ def test_eight_clients_at_once(stored):
 def test_callers_of_two_workers_who_replace_one_note_at_once_are_told_who_did(stored):
     def post(tool, **arguments):
         message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
-        # A connection each: they go to both workers.
+        # A new connection each time, so that both workers get some.
         return requests.post(f"{stored.url}/mcp", json=message, timeout=60).json()["result"]
 
     session_id = post("session_start", name="superseding")["structuredContent"]["session_id"]

@@ -1,4 +1,4 @@
-"""What every chat connection promises, asked of both protocols on a small server on loopback."""
+"""Every chat connection keeps the same promises; both protocols are tested on a small server on loopback."""
 
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -7,12 +7,13 @@ import orjson
 import pytest
 
 from providers.chat.base import ChatAnswer
-from providers.chat.ollama import OllamaChat
-from providers.chat.openai import OpenAIChat
-from providers.remote_service import RetryPolicy
-from registry.discovery import BUILTINS
-from schemas.chat import Message
+from providers.chat.ollama import OllamaConnection
+from providers.chat.openai import OpenAIConnection
+from providers.contract_tests import ChatTests
+from providers.outbound.json_client import RetryPolicy
+from registry.provider_discovery import BUILTINS
 from schemas.connections import InvalidConfigurationError
+from schemas.contracts.chat import Message
 from schemas.errors import ConfigurationError, InvalidInputError, UnavailableError
 
 KEY = "sk-planted-1234"
@@ -35,7 +36,7 @@ ANSWERS = {
 
 
 class Server:
-    """`script` holds (status, body) pairs that go out first; then the protocols' own answers."""
+    """A server that first sends the (status, body) pairs in `script`, then the protocols' own answers."""
 
     def __init__(self):
         self.requests, self.script = [], []
@@ -80,8 +81,8 @@ def server():
 
 @pytest.fixture(params=[builtin.id for builtin in BUILTINS if builtin.kind == "llm"])
 def connect(request, server):
-    """Builds connections of one protocol; a new kind fails here until it has a line."""
-    kind, path = {"openai": (OpenAIChat, "/v1"), "ollama": (OllamaChat, "")}[request.param]
+    """`connect(**config)` builds connections of one protocol; a new kind fails here until it has a line."""
+    kind, path = {"openai": (OpenAIConnection, "/v1"), "ollama": (OllamaConnection, "")}[request.param]
     built = []
 
     def build(**config):
@@ -93,7 +94,17 @@ def connect(request, server):
         connection.close()
 
 
-def test_an_answer_and_what_it_cost(connect, server):
+class TestEveryChatConnection(ChatTests):
+    @pytest.fixture
+    def provider(self, connect):
+        return connect()
+
+    @pytest.fixture
+    def gone(self, connect):
+        return connect(url="http://127.0.0.1:9")
+
+
+def test_an_answer_has_its_text_model_and_tokens(connect, server):
     assert connect().chat(HELLO) == ChatAnswer("Hi.", "m-2026", 9, 2)
     [(_, authorization, body)] = server.requests
     assert authorization is None
@@ -104,7 +115,7 @@ def test_an_answer_and_what_it_cost(connect, server):
     ]
 
 
-def test_temperature_and_length_are_the_calls_else_the_configurations(connect, server):
+def test_temperature_and_length_come_from_the_call_or_else_the_configuration(connect, server):
     connection = connect(temperature=0.5, max_tokens=50)
     connection.chat(HELLO)
     connection.chat(HELLO, options={"temperature": 0.0, "max_tokens": 7})
@@ -113,7 +124,7 @@ def test_temperature_and_length_are_the_calls_else_the_configurations(connect, s
     assert [each.get("max_tokens", each.get("num_predict")) for each in asked] == [50, 7]
 
 
-def test_options_travel_as_they_are_and_nothing_is_added(connect, server):
+def test_options_travel_unchanged_and_nothing_is_added(connect, server):
     options = {"top_p": 0.5, "seed": 7, "stop": ["\n"], "num_ctx": 4096, "deep": {"a": [1]}}
     connect().chat(HELLO, options=options)
     connect().chat(HELLO)
@@ -127,7 +138,7 @@ def test_options_travel_as_they_are_and_nothing_is_added(connect, server):
 
 
 @pytest.mark.parametrize("name", ["max_tokens", "num_predict"])
-def test_the_longest_answer_has_the_name_that_the_server_has_for_it(connect, server, name):
+def test_the_limit_of_an_answer_has_the_servers_own_name(connect, server, name):
     connect(max_tokens=50).chat(HELLO, options={name: 7})
     [(path, _, body)] = server.requests
     named = "num_predict" if path == "/api/chat" else "max_tokens"
@@ -143,16 +154,10 @@ def test_the_key_travels_in_one_header(connect, server):
     assert KEY not in path + str(body)
 
 
-def test_no_messages_are_refused(connect, server):
-    with pytest.raises(InvalidInputError):
-        connect().chat([])
-    assert server.requests == []
-
-
 @pytest.mark.parametrize(
     "body", [{}, [], {"choices": [], "message": {}}, {"choices": [{"message": {"content": None}}]}, b"<p>"]
 )
-def test_an_answer_without_words_is_unusable(connect, server, body):
+def test_an_answer_without_text_is_unusable(connect, server, body):
     server.script = [(200, body)]
     with pytest.raises(UnavailableError):
         connect().chat(HELLO)
@@ -169,7 +174,7 @@ def test_an_answer_without_words_is_unusable(connect, server, body):
         (500, UnavailableError, "unknown"),
     ],
 )
-def test_refusals_have_their_kind_and_never_quote_the_key(connect, server, status, kind, error_type):
+def test_each_refusal_has_its_kind_and_never_quotes_the_key(connect, server, status, kind, error_type):
     server.script = [(status, {"error": {"message": f"no, {KEY}"}})]
     with pytest.raises(kind) as caught:
         connect(api_key=KEY).chat(HELLO)
@@ -186,11 +191,6 @@ def test_a_check_counts_models_and_a_trial_asks_for_one_token(connect, server):
     assert connection.health().status == "healthy"
 
 
-def test_a_dead_server_is_unhealthy(connect):
-    report = connect(url="http://127.0.0.1:9").health()
-    assert (report.status, report.details["error_type"]) == ("unhealthy", "network")
-
-
 @pytest.mark.parametrize("config", [{"temperature": 3}, {"max_tokens": 0}, {"url": "nowhere"}, {"colour": "red"}])
 def test_a_wrong_configuration_is_refused(connect, config):
     with pytest.raises(InvalidConfigurationError):
@@ -200,7 +200,7 @@ def test_a_wrong_configuration_is_refused(connect, config):
 def test_openais_newer_name_for_the_limit_is_tried_when_the_older_is_refused(server):
     refusal = {"error": {"message": "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."}}
     server.script = [(400, refusal)]
-    with OpenAIChat({"url": f"{server.url}/v1", "model": "o9"}, retry=RetryPolicy(attempts=1)) as connection:
+    with OpenAIConnection({"url": f"{server.url}/v1", "model": "o9"}, retry=RetryPolicy(attempts=1)) as connection:
         assert connection.chat(HELLO, options={"max_tokens": 5}).content == "Hi."
     assert server.requests[1][2]["max_completion_tokens"] == 5
 
@@ -208,7 +208,7 @@ def test_openais_newer_name_for_the_limit_is_tried_when_the_older_is_refused(ser
 def test_ollama_says_how_to_get_a_missing_model(server):
     server.script = [(404, {"error": "model 'm' not found"})]
     with (
-        OllamaChat({"url": server.url, "model": "m"}, retry=RetryPolicy(attempts=1)) as connection,
+        OllamaConnection({"url": server.url, "model": "m"}, retry=RetryPolicy(attempts=1)) as connection,
         pytest.raises(ConfigurationError, match="ollama pull m"),
     ):
         connection.chat(HELLO)

@@ -1,4 +1,4 @@
-"""A real backend for each provider, and what of the filters it can express."""
+"""A real backend for each provider, and the filters that it can express."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ LEAVES = st.booleans() | EXACT_NUMBERS | TEXTS
 
 
 def filters(leaves: st.SearchStrategy, fields: st.SearchStrategy, *, with_not: bool, exists: bool = True):
-    """Filters of these values: with `with_not`, also the opposite of orderings, with `exists`, `$exists`. None of them
-    is one that has to be refused."""
+    """Generate filters over these values: `with_not` adds the opposite of orderings, `exists` adds `$exists`. No
+    generated filter is one that must be refused."""
     equal = st.tuples(st.sampled_from(("$eq", "$ne", "$contains", "$not_contains")), leaves)
     among = st.tuples(st.sampled_from(("$in", "$nin")), st.lists(leaves, max_size=4))
     ordered = st.tuples(st.sampled_from(strategies.ORDERED), EXACT_NUMBERS)
@@ -71,8 +71,9 @@ SIMPLE = ("collections", "search", "embeddings", "metadata_filtering", "dynamic_
 
 @dataclass(frozen=True)
 class Backend:
-    """`config` and `context` connect to it; `gone` to one that is not there any more. `finds_at_once`: a document is its
-    own nearest as soon as it is stored, also while others are being stored; elsewhere it is so a moment later."""
+    """The backend of a provider: `config` and `context` connect to it, `gone` to one that no longer exists. With
+    `finds_at_once`, a document is its own nearest as soon as it is stored, even while others are being stored;
+    elsewhere this may take a moment."""
 
     config: dict[str, Any]
     context: ProviderContext
@@ -180,7 +181,7 @@ HARNESSES: dict[str, tuple[Callable, ...]] = {
 
 
 def harnesses_of(entries):
-    """A test parameter for each backend of each provider; a provider without a harness is one that fails."""
+    """Return a test parameter for each backend of each provider; a provider without a harness gets one that fails."""
     return [
         pytest.param((entry.id, harness), id=f"{entry.id}-{harness.__name__}" if harness else entry.id)
         for entry in entries

@@ -1,4 +1,5 @@
-"""A service of the contract as it began: seed 003's routes, bodies and errors, Chroma's filters, and nothing since."""
+"""A service with the contract's first version: the routes, bodies and errors of *storage* and Chroma's filters, and
+nothing added since."""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import numpy as np
 
-from tests.properties.model import ModelCollection, ModelDocument
+from providers.contract_tests.model import ModelDocument
+from tests.properties.writable_model import WritableModel
 
 CHROMA = {"$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin", "$contains", "$not_contains"}
 MAX_PAGE = 1000
@@ -21,8 +23,8 @@ class RefusedError(Exception):
 
 
 class OldService:
-    """`changes_documents` says whether it has a route that deletes documents. `without_counts`: its collections are
-    told by name and metadata only."""
+    """An old service. `changes_documents` says whether it has a route that deletes documents. With `without_counts`,
+    its collections are described by name and metadata only."""
 
     def __init__(self):
         self.collections = {}
@@ -53,7 +55,7 @@ class OldService:
             if body["name"] in self.collections:
                 raise RefusedError(400, f"Collection '{body['name']}' already exists")
             metadata = body.get("metadata") or {}
-            self.collections[body["name"]] = ModelCollection(metadata, metadata.get("hnsw:space", "l2"))
+            self.collections[body["name"]] = WritableModel(metadata, metadata.get("hnsw:space", "l2"))
             return 201, {}, {"status": "created", "name": body["name"], "metadata": metadata}
         found = re.fullmatch(r"/collections/([^/]+)/?(.*)", path)
         if not found:
@@ -125,7 +127,7 @@ def _vector(numbers):
 
 
 def _check(where):
-    """What Chroma refuses is refused."""
+    """Refuse what Chroma refuses."""
     if not where:
         return
     if len(where) != 1:

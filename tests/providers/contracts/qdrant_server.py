@@ -1,4 +1,4 @@
-"""The routes of a Qdrant server that the provider asks, with Qdrant's own embedded form behind them."""
+"""Serve the routes of a Qdrant server that the provider uses, with Qdrant's own embedded form behind them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KEY = "the-key"
 
 
 class QdrantServer:
-    """Asks for `KEY`. `answers` come first, each `(status, headers, body)`."""
+    """A server that requires `KEY`. It first sends `answers`, each `(status, headers, body)`."""
 
     def __init__(self):
         self.client = QdrantClient(":memory:")

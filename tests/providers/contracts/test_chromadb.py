@@ -1,4 +1,4 @@
-"""What only a Chroma server has: its metadata, its metrics, its databases."""
+"""The `chromadb` provider copes with what only a Chroma server has: its metadata, its metrics, its databases."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ import signal
 import numpy as np
 import pytest
 
-from providers.chromadb import ChromaProvider
+from providers.chroma.provider import ChromaProvider
+from providers.contract_tests.samples import batch
 from schemas.errors import CollectionNotFoundError, InvalidInputError
-from tests.providers.contracts.batches import batch
+from schemas.where import parse_where
 from tests.support.chroma import ChromaServer
 from tests.support.live import chroma_client_at
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory):
+def server(tmp_path_factory, processes):
     server = ChromaServer(tmp_path_factory.mktemp("chroma"))
     server.start()
     yield server
@@ -55,7 +56,7 @@ def provider(server, theirs):
     ],
     ids=str,
 )
-def test_metadata_that_it_would_change_is_refused_by_name(provider, key, value):
+def test_metadata_that_chroma_would_change_is_refused_by_name(provider, key, value):
     provider.create_collection("docs", {})
     with pytest.raises(InvalidInputError) as raised:
         provider.add_documents("docs", batch(("fine", {}), ("wrong", {key: value})))
@@ -64,13 +65,13 @@ def test_metadata_that_it_would_change_is_refused_by_name(provider, key, value):
 
 
 @pytest.mark.parametrize("metadata", [{"a": [1]}, {"a": None}, {"a": {"b": 1}}])
-def test_collection_metadata_that_it_would_fail_on_is_refused(provider, metadata):
+def test_collection_metadata_that_chroma_would_fail_on_is_refused(provider, metadata):
     with pytest.raises(InvalidInputError):
         provider.create_collection("docs", metadata)
     assert provider.collections() == []
 
 
-def test_other_clients_find_what_was_stored_and_the_other_way_round(provider, theirs):
+def test_other_clients_find_stored_documents_and_the_other_way_round(provider, theirs):
     provider.create_collection("docs", {"topic": "x"}, metric="ip")
     provider.add_documents("docs", batch(("a", {"tags": ["x", "y"], "n": 1}, [1, 2])))
     collection = theirs.get_collection("docs", embedding_function=None)
@@ -97,7 +98,7 @@ def test_a_replaced_document_keeps_no_key_that_another_client_gave_it(provider, 
     assert (found.text, found.metadata) == ("text of a", {"both": 2})
 
 
-def test_lists_of_a_deleted_collection_do_not_come_up_again(provider):
+def test_lists_of_a_deleted_collection_do_not_reappear(provider):
     for _ in range(2):
         provider.create_collection("docs", {})
         provider.add_documents("docs", batch(*((f"d{number}", {"tags": ["x"]}) for number in range(5))))
@@ -112,12 +113,12 @@ def test_documents_come_in_the_order_of_their_insertion(provider):
     for number in (3, 1, 2):
         provider.add_documents("docs", batch((f"d{number}", {"n": number}), (f"e{number}", {"n": number})))
     provider.add_documents("docs", batch(("e3", {"n": 3})))
-    page = provider.documents("docs", {"n": {"$gt": 1}}, limit=3)
+    page = provider.documents("docs", parse_where({"n": {"$gt": 1}}), limit=3)
     assert [each.id for each in page.documents] == ["d3", "e3", "d2"]
     assert [each.position for each in page.documents] == [0, 1, 2]
 
 
-def test_a_database_that_is_not_there_is_told_by_its_health(server):
+def test_health_names_a_missing_database(server):
     with ChromaProvider({"url": server.url, "database": "no/such?one"}) as provider:
         report = provider.health()
         assert (report.status, report.details["error_type"]) == ("unhealthy", "not_found")

@@ -1,16 +1,18 @@
-"""A wrapper service of the contract as it began: what it can say is asked of it, the rest is refused."""
+"""A wrapper service with the contract's first version is asked for what it can answer; everything else is refused."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from providers.chromadb_wrapper import ChromaWrapperProvider, _document
+from providers.contract_tests.model import distances
+from providers.contract_tests.samples import batch
+from providers.rag_wrapper.provider import RagWrapperProvider
+from providers.rag_wrapper.records import to_document
 from schemas.errors import CollectionNotFoundError, ConflictError, UnsupportedError
 from schemas.records import METRICS, GatherSpec, OrderBy
 from schemas.scores import score
-from tests.properties.model import distances
-from tests.providers.contracts.batches import batch
+from schemas.where import parse_where
 from tests.providers.contracts.old_service import OldService
 from tests.retrieval.stub_service import running
 
@@ -27,7 +29,7 @@ def service(request):
 
 @pytest.fixture
 def provider(service):
-    with ChromaWrapperProvider({"url": service.url}, sleep=lambda seconds: None) as provider:
+    with RagWrapperProvider({"url": service.url}, sleep=lambda seconds: None) as provider:
         yield provider
 
 
@@ -43,7 +45,7 @@ def ids_of(page):
 
 
 @pytest.mark.parametrize("metric", METRICS)
-def test_search_gives_what_its_answers_lack(provider, metric):
+def test_search_adds_what_the_older_answers_lack(provider, metric):
     created = provider.create_collection("docs", {}, metric=metric)
     assert (created.metric, created.count, created.dimension) == (metric, 0, None)
     stored = batch(*((f"d{number}", {"n": number}) for number in range(6)))
@@ -51,23 +53,23 @@ def test_search_gives_what_its_answers_lack(provider, metric):
     query = np.arange(4, dtype="f4")
     expected = distances(query, stored.embeddings, metric)
     for where, rows in ((None, range(6)), ({"n": {"$gte": 2, "$lt": 4}}, (2, 3)), ({"n": {"$in": []}}, ())):
-        found = provider.search("docs", query, top_k=6, where=where)
+        found = provider.search("docs", query, top_k=6, where=parse_where(where))
         nearest = sorted(rows, key=lambda row: expected[row])
         assert [each.document.id for each in found] == [f"d{row}" for row in nearest]
         assert [each.score for each in found] == pytest.approx([score(expected[row], metric) for row in nearest])
 
 
-def test_a_text_that_a_service_answers_as_null_is_empty_and_no_word():
-    found = _document({"text": None, "metadata": {"n": 1}})
+def test_a_null_text_is_empty_and_not_a_word():
+    found = to_document({"text": None, "metadata": {"n": 1}})
     assert (found.text, found.metadata) == ("", {"n": 1})
-    assert found.id == _document({"text": None, "metadata": {"n": 1}}).id
+    assert found.id == to_document({"text": None, "metadata": {"n": 1}}).id
 
 
 def test_pages_go_on_where_the_last_one_ended(provider, filled, service):
     for where, expected in ((None, range(12)), ({"odd": True, "n": {"$gt": 2.5}}, (3, 5, 7, 9, 11))):
         found, cursor = [], None
         while True:
-            page = provider.documents(filled, where, limit=2, cursor=cursor)
+            page = provider.documents(filled, parse_where(where), limit=2, cursor=cursor)
             assert page.total == len(expected)
             found += ids_of(page)
             cursor = page.next_cursor
@@ -79,11 +81,11 @@ def test_pages_go_on_where_the_last_one_ended(provider, filled, service):
 
 def test_documents_are_deleted_by_ids_or_filter(provider, filled):
     provider.delete_documents(filled, ids=["d0", "never"])
-    provider.delete_documents(filled, where={"$not": {"odd": True}})
+    provider.delete_documents(filled, where=parse_where({"$not": {"odd": True}}))
     assert ids_of(provider.documents(filled)) == [f"d{number}" for number in (1, 3, 5, 7, 9, 11)]
 
 
-def test_collections_and_health(provider, filled):
+def test_collections_and_health_of_an_older_service(provider, filled):
     assert provider.collection(filled).count == 12
     assert [each.name for each in provider.collections()] == ["docs"]
     assert provider.health().details["collections_count"] == 1
@@ -99,7 +101,7 @@ def test_collections_and_health(provider, filled):
             ask()
 
 
-def test_what_it_cannot_answer_is_refused_because_it_is_too_old(provider, filled, service):
+def test_requests_beyond_the_older_service_are_refused_because_it_is_too_old(provider, filled, service):
     documents = batch(("new", {}))
     vector = np.ones(4, "f4")
     service.requests.clear()
@@ -108,10 +110,10 @@ def test_what_it_cannot_answer_is_refused_because_it_is_too_old(provider, filled
         lambda: provider.gather(filled, ["d0"], GatherSpec("odd")),
         lambda: provider.ordered_documents(filled, order_by=[OrderBy("n")]),
         lambda: provider.documents(filled, with_embeddings=True),
-        lambda: provider.documents(filled, {"n": {"$exists": True}}),
-        lambda: provider.search(filled, vector, where={"name": {"$lt": "m"}}),
-        lambda: provider.delete_documents(filled, where={"n": {"$exists": False}}),
-        lambda: provider.add_documents(filled, documents, replace_where={"n": 1}),
+        lambda: provider.documents(filled, parse_where({"n": {"$exists": True}})),
+        lambda: provider.search(filled, vector, where=parse_where({"name": {"$lt": "m"}})),
+        lambda: provider.delete_documents(filled, where=parse_where({"n": {"$exists": False}})),
+        lambda: provider.add_documents(filled, documents, replace_where=parse_where({"n": 1})),
     ):
         with pytest.raises(UnsupportedError, match="The service at the connection's URL is too old for") as raised:
             ask()
@@ -120,13 +122,13 @@ def test_what_it_cannot_answer_is_refused_because_it_is_too_old(provider, filled
     assert not {("POST", "/query"), ("GET", "/collections/docs/documents")} & set(service.requests)
 
 
-def test_a_service_that_deletes_no_documents_says_so(provider, filled, service):
+def test_a_service_that_cannot_delete_documents_says_so(provider, filled, service):
     service.changes_documents = False
     with pytest.raises(UnsupportedError, match="too old for deleting documents"):
         provider.delete_documents(filled, ids=["d0"])
 
 
-def test_a_service_that_is_renewed_is_asked_for_more(provider, filled, service):
+def test_an_upgraded_service_is_asked_for_more(provider, filled, service):
     provider.documents(filled)
     told = service._told
     service._told = lambda name: told(name) | {"revision": 7}

@@ -1,4 +1,5 @@
-"""What only Qdrant has: collections of others, folders that processes share, servers of other releases."""
+"""The `qdrant` provider copes with what only Qdrant has: foreign collections, shared folders, servers of other
+releases."""
 
 from __future__ import annotations
 
@@ -15,14 +16,15 @@ import pytest
 from qdrant_client import QdrantClient, models
 
 from providers.base import ProviderContext
-from providers.qdrant import QdrantProvider
-from registry import connection_test
-from registry.discovery import discover
-from registry.placeholders import Placeholders
-from registry.registry import ProviderRegistry
+from providers.contract_tests.samples import batch
+from providers.qdrant.provider import QdrantProvider
+from registry import trial
+from registry.placeholders.resolving import Placeholders
+from registry.provider_discovery import discover
+from registry.provider_registry import ProviderRegistry
 from schemas.errors import BusyError, InvalidInputError, UnsupportedError
 from schemas.records import DocumentBatch
-from tests.providers.contracts.batches import batch
+from schemas.where import parse_where
 from tests.providers.contracts.qdrant_server import KEY, QdrantServer
 from tests.retrieval.stub_service import running
 
@@ -43,7 +45,7 @@ def provider(server):
 
 @pytest.fixture
 def foreign(server):
-    """Points as other programs store them: LangChain, LlamaIndex, by hand."""
+    """Points as other programs store them: LangChain, LlamaIndex, and by hand."""
     server.client.create_collection("theirs", models.VectorParams(size=2, distance=models.Distance.EUCLID))
     uuid = "12345678-1234-5678-1234-567812345678"
     server.client.upsert(
@@ -58,7 +60,7 @@ def foreign(server):
     return "theirs", uuid
 
 
-def test_collections_of_others_are_read(provider, foreign):
+def test_foreign_collections_are_read(provider, foreign):
     name, uuid = foreign
     assert (provider.collection(name).metric, provider.collection(name).dimension) == ("l2", 2)
     found = {each.id: (each.text, each.metadata) for each in provider.documents(name).documents}
@@ -72,7 +74,7 @@ def test_collections_of_others_are_read(provider, foreign):
     assert [(each.document.text, each.distance) for each in nearest] == [("one", 1), ("two", 4)]
 
 
-def test_filters_reach_the_points_of_others_and_ours_alike(provider, foreign):
+def test_filters_apply_to_foreign_points_and_ours_alike(provider, foreign):
     name, uuid = foreign
     provider.add_documents(name, batch(("ours", {"source": "a", "n": 1, "metadata": {"source": "b"}}), dimension=2))
     for where, expected in (
@@ -84,10 +86,10 @@ def test_filters_reach_the_points_of_others_and_ours_alike(provider, foreign):
         ({"tags": "a"}, set()),
         ({"document": {"$exists": True}}, set()),
     ):
-        assert {each.id for each in provider.documents(name, where).documents} == expected, where
+        assert {each.id for each in provider.documents(name, parse_where(where)).documents} == expected, where
 
 
-def test_points_of_others_are_deleted_by_their_ids(provider, foreign):
+def test_foreign_points_are_deleted_by_their_ids(provider, foreign):
     name, uuid = foreign
     provider.add_documents(name, batch(("2", {}), ("01", {}), dimension=2))
     provider.delete_documents(name, ids=["1", uuid, "01"])
@@ -106,7 +108,7 @@ def test_points_of_others_are_deleted_by_their_ids(provider, foreign):
     ],
     ids=["several", "manhattan", "multivector", "none"],
 )
-def test_vectors_that_have_no_score_are_told_and_refused(provider, server, vectors):
+def test_collections_whose_vectors_have_no_score_are_listed_and_refused(provider, server, vectors):
     server.client.create_collection("theirs", vectors)
     assert provider.collection("theirs") in provider.collections()
     for ask in (
@@ -132,7 +134,10 @@ def test_an_empty_list_counts_as_absent(provider):
     provider.add_documents(
         "docs", batch(("empty", {"a": []}), ("null", {"a": None}), ("none", {}), ("one", {"a": [1]}))
     )
-    assert {each.id for each in provider.documents("docs", {"a": {"$exists": True}}).documents} == {"null", "one"}
+    assert {each.id for each in provider.documents("docs", parse_where({"a": {"$exists": True}})).documents} == {
+        "null",
+        "one",
+    }
     assert "empty list" in QdrantProvider.limits["filters"]
 
 
@@ -147,7 +152,7 @@ def test_embeddings_of_cosine_collections_come_back_with_length_1(provider):
     }
 
 
-def test_the_dimension_is_that_of_whoever_comes_first(provider, server):
+def test_the_first_documents_set_the_dimension(provider, server):
     provider.create_collection("docs", {})
     raced = models.DenseVectorNameConfig(dense=models.DenseVectorConfig(size=3, distance="Cosine"))
     get_collection = server.client.get_collection
@@ -178,7 +183,7 @@ def test_a_server_that_cannot_add_a_vector_later_is_too_old(provider, server):
         provider.add_documents("docs", batch(("a", {})))
 
 
-def test_nothing_is_asked_of_a_server_before_it_is_needed(server):
+def test_the_server_is_not_asked_before_it_is_needed(server):
     QdrantProvider({"url": server.url}).close()
     assert server.requests == []
 
@@ -188,7 +193,7 @@ import sys
 from pathlib import Path
 import numpy as np
 from providers.base import ProviderContext
-from providers.qdrant import QdrantProvider
+from providers.qdrant.provider import QdrantProvider
 from schemas.records import DocumentBatch
 
 provider = QdrantProvider({"path": "shared"}, ProviderContext(data_dir=Path(sys.argv[1])))
@@ -217,7 +222,7 @@ def test_processes_share_a_folder(tmp_path):
     assert found == {f"{number}-{write}" for number in range(PROCESSES) for write in range(WRITES)}
 
 
-def test_a_folder_that_stays_in_use_is_busy(tmp_path):
+def test_a_folder_in_use_by_another_process_is_busy(tmp_path):
     config, context = {"path": "shared", "timeout_seconds": 0.1}, ProviderContext(data_dir=tmp_path)
     first, second = QdrantProvider(config, context), QdrantProvider(config, context)
     with first._client(), pytest.raises(BusyError) as raised:
@@ -242,7 +247,7 @@ def files_of(directory):
 
 
 @pytest.mark.parametrize("path", ["new", "chroma", "qdrant"])
-def test_a_folder_that_is_only_tried_out_leaves_the_disk_as_it_was(tmp_path, path):
+def test_trying_out_a_folder_leaves_the_disk_unchanged(tmp_path, path):
     (tmp_path / "chroma").mkdir()
     (tmp_path / "chroma" / "chroma.sqlite3").write_text("the engine's own")
     before = files_of(tmp_path)
@@ -251,16 +256,16 @@ def test_a_folder_that_is_only_tried_out_leaves_the_disk_as_it_was(tmp_path, pat
     assert files_of(tmp_path) == before
 
 
-def test_a_connection_test_of_a_folder_makes_nothing(tmp_path):
+def test_a_connection_test_of_a_folder_creates_nothing(tmp_path):
     context = ProviderContext(data_dir=tmp_path)
     registry = discover(ProviderRegistry(), strangers=[])
-    report = connection_test.test_connection(
+    report = trial.test_connection(
         registry, Placeholders({}), context, "rag", "qdrant", {"path": "new"}, seconds=20, clock=time.perf_counter
     )
     assert (report.success, list(tmp_path.iterdir())) == (True, [])
 
 
-def test_nothing_else_of_the_data_directory_can_be_opened(tmp_path):
+def test_a_path_never_leads_to_another_folder_of_the_data_directory(tmp_path):
     (tmp_path / "chroma").mkdir()
     (tmp_path / "chroma" / "chroma.sqlite3").write_text("the engine's own")
     QdrantProvider({"path": "chroma"}, ProviderContext(data_dir=tmp_path)).create_collection("docs", {})

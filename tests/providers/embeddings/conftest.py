@@ -1,4 +1,4 @@
-"""Connections to a stub of their services, and to the real local model."""
+"""Connections to a stub of the embedding services, and to the real local model."""
 
 import pytest
 
@@ -13,13 +13,13 @@ def server():
 
 @pytest.fixture
 def waits():
-    """The seconds that retries wanted to sleep."""
+    """The seconds for which retries wanted to sleep."""
     return []
 
 
 @pytest.fixture
 def stub():
-    """The words the stub speaks, for tests that script it."""
+    """The vocabulary of the stub, for tests that script its answers."""
 
     class Words:
         answer = Answer
@@ -33,7 +33,8 @@ def stub():
 
 @pytest.fixture
 def openai(server, waits):
-    """Builds connections to the stub that note their waits instead of sleeping; closes them afterwards."""
+    """`openai(**config)` builds connections to the stub that record their waits instead of sleeping, and closes them
+    afterwards."""
     from providers.embeddings.openai import OpenAIConnection
 
     yield from _builder(OpenAIConnection, f"{server.url}/v1", waits)
@@ -61,7 +62,7 @@ def _builder(kind, url, waits):
 
 @pytest.fixture(scope="session")
 def minilm():
-    """The real model; absent weights are an error here, not a skip: the product ships with them."""
+    """The real model; missing weights are an error here, not a skip, because the product ships with them."""
     from providers.embeddings.minilm import MiniLMConnection
 
     with MiniLMConnection({"threads": 2}) as connection:

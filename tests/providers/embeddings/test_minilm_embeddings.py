@@ -47,7 +47,7 @@ def test_vectors_have_length_one_and_384_numbers(minilm):
         ("restart the database server", "bring the SQL service up again", "the orchestra played a symphony"),
     ],
 )
-def test_like_meanings_are_nearer_than_unlike_ones(minilm, query, near, far):
+def test_similar_meanings_are_nearer_than_different_ones(minilm, query, near, far):
     q, n, f = minilm.embed([query, near, far])
     assert q @ n > q @ f + 0.3
 
@@ -60,7 +60,7 @@ def test_a_longer_text_is_the_mean_of_its_windows_of_256_tokens_weighted_by_thei
     np.testing.assert_allclose(whole, mean / np.linalg.norm(mean), atol=1e-6)
 
 
-def test_what_stands_deep_in_a_long_text_is_found(minilm):
+def test_a_sentence_deep_in_a_long_text_is_found(minilm):
     filler = "The committee met on Tuesday and approved the minutes of the last meeting. " * 40
     query, plain, about_it = minilm.embed(
         ["How hot is the lava of a volcano?", filler, filler + "Lava leaves a volcano at about 1,000 degrees. " * 20]
@@ -97,7 +97,7 @@ def test_the_number_of_threads_changes_nothing(minilm):
         np.testing.assert_allclose(single.embed(texts), minilm.embed(texts), atol=1e-6)
 
 
-def test_the_weights_are_upstreams():
+def test_the_weights_are_those_of_upstream():
     assert hashlib.sha256(weights_file(locate_model()).read_bytes()).hexdigest() == WEIGHTS_SHA256
 
 
@@ -136,7 +136,7 @@ def test_a_missing_library_is_noticed_before_the_first_text(monkeypatch, library
     assert_says_what_to_install(caught.value)
 
 
-def test_a_library_that_is_there_but_cannot_be_imported_is_named(monkeypatch):
+def test_an_installed_library_that_cannot_be_imported_is_named(monkeypatch):
     connection = MiniLMConnection({})
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(ConfigurationError, match="onnxruntime") as caught:

@@ -1,4 +1,5 @@
-"""The ONNX graph against BERT written a second time: NumPy, our own reader of the weights, our own WordPiece."""
+"""The ONNX graph agrees with a second implementation of BERT: NumPy, our own reader of the weights, our own
+WordPiece."""
 
 import json
 import math
@@ -41,7 +42,8 @@ def vocabulary():
 
 
 def wordpieces(text, vocabulary):
-    """BERT's uncased tokenisation: lower case, accents off, punctuation and ideographs apart, greedy longest pieces."""
+    """Tokenise as uncased BERT does: lower case, accents off, punctuation and ideographs apart, greedy longest
+    pieces."""
     words, word = [], ""
     for char in unicodedata.normalize("NFD", text.lower()):
         category = unicodedata.category(char)
@@ -74,7 +76,8 @@ def pieces_of(word, vocabulary):
 
 
 def bert(ids, weights):
-    """Mean-pooled, normalised float64 embedding of one text: no batch, no mask, nothing shared with the product."""
+    """Return the mean-pooled, normalised float64 embedding of one text: no batch, no mask, nothing shared with the
+    product."""
 
     def linear(x, name):
         return x @ weights[f"{name}.weight"].T + weights[f"{name}.bias"]
@@ -106,7 +109,7 @@ def bert(ids, weights):
 
 
 def embedding(text, vocabulary, weights):
-    """Of 254 pieces at a time, each of those by its share."""
+    """Return the mean of the embeddings of 254 pieces at a time, each weighted by its share of the pieces."""
     begin, *pieces, end = wordpieces(text, vocabulary)
     windows = [pieces[start : start + 254] for start in range(0, len(pieces), 254)]
     mean = sum(len(window) * bert([begin, *window, end], weights) for window in windows)

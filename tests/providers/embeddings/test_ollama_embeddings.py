@@ -13,7 +13,7 @@ def test_all_texts_go_in_one_request(server, ollama, stub):
     assert (request.path, request.body) == ("/api/embed", {"model": "m", "input": TEXTS})
 
 
-def test_an_old_server_is_asked_text_by_text_and_the_missing_route_only_once(server, ollama, stub):
+def test_an_old_server_is_asked_text_by_text_and_for_the_missing_route_only_once(server, ollama, stub):
     del server.routes["/api/embed"]
     connection = ollama(model="m")
     vectors = connection.embed(TEXTS)
@@ -41,14 +41,14 @@ def test_a_server_with_neither_route_is_not_ollama(server, ollama):
         ollama().embed(TEXTS)
 
 
-def test_a_wrong_key_of_a_guarded_server_is_not_taken_for_an_old_one(server, ollama, stub):
+def test_a_guarded_server_that_refuses_the_key_is_not_mistaken_for_an_old_one(server, ollama, stub):
     server.script = [stub.answer(401)]
     with pytest.raises(ConfigurationError, match="refuses the API key"):
         ollama(api_key="k").embed(TEXTS)
     assert len(server.requests) == 1
 
 
-def test_failures_are_repeated(server, ollama, waits, stub):
+def test_failed_requests_are_repeated(server, ollama, waits, stub):
     server.script = [stub.json({"error": "llama runner process has terminated"}, 500), stub.answer(503)]
     assert ollama().embed(TEXTS).shape == (3, stub.dimension)
     assert len(waits) == 2
@@ -70,6 +70,6 @@ def test_a_malformed_answer_of_the_old_route_is_unusable(server, ollama, stub, a
         ollama().embed(["one"])
 
 
-def test_a_null_vector_of_the_old_route_stays_one(server, ollama, stub):
+def test_a_zero_vector_of_the_old_route_stays_zero(server, ollama, stub):
     server.routes = {"/api/embeddings": lambda body: stub.json({"embedding": [0.0, 0.0]})}
     np.testing.assert_array_equal(ollama().embed(["one"]), [[0.0, 0.0]])

@@ -6,7 +6,7 @@ import pytest
 from schemas.errors import UnavailableError
 
 
-def test_base64_is_asked_for_and_the_order_is_that_of_index(server, openai, stub):
+def test_base64_is_requested_and_index_gives_the_order(server, openai, stub):
     texts = ["one", "two", "three"]  # the stub answers last first
     vectors = openai(model="m").embed(texts)
     np.testing.assert_array_equal(vectors, [stub.vector(text) for text in texts])
@@ -18,7 +18,7 @@ def test_plain_arrays_are_taken_too(server, openai, stub):
     np.testing.assert_allclose(openai().embed(["one", "two"]), [stub.vector("one"), stub.vector("two")], rtol=1e-6)
 
 
-def test_a_server_that_refuses_base64_is_asked_without_from_then_on(server, openai, stub):
+def test_a_server_that_refuses_base64_is_no_longer_asked_for_it(server, openai, stub):
     refusal = {"error": {"message": "Unknown parameter: 'encoding_format'."}}
     server.script = [stub.json(refusal, 400)]
     connection = openai()
@@ -27,7 +27,7 @@ def test_a_server_that_refuses_base64_is_asked_without_from_then_on(server, open
     assert ["encoding_format" in request.body for request in server.requests] == [True, False, False]
 
 
-def test_without_index_the_order_of_the_question_holds(server, openai, stub):
+def test_vectors_without_index_are_in_the_order_of_the_texts(server, openai, stub):
     server.script = [stub.json({"data": [{"embedding": [1, 0]}, {"embedding": [0.5, 2]}]})]
     np.testing.assert_array_equal(openai().embed(["a", "b"]), [[1, 0], [0.5, 2]])
 
@@ -57,7 +57,7 @@ def test_a_failing_batch_fails_the_call(server, openai, stub):
     assert len(server.requests) == 4
 
 
-def test_a_wanted_dimension_is_asked_for_and_checked(server, openai, stub):
+def test_a_configured_dimension_is_requested_and_checked(server, openai, stub):
     connection = openai(dimension=256)
     assert connection.dimension == 256
     with pytest.raises(UnavailableError, match="dimension 8 where 256 is expected"):

@@ -1,4 +1,5 @@
-"""How a remote embedding service fails, and what is made of it. Asked through the OpenAI connection."""
+"""A remote embedding service fails in many ways, and each has its own outcome. The tests ask through the OpenAI
+connection."""
 
 import socket
 import threading
@@ -7,7 +8,8 @@ import traceback
 import pytest
 import structlog
 
-from providers.remote_service import MAX_ANSWER_BYTES, RetryPolicy
+from providers.outbound.json_client import RetryPolicy
+from providers.outbound.vendor_dialect import MAX_ANSWER_BYTES, VendorDialect
 from schemas.errors import ConfigurationError, InvalidInputError, RagError, UnavailableError
 
 KEY = "sk-secret-1234567890"
@@ -20,7 +22,7 @@ def failure(connection) -> RagError:
 
 
 @pytest.mark.parametrize("status", [429, 500, 502, 503])
-def test_a_passing_failure_is_repeated(server, openai, waits, stub, status):
+def test_a_request_is_repeated_after_a_passing_failure(server, openai, waits, stub, status):
     server.script = [stub.answer(status), stub.answer(status)]
     assert openai().embed(["hello"]).shape == (1, stub.dimension)
     assert len(server.requests) == 3
@@ -30,7 +32,7 @@ def test_a_passing_failure_is_repeated(server, openai, waits, stub, status):
 
 
 @pytest.mark.parametrize(("status", "error_type"), [(429, "rate_limit"), (500, "unknown"), (503, "unknown")])
-def test_three_failures_are_the_end(server, openai, waits, stub, status, error_type):
+def test_a_request_is_given_up_after_three_failures(server, openai, waits, stub, status, error_type):
     server.script = [stub.json({"error": {"message": "overloaded"}}, status)] * 3
     error = failure(openai())
     assert isinstance(error, UnavailableError)
@@ -61,7 +63,7 @@ def test_retry_after_as_a_date_is_obeyed(server, openai, waits, stub):
 
 
 @pytest.mark.parametrize("header", ["soon", "nan", "inf", ""])
-def test_an_unreadable_retry_after_counts_as_none(server, openai, waits, stub, header):
+def test_an_unreadable_retry_after_counts_as_absent(server, openai, waits, stub, header):
     server.script = [stub.answer(429, headers={"Retry-After": header})]
     openai().embed(["hello"])
     assert 0.5 <= waits[0] <= 0.75
@@ -76,7 +78,7 @@ def test_a_long_retry_after_is_passed_on_instead_of_waited_for(server, openai, w
     assert len(server.requests) == 1
 
 
-def test_a_broken_connection_is_repeated(server, openai, waits, stub):
+def test_a_request_on_a_broken_connection_is_repeated(server, openai, waits, stub):
     server.script = [stub.answer(body=None), stub.answer(body=b"half", headers={"Content-Length": "400"})]
     assert openai().embed(["hello"]).shape == (1, stub.dimension)
     assert len(waits) == 2
@@ -180,7 +182,7 @@ def test_a_redirect_is_not_followed(server, openai, waits, stub, status):
 
 
 @pytest.mark.parametrize("status", [300, 302, 304])
-def test_a_redirect_to_nowhere_is_no_answer_either(server, openai, stub, status):
+def test_a_redirect_to_nowhere_is_not_an_answer_either(server, openai, stub, status):
     server.script = [stub.answer(status)]
     assert isinstance(failure(openai()), ConfigurationError)
 
@@ -214,7 +216,7 @@ def test_other_refusals_are_not_repeated(server, openai, waits, stub):
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>welcome</html>", b'{"data": [', b'{"data": [NaN]}', b"\xff\xfe"])
-def test_what_is_not_json_is_unusable(server, openai, waits, stub, body):
+def test_an_answer_that_is_not_json_is_unusable(server, openai, waits, stub, body):
     server.script = [stub.answer(200, body)]
     error = failure(openai())
     assert isinstance(error, UnavailableError)
@@ -223,7 +225,7 @@ def test_what_is_not_json_is_unusable(server, openai, waits, stub, body):
 
 
 def test_an_endless_answer_is_broken_off(server, openai, stub, monkeypatch):
-    monkeypatch.setattr("providers.remote_service.MAX_ANSWER_BYTES", 1000)
+    monkeypatch.setattr(VendorDialect, "max_answer_bytes", 1000)
     assert MAX_ANSWER_BYTES > 1000
     server.script = [stub.answer(200, b" " * 100_000)]
     assert "more than 1000 bytes" in failure(openai()).message

@@ -1,4 +1,4 @@
-"""Transactions and the commit that concurrent writers share."""
+"""Transactions, and the commit that concurrent writers share."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ import pytest
 
 from schemas.errors import ConfigurationError, ConflictError, TooSlowError, UnavailableError
 from tests.support.live import eventually
-from wrapper.catalog import migrations, outbox
+from wrapper.catalog import migrations
 from wrapper.catalog.catalog import MAX_SHARED, Catalog
+from wrapper.catalog.index_state import outbox
 from wrapper.catalog.rows import draw
 
 SECONDS = 30
 
 
 class CountedDatabase:
-    """Counts write transactions, and holds the first until `go` is set."""
+    """Counts write transactions, and holds up the first until `go` is set."""
 
     def __init__(self, database):
         self._database = database
@@ -43,7 +44,7 @@ def counted(open_database):
 
 
 def _in_threads(catalog, operations):
-    """What each operation returned or raised, all of them committed at the same time."""
+    """Commit all operations at the same time; return the threads and a list for each one's result or error."""
     outcomes = [None] * len(operations)
 
     def commit(number):
@@ -59,7 +60,7 @@ def _in_threads(catalog, operations):
 
 
 def _commit_behind_one(catalog, database, operations):
-    """Let the operations pile up behind a write that is on its way, then let them all go."""
+    """Let the operations pile up behind a running write, then let them all go."""
     first, _ = _in_threads(catalog, [lambda transaction: draw(transaction, "outbox")])
     assert database.writing.wait(SECONDS)
     threads, outcomes = _in_threads(catalog, operations)
@@ -133,7 +134,7 @@ def test_a_thread_that_is_ended_takes_nobody_with_it(counted):
         _append(99)(transaction)
         raise SystemExit
 
-    # Whoever leads the shared commit is ended; its own write and no other is gone.
+    # The thread that leads the shared commit ends; only its own write is lost.
     outcomes = _commit_behind_one(catalog, database, [_append(0), ended, _append(2)])
     assert sum(isinstance(outcome, SystemExit) for outcome in outcomes) >= 1
     assert 99 not in _kept(catalog)
@@ -225,7 +226,7 @@ def test_a_statement_that_takes_too_long_is_given_up(open_database):
     assert _kept(hasty) == [2]
 
 
-def test_what_is_read_in_blocks_or_written_may_take_its_time(open_database):
+def test_reads_in_blocks_and_writes_may_take_their_time(open_database):
     patient = Catalog(open_database(statement_seconds=0.05))
     patient.open()
     numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 400000) SELECT "

@@ -1,38 +1,96 @@
-"""A repeated write is answered as the first time, for a day."""
+"""What came of a write is kept for its repeats, for a day."""
 
 from __future__ import annotations
 
+import orjson
 import pytest
+from sqlalchemy import text
 
 from schemas.errors import ConflictError
+from schemas.storage.outcomes import CollectionOutcome, EarlierAnswer, ImportOutcome, StreamOutcome, WriteOutcome
 from wrapper.catalog import idempotency
-from wrapper.catalog.idempotency import KEPT_SECONDS, KeptAnswer
+from wrapper.catalog.catalog import Catalog
+from wrapper.catalog.idempotency import KEPT_SECONDS, Kept
 
 NOW = 1_800_000_000.0
-ANSWER = KeptAnswer({"status": "added", "ids": ["a"], "nested": {"x": None}}, 7, "1.2")
+ADDED = WriteOutcome(3, 7, ids=["a", "b"], created=1, updated=1)
+KEPT = Kept(ADDED, 7, "1.3")
+OUTCOMES = {
+    "documents": ADDED,
+    "collection": CollectionOutcome(1, 8, id="u", name="n", metadata={"x": None, "y": [1.5]}, metric="l2"),
+    "stream": StreamOutcome(2, None, ids=["a"], errors=[{"line": 2, "code": "c"}], errors_total=4, warnings=["w"]),
+    "import": ImportOutcome(2, 9, unchanged=5, sha256="00", verified=True, warnings=[]),
+    "json": {"status": "created", "documentId": "a", "nested": {"x": None}},
+}
 
 
-def _keep(catalog, key, *, now=NOW, answer=ANSWER, digest="one", collection_key=1):
-    catalog.commit(lambda transaction: idempotency.keep(transaction, key, digest, answer, now, collection_key))
+def _keep(catalog, key, *, now=NOW, kept=KEPT, digest="one", collection_key=1):
+    catalog.commit(lambda transaction: idempotency.keep(transaction, key, digest, kept, now, collection_key))
 
 
-def _find(catalog, key, digest="one"):
+def _find(catalog, key, digest="one", kind=WriteOutcome):
     with catalog.read() as transaction:
-        return idempotency.find(transaction, key, digest)
+        return idempotency.find(transaction, key, digest, kind)
 
 
-def test_the_first_answer_is_given_again(catalog):
+@pytest.mark.parametrize("outcome", OUTCOMES.values(), ids=OUTCOMES)
+def test_the_first_outcome_is_found_again(catalog, outcome):
+    _keep(catalog, "key", kept=Kept(outcome, 7, "1.2"))
+    found = _find(catalog, "key", kind=type(outcome))
+    assert found == Kept(outcome, 7, "1.2")
+    assert type(found.outcome) is type(outcome)
+
+
+def test_an_outcome_without_a_change_is_kept_too(catalog):
+    unchanged = Kept({}, None, None)
+    _keep(catalog, "key", kept=unchanged)
+    assert _find(catalog, "key", kind=dict) == unchanged
+
+
+def test_rows_hold_the_fields_by_name(catalog):
+    """The next release reads them: a change here takes a step in `wrapper/catalog/migrations.py`."""
     _keep(catalog, "key")
-    assert _find(catalog, "key") == ANSWER
+    with catalog.read() as transaction:
+        held = orjson.loads(transaction.value("SELECT outcome FROM idempotency_keys"))
+    fields = {
+        "revision": 3,
+        "outbox_id": 7,
+        "ids": ["a", "b"],
+        "created": 1,
+        "updated": 1,
+        "unchanged": 0,
+        "deleted": 0,
+    }
+    assert held == {"outcome": fields, "version": "1.3"}
 
 
-def test_an_answer_without_a_change_is_kept_too(catalog):
-    unchanged = KeptAnswer({}, None, None)
-    _keep(catalog, "key", answer=unchanged)
-    assert _find(catalog, "key") == unchanged
+def test_answers_that_earlier_releases_kept_survive_the_upgrade_as_they_are(open_database):
+    database = open_database()
+    catalog = Catalog(database)
+    catalog.open()
+    answer = {"status": "added", "ids": ["a"], "count": 1, "revision": 2}
+
+    def as_it_was(connection):
+        connection.execute(text("ALTER TABLE idempotency_keys RENAME COLUMN outcome TO answer"))
+        connection.execute(text("DELETE FROM schema_version WHERE version > 9"))
+        connection.execute(
+            text("INSERT INTO idempotency_keys VALUES ('key', 1, 'one', 7, :answer, :now)"),
+            {"answer": orjson.dumps([answer, "1.2"]), "now": int(NOW)},
+        )
+
+    database.migrate(as_it_was)
+    upgraded = Catalog(open_database())
+    upgraded.open()
+    found = _find(upgraded, "key")
+    assert found == Kept(EarlierAnswer(answer), 7, "1.2")
+    assert found.outcome.ids == ["a"]
+    with pytest.raises(ConflictError):
+        _find(upgraded, "key", digest="two")
+    _keep(upgraded, "new", now=NOW + KEPT_SECONDS + 1)
+    assert (_find(upgraded, "key"), _find(upgraded, "new")) == (None, KEPT)
 
 
-def test_an_unknown_key_has_no_answer(catalog):
+def test_an_unknown_key_has_no_outcome(catalog):
     _keep(catalog, "key")
     assert _find(catalog, "KEY") is None
 
@@ -44,17 +102,17 @@ def test_a_key_of_another_request_is_a_conflict(catalog):
     assert refused.value.code == "idempotency_key_reused"
 
 
-def test_answers_are_forgotten_after_a_day(catalog):
+def test_outcomes_are_forgotten_after_a_day(catalog):
     _keep(catalog, "old")
     _keep(catalog, "young", now=NOW + 10)
     _keep(catalog, "new", now=NOW + KEPT_SECONDS + 5)
     assert _find(catalog, "old") is None
-    assert _find(catalog, "young") == _find(catalog, "new") == ANSWER
+    assert _find(catalog, "young") == _find(catalog, "new") == KEPT
 
 
-def test_an_answer_is_kept_with_its_write_or_not_at_all(catalog):
+def test_an_outcome_is_kept_with_its_write_or_not_at_all(catalog):
     def write(transaction):
-        idempotency.keep(transaction, "key", "one", ANSWER, NOW, 1)
+        idempotency.keep(transaction, "key", "one", KEPT, NOW, 1)
         raise ConflictError("the write itself is refused")
 
     with pytest.raises(ConflictError):
@@ -62,9 +120,9 @@ def test_an_answer_is_kept_with_its_write_or_not_at_all(catalog):
     assert _find(catalog, "key") is None
 
 
-def test_a_deleted_collection_takes_its_answers_along(catalog):
+def test_a_deleted_collection_takes_its_outcomes_along(catalog):
     for key, collection_key in (("mine", 1), ("another's", 2), ("nobody's", None)):
         _keep(catalog, key, collection_key=collection_key)
     catalog.commit(lambda transaction: idempotency.forget(transaction, 1))
     assert _find(catalog, "mine") is None
-    assert _find(catalog, "another's") == _find(catalog, "nobody's") == ANSWER
+    assert _find(catalog, "another's") == _find(catalog, "nobody's") == KEPT

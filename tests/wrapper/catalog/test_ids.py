@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from schemas.records import DocumentBatch
-from wrapper.catalog import outbox, reads, writes
+from wrapper.catalog import reads, writes
+from wrapper.catalog.index_state import outbox
 from wrapper.catalog.rows import find_collection
 
 AWKWARD = ["a", "a\x00b", "a\x00", "\x00", "A", " a", "é", "e\u0301", "𝔸", "1", "1.0", '"', "\\u0000", "/", "null"]

@@ -12,7 +12,7 @@ from wrapper.catalog.rows import find_collection
 
 LENGTHS = (1, 255, 256, 511, 512, 513, 70_000)
 VALUES = sorted({letter * length + end for letter in "aé" for length in LENGTHS for end in ("", "a", "b", "\0")})
-# Of no regularity that compression could use.
+# Random, so that compression gains nothing.
 RANDOM = np.random.default_rng(0).integers(0x4E00, 0x9FFF, (2, 20_000))
 VALUES += ["".join(map(chr, row)) for row in RANDOM]
 VALUES.sort()

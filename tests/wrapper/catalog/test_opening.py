@@ -7,13 +7,18 @@ from concurrent.futures import ThreadPoolExecutor
 import orjson
 from sqlalchemy import text
 
-from wrapper.catalog import idempotency, tables, writes
+from schemas.storage.outcomes import WriteOutcome
+from wrapper.catalog import idempotency, writes
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.rows import all_collections
-from wrapper.catalog.sqlite import SQLiteDatabase
+from wrapper.catalog.sqlite.database import SQLiteDatabase
 
 WORKERS = 8
 NEW_FILES = 25
+KEPT_BEFORE = (
+    "INSERT INTO idempotency_keys (key, request_digest, answer, created_at_seconds) "
+    "VALUES (:key, :request_digest, :answer, :created_at_seconds)"
+)
 
 
 def test_a_new_catalogue_is_made_by_whoever_comes_first_and_opened_by_all(tmp_path):
@@ -44,15 +49,16 @@ def test_collections_of_earlier_releases_get_ids_of_their_own_and_their_kept_ans
 
     def as_it_was(connection):
         connection.execute(text("ALTER TABLE collections DROP COLUMN id"))
+        connection.execute(text("ALTER TABLE idempotency_keys RENAME COLUMN outcome TO answer"))
         connection.execute(text("DELETE FROM schema_version WHERE version > 5"))
         for key, answer in answers.items():
             kept = {"key": key, "request_digest": "d", "answer": orjson.dumps([answer, "1.1"]), "created_at_seconds": 0}
-            connection.execute(tables.idempotency_keys.insert(), kept)
+            connection.execute(text(KEPT_BEFORE), kept)
 
     database.migrate(as_it_was)
     Catalog(database).open()
     with catalog.read() as transaction:
         ids = {uuid.UUID(each.id) for each in all_collections(transaction)}
-        kept = {key: idempotency.find(transaction, key, "d").answer for key in answers}
+        kept = {key: idempotency.find(transaction, key, "d", WriteOutcome).outcome.answer for key in answers}
     assert len(ids) == 2
     assert kept == {"patch": {"id": "a"}, "add": answers["add"]}

@@ -9,8 +9,8 @@ from tests.support.live import eventually
 
 psycopg = pytest.importorskip("psycopg")
 
-from wrapper.catalog.postgres import PostgresDatabase  # noqa: E402
-from wrapper.catalog.postgres_leadership import (  # noqa: E402
+from wrapper.catalog.postgres.database import PostgresDatabase  # noqa: E402
+from wrapper.catalog.postgres.leadership import (  # noqa: E402
     SHARED_ENGINE,
     AdvisoryLeadership,
     check_engine,

@@ -1,4 +1,4 @@
-"""How long the oldest read is under way: what is written since then piles up."""
+"""The age of the oldest running read, since which old versions pile up."""
 
 from tests.support.live import eventually
 from wrapper.catalog.catalog import Catalog

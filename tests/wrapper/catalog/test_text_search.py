@@ -13,9 +13,9 @@ from schemas.records import DocumentBatch
 from schemas.where import EVERYTHING, parse_where
 from tests.wrapper.catalog.test_words import NOISE, SYNTAX
 from wrapper.catalog import writes
-from wrapper.catalog.grouping import text_search
 from wrapper.catalog.rows import find_collection
-from wrapper.catalog.words import query_terms
+from wrapper.catalog.text_search import text_search
+from wrapper.catalog.words.splitting import query_terms
 
 PROSE = [
     "the zebra",
@@ -30,8 +30,10 @@ PROSE = [
 
 @pytest.fixture
 def search(catalog):
-    """`search(texts, query)`: the numbers of the texts found, best first, in a collection of their own; `titles` and
-    `tags` are those of some of them, by their number."""
+    """`search(texts, query)`: the numbers of the texts found in a collection of their own, best first.
+
+    `titles` and `tags` map numbers of texts to theirs.
+    """
     numbers = count()
 
     def search_in(texts, query, where=EVERYTHING, *, titles=MappingProxyType({}), tags=MappingProxyType({})):
@@ -67,7 +69,7 @@ def search(catalog):
         ("an HTTPServer starts", ["HTTPServer", "httpserver", "http", "server", "HTTP server"]),
         ("parseHTML5Document()", ["parse", "html", "document", "parseHTML5Document"]),
         ("MAX_BODY_MB=3", ["max", "body", "MAX_BODY_MB", "maxbodymb"]),
-        ("see wrapper/catalog/words.py", ["words.py", "catalog", "wrapper/catalog", "py"]),
+        ("see wrapper/catalog/words/splitting.py", ["words.py", "catalog", "wrapper/catalog", "py"]),
         ("kebab-case-name", ["kebab-case-name", "kebab", "case-name"]),
         ("Größe der Straße", ["größe", "GRÖßE", "große", "straße"]),
         ("__init__ and _private", ["init", "__init__", "private", "_private"]),
@@ -172,6 +174,6 @@ def test_a_very_long_text_is_found_by_its_last_word(search):
     assert search(["y" * 3_000, "y" * 2_999], "y" * 3_000) == [0]
 
 
-def test_another_collection_is_another_matter(search):
+def test_a_search_stays_within_its_collection(search):
     assert search(["shared word"], "shared") == [0]
     assert search(["nothing", "shared word"], "shared") == [1]

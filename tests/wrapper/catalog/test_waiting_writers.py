@@ -1,4 +1,4 @@
-"""How long a writer waits: once, behind others of its process and for other processes together."""
+"""How long a writer waits: once in all, behind writers of its own process and for other processes."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import pytest
 from schemas.errors import UnavailableError
 from tests.support.live import eventually
 from wrapper.catalog.catalog import Catalog, Write
-from wrapper.catalog.database import LOCKED, WAIT_SECONDS, LockedError
-from wrapper.combining import Ticket
+from wrapper.catalog.contract import LOCKED, WAIT_SECONDS, LockedError
+from wrapper.coalescing import Ticket
 
 
 class _Locked:
-    """A database that somebody else writes for ever."""
+    """A database that another process keeps locked for ever."""
 
     kind = "sqlite"
     errors = ()
@@ -40,7 +40,7 @@ def test_a_group_of_writers_waits_for_the_lock_once():
             job.outcome()
 
 
-def test_what_a_writer_has_waited_for_its_turn_it_does_not_wait_for_the_lock_again():
+def test_time_spent_waiting_for_a_turn_counts_towards_the_wait_for_the_lock():
     database, now = _Locked(), WAIT_SECONDS - 10
     own, later = Ticket(Write(lambda transaction: None, 0.0)), Ticket(Write(lambda transaction: None, 5.0))
     catalog = Catalog(database, lambda: now)
@@ -94,9 +94,9 @@ def test_a_writer_behind_a_long_write_of_its_process_is_told_so_while_that_goes_
     assert written == ["now"]
 
 
-def test_who_has_waited_long_enough_behind_others_waits_for_nobody_again(open_database):
-    """A write holds the database for longer than a turn may take: of those who came meanwhile the first is told so, and
-    who comes at the end is served."""
+def test_a_writer_that_has_waited_long_enough_behind_others_does_not_wait_again(open_database):
+    """A write holds the database for longer than a turn may take: the first writer that came meanwhile is refused, and
+    one that comes at the end is served."""
     now = [0.0]
     catalog = Catalog(open_database(), lambda: now[0])
     catalog.open()

@@ -1,5 +1,5 @@
-"""The one word index of SQLite: a collection's own statistics, segments that are merged beside its writers, and nothing
-left of what is deleted."""
+"""The one word index of SQLite: a collection's own statistics, segments merged beside its writers, and nothing left of
+deleted documents."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ from hypothesis import strategies as st
 from schemas.records import DocumentBatch
 from schemas.where import EVERYTHING
 from tests.properties.consistency import check_tables
-from wrapper.catalog import word_merging, writes
+from wrapper.catalog import writes
 from wrapper.catalog.catalog import Catalog
-from wrapper.catalog.dialect import WordRow
-from wrapper.catalog.grouping import text_search
+from wrapper.catalog.contract import WordRow
 from wrapper.catalog.rows import find_collection
-from wrapper.catalog.stems import Stemmer
-from wrapper.catalog.text_index import segment_of
-from wrapper.catalog.word_merging import WordMerging
-from wrapper.catalog.word_segments import Segment, blocks, decoded, joined, merge, occurrences_in
-from wrapper.catalog.words import HEADING_WEIGHT, TAGS_WEIGHT, identifier_words
+from wrapper.catalog.sqlite.words import segment_of
+from wrapper.catalog.text_search import text_search
+from wrapper.catalog.words import merging as merging_module
+from wrapper.catalog.words.merging import WordMerging
+from wrapper.catalog.words.segments import Segment, blocks, decoded, joined, merge, occurrences_in
+from wrapper.catalog.words.splitting import HEADING_WEIGHT, TAGS_WEIGHT, identifier_words
+from wrapper.catalog.words.stems import Stemmer
 
 WORDS = ["alpha", "beta", "gamma", "running", "runs", "delta7", "getUserName", "over_there", "x"]
 STEMMER = Stemmer()
@@ -175,20 +176,20 @@ def test_words_that_were_taken_out_leave_the_file(make, add, catalog, merging):
 
 
 @only_sqlite
-def test_what_is_written_while_segments_are_merged_is_not_lost(make, add, catalog, merging, monkeypatch, tmp_path):
+def test_writes_during_a_merge_of_segments_are_not_lost(make, add, catalog, merging, monkeypatch, tmp_path):
     make("docs")
     add("docs", ["alpha one", "alpha two"])
     add("docs", ["alpha three"], ids=["2"])
 
     def meanwhile(segments):
         merged = merge(segments)
-        monkeypatch.setattr(word_merging, "merge", merge)
+        monkeypatch.setattr(merging_module, "merge", merge)
         add("docs", ["beta"], ids=["0"])
         catalog.commit(lambda transaction: writes.delete_documents(transaction, "docs", ids=["1"]))
         add("docs", ["alpha four"], ids=["3"])
         return merged
 
-    monkeypatch.setattr(word_merging, "merge", meanwhile)
+    monkeypatch.setattr(merging_module, "merge", meanwhile)
     assert merging.step()
     assert sorted(document for document, _ in _scores(catalog, "docs", "alpha")) == ["2", "3"]
     check_tables(tmp_path / "catalog.sqlite")
@@ -207,7 +208,7 @@ def test_a_collection_that_is_deleted_while_its_segments_are_merged_stays_delete
         catalog.commit(lambda transaction: writes.delete_collection(transaction, "docs"))
         return merged
 
-    monkeypatch.setattr(word_merging, "merge", meanwhile)
+    monkeypatch.setattr(merging_module, "merge", meanwhile)
     merging.step()
     assert [_rows(catalog, table) for table in ("word_segments", "word_blocks")] == [0, 0]
 

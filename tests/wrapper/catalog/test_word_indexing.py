@@ -1,4 +1,4 @@
-"""A catalogue of an earlier release, whose word indexes have no headings or no tags, is indexed anew when it is opened."""
+"""A catalogue of an earlier release, whose word indexes lack headings or tags, is reindexed when it is opened."""
 
 from __future__ import annotations
 
@@ -14,23 +14,24 @@ from sqlalchemy.exc import DBAPIError
 from schemas.records import DocumentBatch
 from schemas.where import EVERYTHING
 from tests.support.old_words import forget_words
-from wrapper.catalog import old_words, word_indexing, writes
+from wrapper.catalog import writes
 from wrapper.catalog.catalog import Catalog
-from wrapper.catalog.grouping import text_search
 from wrapper.catalog.migrations import migrate
 from wrapper.catalog.rows import find_collection
+from wrapper.catalog.text_search import text_search
+from wrapper.catalog.words import old_tables, reindexing
 
 DOCUMENTS = 5
 NAMES = ("books", "papers", "empty")
 KILLED_WHILE_OPENING = """
 import sys, time
 from pathlib import Path
-from wrapper.catalog import word_indexing
+from wrapper.catalog.words import reindexing
 from wrapper.catalog.catalog import Catalog
-from wrapper.catalog.sqlite import SQLiteDatabase
+from wrapper.catalog.sqlite.database import SQLiteDatabase
 
-word_indexing.DOCUMENTS_AT_ONCE = 2
-index_next, left = word_indexing.index_next, int(sys.argv[2])
+reindexing.DOCUMENTS_AT_ONCE = 2
+index_next, left = reindexing.index_next, int(sys.argv[2])
 
 def index_and_stop(transaction):
     global left
@@ -40,16 +41,18 @@ def index_and_stop(transaction):
         print("in the middle", flush=True)
         time.sleep(60)
 
-word_indexing.index_next = index_and_stop
+reindexing.index_next = index_and_stop
 Catalog(SQLiteDatabase(Path(sys.argv[1]))).open()
 """
-"""Opens a catalogue, and stays where the transaction of so many batches is about to be committed."""
+"""Opens a catalogue, and stops where the transaction after this many batches is about to be committed."""
 
 
 @pytest.fixture
 def make_old(catalog):
-    """`make_old(version=3)`: makes the test's database one that an earlier release left. Until version 4 there were no
-    headings, until 5 no tags, until 6 a table for each collection on SQLite."""
+    """`make_old(version=3)`: makes the test's database one of an earlier release.
+
+    Before version 4 there were no headings, before 5 no tags, and before 6 each collection had a table on SQLite.
+    """
 
     def fill(transaction):
         for name in ("books", "papers"):
@@ -72,9 +75,11 @@ def make_old(catalog):
 
 @pytest.fixture
 def old(make_old, open_database, monkeypatch):
-    """`old(interrupted_after=0, version=3)`: the same database, or as an opening left it that was interrupted after so
-    many batches; opened by this release."""
-    monkeypatch.setattr(word_indexing, "DOCUMENTS_AT_ONCE", 2)
+    """`old(interrupted_after=0, version=3)`: the same database opened by this release.
+
+    An earlier opening may have been interrupted after that many batches.
+    """
+    monkeypatch.setattr(reindexing, "DOCUMENTS_AT_ONCE", 2)
 
     def make(interrupted_after=0, version=3):
         make_old(version)
@@ -82,7 +87,7 @@ def old(make_old, open_database, monkeypatch):
         database.migrate(migrate)
         again = Catalog(database)
         for _ in range(interrupted_after):
-            again.commit(word_indexing.index_next)
+            again.commit(reindexing.index_next)
         again.open()
         return again
 
@@ -113,7 +118,7 @@ def test_every_document_is_found_by_its_title_its_tags_and_its_text(old, interru
 
 @pytest.mark.parametrize("open_database", ["sqlite"], indirect=True)
 @pytest.mark.parametrize("batches", [1, 4])
-def test_a_process_that_is_killed_while_it_indexes_anew_loses_nothing(make_old, open_database, tmp_path, batches):
+def test_a_process_that_is_killed_while_it_reindexes_loses_nothing(make_old, open_database, tmp_path, batches):
     make_old(version=3)
     opening = [sys.executable, "-c", KILLED_WHILE_OPENING, str(tmp_path / "catalog.sqlite"), str(batches)]
     with subprocess.Popen(opening, stdout=subprocess.PIPE, text=True) as process:
@@ -141,7 +146,7 @@ def _is_sound_without_old_tables(catalog):
 def test_the_tables_of_earlier_releases_are_dropped_and_their_space_is_free(
     make_old, open_database, version, monkeypatch
 ):
-    monkeypatch.setattr(old_words, "COLLECTIONS_AT_ONCE", 2)
+    monkeypatch.setattr(old_tables, "COLLECTIONS_AT_ONCE", 2)
     make_old(version)
     database = open_database()
     database.migrate(migrate)
@@ -157,15 +162,15 @@ def test_the_tables_of_earlier_releases_are_dropped_and_their_space_is_free(
 @pytest.mark.parametrize("open_database", ["sqlite"], indirect=True)
 @pytest.mark.parametrize("parts", [0, 1])
 def test_where_the_list_of_tables_cannot_be_written_they_go_one_by_one(make_old, open_database, parts, monkeypatch):
-    put_back_by_parts = old_words._put_back_by_parts
+    put_back_by_parts = old_tables._put_back_by_parts
 
     def refused(*arguments):
         yield from islice(put_back_by_parts(*arguments), parts)
         next(put_back_by_parts(*arguments))
         raise DBAPIError("DELETE", (), sqlite3.OperationalError("table sqlite_master may not be modified"))
 
-    monkeypatch.setattr(old_words, "COLLECTIONS_AT_ONCE", 2)
-    monkeypatch.setattr(old_words, "_put_back_by_parts", refused)
+    monkeypatch.setattr(old_tables, "COLLECTIONS_AT_ONCE", 2)
+    monkeypatch.setattr(old_tables, "_put_back_by_parts", refused)
     make_old(version=5)
     again = Catalog(open_database())
     again.open()
@@ -173,7 +178,7 @@ def test_where_the_list_of_tables_cannot_be_written_they_go_one_by_one(make_old,
     _is_sound_without_old_tables(again)
 
 
-def test_what_was_indexed_anew_is_removed_and_replaced_like_the_rest(old):
+def test_reindexed_documents_are_removed_and_replaced_like_the_rest(old):
     catalog = old()
     catalog.commit(lambda transaction: writes.delete_documents(transaction, "books", ids=["1"]))
     batch = DocumentBatch(["2"], ["text 2"], [{"title": "other"}], np.ones((1, 2), dtype="<f4"))
@@ -184,4 +189,4 @@ def test_what_was_indexed_anew_is_removed_and_replaced_like_the_rest(old):
 def test_it_is_done_once(old):
     catalog = old()
     with catalog.read() as transaction:
-        assert not word_indexing.is_due(transaction)
+        assert not reindexing.is_due(transaction)

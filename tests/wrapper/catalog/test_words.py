@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from wrapper.catalog.words import (
+from wrapper.catalog.words.splitting import (
     MAX_QUERY_TERMS,
     MAX_WORDS_IN_PHRASES,
     folded_words,

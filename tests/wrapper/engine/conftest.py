@@ -1,16 +1,16 @@
-"""A real engine under a real keeper, and waiting for what processes do."""
+"""A real engine under a real keeper, and a way to wait for processes."""
 
 import time
 
 import pytest
 
 from wrapper.engine.client import EngineClient
+from wrapper.engine.keeper.state import EngineStateReader
 from wrapper.engine.keeper_process import start_keeper
-from wrapper.engine.state import EngineStateReader
 
 
 def _eventually(condition, *, seconds=30.0):
-    """What `condition()` returned when it first was true; fails after the deadline."""
+    """Wait until `condition()` is true and return its value; fail after the deadline."""
     deadline = time.monotonic() + seconds
     while not (outcome := condition()):
         assert time.monotonic() < deadline, f"not within {seconds} seconds"
@@ -24,7 +24,7 @@ def eventually():
 
 
 @pytest.fixture(scope="module")
-def engine_dir(tmp_path_factory):
+def engine_dir(tmp_path_factory, processes):
     data_dir = tmp_path_factory.mktemp("engine")
     keeper = start_keeper(data_dir)
     reader = EngineStateReader(data_dir)

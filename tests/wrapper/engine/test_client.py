@@ -10,15 +10,15 @@ import pytest
 from schemas.errors import InvalidInputError
 from wrapper.engine import client as client_module
 from wrapper.engine.client import HNSW, EngineClient
-from wrapper.engine.directory import DATABASE
-from wrapper.engine.errors import (
+from wrapper.engine.failures import (
     EngineCollectionMissingError,
     EngineConflictError,
     EngineRefusedError,
     EngineUnavailableError,
 )
-from wrapper.engine.sqlite_tuning import WORD_SETTINGS, WORDS
-from wrapper.engine.state import EngineStateReader
+from wrapper.engine.keeper.directory import DATABASE
+from wrapper.engine.keeper.sqlite_tuning import WORD_SETTINGS, WORDS
+from wrapper.engine.keeper.state import EngineStateReader
 
 MISSING = "00000000-0000-0000-0000-000000000000"
 
@@ -35,7 +35,7 @@ def engine_id(client, request):
 
 @pytest.fixture
 def stored(client, engine_id):
-    """Ten documents, their vectors."""
+    """The vectors of ten stored documents."""
     embeddings = vectors(10)
     ids = [f"id-{number}" for number in range(10)]
     client.upsert(engine_id, ids, embeddings, [f"text {name}" for name in ids], [{"n": n} for n in range(10)])

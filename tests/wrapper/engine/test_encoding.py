@@ -48,7 +48,7 @@ NOT_NATIVE = [
 
 
 def exactly(value):
-    """A text that differs for 1, 1.0, True and -0.0."""
+    """Return a text that differs for 1, 1.0, True and -0.0."""
     return json.dumps(value, sort_keys=True)
 
 

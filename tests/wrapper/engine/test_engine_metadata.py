@@ -1,4 +1,4 @@
-"""Metadata through a real Chroma server: exactly what was given, and replaced, never merged."""
+"""Metadata through a real Chroma server: they come back exactly as given, and are replaced, never merged."""
 
 import json
 
@@ -33,7 +33,7 @@ def engine_id(client):
 
 @pytest.fixture(scope="module")
 def store(client, engine_id):
-    """Store one document as the indexer does: `previous` is the metadata of the version it replaces."""
+    """Stores one document as the indexer does; `previous` is the metadata of the version it replaces."""
 
     def store(document_id, metadata, *, previous=None, text="text"):
         stale_keys = None if previous is None else [previous.keys()]

@@ -1,4 +1,4 @@
-"""The engine's process survives, or ends, what happens to it and around it."""
+"""The engine's process survives what happens to it and around it, or ends with it."""
 
 import fcntl
 import os
@@ -11,11 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from wrapper.engine.chroma_child import ChromaChild, end_orphan, free_port
 from wrapper.engine.client import EngineClient
-from wrapper.engine.errors import EngineUnavailableError
+from wrapper.engine.failures import EngineUnavailableError
+from wrapper.engine.keeper.chroma_child import ChromaChild, end_orphan, free_port
+from wrapper.engine.keeper.state import EngineStateReader, read_state, request_restart
 from wrapper.engine.keeper_process import start_keeper
-from wrapper.engine.state import EngineStateReader, read_state, request_restart
+
+pytestmark = pytest.mark.usefixtures("processes")
 
 
 class Kept:
@@ -98,7 +100,7 @@ def test_a_restart_can_be_asked_for(kept, tmp_path):
     assert not _alive(first)
 
 
-def test_nobody_is_asked_for_a_restart_where_no_keeper_is(tmp_path, eventually):
+def test_a_restart_cannot_be_asked_for_without_a_keeper(tmp_path, eventually):
     assert not request_restart(tmp_path)
     kept = Kept(tmp_path, eventually)
     kept.ready()
@@ -183,7 +185,7 @@ def test_the_engine_leaves_the_port_of_the_service_alone(monkeypatch):
         def getsockname(self):
             return "127.0.0.1", self.port
 
-    monkeypatch.setattr("wrapper.engine.chroma_child.socket.socket", Socket)
+    monkeypatch.setattr("wrapper.engine.keeper.chroma_child.socket.socket", Socket)
     assert free_port(41_001) == 41_002
     assert free_port(41_001) == 41_003
 
@@ -236,7 +238,7 @@ def test_the_keeper_is_small(kept):
 
 
 def _alive(pid):
-    """Running or stopped; a zombie whose parent has not looked yet is gone."""
+    """Return whether a process is running or stopped; a zombie counts as gone."""
     with suppress(FileNotFoundError, ProcessLookupError):
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     return False

@@ -1,4 +1,4 @@
-"""What is left of deleted collections, in directories that Chroma itself wrote."""
+"""Leftovers of deleted collections, in directories that Chroma itself wrote."""
 
 import sqlite3
 from contextlib import closing
@@ -6,12 +6,12 @@ from contextlib import closing
 import chromadb
 import pytest
 
-from wrapper.engine.leftovers import remove_leftovers
+from wrapper.engine.keeper.leftovers import remove_leftovers
 
 
 @pytest.fixture
 def data_dir(tmp_path):
-    """A collection that was deleted, with lists in its metadata, and one that is there."""
+    """A directory with a deleted collection, which had lists in its metadata, and an existing one."""
     client = chromadb.PersistentClient(str(tmp_path / "chroma"))
     kept = client.create_collection("kept", embedding_function=None)
     kept.add(ids=["a"], embeddings=[[1.0, 2.0]], metadatas=[{"tags": ["kept"]}])

@@ -1,10 +1,10 @@
-"""What Chroma 0.6 wrote to its log for a document without text is taken out before a newer one reads it."""
+"""Log entries of Chroma 0.6 for documents without text are removed before a newer Chroma reads them."""
 
 import json
 import sqlite3
 from contextlib import closing
 
-from wrapper.engine.old_log import mend_old_log
+from wrapper.engine.keeper.old_log import mend_old_log
 
 
 def _write(path, entries):
@@ -28,7 +28,7 @@ def test_only_texts_that_are_null_are_taken_out(tmp_path):
     assert "mended 1 " in said[0]
 
 
-def test_where_there_is_nothing_to_mend_nothing_is_said(tmp_path):
+def test_a_log_without_anything_to_mend_is_not_mentioned(tmp_path):
     said = []
     mend_old_log(tmp_path, said.append)
     assert not (tmp_path / "chroma").exists()

@@ -4,7 +4,13 @@ import subprocess
 import sys
 from dataclasses import replace
 
-from wrapper.engine.state import EngineState, EngineStateReader, read_state, start_time, write_state
+from wrapper.engine.keeper.state import (
+    EngineState,
+    EngineStateReader,
+    read_state,
+    start_time,
+    write_state,
+)
 
 READY = EngineState(
     state="ready",

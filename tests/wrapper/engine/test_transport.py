@@ -1,4 +1,4 @@
-"""Answers a healthy engine does not give, from a stub that speaks its protocol."""
+"""Answers that a healthy engine does not give, from a stub that speaks its protocol."""
 
 import threading
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ import pytest
 
 from wrapper.engine.access import EngineAccess
 from wrapper.engine.client import EngineClient
-from wrapper.engine.errors import (
+from wrapper.engine.failures import (
     EngineAccessError,
     EngineBrokenError,
     EngineCollectionMissingError,
@@ -25,7 +25,7 @@ VECTORS = np.ones((1, 3), dtype=np.float32)
 
 
 class Served(list):
-    """The paths that were asked for; `headers` of each request."""
+    """The requested paths; `headers` has those of each request."""
 
     def __init__(self):
         super().__init__()
@@ -95,7 +95,7 @@ def test_a_record_whose_vector_is_not_there_yet_is_asked_for_again():
     assert pauses == [0.025, 0.025]
 
 
-def test_one_whose_vector_never_comes_is_a_broken_index():
+def test_a_record_whose_vector_never_comes_is_a_broken_index():
     pauses = []
     with engine_answering(*[RACE] * 11) as (address, _), pytest.raises(EngineBrokenError) as broken:
         query(address, pauses)

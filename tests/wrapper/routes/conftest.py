@@ -1,4 +1,4 @@
-"""Pages by both routes; apps with settings of their own, on an engine that never answers: cheap to start."""
+"""Pages by both routes, and quickly started apps with settings of their own on an engine that never answers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def open_client(tmp_path):
 
 @pytest.fixture(params=["GET", "POST"])
 def page(request, client):
-    """`page(name, **arguments)`: a page by either route; filters are given as objects."""
+    """`page(name, **arguments)` returns a page by either route; filters are given as objects."""
 
     def get(name, **arguments):
         if "where" in arguments:

@@ -1,4 +1,4 @@
-"""`/collections`: made, listed, described, changed, emptied, deleted."""
+"""`/collections` creates, lists, describes, changes, empties and deletes collections."""
 
 from unittest.mock import ANY
 
@@ -22,7 +22,7 @@ def test_a_new_collection_is_described_in_full(client, collection):
 
 
 @pytest.mark.parametrize("metric", ["cosine", "l2", "ip"])
-def test_the_metric_is_the_engines_too(client, chroma, filled, metric):
+def test_the_engine_uses_the_collections_metric(client, chroma, filled, metric):
     name = filled(metric=metric)
     assert client.get(f"/collections/{name}").json["metric"] == metric
     assert chroma.get_collection(name, embedding_function=None).configuration["hnsw"]["space"] == metric
@@ -66,7 +66,7 @@ def test_the_engines_own_keys_are_ignored_on_write(client, chroma, filled):
 
 
 @pytest.mark.parametrize("name", ["abc", "a-b_c.d", "A1Z", "1.2.3", "1.2.3.4.5", "a" * 512, "collections", "256.1.1.1"])
-def test_good_names(client, name):
+def test_good_names_are_accepted(client, name):
     assert client.post("/collections", json={"name": name}).status_code == 201
     assert client.get(f"/collections/{name}").json["name"] == name
     assert client.delete(f"/collections/{name}").status_code == 200
@@ -92,7 +92,7 @@ def test_good_names(client, name):
         ["a"],
     ],
 )
-def test_bad_names(client, name):
+def test_bad_names_are_refused(client, name):
     count = len(client.get("/collections").json["collections"])
     answer = client.post("/collections", json={"name": name})
     assert answer.status_code == 400
@@ -101,7 +101,7 @@ def test_bad_names(client, name):
 
 
 @pytest.mark.parametrize("name", ["rag-wrapper-owner", "trial-7", "rebuild-7-None", "docs-replaced-0123abcd"])
-def test_a_name_that_the_service_uses_in_the_engine_is_nobodys(client, chroma, name):
+def test_a_name_that_the_service_uses_in_the_engine_is_refused(client, chroma, name):
     answer = client.post("/collections", json={"name": name})
     assert answer.status_code == 400
     assert (answer.json["code"], answer.json["details"]) == ("invalid_name", {"field": "name"})
@@ -127,14 +127,14 @@ def test_an_existing_name_is_a_conflict(client, filled, unchanged):
         ({"metadata": {"a": {"b": 1} | {}}, "metric": ["l2"]}, "metric"),
     ],
 )
-def test_a_faulty_field_is_named_and_nothing_is_made(client, collection, fields, field):
+def test_a_faulty_field_is_named_and_nothing_is_created(client, collection, fields, field):
     answer = client.post("/collections", json={"name": collection, **fields})
     assert answer.status_code == 400
     assert answer.json["details"]["field"] == field
     assert client.get(f"/collections/{collection}").status_code == 404
 
 
-def test_metadata_of_numbers_that_are_not_finite_is_refused(client, collection):
+def test_metadata_numbers_that_are_not_finite_are_refused(client, collection):
     body = f'{{"name": "{collection}", "metadata": {{"x": NaN}}}}'
     answer = client.post("/collections", data=body, content_type="application/json")
     assert (answer.status_code, answer.json["code"]) == (400, "invalid_json")
@@ -151,7 +151,7 @@ def test_collections_are_listed_by_pages_of_a_prefix(client, collection):
         answer = client.get("/collections", query_string=asked).json
         found.append([each["name"] for each in answer["collections"]])
         cursor = {"cursor": answer["next_cursor"]} if answer["next_cursor"] else None
-        # What was read and what comes after the reader changes nothing of what is still to come.
+        # Deleting collections that were already read does not change the pages that follow.
         client.delete(f"/collections/{names[0]}")
     assert found == [names[:2], names[2:4], names[4:]]
     assert client.get(f"/collections?prefix={collection}~").status_code == 400
@@ -176,19 +176,19 @@ def test_without_a_limit_all_collections_of_a_prefix_are_listed(client, collecti
         ("cursor=", "cursor"),
         ("cursor=WyIiLCJhXHUwMDAwYiJd", "cursor"),  # ["", "a\u0000b"]
         ("cursor=WyIiLDdd", "cursor"),  # ["", 7]
-        ("cursor=WyJhIiwiYmJiIl0", "cursor"),  # of the prefix "a"
+        ("cursor=WyJhIiwiYmJiIl0", "cursor"),  # made for the prefix "a"
         ("prefix=%00", "prefix"),
         ("prefix=team-*", "prefix"),
         ("prefix=" + 513 * "a", "prefix"),
     ],
 )
-def test_bad_pages_of_collections(client, query, field):
+def test_bad_pages_of_collections_are_refused(client, query, field):
     answer = client.get(f"/collections?{query}")
     assert (answer.status_code, answer.json["details"]["field"]) == (400, field)
 
 
 @pytest.mark.parametrize("limit", [1000, 1001, 10**12])
-def test_pages_of_collections_have_a_thousand_at_most(client, filled, limit):
+def test_a_page_has_at_most_a_thousand_collections(client, filled, limit):
     name = filled()
     answer = client.get("/collections", query_string={"prefix": name, "limit": limit}).json
     assert ([each["name"] for each in answer["collections"]], answer["next_cursor"]) == ([name], None)
@@ -214,12 +214,12 @@ def test_collections_are_listed_by_name_with_their_counts(client, collection):
 
 
 @pytest.mark.parametrize("name", ["no-such-collection", "x", "not%20a%20name", "%2e%2e"])
-def test_a_collection_that_is_not_there_is_not_found(client, name):
+def test_a_missing_collection_is_not_found(client, name):
     answer = client.get(f"/collections/{name}")
     assert answer.status_code == 404
 
 
-def test_the_sentence_of_a_missing_collection(client):
+def test_a_missing_collection_is_reported_in_the_contracts_words(client):
     answer = client.get("/collections/no-such-collection")
     sentence = "Collection 'no-such-collection' not found"
     assert answer.json == {
@@ -270,7 +270,7 @@ def test_merging_cannot_nest_metadata_deeper_than_allowed(client, filled, unchan
             assert answer.json["details"] == {"field": "metadata", "limit": 32}
 
 
-def test_metadata_is_no_larger_than_the_engine_bears_with_each_write(client, collection, filled, unchanged):
+def test_metadata_is_bounded_by_what_the_engine_takes_with_each_write(client, collection, filled, unchanged):
     half = "x" * 40_000
     assert client.post("/collections", json={"name": collection, "metadata": {"a": half, "b": half}}).status_code == 400
     name = filled(metadata={"a": half})

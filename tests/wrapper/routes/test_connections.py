@@ -1,4 +1,4 @@
-"""Over a real server: connections survive every error, large bodies and long lines are answered, not reset."""
+"""On a real server, connections survive every error, and large bodies and long lines are answered, not reset."""
 
 import gzip
 import json
@@ -69,7 +69,7 @@ def test_chunked_bodies_are_read_and_refused_alike(connection, name):
     assert connection.ask("GET", f"/collections/{name}").json["count"] == 2
 
 
-def test_who_sends_without_an_end_is_answered_and_parted_from(live, name):
+def test_a_client_that_sends_without_end_is_answered_and_cut_off(live, name):
     with live.one_connection() as connection:
         endless = (b" " * (1 << 20) for _ in range(60))
         answer = connection.ask("POST", f"/collections/{name}/documents", endless, Content_Type="application/json")
@@ -98,7 +98,7 @@ def test_requests_that_come_before_the_answers_are_answered_in_order(live, name)
     assert received.index(b'"alive"') < received.index(b'"documents"') < received.index(b'"metric"')
 
 
-def test_a_body_of_just_the_limit_is_read(connection, name):
+def test_a_body_of_exactly_the_limit_is_read(connection, name):
     body = json.dumps({"documents": [{**DOCUMENT, "id": "large"}]}).encode()
     answer = connection.ask(
         "POST", f"/collections/{name}/documents", body.ljust(LIMIT_BYTES), Content_Type="application/json"
@@ -114,7 +114,7 @@ def test_a_gzip_bomb_is_refused_before_it_is_unpacked(connection, name):
     assert answer.status == 413
 
 
-def test_a_client_that_goes_away_within_its_body_stores_nothing(live, connection, name):
+def test_a_client_that_disconnects_within_its_body_stores_nothing(live, connection, name):
     shown = connection.ask("GET", f"/collections/{name}").json
     with socket.create_connection(("127.0.0.1", live.port)) as gone:
         head = f"POST /collections/{name}/documents HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
@@ -126,7 +126,7 @@ def test_the_live_service_describes_itself(connection):
     assert connection.ask("GET", "/openapi.json").json == Contract.load().document
 
 
-def test_six_thousand_documents_and_a_thousand_large_ones(connection, name, live):
+def test_six_thousand_documents_and_a_thousand_large_ones_are_stored(connection, name, live):
     documents = [{"id": f"doc-{number}", "text": "x", "embedding": [1.0, float(number)]} for number in range(6_000)]
     answer = connection.ask("POST", f"/collections/{name}/documents", {"documents": documents})
     assert (answer.status, answer.json["count"]) == (201, 6_000)

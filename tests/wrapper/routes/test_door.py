@@ -1,4 +1,4 @@
-"""One check before every route: by which name, from which page, with what kind of body."""
+"""Before every route, the service checks the name it is called by, the page that calls, and the kind of body."""
 
 import socket
 
@@ -12,7 +12,7 @@ REQUESTS = [*sorted(Contract.load().described()), ("/no-such-route", "POST"), ("
 
 @pytest.fixture(params=REQUESTS, ids=lambda asked: f"{asked[1]} {asked[0]}")
 def ask(request, client):
-    """`ask(**headers)`: the answer of each route there is, and of two that are none; no body is sent."""
+    """`ask(**headers)` returns the answer of each route, and of two that do not exist; no body is sent."""
     path, method = request.param
     path = path.replace("{", "").replace("}", "")
 
@@ -24,13 +24,13 @@ def ask(request, client):
     return send
 
 
-def test_no_route_is_asked_by_a_foreign_name(ask):
+def test_no_route_answers_to_a_foreign_name(ask):
     for host in ("evil.example", "evil.example:5006", "127.0.0.1.evil.example", "localhost, evil.example", "10.0.0.7"):
         answer = ask(Host=host)
         assert (answer.status_code, answer.json["code"]) == (421, "host_not_allowed")
 
 
-def test_no_route_is_called_by_a_page_of_a_foreign_origin(ask):
+def test_no_route_answers_a_page_of_a_foreign_origin(ask):
     for origin in ("https://evil.example", "null", "", "http://localhost.evil.example", "http://localhost:3000"):
         answer = ask(Origin=origin)
         assert (answer.status_code, answer.json["code"]) == (403, "origin_not_allowed")
@@ -54,7 +54,7 @@ def test_every_loopback_name_is_the_services_own(client, host):
         ("localhost:5006", f"{ORIGIN}.evil.example", 403),
     ],
 )
-def test_a_page_may_call_when_it_is_the_services_own_or_named(client, host, origin, status):
+def test_only_the_services_own_pages_and_allowed_origins_may_call(client, host, origin, status):
     assert client.get("/live", headers={"Host": host, "Origin": origin}).status_code == status
 
 
@@ -65,7 +65,7 @@ def test_a_preflight_of_a_foreign_page_is_refused(client):
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
-def test_what_a_browser_sends_without_an_origin_changes_nothing(client, filled, site):
+def test_a_browsers_request_without_an_origin_changes_nothing(client, filled, site):
     name = filled()
     answer = client.post(f"/collections/{name}/index/rebuild", headers={"Sec-Fetch-Site": site})
     assert (answer.status_code, answer.json["code"]) == (403, "origin_not_allowed")
@@ -73,7 +73,7 @@ def test_what_a_browser_sends_without_an_origin_changes_nothing(client, filled, 
 
 
 @pytest.mark.parametrize("site", ["same-origin", "none"])
-def test_a_browsers_own_pages_and_its_user_may(client, filled, site):
+def test_a_browsers_own_pages_and_its_user_may_call(client, filled, site):
     answer = client.post(f"/collections/{filled()}/index/check", headers={"Sec-Fetch-Site": site})
     assert answer.status_code == 202
 
@@ -86,21 +86,21 @@ def test_a_browsers_own_pages_and_its_user_may(client, filled, site):
     ("method", "path"),
     [("POST", "/index/rebuild"), ("POST", "/index/check"), ("DELETE", ""), ("DELETE", "/documents/all")],
 )
-def test_a_form_is_refused_where_no_body_is_read_too(client, filled, unchanged, method, path, kind, data):
+def test_a_form_is_refused_even_where_no_body_is_read(client, filled, unchanged, method, path, kind, data):
     name = filled()
     with unchanged(name):
         answer = client.open(f"/collections/{name}{path}", method=method, data=data, content_type=kind)
         assert (answer.status_code, answer.json["code"]) == (415, "unsupported_media_type")
 
 
-def test_a_body_is_judged_before_anything_is_done(client, filled):
+def test_a_body_is_checked_before_anything_is_done(client, filled):
     answer = client.post(f"/collections/{filled()}/import", data=b"{}", content_type="application/json")
     assert (answer.status_code, answer.json["details"]["allowed"]) == (415, ["application/x-ndjson"])
     answer = client.post("/mcp", data=b"{}", content_type="text/plain")
     assert (answer.status_code, answer.json["code"]) == (415, "unsupported_media_type")
 
 
-def test_names_that_the_operator_gave(open_client):
+def test_the_operators_names_are_the_services_own(open_client):
     with open_client(allowed_hosts=("rag.corp.example", "*.lan", "rag.example:8443")) as client:
         for host, status in (
             ("rag.corp.example", 200),
@@ -116,21 +116,21 @@ def test_names_that_the_operator_gave(open_client):
         assert client.get("/live", headers=own).status_code == 200
 
 
-def test_the_host_it_listens_on_is_its_own(open_client):
+def test_the_host_it_listens_on_is_the_services_own(open_client):
     with open_client(host="fd00::7") as client:
         assert client.get("/live", headers={"Host": "[FD00:0::7]:5006"}).status_code == 200
         assert client.get("/live", headers={"Host": "[fd00::8]:5006"}).status_code == 421
 
 
-def test_on_all_addresses_any_address_and_the_machines_name_will_do(open_client):
-    """A page can make a name lead here, but not an address."""
+def test_on_all_addresses_any_address_and_the_machines_name_are_accepted(open_client):
+    """A page can make a name lead to this machine, but not an address."""
     with open_client(host="0.0.0.0") as client:
         for host in ("10.0.0.7:5006", "[fd00::7]", socket.gethostname(), "0.0.0.0:5006"):
             assert client.get("/live", headers={"Host": host}).status_code == 200, host
         assert client.get("/live", headers={"Host": "evil.example"}).status_code == 421
 
 
-def test_only_a_probe_of_the_old_protocol_may_leave_the_host_out(client):
+def test_only_a_probe_by_the_old_protocol_may_omit_the_host(client):
     for protocol, status in (("HTTP/1.0", 200), ("HTTP/1.1", 421)):
         without = {"SERVER_PROTOCOL": protocol, "HTTP_HOST": None}
         assert client.get("/live", environ_overrides=without).status_code == status

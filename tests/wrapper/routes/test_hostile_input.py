@@ -1,4 +1,4 @@
-"""Every field of every body, and every argument, with every wrong type: never a 5xx, nothing stored in part."""
+"""Every wrong type in every field of every body, and in every argument, gets no 5xx, and nothing is stored in part."""
 
 import json
 
@@ -89,14 +89,17 @@ def _fill_in(value, name):
 
 @pytest.fixture
 def ask(client, filled):
-    """`ask(method, url, body)` to a collection with one document, whose name is `ask.name`: the answer, which is no 5xx;
-    a refused request leaves the collection as it was."""
+    """`ask(method, url, body)` returns an answer about the collection `ask.name`, which has one document, and never
+    takes a 5xx.
+
+    A refused request must leave the collection unchanged.
+    """
     name = filled([DOCUMENT])
     known = client.get(f"/collections/{name}").json
 
     def ask(method, url, body, *, writes=True):
         nonlocal known
-        # orjson, the test client's writer, does not go as deep as a hostile client.
+        # json, because the test client's writer, orjson, refuses to nest as deeply as a hostile client does.
         answer = client.open(url, method=method, data=json.dumps(body), content_type="application/json")
         assert answer.status_code < 500, answer.json
         now = client.get(f"/collections/{name}").json if writes else known
@@ -109,7 +112,7 @@ def ask(client, filled):
 
 
 @pytest.mark.parametrize(("kind", "field"), FIELDS, ids=[f"{kind}.{field}" for kind, field in FIELDS])
-def test_no_value_of_a_field_is_a_defect(client, ask, kind, field):
+def test_no_value_of_a_field_causes_a_failure(client, ask, kind, field):
     method, url, body = (_fill_in(part, ask.name) for part in BODIES[kind])
     for value in VALUES.values():
         answer = ask(method, url, {**body, field: value}, writes=kind in WRITES)
@@ -121,14 +124,14 @@ def test_no_value_of_a_field_is_a_defect(client, ask, kind, field):
 
 
 @pytest.mark.parametrize("kind", BODIES)
-def test_no_value_as_a_whole_body_is_a_defect(ask, kind):
+def test_no_value_as_a_whole_body_causes_a_failure(ask, kind):
     method, url, _ = BODIES[kind]
     for value in VALUES.values():
         ask(method, _fill_in(url, ask.name), value)
 
 
 @pytest.mark.parametrize("field", [*DOCUMENT, "unknown"])
-def test_no_value_in_a_document_is_a_defect(ask, field):
+def test_no_value_in_a_document_causes_a_failure(ask, field):
     for value in VALUES.values():
         documents = [DOCUMENT, {**DOCUMENT, "id": "b", field: value}]
         answer = ask("POST", f"/collections/{ask.name}/documents", {"documents": documents})
@@ -137,7 +140,7 @@ def test_no_value_in_a_document_is_a_defect(ask, field):
 
 
 @pytest.mark.parametrize("field", ["by", "order_by", "limit", "unknown"])
-def test_no_value_in_a_gather_is_a_defect(ask, field):
+def test_no_value_in_a_gather_causes_a_failure(ask, field):
     for value in VALUES.values():
         gather = {"by": "page", "order_by": ["page"], "limit": 5, field: value}
         ask("POST", f"/collections/{ask.name}/query", {"query_embedding": [1, 0], "gather": gather}, writes=False)
@@ -147,7 +150,7 @@ OPERATORS = ["$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin", "$exists
 
 
 @pytest.mark.parametrize("operator", [*OPERATORS, "$and", "$or", "$nor", ""])
-def test_no_operand_is_a_defect(ask, operator):
+def test_no_operand_causes_a_failure(ask, operator):
     url = f"/collections/{ask.name}"
     for value in VALUES.values():
         for where in ({"page": {operator: value}}, {operator: value}, {"$not": {"a.b": {operator: value}}}):
@@ -194,7 +197,7 @@ TEXTS = [
 
 
 @pytest.mark.parametrize(("method", "route", "arguments"), ARGUMENTS, ids=[route for _, route, _ in ARGUMENTS])
-def test_no_text_as_an_argument_is_a_defect(client, filled, method, route, arguments):
+def test_no_text_as_an_argument_causes_a_failure(client, filled, method, route, arguments):
     name = filled([DOCUMENT])
     body = None if method == "GET" else {"documents": [DOCUMENT], "metadata": {"x": 1}}
     for argument in arguments:
@@ -210,13 +213,13 @@ def test_no_text_as_an_argument_is_a_defect(client, filled, method, route, argum
     "query",
     ["%FF=%FE", "where=%FF", "limit=1&limit=x", "where={}&where=x", "=&&=", "%00=%00", "limit[]=1", "a" * 30_000],
 )
-def test_odd_query_strings_are_no_defect(client, filled, query):
+def test_odd_query_strings_cause_no_failure(client, filled, query):
     assert client.get(f"/collections/{filled([DOCUMENT])}/documents?{query}").status_code < 500
 
 
 @pytest.mark.parametrize("header", ["If-Match", "If-None-Match", "Idempotency-Key", "X-Request-ID", "Origin", "Accept"])
 @pytest.mark.parametrize("text", ["", '"', '"""', "W/", ",,,", "*, *", "x" * 5_000, "é", "null", 'W/W/"1"'])
-def test_odd_headers_are_no_defect(client, filled, header, text):
+def test_odd_headers_cause_no_failure(client, filled, header, text):
     name = filled([DOCUMENT])
     for method, route in (("GET", "documents"), ("POST", "documents")):
         answer = client.open(

@@ -1,4 +1,4 @@
-"""The service about itself: health, metrics, its description, the pages; what holds for every answer."""
+"""The service describes itself: health, metrics, its description, the pages, and rules that hold for every answer."""
 
 import re
 from urllib.parse import urljoin
@@ -9,7 +9,7 @@ from tests.support.contract import METHODS, Contract
 from tests.support.live import ORIGIN, eventually
 
 
-def test_health(client, filled):
+def test_health_reports_every_part(client, filled):
     filled()
     answer = client.get("/health").json
     assert answer["status"] == "healthy"
@@ -20,12 +20,12 @@ def test_health(client, filled):
     assert answer["engine"]["mode"] == "child"
     assert answer["catalog"] == {"status": "healthy", "kind": "sqlite"}
     assert answer["disk"]["free_mb"] > answer["disk"]["floor_mb"]
-    # A writer is answered a moment before its outbox entry is gone.
+    # A writer is answered a moment before its outbox entry disappears.
     eventually(lambda: client.get("/health").json["index_lag"] == 0, seconds=10)
 
 
 @pytest.mark.parametrize(("path", "status"), [("/ready", "ready"), ("/live", "alive")])
-def test_ready_and_live(client, path, status):
+def test_ready_and_live_answer(client, path, status):
     answer = client.get(path)
     assert (answer.status_code, answer.json) == (200, {"status": status})
 
@@ -57,11 +57,11 @@ def _metrics(client):
     return {name: float(value) for name, _, value in lines}
 
 
-def test_metrics_of_the_live_service(live, session):
+def test_the_live_service_shows_its_metrics(live, session):
     assert "rag_request_duration_seconds_count" in session.get(f"{live.url}/metrics").text
 
 
-def test_the_description_is_the_file(client):
+def test_the_served_description_is_the_file(client):
     answer = client.get("/openapi.json")
     assert answer.json == Contract.load().document
 
@@ -87,7 +87,7 @@ def test_the_storage_proxy_alone_describes_its_own_routes(open_client):
         assert not [path for path in paths if path.startswith("/api/")]
 
 
-def test_about(client):
+def test_the_root_says_what_the_service_is(client):
     answer = client.get("/").json
     assert (answer["service"], answer["docs"], answer["openapi"]) == ("rag-wrapper", "/docs", "/openapi.json")
 
@@ -127,14 +127,14 @@ def test_assets_load_nothing_from_another_host(client):
 
 
 @pytest.mark.parametrize("file", ["index.html", "..", "%2e%2e%2fswagger.html", "swagger-ui.css.map"])
-def test_other_assets_are_not_there(client, file):
+def test_other_assets_are_not_found(client, file):
     assert client.get(f"/docs/assets/{file}").status_code == 404
 
 
 @pytest.mark.parametrize(
     "path", ["/no-such-route", "/collections/", "/collections/a/b", "/documents", "/collections//documents", "/health/"]
 )
-def test_an_unknown_route_answers_the_error_body(client, path):
+def test_an_unknown_route_answers_with_the_error_body(client, path):
     answer = client.get(path)
     sentence = f"No such route: GET {path}"
     assert answer.status_code == 404
@@ -162,7 +162,7 @@ def test_an_unknown_route_answers_the_error_body(client, path):
         ("POST", "/health", ["GET", "HEAD", "OPTIONS"]),
     ],
 )
-def test_a_method_that_a_route_lacks(client, method, path, allowed):
+def test_a_method_that_a_route_lacks_is_405_with_allow(client, method, path, allowed):
     answer = client.open(path, method=method)
     assert answer.status_code == 405
     assert answer.json["code"] == "method_not_allowed"
@@ -194,7 +194,7 @@ def test_a_request_id_that_could_confuse_a_log_is_replaced(client, given):
     assert client.get("/live", headers={"X-Request-ID": given}).headers["X-Request-ID"] != given
 
 
-def test_an_allowed_origin_may_read_answers_errors_too(client):
+def test_an_allowed_origin_may_read_every_answer_even_errors(client):
     for path in ("/health", "/collections/nowhere", "/no-such-route"):
         answer = client.get(path, headers={"Origin": ORIGIN})
         assert answer.headers["Access-Control-Allow-Origin"] == ORIGIN
@@ -202,14 +202,14 @@ def test_an_allowed_origin_may_read_answers_errors_too(client):
         assert readable == {"ETag", "Idempotent-Replayed", "Retry-After", "X-Document-Count", "X-Request-ID"}
 
 
-def test_another_origin_may_not(client):
+def test_a_foreign_origin_may_not_read_answers(client):
     for origin in ("https://elsewhere.example", "null", f"{ORIGIN}.evil.example", ORIGIN.replace("https", "http")):
         answer = client.get("/health", headers={"Origin": origin})
         assert answer.status_code == 403
         assert "Access-Control-Allow-Origin" not in answer.headers
 
 
-def test_a_preflight(client):
+def test_a_preflight_is_answered(client):
     asked = {
         "Origin": ORIGIN,
         "Access-Control-Request-Method": "PATCH",

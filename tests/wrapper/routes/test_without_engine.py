@@ -1,4 +1,4 @@
-"""While the engine does not answer: writes are safe and say so, reads and vector queries go on."""
+"""While the engine does not answer, writes are safe and say so, and reads and vector queries still work."""
 
 import threading
 
@@ -27,7 +27,7 @@ def url(client):
     return "/collections/abc"
 
 
-def test_writes_are_202_and_found(client, url):
+def test_writes_are_202_and_their_documents_are_found(client, url):
     added = client.post(f"{url}/documents", json={"documents": DOCUMENTS})
     assert (added.status_code, added.json["indexed"], added.json["created"]) == (202, False, 2)
     assert client.patch(f"{url}/documents/a", json={"text": "new"}).status_code == 202
@@ -41,7 +41,7 @@ def test_writes_are_202_and_found(client, url):
     assert client.get(url).json["count"] == 2
 
 
-def test_a_repeat_without_a_key_waits_for_what_it_repeats(client, url):
+def test_a_repeat_without_a_key_is_not_indexed_before_its_original(client, url):
     for counted in ("created", "unchanged"):
         answer = client.post(f"{url}/documents", json={"documents": DOCUMENTS})
         assert (answer.status_code, answer.json["indexed"], answer.json[counted]) == (202, False, 2)
@@ -55,7 +55,7 @@ def test_vector_queries_scan_the_catalogue_and_say_so(client, url):
         assert answer["plan"] == "scan"
 
 
-def test_a_repeat_with_the_key_while_the_engine_is_away(client, url):
+def test_a_repeat_with_the_key_gets_the_first_answer_while_the_engine_is_away(client, url):
     headers = {"Idempotency-Key": "k"}
     answers = [client.post(f"{url}/documents", json={"documents": DOCUMENTS}, headers=headers) for _ in range(2)]
     assert [answer.status_code for answer in answers] == [202, 202]
@@ -84,13 +84,13 @@ def test_health_is_503_when_the_catalogue_is_away(client, tmp_path, monkeypatch)
     def fail(self):
         raise UnavailableError("The catalogue is unavailable")
 
-    # A connection that has read the first pages already may still answer from what it remembers.
+    # A connection that has read the first pages may still answer from its cache.
     monkeypatch.setattr(Catalog, "read", fail)
     eventually(lambda: client.get("/ready").status_code == 503, seconds=20)
     assert client.get("/live").status_code == 200
 
 
-def test_nobody_who_asks_how_the_service_is_waits_for_the_engine(monkeypatch, open_client):
+def test_health_does_not_wait_for_the_engine(monkeypatch, open_client):
     asked, gate = threading.Event(), threading.Event()
 
     def hang(engine, timeout_seconds):

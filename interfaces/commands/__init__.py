@@ -1,0 +1,1 @@
+"""The commands of `rag-wrapper`, the demo, and what they share."""

@@ -1,0 +1,100 @@
+"""`rag-wrapper check` and `rag-wrapper rebuild`: the doctor by hand, through the running service."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+
+import click
+
+from interfaces.commands.options import documents_progress, url_option
+from providers.rag_wrapper.client import WrapperClient
+from providers.rag_wrapper.dialect import Body
+
+_POLL_SECONDS = 0.2
+_LOOK_SECONDS = 120.0
+
+
+@click.command()
+@click.argument("names", metavar="[COLLECTION]...", nargs=-1)
+@url_option
+@click.pass_context
+def check(ctx: click.Context, names: tuple[str, ...], url: str) -> None:
+    """Look at the indexes of these collections, of all when none is named.
+
+    Counts, a sample of documents that must find themselves, the size of the files, and recall: how many of the ten
+    nearest documents the index finds. What is found wrong is rebuilt at once.
+
+    Exit code: 0 all are well, 1 one is not, 2 they could not be looked at.
+    """
+    with closing(WrapperClient.at(url)) as service:
+        chosen = names or tuple(each["name"] for each in service.collections())
+        wrong = [name for name in chosen if not _is_well(service, name)]
+    click.echo(f"{len(chosen) - len(wrong)} of {len(chosen)} indexes are well")
+    ctx.exit(1 if wrong else 0)
+
+
+@click.command()
+@click.argument("names", metavar="COLLECTION...", nargs=-1)
+@click.option("--all", "everything", is_flag=True, help="All collections.")
+@url_option
+def rebuild(names: tuple[str, ...], everything: bool, url: str) -> None:
+    """Rebuild the indexes of these collections from the catalogue, and wait until they are ready.
+
+    Queries are answered meanwhile, slower; writes are stored and wait for the index.
+
+    Exit code: 0 all are ready, 2 one is not.
+    """
+    if bool(names) == everything:
+        raise click.UsageError("Name the collections, or say --all.")
+    with closing(WrapperClient.at(url)) as service:
+        chosen = [each["name"] for each in service.collections()] if everything else list(names)
+        # All are requested before the first is awaited; a missing one stops the command before anything is done.
+        before = {name: service.index(name) for name in chosen}
+        for name in chosen:
+            service.rebuild_index(name)
+        for name in chosen:
+            index = _follow(service, name, before[name]["rebuilds"])
+            click.echo(f"{name}: rebuilt, {index['documents']} documents")
+
+
+def _is_well(service: WrapperClient, name: str) -> bool:
+    before = service.index(name)
+    service.check_index(name)
+    deadline = time.monotonic() + _LOOK_SECONDS
+    while True:
+        index = service.index(name)
+        if index["rebuild"] is not None:
+            done, of = index["rebuild"]["documents"], index["rebuild"]["of"]
+            click.echo(f"{name}: is being rebuilt ({done} of {of}): {index['rebuild']['reason']}", err=True)
+            return False
+        if _was_looked_at(index, before):
+            break
+        if time.monotonic() > deadline:
+            click.echo(f"{name}: not looked at within {_LOOK_SECONDS:.0f} seconds", err=True)
+            return False
+        time.sleep(_POLL_SECONDS)
+    recall = "not measured" if index["recall_at_10"] is None else f"{index['recall_at_10']:.3f}"
+    size = "" if index["index_bytes"] is None else f", {index['index_bytes'] / 2**20:.1f} MB"
+    click.echo(f"{name}: {index['documents_held']} documents{size}, recall@10 {recall}")
+    if index["fault"] is not None:
+        click.echo(f"{name}: {index['fault']}", err=True)
+    return index["fault"] is None
+
+
+def _was_looked_at(index: Body, before: Body) -> bool:
+    measured = not index["documents"] or index["recall_measured_at"] != before["recall_measured_at"]
+    return measured and index["checked_at"] != before["checked_at"]
+
+
+def _follow(service: WrapperClient, name: str, rebuilds_before: int) -> Body:
+    """Wait for the end of a rebuild. Return its report."""
+    with documents_progress() as progress:
+        task = progress.add_task(name, total=None)
+        while True:
+            index = service.index(name)
+            if index["rebuilds"] > rebuilds_before:
+                return index
+            if index["rebuild"] is not None:
+                progress.update(task, completed=index["rebuild"]["documents"], total=index["rebuild"]["of"])
+            time.sleep(_POLL_SECONDS)

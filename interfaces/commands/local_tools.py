@@ -1,0 +1,57 @@
+"""The tools on a data directory of this machine, without a service."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from schemas.errors import ConfigurationError
+from schemas.settings import RegistrySettings, RetrievalSettings, WrapperSettings
+
+if TYPE_CHECKING:
+    from retrieval.tool import Tool
+
+
+class LocalTools:
+    """Returns the tools when called, by several threads too. Nothing is started and the directory is not claimed until
+    the first call."""
+
+    def __init__(self, settings: WrapperSettings, registry: RegistrySettings, retrieval: RetrievalSettings) -> None:
+        self._settings = settings
+        self._registry = registry
+        self._retrieval = retrieval
+        self._opening = Lock()
+        self._tools: Mapping[str, Tool] | None = None
+        self._close = lambda: None
+
+    def __call__(self) -> Mapping[str, Tool]:
+        """Return the tools. Raises ConfigurationError when a setting is wrong or another process owns the directory."""
+        with self._opening:
+            if self._tools is None:
+                self._tools = self._open()
+            return self._tools
+
+    def close(self) -> None:
+        with self._opening:
+            self._close()
+
+    def _open(self) -> Mapping[str, Tool]:
+        # Imported late: together these modules take longer to import than the first answer may take.
+        from interfaces.compose import open_layers
+        from interfaces.mcp.tools import mcp_tools
+        from wrapper.service import open_service
+
+        try:
+            service = open_service(self._settings, serves=False)
+        except ConfigurationError as error:
+            sentence = f"{error.message}; let 'rag-wrapper serve' run there, and all can use it by --url"
+            raise ConfigurationError(sentence, **error.details) from error
+        try:
+            layers = open_layers(service, self._registry, self._retrieval)
+        except BaseException:
+            service.close()
+            raise
+        service.on_close(layers.close)
+        self._close = service.close
+        return mcp_tools(layers)

@@ -1,0 +1,73 @@
+"""`rag-wrapper mcp`: the tools for a program that starts this one and talks to it over standard input and output."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import click
+import structlog
+
+from interfaces.commands.options import service_url
+from schemas.settings import (
+    apply_config_file,
+    read_registry_settings,
+    read_retrieval_settings,
+    read_wrapper_settings,
+)
+from wrapper import logs
+from wrapper.engine.ownership import serving_address
+
+log = structlog.get_logger(__name__)
+
+
+@click.command()
+@click.option(
+    "--url",
+    metavar="URL",
+    help="Ask the service there. Without it, the service that runs on the data directory, else the directory itself.",
+)
+@click.option(
+    "--config",
+    "config_file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="YAML file with settings; the environment wins.",
+)
+def mcp(url: str | None, config_file: Path | None) -> None:
+    """Serve MCP, the Model Context Protocol, on standard input and output until the input ends.
+
+    Logs go to standard error.
+    """
+    if config_file is not None:
+        apply_config_file(config_file)
+    settings, registry, retrieval = read_wrapper_settings(), read_registry_settings(), read_retrieval_settings()
+    logs.configure(settings.log_level, settings.log_format)
+    url = url or _running_service(settings.data_dir)
+    # Imported late, so that a wrong setting is reported at once.
+    import anyio
+
+    from interfaces.commands.local_tools import LocalTools
+    from interfaces.mcp.server import tool_server
+    from interfaces.mcp.stdio import serve_stdio
+
+    local = LocalTools(settings, registry, retrieval)
+    if url is None:
+        log.info("serving MCP", data_dir=str(settings.data_dir))
+        server = tool_server(local, may_write=True)
+    else:
+        from interfaces.mcp.relay import relay_server
+
+        log.info("serving MCP", service=url)
+        server = relay_server(url)
+    try:
+        anyio.run(lambda: serve_stdio(server, max_line_bytes=settings.max_body_mb << 20))
+    finally:
+        local.close()
+
+
+def _running_service(data_dir: Path) -> str | None:
+    address = serving_address(data_dir)
+    if address is None:
+        return None
+    listens = urlsplit(address)
+    return service_url({"RAG_HOST": listens.hostname or "", "RAG_PORT": str(listens.port)})

@@ -1,0 +1,55 @@
+"""`rag-wrapper serve`: gunicorn with the project's own configuration."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+import click
+
+import wrapper
+from interfaces.start_checks import look_before_start
+from schemas.errors import ConfigurationError
+from schemas.settings import apply_config_file
+
+APP = "interfaces.compose:create_app()"
+
+
+@click.command()
+@click.option(
+    "--config",
+    "config_file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="YAML file with settings; the environment wins.",
+)
+def serve(config_file: Path | None) -> None:
+    """Run the service until SIGTERM or Ctrl-C. Everything it starts ends with it.
+
+    Settings, models, port and data directory are looked at first: what is wrong is said, a sentence each, and nothing
+    is started (exit code 1).
+    """
+    if config_file is not None:
+        try:
+            apply_config_file(config_file)
+        except ConfigurationError as error:
+            _stop([" ".join(error.message.split())])
+    found = look_before_start()
+    for sentence in found.warnings:
+        click.echo(f"Warning: {sentence}", err=True)
+    if found.settings is None or found.problems:
+        _stop(found.problems)
+    settings = found.settings
+    # Gunicorn puts the folder it runs in first on the search path: the caller's may have a `schemas` of its own.
+    os.environ["RAG_DATA_DIR"] = str(settings.data_dir)
+    os.environ["RAG_CATALOG_URL"] = settings.catalog_url
+    os.chdir(Path(wrapper.__file__).resolve().parent.parent)
+    os.execv(sys.executable, [sys.executable, "-m", "gunicorn", "-c", "python:wrapper.serving.gunicorn_config", APP])
+
+
+def _stop(problems: Sequence[str]) -> NoReturn:
+    for sentence in problems:
+        click.echo(f"Error: {sentence}", err=True)
+    raise SystemExit(1)

@@ -1,0 +1,207 @@
+"""`rag-wrapper watch`: keep folders in sync with a collection, through the running service."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from functools import partial
+from pathlib import Path
+
+import click
+from rich.progress import TaskID
+
+from interfaces.commands.load import configured_embedding
+from interfaces.commands.options import documents_progress, log_to_stderr, url_option
+from providers.rag_wrapper.client import WrapperClient
+from providers.rag_wrapper.dialect import ONCE
+from providers.rag_wrapper.provider import RagWrapperProvider
+from retrieval.ingest.collection_writer import CollectionWriter
+from retrieval.watching.events import file_events, is_ignored, settled
+from retrieval.watching.folder import Folder
+from retrieval.watching.reporting import Reporter
+from retrieval.watching.syncing import FolderSync
+from retrieval.watching.watcher import Watcher
+from schemas.contracts.watchers import MAX_NAME_CHARACTERS, WatcherReport, is_watcher_name
+from schemas.names import check_collection_name
+from schemas.plurals import counted
+from schemas.settings import read_retrieval_settings
+from schemas.wire.watchers import report_body
+
+REPORT_TIMEOUT_SECONDS = 10.0
+
+Told = Callable[[str, WatcherReport], None]
+
+
+@click.command()
+@click.argument(
+    "folders",
+    nargs=-1,
+    required=True,
+    metavar="DIR…",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+)
+@click.option(
+    "--name", metavar="NAME", help="What the folder is called, when there is one only; unless given as it is."
+)
+@click.option("--collection", metavar="NAME", help="Collection to fill.  [default: $RAG_CONTEXT_COLLECTION]")
+@click.option(
+    "--debounce-seconds",
+    type=click.FloatRange(min=0.01, max=3600),
+    default=1.0,
+    show_default=True,
+    help="Changes are dealt with when there have been no others for so long.",
+)
+@click.option(
+    "--max-file-kb",
+    type=click.IntRange(min=1),
+    default=1024,
+    show_default=True,
+    help="Larger files are not indexed.",
+)
+@click.option("--allow-empty", is_flag=True, help="Believe a folder that is empty while documents of it are stored.")
+@click.option("--once", is_flag=True, help="Bring the folders in step and end.")
+@url_option
+@click.pass_context
+def watch(
+    ctx: click.Context,
+    folders: tuple[Path, ...],
+    name: str | None,
+    collection: str | None,
+    debounce_seconds: float,
+    max_file_kb: int,
+    allow_empty: bool,
+    once: bool,
+    url: str,
+) -> None:
+    """Keep the documentation and the code in each DIR in sync with a collection of the running service: new, changed
+    and deleted files, until it is stopped.
+
+    A file is one document, `source` is DIR's name and its path. What is stored already is not embedded again. Hidden
+    files, symbolic links, and what version control and editors keep are passed over; JSONL is for `load`. Embeddings
+    are made in this process, by the variables that the service reads too (RAG_EMBEDDING_…).
+
+    Exit code: 0 stopped, or in step with --once; 1 with --once, some files could not be indexed; 2 nothing could be
+    done or, with --once, the service failed.
+    """
+    names = _names(folders, name)
+    target = check_collection_name(collection or read_retrieval_settings().context_collection)
+    level = logging.ERROR if once else logging.WARNING if sys.stderr.isatty() else logging.INFO
+    log_to_stderr(level)
+    stop = threading.Event()
+    instance = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
+    with ExitStack() as stack:
+        provider = stack.enter_context(RagWrapperProvider({"url": url}, place=url))
+        service = stack.enter_context(
+            closing(WrapperClient.at(url, timeout_seconds=REPORT_TIMEOUT_SECONDS, retry=ONCE))
+        )
+        embedding = stack.enter_context(configured_embedding())
+        told = stack.enter_context(_progress())
+
+        def watcher(root: Path, called: str) -> Watcher:
+            def send(report: WatcherReport) -> None:
+                service.report_watcher(called, report_body(report))
+
+            return Watcher(
+                FolderSync(
+                    Folder(root, called, is_ignored=is_ignored, max_file_bytes=max_file_kb * 1024),
+                    lambda: CollectionWriter(provider, target, embedding),
+                    may_be_empty=allow_empty,
+                ),
+                Reporter(send, on_refused=stop.set),
+                instance=instance,
+                collection=target,
+                stop=stop,
+                told=partial(told, called),
+            )
+
+        watchers = [watcher(root, called) for root, called in zip(folders, names, strict=True)]
+        _stop_by_signal(stop)
+        if once:
+            _end(ctx, [(each.sync.folder.name, each.run_once()) for each in watchers], watchers)
+        _run_all(watchers, debounce_seconds, stop)
+
+
+def _names(folders: Sequence[Path], name: str | None) -> list[str]:
+    if name is not None and len(folders) > 1:
+        raise click.UsageError("--name is for one folder only.")
+    names = [name or folder.resolve().name for folder in folders]
+    for each in names:
+        if not is_watcher_name(each):
+            raise click.UsageError(
+                f"A folder cannot be called {each!r}: 1 to {MAX_NAME_CHARACTERS} printable characters without '/'."
+            )
+        if names.count(each) > 1:
+            raise click.UsageError(f"Two folders are called '{each}': watch one of them with --name of its own.")
+    return names
+
+
+def _stop_by_signal(stop: threading.Event) -> None:
+    """Have the first signal end the work after the current document, and a second one end the process."""
+
+    def end(number: int, frame: object) -> None:
+        stop.set()
+        signal.signal(number, signal.SIG_DFL)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, end)
+
+
+def _run_all(watchers: Sequence[Watcher], debounce_seconds: float, stop: threading.Event) -> None:
+    """Run each watcher in a thread of its own. When one cannot go on, end all of them and raise its error."""
+    failures: list[BaseException] = []
+
+    def run(watcher: Watcher) -> None:
+        try:
+            watcher.run(
+                lambda folders: settled(file_events(watcher.sync.folder, folders, stop), quiet_seconds=debounce_seconds)
+            )
+        except BaseException as error:
+            failures.append(error)
+        finally:
+            stop.set()
+
+    threads = [threading.Thread(target=run, args=(each,), name=each.sync.folder.name) for each in watchers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+
+
+def _end(ctx: click.Context, done: Sequence[tuple[str, WatcherReport]], watchers: Sequence[Watcher]) -> None:
+    for name, report in done:
+        click.echo(summary(name, report))
+    failed = [(each.sync.folder.name, *fault) for each in watchers for fault in sorted(each.sync.failed.items())]
+    for name, path, reason in failed:
+        click.echo(f"{name}/{path}: {reason}", err=True)
+    ctx.exit(1 if failed or any(report.pending for _, report in done) else 0)
+
+
+def summary(name: str, report: WatcherReport) -> str:
+    """Return a line that says what was done."""
+    deeds = [f"{count} {word}" for word in ("indexed", "deleted", "failed") if (count := getattr(report, word))]
+    return f"{name}: {counted(report.files, 'file')}: {', '.join(deeds) or 'nothing changed'}"
+
+
+@contextmanager
+def _progress() -> Iterator[Told]:
+    """Give a callback that shows a bar for each folder while files of it are pending, on a terminal only."""
+    with documents_progress() as progress:
+        tasks: dict[str, TaskID] = {}
+
+        def tell(name: str, report: WatcherReport) -> None:
+            task = tasks[name] if name in tasks else tasks.setdefault(name, progress.add_task(name, total=None))
+            total = max(report.files, report.pending)
+            progress.update(
+                task, completed=total - report.pending, total=total or 1, description=f"{name}: {report.state}"
+            )
+
+        yield tell

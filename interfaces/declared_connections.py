@@ -1,0 +1,55 @@
+"""Connections that the operator declares in the configuration file."""
+
+from __future__ import annotations
+
+import os
+
+from registry.connections import check_connection
+from registry.older_spellings import current_spelling
+from registry.placeholders.resolving import Placeholders
+from registry.placeholders.secret_hosts import SecretHosts
+from registry.provider_discovery import discover
+from registry.provider_registry import ProviderRegistry
+from schemas.connections import Connection
+from schemas.errors import ConfigurationError, RagError
+from schemas.settings import RegistrySettings, read_declared_connections, read_registry_settings
+
+
+def check_declared_connections() -> None:
+    """Raise ConfigurationError when the configuration file declares a connection that cannot be used."""
+    declared_connections(discover(ProviderRegistry()), operators_placeholders(read_registry_settings()))
+
+
+def declared_connections(registry: ProviderRegistry, placeholders: Placeholders) -> list[Connection]:
+    """Return the connections of the configuration file. Raises ConfigurationError naming the first that cannot be
+    used."""
+    declared = []
+    for connection_id, said in read_declared_connections().items():
+        unknown = sorted(set(said) - {"type", "provider", "config", "display_name"})
+        if unknown:
+            raise ConfigurationError(f"connections.{connection_id} has an unknown field '{unknown[0]}'")
+        config = said.get("config") or {}
+        if not isinstance(config, dict):
+            raise ConfigurationError(f"connections.{connection_id}.config must be a mapping")
+        kind, provider = str(said.get("type", "rag")), str(said.get("provider"))
+        schema = registry.schema(provider, kind)
+        connection = Connection(
+            connection_id,
+            kind,
+            provider,
+            current_spelling(config, provider, schema),
+            said.get("display_name"),
+            "declared",
+        )
+        try:
+            check_connection(connection, registry, placeholders)
+        except RagError as error:
+            raise ConfigurationError(f"connections.{connection_id}: {error.message}") from None
+        declared.append(connection)
+    return declared
+
+
+def operators_placeholders(settings: RegistrySettings) -> Placeholders:
+    """Return the placeholders that these settings let connections use."""
+    secret_hosts = SecretHosts.parse(settings.secret_hosts)
+    return Placeholders(os.environ, settings.env_patterns, settings.secret_dirs, secret_hosts=secret_hosts)

@@ -1,0 +1,64 @@
+"""The objects above the storage proxy that routes and tools of one process call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from registry.collector import Collector
+from registry.connections import Connections
+from registry.embedding.queries import QueryEmbeddings
+from registry.health import HealthWatch
+from registry.provider_registry import ProviderRegistry
+from registry.topics.conversations import Conversations
+from retrieval.chat.answering import Chat
+from retrieval.context.layer import ContextLayer
+from retrieval.documents.rag_store import RagStore
+from retrieval.rules.pipeline import RAGPipeline
+from retrieval.search.corpus import Corpus
+from retrieval.search.engine import SearchEngine
+from retrieval.sessions.notes import Notes
+from retrieval.sessions.project_context import ContextWriter
+from retrieval.tool import Tool
+from retrieval.warm_up import WarmUp
+from retrieval.watching.reported import Watchers
+from schemas.connections import Connection
+from schemas.settings import RegistrySettings
+
+
+@dataclass(kw_only=True)
+class Layers:
+    """The layers of one process, built once by the composition root and closed with the service."""
+
+    registry: ProviderRegistry
+    connections: Connections
+    health: HealthWatch
+    collector: Collector
+    conversations: Conversations | None
+    embeddings: QueryEmbeddings
+    corpus: Corpus
+    search: SearchEngine
+    pipeline: RAGPipeline
+    rag_store: RagStore
+    chat: Chat
+    notes: Notes
+    project_context: ContextWriter
+    context: ContextLayer
+    watchers: Watchers
+    warm_up: WarmUp
+    settings: RegistrySettings
+    models: Mapping[str, Connection]
+    """The models of the settings, by the names that the health report gives them."""
+
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        """Return the context tools by name, in the order in which they are listed."""
+        return self.context.tools
+
+    def close(self) -> None:
+        self.warm_up.close()
+        self.context.close()
+        self.search.close()
+        self.collector.close()
+        self.health.close()
+        self.connections.close()

@@ -1,0 +1,48 @@
+"""`/mcp`: MCP's streamable HTTP.
+
+Each request is answered by itself, in JSON: workers share nothing, and no stream holds a thread. MCP's own library is
+imported with the first request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from flask import Blueprint, Response, current_app, request
+
+from retrieval.tool import Tool
+from wrapper.web.bodies import read_body
+from wrapper.web.lanes import Lane
+from wrapper.web.route_table import declare
+
+if TYPE_CHECKING:
+    from mcp.server.lowlevel import Server
+
+blueprint = Blueprint("mcp", __name__)
+
+
+class Endpoint:
+    """Holds the MCP server of one process."""
+
+    def __init__(self, tools: Mapping[str, Tool], *, may_write: bool) -> None:
+        self._tools = tools
+        self._may_write = may_write
+
+    @cached_property
+    def server(self) -> Server[Any]:
+        from interfaces.mcp.server import in_place, tool_server
+
+        return tool_server(lambda: self._tools, may_write=self._may_write, run=in_place)
+
+
+@blueprint.post("/mcp")
+@declare(Lane.EMBEDDING, own_rules=True)
+def mcp() -> Response:
+    endpoint: Endpoint = current_app.extensions["rag.mcp"]
+    # Imported late: the import takes a second, which a service without MCP clients should not pay.
+    from interfaces.mcp.exchange import exchange
+
+    status, headers, content = exchange(endpoint.server, dict(request.headers), read_body())
+    return Response(content, status, headers)

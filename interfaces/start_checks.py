@@ -1,0 +1,83 @@
+"""Checks that run together before the whole service starts.
+
+Modules are imported when they are needed, so that faults are told within a second.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from schemas.errors import RagError
+from schemas.settings import (
+    WrapperSettings,
+    read_declared_connections,
+    read_registry_settings,
+    read_retrieval_settings,
+    read_wrapper_settings,
+    unknown_variables,
+)
+
+FoundT = TypeVar("FoundT")
+
+
+@dataclass
+class Findings:
+    """The problems that prevent a start, and the warnings, one sentence each. `settings` are the storage proxy's, None
+    when they are among the problems."""
+
+    problems: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    settings: WrapperSettings | None = None
+
+    def check(self, look: Callable[[], FoundT]) -> FoundT | None:
+        """Return what `look` returns. When it raises RagError, note a problem and return None."""
+        try:
+            return look()
+        except RagError as error:
+            self.problems.append(" ".join(error.message.split()))
+            return None
+
+
+def look_before_start() -> Findings:
+    """Check settings, models, declared connections, port and data directory. Return what was found."""
+    found = Findings()
+    found.settings = storage = found.check(read_wrapper_settings)
+    registry = found.check(read_registry_settings)
+    found.check(read_retrieval_settings)
+    found.warnings += unknown_variables(os.environ, () if registry is None else registry.env_patterns)
+    if registry is not None:
+        from interfaces.configured import check_models, model_warnings
+        from providers.outbound.addresses import ConnectPolicy
+        from registry.placeholders.secret_hosts import SecretHosts
+
+        found.check(lambda: ConnectPolicy.parse(registry.connect_policy))
+        found.check(lambda: SecretHosts.parse(registry.secret_hosts))
+        found.check(lambda: check_models(registry, thoroughly=True))
+        found.warnings += model_warnings(registry)
+        if found.check(read_declared_connections):
+            from interfaces.declared_connections import check_declared_connections
+
+            found.check(check_declared_connections)
+    if storage is not None:
+        from wrapper.start_checks import (
+            catalogue_path,
+            check_catalogue,
+            check_data_directory,
+            check_port,
+            disk_warnings,
+        )
+
+        found.check(lambda: check_port(storage))
+        if found.check(lambda: check_data_directory(storage.data_dir)):
+            found.check(lambda: check_catalogue(storage) if catalogue_path(storage) else _check_database(storage))
+            found.warnings += disk_warnings(storage)
+    return found
+
+
+def _check_database(settings: WrapperSettings) -> None:
+    from wrapper.catalog_choice import check_access
+
+    check_access(settings)

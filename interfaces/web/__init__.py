@@ -1,0 +1,1 @@
+"""The HTTP routes above the storage proxy."""

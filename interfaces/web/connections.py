@@ -1,0 +1,193 @@
+"""`/api/connections`: providers and connections, discovered, described, configured, tested and watched as a form needs
+it (contract *storage*)."""
+
+from __future__ import annotations
+
+import re
+from typing import cast
+
+from flask import Blueprint, Response
+from werkzeug.routing import BaseConverter
+
+from interfaces.web.current import layers
+from providers.base import RagProvider
+from registry.connections import RESERVED_IDS
+from registry.placeholders.env_vars import judged, suggested
+from schemas.connections import KINDS, Connection, TestReport
+from schemas.errors import InvalidInputError
+from schemas.wire import connections as wire
+from schemas.wire.connections import (
+    CANDIDATE,
+    CHANGED_CONNECTION,
+    CONNECTIONS_ARGUMENTS,
+    KIND_ARGUMENTS,
+    NEW_CONNECTION,
+    TYPED_CANDIDATE,
+)
+from schemas.wire.env_vars import (
+    ENV_VAR_NAMES,
+    ENV_VARS_ARGUMENTS,
+    SUGGESTION_ARGUMENTS,
+    available_env_vars,
+    judged_env_vars,
+    suggested_env_vars,
+)
+from wrapper.web.bodies import json_response
+from wrapper.web.error_statuses import error_response
+from wrapper.web.lanes import Lane
+from wrapper.web.reading import arguments, body, unknown
+from wrapper.web.route_table import declare
+
+
+class ConnectionId(BaseConverter):
+    """The id of a connection in a path, which is none of the words that name routes."""
+
+    regex = rf"(?!(?:{'|'.join(map(re.escape, RESERVED_IDS))})\Z)[^/]+"
+
+
+blueprint = Blueprint("connections", __name__, url_prefix="/api/connections")
+
+
+@blueprint.get("/providers")
+@declare(Lane.READ)
+def list_providers() -> Response:
+    registry = layers().registry
+    described = {kind: [entry.described() for entry in registry.entries(kind)] for kind in KINDS}
+    return json_response(wire.providers(described))
+
+
+@blueprint.get("/providers/<provider>")
+@declare(Lane.READ, query=KIND_ARGUMENTS)
+def show_provider(provider: str) -> Response:
+    return json_response(wire.provider(layers().registry.entry(provider, arguments()["kind"]).described()))
+
+
+@blueprint.get("/providers/<provider>/schema")
+@declare(Lane.READ, query=KIND_ARGUMENTS)
+def show_schema(provider: str) -> Response:
+    return json_response(wire.provider_form(layers().registry.form(provider, arguments()["kind"])))
+
+
+@blueprint.post("/validate")
+@declare(Lane.READ, body=CANDIDATE)
+def validate() -> Response:
+    asked = body()
+    wrong, warnings = layers().connections.judge(asked["kind"], asked["provider"], asked["config"])
+    return json_response(wire.judgement(wrong, warnings, unknown().take()))
+
+
+@blueprint.post("/test")
+@declare(Lane.SERVICE, body=CANDIDATE)
+def test() -> Response:
+    asked = body()
+    return _tested(layers().connections.test(asked["kind"], asked["provider"], asked["config"]))
+
+
+@blueprint.post("/rag/test", defaults={"kind": "rag"})
+@blueprint.post("/embedding/test", defaults={"kind": "embedding"})
+@blueprint.post("/llm/test", defaults={"kind": "llm"})
+@declare(Lane.SERVICE, body=TYPED_CANDIDATE)
+def test_kind(kind: str) -> Response:
+    asked = body()
+    return _tested(layers().connections.test(kind, asked["provider"], asked["config"]))
+
+
+@blueprint.post("/embedding/discovery/models", defaults={"kind": "embedding"})
+@blueprint.post("/llm/discovery/models", defaults={"kind": "llm"})
+@declare(Lane.SERVICE, body=TYPED_CANDIDATE)
+def discover_models(kind: str) -> Response:
+    asked = body()
+    report = layers().connections.test(kind, asked["provider"], asked["config"], for_models=True)
+    if report.models is None:
+        return _tested(report)
+    return json_response(wire.discovered_models(report.provider, report.models))
+
+
+@blueprint.get("/env-vars")
+@declare(Lane.READ, query=ENV_VARS_ARGUMENTS)
+def env_vars() -> Response:
+    return json_response(available_env_vars(layers().connections.placeholders.available()))
+
+
+@blueprint.post("/env-vars/validate")
+@declare(Lane.READ, body=ENV_VAR_NAMES)
+def validate_env_vars() -> Response:
+    asked, placeholders = body(), layers().connections.placeholders
+    names = [*asked["names"], *placeholders.names(asked["text"])]
+    return json_response(judged_env_vars(judged(placeholders, names), unknown().take()))
+
+
+@blueprint.get("/env-vars/suggestions")
+@declare(Lane.READ, query=SUGGESTION_ARGUMENTS)
+def suggest_env_vars() -> Response:
+    asked = arguments()
+    provider, field = asked["provider"], asked["field"]
+    fitting = suggested(layers().connections.placeholders, provider, field, layers().registry.schema(provider))
+    return json_response(suggested_env_vars(provider, field, fitting))
+
+
+@blueprint.get("")
+@declare(Lane.READ, query=CONNECTIONS_ARGUMENTS)
+def list_connections() -> Response:
+    connections = layers().connections
+    page, next_cursor = connections.page(**arguments())
+    return json_response(wire.connections_page(map(connections.shown, page), next_cursor))
+
+
+@blueprint.post("")
+@declare(Lane.WRITE, body=NEW_CONNECTION)
+def create() -> Response:
+    connections = layers().connections
+    made = connections.create(Connection(**body()))
+    return json_response(wire.connection(connections.shown(made)), 201)
+
+
+@blueprint.get("/<connection_id:connection_id>")
+@declare(Lane.READ)
+def show(connection_id: str) -> Response:
+    connections = layers().connections
+    return json_response(wire.connection(connections.shown(connections.find(connection_id))))
+
+
+@blueprint.put("/<connection_id:connection_id>")
+@declare(Lane.WRITE, body=CHANGED_CONNECTION)
+def change(connection_id: str) -> Response:
+    connections = layers().connections
+    changed = connections.change(connection_id, **body())
+    return json_response(wire.connection(connections.shown(changed)))
+
+
+@blueprint.delete("/<connection_id:connection_id>")
+@declare(Lane.WRITE)
+def delete(connection_id: str) -> Response:
+    layers().connections.delete(connection_id)
+    return json_response(wire.deleted_connection(connection_id))
+
+
+@blueprint.get("/health")
+@declare(Lane.SERVICE, query=CONNECTIONS_ARGUMENTS)
+def health_of_all() -> Response:
+    known, next_cursor = layers().connections.page(**arguments())
+    return json_response(wire.connections_health(known, layers().health.of_all(known), next_cursor))
+
+
+@blueprint.get("/<connection_id:connection_id>/health")
+@declare(Lane.SERVICE)
+def health(connection_id: str) -> Response:
+    connection = layers().connections.find(connection_id)
+    return json_response(wire.connection_health(connection, layers().health.of(connection)))
+
+
+@blueprint.get("/<connection_id:connection_id>/collections")
+@declare(Lane.SERVICE)
+def collections(connection_id: str) -> Response:
+    provider = cast(RagProvider, layers().connections.open(connection_id, "rag"))
+    found = provider.collections()
+    return json_response(wire.connection_collections(connection_id, found, provider.context.redactor))
+
+
+def _tested(report: TestReport) -> Response:
+    """Answer with a test's report. The report of a failed test has the status of wrong input."""
+    if report.success:
+        return json_response(wire.test_report(report))
+    return error_response(InvalidInputError(report.message or ""), lambda _: wire.test_report(report))

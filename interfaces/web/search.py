@@ -1,0 +1,24 @@
+"""`/api/search`: a question to all oracles."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from flask import Blueprint, Response
+
+from interfaces.web import current
+from interfaces.web.current import layers
+from schemas.wire.search import SEARCH_REQUEST, search_answer
+from wrapper.web.bodies import json_response
+from wrapper.web.lanes import Lane
+from wrapper.web.reading import body
+from wrapper.web.route_table import declare
+
+blueprint = Blueprint("search", __name__, url_prefix="/api")
+
+
+@blueprint.post("/search")
+@declare(Lane.EMBEDDING, body=SEARCH_REQUEST)
+def search() -> Response:
+    request = replace(body()["request"], owner=current.owner())
+    return json_response(search_answer(layers().search.search(request)))

@@ -1,0 +1,81 @@
+"""`/tools`: the tools of contract *context* over HTTP. The answer is what the tool returns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Blueprint, Response, request
+from werkzeug.exceptions import MethodNotAllowed
+
+from interfaces.web.current import layers
+from retrieval.tool import Tool, ToolNotFoundError
+from schemas.errors import InvalidInputError
+from schemas.wire.context import described_tool
+from schemas.wire.error_bodies import tool_error_body
+from schemas.wire.fields import NUMERAL
+from wrapper.web import error_statuses
+from wrapper.web.bodies import decode_json, json_response, read_body
+from wrapper.web.lanes import Lane
+from wrapper.web.reading import respond, store, unknown, write_options
+from wrapper.web.route_table import declare
+
+blueprint = Blueprint("tools", __name__, url_prefix="/tools")
+error_statuses.spell_errors(blueprint, tool_error_body, defects_too=True)
+
+
+@blueprint.get("")
+@declare(Lane.READ)
+def list_tools() -> Response:
+    return json_response({"tools": [_described(tool) for tool in layers().tools.values()]})
+
+
+@blueprint.post("/<tool>")
+@declare(Lane.EMBEDDING)
+def call(tool: str) -> Response:
+    called, content = _tool(tool), read_body()
+    options = write_options(content)
+    given = called.check(_arguments(tool, decode_json(content)), unknown())
+    if called.read_only:
+        return json_response(called.run(given))
+    written = store().writing.once(dict[str, Any], options, lambda: called.run(given), called.writes_to)
+    return respond(written, lambda result: result)
+
+
+@blueprint.get("/<tool>")
+@declare(Lane.EMBEDDING, own_rules=True)
+def call_by_query_string(tool: str) -> Response:
+    called = _tool(tool)
+    if not called.read_only:
+        raise MethodNotAllowed(valid_methods=["POST"])
+    given = {name: _value(called, name, text) for name, text in request.args.items()}
+    return json_response(called.run(called.check(given, unknown())))
+
+
+def _tool(name: str) -> Tool:
+    try:
+        return layers().tools[name]
+    except KeyError:
+        raise ToolNotFoundError(name) from None
+
+
+def _value(tool: Tool, name: str, text: str) -> str | int | list[str]:
+    kind = tool.input_schema.get("properties", {}).get(name, {}).get("type")
+    if kind == "array":
+        return text.split(",")
+    return int(text) if kind == "integer" and NUMERAL.fullmatch(text) else text
+
+
+def _arguments(name: str, body: Any) -> Any:
+    """Return the arguments of a body, which may have them under `arguments` as MCP does: no tool has an argument of
+    that name."""
+    if not isinstance(body, dict):
+        raise InvalidInputError("The body must be an object", code="invalid_body")
+    if "arguments" not in body:
+        return body
+    if body.get("name", name) != name:
+        raise InvalidInputError(f"name must be {name}, as in the path", code="invalid_field", field="name")
+    return body["arguments"]
+
+
+def _described(tool: Tool) -> dict[str, Any]:
+    return described_tool(tool.name, tool.description, tool.input_schema, tool.output_schema, read_only=tool.read_only)

@@ -1,0 +1,41 @@
+"""`/api/watchers`: the folders that `rag-wrapper watch` keeps in sync, and their progress."""
+
+from __future__ import annotations
+
+from flask import Blueprint, Response
+
+from interfaces.web import current
+from interfaces.web.current import layers
+from schemas.wire.watchers import WATCHER_REPORT, forgotten_watcher, known_watcher, known_watchers
+from wrapper.web.bodies import json_response
+from wrapper.web.lanes import Lane
+from wrapper.web.reading import body
+from wrapper.web.route_table import declare
+
+blueprint = Blueprint("watchers", __name__, url_prefix="/api/watchers")
+
+
+@blueprint.get("")
+@declare(Lane.READ)
+def list_watchers() -> Response:
+    return json_response(known_watchers(layers().watchers.all(owner=current.owner())))
+
+
+@blueprint.get("/<name>")
+@declare(Lane.READ)
+def show_watcher(name: str) -> Response:
+    return json_response(known_watcher(layers().watchers.one(name, owner=current.owner())))
+
+
+@blueprint.put("/<name>")
+@declare(Lane.WRITE, body=WATCHER_REPORT)
+def report(name: str) -> Response:
+    told = layers().watchers.report(name, body()["report"], owner=current.owner())
+    return json_response(known_watcher(told))
+
+
+@blueprint.delete("/<name>")
+@declare(Lane.WRITE)
+def forget(name: str) -> Response:
+    layers().watchers.forget(name, owner=current.owner())
+    return json_response(forgotten_watcher(name))

@@ -1,0 +1,1 @@
+"""A Chroma server as a provider."""

@@ -1,0 +1,275 @@
+"""JSON over HTTP to one other service: retries, deadlines and limits, the same for every service that is asked."""
+
+from __future__ import annotations
+
+import random
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, ClassVar, NamedTuple
+
+import orjson
+import requests
+from tenacity import RetryCallState, Retrying, retry_if_exception
+
+from providers.outbound import deadlines
+from providers.outbound.addresses import split_url
+from providers.outbound.answers import reading
+from providers.outbound.api_keys import checked_key
+from providers.outbound.http_sessions import ANSWER_PATIENCE, answer_within, waits
+from providers.outbound.network import Network
+from providers.outbound.redaction import Redactor
+from schemas.errors import RagError
+
+READ_BYTES = 1 << 18
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """The rule of how often a request is sent, and of the wait in between where the service does not say."""
+
+    attempts: int = 3
+    first_wait_seconds: float = 0.5  # doubles with each attempt
+    jitter: float = 0.5  # up to this share of a wait is added at random
+    longest_wait_seconds: float = 30.0  # a longer wait that the service asks for is left to the caller
+
+    def wait_seconds(self, attempt: int) -> float:
+        """Return the seconds to wait after an attempt, counted from 1."""
+        wait_seconds = self.first_wait_seconds * 2 ** (attempt - 1)
+        return min(wait_seconds * random.uniform(1.0, 1.0 + self.jitter), self.longest_wait_seconds)
+
+
+class Answer(NamedTuple):
+    status: int
+    headers: Mapping[str, str]
+    content: bytes
+
+    @property
+    def is_ok(self) -> bool:
+        return HTTPStatus.OK <= self.status < HTTPStatus.MULTIPLE_CHOICES
+
+
+class Dialect(ABC):
+    """The peculiarities of one kind of service: its limits, and the errors of `schemas.errors` that tell its failures.
+
+    `service` is what sentences call it.
+    """
+
+    service: str
+    retry: ClassVar[RetryPolicy] = RetryPolicy()
+    max_answer_bytes: ClassVar[int]
+    headers: ClassVar[Mapping[str, str]] = {"Content-Type": "application/json"}
+
+    @abstractmethod
+    def parsed(self, answer: Answer) -> Any:
+        """Return the JSON of an answer. Raises RagError when it holds none."""
+
+    @abstractmethod
+    def lost(self, error: requests.RequestException, timeout_seconds: float) -> RagError:
+        """Return the error to raise when no whole answer arrived."""
+
+    @abstractmethod
+    def oversized(self) -> RagError:
+        """Return the error to raise when an answer is larger than `max_answer_bytes`."""
+
+    @abstractmethod
+    def refused(self, answer: Answer, redact: Redactor, *, has_key: bool) -> RagError:
+        """Return the error to raise for an answer whose status is not 2xx, without anything that `redact` knows."""
+
+    @abstractmethod
+    def may_pass(self, error: BaseException) -> bool:
+        """Return whether another attempt may cure a failure."""
+
+    @abstractmethod
+    def asked_wait_seconds(self, error: BaseException | None) -> float | None:
+        """Return how long the service asks to be left alone, None when it does not say."""
+
+    @abstractmethod
+    def log_retry(self, error: BaseException | None, attempt: int) -> None:
+        """Log that a request is about to be sent again."""
+
+
+class JsonClient:
+    """Asks for JSON below one base URL; usable by several threads.
+
+    Failures are told by the service's `dialect`. `timeout_seconds` limits each silence of the service, which is not
+    asked again after one; a whole answer may take `ANSWER_PATIENCE` times as long, except a stream, which may take any
+    time. A request that fails in passing is sent again by the retry policy, so send only what may be repeated.
+
+    The key travels in one header, by default `Authorization: Bearer`. Neither the key nor what `redactor` knows appears
+    in an error or a log line. Redirects are not followed: they could carry texts and key to a host nobody configured.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        dialect: Dialect,
+        *,
+        network: Network,
+        redactor: Redactor | None = None,
+        api_key: str | None = None,
+        key_header: str = "Authorization",
+        timeout_seconds: float = 120.0,
+        retry: RetryPolicy | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        split_url(url)
+        self._url = url.rstrip("/")
+        self._dialect = dialect
+        self._network = network
+        key = checked_key(api_key)
+        self._has_key = key is not None
+        self._redact = Redactor({*(redactor.values if redactor else ()), key or ""})
+        self._timeout_seconds = timeout_seconds
+        self._retry = retry or dialect.retry
+        self._sleep = sleep
+        self._session = network.session(self._url)
+        self._session.headers.update(dialect.headers)
+        if key is not None:
+            self._session.headers[key_header] = f"Bearer {key}" if key_header == "Authorization" else key
+
+    def close(self) -> None:
+        self._session.close()
+
+    def get(self, path: str) -> Any:
+        return self.call("GET", path)
+
+    def post(self, path: str, body: dict[str, Any]) -> Any:
+        return self.call("POST", path, body)
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        body: dict[str, Any] | None = None,
+        *,
+        params: dict[str, Any] | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> Any:
+        """Send `body` to a path below the URL and return the JSON of the answer. Raise what the dialect makes of
+        failures."""
+        payload = None if body is None else orjson.dumps(body)
+        return self._dialect.parsed(self._repeated(method, path, payload, params=params, headers=headers))
+
+    def call_with_lines(self, method: str, path: str, lines: Iterable[bytes]) -> Any:
+        """Do the same with NDJSON, given as lines that end in a line break."""
+        headers = {"Content-Type": "application/x-ndjson"}
+        return self._dialect.parsed(self._repeated(method, path, b"".join(lines), headers=headers))
+
+    def send(self, method: str, path: str, payload: bytes | None) -> bytes:
+        """Send a JSON text and return the bytes of the answer. Raise what `call` raises."""
+        return self._repeated(method, path, payload).content
+
+    def report(self, path: str) -> Any:
+        """Return what a health route says, asked once, even when its status is an error."""
+        answer = self._ask("GET", path, None)
+        report = self._dialect.parsed(answer)
+        if answer.is_ok or "status" in report:
+            return report
+        raise self._refusal(answer)
+
+    @contextmanager
+    def stream(self, path: str) -> Iterator[tuple[Mapping[str, str], Iterator[bytes]]]:
+        """Give (headers, pieces of the body as they arrive) of a GET, asked once.
+
+        The pieces raise UnavailableError when the connection breaks.
+        """
+        with self._telling_losses():
+            response = self._open("GET", path, None)
+        with closing(response):
+            head = Answer(response.status_code, response.headers, b"")
+            if not head.is_ok:
+                with self._telling_losses():
+                    answer = self._read(response)
+                raise self._refusal(answer)
+            yield response.headers, self._pieces(response)
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Raise UnavailableError when the block, which takes an answer apart, finds something missing or of another
+        type."""
+        with reading(self._dialect.service):
+            yield
+
+    def _repeated(self, method: str, path: str, payload: bytes | None, **options: Any) -> Answer:
+        retrying = Retrying(
+            stop=self._is_the_end,
+            wait=self._wait_seconds,
+            retry=retry_if_exception(self._is_worth_another_attempt),
+            sleep=self._sleep,
+            before_sleep=self._log_retry,
+            reraise=True,
+        )
+        return retrying(self._accepted, method, path, payload, **options)
+
+    def _accepted(self, method: str, path: str, payload: bytes | None, **options: Any) -> Answer:
+        answer = self._ask(method, path, payload, **options)
+        if not answer.is_ok:
+            raise self._refusal(answer)
+        return answer
+
+    def _ask(self, method: str, path: str, payload: bytes | None, **options: Any) -> Answer:
+        with (
+            self._telling_losses(),
+            answer_within(self._timeout_seconds * ANSWER_PATIENCE),
+            closing(self._open(method, path, payload, **options)) as response,
+        ):
+            return self._read(response)
+
+    def _open(self, method: str, path: str, payload: bytes | None, **options: Any) -> requests.Response:
+        """Return an answer whose body is still to be read."""
+        return self._session.request(
+            method,
+            self._url + path,
+            data=payload,
+            timeout=waits(self._timeout_seconds),
+            allow_redirects=False,
+            stream=True,
+            **options,
+        )
+
+    def _read(self, response: requests.Response) -> Answer:
+        content = bytearray()
+        for piece in response.iter_content(READ_BYTES):
+            content += piece
+            if len(content) > self._dialect.max_answer_bytes:
+                raise self._dialect.oversized()
+        return Answer(response.status_code, response.headers, bytes(content))
+
+    def _pieces(self, response: requests.Response) -> Iterator[bytes]:
+        with self._telling_losses():
+            yield from response.iter_content(READ_BYTES)
+
+    @contextmanager
+    def _telling_losses(self) -> Iterator[None]:
+        try:
+            yield
+        except requests.RequestException as error:
+            raise self._dialect.lost(error, self._timeout_seconds) from error
+
+    def _refusal(self, answer: Answer) -> RagError:
+        return self._dialect.refused(answer, self._redact, has_key=self._has_key)
+
+    def _is_worth_another_attempt(self, error: BaseException) -> bool:
+        if not self._dialect.may_pass(error):
+            return False
+        asked_seconds = self._dialect.asked_wait_seconds(error)
+        return asked_seconds is None or asked_seconds <= self._retry.longest_wait_seconds
+
+    def _is_the_end(self, state: RetryCallState) -> bool:
+        seconds_left = min(self._network.seconds_left(), deadlines.seconds_left())
+        return state.attempt_number >= self._retry.attempts or state.upcoming_sleep >= seconds_left
+
+    def _wait_seconds(self, state: RetryCallState) -> float:
+        asked_seconds = self._dialect.asked_wait_seconds(_failure_of(state))
+        return self._retry.wait_seconds(state.attempt_number) if asked_seconds is None else asked_seconds
+
+    def _log_retry(self, state: RetryCallState) -> None:
+        self._dialect.log_retry(_failure_of(state), state.attempt_number)
+
+
+def _failure_of(state: RetryCallState) -> BaseException | None:
+    return state.outcome.exception() if state.outcome else None

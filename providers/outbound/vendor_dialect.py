@@ -1,0 +1,152 @@
+"""The failures of vendors' services: OpenAI, Ollama, Chroma, Qdrant, and servers that speak like them."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+from typing import Any, ClassVar, TypeVar
+
+import orjson
+import requests
+import structlog
+
+from providers.outbound import deadlines
+from providers.outbound.http_sessions import ANSWER_PATIENCE, AnswerTimeout, is_read_timeout
+from providers.outbound.json_client import Answer, Dialect
+from providers.outbound.redaction import Redactor
+from schemas.errors import ConfigurationError, InvalidInputError, RagError, UnavailableError
+
+log = structlog.get_logger(__name__)
+
+ErrorT = TypeVar("ErrorT", bound=RagError)
+
+# 64 texts of 4,096 numbers are about 6 MB as JSON; a body far beyond that answers nothing that is asked here.
+MAX_ANSWER_BYTES = 64 * 1024 * 1024
+MAX_REASON_CHARS = 200
+_NO_ROUTE = (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED)
+_BAD_REQUEST = (HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNPROCESSABLE_ENTITY)
+
+
+class VendorDialect(Dialect):
+    """Sentences call the service "the {noun} '{provider}'". `clock` is seconds since the epoch, for Retry-After dates.
+
+    UnavailableError: network, timeout, 429, 5xx; timeouts are not repeated. ConfigurationError: 401, 403, 404,
+    redirects, broken TLS. InvalidInputError: 400, 413, 422. `details.status` is the upstream status, `details.reason`
+    its own words, where there are any.
+    """
+
+    max_answer_bytes = MAX_ANSWER_BYTES
+    headers: ClassVar[Mapping[str, str]] = {"Content-Type": "application/json", "Accept": "application/json"}
+
+    def __init__(self, noun: str, provider: str, *, clock: Callable[[], float] = time.time) -> None:
+        self.service = f"The {noun} '{provider}'"
+        self._provider = provider
+        self._clock = clock
+
+    def parsed(self, answer: Answer) -> Any:
+        try:
+            return orjson.loads(answer.content)
+        except orjson.JSONDecodeError as error:
+            raise self._error(UnavailableError, "answered something that is not JSON", "unknown") from error
+
+    def lost(self, error: requests.RequestException, timeout_seconds: float) -> RagError:
+        if isinstance(error, requests.exceptions.SSLError):
+            return self._error(ConfigurationError, "has a TLS certificate that is not trusted", "network")
+        if not deadlines.seconds_left():
+            return self._error(UnavailableError, "did not answer in the time that there was", "timeout")
+        if isinstance(error, AnswerTimeout):
+            what = f"did not come to the end of its answer in {timeout_seconds * ANSWER_PATIENCE:g} s"
+            return self._error(UnavailableError, what, "timeout")
+        if is_read_timeout(error):
+            return self._error(UnavailableError, f"did not answer in {timeout_seconds:g} s", "timeout")
+        if isinstance(error, requests.ConnectTimeout):
+            return self._error(_PassingError, "cannot be reached in time", "timeout")
+        if isinstance(error, requests.ConnectionError | requests.exceptions.ChunkedEncodingError):
+            return self._error(_PassingError, "cannot be reached or broke the connection off", "network")
+        return self._error(UnavailableError, "sent an answer that cannot be read", "unknown")
+
+    def oversized(self) -> RagError:
+        return self._error(UnavailableError, f"answered more than {self.max_answer_bytes} bytes", "unknown")
+
+    def refused(self, answer: Answer, redact: Redactor, *, has_key: bool) -> RagError:
+        status = answer.status
+        if status < HTTPStatus.BAD_REQUEST:
+            what = f"redirects (HTTP {status}), which is not followed: configure the URL it stands at"
+            return self._error(ConfigurationError, what, "invalid_config", status=status)
+        if status == HTTPStatus.UNAUTHORIZED:
+            what = "refuses the API key" if has_key else "demands an API key"
+            return self._error(ConfigurationError, f"{what} (HTTP 401)", "authentication", status=status)
+        if status == HTTPStatus.FORBIDDEN:
+            what = "does not allow this to the API key (HTTP 403)"
+            return self._error(ConfigurationError, what, "authorization", status=status)
+        reason = _reason(answer.content, redact)
+        said = f": {reason}" if reason else ""
+        if status in _NO_ROUTE:
+            what = f"does not know the route or the model (HTTP {status}){said}"
+            return self._error(ConfigurationError, what, "not_found", status=status, reason=reason)
+        if status in _BAD_REQUEST:
+            what = f"refuses the request (HTTP {status}){said}"
+            return self._error(InvalidInputError, what, "unknown", status=status, reason=reason)
+        what = f"failed (HTTP {status}){said}"
+        if status == HTTPStatus.TOO_MANY_REQUESTS:
+            error = self._error(_PassingError, what, "rate_limit", status=status, reason=reason)
+        elif status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            error = self._error(_PassingError, what, "unknown", status=status, reason=reason)
+        else:
+            return self._error(UnavailableError, what, "unknown", status=status, reason=reason)
+        error.wait_seconds = _retry_after_seconds(answer.headers.get("Retry-After"), self._clock())
+        if error.wait_seconds is not None:
+            error.retry_after_seconds = max(1, math.ceil(error.wait_seconds))
+        return error
+
+    def may_pass(self, error: BaseException) -> bool:
+        return isinstance(error, _PassingError)
+
+    def asked_wait_seconds(self, error: BaseException | None) -> float | None:
+        return error.wait_seconds if isinstance(error, _PassingError) else None
+
+    def log_retry(self, error: BaseException | None, attempt: int) -> None:
+        log.warning("request is repeated", provider=self._provider, attempt=attempt, reason=str(error))
+
+    def _error(self, kind: type[ErrorT], what: str, error_type: str, **details: Any) -> ErrorT:
+        return kind(f"{self.service} {what}", provider=self._provider, error_type=error_type, **details)
+
+
+class _PassingError(UnavailableError):
+    """A failure that another attempt may cure. `wait_seconds` is what the service asked for, None when it did not."""
+
+    wait_seconds: float | None = None
+
+
+def _reason(content: bytes, redact: Redactor) -> str | None:
+    """Return the service's own sentence, from the shapes OpenAI, Ollama, FastAPI, Chroma and Qdrant use; None when
+    there is none."""
+    try:
+        answer = orjson.loads(content)
+    except orjson.JSONDecodeError:
+        return None
+    while isinstance(answer, dict):
+        answer = next((answer[key] for key in ("message", "error", "detail", "status") if key in answer), None)
+    if not isinstance(answer, str):
+        return None
+    # Invisible characters go first: they could hide a key from the search for it.
+    seen = "".join(c for c in answer if c.isprintable())
+    return str(redact(seen))[:MAX_REASON_CHARS] or None
+
+
+def _retry_after_seconds(header: str | None, now: float) -> float | None:
+    """Return the seconds to wait by a Retry-After header, which is a number or a date (RFC 9110, 10.2.3); None when it
+    cannot be read."""
+    if header is None:
+        return None
+    try:
+        seconds = float(header)
+    except ValueError:
+        try:
+            seconds = parsedate_to_datetime(header).timestamp() - now
+        except (ValueError, OverflowError):
+            return None
+    return max(0.0, seconds) if math.isfinite(seconds) else None

@@ -1,0 +1,1 @@
+"""Another rag-wrapper service as a provider, and the client that the command line uses too."""

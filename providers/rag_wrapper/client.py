@@ -1,0 +1,241 @@
+"""A client of a rag-wrapper service, on this machine or another one.
+
+Answers are dictionaries, as on the wire. Failures are told as `dialect.py` says.
+"""
+
+from __future__ import annotations
+
+import base64
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+import orjson
+
+from providers.outbound.json_client import JsonClient, RetryPolicy
+from providers.outbound.network import Network
+from providers.rag_wrapper.dialect import Body, WrapperDialect
+from schemas.errors import CollectionNotFoundError, ConflictError
+from schemas.records import Metadata
+
+_PAGE_LIMIT = 1000  # the service gives no more in one page
+IDS_AT_ONCE = 10_000
+"""The most ids that the service takes in one request."""
+
+
+class WrapperClient:
+    """Calls the routes of a service; usable by several threads. Added documents carry an idempotency key, so that
+    sending them again after a lost answer changes nothing."""
+
+    def __init__(self, service: JsonClient) -> None:
+        self._service = service
+
+    @classmethod
+    def at(cls, url: str, *, timeout_seconds: float = 120.0, retry: RetryPolicy | None = None) -> WrapperClient:
+        """Return a client of the service at a URL that the operator gave, reached under the default policy."""
+        dialect = WrapperDialect(url.rstrip("/"))
+        return cls(JsonClient(url, dialect, network=Network(), timeout_seconds=timeout_seconds, retry=retry))
+
+    def close(self) -> None:
+        self._service.close()
+
+    def health(self) -> Body:
+        """Return the service's own report, `status` healthy, degraded or unhealthy; it is asked once."""
+        return self._service.report("/health")
+
+    def collection(self, name: str) -> Body:
+        """Return name, count, metadata, dimension, metric and revision. Raises CollectionNotFoundError when there is
+        none."""
+        return self._service.call("GET", _collection(name))
+
+    def collections(self) -> list[Body]:
+        """Return all collections, by name."""
+        found: list[Body] = self._service.call("GET", "/collections")["collections"]
+        return found
+
+    def ensure_collection(self, name: str, metadata: Metadata, *, metric: str | None = None) -> Body:
+        """Return the collection of that name; create it with `metadata` and `metric` when it does not exist."""
+        try:
+            return self.collection(name)
+        except CollectionNotFoundError:
+            pass
+        try:
+            return self.create_collection(name, metadata, metric=metric)
+        except ConflictError:
+            return self.collection(name)
+
+    def create_collection(self, name: str, metadata: Metadata, *, metric: str | None = None) -> Body:
+        """Create a collection. Raises ConflictError when the name is taken."""
+        return self._service.call("POST", "/collections", {"name": name, "metadata": metadata, **_given(metric=metric)})
+
+    def delete_collection(self, name: str) -> Body:
+        return self._service.call("DELETE", _collection(name))
+
+    def add_documents(
+        self,
+        name: str,
+        documents: Sequence[Body],
+        *,
+        replace_where: Body | None = None,
+        idempotency_key: str | None = None,
+        with_arrays: bool = False,
+    ) -> Body:
+        """Store documents `{id?, text, metadata?, embedding}` in one transaction, replacing those of the same id.
+
+        With `replace_where`, stored documents that match it and are not among the new ones are deleted. The answer
+        counts created, updated and unchanged ones; `indexed` is False while vector queries do not see them yet.
+        Embeddings travel as base64 or, for services that do not read that, as arrays of numbers.
+        """
+        spell = _array if with_arrays else _encoded
+        return self._service.call(
+            "POST",
+            _collection(name, "documents"),
+            {"documents": [document | {"embedding": spell(document["embedding"])} for document in documents]},
+            params=_given(replace_where=_text(replace_where)),
+            headers={"Idempotency-Key": idempotency_key or str(uuid.uuid4())},
+        )
+
+    @contextmanager
+    def export(self, name: str) -> Iterator[tuple[int, Iterator[bytes]]]:
+        """Give (number of documents, pieces of their lines) of one revision. Fewer lines than that mean a broken
+        connection."""
+        with self._service.stream(_collection(name, "export")) as (headers, pieces):
+            yield int(headers["X-Document-Count"]), pieces
+
+    def add_lines(self, name: str, lines: Sequence[bytes]) -> Body:
+        """Store documents given as the lines of an export: all, or those before the first bad line."""
+        return self._service.call_with_lines("POST", _collection(name, "import"), lines)
+
+    def call_tool(self, name: str, arguments: Body) -> Body:
+        """Return the raw result of a tool of the context layer."""
+        return self._service.call("POST", f"/tools/{quote(name, safe='')}", arguments)
+
+    def report_watcher(self, name: str, report: Body) -> Body:
+        """Send what a watcher says of itself. Raises ConflictError while another instance has its name."""
+        return self._service.call("PUT", f"/api/watchers/{quote(name, safe='')}", report)
+
+    def index(self, name: str) -> Body:
+        """Return what is known of a collection's index: its state, the last look at it, its recall, its rebuild."""
+        return self._service.call("GET", _collection(name, "index"))
+
+    def check_index(self, name: str) -> Body:
+        """Have the index looked at. Return what was known before."""
+        return self._service.call("POST", _collection(name, "index/check"), {})
+
+    def rebuild_index(self, name: str) -> Body:
+        """Have the index rebuilt. Return what was known before."""
+        return self._service.call("POST", _collection(name, "index/rebuild"), {})
+
+    def delete_documents(self, name: str, *, ids: Sequence[str] | None = None, where: Body | None = None) -> int:
+        """Delete by ids, in parts of `IDS_AT_ONCE`, or by filter, even when that leaves no document. Return how many
+        were deleted."""
+        if ids is not None and len(ids) > IDS_AT_ONCE:
+            parts = [ids[start : start + IDS_AT_ONCE] for start in range(0, len(ids), IDS_AT_ONCE)]
+            return sum(self.delete_documents(name, ids=part, where=where) for part in parts)
+        params = {} if where is None else {"all": "true"}
+        body = _given(ids=ids, where=where)
+        return int(self._service.call("DELETE", _collection(name, "documents"), body, params=params)["count"])
+
+    def page(
+        self,
+        name: str,
+        where: Body | None = None,
+        *,
+        ids: Sequence[str] | None = None,
+        order_by: Sequence[str] = (),
+        limit: int = 100,
+        cursor: str | None = None,
+        include: Sequence[str] = (),
+    ) -> Body:
+        """Return `{documents, count, total, next_cursor}`, where `total` is exact. `order_by` lists fields, `-field`
+        for descending order."""
+        body = {"order_by": list(order_by), "include": list(include), "limit": limit}
+        body |= _given(where=where, ids=ids, cursor=cursor)
+        return self._service.call("POST", _collection(name, "documents/search"), body)
+
+    def listed(self, name: str, where: Body | None, *, limit: int, offset: int) -> Body:
+        """Return `{documents, count, total}` from the route that the oldest services have."""
+        params = {"limit": limit, "offset": offset, **_given(where=_text(where))}
+        return self._service.call("GET", _collection(name, "documents"), params=params)
+
+    def documents(
+        self,
+        name: str,
+        where: Body | None = None,
+        *,
+        ids: Sequence[str] | None = None,
+        order_by: Sequence[str] = (),
+        include: Sequence[str] = (),
+    ) -> Iterator[Body]:
+        """Yield all documents that match, or those of at most 1,000 `ids`, read page by page as they are consumed."""
+        cursor = None
+        while True:
+            page = self.page(name, where, ids=ids, order_by=order_by, limit=_PAGE_LIMIT, cursor=cursor, include=include)
+            yield from page["documents"]
+            cursor = page.get("next_cursor")
+            if cursor is None:
+                return
+
+    def query(
+        self,
+        name: str,
+        embedding: Iterable[float],
+        *,
+        top_k: int = 3,
+        where: Body | None = None,
+        gather: Body | None = None,
+        with_arrays: bool = False,
+    ) -> Body:
+        """Return the `top_k` nearest documents and the plan that found them; with `gather`, their whole groups too.
+        Embeddings travel as in `add_documents`."""
+        spell = _array if with_arrays else _encoded
+        body = {"collection": name, "query_embedding": spell(embedding), "top_k": top_k}
+        return self._service.call("POST", "/query", body | _given(where=where, gather=gather))
+
+    def text_search(self, name: str, query: str, *, top_k: int, where: Body | None = None) -> Body:
+        """Return `{results, total}`: the documents with the words of a text, best first."""
+        body = {"query": query, "top_k": top_k, **_given(where=where)}
+        return self._service.call("POST", _collection(name, "text-search"), body)
+
+    def gather(
+        self,
+        name: str,
+        *,
+        by: str,
+        ids: Sequence[str] | None = None,
+        where: Body | None = None,
+        order_by: Sequence[str] = (),
+        limit: int | None = None,
+    ) -> Body:
+        """Return the whole groups, by the field `by`, of the documents given by ids or by filter."""
+        body = {"by": by, "order_by": list(order_by), **_given(ids=ids, where=where, limit=limit)}
+        return self._service.call("POST", _collection(name, "gather"), body)
+
+    def facets(self, name: str, fields: Sequence[str], where: Body | None = None) -> Body:
+        """Return `{facets: {field: {values: [{value, count}], distinct, …}}, total}`."""
+        params = _given(fields=",".join(fields), where=_text(where))
+        return self._service.call("GET", _collection(name, "facets"), params=params)
+
+
+def _encoded(embedding: Iterable[float]) -> str:
+    return base64.b64encode(np.asarray(embedding, dtype="<f4").tobytes()).decode()
+
+
+def _array(embedding: Iterable[float]) -> list[float]:
+    numbers: list[float] = np.asarray(embedding, dtype="<f4").tolist()
+    return numbers
+
+
+def _text(where: Body | None) -> str | None:
+    return None if where is None else orjson.dumps(where).decode()
+
+
+def _given(**fields: Any) -> Body:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _collection(name: str, part: str = "") -> str:
+    return f"/collections/{quote(name, safe='')}" + (f"/{part}" if part else "")

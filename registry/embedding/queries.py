@@ -1,0 +1,86 @@
+"""The vector of a query's text, and whether a collection can be searched with it."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import cast
+from weakref import WeakKeyDictionary
+
+from providers.embeddings.base import EmbeddingConnection
+from providers.outbound import deadlines
+from registry.connections import Connections
+from registry.embedding.batches import EmbeddingBatches
+from registry.embedding.cache import EmbeddingCache, EmbeddingKey
+from registry.live_connections import LiveConnection
+from schemas.connections import CollectionInfo
+from schemas.errors import InvalidInputError
+from schemas.records import Vector
+
+
+class EmbeddingMismatchError(InvalidInputError):
+    """The collection's documents were embedded by another model than the query."""
+
+    code = "embedding_mismatch"
+
+
+@dataclass(frozen=True, slots=True)
+class QueryEmbedding:
+    """A vector, float32 (dimension,), made by `model`; `generated` is False when it came from the cache."""
+
+    connection: EmbeddingConnection
+    model: str
+    vector: Vector
+    generated: bool
+
+    def check_fits(self, info: CollectionInfo) -> None:
+        """Raise EmbeddingMismatchError when model or dimension differ from the collection's.
+
+        Vectors of two models cannot be compared, even where their dimensions agree.
+        """
+        recorded, model = info.metadata.get("embedding_model"), self.model
+        if isinstance(recorded, str) and recorded != model:
+            raise EmbeddingMismatchError(
+                f"Collection '{info.name}' holds embeddings of '{recorded}', the query's would be of '{model}'",
+                collection=info.name,
+                recorded=recorded,
+                given=model,
+            )
+        dimension = self.vector.shape[0]
+        if info.dimension is not None and info.dimension != dimension:
+            raise EmbeddingMismatchError(
+                f"Collection '{info.name}' holds embeddings of dimension {info.dimension}, the query's has {dimension}",
+                collection=info.name,
+                recorded=info.dimension,
+                given=dimension,
+            )
+
+
+class QueryEmbeddings:
+    """Embeds query texts by named connections; safe for use by several threads."""
+
+    def __init__(self, connections: Connections, cache: EmbeddingCache) -> None:
+        self._connections = connections
+        self._cache = cache
+        self._lock = threading.Lock()
+        self._batches: WeakKeyDictionary[LiveConnection, EmbeddingBatches] = WeakKeyDictionary()
+
+    def embed(
+        self, connection_id: str, text: str, model: str | None = None, *, within_seconds: float | None = None
+    ) -> QueryEmbedding:
+        """Embed the text by that connection, with another model than its own when one is given.
+
+        Raises what `Connections.open` and `EmbeddingConnection.embed` raise, and UnavailableError when there is no
+        answer in time.
+        """
+        live = self._connections.live(connection_id, "embedding")
+        connection = cast(EmbeddingConnection, live.provider)
+        wanted = connection.model if model is None else model
+        key = EmbeddingKey(connection_id, live.identity, wanted, text)
+        with deadlines.within(within_seconds):
+            vector, generated = self._cache.get(key, lambda: self._batches_of(live, connection).embed(text, wanted))
+        return QueryEmbedding(connection, wanted, vector, generated)
+
+    def _batches_of(self, live: LiveConnection, connection: EmbeddingConnection) -> EmbeddingBatches:
+        with self._lock:
+            return self._batches.setdefault(live, EmbeddingBatches(connection))

@@ -1,0 +1,1 @@
+"""Placeholders in configurations: what they stand for, and where their values may go."""

@@ -1,0 +1,77 @@
+"""The topics of conversations, kept in the catalogue's database for clients that keep none themselves."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import structlog
+
+from registry.topics.topic import TopicByRule, TopicKeeper
+from schemas.contracts.collect import CollectRequest
+from schemas.errors import RagError
+from schemas.shared_database import Database, Transaction
+
+log = structlog.get_logger(__name__)
+
+STEPS = (
+    (
+        """CREATE TABLE conversation_topics (
+            id VARCHAR(200) PRIMARY KEY, topic {text} NOT NULL, changed_at_seconds BIGINT NOT NULL
+        )""",
+        "CREATE INDEX conversation_topics_by_age ON conversation_topics (changed_at_seconds)",
+    ),
+    (
+        "ALTER TABLE conversation_topics RENAME TO conversation_topics_of_all",
+        """CREATE TABLE conversation_topics (
+            owner VARCHAR(200) NOT NULL, id VARCHAR(200) NOT NULL, topic {text} NOT NULL,
+            changed_at_seconds BIGINT NOT NULL, PRIMARY KEY (owner, id)
+        )""",
+        "INSERT INTO conversation_topics SELECT '', id, topic, changed_at_seconds FROM conversation_topics_of_all",
+        "DROP TABLE conversation_topics_of_all",
+        "CREATE INDEX conversation_topics_by_age ON conversation_topics (changed_at_seconds)",
+    ),
+)
+FORGOTTEN_AFTER_SECONDS = 7 * 86_400
+
+
+class Conversations:
+    """The stored topics. `keeper` returns what decides on topics, perhaps a chat model; if it fails, the rule does."""
+
+    def __init__(
+        self, database: Database, keeper: Callable[[], TopicKeeper], clock: Callable[[], float] = time.time
+    ) -> None:
+        self._database = database
+        self._keeper = keeper
+        self._clock = clock
+        database.open_part("conversations", STEPS)
+
+    def follow(self, conversation_id: str, request: CollectRequest, *, owner: str) -> CollectRequest:
+        """Return the request with the topics before and after its message; store the latter for the next message."""
+        with self._database.read() as transaction:
+            row = transaction.row(
+                "SELECT topic FROM conversation_topics WHERE owner = ? AND id = ?", (owner, conversation_id)
+            )
+        before = "" if row is None else str(row[0])
+        after = self._next_topic(before, request.user_message)
+        now = int(self._clock())
+
+        def keep(transaction: Transaction) -> None:
+            transaction.run("DELETE FROM conversation_topics WHERE owner = ? AND id = ?", (owner, conversation_id))
+            oldest = now - FORGOTTEN_AFTER_SECONDS
+            transaction.run("DELETE FROM conversation_topics WHERE changed_at_seconds < ?", (oldest,))
+            transaction.run("INSERT INTO conversation_topics VALUES (?, ?, ?, ?)", (owner, conversation_id, after, now))
+
+        try:
+            self._database.commit_quickly(keep)
+        except RagError as error:
+            log.warning("a topic could not be kept", reason=error.message)
+        return replace(request, topic=after, current_topic=before)
+
+    def _next_topic(self, topic: str, message: str) -> str:
+        try:
+            return self._keeper().next_topic(topic, message)
+        except RagError as error:
+            log.warning("the topic is decided by rule", reason=error.message)
+            return TopicByRule().next_topic(topic, message)

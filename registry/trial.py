@@ -1,0 +1,352 @@
+"""Trial of a connection before it is trusted: stage by stage, within one time limit, on the path of real use.
+
+The report goes to anybody who may type in a URL. Its sentences are therefore our own and coarse: they have nothing of
+what the peer said about the failure, no address that a name resolves to, no secret and no path.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from typing import Any
+
+import structlog
+
+from providers.base import Provider, ProviderContext
+from providers.chat.base import ChatConnection
+from providers.embeddings.base import EmbeddingConnection
+from providers.outbound.addresses import split_url
+from providers.outbound.network import DEFAULT_PORTS, Network
+from providers.outbound.redaction import Redactor
+from registry.placeholders.resolving import Placeholders, UnresolvedPlaceholderError
+from registry.provider_registry import ProviderRegistry
+from schemas.configuration import JsonSchema, faults, present
+from schemas.connections import (
+    ERROR_TYPES,
+    FAILED,
+    PASSED,
+    SKIPPED,
+    STAGES,
+    Fault,
+    InvalidConfigurationError,
+    ModelInfo,
+    Stage,
+    TestReport,
+)
+from schemas.errors import BusyError, ConfigurationError, NotFoundError, RagError
+
+log = structlog.get_logger(__name__)
+
+METHODS = {"rag": "list_collections", "embedding": "embed_text", "llm": "complete_chat"}
+MAX_COLLECTIONS = 1000
+MAX_TEXT_CHARS = 512
+
+# By error type: (what to say, what the user can do about it).
+_SENTENCES = {
+    "timeout": (
+        "The service did not answer in time",
+        "Check that the service runs and is not overloaded, and that host and port are right.",
+    ),
+    "authentication": (
+        "The service does not accept the credentials",
+        "Check the API key, and that the variable or file it comes from holds the right one.",
+    ),
+    "authorization": (
+        "The service does not allow this to the credentials",
+        "Give the API key the permission, or use another key.",
+    ),
+    "not_found": (
+        "The service does not know the route, the model or the collection",
+        "Check the path of the URL, and the names of model, tenant and database.",
+    ),
+    "network": (
+        "The service cannot be reached, or what answers there speaks another protocol",
+        "Check host and port, that the service runs, and that http or https is right.",
+    ),
+    "rate_limit": (
+        "The service takes no more requests now",
+        "Wait a while, or ask its operator for a higher limit.",
+    ),
+    "invalid_config": (
+        "The configuration is not valid",
+        "Correct the fields that are named.",
+    ),
+    "blocked": (
+        "Connections to this host are not allowed here",
+        "Use another host, or ask the operator to allow this one (RAG_CONNECT_POLICY).",
+    ),
+    "unknown": (
+        "The service answered something that could not be used",
+        "Check that the URL leads to a service of this kind; the service's own log may say more.",
+    ),
+}
+_REFUSED_STEP = "Check the URL, which the service may redirect from, and that the API key has no blanks or accents."
+_PASSED = {
+    "config": "The configuration fits the provider",
+    "placeholders": "All placeholders can be resolved",
+    "address": "The address is allowed",
+    "connect": "The service accepts connections",
+    "authenticate": "The service answers, with these credentials",
+    "capability": "The service does what it is for",
+}
+_NOT_REACHED = "Not reached"
+_NOT_ASKED = "Only the models were asked for"
+_NO_ADDRESS = "This provider works without a connection to another host"
+
+
+def test_connection(
+    registry: ProviderRegistry,
+    placeholders: Placeholders,
+    context: ProviderContext,
+    kind: str,
+    provider: str,
+    config: Mapping[str, Any],
+    *,
+    seconds: float,
+    clock: Callable[[], float],
+    for_models: bool = False,  # noqa: PT028 - not a pytest test, in spite of the name
+) -> TestReport:
+    """Connect as real use would, and report; `clock` counts seconds.
+
+    With `for_models` the connection is only asked which models it has. The report comes within `seconds` even when
+    something hangs that closing our sockets does not end; its thread is then abandoned. Raises ProviderNotFoundError
+    when there is no such provider, and nothing else.
+    """
+    schema = _schema_of(registry, kind, provider)
+    with context.network.within(seconds) as network:
+        run = _Run(registry, placeholders, replace(context, network=network), kind, provider, schema, clock)
+        run.for_models = for_models
+        thread = threading.Thread(target=run, args=(config,), name="connection-test", daemon=True)
+        thread.start()
+        thread.join(seconds)
+        return run.report()
+
+
+def _schema_of(registry: ProviderRegistry, kind: str, provider: str) -> JsonSchema:
+    entry = registry.entry(provider, kind)
+    return entry.provider.connection_schema() if entry.provider else {}
+
+
+class _StageFailedError(Exception):
+    def __init__(self, error_type: str, wrong: tuple[Fault, ...] = (), next_step: str | None = None) -> None:
+        super().__init__(error_type)
+        self.error_type = error_type
+        self.faults = wrong
+        self.next_step = next_step
+
+
+class _Run:
+    """One trial in a thread of its own; `report` returns at any time how far it came."""
+
+    def __init__(
+        self,
+        registry: ProviderRegistry,
+        placeholders: Placeholders,
+        context: ProviderContext,
+        kind: str,
+        provider: str,
+        schema: JsonSchema,
+        clock: Callable[[], float],
+    ) -> None:
+        self._registry = registry
+        self._placeholders = placeholders
+        self._context = context
+        self._network: Network = context.network
+        self._kind = kind
+        self._provider = provider
+        self._schema = schema
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._began = self._stage_began = clock()
+        self._stages: list[Stage] = []
+        self._error_type: str | None = None
+        self._is_closed = False
+        self._redact = Redactor()
+        self.for_models = False
+        self._said: dict[str, Any] = {}
+
+    def __call__(self, config: Mapping[str, Any]) -> None:
+        try:
+            self._run(config)
+        except _StageFailedError:
+            log.info("a connection test failed", provider=self._provider, error_type=self._error_type)
+        except Exception as error:
+            # No traceback: a library's message may quote what it was given.
+            log.error(
+                "a connection test ended in a way of its own", provider=self._provider, error=type(error).__name__
+            )
+
+    def report(self) -> TestReport:
+        """Return the report as far as the trial came; what the thread does later no longer changes it."""
+        with self._lock:
+            self._is_closed = True
+            stages = list(self._stages)
+            error_type = self._error_type
+            if error_type is None and len(stages) < len(STAGES):
+                error_type = "timeout"
+                stages.append(self._failed(STAGES[len(stages)], error_type))
+            said = dict(self._said)
+        stages += [Stage(name, SKIPPED, 0.0, _NOT_REACHED) for name in STAGES[len(stages) :]]
+        common = (self._provider, self._kind, _milliseconds(self._clock() - self._began), tuple(stages))
+        if error_type:
+            return TestReport(False, *common, message=_SENTENCES[error_type][0], error_type=error_type)
+        listed = said.pop("collections", None)
+        found = (
+            tuple(self._collection(each) for each in listed[:MAX_COLLECTIONS])
+            if isinstance(listed, list | tuple)
+            else None
+        )
+        models = said.pop("models", None)
+        return TestReport(
+            True,
+            *common,
+            method=METHODS.get(self._kind),
+            details=self._plain(said),
+            collections_count=None if found is None else said.get("collections_count", len(found)),
+            collections=found,
+            models=None if models is None else tuple(self._model(each) for each in models),
+        )
+
+    def _collection(self, said: Any) -> dict[str, Any]:
+        """Spell one collection; a provider may also list bare names."""
+        told = said if isinstance(said, Mapping) else {"name": said}
+        count, metadata = told.get("count"), told.get("metadata")
+        return {
+            "name": self._clean(str(told.get("name", ""))),
+            "count": count if isinstance(count, int) else None,
+            "metadata": self._plain(self._redact(dict(metadata) if isinstance(metadata, Mapping) else {})),
+        }
+
+    def _model(self, model: ModelInfo) -> ModelInfo:
+        name, description = self._clean(model.id), self._clean(model.description)
+        return replace(model, id=name, name=self._clean(model.name), description=description)
+
+    def _run(self, config: Mapping[str, Any]) -> None:
+        with self._stage("config"):
+            self._check_config(config)
+        with self._stage("placeholders"):
+            resolved = self._resolve(config)
+            self._check_resolved(resolved)
+            provider = self._registry.provider(self._kind, self._provider)
+            address = provider.address(resolved)
+            context = replace(self._context, redactor=self._redact, is_trial=True)
+        if address is None:
+            self._skip("address", _NO_ADDRESS)
+            self._skip("connect", _NO_ADDRESS)
+        else:
+            with self._stage("address"):
+                self._judge(address)
+            with self._stage("connect"):
+                self._network.reach(address, None).close()
+        with ExitStack() as opened:
+            with self._stage("authenticate"):
+                connection = self._registry.connect(self._kind, self._provider, resolved, context)
+                opened.callback(connection.close)
+                said = {"models": _models(connection)} if self.for_models else connection.check()
+            if self.for_models:
+                self._skip("capability", _NOT_ASKED, said)
+                return
+            with self._stage("capability"):
+                said = {**said, **connection.try_out()}
+                with self._lock:
+                    self._said = said
+
+    def _check_config(self, config: Any) -> None:
+        try:
+            self._registry.provider(self._kind, self._provider)
+        except ConfigurationError as error:
+            raise _StageFailedError("invalid_config", next_step=error.message) from error
+        wrong = faults(present(config) if isinstance(config, Mapping) else config, self._schema, placeholders=True)
+        if wrong:
+            raise _StageFailedError("invalid_config", tuple(wrong))
+
+    def _resolve(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        provider = self._registry.provider(self._kind, self._provider)
+        resolved, self._redact = self._placeholders.resolve(present(config), self._schema, provider.address)
+        return resolved
+
+    def _check_resolved(self, resolved: Mapping[str, Any]) -> None:
+        wrong = faults(resolved, self._schema)
+        if wrong:
+            raise _StageFailedError("invalid_config", tuple(wrong))
+
+    def _judge(self, address: str) -> None:
+        parts = split_url(address)
+        if self._network.proxy_for(address) is None:
+            port = parts.port or DEFAULT_PORTS[parts.scheme]
+            self._network.endpoints(parts.scheme, str(parts.hostname), port)
+
+    def _plain(self, said: Mapping[str, Any]) -> dict[str, Any]:
+        """Keep only numbers, booleans and texts, since a peer may send anything."""
+        cleaned = {name: self._clean(value) if isinstance(value, str) else value for name, value in said.items()}
+        return {name: value for name, value in cleaned.items() if isinstance(value, str | bool | int | float)}
+
+    def _clean(self, text: str) -> str:
+        # Unprintable characters go first: they could hide a secret from the redactor.
+        seen = "".join(each for each in text if each.isprintable())
+        return str(self._redact(seen))[:MAX_TEXT_CHARS]
+
+    @contextmanager
+    def _stage(self, name: str) -> Iterator[None]:
+        self._stage_began = self._clock()
+        try:
+            yield
+        except BaseException as error:  # a library may even try to end its thread
+            failed = error if isinstance(error, _StageFailedError) else self._explained(error)
+            self._finish(self._failed(name, failed.error_type, failed.faults, failed.next_step), failed.error_type)
+            raise failed from error
+        latency_ms = _milliseconds(self._clock() - self._stage_began)
+        self._finish(Stage(name, PASSED, latency_ms, _PASSED[name]))
+
+    def _skip(self, name: str, message: str, said: dict[str, Any] | None = None) -> None:
+        with self._lock:
+            self._said = said or self._said
+        self._finish(Stage(name, SKIPPED, 0.0, message))
+
+    def _finish(self, stage: Stage, error_type: str | None = None) -> None:
+        with self._lock:
+            if not self._is_closed:
+                self._stages.append(stage)
+                self._error_type = error_type
+                return
+        raise _StageFailedError("timeout")
+
+    def _failed(self, name: str, error_type: str, wrong: tuple[Fault, ...] = (), next_step: str | None = None) -> Stage:
+        message, usual_step = _SENTENCES[error_type]
+        latency_ms = _milliseconds(self._clock() - self._stage_began)
+        return Stage(name, FAILED, latency_ms, message, next_step or usual_step, wrong)
+
+    def _explained(self, error: BaseException) -> _StageFailedError:
+        # Closing the sockets at the limit makes the call fail with all kinds of errors.
+        if not self._network.seconds_left():
+            return _StageFailedError("timeout")
+        if isinstance(error, UnresolvedPlaceholderError | InvalidConfigurationError):
+            wrong = tuple(Fault(each["pointer"], each["message"]) for each in error.details["errors"])
+            return _StageFailedError("invalid_config", wrong)
+        error_type = _error_type(error)
+        return _StageFailedError(error_type, next_step=_REFUSED_STEP if error_type == "invalid_config" else None)
+
+
+def _models(connection: Provider) -> list[ModelInfo]:
+    if not isinstance(connection, EmbeddingConnection | ChatConnection):
+        raise _StageFailedError("unknown", next_step="This kind of provider has no models.")
+    return connection.models()
+
+
+def _error_type(error: BaseException) -> str:
+    said = error.details.get("error_type") if isinstance(error, RagError) else None
+    if said in ERROR_TYPES:
+        return str(said)
+    if isinstance(error, TimeoutError):
+        return "timeout"
+    if isinstance(error, OSError):
+        return "network"
+    if isinstance(error, NotFoundError):
+        return "not_found"
+    return "rate_limit" if isinstance(error, BusyError) else "unknown"
+
+
+def _milliseconds(seconds: float) -> float:
+    return round(seconds * 1e3, 1)

@@ -1,0 +1,153 @@
+"""The fallback chain of the contract *context*: search by vector, else by words, else find nothing.
+
+While the breaker is open, nothing is found at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotInTimeError
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+import structlog
+
+from retrieval.context.breaker import CircuitBreaker
+from schemas.contracts.context import ContextItem
+from schemas.contracts.search import CollectionsReceipt
+from schemas.errors import CollectionNotFoundError, RagError, UnavailableError
+
+log = structlog.get_logger(__name__)
+
+VECTOR, TEXT, EMPTY, BREAKER_OPEN = 1, 2, 3, 4
+PARALLEL = 16
+"""The number of searches of one level that one worker makes at a time."""
+COUNT_SECONDS = 0.15
+"""The seconds that counting the chunks may take where the count is the whole answer."""
+
+AskedT = TypeVar("AskedT")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The findings of a level. `total_indexed` counts all chunks.
+
+    Latencies are None for what was not asked, and `receipt` is None when no collection was asked.
+    """
+
+    results: list[ContextItem]
+    total_indexed: int
+    cache_hit: bool = False
+    embedding_latency_ms: float | None = None
+    vector_latency_ms: float | None = None
+    receipt: CollectionsReceipt | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The chain's answer. `error` says why nothing was found, at level 3 only."""
+
+    level: int
+    found: Found
+    error: str | None = None
+    fallback: bool = field(init=False)
+    circuit_breaker_open: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "fallback", self.level != VECTOR)
+        object.__setattr__(self, "circuit_breaker_open", self.level == BREAKER_OPEN)
+
+
+class FallbackChain(Generic[AskedT]):
+    """The chain of levels, usable by several threads. It raises nothing but CollectionNotFoundError.
+
+    It never hangs: a level that takes longer than its seconds has failed. An answer without results is an answer. A
+    failure counts when both levels failed; an answer of level 1 closes the breaker, and so does one of level 2 when it
+    was the probe.
+    """
+
+    def __init__(
+        self,
+        by_vector: Callable[[AskedT], Found],
+        by_text: Callable[[AskedT], Found],
+        total_indexed: Callable[[], int],
+        breaker: CircuitBreaker,
+        *,
+        vector_seconds: float,
+        text_seconds: float,
+    ) -> None:
+        self._levels = (
+            _Level("by vector", by_vector, vector_seconds),
+            _Level("by text", by_text, text_seconds),
+        )
+        self._count: _Level[None, int] = _Level("counting", lambda _: total_indexed(), COUNT_SECONDS)
+        self._breaker = breaker
+
+    def close(self) -> None:
+        """Wait until no search is under way, so that the collections can be closed."""
+        for level in (*self._levels, self._count):
+            level.close()
+
+    def search(self, asked: AskedT) -> Outcome:
+        entered = self._breaker.enter()
+        if entered is None:
+            return Outcome(BREAKER_OPEN, Found([], self._total_indexed()))
+        by_vector, by_text = self._levels
+        try:
+            found = by_vector.ask(asked)
+        except CollectionNotFoundError:
+            raise  # the caller's mistake says nothing about the levels
+        except RagError as error:
+            log.warning("no search by vector, so one by words", reason=error.message)
+        else:
+            self._breaker.succeeded()
+            return Outcome(VECTOR, found)
+        try:
+            found = by_text.ask(asked)
+        except CollectionNotFoundError:
+            raise
+        except RagError as error:
+            log.warning("no search by words either", reason=error.message)
+            self._breaker.failed()
+            return Outcome(EMPTY, Found([], 0), error.message)
+        if entered.is_probe:
+            self._breaker.succeeded()
+        return Outcome(TEXT, found)
+
+    def _total_indexed(self) -> int:
+        try:
+            return self._count.ask(None)
+        except RagError:
+            return 0
+
+
+class _Level(Generic[AskedT, T]):
+    """A way to search in threads of its own, so that one that hangs blocks no other."""
+
+    def __init__(self, name: str, search: Callable[[AskedT], T], limit_seconds: float) -> None:
+        self._name = name
+        self._search = search
+        self._limit_seconds = limit_seconds
+        self._pool = ThreadPoolExecutor(PARALLEL, thread_name_prefix=f"search {name}")
+
+    def close(self) -> None:
+        self._pool.shutdown(cancel_futures=True)
+
+    def ask(self, asked: AskedT) -> T:
+        """Return what the search finds. Raises RagError, whatever happens."""
+        try:
+            answer: Future[T] = self._pool.submit(self._search, asked)
+        except RuntimeError as error:
+            raise UnavailableError("The service stops") from error
+        try:
+            return answer.result(self._limit_seconds)
+        except NotInTimeError as error:
+            answer.cancel()
+            raise UnavailableError(f"No answer within {self._limit_seconds:g} s") from error
+        except RagError:
+            raise
+        except Exception as error:
+            log.exception("a search failed in a way of its own", level=self._name)
+            raise UnavailableError("The search failed for a reason that is in the log") from error

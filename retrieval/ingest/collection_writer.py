@@ -1,0 +1,188 @@
+"""A collection as ingestion uses it: its stored chunks of a document, vectors for new ones, and the swap."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, TypeVar
+
+import numpy as np
+
+from providers.base import (
+    RagProvider,
+    SupportsConditionalWrites,
+    SupportsDynamicCollections,
+    SupportsEmbeddings,
+    SupportsMetadataFiltering,
+)
+from providers.embeddings.base import EmbeddingConnection
+from retrieval.failures import embedding_errors
+from retrieval.ingest.drafts import Draft, text_to_embed
+from schemas.bounds import MAX_PAGE
+from schemas.connections import CollectionInfo
+from schemas.errors import CollectionNotFoundError, ConflictError, InvalidInputError, UnsupportedError
+from schemas.records import Document, DocumentBatch, Metadata, Vector
+from schemas.where import Where
+
+BATCH_DOCUMENTS = 100
+
+_T = TypeVar("_T")
+Stored = dict[str, Document]
+"""Documents by id."""
+
+
+class CollectionWriter:
+    """Reads and writes one collection, for one job in one thread; it caches the collection's description.
+
+    The collection is created with its first documents. Raises the provider's errors, EmbeddingFailureError when the
+    embedding fails, and ConflictError when the collection's documents were embedded by another model.
+    """
+
+    def __init__(self, provider: RagProvider, name: str, embedding: EmbeddingConnection) -> None:
+        self._reads = _able(provider, SupportsMetadataFiltering)
+        self._writes = _able(provider, SupportsEmbeddings)
+        self._provider = provider
+        self.name = name
+        self.embedding = embedding
+        self.embedded = 0
+        self._info = self._find()
+        self._has_embedded = False
+
+    def stored(self, where: Where) -> Stored:
+        return {document.id: document for document in self.documents(where)}
+
+    def documents(self, where: Where) -> Iterator[Document]:
+        """Yield the documents that match, read page by page as they are consumed."""
+        cursor = None
+        while self._info is not None:
+            page = self._reads.documents(self.name, where, limit=MAX_PAGE, cursor=cursor)
+            yield from page.documents
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+
+    def stored_by_id(self, ids: Sequence[str]) -> Stored:
+        if self._info is None:
+            return {}
+        return {document.id: document for document in self._reads.documents_by_id(self.name, ids)}
+
+    def vectors(
+        self, drafts: Sequence[Draft], stored: Stored, advance: Callable[[float], None] = lambda part: None
+    ) -> list[Vector]:
+        """Return a vector for each draft: its own, that of the same text in `stored`, or a new one.
+
+        `advance` is called with the fraction of the texts that have their vector, in [0, 1].
+        """
+        texts = {draft.id: text_to_embed(draft.text, draft.metadata) for draft in drafts if draft.embedding is None}
+        known = self._known_vectors(set(texts.values()), stored)
+        for batch in batches(dict.fromkeys(text for text in texts.values() if text not in known), BATCH_DOCUMENTS):
+            known |= zip(batch, self._embed(batch), strict=True)
+            advance(len(known) / len(texts))
+        return [known[texts[draft.id]] if draft.embedding is None else draft.embedding for draft in drafts]
+
+    def write(
+        self,
+        drafts: Sequence[Draft],
+        vectors: Sequence[Vector],
+        *,
+        replace_where: Where | None = None,
+        unless: Where | None = None,
+    ) -> bool:
+        """Store the drafts in one request and delete what matches `replace_where` but is not among them.
+
+        With `unless` instead, raises AlreadyThereError and stores nothing when a document matches it. Returns False
+        while vector queries do not see all of it yet.
+        """
+        if self._info is None:
+            self._info = self._create()
+        batch = DocumentBatch(
+            [draft.id for draft in drafts],
+            [draft.text for draft in drafts],
+            [draft.metadata for draft in drafts],
+            np.stack(_of_one_dimension(vectors)),
+        )
+        if unless is not None:
+            return _able(self._provider, SupportsConditionalWrites).add_documents_unless(self.name, batch, unless)
+        return self._writes.add_documents(self.name, batch, replace_where=replace_where)
+
+    def delete(self, where: Where) -> None:
+        if self._info is not None:
+            self._writes.delete_documents(self.name, where=where)
+
+    def _known_vectors(self, texts: set[str], stored: Stored) -> dict[str, Vector]:
+        if self._recorded_model() != self.embedding.model:
+            return {}
+        ids = [each.id for each in stored.values() if text_to_embed(each.text, each.metadata) in texts]
+        known: dict[str, Vector] = {}
+        for batch in batches(ids, BATCH_DOCUMENTS):
+            for found in self._reads.documents_by_id(self.name, batch, with_embeddings=True):
+                if found.embedding is not None:
+                    known[text_to_embed(found.text, found.metadata)] = found.embedding
+        return known
+
+    def _embed(self, texts: list[str]) -> Vector:
+        recorded = self._recorded_model()
+        if recorded not in (None, self.embedding.model):
+            raise ConflictError(
+                f"Collection '{self.name}' was embedded with '{recorded}', not with '{self.embedding.model}'",
+                code="embedding_model_differs",
+                stored=recorded,
+                given=self.embedding.model,
+            )
+        with embedding_errors():
+            vectors = self.embedding.embed(texts)
+        self.embedded += len(texts)
+        self._has_embedded = True
+        dimension = self._info.dimension if self._info else None
+        if dimension not in (None, vectors.shape[1]):
+            raise ConflictError(
+                f"Collection '{self.name}' holds embeddings of {dimension} dimensions, "
+                f"'{self.embedding.model}' makes {vectors.shape[1]}",
+                code="embedding_dimension_differs",
+                stored=dimension,
+                given=vectors.shape[1],
+            )
+        return vectors
+
+    def _create(self) -> CollectionInfo:
+        metadata: Metadata = {"title_field": "title", "source_field": "source"}
+        if self._has_embedded:  # else all embeddings came with their records, and their model is unknown here
+            metadata |= {"embedding_provider": self.embedding.id, "embedding_model": self.embedding.model}
+        try:
+            return _able(self._provider, SupportsDynamicCollections).create_collection(self.name, metadata)
+        except ConflictError:
+            return self._provider.collection(self.name)
+
+    def _recorded_model(self) -> Any:
+        return self._info.metadata.get("embedding_model") if self._info else None
+
+    def _find(self) -> CollectionInfo | None:
+        try:
+            return self._provider.collection(self.name)
+        except CollectionNotFoundError:
+            return None
+
+
+def batches(items: Iterable[_T], size: int) -> Iterator[list[_T]]:
+    iterator = iter(items)
+    while batch := list(islice(iterator, size)):
+        yield batch
+
+
+def _able(provider: RagProvider, ability: type[_T]) -> _T:
+    if not isinstance(provider, ability):
+        raise UnsupportedError(f"Provider '{provider.id}' cannot take in documents", provider=provider.id)
+    return provider
+
+
+def _of_one_dimension(vectors: Sequence[Vector]) -> Sequence[Vector]:
+    dimension = len(vectors[0])
+    for index, vector in enumerate(vectors):
+        if len(vector) != dimension:
+            raise InvalidInputError(
+                f"documents[{index}] has an embedding of {len(vector)} dimensions, the first one has {dimension}",
+                code="dimension_mismatch",
+                field="embedding",
+                index=index,
+            )
+    return vectors

@@ -1,0 +1,1 @@
+"""Rule documents: `POST /api/rag/documents:batch` and `POST /api/rag/retrieve`."""

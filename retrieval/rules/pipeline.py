@@ -1,0 +1,251 @@
+"""The retrieval pipeline of the contract *rules*: it takes in documents as whole chunks and finds the relevant ones."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import structlog
+
+from retrieval.failures import store_errors, write_error
+from retrieval.ingest.collection_writer import CollectionWriter, batches
+from retrieval.ingest.drafts import FIRST_CHUNKS, INTERNAL
+from retrieval.ingest.ingestion import Ingested, ingest_document
+from retrieval.result_cache import KeptAnswer, ResultCache, read_again, states_of
+from retrieval.rules.rule_documents import id_of, is_iso_date, to_source
+from retrieval.search.choosing import Chosen
+from retrieval.text_collections import TextCollections
+from schemas.bounds import MAX_PAGE
+from schemas.contracts.rule_documents import (
+    MAX_CHUNKS,
+    DocumentChunk,
+    EmbeddingFailureError,
+    Failure,
+    IngestionResult,
+    InvalidDocumentError,
+    RAGContext,
+    RetrieveRequest,
+    RuleDocument,
+)
+from schemas.contracts.search import CollectionsReceipt, OracleAnswer, OracleResult, check_query
+from schemas.errors import ConflictError, InvalidInputError, RagError
+from schemas.names import check_collection_name
+from schemas.settings import RetrievalSettings
+from schemas.where import In, Where, to_json
+
+log = structlog.get_logger(__name__)
+
+UNKNOWN_DATE = "1970-01-01"
+"""The `last_update_date` of chunks that have no date at all."""
+_IDS = uuid.UUID("0d0f3f5e-6d0a-5c53-a6d4-5b1d7b0c9a11")  # must never change: UUIDs are derived from it
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """A checked request, completed by the settings."""
+
+    query: str
+    context_key: str
+    max_chunks: int
+    min_relevance: float
+    where: Where
+
+    def as_key(self) -> dict[str, Any]:
+        """Return what an answer depends on, as JSON."""
+        return asdict(self) | {"where": to_json(self.where) or None}
+
+
+class RAGPipeline:
+    """Retrieval and ingestion of rule documents for every interface, usable by several threads."""
+
+    def __init__(self, texts: TextCollections, cache: ResultCache, settings: RetrievalSettings) -> None:
+        self._texts = texts
+        self._cache = cache
+        self._settings = settings
+
+    def retrieve(self, request: RetrieveRequest) -> RAGContext:
+        """Return the chunks that are relevant to a question, each judged by itself, best first.
+
+        The same question in the same conversation has the same answer, `context_id` included, until the answer is too
+        old or a collection changes. An answer that misses a collection is not kept. Raises InvalidQueryError and other
+        InvalidInputErrors, CollectionNotFoundError for a collection that the request names in full,
+        EmbeddingFailureError (also after `retrieve_seconds`), and VectorDBUnavailableError.
+        """
+        question = self._checked(request)
+        chosen = self._texts.searched(request.collections)
+        states = states_of(chosen.asked)
+        asked = [question.as_key(), states, self._texts.embedding().model]
+        kept = self._cache.find(asked) if states is not None else None
+        found = self._read_again(kept, chosen)
+        receipt = chosen.receipt
+        if kept is None or found is None:
+            answer = self._search(question, chosen)
+            found, receipt = answer.results, receipt.without(answer.left_out)
+            mine = KeptAnswer.of(found, context_id=str(uuid.uuid4()), query_id=str(uuid.uuid4()))
+            is_whole = states is not None and not answer.left_out
+            kept = self._cache.keep(asked, mine) if is_whole else mine
+            if kept is not mine and (others := self._read_again(kept, chosen)) is not None:
+                found = others
+        return self._context(question, found, receipt, **kept.told)
+
+    def target(self, collection: str | None) -> str:
+        """Return the name of the collection that documents are ingested to. Raises InvalidInputError when the name is
+        invalid."""
+        return check_collection_name(self._settings.rules_collection if collection is None else collection)
+
+    def ingest(
+        self, documents: Sequence[RuleDocument], *, collection: str | None = None, replace_missing: bool = False
+    ) -> IngestionResult:
+        """Bring documents up to date, and with `replace_missing` delete all others of the collection.
+
+        A document that is invalid or cannot be embedded is named in the result and keeps its stored version. Raise
+        VectorDBWriteError as soon as the store fails, and ConflictError when the collection's documents were embedded
+        by another model.
+        """
+        began = time.perf_counter()
+        name = self.target(collection)
+        embedding = self._texts.embedding()
+        job_id = uuid.uuid4()
+        failures: list[Failure] = []
+        warnings: list[str] = []
+        processed = 0
+        try:
+            writer = self._texts.writer(name, embedding)
+            for index, document in enumerate(documents):
+                try:
+                    done = ingest_document(writer, to_source(document, self._settings, embedding))
+                except (InvalidInputError, EmbeddingFailureError) as error:
+                    log.warning("document left out", filename=document.filename, reason=error.message, job=str(job_id))
+                    failures.append(Failure(index, document.filename, error.code, error.message))
+                else:
+                    processed += 1
+                    warnings += _warnings(document, done)
+            if replace_missing:
+                _delete_others(writer, documents)
+        except ConflictError:
+            raise
+        except RagError as error:
+            raise write_error(
+                error,
+                "The store did not take the documents",
+                job_id=str(job_id),
+                documents_processed=processed,
+                documents_failed=len(failures),
+                index=processed + len(failures),
+            ) from error
+        for sentence in warnings:
+            log.warning("ambiguous document", reason=sentence, job=str(job_id))
+        return IngestionResult(
+            job_id=job_id,
+            documents_processed=processed,
+            documents_failed=len(failures),
+            embedding_count=writer.embedded,
+            errors=[failure.filename for failure in failures],
+            warnings=warnings,
+            duration_seconds=round(time.perf_counter() - began, 3),
+            failures=failures,
+        )
+
+    def _checked(self, request: RetrieveRequest) -> _Question:
+        settings = self._settings
+        max_chunks, least = request.max_chunks, request.min_relevance
+        max_chunks = settings.retrieve_max_chunks if max_chunks is None else max_chunks
+        least = settings.retrieve_min_relevance if least is None else least
+        check_query(request.query)
+        if not request.context_key.strip():
+            raise InvalidInputError("context_key is blank", field="context_key", code="invalid_field")
+        if not 1 <= max_chunks <= MAX_CHUNKS:
+            raise InvalidInputError(f"max_chunks must be 1 to {MAX_CHUNKS}", field="max_chunks", code="invalid_field")
+        if not 0.0 <= least <= 1.0:
+            raise InvalidInputError("min_relevance must be 0 to 1", field="min_relevance", code="invalid_field")
+        return _Question(request.query, request.context_key, max_chunks, least, request.where)
+
+    def _search(self, question: _Question, chosen: Chosen) -> OracleAnswer:
+        answer = self._texts.nearest(question.query, chosen, question.where, question.max_chunks)
+        relevant = [each for each in answer.results if each.score >= question.min_relevance]
+        return replace(answer, results=relevant)
+
+    def _read_again(self, kept: KeptAnswer | None, chosen: Chosen) -> list[OracleResult] | None:
+        with store_errors():
+            return None if kept is None else read_again(chosen.corpus, kept, chosen.asked)
+
+    def _context(
+        self,
+        question: _Question,
+        found: Sequence[OracleResult],
+        receipt: CollectionsReceipt,
+        *,
+        context_id: str,
+        query_id: str,
+    ) -> RAGContext:
+        chunks = [_chunk(each, self._settings) for each in found]
+        scores = [chunk.relevance_score for chunk in chunks]
+        average = sum(scores) / len(scores) if scores else 0.0
+        return RAGContext(
+            context_id=uuid.UUID(context_id),
+            query_id=uuid.UUID(query_id),
+            document_chunks=chunks,
+            relevance_scores=scores,
+            total_chunks=len(chunks),
+            avg_relevance=average,
+            meets_threshold=bool(chunks) and average >= question.min_relevance,
+            receipt=receipt,
+        )
+
+
+def _delete_others(writer: CollectionWriter, documents: Sequence[RuleDocument]) -> None:
+    named, filenames = set(), set()
+    for document in documents:
+        try:
+            named.add(id_of(document))
+        except InvalidDocumentError:
+            filenames.add(document.filename)  # only its file name tells which stored document it is
+    stored = writer.stored(FIRST_CHUNKS).values()
+    gone = {each.metadata["document_id"] for each in stored if each.metadata.get("path") not in filenames} - named
+    for others in batches(sorted(gone), MAX_PAGE):
+        writer.delete(In("document_id", tuple(others)))
+
+
+def _warnings(document: RuleDocument, done: Ingested) -> list[str]:
+    return [f"{document.filename}: {sentence}" for sentence in done.warnings]
+
+
+def _chunk(found: OracleResult, settings: RetrievalSettings) -> DocumentChunk:
+    metadata = {name: value for name, value in found.metadata.items() if name not in INTERNAL}
+    date = found.metadata.get("updated_at")
+    said, section = metadata.get("source"), metadata.get("section")
+    contract = {
+        "source": said if isinstance(said, str) and said else found.collection,
+        "doc_type": metadata.get("doc_type"),
+        "last_update_date": metadata.get("last_update_date"),
+        "section": section if isinstance(section, str) else "",
+        "collection": found.collection,
+        "doc_id": found.doc_id,
+        "chunk_id": found.chunk_id,
+    }
+    if contract["doc_type"] not in settings.doc_types:
+        if contract["doc_type"]:
+            contract["doc_type_given"] = contract["doc_type"]
+        contract["doc_type"] = settings.other_doc_type
+    if not is_iso_date(contract["last_update_date"]):
+        contract["last_update_date"] = str(date)[:10] if is_iso_date(date) else UNKNOWN_DATE
+    position = found.metadata.get("chunk_index")
+    return DocumentChunk(
+        chunk_id=_uuid(found.chunk_id),
+        document_id=_uuid(found.doc_id),
+        text=found.content,
+        metadata={**metadata, **contract},
+        relevance_score=found.score,
+        position_in_doc=position if isinstance(position, int) else 0,
+    )
+
+
+def _uuid(name: str) -> uuid.UUID:
+    """Return the id itself where it is a UUID, else a UUID derived from it."""
+    try:
+        return uuid.UUID(name)
+    except ValueError:
+        return uuid.uuid5(_IDS, name)

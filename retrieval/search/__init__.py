@@ -1,0 +1,1 @@
+"""`POST /api/search`: several oracles are asked at once and their answers are fused."""

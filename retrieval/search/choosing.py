@@ -1,0 +1,124 @@
+"""Chooses the collections that a question is asked of: the text collections, unless it names others.
+
+A text collection says of itself that its embeddings are of the model that embeds questions: by `embedding_model` in its
+metadata, and by its dimension.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from providers.embeddings.base import EmbeddingConnection
+from registry.connections import Connections
+from retrieval.search.corpus import Corpus, OpenCorpus
+from schemas.connections import CollectionInfo
+from schemas.contracts.search import CollectionsReceipt
+from schemas.errors import RagError
+from schemas.names import is_pattern, matches_pattern
+
+EVERYTHING = ("*",)
+MAX_NAMED = 100
+"""The most left-out collections that a receipt names. It counts the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The collections chosen for a question, `asked` in this order."""
+
+    corpus: OpenCorpus
+    asked: tuple[CollectionInfo, ...]
+    receipt: CollectionsReceipt
+
+
+class CollectionChoice:
+    """The choice of collections for questions, usable by several threads.
+
+    `own` are the collections of the service's contracts: they are asked first, and need not say which model embedded
+    them. The collection `notes` is left to the oracle *persona*. At most `most` collections are asked at a time, beside
+    those that a question names in full.
+    """
+
+    def __init__(
+        self,
+        corpus: Corpus,
+        connections: Connections,
+        *,
+        own: Sequence[str],
+        notes: str | None = None,
+        most: int = 100,
+        embedding_connection: str = "default",
+    ) -> None:
+        self.corpus = corpus
+        self._connections = connections
+        self._own = {name: place for place, name in enumerate(own)}
+        self._notes = notes
+        self._most = most
+        self._embedding_connection = embedding_connection
+
+    def choose(self, names: Sequence[str] | None = None) -> Chosen:
+        """Return the collections that `names` gives in full or by a pattern (`prefix*`), all text collections for None.
+
+        A collection named in full is asked whatever it holds, while a pattern finds only text collections. Raise
+        CollectionNotFoundError and what the store raises.
+        """
+        corpus = self.corpus.open()
+        patterns = EVERYTHING if names is None else tuple(filter(is_pattern, names))
+        if not patterns:
+            asked = corpus.named(names or ())
+            return Chosen(corpus, asked, CollectionsReceipt(tuple(each.name for each in asked), {}))
+        everything = corpus.collections
+        named = corpus.named([name for name in names or () if not is_pattern(name)])
+        left_out = {
+            pattern: "no collection has a name that begins so"
+            for pattern in patterns
+            if names is not None and not any(matches_pattern(name, pattern) for name in everything)
+        }
+        fitting: list[CollectionInfo] = []
+        strange: dict[str, str] = {}
+        embedding = self._embedding()
+        for each in everything.values():
+            if each in named or not any(matches_pattern(each.name, pattern) for pattern in patterns):
+                continue
+            reason = self._reason_against(each, embedding)
+            if reason is None:
+                fitting.append(each)
+            else:
+                strange[each.name] = reason
+        fitting.sort(key=self._place)
+        room = max(0, self._most - len(named))
+        asked = (*named, *fitting[:room])
+        for each in fitting[room:]:
+            left_out[each.name] = f"{self._most} collections are asked at a time: name it to have it asked"
+        left_out |= strange
+        shown = dict(list(left_out.items())[:MAX_NAMED])
+        receipt = CollectionsReceipt(tuple(each.name for each in asked), shown, len(left_out) - len(shown))
+        return Chosen(corpus, asked, receipt)
+
+    def _place(self, info: CollectionInfo) -> tuple[int, int, str]:
+        """Return the sort key: own collections first, then the newest, so that what was just loaded is always asked."""
+        return self._own.get(info.name, len(self._own)), -(info.number or 0), info.name
+
+    def _embedding(self) -> EmbeddingConnection | None:
+        """Return the embedding connection, None while it cannot be used: words are searched all the same."""
+        try:
+            return cast(EmbeddingConnection, self._connections.open(self._embedding_connection, "embedding"))
+        except RagError:
+            return None
+
+    def _reason_against(self, info: CollectionInfo, embedding: EmbeddingConnection | None) -> str | None:
+        if info.name == self._notes:
+            return "it holds notes of sessions, which the oracle persona asks"
+        if info.count == 0:
+            return "it is empty"
+        recorded = info.metadata.get("embedding_model")
+        if not isinstance(recorded, str) or not recorded:
+            if info.name not in self._own:
+                return "it does not say which model made its embeddings (embedding_model of its metadata)"
+        elif embedding is not None and recorded != embedding.model:
+            return f"its embeddings are of '{recorded}', those of questions of '{embedding.model}'"
+        dimension = None if embedding is None else embedding.dimension
+        if None not in (info.dimension, dimension) and info.dimension != dimension:
+            return f"its embeddings have {info.dimension} dimensions, those of questions {dimension}"
+        return None

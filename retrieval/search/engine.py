@@ -1,0 +1,260 @@
+"""The search engine: several oracles answer a question at once, and their answers are fused.
+
+The contract *search* calls this "Parallel Query Execution". Every interface calls `SearchEngine.search`, and so does
+the benchmark: the same question has the same answer, whoever asks.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotInTimeError
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import structlog
+
+from providers.outbound import deadlines
+from retrieval.search.choosing import Chosen, CollectionChoice
+from retrieval.search.explaining import Explainer
+from retrieval.search.fusion import rrf_fuse
+from retrieval.search.gathering import gather_groups
+from retrieval.search.oracles.base import Oracle, Question
+from schemas.contracts.search import (
+    FAILED,
+    MAX_LIMIT,
+    OK,
+    UNAVAILABLE,
+    OracleAnswer,
+    OracleReceipt,
+    SearchAnswer,
+    SearchReceipt,
+    SearchRequest,
+    check_query,
+)
+from schemas.errors import InvalidInputError, RagError, UnavailableError
+from schemas.names import matches_pattern
+
+log = structlog.get_logger(__name__)
+
+PARALLEL = 16
+"""The number of questions that one oracle of one worker answers at a time, over all requests."""
+MAX_FETCHED = 1_000
+"""The most results that an oracle is asked for."""
+UNWEIGHTED: Mapping[str, float] = MappingProxyType({})
+
+
+class UnknownOracleError(InvalidInputError):
+    code = "unknown_oracle"
+
+    def __init__(self, name: str, field: str, known: Sequence[str]) -> None:
+        sentence = f"There is no oracle '{name}'; there are {', '.join(known)}"
+        super().__init__(sentence, field=field, allowed=list(known))
+
+
+class SearchFailedError(UnavailableError):
+    """No oracle that was asked could answer. `details.oracles` holds the reason of each."""
+
+    code = "search_failed"
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """The outcome of asking one oracle. `answer` is None when it was not available."""
+
+    answer: OracleAnswer | RagError | None
+    latency_ms: float
+
+
+class SearchEngine:
+    """A search over several oracles, usable by several threads.
+
+    `choice` says which collections a request means, and `limit_seconds` bounds a search. Each oracle is asked for
+    `fetch_multiplier` times the limit, and for `fetch_min` at least: with k = 60 a document down to rank 61 of two
+    lists is above the first of only one, so a low limit must not hide what the oracles agree on.
+    """
+
+    def __init__(
+        self,
+        oracles: Sequence[Oracle],
+        choice: CollectionChoice,
+        *,
+        rrf_k: int,
+        fetch_multiplier: int,
+        fetch_min: int,
+        limit_seconds: float,
+        weights: Mapping[str, float] = UNWEIGHTED,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._oracles = {oracle.name: oracle for oracle in oracles}
+        self._choice = choice
+        self._rrf_k = rrf_k
+        self._fetch_multiplier = fetch_multiplier
+        self._fetch_min = fetch_min
+        self._limit_seconds = limit_seconds
+        self._weights = weights
+        self._clock = clock
+        # Each has threads of its own: an oracle that hangs keeps nobody from asking the others.
+        self._pools = {name: ThreadPoolExecutor(PARALLEL, thread_name_prefix=name) for name in self._oracles}
+
+    def close(self) -> None:
+        for pool in self._pools.values():
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all oracles."""
+        return list(self._oracles)
+
+    def available(self) -> list[str]:
+        """Return the names of the oracles that have anything to answer from now."""
+        corpus = self._choice.corpus.open()
+        return [name for name, oracle in self._oracles.items() if oracle.is_available(corpus)]
+
+    def search(self, request: SearchRequest) -> SearchAnswer:
+        """Return the best documents by all oracles.
+
+        The receipt names an oracle that failed while others answered. Raises SearchFailedError when none can answer,
+        InvalidInputError, and CollectionNotFoundError for a collection that the request names in full.
+        """
+        began = self._clock()
+        check_query(request.query)
+        if not 1 <= request.limit <= MAX_LIMIT:
+            raise InvalidInputError(f"limit must be between 1 and {MAX_LIMIT}", field="limit", code="invalid_field")
+        weights = self._weights_of(request)
+        chosen = self._choice.choose(request.collections)
+        until = began + self._limit_seconds
+        question = Question(
+            request.query,
+            chosen.corpus,
+            chosen.asked,
+            request.where,
+            until - self._limit_seconds / 5,
+            request.owner,
+        )
+        fetched = min(MAX_FETCHED, max(self._fetch_min, request.limit * self._fetch_multiplier))
+        asked = {
+            name: self._pools[name].submit(self._ask, self._oracles[name], question, fetched, until)
+            for name, weight in weights.items()
+            if weight > 0
+        }
+        outcomes = {name: self._outcome(answer, until) for name, answer in asked.items()}
+        found = {name: each.answer.results for name, each in outcomes.items() if isinstance(each.answer, OracleAnswer)}
+        failed = {name: each.answer.message for name, each in outcomes.items() if isinstance(each.answer, RagError)}
+        if failed and not found:
+            said = "; ".join(f"{name}: {sentence}" for name, sentence in failed.items())
+            raise SearchFailedError(f"No oracle could answer: {said}", oracles=failed)
+        fused = rrf_fuse(found, k=self._rrf_k, weights=weights)
+        results = fused[: request.limit]
+        own = [name for oracle in asked for name in self._oracles[oracle].own_collections]
+        receipt = SearchReceipt(
+            oracles={name: _receipt(outcome) for name, outcome in outcomes.items()},
+            rrf_k=self._rrf_k,
+            fetch_multiplier=self._fetch_multiplier,
+            fetched=fetched,
+            weights=weights,
+            collections=chosen.receipt.without(self._asked_by_none(chosen, outcomes)).with_asked(
+                [notes.name for notes in chosen.corpus.existing(own) if notes.count != 0]
+            ),
+        )
+        log.info("search", oracles={name: each.status for name, each in receipt.oracles.items()}, results=len(results))
+        explanations = None
+        if request.explain:
+            searched = receipt.collections.asked
+            explainer = Explainer(chosen.corpus, question, searched, receipt, fused, request.limit, fetched)
+            explanations = explainer.of(request.explain) if isinstance(request.explain, tuple) else explainer.cut()
+        groups = None if request.gather is None else gather_groups(chosen.corpus, results, request.gather)
+        return SearchAnswer(results, receipt, groups, explanations)
+
+    def _asked_by_none(self, chosen: Chosen, outcomes: Mapping[str, _Outcome]) -> dict[str, str]:
+        """Return the collections that no oracle could ask, each with a reason."""
+        answers = [
+            outcome.answer
+            for name, outcome in outcomes.items()
+            if outcome.answer is not None and not self._oracles[name].own_collections
+        ]
+        if not answers:
+            return {each.name: "no oracle that searches it was asked" for each in chosen.asked}
+        found = {}
+        for collection in chosen.asked:
+            reasons = [_reason(answer, collection.name) for answer in answers]
+            if all(reasons):
+                found[collection.name] = str(reasons[0])
+        return found
+
+    def _weights_of(self, request: SearchRequest) -> dict[str, float]:
+        """Return the weight of each oracle that is to be asked. Raises InvalidInputError when the request names an
+        unknown oracle or gives an invalid weight."""
+        known = list(self._oracles)
+        for field, names in (("oracles", request.oracles or ()), ("weights", request.weights)):
+            for name in names:
+                if name not in self._oracles:
+                    raise UnknownOracleError(name, field, known)
+        if request.oracles == ():
+            raise InvalidInputError(
+                "oracles must name at least one", field="oracles", code="invalid_field", allowed=known
+            )
+        for name, weight in request.weights.items():
+            if not (math.isfinite(weight) and weight >= 0):
+                sentence = f"weights.{name} must be a finite number that is not negative"
+                raise InvalidInputError(sentence, field=f"weights.{name}", code="invalid_field")
+        weights = {
+            name: float(request.weights.get(name, self._weights.get(name, 1.0))) for name in self._chosen(request)
+        }
+        if not any(weights.values()):
+            raise InvalidInputError("weights must not all be 0", field="weights", code="invalid_field")
+        return weights
+
+    def _chosen(self, request: SearchRequest) -> list[str]:
+        if request.oracles is not None:
+            return list(dict.fromkeys(request.oracles))
+        named = request.collections
+        return [
+            name
+            for name, oracle in self._oracles.items()
+            if named is None or not oracle.own_collections or _names_one_of(named, oracle.own_collections)
+        ]
+
+    def _ask(self, oracle: Oracle, question: Question, limit: int, until: float) -> _Outcome:
+        began = self._clock()
+        answer: OracleAnswer | RagError | None = None
+        try:
+            # Set in this thread, so that the oracle's requests to other services end when nobody waits for them.
+            with deadlines.within(max(0.0, until - began)):
+                if oracle.is_available(question.corpus):
+                    answer = oracle.query(question, limit)
+        except RagError as error:
+            answer = error
+        except Exception:
+            log.exception("an oracle failed", oracle=oracle.name)
+            answer = UnavailableError("The oracle failed for a reason that is in the log")
+        return _Outcome(answer, round((self._clock() - began) * 1e3, 2))
+
+    def _outcome(self, answer: Future[_Outcome], until: float) -> _Outcome:
+        try:
+            return answer.result(max(0.0, until - self._clock()))
+        except NotInTimeError:
+            answer.cancel()
+            sentence = f"No answer within {self._limit_seconds:g} s"
+            return _Outcome(UnavailableError(sentence), round(self._limit_seconds * 1e3, 2))
+
+
+def _reason(answer: OracleAnswer | RagError, collection: str) -> str | None:
+    """Return why the oracle with this answer did not ask the collection, None when it did."""
+    return answer.message if isinstance(answer, RagError) else answer.left_out.get(collection)
+
+
+def _names_one_of(named: Sequence[str], collections: Sequence[str]) -> bool:
+    return any(matches_pattern(name, pattern) for name in collections for pattern in named)
+
+
+def _receipt(outcome: _Outcome) -> OracleReceipt:
+    answer, latency_ms = outcome.answer, outcome.latency_ms
+    if answer is None:
+        return OracleReceipt(UNAVAILABLE, 0, latency_ms)
+    if isinstance(answer, RagError):
+        return OracleReceipt(FAILED, 0, latency_ms, error=answer.message)
+    found = {(result.doc_id, result.collection) for result in answer.results}
+    return OracleReceipt(OK, len(found), latency_ms, left_out=answer.left_out)

@@ -1,0 +1,45 @@
+"""The whole groups of documents that results are taken from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from providers.base import SupportsGather
+from retrieval.search.corpus import OpenCorpus
+from schemas.bounds import MAX_PAGE
+from schemas.contracts.search import FusedResult, SearchedGroup
+from schemas.errors import DocumentNotFoundError
+from schemas.records import GatherSpec, Group, OrderBy
+
+IN_ORDER = (OrderBy("chunk_index"),)
+"""The order that the chunks have in their document."""
+
+
+def gather_groups(corpus: OpenCorpus, results: Sequence[FusedResult], spec: GatherSpec) -> list[SearchedGroup]:
+    """Return each group of the results once, sorted by its best result across all collections.
+
+    Raises UnsupportedError when the storage cannot gather.
+    """
+    places = {(result.collection, result.chunk_id): place for place, result in enumerate(results)}
+    found: list[tuple[int, SearchedGroup]] = []
+    for collection in dict.fromkeys(result.collection for result in results):
+        ids = [result.chunk_id for result in results if result.collection == collection]
+        for group in corpus.able(SupportsGather).gather(collection, ids, spec):
+            best = min(places[collection, hit] for hit in group.hits)
+            found.append((best, SearchedGroup(collection, group)))
+    ordered = [each for _, each in sorted(found, key=lambda placed: placed[0])]
+    return [
+        SearchedGroup(each.collection, replace(each.group, rank=rank)) for rank, each in enumerate(ordered, start=1)
+    ]
+
+
+def gather_around(corpus: OpenCorpus, collection: str, chunk_id: str, field: str) -> Group:
+    """Return the whole group of one chunk, by a field of its metadata and in the order of the document.
+
+    Raises CollectionNotFoundError, DocumentNotFoundError, and UnsupportedError when the storage cannot gather.
+    """
+    groups = corpus.able(SupportsGather).gather(collection, [chunk_id], GatherSpec(field, IN_ORDER, MAX_PAGE))
+    if not groups:
+        raise DocumentNotFoundError(collection, chunk_id)
+    return groups[0]

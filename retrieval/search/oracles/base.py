@@ -1,0 +1,95 @@
+"""The contract of an oracle, one way to find documents for a question (contract *search*, "Oracle Trait")."""
+
+from __future__ import annotations
+
+import math
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import structlog
+
+from retrieval.search.corpus import OpenCorpus
+from schemas.connections import CollectionInfo
+from schemas.contracts.search import OracleAnswer, OracleResult
+from schemas.errors import CollectionNotFoundError, RagError, UnavailableError
+from schemas.owners import OPEN
+from schemas.records import Document
+from schemas.where import EVERYTHING, Where
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A user's text, the collections of `corpus` that are asked, and the filter that results must match.
+
+    Only notes of `owner` may be found. Collections that have not been asked at `until`, in seconds of the monotonic
+    clock, are left out.
+    """
+
+    text: str
+    corpus: OpenCorpus
+    collections: tuple[CollectionInfo, ...]
+    where: Where = EVERYTHING
+    until: float = math.inf
+    owner: str = OPEN
+
+
+class Oracle(ABC):
+    """One way to find documents, usable by several threads and asked in parallel with others.
+
+    `own_collections` are asked whatever collections a question names. A request that names other collections leaves
+    such an oracle out, unless it names the oracle too.
+    """
+
+    name: ClassVar[str]
+    own_collections: tuple[str, ...] = ()
+
+    @abstractmethod
+    def is_available(self, corpus: OpenCorpus) -> bool:
+        """Return whether there is anything to ask. Leaving out an oracle that is not available is not a failure."""
+
+    @abstractmethod
+    def query(self, question: Question, limit: int) -> OracleAnswer:
+        """Return the `limit` best chunks, best first. Raises RagError when no collection can be asked."""
+
+
+def ask_each(question: Question, limit: int, ask: Callable[[CollectionInfo], Sequence[OracleResult]]) -> OracleAnswer:
+    """Return what `ask` finds in the collections, merged by score, best first.
+
+    A collection that cannot be asked is left out and named in the answer. Raise its RagError when none can be asked.
+    """
+    found: list[OracleResult] = []
+    failures: dict[str, RagError] = {}
+    for collection in question.collections:
+        if time.monotonic() >= question.until:
+            failures[collection.name] = UnavailableError("There was no time left to ask it")
+            continue
+        try:
+            found += ask(collection)
+        except CollectionNotFoundError:
+            continue  # deleted since the question was asked
+        except RagError as error:
+            log.warning("collection left out", collection=collection.name, reason=error.message)
+            failures[collection.name] = error
+    if failures and len(failures) == len(question.collections):
+        raise next(iter(failures.values()))
+    best = sorted(found, key=lambda result: -result.score)[:limit]
+    return OracleAnswer(best, {name: error.message for name, error in failures.items()})
+
+
+def to_result(document: Document, collection: CollectionInfo, score: float) -> OracleResult:
+    """Return a stored document as a result. `doc_id` is the `document_id` of its metadata where that is a string."""
+    metadata = document.metadata
+    origin = metadata.get("document_id")
+    return OracleResult(
+        doc_id=origin if isinstance(origin, str) and origin else document.id,
+        collection=collection.name,
+        chunk_id=document.id,
+        content=document.text,
+        score=score,
+        metadata=metadata,
+    )

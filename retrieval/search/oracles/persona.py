@@ -1,0 +1,44 @@
+"""Search in the notes of sessions: those nearest to the question, without notes that another one has replaced."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from registry.embedding.queries import QueryEmbeddings
+from retrieval.search.corpus import OpenCorpus
+from retrieval.search.oracles.base import Question
+from retrieval.search.oracles.semantic import SemanticOracle
+from schemas.contracts.search import OracleAnswer
+from schemas.owners import OPEN
+from schemas.where import Equals, Exists, Not, Where, all_of
+
+SUPERSEDED_BY = "superseded_by"
+"""The metadata field of a replaced note with the id of the note that replaced it."""
+OWNER = "owner"
+"""The metadata field with a note's owner. Notes of the open service lack it."""
+
+
+def current_notes(owner: str) -> Where:
+    """Return the filter of one owner's notes that no other note has replaced."""
+    return all_of(Not(Exists(SUPERSEDED_BY)), Not(Exists(OWNER)) if owner == OPEN else Equals(OWNER, owner))
+
+
+class PersonaOracle(SemanticOracle):
+    """Asks the collection of notes, whatever collections a question names."""
+
+    name = "persona"
+
+    def __init__(
+        self, embeddings: QueryEmbeddings, notes_collection: str, embedding_connection: str = "default"
+    ) -> None:
+        super().__init__(embeddings, embedding_connection)
+        self.own_collections = (notes_collection,)
+
+    def is_available(self, corpus: OpenCorpus) -> bool:
+        return super().is_available(corpus) and any(each.count != 0 for each in corpus.existing(self.own_collections))
+
+    def query(self, question: Question, limit: int) -> OracleAnswer:
+        notes = tuple(question.corpus.existing(self.own_collections))
+        # Filtered in the query, not afterwards: replaced notes must not take the place of current ones.
+        where = all_of(question.where, current_notes(question.owner))
+        return super().query(replace(question, collections=notes, where=where), limit)

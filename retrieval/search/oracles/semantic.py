@@ -1,0 +1,82 @@
+"""Search by meaning: documents whose embeddings are nearest to the question's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from providers.base import SupportsMetadataFiltering, SupportsSearch
+from registry.embedding.queries import QueryEmbedding, QueryEmbeddings
+from retrieval.search.corpus import OpenCorpus
+from retrieval.search.oracles.base import Oracle, Question, ask_each, to_result
+from schemas.connections import CollectionInfo
+from schemas.contracts.search import OracleAnswer, OracleResult
+from schemas.records import Match, Vector
+
+
+class SemanticOracle(Oracle):
+    """Finds documents by their embeddings.
+
+    `embedding_connection` is the one that the collections were filled with. A collection of another model is left out
+    and named. The text is embedded once for all collections.
+    """
+
+    name = "semantic"
+
+    def __init__(self, embeddings: QueryEmbeddings, embedding_connection: str = "default") -> None:
+        self._embeddings = embeddings
+        self._embedding_connection = embedding_connection
+
+    def is_available(self, corpus: OpenCorpus) -> bool:
+        return corpus.can(SupportsSearch)
+
+    def query(self, question: Question, limit: int) -> OracleAnswer:
+        return self.nearest(self.embed(question.text), question, limit)
+
+    def embed(self, text: str, within_seconds: float | None = None) -> QueryEmbedding:
+        return self._embeddings.embed(self._embedding_connection, text, within_seconds=within_seconds)
+
+    def nearest(self, embedded: QueryEmbedding, question: Question, limit: int) -> OracleAnswer:
+        """Answer as `query` does, for a text that is embedded already."""
+        search = question.corpus.able(SupportsSearch)
+
+        def found_in(collection: CollectionInfo) -> list[OracleResult]:
+            embedded.check_fits(collection)
+            matches = search.search(collection.name, embedded.vector, top_k=limit, where=question.where)
+            scores = similarities(question.corpus, collection, embedded.vector, matches)
+            pairs = zip(matches, scores, strict=True)
+            return [to_result(match.document, collection, score) for match, score in pairs if score is not None]
+
+        return ask_each(question, limit, found_in)
+
+
+def similarities(
+    corpus: OpenCorpus, collection: CollectionInfo, asked: Vector, matches: Sequence[Match]
+) -> list[float | None]:
+    """Return the cosine of the question and each match in [0, 1], where anything below 0 counts as 0.
+
+    It compares matches across collections of all metrics, because their vectors are of one model. The distance of a
+    cosine collection tells it. For other metrics the vectors are read: a squared distance or a product does not tell it
+    for vectors of any length. It is None for a match that was deleted meanwhile. Where a provider gives no vectors the
+    match's own score (`schemas.scores.score`) is returned, which compares only within one metric.
+    """
+    if collection.metric == "cosine":
+        return [_bounded(1.0 - match.distance) for match in matches]
+    if not corpus.can(SupportsMetadataFiltering):
+        return [match.score for match in matches]
+    ids = [match.document.id for match in matches]
+    if not ids:
+        return []
+    stored = corpus.able(SupportsMetadataFiltering).documents_by_id(collection.name, ids, with_embeddings=True)
+    vectors = {document.id: document.embedding for document in stored}
+    return [None if (vector := vectors.get(each)) is None else _cosine(asked, vector) for each in ids]
+
+
+def _cosine(one: Vector, other: Vector) -> float:
+    lengths = float(np.linalg.norm(one)) * float(np.linalg.norm(other))
+    return _bounded(float(one @ other) / lengths) if lengths else 0.0
+
+
+def _bounded(cosine: float) -> float:
+    return min(1.0, max(0.0, cosine))

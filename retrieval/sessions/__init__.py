@@ -1,0 +1,1 @@
+"""Sessions, their notes, and the context of a project made from both."""

@@ -1,0 +1,119 @@
+"""Writes the project context: one text about a topic, or an overview, for a language model and with its sources."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from providers.base import SupportsMetadataFiltering
+from retrieval.ingest.drafts import FIRST_CHUNKS
+from retrieval.quoting import QUOTES_ARE_DATA, excerpt, one_line, quoted
+from retrieval.search.choosing import CollectionChoice
+from retrieval.search.corpus import OpenCorpus
+from retrieval.search.engine import SearchEngine
+from retrieval.sessions.notes import Notes
+from schemas.connections import CollectionInfo
+from schemas.contracts.project_context import DOCUMENT, NOTE, RULE, ContextSource, ProjectContext
+from schemas.contracts.search import FusedResult, SearchRequest
+from schemas.contracts.sessions import Note
+from schemas.owners import OPEN
+from schemas.plurals import counted
+from schemas.settings import RetrievalSettings
+
+HEADINGS = {RULE: "Rules", DOCUMENT: "Documents", NOTE: "Notes"}
+TOPIC_SOURCES = 10
+OVERVIEW_COLLECTIONS = 20
+OVERVIEW_NOTES = 10
+OVERVIEW_TITLES = 20
+"""The most titles of each collection that the overview lists."""
+
+
+class ContextWriter:
+    """Writes project contexts, usable by several threads."""
+
+    def __init__(
+        self, search: SearchEngine, choice: CollectionChoice, notes: Notes, settings: RetrievalSettings
+    ) -> None:
+        self._search = search
+        self._choice = choice
+        self._notes = notes
+        self._kinds = {settings.rules_collection: RULE, settings.notes_collection: NOTE}
+        self._notes_collection = settings.notes_collection
+
+    def write(
+        self, topic: str | None = None, collections: tuple[str, ...] | None = None, *, owner: str = OPEN
+    ) -> ProjectContext:
+        """Return the context of a topic, an overview for None.
+
+        `collections` are what `CollectionChoice.choose` takes. Raises InvalidInputError, CollectionNotFoundError,
+        SearchFailedError and what the store raises.
+        """
+        return self._overview(collections, owner) if topic is None else self._of_topic(topic, collections, owner)
+
+    def _of_topic(self, topic: str, collections: tuple[str, ...] | None, owner: str) -> ProjectContext:
+        answer = self._search.search(SearchRequest(topic, limit=TOPIC_SOURCES, collections=collections, owner=owner))
+        found = answer.results
+        by_kind = {kind: [each for each in found if self._kind(each) == kind] for kind in HEADINGS}
+        parts = [f"# {one_line(topic)}", *([QUOTES_ARE_DATA] if found else [])]
+        sources: list[ContextSource] = []
+        for kind, results in by_kind.items():
+            if results:
+                parts.append(f"## {HEADINGS[kind]}")
+            for result in results:
+                title = one_line(_title(result.metadata) or result.doc_id)
+                source = ContextSource(len(sources) + 1, kind, result.collection, result.chunk_id, result.doc_id, title)
+                sources.append(source)
+                parts.append(f"[{source.number}] {title} ({result.collection})\n\n{quoted(excerpt(result.content))}")
+        if not sources:
+            parts.append("Nothing is known of this topic.")
+        return ProjectContext(topic, "\n\n".join(parts), sources, answer.receipt.collections)
+
+    def _overview(self, names: tuple[str, ...] | None, owner: str) -> ProjectContext:
+        chosen = self._choice.choose(names)
+        shown, further = chosen.asked[:OVERVIEW_COLLECTIONS], len(chosen.asked[OVERVIEW_COLLECTIONS:])
+        notes = self._notes.newest(OVERVIEW_NOTES, owner=owner)
+        parts = ["# Overview", "## Collections"]
+        sources: list[ContextSource] = []
+        if not shown:
+            parts.append("There are none yet.")
+        for collection in shown:
+            documents = list(self._documents(chosen.corpus, collection, len(sources) + 1))
+            titles = "\n".join(f"- [{each.number}] {each.title}" for each in documents)
+            head = f"### {collection.name} ({collection.count or 0} chunks)"
+            parts.append(f"{head}\n\n{titles}" if titles else head)
+            sources += documents
+        if further:
+            parts.append(f"And {counted(further, 'further collection')}.")
+        if notes:
+            parts += ["## Newest notes", QUOTES_ARE_DATA]
+            for note in notes:
+                source = ContextSource(
+                    len(sources) + 1, NOTE, self._notes_collection, note.id, note.id, note.session_name
+                )
+                sources.append(source)
+                parts.append(_noted(source, note))
+        return ProjectContext(None, "\n\n".join(parts), sources, chosen.receipt)
+
+    def _documents(self, corpus: OpenCorpus, collection: CollectionInfo, number: int) -> Iterator[ContextSource]:
+        reads = corpus.able(SupportsMetadataFiltering)
+        page = reads.documents(collection.name, FIRST_CHUNKS, limit=OVERVIEW_TITLES)
+        kind = self._kinds.get(collection.name, DOCUMENT)
+        for each in page.documents:
+            told = each.metadata
+            document_id = str(told.get("document_id", each.id))
+            yield ContextSource(
+                number, kind, collection.name, each.id, document_id, one_line(str(told.get("title") or document_id))
+            )
+            number += 1
+
+    def _kind(self, result: FusedResult) -> str:
+        return self._kinds.get(result.collection, DOCUMENT)
+
+
+def _title(metadata: dict[str, Any]) -> str:
+    told: Sequence[Any] = (metadata.get("section"), metadata.get("title"), metadata.get("session_name"))
+    return next((str(each) for each in told if each), "")
+
+
+def _noted(source: ContextSource, note: Note) -> str:
+    return f"[{source.number}] {note.created_at[:10]}, {one_line(note.session_name)}\n\n{quoted(excerpt(note.text))}"

@@ -1,0 +1,97 @@
+"""Sessions in the catalogue's database, so that every worker knows which are open."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from retrieval.clock import utc_now
+from schemas.contracts.sessions import (
+    NoSessionError,
+    Session,
+    SessionEndedError,
+    SessionNotFoundError,
+)
+from schemas.shared_database import Database, Transaction
+
+STEPS = (
+    (
+        """CREATE TABLE note_sessions (
+            id VARCHAR(40) PRIMARY KEY, number BIGINT NOT NULL, name {text} NOT NULL,
+            started_at VARCHAR(40) NOT NULL, ended_at VARCHAR(40)
+        )""",
+        "CREATE UNIQUE INDEX note_sessions_in_order ON note_sessions (number)",
+    ),
+    ("ALTER TABLE note_sessions ADD COLUMN owner VARCHAR(200) NOT NULL DEFAULT ''",),
+)
+_COLUMNS = "SELECT id, name, started_at, ended_at FROM note_sessions"
+
+
+class Sessions:
+    """Keeps sessions for ever, because notes name them. No owner sees those of another."""
+
+    def __init__(self, database: Database, clock: Callable[[], datetime] = utc_now) -> None:
+        self._database = database
+        self._clock = clock
+        database.open_part("sessions", STEPS)
+
+    def start(self, name: str, *, owner: str) -> Session:
+        """Start a session and return it."""
+        session = Session(str(uuid.uuid4()), name, self._now())
+
+        def operation(transaction: Transaction) -> None:
+            row = transaction.row("SELECT MAX(number) FROM note_sessions")
+            number = 0 if row is None or row[0] is None else int(row[0]) + 1
+            values = (session.id, number, session.name, session.started_at, None, owner)
+            transaction.run("INSERT INTO note_sessions VALUES (?, ?, ?, ?, ?, ?)", values)
+
+        self._database.commit(operation)
+        return session
+
+    def open_session(self, session_id: str | None, *, owner: str) -> Session:
+        """Return the session of that id, without an id the newest open one.
+
+        Raises SessionNotFoundError when there is none of that id, SessionEndedError when it has ended, and
+        NoSessionError when no session is open.
+        """
+        with self._database.read() as transaction:
+            if session_id is None:
+                row = transaction.row(
+                    f"{_COLUMNS} WHERE owner = ? AND ended_at IS NULL ORDER BY number DESC LIMIT 1", (owner,)
+                )
+                if row is None:
+                    raise NoSessionError
+                return _session(row)
+            return _open(transaction, session_id, owner)
+
+    def end(self, session_id: str, *, owner: str) -> Session:
+        """End a session and return it. Raises SessionNotFoundError when there is none, SessionEndedError when it has
+        ended."""
+        now = self._now()
+
+        def operation(transaction: Transaction) -> Session:
+            session = _open(transaction, session_id, owner)
+            transaction.run("UPDATE note_sessions SET ended_at = ? WHERE id = ?", (now, session_id))
+            return replace(session, ended_at=now)
+
+        return self._database.commit(operation)
+
+    def _now(self) -> str:
+        return self._clock().isoformat(timespec="milliseconds")
+
+
+def _open(transaction: Transaction, session_id: str, owner: str) -> Session:
+    row = transaction.row(f"{_COLUMNS} WHERE id = ? AND owner = ?", (session_id, owner))
+    if row is None:
+        raise SessionNotFoundError(session_id)
+    session = _session(row)
+    if session.ended_at is not None:
+        raise SessionEndedError(session_id, session.ended_at)
+    return session
+
+
+def _session(row: tuple[Any, ...]) -> Session:
+    return Session(*row)

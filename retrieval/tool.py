@@ -1,0 +1,85 @@
+"""Tools: functions with a name and schemas, the same over every interface."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from schemas.configuration import JsonSchema, faults, with_defaults
+from schemas.errors import InvalidInputError, NotFoundError
+from schemas.field_names import Unknown, check_names, names_of_json_schema
+from schemas.json_pointers import unescaped
+
+
+class ToolNotFoundError(NotFoundError):
+    """No tool has that name (the sentence is the contract *context*'s)."""
+
+    code = "tool_not_found"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"Tool {name} not found", tool=name)
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A function of the retrieval layer that programs call by name, over HTTP or MCP.
+
+    The schemas are JSON Schema (2020-12) and describe objects. `run` takes checked arguments and returns what the
+    output schema describes.
+    """
+
+    name: str
+    description: str
+    input_schema: JsonSchema
+    output_schema: JsonSchema
+    run: Callable[[dict[str, Any]], dict[str, Any]]
+    read_only: bool = True
+    writes_to: str | None = None
+    """The collection that `run` writes to."""
+    destructive: bool = False
+    idempotent: bool = True
+
+    def check(self, arguments: object, unknown: Unknown) -> dict[str, Any]:
+        """Return the arguments with defaults and without nulls, which mean the same as absent where the schema names
+        fields; note unknown names in `unknown`.
+
+        Raises InvalidInputError naming the field that is wrong.
+        """
+        if arguments is None:
+            arguments = {}
+        if not isinstance(arguments, dict):
+            raise InvalidInputError("The arguments must be an object", code="invalid_field", field="arguments")
+        try:
+            orjson.dumps(arguments)
+        except TypeError:
+            raise InvalidInputError("The arguments are nested too deep or not Unicode", code="invalid_field") from None
+        given = _without_nulls(arguments, self.input_schema)
+        check_names(given, names_of_json_schema(self.input_schema), unknown)
+        for fault in faults(given, self.input_schema):
+            path = [unescaped(part) for part in fault.pointer.split("/")[1:]]
+            raise InvalidInputError(fault.message, code="invalid_field", field=".".join(path))
+        return with_defaults(given, self.input_schema)
+
+    def __call__(self, arguments: object) -> dict[str, Any]:
+        """Check the arguments and run; the answer's `warnings` name what was unknown.
+
+        Raises InvalidInputError when an argument is wrong, and what the function raises.
+        """
+        unknown = Unknown()
+        answer = self.run(self.check(arguments, unknown))
+        warnings = unknown.take()
+        return answer | {"warnings": warnings} if warnings else answer
+
+
+def _without_nulls(value: dict[str, Any], schema: JsonSchema) -> dict[str, Any]:
+    below = schema.get("properties", {})
+    return {
+        name: _without_nulls(each, below[name])
+        if isinstance(each, dict) and "properties" in below.get(name, {})
+        else each
+        for name, each in value.items()
+        if each is not None
+    }

@@ -1,0 +1,1 @@
+"""`rag-wrapper validate`: check whether a service finds what its gate says it must."""

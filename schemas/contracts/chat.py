@@ -1,0 +1,75 @@
+"""A conversation with a chat model, with or without retrieved context (contract *documents*, "Enhanced Chat with
+RAG")."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from schemas.contracts.search import CollectionsReceipt
+from schemas.contracts.text_documents import DEFAULT_TOP_K, Filters
+
+ROLES = ("system", "user", "assistant")
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRequest:
+    """One request to the chat model.
+
+    `messages` are as the client has them. With `is_continued` they are only the last one, and the service remembers the
+    others. A value of None is left to the connection, except for `system`, which is left to the messages. `options` are
+    the model's own, by the names that its server uses.
+    """
+
+    messages: tuple[Message, ...]
+    is_continued: bool = False
+    model: str | None = None
+    system: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    conversation_id: str | None = None
+    use_rag: bool = False
+    rag_top_k: int = DEFAULT_TOP_K
+    rag_filters: Filters = field(default_factory=Filters)
+    collections: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChatSource:
+    """A chunk that an answer was made from; `text` is its beginning."""
+
+    text: str
+    score: float
+    source: str
+    title: str
+    document_id: str
+    collection: str = ""  # unknown for answers that earlier releases stored
+
+
+@dataclass(frozen=True, slots=True)
+class ChatTurn:
+    """An answer; `rag_used` says whether retrieval was used for it, `receipt` which collections were asked."""
+
+    answer: str
+    model: str
+    conversation_id: str
+    rag_used: bool
+    sources: tuple[ChatSource, ...] = ()
+    receipt: CollectionsReceipt | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMessage:
+    """A message as it is stored; `created_at` is ISO 8601 in UTC. Only answers have sources."""
+
+    role: str
+    content: str
+    created_at: str
+    rag_used: bool = False
+    rag_sources: tuple[ChatSource, ...] = ()

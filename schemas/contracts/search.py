@@ -1,0 +1,198 @@
+"""Searches, the findings of their oracles, and their answers (contract *search*)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from schemas.errors import InvalidInputError
+from schemas.owners import OPEN
+from schemas.records import GatherSpec, Group, Metadata
+from schemas.where import EVERYTHING, Where
+
+ASKED, LEFT_OUT = "asked", "left_out"
+OK, FAILED, UNAVAILABLE = "ok", "failed", "unavailable"
+MAX_QUERY_CHARACTERS = 2_000
+MAX_LIMIT = 100
+DEFAULT_LIMIT = 10
+
+
+class InvalidQueryError(InvalidInputError):
+    """The text to search with is empty, too long or not Unicode."""
+
+    code = "invalid_query"
+
+
+def check_query(query: str) -> str:
+    """Return the query itself. Raises InvalidQueryError when it is not valid."""
+    if not isinstance(query, str):
+        raise InvalidQueryError("query must be a string", field="query")
+    if not query.strip():
+        raise InvalidQueryError("query is empty: there is nothing to search with", field="query")
+    if len(query) > MAX_QUERY_CHARACTERS:
+        sentence = f"query has {len(query)} characters, at most {MAX_QUERY_CHARACTERS} are allowed"
+        raise InvalidQueryError(sentence, field="query", limit=MAX_QUERY_CHARACTERS)
+    try:
+        query.encode()
+    except UnicodeEncodeError:
+        raise InvalidQueryError("query is not valid Unicode", field="query") from None
+    return query
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRequest:
+    """One search.
+
+    By default `oracles` are the service's own, `collections` (names and `prefix*`) are all text collections, and an
+    oracle missing in `weights` weighs 1. `explain` asks why documents are not among the results: True for all that were
+    cut, or ids of documents. `owner` is the caller: only their notes are found.
+    """
+
+    query: str
+    limit: int = DEFAULT_LIMIT
+    oracles: tuple[str, ...] | None = None
+    weights: Mapping[str, float] = field(default_factory=dict)
+    collections: tuple[str, ...] | None = None
+    where: Where = EVERYTHING
+    explain: bool | tuple[str, ...] = False
+    gather: GatherSpec | None = None
+    owner: str = OPEN
+
+
+@dataclass(frozen=True, slots=True)
+class OracleResult:
+    """One finding of an oracle.
+
+    `doc_id` is the document that the chunk belongs to. `chunk_id` is the id it is stored under, the same where
+    documents are whole. `score` is in [0, 1] and compares results of one oracle only.
+    """
+
+    doc_id: str
+    collection: str
+    chunk_id: str
+    content: str
+    score: float
+    metadata: Metadata
+
+
+@dataclass(frozen=True, slots=True)
+class OracleAnswer:
+    """The results, best first, and in `left_out` the collections that could not be asked, each with the reason."""
+
+    results: list[OracleResult]
+    left_out: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """The place of a document in an oracle's results; `rank` counts documents from 1."""
+
+    rank: int
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class FusedResult:
+    """A document with its best chunk.
+
+    `rrf_score` is the plain sum of reciprocal ranks. `score` is the same scaled to [0, 1], where 1 means first with
+    every oracle that answered. `sources` are the keys of `provenance`.
+    """
+
+    doc_id: str
+    collection: str
+    chunk_id: str
+    content: str
+    score: float
+    rrf_score: float
+    sources: tuple[str, ...]
+    provenance: Mapping[str, Provenance]
+    metadata: Metadata
+
+
+@dataclass(frozen=True, slots=True)
+class OracleReceipt:
+    """A record of how one oracle was asked.
+
+    `status` is ok, failed or unavailable. `count` is the number of documents it found. `error` is the reason of a
+    failure; `left_out` has the reasons for single collections.
+    """
+
+    status: str
+    count: int
+    latency_ms: float
+    error: str | None = None
+    left_out: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionsReceipt:
+    """A record of which collections were asked, in that order, and why others were not; `unnamed` counts those left out
+    beyond the ones that are named."""
+
+    asked: tuple[str, ...]
+    left_out: Mapping[str, str]
+    unnamed: int = 0
+
+    def with_asked(self, names: Sequence[str]) -> CollectionsReceipt:
+        """Return a receipt that counts these among the asked ones."""
+        left_out = {name: reason for name, reason in self.left_out.items() if name not in names}
+        return CollectionsReceipt(tuple(dict.fromkeys((*self.asked, *names))), left_out, self.unnamed)
+
+    def without(self, left_out: Mapping[str, str]) -> CollectionsReceipt:
+        """Return a receipt that counts these, which could not be asked after all, among those left out."""
+        asked = tuple(name for name in self.asked if name not in left_out)
+        return CollectionsReceipt(asked, {**left_out, **self.left_out}, self.unnamed)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchReceipt:
+    """A record of how a search was answered; `fetched` is the number of documents that each oracle was asked for."""
+
+    oracles: Mapping[str, OracleReceipt]
+    rrf_k: int
+    fetch_multiplier: int
+    fetched: int
+    weights: Mapping[str, float]
+    collections: CollectionsReceipt
+
+
+@dataclass(frozen=True, slots=True)
+class OracleVerdict:
+    """One oracle's verdict on a document: its place there, or the `reason` why it has none."""
+
+    provenance: Provenance | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The reason why a document is, or is not, among the results.
+
+    `rank` is its place after fusion, None when no oracle found it. `collection` is None when no collection has it.
+    """
+
+    doc_id: str
+    collection: str | None
+    rank: int | None
+    rrf_score: float | None
+    reason: str
+    oracles: Mapping[str, OracleVerdict]
+
+
+@dataclass(frozen=True, slots=True)
+class SearchedGroup:
+    """A whole group that the results brought along, and its collection."""
+
+    collection: str
+    group: Group
+
+
+@dataclass(frozen=True, slots=True)
+class SearchAnswer:
+    """The answer to a search; `groups` and `explanations` are None unless asked for."""
+
+    results: list[FusedResult]
+    receipt: SearchReceipt
+    groups: list[SearchedGroup] | None = None
+    explanations: list[Explanation] | None = None

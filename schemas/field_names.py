@@ -1,0 +1,281 @@
+"""Judges the names of fields and parameters in query strings, bodies, documents and arguments of tools.
+
+A name that nearly fits one of ours, or is another product's name for one, is refused before anything is done: ignored,
+it would let the caller believe in a filter, a metric or a precaution that was never there. Any other unknown name is
+accepted and reported in `warnings`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
+from typing import Any
+
+from marshmallow import Schema, fields
+
+from schemas.configuration import JsonSchema
+from schemas.errors import InvalidInputError
+from schemas.plurals import counted
+
+SHORT_CHARACTERS = 4
+"""The length up to which a name is matched by spellings one edit away; a longer one is matched by spellings two edits
+away."""
+LONGEST_NAME = 64
+"""The length up to which a name is taken for a misspelling."""
+MOST_WARNINGS = 20
+MOST_UNKNOWN = 1_000
+"""The most unknown names of one request: each is compared with all of ours, which takes time."""
+
+OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
+    "distance": ("metric", "max_distance"),
+    "distance_function": ("metric",),
+    "distance_metric": ("metric",),
+    "space": ("metric",),
+    "hnsw:space": ("metric",),
+    "hnsw_space": ("metric",),
+    "metric_type": ("metric",),
+    "similarity": ("metric",),
+    "configuration": ("metric",),
+    "filter": ("where", "filters"),
+    "filters": ("where",),
+    "query_filter": ("where", "filters"),
+    "where_filter": ("where",),
+    "k": ("top_k", "topK", "limit", "max_chunks"),
+    "n": ("top_k", "topK", "limit", "max_chunks"),
+    "n_results": ("top_k", "topK", "limit", "max_chunks"),
+    "num_results": ("top_k", "topK", "limit", "max_chunks"),
+    "top_n": ("top_k", "topK", "limit", "max_chunks"),
+    "page_content": ("text", "content"),
+    "metadatas": ("metadata",),
+    "payload": ("metadata",),
+    "vector": ("query_embedding", "embedding"),
+    "vectors": ("query_embedding", "embedding"),
+    "values": ("embedding",),
+    "query_embeddings": ("query_embedding",),
+    "query_vector": ("query_embedding",),
+    "query_texts": ("query",),
+    "collection_name": ("collection", "name"),
+    "sort": ("order_by",),
+    "sort_by": ("order_by",),
+    "skip": ("offset",),
+    "page_size": ("limit",),
+    "per_page": ("limit",),
+    "upsert": ("on_conflict",),
+    "overwrite": ("on_conflict",),
+    "score_threshold": ("max_distance", "minScore", "min_relevance"),
+    "group_by": ("gather", "by"),
+    "with_vectors": ("include",),
+    "include_values": ("include",),
+}
+"""Other products' name → our names; the first of ours that is known in that place is meant."""
+
+SYNONYMS: Mapping[str, tuple[str, ...]] = {
+    "limit": ("top_k", "topK", "max_chunks"),
+    "top_k": ("limit", "max_chunks"),
+    "max_chunks": ("top_k", "topK", "limit"),
+    "content": ("text",),
+    "text": ("content",),
+    "document": ("text", "content"),
+    "_id": ("id",),
+    "doc_id": ("id",),
+    "document_id": ("id",),
+    "chunk_id": ("id",),
+    "question": ("query",),
+    "q": ("query",),
+}
+"""Names → those of ours that they may mean. Beside one of these they mean something of their own."""
+
+NOT_HERE: Mapping[str, str] = {
+    "where_document": "POST /collections/{name}/text-search, which finds documents by their words",
+    "namespace": "a collection of its own",
+}
+"""Names of other products for features that are requested in another way here."""
+
+OWN_MEANING = frozenset(
+    (
+        *("date", "exclude", "file", "files", "height", "index", "mode", "modes", "node", "notes", "pages", "scope"),
+        *("score", "status", "stop", "time", "tool", "top_p", "topic", "type", "uid", "user", "user_id", "users"),
+    )
+)
+"""Words that are near names of ours but no misspellings of them."""
+
+
+class UnknownFieldError(InvalidInputError):
+    """A name nearly fits; nothing was done. `details.suggestion` is the name that was probably meant."""
+
+    code = "unknown_field"
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The names that an object may have, each with those of the objects below it (None: any).
+
+    `elsewhere` are names that belong to another part of the request or to another route, with the words that say where.
+    """
+
+    known: Mapping[str, Names | None]
+    elsewhere: Mapping[str, str] = field(default_factory=dict)
+
+    def beside(self, elsewhere: Mapping[str, str]) -> Names:
+        """Return these names with others that belong elsewhere."""
+        return Names(self.known, {name: place for name, place in elsewhere.items() if name not in self.known})
+
+
+NO_NAMES = Names({})
+
+
+class Unknown:
+    """Collects names that were accepted without being known, and other sentences for `warnings`."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, tuple[int | None, int]] = {}
+        self._sentences: list[str] = []
+
+    def note(self, name: str, index: int | None = None) -> None:
+        """Note a name that nothing reads, with the `index` of its document.
+
+        Raises InvalidInputError beyond `MOST_UNKNOWN` of them.
+        """
+        seen = self._names.get(name)
+        if seen is not None:
+            self._names[name] = (seen[0], seen[1] + 1)
+        elif len(self._names) == MOST_UNKNOWN:
+            raise InvalidInputError(
+                f"More than {MOST_UNKNOWN} unknown fields", code="too_many_unknown_fields", index=index
+            )
+        else:
+            self._names[name] = (index, 1)
+
+    def say(self, sentence: str) -> None:
+        self._sentences.append(sentence)
+
+    def take(self) -> list[str]:
+        """Return everything that was noted as sentences, and forget it."""
+        said = [_ignored(name, *seen) for name, seen in self._names.items()] + self._sentences
+        self._names, self._sentences = {}, []
+        if len(said) > MOST_WARNINGS:
+            said = [*said[:MOST_WARNINGS], f"… and {len(said) - MOST_WARNINGS} more"]
+        return said
+
+
+def check_names(
+    given: Mapping[str, Any],
+    names: Names,
+    unknown: Unknown,
+    *,
+    noun: str = "field",
+    path: str = "",
+    index: int | None = None,
+) -> None:
+    """Note the names that are unknown; a field whose value is None counts as absent.
+
+    Raises UnknownFieldError for the first that nearly fits.
+    """
+    for name, value in given.items():
+        if value is None:
+            continue
+        place = f"{path}{name}"
+        if name not in names.known:
+            _refuse_what_nearly_fits(name, place, given, names, noun, index)
+            unknown.note(place, index)
+        elif (below := names.known[name]) is not None:
+            for step, item in _objects(value):
+                check_names(item, below, unknown, noun=noun, path=f"{place}.{step}", index=index)
+
+
+@cache
+def names_of(schema: Schema) -> Names:
+    """Return the names that a marshmallow schema loads."""
+    return Names({each.data_key or name: _below(each) for name, each in schema.load_fields.items()})
+
+
+def names_of_json_schema(schema: JsonSchema) -> Names:
+    """Return the names of a JSON Schema's `properties`; an object with `additionalProperties: true` takes any."""
+    return Names({name: _below_json(each) for name, each in schema.get("properties", {}).items()})
+
+
+def edits(one: str, other: str) -> int:
+    """Return how many letters to insert, drop, replace or swap with a neighbour turn `one` into `other`."""
+    if not one or not other:
+        return max(len(one), len(other))
+    before: list[int] = []
+    row = list(range(len(other) + 1))
+    for place, letter in enumerate(one, start=1):
+        earlier, before, row = before, row, [place]
+        for column, wanted in enumerate(other, start=1):
+            least = min(before[column] + 1, row[-1] + 1, before[column - 1] + (letter != wanted))
+            if place > 1 and column > 1 and letter == other[column - 2] and one[place - 2] == wanted:
+                least = min(least, earlier[column - 2] + 1)
+            row.append(least)
+    return row[-1]
+
+
+def _refuse_what_nearly_fits(
+    name: str, place: str, given: Mapping[str, Any], names: Names, noun: str, index: int | None
+) -> None:
+    found = _meant(name, given, names)
+    if found is None:
+        return
+    suggestion, said = found
+    raise UnknownFieldError(
+        f"Unknown {noun} '{place}': did you mean {said}?", field=place, suggestion=suggestion, index=index
+    )
+
+
+def _meant(name: str, given: Mapping[str, Any], names: Names) -> tuple[str, str] | None:
+    """Return the name or the place that was probably meant, with how to say it, None when nothing was."""
+    if len(name) > LONGEST_NAME:
+        return None
+    folded = name.lower().replace("-", "_")
+    for ours in (name, *OTHER_NAMES.get(folded, ())):
+        if ours in names.elsewhere or ours in names.known:
+            return _told(ours, names)
+    if folded in NOT_HERE:
+        return NOT_HERE[folded], NOT_HERE[folded]
+    absent = tuple(ours for ours in (*names.known, *names.elsewhere) if given.get(ours) is None)
+    for ours in SYNONYMS.get(folded, ()):
+        if ours in absent:
+            return _told(ours, names)
+    nearest = None if folded in OWN_MEANING else _nearest(folded, absent)
+    return None if nearest is None else _told(nearest, names)
+
+
+@lru_cache(maxsize=4_096)
+def _nearest(folded: str, absent: tuple[str, ...]) -> str | None:
+    near = []
+    for place, ours in enumerate(absent):
+        within = 1 if len(ours) <= SHORT_CHARACTERS else 2
+        distance = edits(folded.replace("_", ""), ours.lower().replace("_", ""))
+        if distance <= within:
+            near.append((distance, place, ours))
+    return min(near)[2] if near else None
+
+
+def _told(ours: str, names: Names) -> tuple[str, str]:
+    return (ours, f"'{ours}'") if ours in names.known else (ours, f"'{ours}' {names.elsewhere[ours]}")
+
+
+def _objects(value: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    if isinstance(value, Mapping):
+        yield "", value
+    elif isinstance(value, list):
+        yield from ((f"{index}.", item) for index, item in enumerate(value) if isinstance(item, Mapping))
+
+
+def _below(each: Any) -> Names | None:
+    inner = each.inner if isinstance(each, fields.List) else each
+    if not isinstance(inner, fields.Nested) or getattr(inner.schema, "is_open", False):
+        return None
+    return names_of(inner.schema)
+
+
+def _below_json(schema: JsonSchema) -> Names | None:
+    inner = schema.get("items", schema)
+    is_open = "properties" not in inner or inner.get("additionalProperties") is True
+    return None if is_open else names_of_json_schema(inner)
+
+
+def _ignored(name: str, first: int | None, times: int) -> str:
+    said = f"Unknown field '{name[:LONGEST_NAME]}' is ignored"
+    return said if first is None else f"{said} in {counted(times, 'document')}, first in number {first}"

@@ -1,0 +1,62 @@
+"""The health of the storage, as `/health` reports it and others judge it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from schemas.connections import DEGRADED, HEALTHY, UNHEALTHY
+from schemas.storage.index_reports import Adoption, Hindrances, IndexSummary
+
+ENGINE_READY = "ready"
+
+
+@dataclass(frozen=True, slots=True)
+class EngineHealth:
+    """The vector engine as it was last seen: by the keeper that runs it, or `age_seconds` ago at its own address.
+
+    `message` says why an engine that answers is of no use; `restarts` and `since` are known of the keeper's engine.
+    """
+
+    status: str
+    mode: str
+    message: str = ""
+    age_seconds: float | None = None
+    restarts: int = 0
+    since: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogHealth:
+    """The catalogue's answers to these questions, all from one snapshot."""
+
+    collections: int
+    index_lag: int
+    indexes: IndexSummary
+    adoptions: Sequence[Adoption]
+    hindrances: Hindrances
+
+
+@dataclass(frozen=True, slots=True)
+class StorageHealth:
+    """The state of the storage. `catalog` is None when the catalogue does not answer, for the reason in `fault`."""
+
+    engine: EngineHealth
+    catalog_kind: str
+    catalog: CatalogHealth | None
+    fault: str
+    disk_free_mb: float
+    disk_floor_mb: int
+
+    @property
+    def works(self) -> bool:
+        """True when the storage can do its work at all."""
+        return self.catalog is not None
+
+    @property
+    def status(self) -> str:
+        if self.catalog is None:
+            return UNHEALTHY
+        adopting = any(not each.is_complete for each in self.catalog.adoptions)
+        waits = self.catalog.indexes.rebuilding or adopting or self.catalog.hindrances.standing_still
+        return DEGRADED if self.engine.status != ENGINE_READY or waits else HEALTHY

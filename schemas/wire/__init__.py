@@ -1,0 +1,1 @@
+"""The only place where the wire is spelt: bodies and query strings in, JSON out."""

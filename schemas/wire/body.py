@@ -1,0 +1,60 @@
+"""The base of all marshmallow schemas: shapes in, records out.
+
+A field that is null counts as absent. Unknown names are judged before, by `schemas/field_names.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from marshmallow import EXCLUDE, Schema, ValidationError, pre_load
+from marshmallow.exceptions import SCHEMA
+
+from schemas.errors import InvalidInputError
+
+_MISSING = "missing data for required field"  # as marshmallow says it
+
+
+class Body(Schema):
+    """The base of the schemas of JSON bodies and of query strings."""
+
+    class Meta:
+        unknown = EXCLUDE
+
+    @pre_load
+    def _null_is_absent(self, source: Any, **_: Any) -> dict[str, Any]:
+        if not isinstance(source, Mapping):
+            raise ValidationError("must be an object")
+        return {key: value for key, value in source.items() if value is not None}
+
+
+def load(schema: Schema, source: Any) -> dict[str, Any]:
+    """Return the checked fields of a decoded body.
+
+    Raises InvalidInputError, naming the first wrong field, when one is wrong.
+    """
+    if not isinstance(source, Mapping):
+        raise InvalidInputError("The body must be a JSON object", code="invalid_body")
+    try:
+        return cast(dict[str, Any], schema.load(source))
+    except ValidationError as error:
+        field, reason = _first(error.normalized_messages())
+        raise InvalidInputError(_sentence(field, reason), code="invalid_field", field=field) from None
+
+
+def _first(messages: Any, path: str = "") -> tuple[str, str]:
+    if isinstance(messages, Mapping):
+        key, inner = next(iter(messages.items()))
+        if key == SCHEMA:  # the object as a whole
+            return _first(inner, path)
+        return _first(inner, f"{path}.{key}" if path else str(key))
+    reason = messages[0] if isinstance(messages, list) else str(messages)
+    return path, str(reason).rstrip(".")
+
+
+def _sentence(field: str, reason: str) -> str:
+    said = reason[:1].lower() + reason[1:]
+    if said == _MISSING:
+        return f"{field} is required"
+    return f"{field} {said}" if said.startswith(("must ", "is ")) else f"{field}: {reason}"

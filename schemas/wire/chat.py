@@ -1,0 +1,146 @@
+"""Bodies of `/api/chat`, and its answers as JSON."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from typing import Any
+
+from marshmallow import ValidationError, fields, post_load, validate
+
+from schemas.contracts.chat import ROLES, ChatRequest, ChatSource, ChatTurn, Message, StoredMessage
+from schemas.contracts.text_documents import DEFAULT_TOP_K, MAX_TOP_K, Filters
+from schemas.errors import InvalidInputError
+from schemas.metadata import check_metadata
+from schemas.wire.body import Body
+from schemas.wire.checked_fields import Flag, Words
+from schemas.wire.fields import Count, ModelName, Number, Text
+from schemas.wire.search import AskingCollections, collections_receipt
+from schemas.wire.text_documents import FiltersObject
+
+MAX_MESSAGES = 1_000
+RESERVED_OPTIONS = ("model", "messages", "stream")
+"""Names that `options` must not have: they have fields of their own, or are decided here."""
+
+Json = dict[str, Any]
+
+
+def check_conversation_id(value: str) -> None:
+    """Raise ValidationError for an id that no path can carry: proxies and clients resolve `.` and `..`."""
+    if len(value) > 200:
+        raise ValidationError("must have at most 200 characters")
+    if any(unicodedata.category(character) == "Cc" for character in value):
+        raise ValidationError("must have no control characters")
+    if not {".", ".."}.isdisjoint(value.split("/")):
+        raise ValidationError("must not be '.' or '..', nor have such a part between slashes")
+
+
+class OneMessage(Body):
+    role = Text(required=True, validate=validate.OneOf(ROLES))
+    content = Text(required=True)
+
+    @post_load
+    def _to_message(self, loaded: Json, **_: Any) -> Message:
+        return Message(**loaded)
+
+
+class KnownOptions(Body):
+    """Options whose values mean the same everywhere."""
+
+    temperature = Number(validate=validate.Range(min=0, max=10))
+    max_tokens = Count(least=1, most=1_000_000)
+    num_predict = Count(least=1, most=1_000_000)
+
+
+class Options(fields.Field[Json]):
+    """Options of a model, under the names its server has for them, each passed on as it is."""
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **_: Any) -> Json:
+        if not isinstance(value, dict):
+            raise ValidationError("must be an object")
+        for name in RESERVED_OPTIONS:
+            if name in value:
+                raise ValidationError({name: "is no option of a model: the service sets it"})
+        given = {name: option for name, option in value.items() if option is not None}
+        try:
+            check_metadata(given)
+        except InvalidInputError as error:
+            raise ValidationError(error.message.removeprefix("metadata ")) from None
+        return given | KNOWN_OPTIONS.load({name: given[name] for name in KNOWN_OPTIONS.fields if name in given})
+
+
+KNOWN_OPTIONS = KnownOptions()
+
+
+class Chat(AskingCollections):
+    model = ModelName(load_default=None)
+    messages = fields.List(fields.Nested(OneMessage), load_default=None, validate=validate.Length(max=MAX_MESSAGES))
+    message = Words(load_default=None)
+    system = Text(load_default=None)
+    options = Options(load_default=dict)
+    conversation_id = Words(data_key="conversationId", load_default=None, validate=check_conversation_id)
+    use_rag = Flag(data_key="useRag", load_default=False)
+    rag_top_k = Count(data_key="ragTopK", least=1, most=MAX_TOP_K, load_default=DEFAULT_TOP_K)
+    rag_filters = fields.Nested(FiltersObject, data_key="ragFilters", load_default=Filters)
+
+    @post_load
+    def _to_request(self, loaded: Json, **_: Any) -> dict[str, ChatRequest]:
+        messages, message = loaded.pop("messages"), loaded.pop("message")
+        if not messages and message is None:
+            raise ValidationError("is required", "messages")
+        said = [*(messages or ()), *([Message("user", message)] if message is not None else ())]
+        if not any(each.role == "user" and each.content.strip() for each in said):
+            raise ValidationError("must have a message of the role user that is not blank", "messages")
+        return {
+            "request": ChatRequest(
+                messages=tuple(said),
+                is_continued=not messages,
+                **self.one_field(loaded),
+            )
+        }
+
+
+CHAT = Chat()
+
+
+def chat_answer(turn: ChatTurn) -> Json:
+    """Spell an answer under `message`, as the contract does, and under `response`, as earlier clients read it."""
+    said = {
+        "message": turn.answer,
+        "response": turn.answer,
+        "conversationId": turn.conversation_id,
+        "model": turn.model,
+    }
+    answer: Json = {"status": "success", "data": said, "ragUsed": turn.rag_used, "ragSources": _sources(turn.sources)}
+    if turn.receipt is not None:
+        answer["receipt"] = collections_receipt(turn.receipt)
+    return answer
+
+
+def _sources(sources: tuple[ChatSource, ...]) -> list[Json]:
+    return [
+        {
+            "text": each.text,
+            "score": each.score,
+            "source": each.source,
+            "title": each.title,
+            "documentId": each.document_id,
+            "collection": each.collection,
+        }
+        for each in sources
+    ]
+
+
+def conversation(conversation_id: str, messages: Sequence[StoredMessage]) -> Json:
+    return {"conversationId": conversation_id, "messages": [_stored_message(each) for each in messages]}
+
+
+def _stored_message(message: StoredMessage) -> Json:
+    said = {"role": message.role, "content": message.content, "createdAt": message.created_at}
+    if message.role != "assistant":
+        return said
+    return said | {"ragUsed": message.rag_used, "ragSources": _sources(message.rag_sources)}
+
+
+def forgotten_conversation(conversation_id: str) -> Json:
+    return {"status": "deleted", "conversationId": conversation_id}

@@ -1,0 +1,79 @@
+"""Errors as JSON, in the spellings of the contracts. Statuses are in `wrapper/web/error_statuses.py` alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from schemas.errors import (
+    ConfigurationError,
+    ConflictError,
+    DiskFloorError,
+    ForbiddenOriginError,
+    HostNotAllowedError,
+    InvalidInputError,
+    LongRequestLineError,
+    NotFoundError,
+    PayloadTooLargeError,
+    PreconditionFailedError,
+    RagError,
+    SlowClientError,
+    TooSlowError,
+    UnavailableError,
+    UnsupportedError,
+    UnsupportedMediaError,
+    WrongMethodError,
+)
+
+Json = dict[str, Any]
+
+OTHER = "Error"
+SHORT_WORDS: dict[type[RagError], str] = {
+    InvalidInputError: "Validation error",
+    ForbiddenOriginError: "Forbidden",
+    NotFoundError: "Not found",
+    WrongMethodError: OTHER,
+    SlowClientError: "Request timeout",
+    ConflictError: "Conflict",
+    ConfigurationError: "Conflict",
+    PreconditionFailedError: OTHER,
+    PayloadTooLargeError: "Payload too large",
+    LongRequestLineError: OTHER,
+    UnsupportedMediaError: "Unsupported media type",
+    HostNotAllowedError: "Misdirected request",
+    UnsupportedError: OTHER,
+    UnavailableError: "Service Unavailable",
+    TooSlowError: "Service Unavailable",
+    DiskFloorError: "Insufficient storage",
+    RagError: "Internal server error",
+}
+"""The short words that contracts *rules* and *documents* have under `error`, by the nearest class."""
+SERVICE_FAULTS = (UnavailableError, TooSlowError, DiskFloorError, RagError)
+"""The nearest classes of errors whose cause is this service, and not the request."""
+
+
+def error_body(error: RagError) -> Json:
+    """Spell an error as contracts *storage* and *context* do: the sentence under `error`, `message` and `detail`."""
+    return {
+        "error": error.summary or error.message,
+        "message": error.message,
+        "detail": error.message,
+        "code": error.code,
+        "details": error.details,
+    }
+
+
+def error_body_with_short_word(error: RagError) -> Json:
+    """Spell an error as contracts *rules* and *documents* do: a short word under `error`, the sentence among the
+    details too."""
+    details = {**error.details, "message": error.message}
+    return {**error_body(error), "error": SHORT_WORDS[nearest(error)], "details": details}
+
+
+def tool_error_body(error: RagError) -> Json:
+    """Spell a tool's error: `fallback` says whether the fault is this service's."""
+    return {**error_body(error), "fallback": nearest(error) in SERVICE_FAULTS}
+
+
+def nearest(error: RagError) -> type[RagError]:
+    """Return the class of `SHORT_WORDS` that an error belongs to."""
+    return next(kind for kind in type(error).__mro__ if kind in SHORT_WORDS)

@@ -1,0 +1,203 @@
+"""The body of a search and its answer as JSON, the same over every interface."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from marshmallow import ValidationError, fields, post_load
+
+from schemas.connections import CollectionInfo
+from schemas.contracts.search import (
+    ASKED,
+    DEFAULT_LIMIT,
+    LEFT_OUT,
+    MAX_LIMIT,
+    CollectionsReceipt,
+    Explanation,
+    FusedResult,
+    OracleReceipt,
+    OracleVerdict,
+    Provenance,
+    SearchAnswer,
+    SearchedGroup,
+    SearchReceipt,
+    SearchRequest,
+)
+from schemas.names import asked_collections
+from schemas.records import Document, Group
+from schemas.where import EVERYTHING
+from schemas.wire.body import Body
+from schemas.wire.fields import Count, Filter, Names, Text
+from schemas.wire.storage.query import Gather
+
+MAX_EXPLAINED = 100
+
+Json = dict[str, Any]
+
+
+class Weights(fields.Field[dict[str, float]]):
+    """A number for each named oracle."""
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **_: Any) -> dict[str, float]:
+        if not isinstance(value, dict):
+            raise ValidationError("must be an object of numbers by oracle")
+        weights = {name: weight for name, weight in value.items() if weight is not None}
+        for name, weight in weights.items():
+            if isinstance(weight, bool) or not isinstance(weight, int | float):
+                raise ValidationError({name: "must be a number"})
+        return weights
+
+
+class Explained(fields.Field[bool | tuple[str, ...]]):
+    """True for everything that was cut, or the id of a document, or a list of ids."""
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **_: Any) -> bool | tuple[str, ...]:
+        if isinstance(value, bool):
+            return value
+        ids = [value] if isinstance(value, str) else value
+        if not isinstance(ids, list) or not all(isinstance(each, str) and each for each in ids):
+            raise ValidationError("must be true, the id of a document or a list of ids")
+        if len(ids) > MAX_EXPLAINED:
+            raise ValidationError(f"must name at most {MAX_EXPLAINED} documents")
+        return tuple(ids)
+
+
+class AskingCollections(Body):
+    """A body that names collections: under `collections`, or the older `collection`, as a list or comma separated."""
+
+    collections = Names(load_default=None)
+    collection = Names(load_default=None)
+
+    @staticmethod
+    def one_field(loaded: Json) -> Json:
+        """Return what was loaded, with the named collections under `collections` alone. Raises InvalidInputError when a
+        name is invalid."""
+        names = asked_collections(loaded)
+        return {name: value for name, value in loaded.items() if name != "collection"} | {"collections": names}
+
+
+class Search(AskingCollections):
+    query = Text(required=True, error_messages={"required": "is required"})
+    limit = Count(least=1, most=MAX_LIMIT, load_default=DEFAULT_LIMIT)
+    oracles = Names(load_default=None)
+    weights = Weights(load_default=dict)
+    where = Filter(load_default=EVERYTHING)
+    explain = Explained(load_default=False)
+    gather = fields.Nested(Gather, load_default=None)
+
+    @post_load
+    def _to_request(self, loaded: Json, **_: Any) -> dict[str, SearchRequest]:
+        return {"request": SearchRequest(**self.one_field(loaded))}
+
+
+SEARCH_REQUEST = Search()
+
+
+def search_answer(answer: SearchAnswer) -> Json:
+    """Spell an answer as `{results, receipt}`, with `groups` and `explanations` when they were asked for."""
+    body: Json = {"results": [_result(each) for each in answer.results], "receipt": _receipt(answer.receipt)}
+    if answer.groups is not None:
+        body["groups"] = [_group(each) for each in answer.groups]
+    if answer.explanations is not None:
+        body["explanations"] = [_explanation(each) for each in answer.explanations]
+    return body
+
+
+def _result(result: FusedResult) -> Json:
+    return {
+        "doc_id": result.doc_id,
+        "collection": result.collection,
+        "chunk_id": result.chunk_id,
+        "content": result.content,
+        "score": result.score,
+        "rrf_score": result.rrf_score,
+        "sources": list(result.sources),
+        "provenance": {name: _provenance(place) for name, place in result.provenance.items()},
+        "metadata": result.metadata,
+    }
+
+
+def _provenance(place: Provenance) -> Json:
+    return {"rank": place.rank, "score": place.score}
+
+
+def _receipt(receipt: SearchReceipt) -> Json:
+    return {
+        "oracles": {name: _oracle(each) for name, each in receipt.oracles.items()},
+        "rrf_k": receipt.rrf_k,
+        "fetch_multiplier": receipt.fetch_multiplier,
+        "fetched": receipt.fetched,
+        "weights": dict(receipt.weights),
+        **collections_receipt(receipt.collections),
+    }
+
+
+def collections_receipt(receipt: CollectionsReceipt) -> Json:
+    """Spell a receipt as `{collections: {name: {status, reason?}}}`, with the number of collections that were left out
+    and are too many to name."""
+    asked: Json = {name: {"status": ASKED} for name in receipt.asked}
+    left_out = {name: {"status": LEFT_OUT, "reason": reason} for name, reason in receipt.left_out.items()}
+    told: Json = {"collections": asked | left_out}
+    return told | {"collections_not_named": receipt.unnamed} if receipt.unnamed else told
+
+
+def _oracle(receipt: OracleReceipt) -> Json:
+    said: Json = {"status": receipt.status, "count": receipt.count, "latency_ms": receipt.latency_ms}
+    if receipt.error is not None:
+        said["error"] = receipt.error
+    if receipt.left_out:
+        said["left_out"] = dict(receipt.left_out)
+    return said
+
+
+def _group(found: SearchedGroup) -> Json:
+    group = found.group
+    return {
+        "collection": found.collection,
+        "key": group.key,
+        "rank": group.rank,
+        "documents": [{**_document(each), "hit": each.id in group.hits} for each in group.documents],
+        "total": group.total,
+        "complete": len(group.documents) == group.total,
+    }
+
+
+def gathered_group(collection: str, by: str, group: Group) -> Json:
+    """Spell the answer of `rag_gather`: the whole section or document around a chunk."""
+    return {
+        "collection": collection,
+        "by": by,
+        "key": group.key,
+        "documents": [
+            {"id": each.id, "text": each.text, "hit": each.id in group.hits, "metadata": each.metadata}
+            for each in group.documents
+        ],
+        "total": group.total,
+        "complete": len(group.documents) == group.total,
+    }
+
+
+def text_collections(collections: Iterable[CollectionInfo]) -> Json:
+    """Spell the answer of `rag_collections`."""
+    shown = ("name", "count", "metric", "dimension", "metadata")
+    return {"collections": [{name: getattr(each, name) for name in shown} for each in collections]}
+
+
+def _document(document: Document) -> Json:
+    return {"id": document.id, "text": document.text, "metadata": document.metadata}
+
+
+def _explanation(explanation: Explanation) -> Json:
+    return {
+        "doc_id": explanation.doc_id,
+        "collection": explanation.collection,
+        "rank": explanation.rank,
+        "rrf_score": explanation.rrf_score,
+        "reason": explanation.reason,
+        "oracles": {name: _verdict(verdict) for name, verdict in explanation.oracles.items()},
+    }
+
+
+def _verdict(verdict: OracleVerdict) -> Json:
+    return {"reason": verdict.reason} if verdict.provenance is None else _provenance(verdict.provenance)

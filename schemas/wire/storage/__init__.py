@@ -1,0 +1,1 @@
+"""Bodies, query strings and answers of the storage proxy, by subject."""

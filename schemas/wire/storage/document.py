@@ -1,0 +1,197 @@
+"""Documents on the wire: the bodies and query strings that write and read them, and the answers about them.
+
+Stored metadata passes through as the JSON that it is.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+from marshmallow import ValidationError, fields, post_load
+
+from schemas.bounds import DEFAULT_PAGE, MAX_OFFSET, MAX_PAGE
+from schemas.records import Document, DocumentPatch
+from schemas.records import Page as FoundPage
+from schemas.storage.outcomes import WriteOutcome
+from schemas.where import EVERYTHING
+from schemas.wire.body import Body
+from schemas.wire.fields import (
+    Choice,
+    Count,
+    Embedding,
+    Filter,
+    FilterText,
+    Include,
+    MetadataObject,
+    Ordering,
+    Text,
+    TruthText,
+    check_ids,
+)
+
+ON_CONFLICT = ("replace", "skip", "error")
+
+Answer = dict[str, Any]
+
+
+class NewDocuments(Body):
+    documents = fields.Raw(load_default=None)
+
+
+class Writing(Body):
+    """The query string of a write of documents."""
+
+    on_conflict = Choice(ON_CONFLICT, load_default="replace")
+    replace_where = FilterText(load_default=None, empty=None)
+
+
+class Patch(Body):
+    text = Text()
+    metadata = MetadataObject()
+    embedding = Embedding()
+
+    @post_load
+    def _to_patch(self, loaded: dict[str, Any], **_: Any) -> dict[str, DocumentPatch]:
+        if not loaded:
+            raise ValidationError("one of text, metadata, embedding is required", "text")
+        return {"patch": DocumentPatch(**loaded)}
+
+
+class Paging(Body):
+    order_by = Ordering(load_default=())
+    cursor = Text(load_default=None)
+    include = Include(load_default=())
+
+    @post_load
+    def _one_way_of_paging(self, loaded: dict[str, Any], **_: Any) -> dict[str, Any]:
+        if loaded["cursor"] is not None and loaded["offset"]:
+            raise ValidationError("goes without an offset", "cursor")
+        return loaded
+
+
+class Page(Paging):
+    """The query string of a page of documents."""
+
+    where = FilterText(load_default=EVERYTHING)
+    limit = Count(least=1, most=MAX_PAGE, capped=True, in_text=True, load_default=DEFAULT_PAGE)
+    offset = Count(least=0, most=MAX_OFFSET, in_text=True, load_default=0)
+
+
+class Search(Paging):
+    """The body of a page of documents, found by filter or by ids.
+
+    Without a limit, a page by ids has up to `MAX_PAGE` documents.
+    """
+
+    ids = fields.Raw(load_default=None)
+    where = Filter(load_default=EVERYTHING)
+    offset = Count(least=0, most=MAX_OFFSET, load_default=0)
+    limit = Count(least=1, most=MAX_PAGE, capped=True, load_default=None)
+
+    @post_load
+    def _check_ids(self, loaded: dict[str, Any], **_: Any) -> dict[str, Any]:
+        by_ids = loaded["ids"] is not None
+        if by_ids:
+            check_ids(loaded["ids"])
+            if loaded["cursor"] is not None:
+                raise ValidationError("goes without ids", "cursor")
+        if loaded["limit"] is None:
+            loaded["limit"] = MAX_PAGE if by_ids else DEFAULT_PAGE
+        return loaded
+
+
+class Deletion(Body):
+    ids = fields.Raw(load_default=None)
+    where = Filter(load_default=None)
+
+    @post_load
+    def _one_of(self, loaded: dict[str, Any], **_: Any) -> dict[str, Any]:
+        if (loaded["ids"] is None) == (loaded["where"] is None):
+            raise ValidationError("either ids or where is required", "ids")
+        if loaded["where"] == EVERYTHING:
+            raise ValidationError("an empty filter would delete everything: use DELETE …/documents/all", "where")
+        if loaded["ids"] is not None:
+            check_ids(loaded["ids"])
+        return loaded
+
+
+class Deleting(Body):
+    """The query string of a deletion of documents."""
+
+    may_empty = TruthText(data_key="all", load_default=False)
+
+
+class Matching(Body):
+    """The query string of a count of documents."""
+
+    where = FilterText(load_default=EVERYTHING)
+
+
+class Shown(Body):
+    """The query string of one document."""
+
+    include = Include(load_default=())
+
+
+# Making a schema costs more than using it, and it keeps no state.
+NEW_DOCUMENTS, PATCH, DELETION, SEARCH = NewDocuments(), Patch(), Deletion(), Search()
+WRITING_ARGUMENTS, DELETING_ARGUMENTS = Writing(), Deleting()
+PAGE_ARGUMENTS, MATCHING_ARGUMENTS, SHOWN_ARGUMENTS = Page(), Matching(), Shown()
+
+
+def added_answer(name: str, outcome: WriteOutcome, *, with_deleted: bool) -> Answer:
+    answer: Answer = {
+        "status": "added",
+        "collection": name,
+        "count": len(outcome.ids),
+        "ids": outcome.ids,
+        "created": outcome.created,
+        "updated": outcome.updated,
+        "unchanged": outcome.unchanged,
+    }
+    if with_deleted:
+        answer["deleted"] = outcome.deleted
+    return {**answer, "revision": outcome.revision}
+
+
+def deleted_answer(name: str, outcome: WriteOutcome) -> Answer:
+    return {"status": "deleted", "collection": name, "count": outcome.deleted, "revision": outcome.revision}
+
+
+def with_index_state(answer: Answer, indexed: bool, set_aside: Sequence[str]) -> Answer:
+    """Add to the answer of a write of documents whether vector queries find them through the index.
+
+    Documents that the engine cannot take are named in `set_aside`; queries find them by exact distances.
+    """
+    told: Answer = {**answer, "indexed": indexed}
+    return {**told, "set_aside": list(set_aside)} if set_aside else told
+
+
+def document_answer(found: Document) -> Answer:
+    answer: Answer = {"id": found.id, "text": found.text, "metadata": orjson.Fragment(found.metadata_json)}
+    if found.embedding is not None:
+        answer["embedding"] = found.embedding
+    return answer
+
+
+def exported_line(found: Document) -> Answer:
+    """Return the line of an export for a document, which is also a line of an NDJSON stream of documents."""
+    assert found.embedding is not None
+    return {**document_answer(found), "embedding": b64encode(found.embedding.tobytes()).decode()}
+
+
+def page_answer(found: FoundPage) -> Answer:
+    return {
+        "documents": [document_answer(each) for each in found.documents],
+        "count": len(found.documents),
+        "total": found.total,
+        "next_cursor": found.next_cursor,
+        "revision": found.revision,
+    }
+
+
+def count_answer(count: int, revision: int) -> Answer:
+    return {"count": count, "revision": revision}

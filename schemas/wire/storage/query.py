@@ -1,0 +1,190 @@
+"""Finding documents on the wire: queries by vector and by words, groups and facets, and the answers to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+from marshmallow import ValidationError, fields, post_load, validate
+
+from schemas.bounds import DEFAULT_GROUP, DEFAULT_TOP_K, MAX_PAGE, MAX_TOP_K
+from schemas.records import Collection, Facet, GatherSpec, Group, Match, TextMatch
+from schemas.where import EVERYTHING
+from schemas.wire.body import Body
+from schemas.wire.fields import Count, Embedding, Filter, FilterText, Include, Names, Number, Ordering, Text, check_ids
+from schemas.wire.storage.document import document_answer
+
+DEFAULT_FACET_VALUES = 100
+MAX_FACETS = 50
+MAX_QUERY_CHARACTERS = 10_000
+MAX_PHRASE_WORDS = 64
+
+Answer = dict[str, Any]
+
+
+class Gather(Body):
+    by = Text(required=True, validate=validate.Length(min=1))
+    order_by = Ordering(load_default=())
+    limit = Count(least=1, most=MAX_PAGE, capped=True, load_default=DEFAULT_GROUP)
+
+    @post_load
+    def _to_spec(self, loaded: dict[str, Any], **_: Any) -> GatherSpec:
+        return GatherSpec(**loaded)
+
+
+class Query(Body):
+    collection = Text()
+    query_embedding = Embedding(required=True, error_messages={"required": "is required: this service does not embed"})
+    query = Text(load_default=None)
+    top_k = Count(least=1, most=MAX_TOP_K, load_default=DEFAULT_TOP_K)
+    where = Filter(load_default=EVERYTHING)
+    max_distance = Number(load_default=None)
+    include = Include(load_default=())
+    gather = fields.Nested(Gather, load_default=None)
+
+
+class GatherRequest(Body):
+    ids = fields.Raw(load_default=None)
+    where = Filter(load_default=None)
+    by = Text(required=True, validate=validate.Length(min=1), error_messages={"required": "is required"})
+    order_by = Ordering(load_default=())
+    limit = Count(least=1, most=MAX_PAGE, capped=True, load_default=DEFAULT_GROUP)
+
+    @post_load
+    def _one_of(self, loaded: dict[str, Any], **_: Any) -> dict[str, Any]:
+        if (loaded["ids"] is None) == (loaded["where"] is None):
+            raise ValidationError("either ids or where is required", "ids")
+        if loaded["ids"] is not None:
+            check_ids(loaded["ids"])
+        return loaded
+
+
+def check_words(query: str) -> None:
+    """Raise ValidationError for a query that is longer than one that the word index answers soon."""
+    if len(query) > MAX_QUERY_CHARACTERS:
+        raise ValidationError(f"must have {MAX_QUERY_CHARACTERS} characters at most")
+    if any(len(quoted.split()) > MAX_PHRASE_WORDS for quoted in query.split('"')[1::2]):
+        raise ValidationError(f"must have {MAX_PHRASE_WORDS} words at most between quotation marks")
+
+
+class TextSearch(Body):
+    query = Text(
+        required=True,
+        validate=check_words,
+        error_messages={"required": "is required"},
+    )
+    where = Filter(load_default=EVERYTHING)
+    top_k = Count(least=1, most=MAX_TOP_K, load_default=DEFAULT_TOP_K)
+
+
+class Facets(Body):
+    """The query string of facets."""
+
+    fields_ = Names(
+        required=True,
+        data_key="fields",
+        validate=validate.Length(min=1, max=MAX_FACETS, error="must name 1 to {max} fields"),
+        error_messages={"required": "is required"},
+    )
+    where = FilterText(load_default=EVERYTHING)
+    limit = Count(least=1, most=MAX_PAGE, capped=True, in_text=True, load_default=DEFAULT_FACET_VALUES)
+
+
+class FieldName(Body):
+    """The query string that names a metadata field."""
+
+    name = Text(data_key="field", load_default="")
+
+    @post_load
+    def _is_given(self, loaded: dict[str, Any], **_: Any) -> dict[str, Any]:
+        if not loaded["name"]:
+            raise ValidationError("is required", "field")
+        return loaded
+
+
+# Making a schema costs more than using it, and it keeps no state.
+QUERY, GATHER, TEXT_SEARCH = Query(), GatherRequest(), TextSearch()
+FACET_ARGUMENTS, FIELD_ARGUMENTS = Facets(), FieldName()
+
+
+def query_answer(
+    collection: Collection, matches: Sequence[Match], groups: Sequence[Group] | None, *, query: str | None, plan: str
+) -> Answer:
+    answer: Answer = {
+        "results": [_match(each) for each in matches],
+        "collection": collection.name,
+        "collection_metadata": collection.metadata,
+        "query": query,
+        "plan": plan,
+        "revision": collection.revision,
+    }
+    if groups is not None:
+        distances = {each.document.id: each.distance for each in matches}
+        answer["groups"] = [_group(each, distances) for each in groups]
+    return answer
+
+
+def probe_answer(collections: int) -> Answer:
+    return {"status": "ready", "collections": collections}
+
+
+def gather_answer(groups: Sequence[Group], revision: int) -> Answer:
+    return {"groups": [_group(each, {}) for each in groups], "revision": revision}
+
+
+def text_search_answer(found: Sequence[TextMatch], total: int, revision: int) -> Answer:
+    return {"results": [_text_match(each) for each in found], "total": total, "revision": revision}
+
+
+def facets_answer(found: Mapping[str, Facet], total: int, revision: int) -> Answer:
+    return {"facets": {field: _facet(each) for field, each in found.items()}, "total": total, "revision": revision}
+
+
+def values_answer(field: str, values: Sequence[Any]) -> Answer:
+    """Return the values as strings, each once: numbers and booleans are spelt as JSON."""
+    spelt = sorted({value if isinstance(value, str) else orjson.dumps(value).decode() for value in values})
+    return {"field": field, "values": spelt, "count": len(spelt)}
+
+
+def _match(found: Match) -> Answer:
+    answer = document_answer(found.document)
+    return {
+        "id": answer.pop("id"),
+        "text": answer.pop("text"),
+        "distance": found.distance,
+        "score": found.score,
+        **answer,
+    }
+
+
+def _group(found: Group, distances: Mapping[str, float]) -> Answer:
+    answer: Answer = {"key": found.key, "rank": found.rank}
+    if found.best_distance is not None:
+        answer["best_distance"] = found.best_distance
+    answer["documents"] = [
+        {
+            **document_answer(each),
+            "hit": each.id in found.hits,
+            **({"distance": distances[each.id]} if each.id in distances else {}),
+        }
+        for each in found.documents
+    ]
+    answer["total"] = found.total
+    answer["complete"] = len(found.documents) == found.total
+    return answer
+
+
+def _text_match(found: TextMatch) -> Answer:
+    answer = document_answer(found.document)
+    return {"id": answer["id"], "text": answer["text"], "score": found.score, "metadata": answer["metadata"]}
+
+
+def _facet(found: Facet) -> Answer:
+    answer: Answer = {
+        "values": [{"value": value, "count": count} for value, count in found.values],
+        "distinct": found.distinct,
+    }
+    if found.minimum is not None:
+        answer |= {"min": found.minimum, "max": found.maximum}
+    return answer

@@ -1,0 +1,73 @@
+"""The workers of one service see each other's writes."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.durability.processes import leader, worker_of, workers
+from tests.durability.workload import create, documents
+from tests.support.live import eventually, live_service
+
+ASKED = 12
+"""The number of connections, which the service spreads evenly over its workers."""
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory, processes):
+    """A service that asks the index, however few documents there are."""
+    with live_service(tmp_path_factory.mktemp("two"), workers=2, memory_vectors_mb=0, exact_ms=0) as service:
+        yield service
+
+
+def test_writes_through_each_worker_are_answered_when_the_index_has_them(service):
+    create(service, "released")
+    eventually(lambda: len(workers(service)) == 2, seconds=30)
+    first = eventually(lambda: leader(service), seconds=30)
+    reached = {True: 0, False: 0}
+    sessions = [service.session() for _ in range(16)]
+    for number, session in enumerate(sessions):
+        url = f"{service.url}/collections/released/documents"
+        for step in range(4):
+            given = documents(1, seed=number * 10 + step, writer=number)
+            # The timeout is half the time after which a writer that nobody releases would check for itself.
+            answer = session.post(url, json={"documents": given}, timeout=10)
+            assert answer.status_code == 201, answer.text
+            found = session.post(
+                f"{service.url}/collections/released/query",
+                json={"query_embedding": given[0]["embedding"], "top_k": 1},
+                timeout=10,
+            ).json()
+            assert (found["results"][0]["id"], found["plan"]) == (given[0]["id"], "index")
+        (connection,) = session.get_adapter(url).poolmanager.pools._container.values()
+        kept = connection.pool.get_nowait()
+        reached[worker_of(kept.sock.getsockname()[1], service) == first] += 1
+        connection.pool.put_nowait(kept)
+    for session in sessions:
+        session.close()
+    assert min(reached.values()) > 0, reached
+
+
+def test_no_worker_answers_from_a_deleted_collection(service):
+    """Nothing that a worker remembers of a collection is used for a later collection of the same name."""
+
+    def fill(text):
+        metadata = {"source": "handbook", "doc_type": "ops", "last_update_date": "2025-10-02"}
+        documents = [{"document_id": None, "filename": "keys.md", "content": text, "metadata": metadata}]
+        body = {"documents": documents, "collection": "keys"}
+        with service.session() as session:
+            assert session.post(f"{service.url}/api/rag/documents:batch", json=body).json()["errors"] == []
+            return session.get(f"{service.url}/collections/keys").json()["revision"]
+
+    def ask(_):
+        body = {"query": "the key of the house", "context_key": "a:b", "collection": "keys", "min_relevance": 0}
+        with service.session() as session:
+            (found,) = session.post(f"{service.url}/api/rag/retrieve", json=body).json()["document_chunks"]
+            return found["text"]
+
+    with ThreadPoolExecutor(4) as pool:
+        revision = fill("The key of the house lies under the red stone.")
+        assert all("red stone" in text for text in pool.map(ask, range(ASKED)))
+        with service.session() as session:
+            assert session.delete(f"{service.url}/collections/keys").status_code == 200
+        assert fill("The key of the house hangs in the kitchen.") == revision
+        assert all("kitchen" in text for text in pool.map(ask, range(ASKED)))

@@ -1,0 +1,48 @@
+"""The environment is read only where settings are read and where the product is put together."""
+
+from __future__ import annotations
+
+import ast
+
+from tests.house.test_rooms import PRODUCT, dotted
+
+READERS = {
+    "schemas.settings": "reads settings and the configuration file",
+    "interfaces.commands": "each command puts together what it needs",
+    "interfaces.compose": "puts the service together",
+    "interfaces.configured": "puts the connections of the settings together",
+    "interfaces.declared_connections": "puts the connections of the configuration file together",
+    "interfaces.start_checks": "looks at the settings before anything starts",
+    "wrapper.serving": "is run by gunicorn, whose processes tell each other by the environment",
+    "wrapper.service": "learns whether gunicorn's master process already owns the data directory",
+    "wrapper.metrics": "learns from prometheus-client's own variable whether there are several processes",
+    "wrapper.engine.keeper_process": "gives the keeper its environment",
+    "wrapper.engine.keeper.chroma_child": "gives the engine its environment",
+}
+
+
+def reads_the_environment(path):
+    return any(
+        (
+            isinstance(node, ast.Attribute)
+            and node.attr in ("environ", "environb", "getenv")
+            and isinstance(node.value, ast.Name)
+            and node.value.id == "os"
+        )
+        or (
+            isinstance(node, ast.ImportFrom)
+            and node.module == "os"
+            and {alias.name for alias in node.names} & {"environ", "environb", "getenv"}
+        )
+        for node in ast.walk(ast.parse(path.read_text()))
+    )
+
+
+def reader_of(name):
+    return next((reader for reader in READERS if name == reader or name.startswith(f"{reader}.")), None)
+
+
+def test_only_settings_and_composition_roots_read_the_environment():
+    found = {dotted(path): reader_of(dotted(path)) for path in PRODUCT if reads_the_environment(path)}
+    assert [name for name, reader in found.items() if reader is None] == []
+    assert set(found.values()) >= set(READERS) - {"schemas.settings"}

@@ -1,0 +1,126 @@
+"""The import rules of `pyproject.toml` catch a violation of each rule, planted in a copy in a module that nobody
+listed."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).parents[2]
+CONFIGURATION = tomllib.loads((PROJECT / "pyproject.toml").read_text())["tool"]["importlinter"]
+RULES = [contract["name"] for contract in CONFIGURATION["contracts"]]
+
+PLANTED = {
+    "folders point down": [
+        ("schemas/planted.py", "import providers.base"),
+        ("providers/planted.py", "from registry import connections"),
+        ("registry/planted.py", "import retrieval.search.engine"),
+        ("retrieval/planted.py", "def late():\n    from interfaces import layers"),
+    ],
+    "the storage proxy knows nothing of what stands on it": [
+        ("wrapper/indexing/planted.py", "import providers.base"),
+        ("wrapper/planted.py", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import retrieval.tool"),
+    ],
+    "only interfaces know the storage proxy from inside": [
+        ("providers/planted_too.py", "import wrapper.store"),
+        ("retrieval/search/planted.py", "from wrapper.catalog import reads"),
+    ],
+    "neighbouring rooms do not import each other in circles": [
+        ("wrapper/catalog/planted.py", "import wrapper.indexing.indexer"),
+    ],
+    "the wire is spelt at the edges": [
+        ("retrieval/planted_wire.py", "import schemas.wire.search"),
+        ("wrapper/catalog/planted_wire.py", "import schemas.wire.storage.query"),
+        ("providers/planted_wire.py", "from schemas.wire.body import Body"),
+    ],
+    "sockets to other services are opened in one room": [
+        ("registry/planted_socket.py", "import requests"),
+        ("schemas/planted_socket.py", "import urllib3"),
+    ],
+    "routes ask the store": [("wrapper/routes/planted_store.py", "from wrapper.catalog import reads")],
+    "Flask stays in the web layers": [
+        ("wrapper/indexing/planted_flask.py", "import flask"),
+        ("retrieval/planted_flask.py", "from werkzeug.exceptions import NotFound"),
+        ("interfaces/commands/planted_flask.py", "from flask import Flask"),
+    ],
+    "gunicorn stays where the service is served": [("interfaces/commands/planted_gunicorn.py", "import gunicorn")],
+    "SQL stays in the catalogue": [
+        ("wrapper/indexing/planted_sql.py", "import sqlalchemy"),
+        ("registry/planted_sql.py", "import psycopg"),
+    ],
+    "Chroma stays in its own process": [
+        ("wrapper/indexing/planted_chroma.py", "import chromadb"),
+        ("wrapper/engine/planted_chroma.py", "import chromadb_rust_bindings"),
+    ],
+    "the engine's keeper needs the standard library only": [
+        ("wrapper/engine/keeper/planted.py", "import numpy"),
+        ("wrapper/engine/keeper/planted_too.py", "from schemas.errors import RagError"),
+    ],
+    "pytest stays in the contract tests of providers": [
+        ("providers/planted_pytest.py", "import pytest"),
+        ("retrieval/planted_pytest.py", "def late():\n    import pytest"),
+    ],
+    "MCP stays in its interface": [("interfaces/commands/planted_mcp.py", "import mcp")],
+    "providers are known by contract, never by name": [
+        ("retrieval/planted_provider.py", "from providers.chat.openai import register"),
+        ("registry/planted_provider.py", "import providers.local"),
+        ("interfaces/web/planted_provider.py", "import providers.qdrant.provider"),
+    ],
+}
+
+
+def dotted(file):
+    return file.removesuffix(".py").replace("/", ".")
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory):
+    """A copy of the product with its rules."""
+    folder = tmp_path_factory.mktemp("copy")
+    for package in CONFIGURATION["root_packages"]:
+        shutil.copytree(PROJECT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(PROJECT / "tests" / "house", folder / "tests" / "house")
+    shutil.copy(PROJECT / "pyproject.toml", folder)
+    return folder
+
+
+def checked(folder):
+    """Return (exit code, output of lint-imports) in a folder."""
+    command = [str(Path(sys.executable).with_name("lint-imports")), "--no-cache"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    return done.returncode, re.sub(r"\s+", " ", done.stdout + done.stderr)
+
+
+@pytest.fixture(scope="module")
+def said(copy):
+    """The output of lint-imports for a copy in which every rule is violated."""
+    code, said = checked(copy)
+    assert code == 0, said
+    for file, statement in (each for planted in PLANTED.values() for each in planted):
+        (copy / file).write_text(f"{statement}\n")
+    code, said = checked(copy)
+    assert code == 1
+    return said
+
+
+def test_a_violation_of_every_rule_is_planted():
+    assert sorted(PLANTED) == sorted(RULES)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_violated_rule_is_reported_as_broken(rule, said):
+    assert f"{rule} BROKEN" in said
+
+
+@pytest.mark.parametrize(
+    "file",
+    [file for rule, planted in PLANTED.items() if "circles" not in rule for file, _ in planted],
+)
+def test_each_violation_is_named(file, said):
+    assert dotted(file) in said

@@ -1,0 +1,132 @@
+"""The rooms of the product let a newcomer find the way: few modules in each, short, and told apart by name."""
+
+from __future__ import annotations
+
+import ast
+import statistics
+import subprocess
+import sys
+from collections import defaultdict
+from graphlib import CycleError, TopologicalSorter
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).parents[2]
+PACKAGES = ("schemas", "wrapper", "providers", "registry", "retrieval", "interfaces")
+MAX_MODULES = 20
+MAX_LINES = 400
+MAX_MEDIAN_LINES = 110
+FAMILIES = (
+    {"schemas.contracts", "schemas.wire", "schemas.settings"},  # one subject: its values, its wire, its settings
+    # one job for different services, and the tests of it
+    {"providers.chroma", "providers.qdrant", "providers.rag_wrapper", "providers.contract_tests"},
+    {"providers.chat", "providers.embeddings"},  # one vendor's protocol
+    {"wrapper.catalog.sqlite", "wrapper.catalog.postgres"},  # one job for different databases
+    {"interfaces.web", "interfaces.mcp"},  # one subject through different doors
+)
+"""Neighbouring rooms in which one name means the same thing."""
+
+
+def modules(*folders):
+    tracked = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *folders],
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.splitlines()
+    return sorted(path for name in set(tracked) if name.endswith(".py") and (path := PROJECT / name).is_file())
+
+
+PRODUCT = modules(*PACKAGES)
+EVERYTHING = modules(".")
+
+
+def dotted(path):
+    return ".".join(path.relative_to(PROJECT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def lines(path):
+    return len(path.read_text().splitlines())
+
+
+def test_no_folder_holds_more_modules_than_a_reader_can_take_in():
+    folders = defaultdict(list)
+    for path in EVERYTHING:
+        folders[path.parent].append(path.name)
+    assert {str(folder): len(names) for folder, names in folders.items() if len(names) > MAX_MODULES} == {}
+
+
+def test_no_module_is_too_long():
+    assert {dotted(path): lines(path) for path in EVERYTHING if lines(path) > MAX_LINES} == {}
+
+
+def test_most_modules_are_short():
+    assert statistics.median(lines(path) for path in PRODUCT if path.name != "__init__.py") <= MAX_MEDIAN_LINES
+
+
+def test_no_module_is_named_like_one_of_the_standard_library():
+    names = {path: path.parent.name if path.name == "__init__.py" else path.stem for path in EVERYTHING}
+    own = {path for path in EVERYTHING if path.stem == "__main__"}
+    assert [dotted(path) for path in names if names[path] in sys.stdlib_module_names and path not in own] == []
+
+
+def test_neighbouring_rooms_share_no_name_unless_it_means_the_same():
+    rooms = defaultdict(lambda: defaultdict(set))
+    for path in PRODUCT:
+        if path.name != "__init__.py":
+            rooms[path.parent.parent][path.parent].add(path.stem)
+    shared = {
+        (dotted(first), dotted(second)): names
+        for neighbours in rooms.values()
+        for first, second in combinations(sorted(neighbours), 2)
+        if first.parent != PROJECT
+        and not any({dotted(first), dotted(second)} <= family for family in FAMILIES)
+        and (names := neighbours[first] & neighbours[second])
+    }
+    assert shared == {}
+
+
+def test_every_room_says_in_a_sentence_what_it_is_for():
+    silent = [
+        dotted(path)
+        for path in PRODUCT
+        if path.name == "__init__.py" and not (ast.get_docstring(ast.parse(path.read_text())) or "").strip()
+    ]
+    assert silent == []
+
+
+def imported(source, known):
+    """Return the modules among `known` that a module's text imports, late imports and those for type checkers
+    included."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            full = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= full & known or {node.module}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+    return found & known
+
+
+def circle(sources):
+    """Return some modules that import each other in a circle, or None."""
+    known = set(sources)
+    try:
+        TopologicalSorter({name: imported(text, known) - {name} for name, text in sources.items()}).prepare()
+    except CycleError as error:
+        return error.args[1]
+    return None
+
+
+def test_no_import_circle_not_even_one_for_type_checkers():
+    assert circle({dotted(path): path.read_text() for path in PRODUCT}) is None
+
+
+@pytest.mark.parametrize(
+    "back", ["import room.first", "from room import first", "def late():\n    from room.first import thing"]
+)
+def test_a_planted_circle_is_found(back):
+    assert circle({"room": "", "room.first": "from room.second import thing", "room.second": back}) is not None

@@ -1,0 +1,160 @@
+"""`rag-wrapper bench` as a process of its own, against the live service."""
+
+import json
+import uuid
+from importlib.util import find_spec
+
+import pytest
+from click.testing import CliRunner
+
+from benchmarks import own_docs
+from interfaces.commands.bench import bench as bench_command
+from interfaces.commands.bench_report import check_plotting, comparisons, plot, read_report
+from schemas.errors import ConfigurationError, InvalidInputError
+from tests.support.commands import run_command
+
+DOCUMENTS = {
+    "zoo": ("Zebras", "They live in herds on the savannah."),
+    "kitchen": ("Jam", "Boil fruit and sugar until it sets."),
+    "garden": ("", "Tomatoes need sun and water."),
+}
+QUERIES = {"1": ("Where do zebras live?", "zoo"), "2": ("boil the fruit", "kitchen"), "3": ("herds", "garden")}
+QUALITY = {"success_at_3", "mrr", "ndcg_at_10", "recall_at_5", "recall_at_10"}
+KEYS = QUALITY | {f"latency_{name}_ms" for name in ("p50", "p95", "p99", "mean")}
+
+
+@pytest.fixture(scope="module")
+def query_set(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("animals")
+    lines = [{"_id": name, "title": title, "text": text} for name, (title, text) in DOCUMENTS.items()]
+    (folder / "corpus.jsonl").write_text("".join(json.dumps(each) + "\n" for each in lines))
+    queries = [{"_id": name, "text": text} for name, (text, _) in QUERIES.items()]
+    (folder / "queries.jsonl").write_text("".join(json.dumps(each) + "\n" for each in queries))
+    (folder / "qrels").mkdir()
+    judgements = [f"{name}\t{document}\t1\n" for name, (_, document) in QUERIES.items()]
+    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(judgements))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def collection(live):
+    name = f"bench-{uuid.uuid4().hex[:12]}"
+    yield name
+    with live.session() as session:
+        session.delete(f"{live.url}/collections/{name}")
+
+
+@pytest.fixture(scope="module")
+def bench(live, collection, query_set):
+    return lambda *more: run_command("bench", query_set, "--url", live.url, "--collection", collection, *more)
+
+
+@pytest.fixture(scope="module")
+def measured(bench, tmp_path_factory):
+    """The object that `--json` printed, and the file that holds it."""
+    result = bench("--json", "--limit", "1")
+    assert (result.returncode, result.stderr) == (0, "")
+    path = tmp_path_factory.mktemp("earlier") / "earlier.json"
+    path.write_text(result.stdout)
+    return json.loads(result.stdout), path
+
+
+def test_json_is_one_object_with_a_run_for_each_oracle_and_one_for_all(measured, query_set):
+    report, _ = measured
+    assert (report["query_set"], report["num_queries"]) == (query_set.name, 3)
+    assert [(run["name"], run["oracles"]) for run in report["runs"]] == [
+        ("semantic", ["semantic"]),
+        ("lexical", ["lexical"]),
+        ("fused", ["semantic", "lexical"]),
+    ]
+    assert all(run.keys() >= KEYS for run in report["runs"])
+    assert report["runs"][1]["mrr"] == pytest.approx(2 / 3)
+    assert set(report["runs"][0]["per_query"]) == set(QUERIES)
+
+
+def test_tables_misses_and_the_change_since_an_earlier_run(bench, measured):
+    more = ("--oracle", "lexical", "--verbose", "--compare", measured[1], "--limit", "1")
+    result = bench(*more)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "nDCG@10" in result.stdout
+    assert "semantic" not in result.stdout
+    assert "lexical: 0 of 3 queries better, 0 worse" in result.stdout
+    assert "3: herds (nDCG@10 0.000)" in result.stdout
+    assert "  missed garden (relevance 1): no oracle found it; lexical not among the first 50" in result.stdout
+
+
+def test_with_json_everything_else_is_on_stderr(bench, measured, tmp_path):
+    result = bench(
+        "--json", "--verbose", "--compare", measured[1], "--no-load", "--weight", "lexical=2", "--rrf-k", "5"
+    )
+    report = json.loads(result.stdout)
+    assert {each["name"] for each in report["compared"]} == {"semantic", "lexical", "fused"}
+    assert report["settings"] == {
+        "rrf_k": 5,
+        "fetch_multiplier": 2,
+        "fetch_min": 50,
+        "limit": 10,
+        "weights": {"lexical": 2.0},
+    }
+
+
+def test_an_unknown_oracle_is_named(bench, measured):
+    result = bench("--no-load", "--weight", "psychic=1")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "There is no oracle 'psychic'; there are semantic, lexical, persona" in result.stderr
+
+
+def test_another_folder_is_one_sentence_and_exit_code_2(tmp_path):
+    result = run_command("bench", tmp_path)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr == f"Error: '{tmp_path}' is no query set: it has no corpus.jsonl\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--weight", "lexical"], "'lexical' is not NAME=NUMBER"),
+        (["--weight", "lexical=-1"], "'lexical=-1' is not finite or negative"),
+        (["--limit", "101"], "101 is not in the range 1<=x<=100"),
+        (["--compare", "there-is-none"], "does not exist"),
+    ],
+)
+def test_wrong_options_are_named(query_set, arguments, sentence):
+    result = CliRunner().invoke(bench_command, [str(query_set), *arguments])
+    assert result.exit_code == 2
+    assert sentence in result.output
+
+
+def test_another_file_is_nothing_to_compare_with(tmp_path):
+    (tmp_path / "other.json").write_text('{"runs": 7}')
+    with pytest.raises(InvalidInputError, match="is not what 'bench --json' printed"):
+        read_report(tmp_path / "other.json")
+
+
+def test_runs_without_anything_in_common_are_not_compared(measured):
+    report, _ = measured
+    with pytest.raises(InvalidInputError, match="no run and no query in common"):
+        comparisons({"runs": [{"name": "psychic", "per_query": {}}]}, report)
+
+
+def test_a_drawing_needs_matplotlib_and_says_so(measured, tmp_path):
+    if find_spec("matplotlib") is None:
+        with pytest.raises(ConfigurationError, match="rag-wrapper\\[plot\\]"):
+            check_plotting()
+        return
+    check_plotting()
+    plot(measured[0], tmp_path / "runs.svg")
+    assert "Recall@10" in (tmp_path / "runs.svg").read_text()
+
+
+def test_85_percent_of_twenty_questions_about_our_documentation_are_answered_by_the_first_three(live, tmp_path):
+    """The gate of the contract *context*, phase 4."""
+    own_docs.write(tmp_path)
+    collection = f"own-docs-{uuid.uuid4().hex[:12]}"
+    result = run_command("bench", tmp_path, "--url", live.url, "--collection", collection, "--json")
+    with live.session() as session:
+        session.delete(f"{live.url}/collections/{collection}")
+    assert (result.returncode, result.stderr) == (0, "")
+    report = json.loads(result.stdout)
+    assert (report["num_queries"], len(own_docs.sections()) >= 50) == (20, True)
+    assert {run["name"]: run["success_at_3"] for run in report["runs"]}["fused"] > 0.85

@@ -1,0 +1,105 @@
+"""Export and import as a user runs them, against a real service: the imported collection equals the exported one."""
+
+import hashlib
+import json
+import uuid
+
+import numpy as np
+import pytest
+
+
+@pytest.fixture
+def name(live, session):
+    """A collection of 450 documents with another than the default metric."""
+    name = f"carried-{uuid.uuid4().hex[:10]}"
+    made = session.post(
+        f"{live.url}/collections", json={"name": name, "metadata": {"embedding_model": "m", "a": [1]}, "metric": "l2"}
+    )
+    assert made.status_code == 201
+    vectors = np.random.default_rng(5).normal(size=(450, 8)).astype("<f4").tolist()
+    documents = [
+        {
+            "id": f"d{n}",
+            "text": f"text\n{n}\u2028",
+            "metadata": {"n": n, "list": [None, {"x": 0.1}]},
+            "embedding": vectors[n],
+        }
+        for n in range(450)
+    ]
+    added = session.post(f"{live.url}/collections/{name}/documents", json={"documents": documents})
+    assert added.status_code == 201
+    return name
+
+
+def _drop(live, session, name):
+    assert session.delete(f"{live.url}/collections/{name}").status_code == 200
+
+
+def test_what_is_imported_is_what_was_exported(run_live, live, session, name, tmp_path):
+    exported = run_live("export", tmp_path / "out", "--collection", name)
+    assert (exported.returncode, exported.stderr) == (0, "")
+    (entry,) = json.loads((tmp_path / "out" / "manifest.json").read_text())["collections"]
+    content = (tmp_path / "out" / f"{name}.ndjson").read_bytes()
+    assert (entry["name"], entry["count"], entry["dimension"], entry["metric"]) == (name, 450, 8, "l2")
+    assert (entry["sha256"], entry["embedding_model"]) == (hashlib.sha256(content).hexdigest(), "m")
+    before = session.get(f"{live.url}/collections/{name}").json()
+
+    _drop(live, session, name)
+    imported = run_live("import", tmp_path / "out")
+    assert (imported.returncode, imported.stderr) == (0, "")
+    assert imported.stdout == f"{name}: 450 created, 0 updated, 0 unchanged\n"
+    after = session.get(f"{live.url}/collections/{name}").json()
+    assert {**after, "id": "", "revision": 0} == {**before, "id": "", "revision": 0}
+    assert session.get(f"{live.url}/collections/{name}/export").content == content
+
+    again = run_live("import", tmp_path / "out", "--collection", name)
+    assert (again.returncode, again.stdout) == (0, f"{name}: 0 created, 0 updated, 450 unchanged\n")
+
+
+def test_an_import_that_was_interrupted_is_resumed(run_live, live, session, name, tmp_path):
+    assert run_live("export", tmp_path / "out", "--collection", name).returncode == 0
+    doomed = {"where": {"n": {"$gte": 200}}}
+    assert session.delete(f"{live.url}/collections/{name}/documents", json=doomed).status_code == 200
+    resumed = run_live("import", tmp_path / "out")
+    assert (resumed.returncode, resumed.stdout) == (0, f"{name}: 250 created, 0 updated, 200 unchanged\n")
+
+
+def test_differences_are_told_and_end_non_zero(run_live, live, session, name, tmp_path):
+    assert run_live("export", tmp_path / "out", "--collection", name).returncode == 0
+    more = [{"id": "more", "text": "", "embedding": [0.5] * 8}]
+    assert session.post(f"{live.url}/collections/{name}/documents", json={"documents": more}).status_code == 201
+    told = run_live("import", tmp_path / "out")
+    assert told.returncode == 1
+    assert told.stderr == f"{name}: 1 documents are there that the export does not have\n"
+
+
+def test_a_file_that_is_not_what_the_manifest_says_is_refused_before_anything_is_sent(
+    run_live, live, session, name, tmp_path
+):
+    assert run_live("export", tmp_path / "out", "--collection", name).returncode == 0
+    _drop(live, session, name)
+    path = tmp_path / "out" / f"{name}.ndjson"
+    path.write_bytes(path.read_bytes().replace(b"text", b"TEXT", 1))
+    refused = run_live("import", tmp_path / "out")
+    assert (refused.returncode, "nothing was imported" in refused.stderr) == (2, True)
+    path.unlink()
+    assert run_live("import", tmp_path / "out").returncode == 2
+    assert session.get(f"{live.url}/collections/{name}").status_code == 404
+
+
+def test_a_collection_of_another_metric_or_dimension_is_refused(run_live, live, session, name, tmp_path):
+    assert run_live("export", tmp_path / "out", "--collection", name).returncode == 0
+    _drop(live, session, name)
+    assert session.post(f"{live.url}/collections", json={"name": name}).status_code == 201
+    refused = run_live("import", tmp_path / "out")
+    assert (refused.returncode, "metric cosine" in refused.stderr) == (2, True)
+    assert session.get(f"{live.url}/collections/{name}").json()["count"] == 0
+
+
+def test_folders_that_are_in_use_or_no_export_are_refused(run_live, name, tmp_path):
+    (tmp_path / "mine.txt").write_text("mine")
+    refused = run_live("export", tmp_path, "--collection", name)
+    assert (refused.returncode, "new or an empty folder" in refused.stderr) == (2, True)
+    assert run_live("import", tmp_path).returncode == 2
+    assert run_live("export", tmp_path / "out", "--collection", "nobody").returncode == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]

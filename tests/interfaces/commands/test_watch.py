@@ -1,0 +1,186 @@
+"""The command as a process of its own, as a user runs it, with real file events, against the live service."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import uuid
+from contextlib import contextmanager
+
+import pytest
+from click.testing import CliRunner
+
+from interfaces.cli import main
+from tests.support.commands import RUN_MAIN
+from tests.support.live import eventually
+from tests.support.model_server import Answer, model_server
+
+SECONDS = 30.0
+
+
+@pytest.fixture
+def models():
+    with model_server() as server:
+        yield server
+
+
+@pytest.fixture
+def root(tmp_path):
+    """A folder with a name that no other test uses."""
+    root = tmp_path / f"notes {uuid.uuid4().hex[:8]}"
+    root.mkdir()
+    return root
+
+
+@pytest.fixture
+def command(live, models, collection):
+    """`command(folder, …)`: the command line and the environment."""
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("RAG_")} | {
+        "RAG_EMBEDDING_PROVIDER": "openai",
+        "RAG_EMBEDDING_URL": f"{models.url}/v1",
+        "RAG_EMBEDDING_MODEL": "stub",
+        "RAG_CONTEXT_COLLECTION": collection,
+    }
+
+    def command(*arguments):
+        return [*RUN_MAIN, "watch", *map(str, arguments), "--url", live.url], environ
+
+    return command
+
+
+@pytest.fixture
+def run(command, tmp_path):
+    def run(*arguments):
+        line, environ = command(*arguments)
+        return subprocess.run(line, env=environ, capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path)
+
+    return run
+
+
+@pytest.fixture
+def watching(command, session, live, tmp_path):
+    """`with watching(folder) as status:` runs it for the length of the block, after which it must exit with 0.
+
+    `status()` returns what the service knows of it.
+    """
+
+    @contextmanager
+    def watching(folder, *options):
+        line, environ = command(folder, "--debounce-seconds", "0.3", *options)
+        log = tmp_path / "watch.log"
+        with log.open("wb") as output:
+            process = subprocess.Popen(line, env=environ, stdout=output, stderr=output)
+
+        def status():
+            answer = session.get(f"{live.url}/api/watchers/{folder.name}")
+            assert process.poll() is None or answer.json()["state"] == "stopped", log.read_text()
+            return answer.json() if answer.status_code == 200 else {"state": None}
+
+        try:
+            yield status
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(SECONDS) == 0, log.read_text()
+        finally:
+            process.kill()
+            process.wait()
+
+    return watching
+
+
+@pytest.fixture
+def stored(session, live, collection):
+    """`stored()`: the texts in the collection by path."""
+
+    def stored():
+        answer = session.get(f"{live.url}/collections/{collection}/documents", params={"limit": 1000})
+        if answer.status_code == 404:
+            return {}
+        return {each["metadata"]["path"]: each["text"] for each in answer.json()["documents"]}
+
+    return stored
+
+
+def test_once_brings_in_step_and_says_what_was_done(run, root, models, stored):
+    (root / "guide.md").write_text("# Guide\n\nHow to start.\n")
+    (root / "with space").mkdir()
+    (root / "with space" / "main.py").write_text("print('hello')\n")
+    first = run(root, "--once")
+    assert (first.returncode, first.stdout, first.stderr) == (0, f"{root.name}: 2 files: 2 indexed\n", "")
+    assert set(stored()) == {"guide.md", "with space/main.py"}
+    embedded = len(models.requests)
+    (root / "bad.txt").write_bytes(b"\xff")
+    (root / "with space" / "main.py").unlink()
+    second = run(root, "--once")
+    assert (second.returncode, second.stdout) == (1, f"{root.name}: 2 files: 1 deleted, 1 failed\n")
+    assert second.stderr == f"{root.name}/bad.txt: is not UTF-8: byte 0 is wrong\n"
+    assert len(models.requests) == embedded
+    assert list(stored()) == ["guide.md"]
+    (root / "guide.md").unlink()
+    (root / "bad.txt").unlink()
+    refused = run(root, "--once")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "nothing is deleted unless an empty folder is allowed" in refused.stderr
+    assert list(stored()) == ["guide.md"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["missing"], "Error: Invalid value for 'DIR…': Directory 'missing' does not exist."),
+        ([".", ".", "--name", "x"], "Error: --name is for one folder only."),
+        ([".", "."], "Error: Two folders are called "),
+        ([".", "--name", "a/b"], "Error: A folder cannot be called 'a/b': "),
+        ([".", "--collection", "x"], "Error: Collection name must be"),
+    ],
+)
+def test_a_failure_is_one_sentence_and_exit_code_2(arguments, sentence):
+    result = CliRunner().invoke(main, ["watch", *arguments])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.splitlines()[-1].startswith(sentence)
+
+
+def test_file_events_are_followed(watching, root, models, stored):
+    (root / "first.md").write_text("first")
+    with watching(root) as status:
+        eventually(lambda: status()["state"] == "watching", seconds=SECONDS)
+        assert stored() == {"first.md": "first"}
+        with (root / "log.txt").open("w") as file:
+            for number in range(20):
+                file.write(f"line {number}\n")
+                file.flush()
+        eventually(lambda: stored().get("log.txt", "").endswith("line 19"), seconds=SECONDS)
+        (root / "below").mkdir()
+        (root / "below" / "new.py").write_text("new = 1")
+        eventually(lambda: "below/new.py" in stored(), seconds=SECONDS)
+        (root / "below" / "later.py").write_text("later = 1")
+        eventually(lambda: "below/later.py" in stored(), seconds=SECONDS)
+        (root / "below").rename(root / "moved")
+        (root / "first.md").unlink()
+        moved = {"log.txt", "moved/new.py", "moved/later.py"}
+        eventually(lambda: set(stored()) == moved, seconds=SECONDS)
+        # Reports are spaced, so the latest one may date from the middle of the changes for a while.
+        told = eventually(
+            lambda: (found := status())["deleted"] == 3 and not found["pending"] and found, seconds=SECONDS
+        )
+        assert (told["indexed"], told["files"]) == (6, 3)
+        assert told["last_change"] > told["started_at"]
+    assert status()["state"] == "stopped"
+    assert sum("line 19" in text for request in models.requests for text in request.body["input"]) == 1
+
+
+def test_while_the_embeddings_are_away_nothing_is_lost(watching, run, root, models, stored):
+    with watching(root) as status:
+        eventually(lambda: status()["state"] == "watching", seconds=SECONDS)
+        other = run(root, "--once")
+        assert (other.returncode, other.stdout) == (2, "")
+        assert f"Watcher '{root.name}' is running as " in other.stderr
+        usual = models.routes["/v1/embeddings"]
+        models.routes["/v1/embeddings"] = lambda body: Answer(401, b"{}", {"Content-Type": "application/json"})
+        (root / "a.md").write_text("kept")
+        told = eventually(lambda: (found := status())["state"] == "retrying" and found, seconds=SECONDS)
+        assert (told["pending"], told["failing_since"] is None) == (1, False)
+        assert "refuses" in told["reason"] or "demands" in told["reason"]
+        models.routes["/v1/embeddings"] = usual
+        eventually(lambda: stored() == {"a.md": "kept"}, seconds=SECONDS)
+        eventually(lambda: status()["reason"] is None, seconds=SECONDS)

@@ -1,0 +1,143 @@
+"""`/mcp` as any HTTP client meets it; every answer is checked against openapi.yaml."""
+
+import gzip
+import subprocess
+import sys
+
+import orjson
+import pytest
+
+from interfaces.mcp.exchange import exchange
+from interfaces.mcp.server import tool_server
+from retrieval.tool import Tool
+
+MODERN = "2026-07-28"
+META = {
+    "io.modelcontextprotocol/protocolVersion": MODERN,
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+
+
+@pytest.fixture
+def ask(client):
+    """`ask(method, params, header=…)`: the answer to a request; headers are named with underscores."""
+
+    def post(method, params=None, **headers):
+        message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params or {}}
+        return client.post(
+            "/mcp", json=message, headers={name.replace("_", "-"): text for name, text in headers.items()}
+        )
+
+    return post
+
+
+def test_an_answer_is_json_and_keeps_no_session(ask):
+    params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    answer = ask("initialize", params)
+    assert (answer.status_code, answer.mimetype) == (200, "application/json")
+    assert answer.json["result"]["protocolVersion"] == "2025-11-25"
+    assert answer.json["result"]["serverInfo"]["name"] == "rag-wrapper"
+    assert "Mcp-Session-Id" not in answer.headers
+    assert ask("tools/list", MCP_Protocol_Version="2025-11-25").status_code == 200
+
+
+@pytest.mark.parametrize("accept", ["application/json, text/event-stream", "application/json", "text/html", None])
+def test_whatever_is_accepted_the_answer_is_json(ask, accept):
+    answer = ask("ping", **({} if accept is None else {"Accept": accept}))
+    assert (answer.status_code, answer.json["result"]) == (200, {})
+
+
+def test_the_protocol_of_2026_is_spoken_by_its_headers(ask):
+    headers = {"MCP_Protocol_Version": MODERN, "Mcp_Method": "tools/call", "Mcp_Name": "rag_collections"}
+    answer = ask("tools/call", {"_meta": META, "name": "rag_collections", "arguments": {}}, **headers)
+    assert (answer.status_code, answer.json["result"]["isError"]) == (200, False)
+    mismatched = ask("tools/call", {"_meta": META, "name": "rag_query"}, **headers)
+    assert (mismatched.status_code, mismatched.json["error"]["code"]) == (400, -32020)
+    unknown = ask("tools/guess", {"_meta": META}, MCP_Protocol_Version=MODERN, Mcp_Method="tools/guess")
+    assert (unknown.status_code, unknown.json["error"]["code"]) == (404, -32601)
+
+
+@pytest.mark.parametrize(
+    ("content", "code"),
+    [
+        (b"", -32700),
+        (b"{", -32700),
+        (b"\xff", -32700),
+        (b"NaN", -32700),
+        (b'{"jsonrpc": "2.0", "id": 1, "method": "\\ud800"}', -32700),
+        (b"[" * 100_000, -32700),
+        (b"[]", -32600),
+        (b'[{"jsonrpc": "2.0", "id": 1, "method": "ping"}]', -32600),
+        (b"{}", -32600),
+        (b'"ping"', -32600),
+        (b'{"jsonrpc": "1.0", "id": 1, "method": "ping"}', -32600),
+        (b'{"jsonrpc": "2.0", "id": {}, "method": "ping"}', -32600),
+        (b'{"jsonrpc": "2.0", "id": 1, "method": 7}', -32600),
+    ],
+)
+def test_an_invalid_message_is_refused_without_an_id(client, content, code):
+    answer = client.post("/mcp", data=content, content_type="application/json")
+    assert (answer.status_code, answer.json["id"], answer.json["error"]["code"]) == (400, None, code)
+    assert "\n" not in answer.json["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "method": "notifications/unheard-of", "params": {}},
+        {"jsonrpc": "2.0", "id": 1, "result": {}},
+    ],
+)
+def test_a_message_that_expects_no_answer_gets_none(client, message):
+    answer = client.post("/mcp", json=message)
+    assert (answer.status_code, answer.data) == (202, b"")
+
+
+def test_an_unknown_method_is_an_answer(ask):
+    assert ask("resources/list").json["error"]["code"] == -32601
+
+
+def test_a_body_must_be_json_by_its_type(client):
+    answer = client.post("/mcp", data=b"{}", content_type="text/plain")
+    assert (answer.status_code, answer.json["code"]) == (415, "unsupported_media_type")
+
+
+def test_a_body_may_be_gzip_and_has_a_limit(app, client):
+    message = orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"})
+    packed = {"content_type": "application/json", "headers": {"Content-Encoding": "gzip"}}
+    assert client.post("/mcp", data=gzip.compress(message), **packed).json["result"] == {}
+    assert client.post("/mcp", data=b"no gzip", **packed).status_code == 400
+    bomb = gzip.compress(b" " * (app.config["MAX_BODY_BYTES"] + 1))
+    assert client.post("/mcp", data=bomb, **packed).json["code"] == "payload_too_large"
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE", "PUT"])
+def test_there_are_no_streams_and_no_sessions_to_end(client, method):
+    answer = client.open("/mcp", method=method)
+    assert (answer.status_code, answer.headers["Allow"]) == (405, "OPTIONS, POST")
+
+
+def test_tools_that_write_are_not_offered_unless_the_operator_says_so(ask):
+    names = {tool["name"] for tool in ask("tools/list").json["result"]["tools"]}
+    assert {"rag_query", "rag_context", "rag_gather", "rag_collections"} <= names
+    assert not {name for name in names if name.startswith("session_")}
+    assert ask("tools/call", {"name": "session_start", "arguments": {"name": "x"}}).json["error"]["code"] == -32602
+
+
+def test_mcp_is_not_imported_before_it_is_used():
+    code = "import sys, interfaces.compose, interfaces.commands.serve; print(sorted({'mcp', 'mcp_types'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_defect_is_told_in_a_sentence_without_what_it_was():
+    def fails(arguments):
+        raise ZeroDivisionError("/secret/path")
+
+    tool = Tool("broken", "Breaks.", {"type": "object"}, {"type": "object"}, fails)
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "broken", "arguments": {}}}
+    status, _, content = exchange(tool_server(lambda: {"broken": tool}, may_write=True), {}, orjson.dumps(message))
+    result = orjson.loads(content)["result"]
+    assert (status, result["isError"]) == (200, True)
+    assert result["content"] == [{"type": "text", "text": "The tool failed for a reason that is in the log"}]

@@ -1,0 +1,261 @@
+"""Faults are reported before anything is started."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+
+import pytest
+
+from interfaces import compose
+from interfaces.start_checks import look_before_start
+from providers.embeddings import minilm_parts
+from schemas.errors import ConfigurationError
+from schemas.settings import RegistrySettings, WrapperSettings, read_registry_settings, read_wrapper_settings
+from tests.support.live import command, free_port
+from wrapper.engine.ownership import acquire
+from wrapper.start_checks import bind_address
+
+# Run in a process of its own, because a limit that was lowered cannot be raised again.
+OPENS_FILES = """
+import resource
+from wrapper.start_checks import allow_open_files
+resource.setrlimit(resource.RLIMIT_NOFILE, (256, 2_000))
+print(allow_open_files(100), allow_open_files(1_000), *resource.getrlimit(resource.RLIMIT_NOFILE))
+print(allow_open_files(3_000), *resource.getrlimit(resource.RLIMIT_NOFILE))
+"""
+
+
+@pytest.fixture(autouse=True)
+def environ(monkeypatch, tmp_path):
+    """An environment with a data directory and a port of the test's own and no other settings."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("RAG_")}
+    kept |= {"RAG_DATA_DIR": str(tmp_path / "data"), "RAG_PORT": str(free_port())}
+    monkeypatch.setattr(os, "environ", kept)
+    return kept
+
+
+def test_the_defaults_pass_and_the_check_leaves_nothing_behind(tmp_path):
+    found = look_before_start()
+    assert (found.problems, found.warnings) == ([], [])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_all_that_is_wrong_is_said_at_once_and_nothing_is_started(environ, tmp_path, processes):
+    (tmp_path / "file").touch()
+    environ |= {
+        "RAG_EMBEDDING_PROVIDER": "foo",
+        "RAG_DATA_DIR": str(tmp_path / "file" / "data"),
+        "RAG_BREAKER_THRESHOLD": "0",
+        "RAG_WORKRS": "3",
+    }
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        environ["RAG_PORT"] = port = str(taken.getsockname()[1])
+        done = subprocess.run(command("serve"), env=environ, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    warning, retrieval, model, listening, directory = done.stderr.splitlines()
+    assert warning == "Warning: RAG_WORKRS is no setting: did you mean RAG_WORKERS?"
+    assert retrieval.startswith("Error: Wrong settings: RAG_BREAKER_THRESHOLD: ")
+    assert model == "Error: RAG_EMBEDDING_PROVIDER: there is no provider 'foo', only minilm, openai, ollama"
+    assert listening == f"Error: RAG_PORT: port {port} on 127.0.0.1 is in use by another program"
+    assert directory == f"Error: RAG_DATA_DIR: {tmp_path}/file/data cannot be written to: Not a directory"
+    assert done.stdout == ""
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_the_check_imports_neither_the_server_nor_the_engine(environ):
+    code = (
+        "import sys; from interfaces.start_checks import look_before_start; look_before_start();"
+        "print(sorted({'gunicorn', 'chromadb', 'flask', 'onnxruntime', 'sqlalchemy'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"RAG_PORT": "many"}, "RAG_PORT"),
+        ({"RAG_HOST": "192.0.2.7"}, "RAG_HOST: 192.0.2.7 is no address of this machine"),
+        ({"RAG_HOST": "no-such-host.invalid"}, "RAG_HOST: the name 'no-such-host.invalid' is not known"),
+        ({"RAG_CHAT_PROVIDER": "bar"}, "RAG_CHAT_PROVIDER: there is no provider 'bar', only ollama, openai"),
+        ({"RAG_EMBEDDING_MODEL": "bge-m3"}, "RAG_EMBEDDING_MODEL: "),
+        ({"RAG_EMBEDDING_PROVIDER": "ollama", "RAG_EMBEDDING_URL": "nowhere"}, "RAG_EMBEDDING_URL: URL must be"),
+        ({"RAG_CONNECT_POLICY": "ftp://x"}, "RAG_CONNECT_POLICY"),
+        ({"RAG_SECRET_HOSTS": "nowhere"}, "RAG_SECRET_HOSTS: 'nowhere' is not VARIABLE=host"),
+        ({"RAG_EMBEDDING_API_KEY": "a b"}, "RAG_EMBEDDING_API_KEY: The API key holds characters that no key has"),
+        ({"RAG_CATALOG_URL": "sqlite:////no/such/folder/file"}, "RAG_CATALOG_URL: /no/such/folder/file cannot be the"),
+        ({"RAG_CATALOG_URL": "sqlite:////proc/version"}, "RAG_CATALOG_URL: /proc/version "),
+        ({"RAG_NOTES_COLLECTION": "a name"}, "RAG_NOTES_COLLECTION: Collection name must be 3-512 characters"),
+        ({"RAG_WRITE_WAIT_SECONDS": "1e300"}, "RAG_WRITE_WAIT_SECONDS: Must be"),
+        ({"RAG_CACHE_TTL_SECONDS": "1e300"}, "RAG_CACHE_TTL_SECONDS: Must be"),
+        ({"RAG_CONFIG_FILE": "/no/such.yaml"}, "Cannot read the configuration file /no/such.yaml"),
+    ],
+)
+def test_each_wrong_setting_is_one_sentence(environ, settings, sentence):
+    environ |= settings
+    (problem,) = look_before_start().problems
+    assert sentence in problem
+    assert "\n" not in problem
+
+
+def test_a_local_model_that_is_missing_or_damaged_stops_the_start(environ, monkeypatch, tmp_path):
+    monkeypatch.setattr(minilm_parts, "WEIGHTS_PACKAGE", "no_such_weights")
+    (problem,) = look_before_start().problems
+    assert problem.startswith(
+        "RAG_EMBEDDING_PROVIDER: 'minilm' cannot be used here: The weights of the local embedding"
+    )
+    monkeypatch.undo()
+    monkeypatch.setattr(os, "environ", environ)
+    monkeypatch.setattr(minilm_parts, "WEIGHTS_SHA256", "0" * 64)
+    (problem,) = look_before_start().problems
+    assert "are damaged or not the original ones (sha256 differs)" in problem
+
+
+def test_a_directory_that_a_service_has_is_named_with_that_service(environ, tmp_path):
+    lock = acquire(tmp_path / "data", description={"command": "test", "address": "http://127.0.0.1:1"})
+    try:
+        (problem,) = look_before_start().problems
+    finally:
+        lock.release()
+    assert problem.startswith(f"The data directory {tmp_path / 'data'} is in use by process {os.getpid()} since ")
+
+
+@pytest.mark.parametrize("is_default", [True, False])
+def test_a_catalogue_that_is_not_a_sqlite_file_stops_the_start_and_stays_as_it_is(environ, tmp_path, is_default):
+    path = tmp_path / "data" / "catalog.sqlite" if is_default else tmp_path / "notes.txt"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("my notes, all of them")
+    if not is_default:
+        environ["RAG_CATALOG_URL"] = f"sqlite:///{path}"
+    (problem,) = look_before_start().problems
+    assert problem == f"RAG_{'DATA_DIR' if is_default else 'CATALOG_URL'}: {path} is no file of SQLite"
+    settings = WrapperSettings(data_dir=tmp_path / "data", catalog_url=environ.get("RAG_CATALOG_URL", ""))
+    with pytest.raises(ConfigurationError, match="is no file of SQLite"):
+        compose.create_app(settings)
+    assert path.read_text() == "my notes, all of them"
+
+
+def test_a_catalogue_that_is_a_link_to_nowhere_stops_the_start(environ, tmp_path):
+    path = tmp_path / "data" / "catalog.sqlite"
+    path.parent.mkdir(exist_ok=True)
+    path.symlink_to(tmp_path / "gone" / "catalog.sqlite")
+    (problem,) = look_before_start().problems
+    assert problem == f"RAG_DATA_DIR: {path} cannot be the catalogue: No such file or directory"
+
+
+def test_a_catalogue_that_is_damaged_stops_the_start_with_a_sentence(tmp_path):
+    path = tmp_path / "data" / "catalog.sqlite"
+    path.parent.mkdir(exist_ok=True)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE notes (text TEXT)")
+        connection.commit()
+    path.write_bytes(path.read_bytes()[:100] + b"\xff" * 4000)
+    with pytest.raises(ConfigurationError, match=r"The catalogue cannot be used: .*(malformed|not a database)"):
+        compose.create_app(WrapperSettings(data_dir=tmp_path / "data"))
+
+
+def test_a_database_of_another_program_stops_the_start_and_stays_as_it_is(tmp_path):
+    path = tmp_path / "data" / "catalog.sqlite"
+    path.parent.mkdir(exist_ok=True)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE documents (body TEXT)")
+        connection.commit()
+        with pytest.raises(ConfigurationError, match="has tables of another program: documents"):
+            compose.create_app(WrapperSettings(data_dir=tmp_path / "data"))
+        assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [("documents",)]
+
+
+def test_a_database_that_does_not_answer_stops_the_start(environ, tmp_path):
+    environ["RAG_CATALOG_URL"] = f"postgresql://somebody:hidden-word@127.0.0.1:{free_port()}/rag"
+    (problem,) = look_before_start().problems
+    assert problem.startswith("The catalogue's database does not answer: ")
+    assert "hidden-word" not in problem
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_database_that_answers_passes_and_the_check_leaves_nothing_behind(environ, postgres, tmp_path):
+    with postgres.catalogue() as url:
+        environ["RAG_CATALOG_URL"] = url
+        assert look_before_start().problems == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_disk_that_is_nearly_full_is_a_warning(environ):
+    environ["RAG_DISK_FLOOR_MB"] = str(10**9)
+    found = look_before_start()
+    assert found.problems == []
+    assert "less than RAG_DISK_FLOOR_MB (1000000000): nothing will be stored" in found.warnings[0]
+
+
+def test_a_model_at_its_vendor_s_address_without_a_key_is_a_warning(environ):
+    environ |= {
+        "RAG_EMBEDDING_PROVIDER": "openai",
+        "RAG_CHAT_PROVIDER": "openai",
+        "RAG_CHAT_URL": "http://127.0.0.1:1/v1",
+    }
+    found = look_before_start()
+    assert found.problems == []
+    (warning,) = found.warnings
+    assert warning.startswith("RAG_EMBEDDING_API_KEY is not set, which api.openai.com asks for")
+
+
+def test_each_setting_that_the_chosen_models_do_not_use_is_a_warning(environ):
+    environ |= {
+        "RAG_EMBEDDING_URL": "http://127.0.0.1:1",
+        "RAG_EMBEDDING_API_KEY": "hidden-word",
+        "RAG_CHAT_MODEL": "x",
+    }
+    found = look_before_start()
+    assert found.problems == []
+    url, key, chat = found.warnings
+    assert url.startswith("RAG_EMBEDDING_URL is not used: the embeddings are minilm, ")
+    assert key.startswith("RAG_EMBEDDING_API_KEY is not used: ")
+    assert chat == "RAG_CHAT_MODEL is not used: RAG_CHAT_PROVIDER is not set"
+    assert "hidden-word" not in "".join(found.warnings)
+
+
+def test_a_variable_that_only_looks_like_a_setting_is_a_warning_naming_the_nearest_one(environ):
+    environ |= {
+        "RAG_WORKRS": "3",
+        "RAG_EMBEDING_API_KEY": "a",
+        "RAG_FOO_API_KEY": "for a placeholder",
+        "RAG_COLOUR_OF_THE_SKY": "blue",
+        "RAG_LOG_LEVEL": "DEBUG",
+    }
+    found = look_before_start()
+    assert found.problems == []
+    sky, key, workers = found.warnings
+    assert sky.startswith("RAG_COLOUR_OF_THE_SKY is no setting; the nearest is RAG_")
+    assert key == "RAG_EMBEDING_API_KEY is no setting: did you mean RAG_EMBEDDING_API_KEY?"
+    assert workers == "RAG_WORKRS is no setting: did you mean RAG_WORKERS?"
+
+
+@pytest.mark.parametrize("word", ["DEBUG", "Debug", "debug"])
+def test_words_are_taken_in_any_case(environ, word):
+    environ |= {"RAG_LOG_LEVEL": word, "RAG_LOG_FORMAT": "JSON", "RAG_TOPIC": "Rule"}
+    assert (read_wrapper_settings().log_level, read_wrapper_settings().log_format) == ("debug", "json")
+    assert read_registry_settings().topic == "rule"
+
+
+def test_an_application_that_is_made_without_the_command_says_the_same(tmp_path):
+    settings = WrapperSettings(data_dir=tmp_path / "data")
+    with pytest.raises(ConfigurationError, match="RAG_EMBEDDING_PROVIDER: there is no provider 'foo', only minilm"):
+        compose.create_app(settings, RegistrySettings(embedding_provider="foo"))
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigurationError, match=r"RAG_DATA_DIR: .* cannot be written to: Not a directory"):
+        compose.create_app(WrapperSettings(data_dir=tmp_path / "file" / "data"))
+
+
+def test_an_address_of_the_newer_protocol_is_written_as_gunicorn_reads_it():
+    assert bind_address(WrapperSettings(host="::1", port=5006)) == "[::1]:5006"
+
+
+def test_a_service_opens_as_many_files_as_it_needs_or_may():
+    said = subprocess.run([sys.executable, "-c", OPENS_FILES], capture_output=True, text=True, check=True).stdout
+    assert said.splitlines() == ["100 1000 1000 2000", "2000 2000 2000"]

@@ -1,0 +1,266 @@
+"""The registry's routes as a config builder uses them."""
+
+import uuid
+
+import pytest
+
+SECRET = "sk-planted-9f3b"
+
+
+@pytest.fixture
+def connection_id(client):
+    """An id for the test, whose connection is deleted afterwards."""
+    name = f"test-{uuid.uuid4().hex[:12]}"
+    yield name
+    client.delete(f"/api/connections/{name}")
+
+
+@pytest.fixture
+def secret(monkeypatch):
+    monkeypatch.setenv("TEST_OPENAI_API_KEY", SECRET)
+    return "${TEST_OPENAI_API_KEY}"
+
+
+def openai(connection_id, **config):
+    return {"id": connection_id, "type": "embedding", "provider": "openai", "config": config}
+
+
+def test_a_form_for_every_provider_can_be_drawn_from_one_answer(client):
+    answer = client.get("/api/connections/providers").json
+    everything = [provider for kind in ("rag", "embedding", "llm") for provider in answer[kind]]
+    assert len(everything) >= 9
+    for provider in everything:
+        assert provider["viable"] or provider["reason"]
+        schema = provider["schema"]
+        assert [field["name"] for field in schema["fields"]] == list(schema["json_schema"]["properties"])
+        for field in schema["fields"]:
+            assert field["label"]
+            assert field["secret"] == (field["type"] == "password")
+            if field["type"] == "select":
+                assert field["options"]
+    by_id = {provider["id"]: provider for provider in answer["embedding"]}
+    fields = {field["name"]: field for field in by_id["openai"]["schema"]["fields"]}
+    assert (fields["url"]["default"], fields["url"]["required"]) == ("https://api.openai.com/v1", True)
+    assert fields["url"]["validation"]["message"].startswith("URL must be")
+    assert fields["api_key"]["placeholder"] == "${OPENAI_API_KEY}"
+    assert (fields["batch_size"]["min"], fields["batch_size"]["max"], fields["batch_size"]["step"]) == (1, 2048, 1)
+
+
+def test_one_name_for_two_types_is_told_apart(client):
+    assert client.get("/api/connections/providers/ollama").json["type"] == "embedding"
+    assert client.get("/api/connections/providers/ollama?type=llm").json["type"] == "llm"
+    assert client.get("/api/connections/providers/ollama/schema?type=llm").json["type"] == "llm"
+
+
+@pytest.mark.parametrize("path", ["nobody", "nobody/schema", "minilm?type=llm", "minilm?type=nothing", "minilm?type="])
+def test_an_unknown_provider_is_named(client, path):
+    answer = client.get(f"/api/connections/providers/{path}")
+    name = path.partition("?")[0].partition("/")[0]
+    assert (answer.status_code, answer.json["error"]) == (404, "Provider not found")
+    assert answer.json["message"] == f"Provider '{name}' not found"
+
+
+@pytest.mark.parametrize(
+    ("config", "pointers"),
+    [
+        ({}, []),
+        ({"url": ""}, ["/url"]),
+        ({"url": "ftp://x", "batch_size": 0, "speed": 1}, ["/url", "/batch_size", "/speed"]),
+        ({"url": None, "model": None}, []),
+        ({"url": "http://${CHROMA_HOST:-x}:1/v1"}, []),
+        ({"batch_size": "${RAG_BATCH:-8}", "model": "${NO_SUCH_MODEL_URL}"}, ["/model", "/batch_size"]),
+        ({"api_key": "${OPENAI_API_KEY:-sk}"}, ["/api_key"]),
+        ({"api_key": "${RAG_CHAT_API_KEY}"}, ["/api_key"]),
+        ({"url": "http://evil.example/${OPENAI_API_KEY}"}, ["/url"]),
+        ({"url": "http://${HOME}/v1"}, ["/url"]),
+        ({"model": ["a"]}, ["/model"]),
+    ],
+)
+def test_a_half_filled_form_is_judged_by_field(client, config, pointers):
+    asked = {"type": "embedding", "provider": "openai", "config": config}
+    answer = client.post("/api/connections/validate", json=asked)
+    assert answer.status_code == 200
+    assert sorted({fault["pointer"] for fault in answer.json["errors"]}) == sorted(pointers)
+    assert answer.json["valid"] is (not pointers)
+
+
+def test_a_required_field_that_is_missing_is_named(client):
+    answer = client.post("/api/connections/validate", json={"type": "rag", "provider": "qdrant"}).json
+    assert answer["valid"] is False
+    assert answer["errors"] == [{"pointer": "", "message": "Give either URL or Folder"}]
+
+
+def test_a_secret_in_a_form_and_an_unset_variable_are_warned_of(client):
+    config = {"api_key": SECRET, "url": "${NO_SUCH_MODEL_URL}"}
+    answer = client.post(
+        "/api/connections/validate", json={"type": "embedding", "provider": "openai", "config": config}
+    )
+    assert answer.json["valid"] is True
+    assert sorted(warning["pointer"] for warning in answer.json["warnings"]) == ["/api_key", "/url"]
+    assert SECRET not in answer.text
+
+
+@pytest.mark.parametrize(
+    "body", [[], "x", {}, {"type": "rag"}, {"type": "x", "provider": "local"}, {"type": "rag", "provider": 7}, None]
+)
+@pytest.mark.parametrize("route", ["validate", "test"])
+def test_rubbish_is_refused_by_field(client, route, body):
+    answer = client.post(f"/api/connections/{route}", json=body)
+    assert answer.status_code == 400
+    assert answer.json["code"] in ("invalid_body", "invalid_field", "invalid_json")
+
+
+def test_a_connection_from_its_making_to_its_end(client, connection_id, secret):
+    made = client.post("/api/connections", json=openai(connection_id, url="http://127.0.0.1:9/v1", api_key=secret))
+    assert made.status_code == 201
+    assert made.json["config"] == {"url": "http://127.0.0.1:9/v1"}
+    assert made.json["secrets"] == {"api_key": ["TEST_OPENAI_API_KEY"]}
+    assert connection_id in [each["id"] for each in client.get("/api/connections").json["connections"]]
+    moved = client.put(f"/api/connections/{connection_id}", json={"config": {"model": "m"}})
+    assert (moved.status_code, moved.json["details"]["errors"][0]["pointer"]) == (400, "/api_key")
+    config = {"url": "http://127.0.0.1:9/v2", "model": "m"}
+    changed = client.put(f"/api/connections/{connection_id}", json={"config": config, "display_name": "Mine"})
+    assert changed.status_code == 200
+    assert (changed.json["config"], changed.json["display_name"]) == (config, "Mine")
+    assert changed.json["secrets"] == {"api_key": ["TEST_OPENAI_API_KEY"]}
+    assert client.get(f"/api/connections/{connection_id}").json == changed.json
+    again = client.post("/api/connections", json=openai(connection_id))
+    assert (again.status_code, again.json["code"]) == (409, "connection_exists")
+    assert client.delete(f"/api/connections/{connection_id}").json == {"status": "deleted", "id": connection_id}
+    for method in (client.get, client.delete):
+        assert method(f"/api/connections/{connection_id}").status_code == 404
+
+
+def test_the_built_in_connections_exist_and_stay(client):
+    shown = {each["id"]: each for each in client.get("/api/connections").json["connections"]}
+    assert (shown["local"]["type"], shown["default"]["type"]) == ("rag", "embedding")
+    for answer in (client.put("/api/connections/local", json={"config": {}}), client.delete("/api/connections/local")):
+        assert (answer.status_code, answer.json["code"]) == (409, "connection_read_only")
+
+
+def test_a_secret_in_clear_is_not_kept_and_not_repeated(client, connection_id):
+    refused = client.post("/api/connections", json=openai(connection_id, api_key=SECRET))
+    assert refused.status_code == 400
+    assert refused.json["details"]["errors"][0]["pointer"] == "/api_key"
+    assert SECRET not in refused.text
+    assert client.get(f"/api/connections/{connection_id}").status_code == 404
+
+
+def test_a_planted_secret_is_in_no_answer_of_any_route(client, connection_id, secret, capfd):
+    config = {"url": "http://127.0.0.1:9/v1", "api_key": secret}
+    client.post("/api/connections", json=openai(connection_id, **config))
+    selected = [{"service": "local", "name": "nothing", "embedding_connection": connection_id}]
+    answers = [
+        client.get(f"/api/connections/{connection_id}"),
+        client.get("/api/connections"),
+        client.get(f"/api/connections/{connection_id}/health"),
+        client.get("/api/connections/health"),
+        client.get(f"/api/connections/{connection_id}/collections"),
+        client.get("/api/connections/env-vars?mask=false"),
+        client.post("/api/connections/env-vars/validate", json={"text": secret}),
+        client.get("/api/connections/env-vars/suggestions?provider=openai&field=api_key"),
+        client.post("/api/connections/validate", json={"type": "embedding", "provider": "openai", "config": config}),
+        client.post("/api/connections/test", json={"type": "embedding", "provider": "openai", "config": config}),
+        client.post("/api/connections/embedding/test", json={"provider": "openai", "config": config}),
+        client.put(f"/api/connections/{connection_id}", json={"config": {"url": "nonsense", "api_key": secret}}),
+        client.post("/api/collect", json={"userMessage": "hello", "selectedCollections": selected}),
+    ]
+    assert [answer.status_code for answer in answers if answer.status_code >= 500] == []
+    assert SECRET not in "".join(answer.text for answer in answers)
+    said = capfd.readouterr()
+    assert SECRET not in said.out + said.err
+
+
+def test_variables_are_named_and_never_shown(client, secret):
+    answer = client.get("/api/connections/env-vars").json
+    listed = answer["variables"]
+    assert answer["count"] == len(listed)
+    assert {"name": "TEST_OPENAI_API_KEY", "value": "********", "exists": True} in listed
+    assert "PATH" not in [each["name"] for each in listed]
+    judged = client.post("/api/connections/env-vars/validate", json={"names": ["PATH"], "text": "${NO_SUCH_URL}"}).json
+    assert judged["valid"] is False
+    assert [(each["name"], each["allowed"], each["set"]) for each in judged["variables"]] == [
+        ("PATH", False, False),
+        ("NO_SUCH_URL", True, False),
+    ]
+    assert (judged["missingVars"], judged["disallowedVars"]) == (["NO_SUCH_URL"], ["PATH"])
+    assert judged["warnings"] == [
+        "The variable PATH is not among those allowed here",
+        "The variable NO_SUCH_URL is not set",
+    ]
+    answer = client.get("/api/connections/env-vars/suggestions?provider=openai&field=api_key").json
+    assert (answer["provider"], answer["field"]) == ("openai", "api_key")
+    assert answer["suggestions"][0]["name"].endswith("OPENAI_API_KEY")
+    name = "TEST_OPENAI_API_KEY"
+    assert {"name": name, "set": True, "exists": True, "placeholder": f"${{{name}}}"} in answer["suggestions"]
+
+
+def test_only_documents_have_collections(client):
+    answer = client.get("/api/connections/default/collections")
+    assert (answer.status_code, answer.json["code"]) == (409, "wrong_connection_type")
+    assert "local" in answer.json["details"]["allowed"]
+
+
+def test_a_connection_that_works_passes_every_stage(client, live):
+    asked = {"provider": "chromadb-wrapper", "config": {"url": live.url}}
+    answer = client.post("/api/connections/rag/test", json=asked)
+    assert answer.status_code == 200
+    assert answer.json["success"] is True
+    assert [stage["verdict"] for stage in answer.json["stages"]] == ["passed"] * 6
+    assert answer.json["collectionCount"] == len(answer.json["collections"])
+    assert all(set(each) == {"name", "count", "metadata"} for each in answer.json["collections"])
+
+
+def test_the_embeddings_of_this_machine_pass_without_a_network(client):
+    answer = client.post("/api/connections/embedding/test", json={"provider": "minilm", "config": {}})
+    assert answer.status_code == 200
+    verdicts = {stage["name"]: stage["verdict"] for stage in answer.json["stages"]}
+    assert (verdicts["address"], verdicts["connect"], verdicts["capability"]) == ("skipped", "skipped", "passed")
+    assert answer.json["details"]["dimension"] == 384
+
+
+@pytest.mark.parametrize(
+    ("url", "error_type", "stage"),
+    [
+        ("http://127.0.0.1:9", "network", "connect"),
+        ("http://169.254.169.254", "blocked", "address"),
+        ("http://0xA9FEA9FE/latest/meta-data", "blocked", "address"),
+        ("nonsense", "invalid_config", "config"),
+        ("${HOME}", "invalid_config", "placeholders"),
+    ],
+)
+def test_a_connection_that_does_not_work_says_at_which_stage_and_what_to_do(client, url, error_type, stage):
+    answer = client.post("/api/connections/test", json={"type": "rag", "provider": "chromadb", "config": {"url": url}})
+    assert answer.status_code == 400
+    assert (answer.json["success"], answer.json["errorType"]) == (False, error_type)
+    [failed] = [each for each in answer.json["stages"] if each["verdict"] == "failed"]
+    assert failed["name"] == stage
+    assert failed["next_step"]
+    assert answer.json["error"] == answer.json["message"]
+
+
+@pytest.mark.parametrize("depth", [40, 300, 1000])
+def test_a_configuration_that_is_nested_beyond_reason_is_refused(client, connection_id, depth):
+    nested = '{"a":' * depth + "1" + "}" * depth
+    for path, given in (
+        ("/api/connections", f'"id": "{connection_id}", "config": {nested}'),
+        ("/api/connections/validate", f'"config": {nested}'),
+        ("/api/connections/test", f'"config": {nested}'),
+    ):
+        sent = f'{{"type": "embedding", "provider": "openai", {given}}}'
+        answer = client.post(path, data=sent, content_type="application/json")
+        assert answer.status_code in (200, 400)
+        assert answer.json.get("valid") is not True
+
+
+@pytest.mark.parametrize("path", ["", "/health"])
+def test_connections_come_by_pages_when_wanted(client, path):
+    everything = client.get(f"/api/connections{path}").json
+    first = client.get(f"/api/connections{path}?limit=1").json
+    second = client.get(f"/api/connections{path}?limit=1&cursor={first['next_cursor']}").json
+    assert everything["next_cursor"] is None
+    ids = [each["id"] for each in everything["connections"]]
+    assert [each["id"] for page in (first, second) for each in page["connections"]] == ids[:2]
+    for wrong, field in (("limit=0", "limit"), ("limit=1001", "limit"), ("limit=x", "limit"), ("cursor=%20", "cursor")):
+        refused = client.get(f"/api/connections{path}?{wrong}")
+        assert (refused.status_code, refused.json["details"]["field"]) == (400, field)

@@ -1,0 +1,228 @@
+"""Every route of openapi.yaml with a name that nearly fits, in its query string and in its body."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from schemas.field_names import OWN_MEANING
+from schemas.tool_schemas import read_tool_schemas
+from tests.support.contract import METHODS, Contract
+
+CONTRACT = Contract.load()
+OWN_RULES = {"/mcp"}
+"""Routes of other protocols, which judge names themselves."""
+EXACT = {"/api/rag/ingest"}
+"""Routes whose answer has exactly the fields of its contract."""
+TEXTS = {"/metrics", "/docs", "/docs/assets/{file}", "/collections/{name}/export", "/openapi.json"}
+TOOLS = ("rag_context_search", "rag_context_index", "rag_context_stats")
+
+
+def operations():
+    for path, item in CONTRACT.document["paths"].items():
+        for method in item:
+            if method.upper() in METHODS and path not in OWN_RULES:
+                yield path, method.upper()
+
+
+def parameters(path, method):
+    for owner in (("paths", path), ("paths", path, method.lower())):
+        for index in range(len(CONTRACT.at(owner).get("parameters", []))):
+            parameter = CONTRACT.at((*owner, "parameters", str(index)))
+            if parameter["in"] == "query" and re.fullmatch(r"\w+", parameter["name"]):
+                yield parameter["name"]
+
+
+def body_fields(path, method):
+    operation = CONTRACT.at(("paths", path, method.lower()))
+    if "requestBody" not in operation:
+        return []
+    here = ("paths", path, method.lower(), "requestBody", "content", "application/json", "schema")
+    try:
+        schema = CONTRACT.at(here)
+    except KeyError:
+        return []
+    found = []
+    for alternative in [
+        here,
+        *((*here, key, str(n)) for key in ("oneOf", "allOf", "anyOf") for n in range(len(schema.get(key, [])))),
+    ]:
+        found += CONTRACT.at(alternative).get("properties", {})
+    return list(dict.fromkeys(found))
+
+
+def misspelt(name):
+    """Leave one letter out of the middle, which is one edit away from any name."""
+    return name[: len(name) // 2] + name[len(name) // 2 + 1 :]
+
+
+def filled_in(path):
+    return re.sub(r"\{tool\}", "rag_context_stats", re.sub(r"\{(?!tool)\w+\}", "nothing-there", path))
+
+
+PARAMETERS = [(path, method, name) for path, method in operations() for name in parameters(path, method)]
+FIELDS = [(path, method, name) for path, method in operations() for name in body_fields(path, method)]
+
+
+def test_every_route_declares_what_the_description_says(app):
+    for path, method in operations():
+        if path == "/tools/{tool}":
+            continue
+        endpoint, _ = app.url_map.bind("").match(filled_in(path), method)
+        route = app.extensions["rag.routes"].find(endpoint)
+        assert set(route.query_names.known) == set(parameters(path, method)), (method, path)
+        besides = {"collection"} if path == "/collections/{name}/query" else set()
+        assert set(route.body_names.known) == set(body_fields(path, method)) | besides, (method, path)
+
+
+def test_the_description_has_parameters_and_fields_to_misspell():
+    assert len(PARAMETERS) > 15
+    assert len(FIELDS) > 60
+
+
+@pytest.mark.parametrize(("path", "method", "name"), PARAMETERS)
+def test_a_parameter_that_nearly_fits_is_refused(client, path, method, name):
+    answer = client.open(filled_in(path), method=method, query_string={misspelt(name): "error"})
+    assert (answer.status_code, answer.json["code"]) == (400, "unknown_field")
+    assert answer.json["details"]["field"] == misspelt(name)
+    assert answer.json["details"]["suggestion"] == name
+
+
+@pytest.mark.parametrize(("path", "method", "name"), PARAMETERS)
+def test_a_parameter_has_one_value(client, path, method, name):
+    answer = client.open(filled_in(path), method=method, query_string=[(name, "error"), (name, "replace")])
+    assert (answer.status_code, answer.json["code"]) == (400, "repeated_parameter")
+    assert answer.json["details"]["field"] == name
+
+
+@pytest.mark.parametrize(("path", "method"), [each for each in operations() if each[1] != "GET"])
+def test_a_condition_is_compared_or_refused(client, path, method):
+    """An `If-Match` that is ignored would protect nothing."""
+    operation, item = CONTRACT.at(("paths", path, method.lower())), CONTRACT.at(("paths", path))
+    takes = {"$ref": "#/components/parameters/IfMatch"} in [
+        *operation.get("parameters", ()),
+        *item.get("parameters", ()),
+    ]
+    answer = client.open(filled_in(path), method=method, json={}, headers={"If-Match": '"a-stale-tag"'})
+    assert answer.status_code >= 400
+    assert (answer.json["code"] == "invalid_if_match") == (not takes)
+
+
+@pytest.mark.parametrize(("path", "method", "name"), FIELDS)
+def test_a_field_that_nearly_fits_is_refused(client, path, method, name):
+    given = misspelt(name)
+    assert given not in OWN_MEANING
+    answer = client.open(filled_in(path), method=method, json={given: "x"})
+    assert (answer.status_code, answer.json["code"]) == (400, "unknown_field")
+    assert answer.json["details"]["field"] == given
+    assert answer.json["details"]["suggestion"] == name
+
+
+@pytest.mark.parametrize(("path", "method", "name"), FIELDS)
+def test_a_field_of_the_body_is_no_parameter(client, path, method, name):
+    if name in set(parameters(path, method)):
+        return
+    answer = client.open(filled_in(path), method=method, query_string={name: "x"})
+    assert (answer.status_code, answer.json["code"]) == (400, "unknown_field")
+    assert answer.json["message"].endswith("in the body?")
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_an_argument_that_nearly_fits_is_refused(client, tool):
+    for name in read_tool_schemas(tool).input["properties"]:
+        for answer in (
+            client.post(f"/tools/{tool}", json={misspelt(name): "x"}),
+            client.post(f"/tools/{tool}", json={"name": tool, "arguments": {misspelt(name): "x"}}),
+            *([] if tool.endswith("index") else [client.get(f"/tools/{tool}", query_string={misspelt(name): "x"})]),
+        ):
+            assert (answer.status_code, answer.json["code"]) == (400, "unknown_field")
+            assert answer.json["details"]["suggestion"] == name
+
+
+@pytest.mark.parametrize(("path", "method"), [each for each in operations() if each[1] == "GET"])
+def test_an_unknown_parameter_is_named_in_the_answer(client, path, method):
+    answer = client.get(filled_in(path), query_string={"zzzzzz": "1"})
+    if answer.status_code == 200 and path not in TEXTS:
+        assert answer.json["warnings"] == ["Unknown field 'zzzzzz' is ignored"]
+    plain = client.get(filled_in(path))
+    assert plain.status_code == answer.status_code
+    assert path in TEXTS or "warnings" not in plain.json
+
+
+DOCUMENT = {"id": "a", "text": "kept", "metadata": {"n": 1}, "embedding": [0.6, 0.8]}
+
+
+@pytest.fixture
+def name(filled):
+    return filled([DOCUMENT])
+
+
+@pytest.mark.parametrize(
+    "query", ["?on_confict=error", "?onConflict=error", "?conflict_on=1&on_conflic=skip", "?upsert=false"]
+)
+def test_a_misspelt_precaution_leaves_the_document_unharmed(client, name, unchanged, query):
+    with unchanged(name):
+        answer = client.post(f"/collections/{name}/documents{query}", json={"documents": [{**DOCUMENT, "text": "new"}]})
+        assert answer.status_code == 400
+        assert answer.json["details"]["suggestion"] == "on_conflict"
+    assert client.get(f"/collections/{name}/documents/a").json["text"] == "kept"
+
+
+def test_a_precaution_in_the_wrong_place_leaves_the_document_unharmed(client, name, unchanged):
+    with unchanged(name):
+        body = {"documents": [{**DOCUMENT, "text": "new"}], "on_conflict": "error"}
+        answer = client.post(f"/collections/{name}/documents", json=body)
+        assert (answer.status_code, answer.json["details"]["suggestion"]) == (400, "on_conflict")
+
+
+@pytest.mark.parametrize("path", ["", "/documents/all"])
+@pytest.mark.parametrize("query", [{"where": '{"n":2}'}, {"filter": '{"n":2}'}, {"ids": "b"}])
+def test_an_ignored_filter_would_delete_all_documents_so_it_is_refused(client, name, unchanged, path, query):
+    with unchanged(name):
+        answer = client.delete(f"/collections/{name}{path}", query_string=query)
+        assert (answer.status_code, answer.json["code"]) == (400, "unknown_field")
+
+
+def test_a_collection_never_gets_a_metric_that_nobody_chose(client, collection):
+    for field in ("distance", "space", "metrc"):
+        assert client.post("/collections", json={"name": collection, field: "l2"}).status_code == 400
+    assert client.get(f"/collections/{collection}").status_code == 404
+
+
+@pytest.mark.parametrize("extra", [{"title": "x"}, {"title": "x", "n": 7}])
+def test_extra_fields_of_a_document_are_named(client, name, extra):
+    answer = client.post(f"/collections/{name}/documents", json={"documents": [{**DOCUMENT, **extra}]})
+    assert answer.status_code == 201
+    assert answer.json["warnings"] == [
+        f"Unknown field '{key}' is ignored in 1 document, first in number 0" for key in extra
+    ]
+
+
+def test_a_line_that_nearly_fits_is_a_bad_line_and_others_are_named(client, name):
+    lines = b'{"id":"b","text":"x","embedding":[1,0],"metdata":{}}\n{"id":"c","text":"x","embedding":[1,0],"title":1}\n'
+    headers = {"Content-Type": "application/x-ndjson", "Idempotency-Key": name}
+    for _ in range(2):
+        answer = client.post(f"/collections/{name}/documents", data=lines, headers=headers)
+        assert (answer.status_code, answer.json["count"]) == (201, 1)
+        assert answer.json["errors"][0]["code"] == "unknown_field"
+        assert answer.json["errors"][0]["details"] == {"field": "metdata", "suggestion": "metadata"}
+        assert answer.json["warnings"] == ["Unknown field 'title' is ignored"]
+
+
+def test_the_answer_to_ingest_stays_as_its_contract_has_it(client, collection):
+    body = {"source": collection, "path": "p", "title": "t", "text": "words", "zzzzzz": 1}
+    assert set(client.post("/api/rag/ingest", json=body).json) == {"status", "documentId", "chunkCount"}
+
+
+@pytest.mark.parametrize("order", ["price desc", "-price", "n,price"])
+def test_an_order_that_no_document_has_is_named(client, name, order):
+    field = "price desc" if "desc" in order else "price"
+    said = [f"No document has the field '{field}' that order_by names"]
+    assert client.get(f"/collections/{name}/documents", query_string={"order_by": order}).json["warnings"] == said
+    search = client.post(f"/collections/{name}/documents/search", json={"order_by": order})
+    assert search.json["warnings"] == said
+
+
+def test_an_order_that_a_document_has_is_not(client, name):
+    assert "warnings" not in client.get(f"/collections/{name}/documents", query_string={"order_by": "-n"}).json

@@ -1,0 +1,188 @@
+"""The calls of the first release's forms, and services that answer like its server."""
+
+import json
+import uuid
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.registry.hostile import response
+from tests.support.raw_server import raw_server, saying
+
+
+def answering(routes):
+    """A server that answers a JSON value by path, and by path alone."""
+
+    def speak(server, connection):
+        if server.requests[-1]:
+            path = urlsplit(server.requests[-1].split(b" ")[1].decode()).path
+            found = routes.get(path)
+            said = (
+                response(b'{"error": "Not found"}', "404 Not Found")
+                if found is None
+                else response(json.dumps(found).encode())
+            )
+            connection.sendall(said)
+
+    return raw_server(speak)
+
+
+DOCS = {"name": "docs", "count": 2, "metadata": {"embedding_model": "all-MiniLM-L6-v2", "hnsw:space": "cosine"}}
+ORIGINAL = {
+    "/health": {"status": "healthy"},
+    "/collections": {"collections": [DOCS]},
+    "/collections/docs": DOCS,
+    "/query": {
+        "results": [
+            {"text": "Take the plane.", "distance": 0.1, "metadata": {"title": "Travel"}},
+            {"text": "Take the train.", "distance": 0.2, "metadata": None},
+        ]
+    },
+}
+
+
+@pytest.fixture
+def original():
+    with answering(ORIGINAL) as server:
+        yield server
+
+
+@pytest.fixture
+def connection_id(client):
+    name = f"test-{uuid.uuid4().hex[:12]}"
+    yield name
+    client.delete(f"/api/connections/{name}")
+
+
+def as_first_written(url, **more):
+    return {"provider": "chromadb-wrapper", "config": {"provider": "chromadb-wrapper", "url": url, **more}}
+
+
+def test_a_form_that_names_its_provider_twice_and_counts_in_milliseconds_is_tested(client, original):
+    answer = client.post("/api/connections/rag/test", json=as_first_written(original.url, timeout=30000))
+    assert answer.status_code == 200, answer.json
+    assert answer.json["collections"] == [{"name": "docs", "count": 2, "metadata": DOCS["metadata"]}]
+    judged = client.post(
+        "/api/connections/validate", json={"type": "rag", **as_first_written(original.url, timeout=30000)}
+    ).json
+    assert (judged["valid"], judged["errors"]) == (True, [])
+
+
+def test_it_is_kept_as_this_release_spells_it(client, connection_id, original):
+    sent = {"id": connection_id, "type": "rag", **as_first_written(original.url, timeout=30000)}
+    made = client.post("/api/connections", json=sent)
+    assert (made.status_code, made.json["config"]) == (201, {"url": original.url, "timeout_seconds": 30.0})
+    changed = client.put(f"/api/connections/{connection_id}", json=as_first_written(original.url, timeout=500))
+    assert changed.json["config"] == {"url": original.url, "timeout_seconds": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("more", "pointer"),
+    [
+        ({"provider": "qdrant"}, "/provider"),
+        ({"timeout": "30000"}, "/timeout"),
+        ({"timeout": True}, "/timeout"),
+        ({"timeout": 0}, "/timeout_seconds"),
+        ({"timeout": 30000, "timeout_seconds": 3}, "/timeout"),
+    ],
+)
+def test_an_older_spelling_that_makes_no_sense_is_named(client, more, pointer):
+    config = {"url": "http://127.0.0.1:9", **more}
+    sent = {"type": "rag", "provider": "chromadb-wrapper", "config": config}
+    assert [each["pointer"] for each in client.post("/api/connections/validate", json=sent).json["errors"]] == [pointer]
+
+
+@pytest.mark.parametrize("provider", ["chromadb-wrapper", "chromadb"])
+def test_a_url_is_required_and_has_its_default(client, provider):
+    fields = client.get(f"/api/connections/providers/{provider}/schema").json["fields"]
+    [url] = [field for field in fields if field["name"] == "url"]
+    assert (url["required"], url["default"].startswith("http://127.0.0.1")) == (True, True)
+    sent = {"type": "rag", "provider": provider, "config": {}}
+    assert client.post("/api/connections/validate", json=sent).json["valid"] is True
+
+
+def test_an_original_service_whose_answers_have_no_ids_can_be_asked(client, connection_id, original):
+    client.post("/api/connections", json={"id": connection_id, "type": "rag", **as_first_written(original.url)})
+    selected = [{"service": connection_id, "name": "docs"}]
+    asked = {"userMessage": "How do I travel?", "selectedCollections": selected, "match_threshold": 0.4}
+    answers = [client.post("/api/collect", json=asked).json for _ in range(2)]
+    assert answers[0]["result"] == "match", answers[0]
+    documents = answers[0]["data"]["documents"]
+    assert [each["text"] for each in documents] == ["Take the plane.", "Take the train."]
+    assert len({each["id"] for each in documents}) == 2
+    assert answers[1]["data"]["documents"] == documents
+
+
+MODELS = {
+    "data": [
+        {"id": "gpt-4o-mini", "owned_by": "openai"},
+        {"id": "text-embedding-3-small", "owned_by": "openai"},
+        {"id": "qwen3", "max_model_len": 32768, "description": "A model"},
+        {"id": 7},
+        "rubbish",
+    ]
+}
+TAGS = {
+    "models": [
+        {"name": "llama3.2:latest", "model": "llama3.2:latest", "details": {"family": "llama", "parameter_size": "3B"}},
+        {"name": "all:latest", "model": "all:latest", "details": {"family": "bert"}},
+    ]
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "provider", "names"),
+    [
+        ("llm", "openai", ["gpt-4o-mini", "qwen3"]),
+        ("embedding", "openai", ["text-embedding-3-small"]),
+        ("llm", "ollama", ["llama3.2:latest"]),
+        ("embedding", "ollama", ["all:latest"]),
+    ],
+)
+def test_the_models_of_a_provider_are_discovered(client, kind, provider, names):
+    with answering({"/models": MODELS, "/api/tags": TAGS}) as server:
+        sent = {"provider": provider, "config": {"provider": provider, "url": server.url}}
+        answer = client.post(f"/api/connections/{kind}/discovery/models", json=sent)
+    assert answer.status_code == 200, answer.json
+    assert (answer.json["provider"], answer.json["count"]) == (provider, len(names))
+    assert [each["id"] for each in answer.json["models"]] == names
+    for each in answer.json["models"]:
+        assert set(each) == {"id", "name", "type", "capabilities", "maxTokens", "description"}
+        assert (each["type"], each["capabilities"]) == (kind, ["chat"] if kind == "llm" else ["embeddings"])
+    if "qwen3" in names:
+        assert (answer.json["models"][1]["maxTokens"], answer.json["models"][1]["description"]) == (32768, "A model")
+
+
+def test_models_whose_names_say_nothing_may_all_embed(client):
+    with answering({"/models": {"data": [{"id": "a"}, {"id": "b"}]}}) as server:
+        sent = {"provider": "openai", "config": {"url": server.url}}
+        models = client.post("/api/connections/embedding/discovery/models", json=sent).json["models"]
+    assert [(each["id"], each["type"]) for each in models] == [("a", "embedding"), ("b", "embedding")]
+
+
+def test_the_local_provider_has_its_one_model(client):
+    answer = client.post("/api/connections/embedding/discovery/models", json={"provider": "minilm", "config": {}})
+    [model] = answer.json["models"]
+    assert (model["id"], model["maxTokens"]) == ("all-MiniLM-L6-v2", 8384)
+
+
+@pytest.mark.parametrize(
+    ("answer", "error_type"),
+    [
+        (response(b"{}", "401 Unauthorized"), "authentication"),
+        (response(b"[]"), "unknown"),
+        (response(b'{"data": 7}'), "unknown"),
+    ],
+)
+def test_models_that_are_not_told_are_a_failed_test(client, answer, error_type):
+    with raw_server(saying(answer)) as server:
+        sent = {"provider": "openai", "config": {"url": server.url, "api_key": "sk-planted-in-a-form"}}
+        said = client.post("/api/connections/llm/discovery/models", json=sent)
+    assert (said.status_code, said.json["success"], said.json["errorType"]) == (400, False, error_type)
+    assert "sk-planted" not in said.text
+
+
+def test_models_of_an_unknown_provider_are_not_found(client):
+    for path, provider in (("llm", "minilm"), ("embedding", "nobody")):
+        sent = {"provider": provider, "config": {}}
+        assert client.post(f"/api/connections/{path}/discovery/models", json=sent).status_code == 404

@@ -1,0 +1,149 @@
+"""`/api/search` over HTTP, with the embeddings of the service itself."""
+
+import pytest
+
+TEXTS = {
+    "backups": "Backups are kept for thirty days and encrypted at rest.",
+    "restore": "Call restoreArchive() to bring back what was saved last night.",
+    "coffee": "The coffee machine on the second floor is cleaned every Friday.",
+    "holiday": "Employees have thirty days of holiday.",
+}
+
+
+@pytest.fixture(scope="module")
+def handbook(app, shared_collection):
+    embed = app.extensions["rag.layers"].connections.open("default", "embedding").embed
+    vectors = embed(list(TEXTS.values())).tolist()
+    return shared_collection(
+        [
+            {"id": name, "text": text, "metadata": {"section": name[0], "lang": "en"}, "embedding": vector}
+            for (name, text), vector in zip(TEXTS.items(), vectors, strict=True)
+        ]
+    )
+
+
+@pytest.fixture
+def search(client, handbook):
+    def ask(query, **more):
+        answer = client.post("/api/search", json={"query": query, "collection": handbook, **more})
+        assert answer.status_code == 200, answer.json
+        return answer.json
+
+    return ask
+
+
+def ids(answer):
+    return [each["doc_id"] for each in answer["results"]]
+
+
+def test_a_question_is_answered_by_all_oracles(search, handbook):
+    answer = search("How long do we keep backups?")
+    first = answer["results"][0]
+    assert (first["doc_id"], first["content"], first["collection"]) == ("backups", TEXTS["backups"], handbook)
+    assert first["sources"] == ["semantic", "lexical"]
+    assert first["rrf_score"] == pytest.approx(2 / 61)
+    assert first["score"] == 1.0
+    assert {name: place["rank"] for name, place in first["provenance"].items()} == {"semantic": 1, "lexical": 1}
+    receipt = answer["receipt"]
+    assert {name: each["status"] for name, each in receipt["oracles"].items()} == {"semantic": "ok", "lexical": "ok"}
+    assert (receipt["rrf_k"], receipt["fetch_multiplier"]) == (60, 2)
+    assert receipt["collections"] == {handbook: {"status": "asked"}}
+    assert receipt["fetched"] == 50
+
+
+@pytest.mark.parametrize(
+    ("path", "asked"),
+    [
+        ("/api/rag/search", {}),
+        ("/api/rag/retrieve", {"context_key": "a:b", "min_relevance": 0}),
+        ("/tools/rag_context_search", {}),
+    ],
+)
+def test_a_collection_that_could_not_be_asked_is_told_from_those_that_were(client, handbook, filled, path, asked):
+    strange = filled([{"text": "Backups", "embedding": [1, 0]}], metadata={"embedding_model": "another"})
+    body = {"query": "How long do we keep backups?", "collections": [strange, handbook], **asked}
+    answers = [client.post(path, json=body).json for _ in range(2)]
+    reason = f"Collection '{strange}' holds embeddings of 'another', the query's would be of 'all-MiniLM-L6-v2'"
+    for answer in answers:
+        told = answer["receipt"]["collections"]
+        assert told == {handbook: {"status": "asked"}, strange: {"status": "left_out", "reason": reason}}
+    # Nor is the answer cached: the collection may be available the next time.
+    assert "context_id" not in answers[0] or answers[0]["context_id"] != answers[1]["context_id"]
+
+
+def test_null_equals_absent(search):
+    nothing = dict.fromkeys(["limit", "oracles", "weights", "where", "explain", "gather"])
+    assert ids(search("coffee", **nothing)) == ids(search("coffee", weights={"semantic": None}))
+
+
+def test_the_collections_of_the_contracts_need_not_exist(client):
+    answer = client.post("/api/search", json={"query": "anything"})
+    assert answer.status_code == 200
+    assert list(answer.json["receipt"]["oracles"]) == ["semantic", "lexical", "persona"]
+
+
+def test_options_reach_the_engine(search):
+    assert ids(search("restore archive", oracles=["lexical"])) == ["restore"]
+    assert ids(search("thirty days", limit=1, oracles="lexical", where={"section": "h"})) == ["holiday"]
+    answer = search(
+        "thirty days", limit=1, explain=["coffee", "nobody"], gather={"by": "lang", "order_by": ["section"]}
+    )
+    assert [each["doc_id"] for each in answer["explanations"]] == ["coffee", "nobody"]
+    [group] = answer["groups"]
+    assert (group["key"], group["rank"], group["total"], group["complete"]) == ("en", 1, 4, True)
+    assert [each["id"] for each in group["documents"] if each["hit"]] == ids(answer)
+    assert "explanations" not in search("coffee")
+
+
+def test_code_is_found_by_its_parts(search):
+    assert ids(search("restoreArchive", limit=1)) == ids(search("restore archive", limit=1)) == ["restore"]
+
+
+@pytest.mark.parametrize("query", ['"', "NEAR(", "*", "' OR 1=1 --", "\0", "…", "x" * 2_000])
+def test_no_query_is_a_syntax_error(search, query):
+    assert search(query)["receipt"]["oracles"]["lexical"]["count"] == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "code", "field"),
+    [
+        ({"query": None}, 400, "invalid_field", "query"),
+        ({"query": ["x"]}, 400, "invalid_field", "query"),
+        ({"query": ""}, 400, "invalid_query", "query"),
+        ({"query": "x" * 2_001}, 400, "invalid_query", "query"),
+        ({"limit": 0}, 400, "invalid_field", "limit"),
+        ({"limit": 101}, 400, "invalid_field", "limit"),
+        ({"limit": "3"}, 400, "invalid_field", "limit"),
+        ({"oracles": ["psychic"]}, 400, "unknown_oracle", "oracles"),
+        ({"oracles": []}, 400, "invalid_field", "oracles"),
+        ({"weights": {"lexical": "2"}}, 400, "invalid_field", "weights.lexical"),
+        ({"weights": {"lexical": -1}}, 400, "invalid_field", "weights.lexical"),
+        ({"weights": [1]}, 400, "invalid_field", "weights"),
+        ({"where": {"a": {"$near": 1}}}, 400, "invalid_where", "where"),
+        ({"where": "x"}, 400, "invalid_where", "where"),
+        ({"collection": []}, 400, "invalid_field", "collection"),
+        ({"collection": 7}, 400, "invalid_field", "collection"),
+        ({"explain": 7}, 400, "invalid_field", "explain"),
+        ({"gather": {}}, 400, "invalid_field", "gather.by"),
+        ({"collection": "there-is-none"}, 404, "collection_not_found", None),
+    ],
+)
+def test_a_wrong_question_is_refused_by_field(client, change, status, code, field):
+    answer = client.post("/api/search", json={"query": "hello", **change})
+    assert (answer.status_code, answer.json["code"]) == (status, code)
+    assert answer.json["details"].get("field") == field
+
+
+def test_an_unknown_oracle_is_told_the_known_ones(client):
+    answer = client.post("/api/search", json={"query": "hello", "oracles": ["psychic"]}).json
+    assert answer["details"]["allowed"] == ["semantic", "lexical", "persona"]
+
+
+def test_a_collection_of_other_vectors_is_still_found_by_words(client, filled):
+    name = filled([{"id": "a", "text": "about zebras", "embedding": [1.0, 2.0]}])
+    answer = client.post("/api/search", json={"query": "zebras", "collection": name}).json
+    assert ids(answer) == ["a"]
+    assert answer["receipt"]["oracles"]["semantic"]["status"] == "failed"
+    alone = client.post("/api/search", json={"query": "zebras", "collection": name, "oracles": ["semantic"]})
+    assert (alone.status_code, alone.json["code"]) == (503, "search_failed")
+    assert alone.headers["Retry-After"]

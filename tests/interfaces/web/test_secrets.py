@@ -1,0 +1,300 @@
+"""The text of a request is never taken for a placeholder, and leaves nothing open behind it."""
+
+import os
+import threading
+import uuid
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+import orjson
+import pytest
+import structlog
+import yaml
+from flask.testing import FlaskClient
+
+from interfaces.mcp.tools import mcp_tools
+from schemas.errors import RagError
+from schemas.field_names import Unknown
+from tests.registry.hostile import response
+from tests.support.live import eventually
+from tests.support.raw_server import raw_server
+from tests.support.walked import example, places, put_in
+
+PLANTED = {
+    "RAG_CHAT_API_KEY": "sk-planted-chat-51c2",
+    "RAG_EMBEDDING_API_KEY": "sk-planted-embedding-77ab",
+    "SECRET_API_KEY": "sk-planted-secret-0f3e",
+}
+IN_A_FILE = "sk-planted-in-a-file-6d2c"
+DESCRIPTION = yaml.safe_load((Path(__file__).parents[3] / "openapi.yaml").read_text())
+BY_DESIGN = "/api/connections"
+"""Routes whose bodies are forms: in their `config`, secrets and the address may be placeholders."""
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory, app_of_models):
+    """The service whose embeddings and chat are the stub's, and whose environment and files hold what nobody may see."""
+    secrets = tmp_path_factory.mktemp("secrets")
+    (secrets / "key").write_text(IN_A_FILE)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in PLANTED.items():
+            patch.setenv(name, value)
+        app = app_of_models(
+            secret_dirs=(str(secrets),),
+            secret_hosts=("SECRET_API_KEY=good.example", f"file:{secrets}/key=good.example"),
+        )
+        app.planted_file = secrets / "key"
+        yield app
+
+
+@pytest.fixture
+def asking(guarded, models):
+    """A client; `asking.said()` returns the bodies that the stub has received since."""
+    client = guarded.test_client()
+    before = len(models.requests)
+    client.said = lambda: [each.body for each in models.requests[before:]]
+    return client
+
+
+def selected(**more):
+    return [{"service": "local", "name": "nothing", **more}]
+
+
+@pytest.mark.parametrize("model", ["${RAG_CHAT_API_KEY}", "${SECRET_API_KEY}", "${file:/run/secrets/key}", "a$$b"])
+def test_the_model_of_a_request_is_sent_as_it_is(asking, model):
+    answered = asking.post("/api/chat", json={"message": "hello", "model": model})
+    collected = asking.post(
+        "/api/collect", json={"userMessage": f"hello {model}", "selectedCollections": selected(embedding_model=model)}
+    )
+    assert (answered.status_code, collected.status_code) == (200, 200)
+    eventually(lambda: [body["model"] for body in asking.said()] == [model, model], seconds=20)
+
+
+@pytest.mark.parametrize("model", ["", " ", "x" * 257, "line\nbreak", 7])
+def test_an_invalid_model_is_refused_by_field(asking, model):
+    asked = {"userMessage": "hello", "selectedCollections": selected(embedding_model=model)}
+    collected = asking.post("/api/collect", json=asked)
+    answered = asking.post("/api/chat", json={"message": "hello", "model": model})
+    assert (collected.status_code, answered.status_code) == (400, 400)
+    assert collected.json["details"]["field"] == "selectedCollections.0.embedding_model"
+    assert answered.json["details"]["field"] == "model"
+    assert asking.said() == []
+
+
+def test_the_local_model_says_that_it_is_the_only_one(client, filled):
+    name = filled()
+    asked = {"service": "local", "name": name, "embedding_model": "another"}
+    answer = client.post("/api/collect", json={"userMessage": "hello", "selectedCollections": [asked]}).json
+    [receipt] = answer["receipt"]["collections"]
+    assert receipt["error"] == "The provider 'minilm' has only the model 'all-MiniLM-L6-v2', not 'another'"
+
+
+def test_eighty_models_of_requests_leave_no_file_and_no_thread_open(asking):
+    def ask(number):
+        body = {"userMessage": f"hello {number}", "selectedCollections": selected(embedding_model=f"model-{number}")}
+        assert asking.post("/api/collect", json=body).status_code == 200
+        assert asking.post("/api/chat", json={"message": "hello", "model": f"model-{number}"}).status_code == 200
+
+    ask(0)
+    files, threads = len(os.listdir("/proc/self/fd")), threading.active_count()
+    for number in range(1, 81):
+        ask(number)
+    eventually(lambda: len(asking.said()) == 162, seconds=20)
+    assert {body["model"] for body in asking.said()} == {f"model-{number}" for number in range(81)}
+    # A few come and go with what the service does by itself.
+    eventually(lambda: len(os.listdir("/proc/self/fd")) <= files + 8, seconds=20)
+    eventually(lambda: threading.active_count() <= threads + 8, seconds=20)
+
+
+def resolve(reference):
+    found = DESCRIPTION
+    for step in reference.removeprefix("#/").split("/"):
+        found = found[step]
+    return found
+
+
+def operations():
+    """Yield (method, path, parameters, schema of a JSON body or None) of every route."""
+    for path, described in DESCRIPTION["paths"].items():
+        for method in ("get", "post", "put", "patch", "delete"):
+            if method in described:
+                named = [*described.get("parameters", ()), *described[method].get("parameters", ())]
+                parameters = [resolve(each["$ref"]) if "$ref" in each else each for each in named]
+                body = described[method].get("requestBody", {})
+                body = resolve(body["$ref"]) if "$ref" in body else body
+                schema = body.get("content", {}).get("application/json", {}).get("schema")
+                yield method, path, parameters, schema
+
+
+def requests_of(method, path, parameters, schema, probe):
+    """Yield requests with the probe in one place each, as (path and query, body), for every place that takes text."""
+    words = {each["name"]: "word" for each in parameters if each["in"] == "path"}
+    least = None if schema is None else example(schema, resolve)
+    needed = {
+        each["name"]: example(each.get("schema", {}), resolve)
+        for each in parameters
+        if each["in"] == "query" and each.get("required")
+    }
+
+    def spelled(in_path, in_query):
+        target = path
+        for name, word in in_path.items():
+            target = target.replace(f"{{{name}}}", quote(str(word), safe=""))
+        query = "&".join(f"{name}={quote(str(value), safe='')}" for name, value in in_query.items())
+        return target + (f"?{query}" if query else "")
+
+    for parameter in parameters:
+        if parameter["in"] == "path":
+            yield spelled({**words, parameter["name"]: probe}, needed), {}, least
+        elif parameter["in"] == "query":
+            yield spelled(words, {**needed, parameter["name"]: probe}), {}, least
+        elif parameter["in"] == "header":
+            yield spelled(words, needed), {parameter["name"]: probe}, least
+    for place in dict.fromkeys(places(schema or {}, resolve)):
+        yield spelled(words, needed), {}, put_in(least, place, probe)
+
+
+@contextmanager
+def nothing_leaves(guarded, models):
+    """Fail when a planted secret is in one of the answers put into the list, in the log, or has reached the stub.
+
+    The stub may receive it only as the key of the service's own connections.
+    """
+    answers, lines, before = [], [], len(models.requests)
+
+    def keep(_logger, _method, line):
+        lines.append(line.decode() if isinstance(line, bytes) else str(line))
+        return line
+
+    processors = structlog.get_config()["processors"]
+    processors.append(keep)
+    try:
+        yield answers
+    finally:
+        processors.remove(keep)
+    received = [f"{each.path} {each.body}" for each in models.requests[before:]]
+    headers = [str(each.headers) for each in models.requests[before:]]
+    for value in (*PLANTED.values(), IN_A_FILE):
+        assert value not in "".join([*answers, *lines, *received])
+    for value in (PLANTED["SECRET_API_KEY"], IN_A_FILE):
+        assert value not in "".join(headers)
+
+
+def probes(guarded):
+    return (
+        "${SECRET_API_KEY}",
+        f"${{file:{guarded.planted_file}}}",
+        "http://${SECRET_API_KEY}/",
+        "${RAG_CHAT_API_KEY}",
+    )
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    "operation", list(operations()), ids=[f"{method} {path}" for method, path, _, _ in operations()]
+)
+def test_no_text_of_a_request_is_ever_resolved(guarded, models, operation):
+    method, path, parameters, schema = operation
+    client = FlaskClient(
+        guarded, guarded.response_class
+    )  # a path with a probe in it may be no route of the description
+    with nothing_leaves(guarded, models) as answers:
+        for probe in probes(guarded):
+            for target, headers, body in requests_of(method, path, parameters, schema, probe):
+                content = {} if schema is None else {"data": orjson.dumps(body), "content_type": "application/json"}
+                answer = client.open(target, method=method.upper(), headers=headers, **content)
+                assert answer.status_code < 500 or answer.status_code in (501, 503), (target, body, answer.text)
+                answers.append(answer.text + str(answer.headers))
+    for each in client.get("/api/connections").json["connections"]:
+        if each["origin"] == "stored":
+            client.delete(f"/api/connections/{each['id']}")
+
+
+@pytest.mark.parametrize("over", ["/tools", "MCP"])
+def test_no_argument_of_a_tool_is_ever_resolved(guarded, models, over):
+    client, layers = guarded.test_client(), guarded.extensions["rag.layers"]
+    tools = layers.tools if over == "/tools" else mcp_tools(layers)
+    asked = 0
+    with nothing_leaves(guarded, models) as answers:
+        for tool in tools.values():
+            least = example(tool.input_schema, resolve)
+            for place in dict.fromkeys(places(tool.input_schema, resolve)):
+                for probe in probes(guarded):
+                    arguments = put_in(least, place, probe)
+                    asked += 1
+                    if over == "/tools":
+                        answers.append(client.post(f"/tools/{tool.name}", json=arguments).text)
+                        continue
+                    try:
+                        answers.append(str(tool.run(tool.check(arguments, Unknown()))))
+                    except RagError as error:
+                        answers.append(f"{error.message} {error.details}")
+    assert asked > 20
+
+
+def forms(guarded, models):
+    """Yield configurations of every provider that lead to the stub, with a probe in one field each."""
+    for entry in guarded.extensions["rag.layers"].registry.entries():
+        if entry.provider is None:
+            continue
+        schema = entry.provider.connection_schema()
+        address = {"url": f"{models.url}/v1"} if "url" in schema["properties"] else {}
+        for name in schema["properties"]:
+            for probe in probes(guarded):
+                yield entry, {**address, name: probe}
+            if name == "url":
+                yield entry, {name: f"{models.url}/${{SECRET_API_KEY}}"}
+                yield entry, {name: f"{models.url}/v1", "api_key": "${SECRET_API_KEY}"}
+
+
+@pytest.mark.timeout(600)
+def test_a_secret_bound_to_its_host_leaves_by_no_form(guarded, models):
+    """In forms of connections placeholders are allowed by design, but their values go to their own host only."""
+    client = guarded.test_client()
+    with nothing_leaves(guarded, models) as answers:
+        for entry, config in forms(guarded, models):
+            name = f"walk-{uuid.uuid4().hex[:8]}"
+            asked = {"provider": entry.id, "config": config}
+            said = [
+                client.post("/api/connections/test", json={"type": entry.kind, **asked}),
+                client.post("/api/connections/validate", json={"type": entry.kind, **asked}),
+                client.post("/api/connections", json={"id": name, "type": entry.kind, **asked}),
+            ]
+            if entry.kind != "rag":
+                said.append(client.post(f"/api/connections/{entry.kind}/discovery/models", json=asked))
+            if said[2].status_code == 201:
+                said.append(client.get(f"/api/connections/{name}/health"))
+                said.append(client.put(f"/api/connections/{name}", json={"config": config}))
+                client.delete(f"/api/connections/{name}")
+            answers.extend(each.text for each in said)
+
+
+def test_a_secret_goes_to_the_host_it_is_bound_to_and_nowhere_else(guarded, models):
+    """Prove that the walk above would find a leak: unbound, the same form does send its secret."""
+    client, before = guarded.test_client(), len(models.requests)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FREE_API_KEY", "sk-planted-free")
+        asked = {"provider": "openai", "config": {"url": f"{models.url}/v1", "api_key": "${FREE_API_KEY}"}}
+        assert client.post("/api/connections/embedding/test", json=asked).status_code == 200
+    assert "sk-planted-free" in str(models.requests[before:][-1].headers)
+
+
+def test_a_services_description_of_its_collections_does_not_repeat_its_key(client):
+    key, name = "sk-planted-and-said-again", f"echo-{uuid.uuid4().hex[:8]}"
+    listed = {"collections": [{"name": f"of {key}", "count": 1, "metadata": {"asked with": f"Bearer {key}"}}]}
+
+    def speak(server, connection):
+        if server.requests[-1]:
+            connection.sendall(response(orjson.dumps(listed)))
+
+    with raw_server(speak) as server, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SAID_API_KEY", f" {key} ")
+        config = {"url": server.url, "api_key": "${SAID_API_KEY}"}
+        made = {"id": name, "type": "rag", "provider": "chromadb-wrapper", "config": config}
+        assert client.post("/api/connections", json=made).status_code == 201
+        answer = client.get(f"/api/connections/{name}/collections")
+        client.delete(f"/api/connections/{name}")
+        assert key in server.requests[0].decode()
+    [found] = answer.json["collections"]
+    assert (found["name"], found["metadata"]) == ("of ***", {"asked with": "Bearer ***"})

@@ -1,0 +1,162 @@
+"""What a question costs besides its answer: filters parsed, connections opened, collections looked up, catalogue read."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from contextlib import contextmanager
+
+import pytest
+
+import schemas.where
+from providers.local import LocalProvider
+from registry.connections import Connections
+from registry.placeholders.resolving import Placeholders
+from wrapper.catalog.catalog import Catalog
+
+ORACLES = ("semantic", "lexical", "persona")
+THREADS = (*ORACLES, "collect")
+"""What the names of threads begin with that work for requests."""
+QUERY = "How long are backups kept?"
+NAMES = ("work-backups", "work-coffee", "work-holiday")
+TEXTS = ("Backups are kept for thirty days.", "The coffee machine is cleaned every Friday.")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def library(app):
+    client = app.test_client()
+    embedding = app.extensions["rag.layers"].connections.open("default", "embedding")
+    vectors = embedding.embed(TEXTS).tolist()
+    documents = [
+        {"id": f"d{number}", "text": text, "metadata": {"n": number}, "embedding": vector}
+        for number, (text, vector) in enumerate(zip(TEXTS, vectors, strict=True))
+    ]
+    for name in NAMES:
+        body = {"name": name, "metadata": {"embedding_model": embedding.model}}
+        assert client.post("/collections", json=body).status_code == 201
+        assert client.post(f"/collections/{name}/documents", json={"documents": documents}).status_code == 201
+    yield
+    for name in NAMES:
+        client.delete(f"/collections/{name}")
+
+
+@pytest.fixture
+def work(monkeypatch):
+    """`with work() as done:` counts by name what is done meanwhile for requests, by whatever thread."""
+    done, counting = Counter(), threading.Event()
+    asking = threading.current_thread()
+
+    def count(cls, method, name):
+        asked = getattr(cls, method)
+
+        def counted(self, *args, **kwargs):
+            thread = threading.current_thread()
+            if counting.is_set() and (thread is asking or thread.name.startswith(THREADS)):
+                done[name(args) if callable(name) else name] += 1
+            return asked(self, *args, **kwargs)
+
+        monkeypatch.setattr(cls, method, counted)
+
+    count(schemas.where._Parser, "__init__", "filters parsed")
+    count(Connections, "live", lambda args: f"{args[0]} opened")
+    count(Placeholders, "resolve", "placeholders resolved")
+    count(LocalProvider, "collection", "looked up")
+    count(LocalProvider, "collections_named", "looked up")
+    count(LocalProvider, "collections", "listed")
+    count(Catalog, "read", "catalogue read")
+
+    @contextmanager
+    def counting_work():
+        done.clear()
+        counting.set()
+        yield done
+        counting.clear()
+
+    return counting_work
+
+
+@pytest.fixture
+def ask(client):
+    def post(path, **body):
+        answer = client.post(path, json=body)
+        assert answer.status_code == 200, answer.json
+        return answer.json
+
+    return post
+
+
+def test_a_search_of_three_collections_does_each_thing_once(ask, work):
+    with work() as done:
+        found = ask("/api/search", query=QUERY, collections=NAMES, where={"n": 0})
+    assert {each["collection"] for each in found["results"]} == {*NAMES}
+    assert {each["chunk_id"] for each in found["results"]} == {"d0"}
+    assert done == {
+        "filters parsed": 1,
+        "local opened": 1,
+        "default opened": 1,  # it embeds the question
+        "placeholders resolved": 2,  # once for each connection
+        "looked up": 1,
+        "catalogue read": 7,  # a look at the collections, and an answer of each to each of two oracles
+    }
+
+
+def test_collections_of_a_pattern_are_listed_once(ask, work):
+    with work() as done:
+        found = ask("/api/search", query=QUERY, collections=["work-*"], where={"n": 0})
+    assert {each["collection"] for each in found["results"]} == {*NAMES}
+    assert (done["filters parsed"], done["local opened"]) == (1, 1)
+    assert (done["listed"], done["looked up"], done["catalogue read"]) == (1, 0, 7)
+
+
+def test_the_notes_are_looked_up_once(ask, work):
+    with work() as done:
+        ask("/api/search", query=QUERY, collections=NAMES, oracles=ORACLES)
+    assert (done["local opened"], done["looked up"], done["filters parsed"]) == (1, 2, 0)
+
+
+def test_groups_are_one_more_answer_of_each_collection(ask, work):
+    with work() as done:
+        ask("/api/search", query=QUERY, collections=NAMES, where={"n": 0}, gather={"by": "n"})
+    assert (done["filters parsed"], done["local opened"], done["catalogue read"]) == (1, 1, 10)
+
+
+def test_documents_that_are_explained_parse_no_filter_again(ask, work):
+    with work() as done:
+        ask("/api/search", query=QUERY, collections=NAMES, where={"n": 0}, explain=["d1", "nobody"])
+    assert (done["filters parsed"], done["local opened"], done["looked up"]) == (1, 1, 1)
+
+
+def test_a_retrieval_parses_its_filter_once(ask, work):
+    with work() as done:
+        ask("/api/rag/retrieve", query=QUERY, context_key="work", collections=NAMES, where={"n": 0}, min_relevance=0)
+    # An answer that is kept is looked for first.
+    assert (done["filters parsed"], done["local opened"], done["looked up"], done["catalogue read"]) == (1, 1, 1, 5)
+
+
+@pytest.mark.parametrize(
+    ("path", "asked"),
+    [
+        ("/api/rag/search", {"query": QUERY, "collections": NAMES, "filters": {"source": "wiki", "tags": ["a", "b"]}}),
+        (
+            "/mcp",
+            {
+                "jsonrpc": "2.0",
+                "id": 1,
+                "method": "tools/call",
+                "params": {"name": "rag_query", "arguments": {"query": QUERY, "collections": NAMES}},
+            },
+        ),
+    ],
+    ids=["rag/search", "rag_query"],
+)
+def test_what_takes_no_filter_of_the_grammar_parses_none(ask, work, path, asked):
+    with work() as done:
+        ask(path, **asked)
+    assert (done["filters parsed"], done["local opened"], done["looked up"]) == (0, 1, 1)
+
+
+def test_collecting_parses_no_filter_and_looks_each_collection_up_once(ask, work):
+    with work() as done:
+        selected = [{"service": "local", "name": name} for name in NAMES]
+        ask("/api/collect", userMessage=QUERY, selectedCollections=selected)
+    assert (done["filters parsed"], done["looked up"], done["catalogue read"]) == (0, 3, 6)

@@ -1,0 +1,181 @@
+import ipaddress
+import socket
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from providers.outbound.addresses import (
+    DEFAULT_POLICY,
+    MAX_URL_CHARACTERS,
+    ConnectPolicy,
+    embedded,
+    reach_of,
+    split_url,
+)
+from schemas.errors import ConfigurationError, InvalidInputError
+
+METADATA = "169.254.169.254"
+FORBIDDEN = [
+    METADATA,
+    "169.254.0.1",
+    "169.254.170.2",
+    "100.100.100.200",
+    "168.63.129.16",
+    "192.0.0.192",
+    "0.0.0.0",
+    "0.1.2.3",
+    "224.0.0.1",
+    "239.255.255.250",
+    "255.255.255.255",
+    "::",
+    "fe80::1",
+    "fe80::a9fe:a9fe",
+    "febf::1",
+    "ff02::1",
+    "fd00:ec2::254",
+    "fd00:ec2::23",
+    "fd20:ce::254",
+    "fd00:c1::a9fe:a9fe",
+    "fd00:a9fe:a9fe::1",
+    "fd00:42::42",
+    "::ffff:169.254.169.254",
+    "::ffff:0.0.0.0",
+    "::ffff:0:169.254.169.254",
+    "::169.254.169.254",
+    "64:ff9b::169.254.169.254",
+    "64:ff9b::0.0.0.1",
+    "64:ff9b:1::169.254.169.254",
+    "64:ff9b:1:a9fe:a9:fe00::",
+    "2001:db8::169.254.169.254",
+    "2001:db8:a9fe:a9fe::",
+    "2001:db8:12a9:fea9:fe::",
+    "2001:db8:122:a9fe:a9:fe00::",
+    "2001:db8:122:3a9:fe:a9fe::",
+    "2001:db8:122:344:a9:fea9:fe00::",
+    "2002:a9fe:a9fe::",
+    "2002:a9fe:a9fe:1234::1",
+    "2001:0:c000:201:0:0:5601:5601",  # Teredo: the client's address is written inverted
+]
+LOOPBACK = ["127.0.0.1", "127.1.2.3", "::1", "::ffff:127.0.0.1", "::127.0.0.1", "64:ff9b::127.0.0.1", "2002:7f00:1::"]
+PRIVATE = ["10.0.0.1", "172.16.0.1", "192.168.1.1", "100.64.0.1", "fd12::1", "::ffff:10.0.0.1", "2002:a00:1::1"]
+PUBLIC = ["1.1.1.1", "2606:4700::1111", "::ffff:1.1.1.1", "64:ff9b::1.1.1.1", "2002:101:101::1"]
+
+
+@pytest.mark.parametrize(
+    ("written", "reach"),
+    [
+        *((each, "never") for each in FORBIDDEN),
+        *((each, "loopback") for each in LOOPBACK),
+        *((each, "private") for each in PRIVATE),
+        *((each, "public") for each in PUBLIC),
+    ],
+)
+def test_every_address_has_its_reach(written, reach):
+    assert reach_of(ipaddress.ip_address(written)) == reach
+
+
+@pytest.mark.parametrize("written", FORBIDDEN)
+@pytest.mark.parametrize("policy", [DEFAULT_POLICY, "*", "0.0.0.0/0, ::/0", "169.254.0.0/16,fe80::/10"])
+def test_no_policy_allows_addresses_that_give_credentials_away(policy, written):
+    assert not ConnectPolicy.parse(policy).allows("http", "host", ipaddress.ip_address(written))
+
+
+@given(st.ip_addresses(v=4))
+def test_an_address_has_the_reach_of_the_address_it_carries(address):
+    carriers = [
+        ipaddress.IPv6Address(b"\0" * 10 + b"\xff\xff" + address.packed),
+        ipaddress.IPv6Address(ipaddress.IPv6Address("64:ff9b::").packed[:12] + address.packed),
+        ipaddress.IPv6Address(b"\x20\x02" + address.packed + b"\0" * 10),
+    ]
+    for carrier in carriers:
+        assert embedded(carrier) == address
+        assert reach_of(carrier) == reach_of(address)
+
+
+@pytest.mark.parametrize(
+    ("policy", "scheme", "host", "address", "allowed"),
+    [
+        ("public", "http", "host", "1.1.1.1", True),
+        ("public", "http", "host", "10.0.0.1", False),
+        ("public", "http", "host", "127.0.0.1", False),
+        ("public", "http", "host", "::ffff:10.0.0.1", False),
+        ("private", "http", "host", "10.0.0.1", True),
+        ("loopback", "http", "host", "::1", True),
+        ("10.0.0.0/8", "http", "host", "10.1.2.3", True),
+        ("10.0.0.0/8", "http", "host", "::ffff:10.1.2.3", True),
+        ("10.0.0.0/8", "http", "host", "11.0.0.1", False),
+        ("[fd12::]/16", "http", "host", "fd12::1", True),
+        ("fd12::1", "http", "host", "fd12::1", True),
+        ("fd12::1", "http", "host", "fd12::2", False),
+        ("*.example.com", "http", "a.example.com", "10.0.0.1", True),
+        ("*.example.com", "http", "example.com", "10.0.0.1", False),
+        ("*.example.com", "http", "example.com.evil.net", "10.0.0.1", False),
+        ("https://api.example.com", "https", "api.example.com", "1.1.1.1", True),
+        ("https://api.example.com", "http", "api.example.com", "1.1.1.1", False),
+        ("https://public, loopback", "http", "host", "1.1.1.1", False),
+        ("https://public, loopback", "http", "host", "127.0.0.1", True),
+        (" LOOPBACK , Public", "http", "host", "1.1.1.1", True),
+    ],
+)
+def test_a_policy_allows_exactly_what_it_names(policy, scheme, host, address, allowed):
+    assert ConnectPolicy.parse(policy).allows(scheme, host, ipaddress.ip_address(address)) is allowed
+
+
+@pytest.mark.parametrize("text", ["", " , ", "ftp://public", "://public", "10.0.0.1/8", "host:8000", "a b", "http://"])
+def test_an_unreadable_policy_stops_the_start(text):
+    with pytest.raises(ConfigurationError, match="RAG_CONNECT_POLICY"):
+        ConnectPolicy.parse(text)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "host:80",
+        "//host",
+        "file:///etc/passwd",
+        "gopher://host/1",
+        "ftp://host",
+        "http+unix://%2Fvar%2Frun%2Fdocker.sock/",
+        "http://",
+        "http:///path",
+        "http://user@host",
+        "http://user:hunter2@host",
+        "http://@host",
+        "http://good.example@169.254.169.254/",
+        "http://good.example\\@169.254.169.254/",
+        "http://host?",
+        "http://host?key=hunter2",
+        "http://host#",
+        "http://host#@good.example",
+        "http://host:0",
+        "http://host:65536",
+        "http://host:port",
+        "http://[::1",
+        "http://[127.0.0.1]",
+        "http://ho\nst",
+        "http://ho\tst",
+        "http://host/ HTTP/1.1\r\nX-Injected: yes",
+        " http://host",
+        "http://host\x00.example",
+        "http://host\uff0f@evil.example",
+        "http://host/" + "a" * MAX_URL_CHARACTERS,
+    ],
+)
+def test_a_url_that_cannot_be_a_services_is_refused_unquoted(url):
+    with pytest.raises(InvalidInputError) as caught:
+        split_url(url)
+    assert caught.value.details == {"field": "url", "error_type": "invalid_config"}
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize("url", ["http://host", "https://host:8443/v1/", "HTTP://[::1]:80", "http://127.1/@x"])
+def test_a_services_url_is_split_into_its_parts(url):
+    assert split_url(url).hostname in ("host", "::1", "127.1")
+
+
+def test_the_resolver_knows_the_notations_that_are_judged():
+    # The tests of the network rely on this: to the resolver these are numbers, not names to ask anybody about.
+    [found, *_] = socket.getaddrinfo("0xa9fea9fe", 80, type=socket.SOCK_STREAM)
+    assert found[4][0] == METADATA

@@ -1,0 +1,142 @@
+"""Answers of both kinds of service are bounded in time and size, and only plausible parts of them are believed."""
+
+import pytest
+
+from providers.outbound.json_client import JsonClient
+from providers.outbound.network import Network
+from providers.outbound.vendor_dialect import VendorDialect
+from providers.rag_wrapper.dialect import MAX_SENTENCE_CHARS, WrapperDialect
+from schemas.errors import ConfigurationError, RagError, UnavailableError
+from tests.support.dripping import DRIPPING
+from tests.support.raw_server import raw_server, saying
+
+KEY = "sk-planted"
+BOTH = ["wrapper", "vendor"]
+
+pytestmark = pytest.mark.timeout(60)
+
+
+@pytest.fixture
+def waits():
+    return []
+
+
+@pytest.fixture
+def ask(waits):
+    """Ask a service once, as real use does; the waits before further attempts are recorded instead of slept."""
+    opened = []
+
+    def ask(way, url, *, network=None, **options):
+        network = network or Network()
+        dialect = WrapperDialect(url) if way == "wrapper" else VendorDialect("service", "stub")
+        opened.append(JsonClient(url, dialect, network=network, sleep=waits.append, **options))
+        return opened[-1].call("GET", "/x")
+
+    yield ask
+    for each in opened:
+        each.close()
+
+
+def refusal(status, body, **headers):
+    named = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in headers.items())
+    return saying(f"HTTP/1.1 {status} No\r\n{named}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+
+
+@pytest.mark.parametrize("way", BOTH)
+@pytest.mark.parametrize("speak", DRIPPING, ids=lambda speak: speak.__name__)
+def test_an_answer_that_drips_for_ever_is_given_up_and_not_requested_again(ask, waits, way, speak):
+    with raw_server(speak) as server:
+        with pytest.raises(UnavailableError) as caught:
+            ask(way, server.url, timeout_seconds=0.1)
+        assert len(server.requests) == 1
+    assert caught.value.details["error_type"] == "timeout"
+    assert waits == []
+
+
+@pytest.mark.parametrize("way", BOTH)
+def test_an_answer_without_end_is_broken_off(ask, monkeypatch, way):
+    monkeypatch.setattr(WrapperDialect, "max_answer_bytes", 100_000)
+    monkeypatch.setattr(VendorDialect, "max_answer_bytes", 100_000)
+
+    def endless(server, connection):
+        connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+        while True:
+            connection.sendall(b" " * 65536)
+
+    with raw_server(endless) as server, pytest.raises(RagError, match="more than 100000 bytes"):
+        ask(way, server.url)
+
+
+@pytest.mark.parametrize("way", BOTH)
+def test_no_retry_waits_beyond_the_end_of_the_work(ask, waits, way):
+    with raw_server(refusal(503, b"{}", Retry_After="25")) as server, Network().within(20) as network:
+        with pytest.raises(UnavailableError):
+            ask(way, server.url, network=network)
+        assert len(server.requests) == 1
+    assert waits == []
+
+
+@pytest.mark.parametrize("way", BOTH)
+@pytest.mark.parametrize("header", ["9" * 5000, "٣", "-1", "Mon, 01 Jan 0001 00:00:00 -0000", "1e3"])
+def test_an_odd_retry_after_breaks_nothing(ask, way, header):
+    speak = saying(f"HTTP/1.1 503 No\r\nRetry-After: {header}\r\nContent-Length: 2\r\n\r\n{{}}".encode())
+    with raw_server(speak) as server, pytest.raises(UnavailableError):
+        ask(way, server.url)
+
+
+@pytest.mark.parametrize("way", BOTH)
+def test_a_key_that_would_be_another_header_is_never_quoted(ask, way):
+    with pytest.raises(ConfigurationError) as caught:
+        ask(way, "http://127.0.0.1:1", api_key=f"{KEY}\r\nX-Injected: yes")
+    assert KEY not in str(vars(caught.value))
+    assert caught.value.details["error_type"] == "invalid_config"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"message": 7, "code": [], "details": "text"}',
+        b'{"message": {"a": 1}, "code": {"a": 1}, "details": [1]}',
+        b'{"message": null, "code": null, "details": null}',
+        b'{"code": "collection_not_found", "details": 7}',
+        b'{"code": "collection_not_found", "details": {"collection": 7}}',
+        b'{"message": "' + b"x" * 100_000 + b'"}',
+    ],
+)
+@pytest.mark.parametrize("status", [400, 404, 429, 500, 503])
+def test_a_refusal_of_another_shape_is_still_a_refusal(ask, status, body):
+    with raw_server(refusal(status, body, Retry_After="1")) as server, pytest.raises(RagError) as caught:
+        ask("wrapper", server.url)
+    assert isinstance(caught.value.code, str)
+    assert isinstance(caught.value.details, dict)
+    assert len(caught.value.message) <= MAX_SENTENCE_CHARS
+
+
+@pytest.mark.parametrize(
+    ("status", "error_type"),
+    [(401, "authentication"), (403, "authorization"), (404, "not_found"), (429, "rate_limit"), (500, "unknown")],
+)
+def test_the_service_does_not_choose_the_type_of_its_refusal(ask, status, error_type):
+    body = b'{"message": "no", "details": {"error_type": "blocked"}}'
+    with raw_server(refusal(status, body)) as server, pytest.raises(RagError) as caught:
+        ask("wrapper", server.url)
+    assert caught.value.details["error_type"] == error_type
+
+
+@pytest.mark.parametrize("said", ['"soon"', "-5", "[1]", "null", "true"])
+def test_a_wait_that_a_service_names_in_its_details_is_not_obeyed_blindly(ask, waits, said):
+    body = f'{{"message": "no", "details": {{"retry_after_seconds": {said}}}}}'.encode()
+    with raw_server(refusal(503, body)) as server, pytest.raises(UnavailableError):
+        ask("wrapper", server.url)
+    assert all(0.0 <= wait <= 1.0 for wait in waits)
+
+
+@pytest.mark.parametrize("way", BOTH)
+@pytest.mark.parametrize(
+    "quoted", [KEY, "sk-\\u0070lanted", "\\u200b".join(KEY)], ids=["as it is", "escaped", "hidden"]
+)
+def test_a_quoted_key_is_in_no_error(ask, way, quoted):
+    body = f'{{"message": "no {quoted}", "code": "c", "details": {{"a": ["{quoted}"], "{quoted}": 1}}}}'.encode()
+    with raw_server(refusal(400, body)) as server, pytest.raises(RagError) as caught:
+        ask(way, server.url, api_key=KEY)
+    assert KEY not in str(vars(caught.value)) + str(caught.value)

@@ -1,0 +1,280 @@
+from __future__ import annotations
+
+import base64
+import socket
+
+import numpy as np
+import pytest
+
+from providers.outbound.json_client import JsonClient
+from providers.outbound.network import Network
+from providers.rag_wrapper.client import IDS_AT_ONCE, WrapperClient
+from providers.rag_wrapper.dialect import RouteNotFoundError, WrapperDialect
+from schemas.errors import (
+    BusyError,
+    CollectionNotFoundError,
+    ConfigurationError,
+    ConflictError,
+    DiskFloorError,
+    InvalidFilterError,
+    InvalidInputError,
+    NotFoundError,
+    PayloadTooLargeError,
+    PreconditionFailedError,
+    RagError,
+    UnavailableError,
+    UnsupportedError,
+)
+from tests.retrieval.stub_service import StubService, running
+
+
+@pytest.fixture
+def service():
+    with running(StubService()) as service:
+        yield service
+
+
+@pytest.fixture
+def waits():
+    return []
+
+
+def client(url, **options):
+    return WrapperClient(JsonClient(url, WrapperDialect(url), network=Network(), **options))
+
+
+@pytest.fixture
+def provider(service, waits):
+    provider = client(service.url + "/", sleep=waits.append)
+    yield provider
+    provider.close()
+
+
+def document(document_id, **metadata):
+    return {"id": document_id, "text": f"text {document_id}", "metadata": metadata, "embedding": [0.5, -1.0]}
+
+
+def failure(slug="some_code", **details):
+    return {"error": "Bad thing", "message": "Bad thing", "detail": "Bad thing", "code": slug, "details": details}
+
+
+def test_a_collection_is_created_once(provider, service):
+    with pytest.raises(CollectionNotFoundError, match="Collection 'docs' not found"):
+        provider.collection("docs")
+    assert provider.ensure_collection("docs", {"a": 1})["metadata"] == {"a": 1}
+    assert provider.ensure_collection("docs", {"a": 2})["metadata"] == {"a": 1}
+    assert service.store.calls == ["ensure_collection"]
+
+
+def test_a_collection_created_by_another_at_the_same_moment_is_taken(provider, service):
+    service.store.ensure_collection("docs", {"theirs": 1})
+    not_found = failure("collection_not_found", collection="docs")
+    service.answers = [(404, {}, not_found), (409, {}, failure("collection_exists"))]
+    assert provider.ensure_collection("docs", {})["metadata"] == {"theirs": 1}
+
+
+def test_documents_go_and_come_back_page_by_page(provider, service):
+    provider.ensure_collection("docs", {})
+    documents = [document(f"d{number}", n=number, even=number % 2 == 0) for number in range(8)]
+    assert provider.add_documents("docs", documents)["created"] == 8
+    assert [found["id"] for found in provider.documents("docs")] == [f"d{number}" for number in range(8)]
+    even = provider.documents("docs", {"even": True}, order_by=["-n"])
+    assert [found["id"] for found in even] == ["d6", "d4", "d2", "d0"]
+    (found,) = provider.documents("docs", ids=["d3"], include=["embedding"])
+    assert found == document("d3", n=3, even=False)
+    page = provider.page("docs", {"even": True}, limit=2)
+    assert (page["count"], page["total"]) == (2, 4)
+
+
+def test_embeddings_travel_as_base64_float32(provider, service):
+    service.answers = [(200, {}, {})]
+    provider.query("docs", np.array([0.1, 2]), top_k=5, where={"a": 1}, gather={"by": "section_id"})
+    (request,) = service.requests
+    assert request["path"] == "/query"
+    assert request["body"].pop("query_embedding") == base64.b64encode(np.array([0.1, 2], "<f4").tobytes()).decode()
+    assert request["body"] == {"collection": "docs", "top_k": 5, "where": {"a": 1}, "gather": {"by": "section_id"}}
+
+
+def test_gather_and_facets_say_what_the_wire_says(provider, service):
+    service.answers = [(200, {}, {"groups": []}), (200, {}, {"total": 0})]
+    provider.gather("docs", by="section_id", ids=["a"], order_by=["chunk_index"], limit=5)
+    provider.facets("docs", ["a", "b"], {"c": "ä&"})
+    gather, facets = service.requests
+    assert gather["body"] == {"by": "section_id", "ids": ["a"], "order_by": ["chunk_index"], "limit": 5}
+    assert (facets["path"], facets["query"]) == (
+        "/collections/docs/facets",
+        {"fields": ["a,b"], "where": ['{"c":"ä&"}']},
+    )
+
+
+def test_replaced_and_deleted_documents_are_gone(provider):
+    provider.ensure_collection("docs", {})
+    provider.add_documents("docs", [document("a", s=1), document("b", s=1), document("c", s=2)])
+    provider.add_documents("docs", [document("b", s=1)], replace_where={"s": 1})
+    assert [found["id"] for found in provider.documents("docs")] == ["b", "c"]
+    assert provider.delete_documents("docs", where={"s": 2}) == 1
+    assert provider.delete_documents("docs", ids=["b", "x"]) == 1
+
+
+def test_a_filter_may_match_no_document(provider, service):
+    provider.ensure_collection("docs", {})
+    provider.add_documents("docs", [document("a", s=1)])
+    assert provider.delete_documents("docs", where={"s": 1}) == 1
+    assert service.requests[-1]["query"] == {"all": ["true"]}
+
+
+def test_more_ids_than_the_service_takes_are_sent_in_parts(provider, service):
+    service.answers = [(200, {}, {"count": 2}), (200, {}, {"count": 1})]
+    ids = [f"d{number}" for number in range(IDS_AT_ONCE + 1)]
+    assert provider.delete_documents("docs", ids=ids) == 3
+    assert [each["body"]["ids"] for each in service.requests] == [ids[:IDS_AT_ONCE], ids[IDS_AT_ONCE:]]
+
+
+def test_names_are_quoted(provider, service):
+    service.answers = [(200, {}, {})]
+    provider.collection("a/b c?")
+    assert service.requests[0]["target"] == "/collections/a%2Fb%20c%3F"
+
+
+@pytest.mark.parametrize(
+    "answer", [None, (503, {"Retry-After": "7"}, failure()), (429, {"Retry-After": "7"}, failure())]
+)
+def test_a_write_that_did_not_get_through_is_sent_again_with_its_key(provider, service, waits, answer):
+    provider.ensure_collection("docs", {})
+    service.requests.clear()
+    service.answers = [answer, answer]
+    assert provider.add_documents("docs", [document("a")])["created"] == 1
+    keys = {request["headers"]["Idempotency-Key"] for request in service.requests}
+    assert (len(service.requests), len(keys)) == (3, 1)
+    assert waits == ([7, 7] if answer else [0.25, 0.5])
+
+
+def test_every_write_has_a_key_of_its_own_unless_given(provider, service):
+    service.answers = [(201, {}, {})] * 3
+    for key in (None, None, "mine"):
+        provider.add_documents("docs", [document("a")], idempotency_key=key)
+    first, second, third = (request["headers"]["Idempotency-Key"] for request in service.requests)
+    assert first != second
+    assert third == "mine"
+
+
+def test_a_service_that_stays_busy_is_given_up(provider, service, waits):
+    service.answers = [(503, {"Retry-After": "9999"}, failure("busy"))] * 9
+    with pytest.raises(UnavailableError, match="Bad thing"):
+        provider.collection("docs")
+    assert (len(service.requests), waits) == (4, [30, 30, 30])
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        (400, InvalidInputError),
+        (404, NotFoundError),
+        (409, ConflictError),
+        (412, PreconditionFailedError),
+        (413, PayloadTooLargeError),
+        (422, UnsupportedError),
+        (429, BusyError),
+        (500, RagError),
+        (503, UnavailableError),
+        (507, DiskFloorError),
+    ],
+)
+def test_refusals_keep_their_sentence_code_and_place(provider, service, status, error):
+    place = {"index": 3, "field": "x", "code": "y"}
+    service.answers = [(status, {}, failure("some_code", **place))] * 4
+    with pytest.raises(error, match="Bad thing") as raised:
+        provider.add_documents("docs", [document("a")])
+    assert type(raised.value) is error
+    error_type = {404: "not_found", 429: "rate_limit"}.get(status, "unknown")
+    assert (raised.value.code, raised.value.details) == ("some_code", place | {"error_type": error_type})
+
+
+def test_a_wrong_filter_is_distinguished_from_other_bad_input(provider, service):
+    service.answers = [(400, {}, failure("invalid_where", pointer="/$foo"))]
+    with pytest.raises(InvalidFilterError):
+        provider.page("docs", {"$foo": 1})
+
+
+@pytest.mark.parametrize("answer", [(200, {}, b"<html>"), (404, {}, b"<html>"), (200, {}, b"[]")])
+def test_another_program_on_the_port_is_named_as_such(provider, service, answer):
+    service.answers = [answer]
+    with pytest.raises(RagError, match="is not this service"):
+        provider.collection("docs")
+
+
+@pytest.mark.parametrize(
+    ("answer", "error_type"),
+    [
+        ((401, {}, b"<html>"), "authentication"),
+        ((403, {}, {"error": "no"}), "authorization"),
+        ((302, {"Location": "http://169.254.169.254/"}, b""), "invalid_config"),
+    ],
+)
+def test_a_fault_that_an_operator_must_mend_is_a_configuration_error(provider, service, answer, error_type):
+    service.answers = [answer]
+    with pytest.raises(ConfigurationError) as raised:
+        provider.collection("docs")
+    assert raised.value.details["error_type"] == error_type
+    assert len(service.requests) == 1
+
+
+@pytest.mark.parametrize("answer", [(404, {}, {"error": "Not found"}), (405, {}, {"error": "Method not allowed"})])
+def test_a_missing_route_is_distinguished_from_a_missing_collection(provider, service, answer):
+    service.answers = [answer, (404, {}, {"error": "Collection 'a'b' not found"})]
+    with pytest.raises(RouteNotFoundError):
+        provider.page("docs")
+    with pytest.raises(CollectionNotFoundError, match="'a'b'"):
+        provider.page("a'b")
+
+
+def test_an_endless_answer_is_cut(monkeypatch, provider, service):
+    monkeypatch.setattr(WrapperDialect, "max_answer_bytes", 1_000)
+    service.answers = [(200, {}, b'{"name": "' + b"x" * 2_000 + b'"}')]
+    with pytest.raises(UnavailableError, match="more than 1000 bytes"):
+        provider.collection("docs")
+    assert len(service.requests) == 1
+
+
+def test_a_gateway_without_service_is_unavailable(provider, service):
+    service.answers = [(502, {}, b"<html>")] * 4
+    with pytest.raises(UnavailableError, match="answered 502"):
+        provider.collection("docs")
+
+
+def test_health_is_a_report_even_when_it_is_bad(provider, service):
+    assert provider.health()["status"] == "healthy"
+    service.answers = [(503, {}, {"status": "unhealthy"})]
+    assert provider.health()["status"] == "unhealthy"
+
+
+def test_a_missing_service_is_unavailable(waits):
+    with socket.socket() as reserved:
+        reserved.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{reserved.getsockname()[1]}"
+        provider = client(url, sleep=waits.append)
+        with pytest.raises(UnavailableError, match=f"The service at {url} cannot be reached"):
+            provider.collection("docs")
+    assert len(waits) == 3
+
+
+def test_a_silent_service_is_not_asked_twice(waits):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        provider = client(url, timeout_seconds=0.05, sleep=waits.append)
+        with pytest.raises(UnavailableError, match="did not answer in time"):
+            provider.collection("docs")
+        provider.close()
+    assert waits == []
+
+
+@pytest.mark.parametrize("url", ["127.0.0.1:5006", "ftp://x", "http://", ""])
+def test_an_invalid_url_is_bad_input(url, waits):
+    with pytest.raises(InvalidInputError, match="The URL of a service must be"):
+        client(url, sleep=waits.append).collection("docs")
+
+
+def test_a_proxy_for_the_internet_is_not_asked_for_this_machine(monkeypatch, provider):
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    assert provider.health() == {"status": "healthy"}

@@ -1,0 +1,107 @@
+"""A built-in provider takes four touches: module, schema, line of discovery, harness. Nothing else knows it by name."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from registry.provider_discovery import BUILTINS
+
+PROJECT = Path(__file__).resolve().parents[2]
+PACKAGES = ("schemas", "wrapper", "providers", "registry", "retrieval", "interfaces", "tests")
+FILES = ("pyproject.toml", "openapi.yaml", "gunicorn.conf.py")
+
+MODULE = """
+from providers.local import LocalProvider
+from schemas.configuration import read_schema
+
+
+class ShelfProvider(LocalProvider):
+    id = "shelf"
+    display_name = "Shelf"
+
+    @classmethod
+    def connection_schema(cls):
+        return read_schema("rag-shelf")
+
+
+def register(registry):
+    registry.register(ShelfProvider)
+"""
+BUILTIN = 'BUILTINS = (\n    Builtin("rag", "shelf", "providers.shelf"),'
+CONTRACT = "tests/providers/contracts"
+MANY = 80
+"""The least number of tests that the contract has."""
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory):
+    """A copy of the project with three of the four touches made: the harness is still missing."""
+    copy = tmp_path_factory.mktemp("copy")
+    for name in PACKAGES:
+        shutil.copytree(PROJECT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in FILES:
+        shutil.copy(PROJECT / name, copy)
+    (copy / "providers/shelf.py").write_text(MODULE)
+    shutil.copy(copy / "schemas/providers/rag-local.json", copy / "schemas/providers/rag-shelf.json")
+    replace(copy / "registry/provider_discovery.py", "BUILTINS = (", BUILTIN)
+    return copy
+
+
+def replace(path, before, after):
+    assert path.read_text().count(before) == 1
+    path.write_text(path.read_text().replace(before, after))
+
+
+def run(copy, *command):
+    done = subprocess.run([sys.executable, *command], cwd=copy, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def run_contract_tests(copy, chosen, *files):
+    options = ("-q", "--tb=line", "-p", "no:cacheprovider", "-k", chosen)
+    return run(copy, "-m", "pytest", *options, *(f"{CONTRACT}/{file}" for file in files))
+
+
+def run_lint_imports(copy):
+    return run(copy, "-c", "from importlinter.cli import lint_imports_command as run; run()", "--no-cache")
+
+
+def test_four_touches_are_enough_and_a_missing_harness_is_reported(copy):
+    status, told = run_contract_tests(copy, "shelf and says_who", "test_every_provider.py")
+    assert status == 1, told
+    assert "provider 'shelf' needs a line in HARNESSES" in told
+    line = '    "local": (local,),'
+    replace(copy / CONTRACT / "harnesses.py", line, f'{line}\n    "shelf": (local,),')
+    status, told = run_contract_tests(
+        copy, "shelf or held", "test_every_provider.py", "test_provider_initialization.py"
+    )
+    assert status == 0, told
+    assert int(re.search(r"(\d+) passed", told)[1]) > MANY
+
+
+def test_import_rules_cover_a_new_provider_without_naming_it(copy):
+    status, told = run_lint_imports(copy)
+    assert status == 0, told
+    with (copy / "retrieval/failures.py").open("a") as module:
+        module.write("\nimport providers.shelf\n")
+    status, told = run_lint_imports(copy)
+    assert status == 1, told
+    assert "retrieval.failures -> providers.shelf" in told
+
+
+def test_every_builtin_has_its_schema_and_every_schema_its_builtin():
+    files = {path.stem for path in (PROJECT / "schemas/providers").glob("*.json")}
+    assert files == {f"{builtin.kind}-{builtin.id}" for builtin in BUILTINS}
+
+
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/providers.md"])
+def test_the_four_touches_are_documented(page):
+    text = (PROJECT / page).read_text()
+    for place in ("`providers/`", "`schemas/providers/`", "`registry/provider_discovery.py`", "`tests/providers/"):
+        assert place in text, place

@@ -1,0 +1,33 @@
+"""Test connections and check that nothing planted becomes visible."""
+
+import pytest
+import structlog
+
+from tests.registry.hostile import SECRET, wait_for_ends_of_tests
+from tests.registry.hostile import try_out as report_of
+from tests.support.notations import METADATA
+
+
+@pytest.fixture(autouse=True)
+def no_proxies(monkeypatch):
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+
+
+@pytest.fixture
+def try_out(caplog, capfd):
+    """`hostile.try_out`, with a check that nothing planted appears in a report, the log or the output."""
+    caplog.set_level("DEBUG")
+
+    def attempt(config, **options):
+        with structlog.testing.capture_logs() as logs:
+            report = report_of(config, **options)
+            wait_for_ends_of_tests()
+        out, err = capfd.readouterr()
+        said = str(report) + str(logs) + caplog.text + out + err
+        for planted in (SECRET, METADATA, "a9fe", "planted-", "Traceback"):
+            assert planted not in said
+        return report
+
+    return attempt

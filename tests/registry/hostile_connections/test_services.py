@@ -1,0 +1,159 @@
+"""Whatever tested services say is bounded, and cut in time."""
+
+import socket
+import struct
+
+import pytest
+
+from providers.outbound.json_client import RetryPolicy
+from providers.outbound.vendor_dialect import MAX_ANSWER_BYTES, VendorDialect
+from registry.provider_registry import ProviderRegistry
+from tests.registry.hostile import SECONDS, failed_stage, gzip_bomb, response
+from tests.registry.test_trial import Shelf
+from tests.support.dripping import DRIPPING
+from tests.support.raw_server import HEAD, raw_server, saying, silent
+
+KEY = "${RAG_PLANTED_API_KEY}"
+pytestmark = pytest.mark.timeout(60)
+
+
+def test_a_giant_answer_is_cut(try_out):
+    def giant(server, connection):
+        connection.sendall(HEAD + b"Content-Length: 1000000000000\r\n\r\n")
+        while True:
+            connection.sendall(b" " * (1 << 20))
+
+    with raw_server(giant) as server:
+        assert try_out({"url": server.url}).error_type == "unknown"
+
+
+def test_a_giant_packed_answer_is_cut(try_out):
+    with raw_server(gzip_bomb) as server:
+        assert try_out({"url": server.url}).error_type == "unknown"
+    assert MAX_ANSWER_BYTES < 1 << 29
+
+
+@pytest.mark.parametrize("speak", DRIPPING, ids=lambda speak: speak.__name__)
+def test_a_dripping_answer_times_out(try_out, speak):
+    with raw_server(speak) as server:
+        report = try_out({"url": server.url, "api_key": KEY}, seconds=SECONDS)
+    assert (failed_stage(report).name, report.error_type) == ("authenticate", "timeout")
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_server_that_accepts_and_says_nothing_times_out(try_out, scheme):
+    with raw_server(silent) as server:
+        report = try_out({"url": f"{scheme}://127.0.0.1:{server.port}"}, seconds=SECONDS)
+    assert (failed_stage(report).name, report.error_type) == ("authenticate", "timeout")
+
+
+def test_a_server_that_does_not_even_accept_times_out(try_out):
+    # With a full backlog the kernel answers no further connections.
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen(0)
+        full = []
+        for _ in range(4):
+            waiting = socket.socket()
+            waiting.setblocking(False)
+            waiting.connect_ex(listening.getsockname())
+            full.append(waiting)
+        report = try_out({"url": f"http://127.0.0.1:{listening.getsockname()[1]}"}, seconds=SECONDS)
+        for waiting in full:
+            waiting.close()
+    assert report.error_type == "timeout"
+
+
+def reset(server, connection):
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+@pytest.mark.parametrize(
+    "speak",
+    [
+        saying(b"SSH-2.0-OpenSSH_9.6\r\n"),
+        saying(b"220 mail.example ESMTP\r\n"),
+        saying(b"\x15\x03\x01\x00\x02\x02\x50"),
+        saying(b"\x00" * 100),
+        saying(b""),
+        reset,
+        saying(b"HTTP/1.1 abc OK\r\n\r\n"),
+        saying(b"HTTP/1.1 200 OK\r\nX: " + b"x" * 100_000 + b"\r\n\r\n{}"),
+        saying(b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 10_000 + b"\r\n{}"),
+        saying(HEAD + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n"),
+        saying(HEAD + b"Transfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\nx"),
+        saying(HEAD + b"Content-Length: 100\r\n\r\n{}"),
+    ],
+    ids=[
+        "SSH",
+        "SMTP",
+        "TLS",
+        "zeros",
+        "nothing",
+        "reset",
+        "no status",
+        "giant header",
+        "ten thousand headers",
+        "no chunk",
+        "giant chunk",
+        "half an answer",
+    ],
+)
+def test_a_server_of_another_protocol_is_a_network_error(try_out, speak, monkeypatch):
+    monkeypatch.setattr(VendorDialect, "retry", RetryPolicy(first_wait_seconds=0.001))
+    with raw_server(speak) as server:
+        report = try_out({"url": server.url, "api_key": KEY})
+    assert (failed_stage(report).name, report.error_type) == ("authenticate", "network")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        response(b"[" * 1_000_000),
+        response(b'{"data":' * 100_000),
+        response(b'{"data": [{"embedding": [NaN]}]}'),
+        response(b'{"data": [{"embedding": [1e999]}]}'),
+        response(b'{"data": [{"embedding": "' + b"A" * 10_001 + b'"}]}'),
+        response(b'{"data": [{"index": {"a": 1}, "embedding": [1]}]}'),
+        response(b'{"data": 7}'),
+        response(b"null"),
+        response(b"\xff\xfe"),
+        response(b"not gzip", Content_Encoding="gzip"),
+        response(b"x", Content_Encoding=", ".join(["gzip"] * 1000)),
+        response(b"", "204 No Content"),
+        response(b"", "999 Beyond"),
+    ],
+    ids=[
+        "deep list",
+        "deep object",
+        "NaN",
+        "infinity",
+        "broken base64",
+        "odd index",
+        "no list",
+        "null",
+        "no Unicode",
+        "no gzip",
+        "a thousand packings",
+        "no content",
+        "odd status",
+    ],
+)
+def test_an_unusable_answer_is_an_unknown_error(try_out, answer):
+    with raw_server(saying(answer)) as server:
+        report = try_out({"url": server.url, "api_key": KEY})
+    assert (failed_stage(report).name, report.error_type) == ("authenticate", "unknown")
+
+
+def test_a_service_that_says_too_much_is_cut_short(try_out):
+    class Talkative(Shelf):
+        def check(self):
+            return {"version": "x" * 10_000}
+
+        def try_out(self):
+            return {"collections": ["y" * 10_000] * 5000, "collections_count": 5000}
+
+    registry = ProviderRegistry()
+    registry.register(Talkative)
+    report = try_out({}, kind="rag", provider="shelf", registry=registry)
+    assert (len(report.details["version"]), len(report.collections), report.collections_count) == (512, 1000, 5000)

@@ -1,0 +1,221 @@
+"""Placeholders stand for allowed values in allowed fields; all others are refused."""
+
+import os
+
+import pytest
+
+from registry.placeholders.resolving import MAX_PLACEHOLDERS, OWN_VARIABLES, Placeholders, UnresolvedPlaceholderError
+from schemas.configuration import has_placeholder
+from schemas.connections import Fault
+from schemas.errors import InvalidInputError
+from tests.registry.placeholders.planted import ADDRESS, ENVIRON, SECRETS
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("plain", "plain"),
+        ("${OPENAI_API_KEY}", "sk-planted"),
+        ("${OPENAI_API_KEY}/v${RAG_BATCH}", "sk-planted/v7"),
+        ("${RAG_EMPTY}", ""),
+        ("$$", "$"),
+        ("$${OPENAI_API_KEY}", "${OPENAI_API_KEY}"),
+        ("$$${RAG_BATCH}", "$7"),
+        ("$5 and $PATH", "$5 and $PATH"),
+    ],
+)
+def test_a_secret_is_resolved_by_its_placeholders(placeholders, written, meant):
+    assert placeholders.resolve({"a": written}, SECRETS).config == {"a": meant}
+    assert placeholders.resolve({"a": {"b": [1, {"c": written}]}}, SECRETS).config == {"a": {"b": [1, {"c": meant}]}}
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("http://plain", "http://plain"),
+        ("${RAG_THEIR_URL}", "http://127.0.0.1:1"),
+        ("${RAG_THEIR_URL}/v1", "http://127.0.0.1:1/v1"),
+        ("${CHROMA_HOST}", None),
+        ("http://${CHROMA_HOST}/v1", "http://chroma.internal/v1"),
+        ("https://${CHROMA_HOST}:8000", "https://chroma.internal:8000"),
+        ("http://${CHROMA_HOST}:${RAG_BATCH}", "http://chroma.internal:7"),
+        ("http://host:${RAG_BATCH}/v1", "http://host:7/v1"),
+        ("http://${RAG_MISSING:-there}/v1", "http://there/v1"),
+        ("http://${RAG_EMPTY:-there}", "http://there"),
+        ("${RAG_MISSING:-https://there/v1}/x", "https://there/v1/x"),
+        ("http://host/a$$b", "http://host/a$b"),
+        ("http://${RAG_THEIR_URL}", None),
+        ("http://${OPENAI_API_KEY}.evil.example/", None),
+        ("http://evil.example/${OPENAI_API_KEY}", None),
+        ("http://evil.example/${RAG_THEIR_URL}", None),
+        ("http://evil.example:${OPENAI_API_KEY}", None),
+        ("http://evil.example?${OPENAI_API_KEY}", None),
+        ("http://${OPENAI_API_KEY}@evil.example", None),
+        ("${RAG_THEIR_URL}.evil.example", None),
+        ("${RAG_THEIR_URL}@evil.example", None),
+        ("${RAG_THEIR_URL}${OPENAI_API_KEY}", None),
+        ("${SOME_DATABASE_URL}", None),
+        ("${QUOTED_URL}", None),
+        ("${TOKEN_URL}", None),
+        ("http://${OPENAI_API_KEY:-x", None),
+    ],
+)
+def test_a_placeholder_in_a_url_stands_for_the_address_its_host_or_its_port(placeholders, written, meant):
+    faults = placeholders.faults({"url": written}, ADDRESS)
+    assert [fault.pointer for fault in faults] == ([] if meant else ["/url"])
+    assert "planted" not in str(faults)
+    if meant:
+        assert placeholders.resolve({"url": written}, ADDRESS).config == {"url": meant}
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "http://host/v1",
+        "postgresql://me:planted@db/x",
+        "'http://me:planted@host'",
+        '"https://host/?api_key=planted"',
+        "https://hooks.example/services/T0000/B0000/planted",
+        "jdbc:oracle:thin:planted/planted@//host:1521/x",
+        "jdbc:postgresql://host/x?password=planted",
+        "me:planted@tcp(127.0.0.1:3306)/x",
+        "me@tcp(127.0.0.1:3306)/x",
+        "me:planted@/x",
+        "host=db user=me password=planted",
+        "Server=db;User Id=me;Password=planted",
+        "scott/planted@host",
+        "amqp+ssl://me:planted@host",
+        "s3://bucket/planted",
+    ],
+)
+def test_an_address_is_never_sent_as_a_secret(address):
+    """A variable that is named like a key may hold the address of a database, with its password."""
+    placeholders = Placeholders({"PLANTED_API_KEY": address})
+    [fault] = placeholders.faults({"key": "${PLANTED_API_KEY}"}, SECRETS)
+    assert (fault.pointer, "planted" in fault.message) == ("/key", False)
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["sk-proj-Ab_9/x+y==", "p@ssw0rd", "ghp_16C7e42F292c6912E7710c838347Ae178B4a", "a.b-c~d", "eyJh.eyJz.Sfl-K_x"],
+)
+def test_a_key_is_sent_as_a_secret(key):
+    placeholders = Placeholders({"PLANTED_API_KEY": key})
+    assert placeholders.resolve({"key": "${PLANTED_API_KEY}"}, SECRETS).config == {"key": key}
+
+
+@pytest.mark.parametrize("field", ["model", "tenant", "path", "does_not_exist"])
+def test_no_other_field_takes_a_placeholder(placeholders, field):
+    schema = {"properties": {"model": {"type": "string"}, "tenant": {}, "path": {"type": ["string", "integer"]}}}
+    [fault] = placeholders.faults({field: "x${OPENAI_API_KEY}"}, schema)
+    assert fault == Fault(f"/{field}", "Placeholders may stand in secrets and in the URL only")
+    assert placeholders.resolve({field: "$$ and $${OPENAI_API_KEY}"}, schema).config == {
+        field: "$ and ${OPENAI_API_KEY}"
+    }
+
+
+def test_a_secret_may_not_have_a_default(placeholders):
+    for written in ("${OPENAI_API_KEY:-sk-planted}", "${OPENAI_API_KEY:-}", "${RAG_MISSING:-x}"):
+        [fault] = placeholders.faults({"key": written}, SECRETS)
+        assert fault == Fault("/key", "A secret has no default: it would be stored in clear")
+
+
+@pytest.mark.parametrize("name", [*sorted(OWN_VARIABLES)])
+def test_the_services_own_variables_are_given_to_no_connection(name):
+    placeholders = Placeholders({name: "planted"}, ["*"])
+    assert placeholders.faults({"key": f"${{{name}}}"}, SECRETS)[0].message.startswith(
+        f"The variable {name} is not among"
+    )
+    assert (placeholders.available(), placeholders.is_allowed(name)) == ([], False)
+
+
+def test_all_of_the_services_own_variables_are_known():
+    for name in ("CATALOG_URL", "CHAT_API_KEY", "EMBEDDING_API_KEY", "API_KEY", "SECRET_KEY", "CHROMA_URL", "DATA_DIR"):
+        assert f"RAG_{name}" in OWN_VARIABLES
+    assert {"RAG_CONFIG_FILE", "RAG_HOSTED_BY"} <= OWN_VARIABLES  # these are set by the service for its own processes
+
+
+def test_the_redactor_knows_the_inserted_values(placeholders):
+    found = placeholders.resolve({"key": "${OPENAI_API_KEY}", "fine": "sk-literal", "plain": "other"}, SECRETS)
+    assert found.redactor("sk-planted sk-literal other") == "*** *** other"
+    assert placeholders.said("sk-planted") == "***"
+
+
+def test_a_resolved_value_is_not_resolved_again():
+    placeholders = Placeholders({"RAG_A": "${RAG_B} $$", "RAG_B": "planted"})
+    assert placeholders.resolve({"a": "${RAG_A}"}, SECRETS).config == {"a": "${RAG_B} $$"}
+
+
+@pytest.mark.parametrize(
+    ("written", "sentence"),
+    [
+        ("${RAG_MISSING}", "The variable RAG_MISSING is not set"),
+        ("${PATH}", "The variable PATH is not among those allowed here"),
+        ("${openai_api_key}", "The variable openai_api_key is not among"),
+        ("${RAG_CATALOG_URL}", "The variable RAG_CATALOG_URL is not among"),
+        ("${SOME_DATABASE_URL}", "The variable SOME_DATABASE_URL holds a URL with credentials"),
+        ("${}", "A placeholder is"),
+        ("${OPENAI_API_KEY", "A placeholder is"),
+        ("${OPENAI_API_KEY:+x}", "A placeholder is"),
+        ("${1X}", "A placeholder is"),
+        ("${ OPENAI_API_KEY }", "A placeholder is"),
+        ("${RAG_CHAT_API_KEY}", "The variable RAG_CHAT_API_KEY is not among"),
+        ("${RAG_Ä}", "A placeholder is"),
+    ],
+)
+def test_an_unresolvable_placeholder_is_named_with_its_place_and_without_a_value(placeholders, written, sentence):
+    config = {"fine": "${OPENAI_API_KEY}", "a/b": [{"c~": written}]}
+    [fault] = placeholders.faults(config, SECRETS)
+    assert fault.pointer == "/a~1b/0/c~0"
+    assert fault.message.startswith(sentence)
+    with pytest.raises(UnresolvedPlaceholderError) as caught:
+        placeholders.resolve(config, SECRETS)
+    assert caught.value.details["errors"] == [{"pointer": fault.pointer, "message": fault.message}]
+    assert "planted" not in str(caught.value) + str(caught.value.details)
+
+
+def test_a_variable_that_is_not_text_is_named():
+    environ = {"RAW_API_KEY": os.fsdecode(b"sk-\xff-planted")}
+    with pytest.raises(UnresolvedPlaceholderError, match="The variable RAW_API_KEY does not hold text in UTF-8"):
+        Placeholders(environ).resolve({"a": "${RAW_API_KEY}"}, SECRETS)
+
+
+def test_the_operators_patterns_replace_ours():
+    placeholders = Placeholders({**ENVIRON, "MINE_A": "x"}, patterns=["MINE_*"])
+    assert placeholders.available() == ["MINE_A"]
+    assert placeholders.faults({"a": "${MINE_A}${OPENAI_API_KEY}"}, SECRETS)[0].message.startswith(
+        "The variable OPENAI_API_KEY"
+    )
+
+
+def test_the_catalogue_stays_closed_whatever_the_patterns():
+    assert Placeholders(ENVIRON, patterns=["*"]).faults({"a": "${RAG_CATALOG_URL}"}, SECRETS)
+
+
+def test_names_are_listed_once_in_order(placeholders):
+    assert placeholders.names({"a": "${B}${A:-x}$${C}", "b": ["${B}", "${file:/x}", "${"]}) == ["B", "A"]
+    assert placeholders.names("text with ${OPENAI_API_KEY}") == ["OPENAI_API_KEY"]
+
+
+def test_excessive_nesting_is_refused_and_not_followed(placeholders):
+    config: dict = {}
+    for _ in range(900):
+        config = {"a": config}
+    with pytest.raises(InvalidInputError, match="nested too deeply"):
+        placeholders.resolve(config, SECRETS)
+
+
+@pytest.mark.parametrize(
+    ("text", "holds"), [("${A}", True), ("$${A}", False), ("$$${A}", True), ("a$${B}c${D}", True), ("$A", False)]
+)
+def test_two_dollar_signs_are_not_a_placeholder(text, holds):
+    assert has_placeholder(text) is holds
+
+
+@pytest.mark.parametrize(
+    "schema", [SECRETS, {"properties": {"a": ADDRESS["properties"]["url"]}}], ids=["secret", "url"]
+)
+def test_a_text_of_too_many_placeholders_is_refused_without_reading_them(placeholders, schema):
+    (fault,) = placeholders.faults({"a": "${RAG_BATCH}" * (MAX_PLACEHOLDERS + 1)}, schema)
+    assert fault == Fault("/a", "There are 101 placeholders, at most 100 are read")
+    assert placeholders.resolve({"a": "${RAG_BATCH}" * MAX_PLACEHOLDERS}, SECRETS).config == {"a": "7" * 100}

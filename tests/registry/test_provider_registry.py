@@ -1,0 +1,150 @@
+"""Registration of providers: complete, unique, and listed even when they cannot be used."""
+
+from importlib.metadata import EntryPoint
+
+import pytest
+
+from providers.base import CAPABILITIES, Library, ProviderContext, RagProvider, SupportsGather, SupportsSearch
+from registry.provider_discovery import BUILTINS, Builtin, discover
+from registry.provider_registry import ProviderNotFoundError, ProviderRegistry
+from schemas.connections import KINDS
+from schemas.errors import ConfigurationError, ConflictError, UnsupportedError
+
+
+class Shelf(RagProvider):
+    id, display_name = "shelf", "Shelf"
+
+    @classmethod
+    def connection_schema(cls):
+        return {"type": "object"}
+
+    def check(self):
+        return {}
+
+    def collections(self):
+        return []
+
+
+def test_a_registered_provider_is_listed_in_order_of_registration():
+    class Cupboard(Shelf):
+        id = "cupboard"
+
+    registry = ProviderRegistry()
+    registry.register(Shelf)
+    registry.register(Cupboard)
+    assert [entry.id for entry in registry.entries("rag")] == ["shelf", "cupboard"]
+    assert registry.entries("llm") == []
+
+
+def test_a_second_provider_of_the_same_name_and_type_is_refused():
+    class Chat(Shelf):
+        kind = "llm"
+
+    registry = ProviderRegistry()
+    registry.register(Shelf)
+    registry.register(Chat)
+    with pytest.raises(ConflictError, match="'shelf' of type rag already"):
+        registry.register(Shelf)
+
+
+def test_a_provider_that_is_not_complete_is_refused_with_what_it_lacks():
+    class Half(RagProvider, SupportsSearch):
+        id, display_name = "half", "Half"
+
+        @classmethod
+        def connection_schema(cls):
+            return {"type": "object"}
+
+    with pytest.raises(ConfigurationError, match="does not implement check, collections, search"):
+        ProviderRegistry().register(Half)
+
+
+def test_a_provider_of_an_unknown_type_is_refused():
+    class Odd(Shelf):
+        kind = "database"
+
+    with pytest.raises(ConfigurationError, match=", ".join(KINDS)):
+        ProviderRegistry().register(Odd)
+
+
+def test_an_unknown_name_is_refused_with_the_known_ones():
+    registry = ProviderRegistry()
+    registry.register(Shelf)
+    with pytest.raises(ProviderNotFoundError, match="Provider 'x' not found") as caught:
+        registry.provider("rag", "x")
+    assert caught.value.details["allowed"] == ["shelf"]
+
+
+def test_a_provider_whose_library_is_missing_is_listed_with_what_to_install():
+    class Picky(Shelf):
+        libraries = (Library("no_such_library", "pip install 'rag-wrapper[picky]'"),)
+
+    registry = ProviderRegistry()
+    registry.register(Picky)
+    entry = registry.entry("shelf")
+    assert not entry.viable
+    assert entry.reason == "no_such_library is not installed: pip install 'rag-wrapper[picky]'"
+    with pytest.raises(ConfigurationError, match="pip install"):
+        registry.connect("rag", "shelf", {}, ProviderContext())
+
+
+def test_a_missing_capability_is_refused_with_its_name_and_who_has_it():
+    class Able(Shelf, SupportsGather):
+        id = "able"
+
+        def gather(self, collection, ids, spec):
+            return []
+
+    registry = ProviderRegistry()
+    registry.register(Shelf)
+    registry.register(Able)
+    with pytest.raises(UnsupportedError, match="'shelf' cannot do 'gather'; able can") as caught:
+        registry.require(registry.connect("rag", "shelf", {}, ProviderContext()), SupportsGather)
+    assert caught.value.details == {"provider": "shelf", "capability": "gather", "allowed": ["able"]}
+    able = registry.connect("rag", "able", {}, ProviderContext())
+    assert registry.require(able, SupportsGather) is able
+
+
+def test_all_our_own_providers_are_here_and_can_be_used():
+    registry = discover(ProviderRegistry(), strangers=())
+    assert [(entry.kind, entry.id) for entry in registry.entries()] == [(each.kind, each.id) for each in BUILTINS]
+    assert {entry.id: entry.reason for entry in registry.entries() if not entry.viable} == {}
+
+
+def test_a_module_of_ours_that_cannot_be_imported_stays_listed():
+    registry = discover(ProviderRegistry(), [Builtin("rag", "lost", "providers.no_such_module")], strangers=())
+    assert registry.entry("lost").reason == "providers.no_such_module cannot be imported"
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ("no_such_package:register", "it needs the module 'no_such_package'"),
+        ("registry.provider_discovery:no_such_function", "its registration failed: AttributeError"),
+        ("builtins:int", "its registration failed: TypeError"),
+    ],
+)
+def test_a_strangers_package_that_fails_stays_listed_and_harms_nobody(value, reason):
+    strangers = [
+        EntryPoint("embedding.broken", value, "rag.providers"),
+        EntryPoint("fine", "builtins:id", "rag.providers"),
+    ]
+    registry = discover(ProviderRegistry(), builtins=(), strangers=strangers)
+    [entry] = registry.entries()
+    assert (entry.kind, entry.id, entry.viable) == ("embedding", "broken", False)
+    assert entry.reason.startswith(reason)
+
+
+def test_a_stranger_cannot_take_the_name_of_another():
+    strangers = [EntryPoint("local", "no_such_package:register", "rag.providers")]
+    registry = ProviderRegistry()
+    registry.register_missing("rag", "local", "first")
+    discover(registry, builtins=(), strangers=strangers)
+    assert [entry.reason for entry in registry.entries()] == ["first"]
+
+
+def test_every_capability_is_a_type():
+    assert set(CAPABILITIES) == {
+        "collections", "search", "embeddings", "metadata_filtering",
+        "dynamic_collections", "text_search", "gather", "order_by",
+    }  # fmt: skip

@@ -1,0 +1,250 @@
+"""A connection test as a user with honest configurations sees it."""
+
+import threading
+
+import pytest
+import structlog
+
+from providers.base import Provider, RagProvider
+from registry import trial
+from registry.placeholders.secret_hosts import SecretHosts
+from registry.provider_registry import ProviderNotFoundError, ProviderRegistry
+from schemas.connections import CollectionInfo, Fault
+from schemas.errors import UnavailableError
+from tests.registry.hostile import ENVIRON, SECRET, failed_stage, response, try_out, wait_for_ends_of_tests
+from tests.support.raw_server import raw_server, saying
+
+A_AND_B = tuple({"name": name, "count": 1, "metadata": {}} for name in "ab")
+
+pytestmark = pytest.mark.timeout(60)
+
+
+def verdicts(report):
+    return {stage.name: stage.verdict for stage in report.stages}
+
+
+def test_a_service_that_works_passes_every_stage():
+    with raw_server(saying(response())) as server:
+        report = try_out({"url": f"{server.url}/v1", "model": "m", "api_key": "${RAG_PLANTED_API_KEY}"})
+        assert set(verdicts(report).values()) == {"passed"}
+        assert (report.success, report.provider, report.kind, report.method) == (
+            True,
+            "openai",
+            "embedding",
+            "embed_text",
+        )
+        assert report.details == {"model": "m", "dimension": 2}
+        assert (report.collections, report.collections_count) == (None, None)
+        assert all(stage.latency_ms >= 0 and stage.message for stage in report.stages)
+        posts = [request for request in server.requests if request]
+        assert posts
+        assert all(f"Authorization: Bearer {SECRET}".encode() in request for request in posts)
+
+
+def test_a_provider_without_an_address_skips_the_stages_that_need_one():
+    report = try_out({}, provider="minilm")
+    assert verdicts(report) == {
+        "config": "passed",
+        "placeholders": "passed",
+        "address": "skipped",
+        "connect": "skipped",
+        "authenticate": "passed",
+        "capability": "passed",
+    }
+    assert report.details["dimension"] == 384
+
+
+def test_a_half_filled_form_fails_with_its_faults_by_pointer():
+    report = try_out({"url": "nonsense", "batch_size": 0, "colour": "red", "model": None})
+    stage = failed_stage(report)
+    assert (stage.name, report.error_type) == ("config", "invalid_config")
+    assert stage.faults == (
+        Fault("/url", "URL must be http(s)://host[:port][/path], without credentials or query"),
+        Fault("/batch_size", "Batch size must be at least 1"),
+        Fault("/colour", "There is no field 'colour'"),
+    )
+
+
+@pytest.mark.parametrize("config", [None, [], "text", 7])
+def test_a_value_that_is_no_configuration_fails_too(config):
+    assert failed_stage(try_out(config)).name == "config"
+
+
+def test_placeholders_that_cannot_be_resolved_fail_by_pointer():
+    report = try_out({"api_key": "${RAG_MISSING_API_KEY}", "model": "${PATH}"})
+    stage = failed_stage(report)
+    assert (stage.name, report.error_type) == ("placeholders", "invalid_config")
+    assert {fault.pointer for fault in stage.faults} == {"/api_key", "/model"}
+    assert "RAG_MISSING_API_KEY" in stage.faults[0].message
+
+
+def test_values_of_placeholders_are_judged_too():
+    report = try_out({"api_key": "${RAG_PLANTED_API_KEY}"}, environ={"RAG_PLANTED_API_KEY": "x" * 5000})
+    stage = failed_stage(report)
+    assert [fault.pointer for fault in stage.faults] == ["/api_key"]
+    assert stage.name == "placeholders"
+
+
+def test_placeholders_stand_in_secrets_and_the_url_only():
+    with raw_server(saying(response())) as server:
+        environ = {**ENVIRON, "RAG_STUB_URL": server.url}
+        config = {"url": "${RAG_STUB_URL}", "api_key": "${RAG_PLANTED_API_KEY}"}
+        assert try_out(config, environ=environ).success
+        asked = len(list(filter(None, server.requests)))
+        for field in ("model", "batch_size", "timeout_seconds"):
+            stage = failed_stage(try_out({**config, field: "${RAG_PLANTED_API_KEY}"}, environ=environ))
+            assert (stage.name, stage.faults[0].pointer) == ("placeholders", f"/{field}")
+        assert len(list(filter(None, server.requests))) == asked
+
+
+def test_a_secret_that_is_bound_to_hosts_reaches_no_other():
+    bound = SecretHosts.parse(["RAG_PLANTED_API_KEY=good.example"])
+    with raw_server(saying(response())) as server:
+        report = try_out({"url": server.url, "api_key": "${RAG_PLANTED_API_KEY}"}, secret_hosts=bound)
+        assert (failed_stage(report).name, server.requests) == ("placeholders", [])
+        elsewhere = SecretHosts.parse([f"RAG_PLANTED_API_KEY={server.url.removeprefix('http://')}"])
+        assert try_out({"url": server.url, "api_key": "${RAG_PLANTED_API_KEY}"}, secret_hosts=elsewhere).success
+
+
+@pytest.mark.parametrize(
+    ("answer", "error_type"),
+    [
+        (response(b"{}", "401 Unauthorized"), "authentication"),
+        (response(b"{}", "403 Forbidden"), "authorization"),
+        (response(b"{}", "404 Not Found"), "not_found"),
+        (response(b"{}", "429 Too Many Requests", Retry_After="3600"), "rate_limit"),
+        (response(b"{}", "418 I'm a teapot"), "unknown"),
+        (response(b"{}"), "unknown"),
+        (response(b"<html>"), "unknown"),
+    ],
+)
+def test_a_refusal_has_its_type(answer, error_type):
+    with raw_server(saying(answer)) as server:
+        report = try_out({"url": server.url, "api_key": "${RAG_PLANTED_API_KEY}"})
+    assert (failed_stage(report).name, report.error_type) == ("authenticate", error_type)
+
+
+def test_a_server_that_is_busy_for_longer_than_there_is_time_is_not_waited_for():
+    with raw_server(saying(response(b"{}", "429 Too Many Requests", Retry_After="25"))) as server:
+        report = try_out({"url": server.url}, seconds=5)
+        assert len([request for request in server.requests if request]) == 1
+    assert report.error_type == "rate_limit"
+
+
+def test_nobody_listens():
+    with raw_server(saying(b"")) as server:
+        url = server.url
+    report = try_out({"url": url})
+    assert (failed_stage(report).name, report.error_type) == ("connect", "network")
+
+
+def test_a_name_that_nobody_knows():
+    report = try_out({"url": "http://service.example"})
+    assert (failed_stage(report).name, report.error_type) == ("address", "network")
+
+
+def test_an_unknown_provider_is_not_found():
+    with pytest.raises(ProviderNotFoundError):
+        try_out({}, provider="nosuch")
+
+
+def test_a_provider_that_cannot_be_used_here_says_what_to_do():
+    registry = ProviderRegistry()
+    registry.register_missing("rag", "absent", "absent is not installed: pip install absent")
+    stage = failed_stage(try_out({}, kind="rag", provider="absent", registry=registry))
+    assert stage.name == "config"
+    assert "pip install absent" in stage.next_step
+
+
+class Shelf(RagProvider):
+    """A provider that does what the test gives it."""
+
+    id = "shelf"
+    display_name = "Shelf"
+    closed = 0
+
+    @classmethod
+    def connection_schema(cls):
+        return {"type": "object", "properties": {"token": {"type": "string", "writeOnly": True}}}
+
+    def check(self):
+        return {"version": "1", "nested": {"a": 1}, "seen": None}
+
+    def collections(self):
+        return [CollectionInfo(name, 1, {}, "cosine", 2) for name in ("a", "b")]
+
+    def close(self):
+        type(self).closed += 1
+
+
+def shelf(**methods) -> ProviderRegistry:
+    registry = ProviderRegistry()
+    registry.register(type("AShelf", (Shelf,), methods))
+    return registry
+
+
+def test_collections_are_named_and_counted():
+    registry = shelf()
+    report = try_out({}, kind="rag", provider="shelf", registry=registry)
+    assert (report.method, report.collections_count, report.collections) == ("list_collections", 2, A_AND_B)
+    assert report.details == {"version": "1", "collections_count": 2}
+    assert registry.provider("rag", "shelf").closed == 1
+
+
+@pytest.mark.parametrize("where", ["check", "try_out"])
+@pytest.mark.parametrize(
+    ("error", "error_type"),
+    [
+        (UnavailableError(f"hunter {SECRET}", error_type="rate_limit"), "rate_limit"),
+        (UnavailableError("x", error_type="of its own making"), "unknown"),
+        (RuntimeError(SECRET), "unknown"),
+        (TimeoutError(SECRET), "timeout"),
+        (ConnectionError(SECRET), "network"),
+        (SystemExit(SECRET), "unknown"),
+    ],
+)
+def test_whatever_a_provider_raises_is_a_coarse_report(where, error, error_type):
+    def fail(self):
+        raise error
+
+    registry = shelf(**{where: fail})
+    with structlog.testing.capture_logs() as logs:
+        report = try_out({}, kind="rag", provider="shelf", registry=registry, seconds=2)
+    assert failed_stage(report).name == {"check": "authenticate", "try_out": "capability"}[where]
+    assert report.error_type == error_type
+    assert SECRET not in str(report) + str(logs)
+    assert registry.provider("rag", "shelf").closed == 1
+
+
+def test_a_provider_that_hangs_where_nothing_can_be_cut_is_given_up():
+    released = threading.Event()
+
+    def hang(self):
+        released.wait(20)
+        return {}
+
+    registry = shelf(check=hang)
+    report = try_out({}, kind="rag", provider="shelf", registry=registry, seconds=0.3)
+    assert (failed_stage(report).name, report.error_type) == ("authenticate", "timeout")
+    assert registry.provider("rag", "shelf").closed == 0
+    released.set()
+    wait_for_ends_of_tests()
+    assert registry.provider("rag", "shelf").closed == 1
+
+
+def test_a_resolver_that_hangs_is_given_up():
+    released = threading.Event()
+
+    def hang(host, port, **options):
+        released.wait(20)
+        return []
+
+    report = try_out({"url": "http://service.example"}, seconds=0.3, resolve=hang)
+    assert (failed_stage(report).name, report.error_type) == ("address", "timeout")
+    released.set()
+    wait_for_ends_of_tests()
+
+
+def test_every_error_type_has_its_sentence():
+    assert set(trial.ERROR_TYPES) == set(trial._SENTENCES)
+    assert issubclass(Shelf, Provider)

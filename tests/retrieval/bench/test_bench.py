@@ -1,0 +1,171 @@
+"""The benchmark: query sets, measures, runs, comparisons."""
+
+import ir_measures
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ir_measures import RR, R, Success, nDCG
+
+from retrieval.bench.comparing import compare
+from retrieval.bench.quality import MEASURES, mean, quality
+from retrieval.bench.query_set import read_query_set
+from retrieval.bench.running import Bench, Plan
+from retrieval.search.engine import SearchEngine, SearchFailedError
+from retrieval.search.oracles.lexical import LexicalOracle
+from retrieval.search.oracles.semantic import SemanticOracle
+from schemas.errors import InvalidInputError
+
+SHELF = "bench-shelf"
+DOCUMENT_IDS = [f"d{n}" for n in range(15)]
+OFFICIAL = {
+    "success_at_3": Success @ 3,
+    "mrr": RR @ 10,
+    "ndcg_at_10": nDCG @ 10,
+    "recall_at_5": R @ 5,
+    "recall_at_10": R @ 10,
+}
+
+
+@settings(max_examples=60, deadline=None, derandomize=True, database=None)
+@given(
+    st.lists(st.sampled_from(DOCUMENT_IDS), max_size=15, unique=True),
+    st.dictionaries(st.sampled_from(DOCUMENT_IDS), st.integers(0, 4), min_size=1),
+)
+def test_measures_agree_with_ir_measures(ranking, judgements):
+    judgements["relevant"] = 1
+    qrels = [ir_measures.Qrel("q", each, score) for each, score in judgements.items()]
+    run = [ir_measures.ScoredDoc("q", each, -float(place)) for place, each in enumerate([*ranking, "irrelevant"])]
+    expected = ir_measures.calc_aggregate(OFFICIAL.values(), qrels, run)
+    ours = quality([*ranking, "irrelevant"], judgements)
+    assert {name: getattr(ours, name) for name in MEASURES} == pytest.approx(
+        {name: expected[measure] for name, measure in OFFICIAL.items()}
+    )
+
+
+def test_measures_look_at_the_first_ten():
+    late = [f"x{n}" for n in range(10)] + ["a"]
+    assert mean([quality(late, {"a": 1})]) == quality([], {"a": 1})
+    assert quality(late, {"a": 1}).mrr == 0.0
+    half = mean([quality(["a"], {"a": 1}), quality([], {"a": 1})])
+    assert [getattr(half, name) for name in MEASURES] == [0.5] * 5
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """`folder(**{part: text})`: a query set with these parts instead of the usual ones."""
+
+    def write(corpus='{"_id": "a", "text": "zebra"}\n', queries=None, judgements=None):
+        (tmp_path / "qrels").mkdir(exist_ok=True)
+        queries = queries or '{"_id": "1", "text": "zebra"}\n{"_id": "2", "text": "mouse"}\n'
+        judgements = judgements or "query-id\tcorpus-id\tscore\n1\ta\t2\n1\tb\t0\n2\ta\t0\n"
+        for name, text in (("corpus.jsonl", corpus), ("queries.jsonl", queries), ("qrels/test.tsv", judgements)):
+            (tmp_path / name).write_text(text)
+        return tmp_path
+
+    return write
+
+
+def test_a_query_set_is_its_queries_with_something_relevant(folder):
+    found = read_query_set(folder())
+    [query] = found.queries
+    assert (query.id, query.text, query.judgements) == ("1", "zebra", {"a": 2, "b": 0})
+    assert found.corpus.name == "corpus.jsonl"
+    assert found.name == folder().name
+
+
+@pytest.mark.parametrize(
+    ("parts", "complaint"),
+    [
+        ({"queries": "nonsense\n"}, r"queries.jsonl:1: is not a JSON object"),
+        ({"queries": '{"_id": 1, "text": "x"}\n'}, r"queries.jsonl:1: has an '_id'"),
+        ({"queries": '{"_id": "1", "text": "x"}\n' * 2}, r"queries.jsonl:2: has an '_id'"),
+        ({"queries": '{"_id": "1", "text": " "}\n'}, r"queries.jsonl:1: query is empty"),
+        ({"judgements": "1\ta\n"}, r"test.tsv:1: is not a query's id"),
+        ({"judgements": "1\ta\tgood\n"}, r"test.tsv:1: is not a query's id"),
+        ({"judgements": "9\ta\t1\n"}, r"test.tsv:1: judges query '9'"),
+        ({"judgements": "1\ta\t0\n"}, r"finds nothing relevant"),
+    ],
+)
+def test_a_wrong_query_set_is_refused_by_line(folder, parts, complaint):
+    with pytest.raises(InvalidInputError, match=complaint):
+        read_query_set(folder(**parts))
+
+
+@pytest.mark.parametrize("missing", ["corpus.jsonl", "queries.jsonl", "qrels/test.tsv"])
+def test_another_folder_is_refused_by_what_it_lacks(folder, missing):
+    path = folder()
+    (path / missing).unlink()
+    with pytest.raises(InvalidInputError, match=missing):
+        read_query_set(path)
+
+
+@pytest.fixture(scope="module")
+def engine(choice_of, embeddings, shelve):
+    shelve(SHELF, {"a": "zebra zebra", "b": "mouse in the house", "c": "elephant"})
+    made = SearchEngine(
+        (SemanticOracle(embeddings), LexicalOracle()),
+        choice_of(),
+        rrf_k=60,
+        fetch_multiplier=1,
+        fetch_min=1,
+        limit_seconds=20.0,
+    )
+    yield made
+    made.close()
+
+
+def test_each_oracle_is_measured_alone_and_all_of_them_together(folder, engine):
+    query_set = read_query_set(folder(judgements="1\ta\t1\n2\tb\t2\n2\tc\t1\n"))
+    told = []
+    bench = Bench(engine, query_set, Plan(SHELF, 1), on_query=told.append)
+    runs = bench.runs(["semantic", "lexical"])
+    assert [(run.name, run.oracles) for run in runs] == [
+        ("semantic", ("semantic",)),
+        ("lexical", ("lexical",)),
+        ("fused", ("semantic", "lexical")),
+    ]
+    assert [run.name for run in bench.runs(["lexical"])] == ["lexical"]
+    assert told[:6] == ["semantic"] * 2 + ["lexical"] * 2 + ["fused"] * 2
+    lexical = runs[1]
+    assert [each.ranking for each in lexical.asked] == [("a",), ("b",)]
+    assert (lexical.quality.mrr, lexical.quality.recall_at_10, lexical.failures) == (1.0, 0.75, 0)
+    assert 0 < lexical.latency_ms(50) <= lexical.latency_ms(95)
+    [missed] = bench.missed(lexical)
+    [explanation] = missed.explanations
+    assert (missed.asked.query.id, explanation.doc_id, explanation.reason) == ("2", "c", "no oracle found it")
+    assert explanation.oracles["lexical"].reason == "not among the first 1"
+
+
+def test_a_failing_oracle_is_counted(folder, engine, shelve):
+    strange = shelve("bench-strange", {"a": "zebra"}, embedding_model="words-2")
+    bench = Bench(engine, read_query_set(folder()), Plan(strange, 5))
+    [lexical] = bench.runs(["lexical"])
+    assert lexical.failures == 0
+    with pytest.raises(SearchFailedError):
+        bench.runs(["semantic", "lexical"])
+
+
+def values(**ndcg):
+    return {query: dict.fromkeys(MEASURES, value) for query, value in ndcg.items()}
+
+
+def test_a_comparison_says_what_changed_and_whether_it_may_be_chance():
+    before = values(**{f"q{n}": 0.5 for n in range(50)}, gone=1.0)
+    after = values(**{f"q{n}": 0.5 + 0.1 * (n % 2) for n in range(49)}, q49=0.0, new=0.0)
+    compared = compare("fused", before, after, MEASURES)
+    assert compared.queries == 50
+    assert len(compared.better) == 24
+    assert compared.worse == {"q49": -0.5}
+    change = next(each for each in compared.changes if each.measure == "ndcg_at_10")
+    assert change.after - change.before == pytest.approx((24 * 0.1 - 0.5) / 50)
+    assert change.low < change.after - change.before < change.high
+    assert compare("fused", before, after, MEASURES) == compared
+
+
+def test_equal_runs_show_no_change_and_disjoint_ones_no_comparison():
+    same = values(a=0.3, b=0.7)
+    compared = compare("fused", same, same, MEASURES)
+    assert {(each.low, each.high) for each in compared.changes} == {(0.0, 0.0)}
+    assert not compared.better
+    assert not compared.worse
+    assert compare("fused", values(a=1.0), values(b=1.0), MEASURES) is None

@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+from itertools import groupby
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from retrieval.chunking import Chunk, estimate_tokens, markdown_title, split_markdown, split_text
+from tests.retrieval.chunking.texts import inked_lines, markdown
+
+
+def inked_characters(text: str) -> str:
+    return "".join(text.replace("\ufeff", "").split())
+
+
+@given(markdown, st.integers(40, 300))
+@example("---\ntitle: A\n---\n# B\ntext", 40)
+@settings(max_examples=300, deadline=None)
+def test_every_line_is_in_exactly_one_chunk_in_order(text, max_tokens):
+    chunks = split_markdown(text, max_tokens=max_tokens)
+    assert [line for chunk in chunks for line in inked_lines(chunk.text)] == inked_lines(text)
+
+
+@given(st.one_of(markdown, st.text()), st.integers(1, 60), st.sampled_from([split_markdown, split_text]))
+@settings(max_examples=300, deadline=None)
+def test_no_character_is_lost_or_doubled_whatever_the_text(text, max_tokens, split):
+    chunks = split(text, max_tokens=max_tokens)
+    assert inked_characters("".join(chunk.text for chunk in chunks)) == inked_characters(text)
+    assert [chunk.chunk_index for chunk in chunks] == list(range(len(chunks)))
+
+
+@given(markdown, st.integers(20, 300))
+@settings(max_examples=200, deadline=None)
+def test_pieces_fit_and_a_section_s_pieces_are_neighbours(text, max_tokens):
+    chunks = split_markdown(text, max_tokens=max_tokens)
+    assert all(estimate_tokens(chunk.text) <= max_tokens for chunk in chunks)
+    runs = [section_id for section_id, _ in groupby(chunk.section_id for chunk in chunks)]
+    assert len(runs) == len(set(runs))
+
+
+@given(markdown)
+@settings(max_examples=100, deadline=None)
+def test_start_line_is_where_the_chunk_starts(text):
+    source = text.split("\n")
+    for chunk in split_markdown(text):
+        assert source[chunk.start_line - 1].rstrip() == chunk.text.split("\n")[0].rstrip()
+
+
+def sections(chunks: list[Chunk]) -> list[tuple[str, str]]:
+    return [(chunk.section, chunk.section_id) for chunk in chunks]
+
+
+def test_sections_are_named_by_their_heading_path():
+    text = "before\n\n# Guide\n\ntext\n\n## Set `up` *now*\n\ntext\n\nOther\n=====\n\n### Deep\n"
+    assert sections(split_markdown(text)) == [
+        ("", ""),
+        ("Guide", "guide"),
+        ("Guide > Set up now", "guide/set-up-now"),
+        ("Other", "other"),
+        ("Other > Deep", "other/deep"),
+    ]
+
+
+def test_repeated_headings_get_ids_of_their_own():
+    text = "# A\n## Use\n# A\n## Use\n## Use\n## Use 2\n# !\n"
+    ids = [chunk.section_id for chunk in split_markdown(text)]
+    assert ids == ["a", "a/use", "a-2", "a-2/use", "a-2/use-2", "a-2/use-2-2", "section"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```sh\n# not a heading\n```",
+        "~~~\n# no\n\n# no\n~~~",
+        "> # quoted",
+        "- # in a list",
+        "    # indented code",
+        "\\# no",
+    ],
+)
+def test_a_hash_that_is_not_a_heading_is_text(text):
+    assert sections(split_markdown(text)) == [("", "")]
+
+
+def test_front_matter_is_not_a_heading():
+    text = "---\ntitle: 'My page'\ntags: [a]\n---\n\n# Real\n\ntext"
+    assert sections(split_markdown(text)) == [("", ""), ("Real", "real")]
+    assert markdown_title(text) == "My page"
+
+
+def test_a_rule_at_the_start_is_not_front_matter():
+    assert sections(split_markdown("---\n\n# A\n\n---\n\n# B")) == [("", ""), ("A", "a"), ("B", "b")]
+
+
+@pytest.mark.parametrize(
+    ("text", "title"), [("## Low\n# High", "High"), ("Set\n---", "Set"), ("no heading", None), ("#", None)]
+)
+def test_title_is_the_highest_heading(text, title):
+    assert markdown_title(text) == title
+
+
+def test_a_fence_that_fits_is_never_cut():
+    fence = "```\n" + "\n\n".join(f"line {number}" for number in range(12)) + "\n```"
+    text = (
+        "# A\n\n" + "word " * 45 + "\n\n" + f"- item\n\n  words\n\n- {'word ' * 40}\n\n" + fence + "\n\n" + "word " * 50
+    )
+    chunks = split_markdown(text, max_tokens=90)
+    assert len(chunks) > 2
+    assert any(fence in chunk.text for chunk in chunks)
+
+
+def test_a_fence_in_a_list_item_is_kept_whole():
+    fence = "  ```\n" + "\n".join(f"  echo {number}" for number in range(12)) + "\n  ```"
+    text = f"- {'word ' * 50}\n\n{fence}\n\n  {'word ' * 40}\n"
+    assert any(chunk.text == fence for chunk in split_markdown(text, max_tokens=80))
+
+
+def test_a_fence_longer_than_the_limit_is_cut_between_lines():
+    fence = ["```", *(f"line number {number}" for number in range(60)), "```"]
+    chunks = split_markdown("\n".join(fence), max_tokens=50)
+    assert [line for chunk in chunks for line in chunk.text.split("\n")] == fence
+
+
+def test_one_long_line_is_cut_between_sentences():
+    line = " ".join(f"Sentence number {number} says this." for number in range(40))
+    chunks = split_markdown(line, max_tokens=60)
+    assert len(chunks) > 4
+    assert all(chunk.text.endswith("this.") and chunk.text.startswith("Sentence") for chunk in chunks)
+
+
+@pytest.mark.parametrize("word", ["x", "9", "漢", "é", "="])
+def test_an_endless_word_is_cut(word):
+    chunks = split_text(word * 5000, max_tokens=60)
+    assert "".join(chunk.text for chunk in chunks) == word * 5000
+    assert all(estimate_tokens(chunk.text) <= 60 for chunk in chunks)
+
+
+def test_text_is_packed_by_paragraph():
+    paragraphs = [f"Paragraph {number}\n" + "word " * 25 for number in range(6)]
+    chunks = split_text("\n \n".join(paragraphs), max_tokens=80)
+    assert [chunk.text.count("Paragraph") for chunk in chunks] == [2, 2, 2]
+    assert {(chunk.section, chunk.section_id) for chunk in chunks} == {("", "")}
+
+
+@pytest.mark.parametrize("text", ["", "\n \n\t\n", "\ufeff"])
+def test_nothing_gives_no_chunks(text):
+    assert split_markdown(text) == split_text(text) == []
+
+
+def test_windows_line_ends_make_the_same_chunks():
+    text = "# A\n\ntext\n\n## B\n\nmore\n"
+    assert split_markdown(text.replace("\n", "\r\n")) == split_markdown(text)

@@ -1,0 +1,225 @@
+"""The contract *rules*, "Chunking Strategy": a test for each of its rules."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from providers.embeddings.minilm import MiniLMConnection
+from retrieval.chunking import SplitDocument, split_whole
+from retrieval.chunking.tokens import token_counter
+from tests.retrieval.chunking.texts import inked_lines, markdown
+
+CL100K = token_counter()
+MINILM = token_counter(MiniLMConnection({}))
+SENTENCE = "The old bridge over the river was painted green. "
+PARAGRAPH = (SENTENCE * 6).strip()
+GUIDE = (
+    f"# Guide\n\nIntro.\n\n## A\n\nAbout A.\n\n### A1\n\n{PARAGRAPH}\n\n### A2\n\n{PARAGRAPH}\n\n## B\n\n{PARAGRAPH}\n"
+)
+
+
+def split(text: str, max_tokens: int = 8192, section: str = "") -> SplitDocument:
+    return split_whole(text, tokens=CL100K, max_tokens=max_tokens, section=section)
+
+
+def bodies(split: SplitDocument) -> list[str]:
+    """Return the chunks' texts without the headers put above them: titles of `markdown`, perhaps cut."""
+    return [re.sub(r"\AT [^\n]*\n\n", "", chunk.text) for chunk in split.chunks]
+
+
+@given(markdown, st.integers(60, 200), st.sampled_from([CL100K, MINILM]))
+@settings(max_examples=100, deadline=None)
+def test_every_line_is_in_exactly_one_chunk_in_order_and_every_chunk_within_the_limit(text, max_tokens, tokens):
+    split = split_whole(text, tokens=tokens, max_tokens=max_tokens)
+    assert [line for body in bodies(split) for line in inked_lines(body)] == inked_lines(text)
+    assert all(tokens.count(chunk.text) <= max_tokens for chunk in split.chunks)
+    assert [chunk.chunk_index for chunk in split.chunks] == list(range(len(split.chunks)))
+
+
+@given(st.one_of(markdown, st.text(max_size=400)), st.integers(16, 40))
+@settings(max_examples=100, deadline=None)
+def test_no_limit_is_exceeded_whatever_the_text_and_no_chunk_is_empty(text, max_tokens):
+    split = split_whole(text, tokens=CL100K, max_tokens=max_tokens)
+    assert all(0 < CL100K.count(chunk.text) <= max_tokens for chunk in split.chunks)
+    assert all(body.strip() for body in bodies(split))
+    assert bool(split.chunks) == bool(text.removeprefix("\ufeff").strip())
+
+
+def test_only_split_when_the_token_limit_is_reached():
+    limit = CL100K.count(GUIDE.rstrip())
+    (chunk,) = split(GUIDE, limit).chunks
+    assert (chunk.text, chunk.chunk_index, chunk.start_line) == (GUIDE.rstrip(), 0, 1)
+    assert len(split(GUIDE, limit - 1).chunks) == 3
+
+
+def test_a_longer_document_is_split_at_h2_and_what_is_before_the_first_is_a_chunk_of_its_own():
+    chunks = split(GUIDE, 200).chunks
+    assert [(chunk.section, chunk.section_id, chunk.start_line) for chunk in chunks] == [
+        ("Guide", "guide", 1),
+        ("A", "a", 5),
+        ("B", "b", 17),
+    ]
+    assert [chunk.text.split("\n")[0] for chunk in chunks] == ["# Guide", "## A", "## B"]
+    assert chunks[0].text == "# Guide\n\nIntro."
+
+
+def test_a_section_over_the_limit_is_split_at_h3():
+    chunks = split(GUIDE, 100).chunks
+    assert [(chunk.section, chunk.section_id) for chunk in chunks] == [
+        ("Guide", "guide"),
+        ("A", "a"),
+        ("A > A1", "a/a1"),
+        ("A > A2", "a/a2"),
+        ("B", "b"),
+    ]
+    assert chunks[2].text == f"A > A1\n\n### A1\n\n{PARAGRAPH}"
+
+
+def test_then_at_paragraphs_and_each_chunk_includes_the_section_header():
+    text = f"## A\n\n{PARAGRAPH}\n\n{PARAGRAPH}\n\n{PARAGRAPH}\n\n## B\n\ntext"
+    result = split(text, 150)
+    assert [chunk.text for chunk in result.chunks] == [
+        f"## A\n\n{PARAGRAPH}\n\n{PARAGRAPH}",
+        f"A\n\n{PARAGRAPH}",
+        "## B\n\ntext",
+    ]
+    assert result.warnings == [
+        "Section 'A' has more than 150 tokens and no heading to split at: it was cut between paragraphs"
+    ]
+
+
+def test_then_at_sentences_never_in_them():
+    result = split("## A\n\n" + SENTENCE * 40, 100)
+    assert len(result.chunks) > 3
+    assert all(chunk.text.endswith("green.") for chunk in result.chunks)
+    assert "between sentences" in result.warnings[0]
+
+
+def test_at_last_at_words_and_characters():
+    assert "between words" in split("bridge " * 500, 100).warnings[0]
+    assert "between characters" in split("x" * 5_000, 100).warnings[0]
+
+
+def test_there_is_no_overlap():
+    numbered = " ".join(f"Sentence {number} is here." for number in range(400))
+    assert " ".join(chunk.text for chunk in split(numbered, 200).chunks) == numbered
+
+
+def test_small_sections_are_not_put_together():
+    text = "".join(f"## S{number}\n\ntext\n\n" for number in range(40))
+    assert [chunk.section for chunk in split(text, 100).chunks] == [f"S{number}" for number in range(40)]
+
+
+def test_a_heading_without_text_goes_with_what_follows():
+    chunks = split(f"# Guide\n\n## A\n\n### A1\n\n{PARAGRAPH}\n\n### A2\n\n{PARAGRAPH}", 100).chunks
+    assert [(chunk.section, chunk.text.split("\n")[0]) for chunk in chunks] == [
+        ("A > A1", "A > A1"),
+        ("A > A2", "A > A2"),
+    ]
+    assert "# Guide\n\n## A\n\n### A1" in chunks[0].text
+
+
+def test_a_later_h1_ends_the_section_above_it():
+    chunks = split(f"# One\n\n## A\n\n{PARAGRAPH}\n\n# Two\n\nIntro of two.\n\n## B\n\n{PARAGRAPH}", 100).chunks
+    assert [chunk.section for chunk in chunks] == ["A", "Two", "B"]
+
+
+def test_without_h2_a_document_is_split_at_h1_and_h3():
+    chunks = split(f"# One\n\n{PARAGRAPH}\n\n### Deep\n\n{PARAGRAPH}\n\n# Two\n\n{PARAGRAPH}", 100).chunks
+    assert [chunk.section for chunk in chunks] == ["One", "One > Deep", "Two"]
+
+
+def test_hashes_in_code_fences_are_text():
+    fence = f"```sh\n## not a heading\n{PARAGRAPH}\n```"
+    chunks = split(f"## A\n\n{fence}\n\n## B\n\n{PARAGRAPH}", 100).chunks
+    assert [chunk.section for chunk in chunks] == ["A", "B"]
+
+
+def test_setext_headings_and_front_matter_are_read():
+    chunks = split(f"---\ntitle: T\n---\nGuide\n=====\n\nA\n---\n\n{PARAGRAPH}\n\nB\n-\n\n{PARAGRAPH}", 100).chunks
+    assert [chunk.section for chunk in chunks] == ["Guide", "A", "B"]
+    assert chunks[0].text == "---\ntitle: T\n---\nGuide\n====="
+
+
+def test_repeated_headings_have_ids_of_their_own():
+    text = f"## A\n\n{PARAGRAPH}\n\n## A\n\n{PARAGRAPH}"
+    assert [chunk.section_id for chunk in split(text, 100).chunks] == ["a", "a-2"]
+
+
+@pytest.mark.parametrize(
+    ("text", "given", "section"),
+    [
+        ("# Guide\n\n## Movement Phase\n\ntext", "Core rules", "Core rules"),
+        ("# Guide\n\n## Movement Phase\n\ntext", "", "Movement Phase"),
+        ("intro\n\n# Guide\n\n### Deep", "", "Guide"),
+        ("just text", "", ""),
+    ],
+)
+def test_a_whole_document_is_named_by_the_caller_else_by_its_headings(text, given, section):
+    (chunk,) = split(text, section=given).chunks
+    assert chunk.section == section
+
+
+def test_a_document_without_headings_has_the_header_that_the_caller_gave():
+    chunks = split(f"{PARAGRAPH}\n\n{PARAGRAPH}", 100, section="Core rules").chunks
+    assert [chunk.text for chunk in chunks] == [f"Core rules\n\n{PARAGRAPH}"] * 2
+
+
+def test_an_endless_heading_is_cut_where_it_is_repeated():
+    result = split("## " + "long " * 2_000 + "\n\n" + SENTENCE * 40, 100)
+    assert all(CL100K.count(chunk.text) <= 100 for chunk in result.chunks)
+    assert all(chunk.text.startswith("long long") and "…\n\n" in chunk.text for chunk in result.chunks[1:])
+
+
+@pytest.mark.parametrize(
+    ("text", "warning"),
+    [
+        (PARAGRAPH * 4, "Text without a heading has more than 200 tokens and no heading to split at"),
+        ("# A\n\n```sh\n# b\n", "The code fence of line 3 is never closed"),
+        ("- item\n\n  ~~~\n  text\n\nmore", "The code fence of line 3 is never closed"),
+    ],
+)
+def test_ambiguous_markdown_structure_causes_a_warning(text, warning):
+    assert any(warning in each for each in split(text, 200).warnings)
+
+
+@pytest.mark.parametrize("text", [GUIDE, "```\n# a\n```", "> ~~~\n> x\n> ~~~", "````\n```\n````\n\ntext"])
+def test_clear_structure_causes_no_warning(text):
+    assert split(text).warnings == []
+
+
+HOSTILE = ["a", "\n", "#", "#\n", "## x\n", "## x\ny\n", "- a\n", "> ", "[", ". ", "|1|2|\n", "```\n", "中。", "👩‍👩‍👧"]
+
+
+@pytest.mark.parametrize("piece", HOSTILE)
+def test_hostile_texts_are_split(piece):
+    result = split(piece * (40_000 // len(piece)), 512)
+    assert all(CL100K.count(chunk.text) <= 512 for chunk in result.chunks)
+
+
+@pytest.mark.parametrize("blank", [" ", "\t", "\u2003"])
+def test_indentation_longer_than_a_chunk_is_left_out(blank):
+    assert [chunk.text.strip() for chunk in split("a\n" + blank * 20_000 + "b", 16).chunks] == ["a", "b"]
+
+
+def test_deep_lists_are_split():
+    text = "\n".join("  " * depth + "- item" for depth in range(150))
+    assert all(CL100K.count(chunk.text) <= 512 for chunk in split(text, 512).chunks)
+
+
+def test_a_limit_that_makes_no_sense_is_refused():
+    with pytest.raises(ValueError, match="at least 16"):
+        split("text", 15)
+
+
+def test_other_levels_of_headings_can_be_split_at():
+    text = "".join(f"# {name}\n\n#### {name}1\n\n{'word ' * 60}\n\n#### {name}2\n\n{'word ' * 60}\n\n" for name in "AB")
+    found = split_whole(text, tokens=CL100K, max_tokens=100, levels=(1, 4))
+    assert [chunk.section for chunk in found.chunks] == ["A > A1", "A > A2", "B > B1", "B > B2"]
+    for wrong in ((2, 2), (3, 2), (0, 3), (2, 7)):
+        with pytest.raises(ValueError, match="levels"):
+            split_whole(text, tokens=CL100K, levels=wrong)

@@ -1,0 +1,200 @@
+"""The circuit breaker of the contract *context*: its threshold, its times to the millisecond, one for all workers."""
+
+from __future__ import annotations
+
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+
+import pytest
+
+from retrieval.context.breaker import CLOSED, HALF_OPEN, OPEN, SEEN_SECONDS, CircuitBreaker
+from tests.support.live import eventually
+
+THRESHOLD, TIMEOUT_SECONDS, PROBE_SECONDS = 5, 60.0, 4.0
+A_MILLISECOND = 0.001
+
+
+@pytest.fixture
+def breakers(catalogs, clock):
+    """`breakers()`: the service's one breaker, each time as another worker has it."""
+    made = []
+
+    def make():
+        made.append(
+            CircuitBreaker(
+                catalogs(),
+                threshold=THRESHOLD,
+                timeout_seconds=TIMEOUT_SECONDS,
+                probe_seconds=PROBE_SECONDS,
+                clock=clock,
+            )
+        )
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+@pytest.fixture
+def breaker(breakers):
+    return breakers()
+
+
+def fail(breaker, times=THRESHOLD):
+    for _ in range(times):
+        breaker.failed()
+
+
+class TestOneWorker:
+    def test_it_opens_with_the_fifth_failure(self, breaker):
+        fail(breaker, THRESHOLD - 1)
+        assert breaker.state() == CLOSED
+        assert breaker.enter().is_probe is False
+        breaker.failed()
+        assert breaker.state() == OPEN
+        assert breaker.enter() is None
+
+    def test_a_success_forgets_the_failures(self, breaker):
+        fail(breaker, THRESHOLD - 1)
+        breaker.succeeded()
+        fail(breaker, THRESHOLD - 1)
+        assert breaker.state() == CLOSED
+        breaker.failed()
+        assert breaker.state() == OPEN
+
+    def test_it_is_open_at_exactly_the_timeout_and_half_open_just_after(self, breaker, clock):
+        fail(breaker)
+        clock.now += TIMEOUT_SECONDS
+        assert (breaker.state(), breaker.enter()) == (OPEN, None)
+        clock.now += A_MILLISECOND
+        assert breaker.state() == HALF_OPEN
+        assert breaker.enter().is_probe
+
+    def test_the_timeout_counts_from_the_last_failure(self, breaker, clock):
+        fail(breaker)
+        clock.now += 30
+        breaker.failed()
+        clock.now += TIMEOUT_SECONDS
+        assert breaker.state() == OPEN
+        clock.now += A_MILLISECOND
+        assert breaker.state() == HALF_OPEN
+
+    def test_one_probe_at_a_time(self, breaker, clock):
+        fail(breaker)
+        clock.now += TIMEOUT_SECONDS + A_MILLISECOND
+        with ThreadPoolExecutor(8) as pool:
+            passes = list(pool.map(lambda _: breaker.enter(), range(8)))
+        assert [each.is_probe for each in passes if each is not None] == [True]
+
+    def test_a_probe_that_succeeds_closes_it(self, breaker, clock):
+        fail(breaker)
+        clock.now += TIMEOUT_SECONDS + A_MILLISECOND
+        assert breaker.enter().is_probe
+        breaker.succeeded()
+        assert breaker.state() == CLOSED
+        fail(breaker, THRESHOLD - 1)
+        assert breaker.state() == CLOSED
+
+    def test_a_probe_that_fails_opens_it_for_another_timeout(self, breaker, clock):
+        fail(breaker)
+        clock.now += TIMEOUT_SECONDS + A_MILLISECOND
+        assert breaker.enter().is_probe
+        breaker.failed()
+        assert breaker.enter() is None
+        clock.now += TIMEOUT_SECONDS
+        assert breaker.state() == OPEN
+        clock.now += A_MILLISECOND
+        assert breaker.enter().is_probe
+
+
+class TestAllWorkers:
+    def test_failures_of_all_count_together(self, breakers, clock):
+        workers = [breakers() for _ in range(THRESHOLD)]
+        for worker in workers:
+            assert worker.state() == CLOSED
+            worker.failed()
+        clock.now += SEEN_SECONDS
+        assert [worker.state() for worker in workers] == [OPEN] * THRESHOLD
+
+    def test_a_success_of_one_closes_it_for_all(self, breakers, clock):
+        first, second = breakers(), breakers()
+        fail(first)
+        clock.now += TIMEOUT_SECONDS + A_MILLISECOND
+        assert second.enter().is_probe
+        assert first.enter() is None
+        second.succeeded()
+        clock.now += SEEN_SECONDS
+        assert first.state() == CLOSED
+        fail(first, THRESHOLD - 1)
+        clock.now += SEEN_SECONDS
+        assert second.state() == CLOSED
+
+    def test_of_all_workers_one_probes(self, breakers, clock):
+        workers = [breakers() for _ in range(4)]
+        fail(workers[0])
+        clock.now += TIMEOUT_SECONDS + A_MILLISECOND
+        with ThreadPoolExecutor(4) as pool:
+            passes = list(pool.map(lambda worker: worker.enter(), workers))
+        assert [each.is_probe for each in passes if each is not None] == [True]
+
+    def test_a_probe_whose_worker_died_is_given_up(self, breakers, clock):
+        dead, other = breakers(), breakers()
+        fail(dead)
+        clock.now += TIMEOUT_SECONDS + A_MILLISECOND
+        assert dead.enter().is_probe
+        dead.close()
+        clock.now += PROBE_SECONDS - A_MILLISECOND
+        assert other.enter() is None
+        clock.now += A_MILLISECOND
+        assert other.enter().is_probe
+
+    def test_a_worker_that_starts_later_finds_it_open(self, breakers):
+        fail(breakers())
+        assert breakers().enter() is None
+
+
+@pytest.mark.parametrize("catalogs", ["sqlite"], indirect=True)
+class TestWithoutTheDatabase:
+    """Runs on SQLite with its file locked by another connection; the kind of failure does not matter to the breaker."""
+
+    @pytest.fixture
+    def lock(self, tmp_path):
+        with closing(sqlite3.connect(tmp_path / "catalog.sqlite", isolation_level=None)) as connection:
+            yield connection
+
+    def test_a_worker_goes_by_what_it_saw_and_the_others_learn_it_afterwards(self, breakers, lock, clock):
+        breaker, other = breakers(), breakers()
+        assert breaker.state() == CLOSED
+        lock.execute("BEGIN IMMEDIATE")
+        fail(breaker)
+        assert breaker.state() == OPEN
+        clock.now += SEEN_SECONDS
+        assert other.state() == CLOSED
+        lock.execute("ROLLBACK")
+
+        def seen():
+            clock.now += SEEN_SECONDS
+            return breaker.state() == other.state() == OPEN
+
+        eventually(seen, seconds=10)
+
+    def test_one_probe_is_let_through(self, breakers, lock, clock):
+        breaker = breakers()
+        fail(breaker)
+        lock.execute("BEGIN IMMEDIATE")
+        clock.now += TIMEOUT_SECONDS + A_MILLISECOND
+        assert breaker.enter().is_probe
+        assert breaker.enter() is None
+        lock.execute("ROLLBACK")
+
+    def test_a_closed_catalogue_is_no_failure_of_its_own(self, catalogs, clock):
+        catalog = catalogs()
+        breaker = CircuitBreaker(catalog, threshold=1, timeout_seconds=60, probe_seconds=1, clock=clock)
+        catalog.close()
+        assert breaker.enter().is_probe is False
+        breaker.failed()
+        assert breaker.enter() is None
+        breaker.close()
+        assert breaker.enter() is None

@@ -1,0 +1,261 @@
+"""The fallback chain with real failures: the embedding service stopped, the engine killed, the text index gone, the
+catalogue locked."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from uuid import uuid4
+
+import pytest
+
+from retrieval.context.fallback import BREAKER_OPEN, EMPTY, TEXT, VECTOR, Found, Outcome
+from schemas.settings import RetrievalSettings
+from tests.support.live import eventually
+from tests.support.model_server import Answer
+from wrapper.engine.keeper.state import read_state
+
+THRESHOLD, TIMEOUT_SECONDS = 5, 1.0
+MOST_SECONDS = 10.0
+"""The longest an answer may take: five times the limit, for a busy machine; a locked database blocks for thirty."""
+WORDS = "Backups are kept for thirty days."
+
+
+@pytest.mark.parametrize("level", [VECTOR, TEXT, EMPTY, BREAKER_OPEN])
+def test_fallback_follows_from_the_level(level):
+    outcome = Outcome(level, Found([], 0))
+    assert outcome.fallback == (level != 1)
+    assert outcome.circuit_breaker_open == (level == 4)
+    with pytest.raises(TypeError):
+        Outcome(level, Found([], 0), fallback=False)
+
+
+@pytest.fixture(scope="module")
+def open_app(app_of_models):
+    """`open_app(**retrieval)`: a service that has one document."""
+
+    def start(**settings):
+        retrieval = RetrievalSettings(
+            breaker_threshold=THRESHOLD, breaker_timeout_seconds=TIMEOUT_SECONDS, **{"cache_ttl_seconds": 0} | settings
+        )
+        app = app_of_models(chats=False, retrieval=retrieval)
+        body = {"content": WORDS, "metadata": {"tags": ["retention"]}}
+        assert app.test_client().post("/tools/rag_context_index", json=body).status_code == 200
+        return app
+
+    return start
+
+
+@pytest.fixture(scope="module")
+def app(open_app):
+    return open_app()
+
+
+@pytest.fixture
+def data_dir(app):
+    return app.extensions["rag.service"].settings.data_dir
+
+
+@pytest.fixture
+def search(app):
+    client = app.test_client()
+
+    def send():
+        """Ask a new question each time, whose vector is in no cache."""
+        began = time.monotonic()
+        answer = client.post("/tools/rag_context_search", json={"query": f"how long are backups kept {uuid4()}"})
+        assert answer.status_code == 200
+        assert time.monotonic() - began < MOST_SECONDS
+        return answer.json
+
+    return send
+
+
+@pytest.fixture
+def closed(search):
+    """Begin and end with a closed breaker."""
+    eventually(lambda: search()["fallbackLevel"] == VECTOR, seconds=20)
+    yield
+    eventually(lambda: search()["fallbackLevel"] == VECTOR, seconds=20)
+
+
+@pytest.fixture
+def embeddings_fail(models):
+    usual = models.routes["/v1/embeddings"]
+
+    @contextmanager
+    def failing():
+        models.routes["/v1/embeddings"] = lambda body: Answer(401, b"{}", {"Content-Type": "application/json"})
+        try:
+            yield
+        finally:
+            models.routes["/v1/embeddings"] = usual
+
+    return failing
+
+
+@pytest.fixture
+def text_index_gone(data_dir):
+    @contextmanager
+    def gone():
+        with closing(sqlite3.connect(data_dir / "catalog.sqlite", isolation_level=None)) as database:
+            database.execute("ALTER TABLE word_segments RENAME TO kept_words")
+            try:
+                yield
+            finally:
+                database.execute("ALTER TABLE kept_words RENAME TO word_segments")
+
+    return gone
+
+
+# The bytes of SQLite's write-ahead log index that hold the readers' locks; another process takes them all.
+LOCK_READERS_OUT = """
+import fcntl, sys
+with open(sys.argv[1], "r+b") as index:
+    fcntl.lockf(index, fcntl.LOCK_EX, 5, 123)
+    print("locked", flush=True)
+    sys.stdin.read()
+"""
+
+
+@contextmanager
+def locked(data_dir):
+    """Let nobody begin to read the catalogue."""
+    command = [sys.executable, "-c", LOCK_READERS_OUT, data_dir / "catalog.sqlite-shm"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout.readline() == b"locked\n"
+        try:
+            yield
+        finally:
+            holder.stdin.close()
+
+
+def levels(answers):
+    return [each["fallbackLevel"] for each in answers]
+
+
+@pytest.mark.usefixtures("closed")
+class TestChain:
+    def test_a_killed_engine_changes_no_level(self, search, data_dir):
+        os.kill(read_state(data_dir).pid, signal.SIGKILL)
+        answers = [search() for _ in range(5)]
+        assert levels(answers) == [VECTOR] * 5
+        assert all(each["results"][0]["content"] == WORDS for each in answers)
+
+    def test_without_embeddings_words_are_asked(self, search, embeddings_fail):
+        with embeddings_fail():
+            answer = search()
+        assert (answer["fallbackLevel"], answer["fallback"], answer["totalIndexed"]) == (TEXT, True, 1)
+        assert [each["content"] for each in answer["results"]] == [WORDS]
+
+    def test_an_embedding_service_that_hangs_is_waited_for_in_vain(self, search, models):
+        models.is_down = True
+        try:
+            assert search()["fallbackLevel"] == TEXT
+        finally:
+            models.is_down = False
+
+    def test_without_both_there_is_nothing_and_then_the_breaker_opens(
+        self, search, embeddings_fail, text_index_gone, app
+    ):
+        with embeddings_fail(), text_index_gone():
+            failed = [search() for _ in range(THRESHOLD)]
+            refused = search()
+        assert levels(failed) == [EMPTY] * THRESHOLD
+        assert [(each["results"], each["totalIndexed"], each["circuitBreakerOpen"]) for each in failed] == [
+            ([], 0, False)
+        ] * THRESHOLD
+        assert (refused["fallbackLevel"], refused["circuitBreakerOpen"], refused["fallback"]) == (
+            BREAKER_OPEN,
+            True,
+            True,
+        )
+        assert (refused["results"], refused["totalIndexed"]) == ([], 1)
+        health = app.test_client().post("/tools/rag_context_health").json
+        assert (health["healthy"], health["circuitBreakerOpen"]) == (False, True)
+        assert app.test_client().get("/health").json["circuitBreakerOpen"] is True
+
+    def test_a_success_between_failures_restarts_the_count(self, search, embeddings_fail, text_index_gone):
+        for _ in range(2):
+            with embeddings_fail(), text_index_gone():
+                assert levels(search() for _ in range(THRESHOLD - 1)) == [EMPTY] * (THRESHOLD - 1)
+            assert search()["fallbackLevel"] == VECTOR
+
+    def test_an_answer_by_words_between_failures_does_not(self, search, embeddings_fail, text_index_gone):
+        with embeddings_fail():
+            with text_index_gone():
+                assert levels(search() for _ in range(THRESHOLD - 1)) == [EMPTY] * (THRESHOLD - 1)
+            assert search()["fallbackLevel"] == TEXT
+            with text_index_gone():
+                assert levels(search() for _ in range(2)) == [EMPTY, BREAKER_OPEN]
+
+    def test_after_its_time_one_tries_and_the_others_wait(self, search, embeddings_fail, text_index_gone):
+        with embeddings_fail(), text_index_gone():
+            assert levels(search() for _ in range(THRESHOLD)) == [EMPTY] * THRESHOLD
+            eventually(lambda: search()["fallbackLevel"] == EMPTY, seconds=20)
+            assert search()["fallbackLevel"] == BREAKER_OPEN
+
+    def test_a_try_that_goes_by_words_closes_it_too(self, search, embeddings_fail, text_index_gone):
+        with embeddings_fail():
+            with text_index_gone():
+                assert levels(search() for _ in range(THRESHOLD)) == [EMPTY] * THRESHOLD
+            eventually(lambda: search()["fallbackLevel"] == TEXT, seconds=20)
+            assert search()["fallbackLevel"] == TEXT
+
+
+@pytest.mark.usefixtures("closed")
+class TestLockedCatalogue:
+    def test_every_search_is_answered_in_time(self, search, data_dir):
+        with locked(data_dir), ThreadPoolExecutor(8) as clients:
+            answers = list(clients.map(lambda _: search(), range(16)))
+        assert set(levels(answers)) == {EMPTY, BREAKER_OPEN}
+        assert all((each["results"], each["totalIndexed"]) == ([], 0) for each in answers)
+
+    def test_health_does_not_hang(self, app, data_dir):
+        with locked(data_dir):
+            answer = app.test_client().post("/tools/rag_context_health").json
+        assert (answer["status"], answer["healthy"], answer["indexedDocuments"]) == ("unhealthy", False, None)
+        assert answer["storage"]["error"] == "No answer within 2 s"
+
+
+@pytest.fixture(scope="module")
+def without_text(open_app):
+    return open_app(text_fallback=False)
+
+
+def test_turned_off_the_search_by_words_has_failed(without_text, embeddings_fail):
+    client = without_text.test_client()
+    with embeddings_fail():
+        found = [client.post("/tools/rag_context_search", json={"query": f"backups {n}"}).json for n in range(6)]
+    assert levels(found) == [EMPTY] * THRESHOLD + [BREAKER_OPEN]
+
+
+def test_metrics_that_cannot_be_kept_change_no_answer(without_text):
+    client = without_text.test_client()
+
+    def search():
+        return client.post("/tools/rag_context_search", json={"query": "backups"}).json
+
+    eventually(lambda: search()["fallbackLevel"] == VECTOR, seconds=20)
+    data_dir = without_text.extensions["rag.service"].settings.data_dir
+    with closing(sqlite3.connect(data_dir / "catalog.sqlite")) as database:
+        database.execute("DROP TABLE search_metrics")
+    answers = [search() for _ in range(3)]
+    assert [(each["fallbackLevel"], each["results"][0]["content"]) for each in answers] == [(VECTOR, WORDS)] * 3
+    assert client.post("/tools/rag_context_stats").status_code == 503
+
+
+def test_questions_stand_nowhere_when_they_are_not_to_be_kept(open_app):
+    unlogged = open_app(log_queries=False)
+    client = unlogged.test_client()
+    assert client.post("/tools/rag_context_search", json={"query": "a secret question"}).status_code == 200
+    assert client.post("/tools/rag_context_stats", json={}).json["totalQueries"] == 1
+    path = unlogged.extensions["rag.service"].settings.data_dir / "catalog.sqlite"
+    with closing(sqlite3.connect(path)) as database:
+        assert database.execute("SELECT query FROM search_metrics").fetchall() == [("",)]

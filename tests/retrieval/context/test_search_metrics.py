@@ -1,0 +1,182 @@
+"""Metrics of searches: the contents of a row, statistics that add up, and a store that fails."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from prometheus_client import REGISTRY
+
+from retrieval.context.search_metrics import (
+    DAY_SECONDS,
+    QUERY_CHARACTERS,
+    TIDY_SECONDS,
+    SearchMetrics,
+    SearchRow,
+)
+from tests.support.logs import logs_of
+
+DAYS = 30
+
+
+@pytest.fixture
+def workers(catalogs, clock, tmp_path):
+    """`workers()`: the service's metrics, each time as another worker has them."""
+    made = []
+
+    def make(**options):
+        made.append(SearchMetrics(catalogs(), tmp_path / "metrics.lock", days=DAYS, clock=clock, **options))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+@pytest.fixture
+def row(clock):
+    def make(**changes):
+        usual = {
+            "timestamp_ms": round(clock.now * 1e3),
+            "query": "how long are backups kept",
+            "results_count": 5,
+            "latency_ms": 12.5,
+            "embedding_latency_ms": 8.25,
+            "vector_latency_ms": None,
+            "fallback": False,
+            "fallback_level": 1,
+            "cache_hit": False,
+            "agent": "unknown",
+            "content_type": None,
+            "category": None,
+            "game": None,
+            "error": None,
+        }
+        return SearchRow(**usual | changes)
+
+    return make
+
+
+def stored(catalog, columns):
+    with catalog.read() as transaction:
+        return transaction.rows(f"SELECT {columns} FROM search_metrics ORDER BY latency_ms")
+
+
+def test_a_row_is_as_it_was_given_with_the_query_cut(workers, catalogs, row):
+    metrics = workers()
+    metrics.record(
+        row(query="x" * (QUERY_CHARACTERS + 1), game="FireKirin\0", fallback=True, fallback_level=3, error="no")
+    )
+    metrics.statistics(60)
+    columns = "query, results_count, latency_ms, embedding_latency_ms, vector_latency_ms, fallback, fallback_level"
+    assert stored(catalogs(), columns) == [("x" * QUERY_CHARACTERS, 5, 12.5, 8.25, None, 1, 3)]
+    assert stored(catalogs(), "cache_hit, agent, content_type, game, error") == [
+        (0, "unknown", None, "FireKirin\0", "no")
+    ]
+
+
+def test_percentiles_are_the_nearest_rank(workers, row):
+    metrics = workers()
+    for latency in range(100, 0, -1):
+        metrics.record(row(latency_ms=float(latency)))
+    found = metrics.statistics(60)
+    assert (found.queries, found.average_latency_ms) == (100, 50.5)
+    assert (found.p95_latency_ms, found.p99_latency_ms) == (95.0, 99.0)
+
+
+@pytest.mark.parametrize(("count", "p95", "p99"), [(1, 1.0, 1.0), (2, 2.0, 2.0), (20, 19.0, 20.0), (21, 20.0, 21.0)])
+def test_percentiles_of_few(workers, row, count, p95, p99):
+    metrics = workers()
+    for latency in range(1, count + 1):
+        metrics.record(row(latency_ms=float(latency)))
+    found = metrics.statistics(60)
+    assert (found.p95_latency_ms, found.p99_latency_ms) == (p95, p99)
+
+
+def test_rates_and_agents(workers, row):
+    metrics = workers()
+    for number in range(8):
+        metrics.record(row(cache_hit=number < 2, fallback=number == 7, agent="ann" if number < 5 else "bob"))
+    found = metrics.statistics(60)
+    assert (found.cache_hit_rate, found.fallback_rate) == (0.25, 0.125)
+    assert found.queries_by_agent == {"ann": 5, "bob": 3}
+
+
+def test_no_searches_are_zeros(workers):
+    found = workers().statistics(60)
+    assert (found.queries, found.p99_latency_ms, found.fallback_rate, found.queries_by_agent) == (0, 0.0, 0.0, {})
+
+
+def test_only_searches_of_the_time_asked_for_count(workers, row, clock):
+    metrics = workers()
+    metrics.record(row())
+    clock.now += 3_600
+    metrics.record(row())
+    assert [metrics.statistics(seconds).queries for seconds in (3_599, 3_600)] == [1, 2]
+
+
+def test_rows_that_are_too_old_go(workers, catalogs, row, clock):
+    metrics = workers()
+    metrics.record(row(latency_ms=1.0))
+    metrics.statistics(60)
+    clock.now += DAYS * DAY_SECONDS + TIDY_SECONDS
+    metrics.record(row(latency_ms=2.0))
+    metrics.statistics(60)
+    assert stored(catalogs(), "latency_ms") == [(2.0,)]
+
+
+def test_every_worker_counts_what_all_of_them_answered(workers, row):
+    several = [workers() for _ in range(3)]
+
+    def search(worker):
+        for _ in range(50):
+            worker.record(row())
+
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(search, several))
+        assert {worker.statistics(60).queries for worker in several} == {150}
+
+
+def test_what_waits_is_written_when_the_service_stops(catalogs, clock, tmp_path, row):
+    metrics = SearchMetrics(catalogs(), tmp_path / "metrics.lock", days=DAYS, clock=clock)
+    for _ in range(200):
+        metrics.record(row())
+    metrics.close()
+    assert len(stored(catalogs(), "query")) == 200
+
+
+def test_a_store_that_fails_is_a_warning(catalogs, clock, tmp_path, row, monkeypatch):
+    said = logs_of(monkeypatch, "retrieval.context.search_metrics")
+    catalog = catalogs()
+    metrics = SearchMetrics(catalog, tmp_path / "metrics.lock", days=DAYS, clock=clock)
+    lost = REGISTRY.get_sample_value("rag_context_metrics_lost_total")
+    catalog.commit(lambda transaction: transaction.run("DROP TABLE search_metrics"))
+    metrics.record(row())
+    metrics.close()
+    assert [(each["event"], each["searches"]) for each in said] == [("searches are not in the statistics", 1)]
+    assert REGISTRY.get_sample_value("rag_context_metrics_lost_total") == lost + 1
+
+
+def test_rows_beyond_the_queue_are_counted_as_lost(catalogs, clock, tmp_path, row, monkeypatch):
+    monkeypatch.setattr("retrieval.context.search_metrics.MOST_WAITING", 10)
+    catalog = catalogs()
+    metrics = SearchMetrics(catalog, tmp_path / "metrics.lock", days=DAYS, clock=clock)
+    lost = REGISTRY.get_sample_value("rag_context_metrics_lost_total")
+    holding, held = threading.Event(), threading.Event()
+
+    def hold(transaction):
+        held.set()
+        holding.wait(30)
+
+    blocker = threading.Thread(target=catalog.commit, args=(hold,))
+    blocker.start()
+    held.wait(30)
+    for _ in range(100):
+        metrics.record(row())
+    holding.set()
+    blocker.join()
+    kept = metrics.statistics(60).queries
+    metrics.close()
+    assert 10 <= kept < 100
+    assert REGISTRY.get_sample_value("rag_context_metrics_lost_total") == lost + 100 - kept

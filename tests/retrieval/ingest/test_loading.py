@@ -1,0 +1,278 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from retrieval.ingest.drafts import document_id, text_to_embed
+from retrieval.ingest.loading import load
+from schemas.errors import ConflictError, InvalidInputError, UnavailableError
+from tests.retrieval.letter_embedding import LetterEmbedding
+from tests.retrieval.model_store import ModelProvider, ModelStore
+
+GUIDE = "# Guide\n\nHow to start.\n\n## Install\n\nPut it there.\n\n## Use\n\nDo that.\n"
+
+
+@pytest.fixture
+def store():
+    return ModelStore()
+
+
+@pytest.fixture
+def folder(tmp_path):
+    def write(**files):
+        for name, content in files.items():
+            path = tmp_path / name.replace("__", "/").replace("_", ".")
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(content if isinstance(content, str) else "\n".join(json.dumps(line) for line in content))
+        return tmp_path
+
+    return write
+
+
+def run(path, store, embed=None, **options):
+    return load(path, provider=ModelProvider(store), collection="docs", embedding=embed or LetterEmbedding(), **options)
+
+
+def counts(report):
+    return report.created, report.updated, report.unchanged, report.deleted
+
+
+def test_markdown_becomes_chunks_that_say_where_they_are_from(folder, store):
+    report = run(folder(guide_md=GUIDE, sub__note_txt="A note."), store)
+    assert (report.sources, report.chunks, counts(report), report.errors) == (2, 4, (4, 0, 0, 0), [])
+    install = next(store.documents("docs", {"section": "Guide > Install"}))
+    assert install["text"] == "## Install\n\nPut it there."
+    assert {key: value for key, value in install["metadata"].items() if key not in ("content_hash", "updated_at")} == {
+        "source": "guide.md",
+        "title": "Guide",
+        "section": "Guide > Install",
+        "section_id": "guide.md#guide/install",
+        "chunk_index": 1,
+        "start_line": 5,
+        "document_id": document_id("guide.md"),
+    }
+    first = next(store.documents("docs", {"source": "guide.md", "chunk_index": 0}))["metadata"]
+    assert (first["chunk_count"], first["embedding_model"]) == (3, "letters-1")
+    assert first["created_at"] == first["updated_at"]
+    note = next(store.documents("docs", {"source": "sub/note.txt"}))
+    assert (note["metadata"]["section_id"], note["metadata"]["title"]) == ("sub/note.txt", "note")
+
+
+def test_the_new_collection_knows_its_model_and_where_titles_are(folder, store):
+    run(folder(guide_md=GUIDE), store)
+    assert store.collection("docs")["metadata"] == {
+        "embedding_provider": "letters",
+        "embedding_model": "letters-1",
+        "title_field": "title",
+        "source_field": "source",
+    }
+
+
+def test_a_second_run_changes_nothing_and_embeds_nothing(folder, store):
+    path = folder(guide_md=GUIDE, note_txt="A note.", data_jsonl=[{"id": "a", "text": "one"}, {"text": "two"}])
+    run(path, store)
+    before, writes, embed = dict(store.stored["docs"]), list(store.calls), LetterEmbedding()
+    report = run(path, store, embed)
+    assert counts(report) == (0, 0, 6, 0)
+    assert not report.changed
+    assert embed.embedded == []
+    assert store.calls == writes
+    assert store.stored["docs"] == before
+
+
+def test_a_changed_file_is_swapped_and_only_new_words_are_embedded(folder, store):
+    run(folder(guide_md=GUIDE, note_txt="A note."), store)
+    embed = LetterEmbedding()
+    report = run(folder(guide_md=GUIDE.replace("## Install\n\nPut it there.", "## Set up\n\nNow.")), store, embed)
+    assert counts(report) == (0, 1, 3, 0)
+    assert embed.embedded == ["Guide > Set up\n\n## Set up\n\nNow."]
+    sections = [document["metadata"]["section"] for document in store.documents("docs", {"source": "guide.md"})]
+    assert sorted(sections) == ["Guide", "Guide > Set up", "Guide > Use"]
+
+
+def test_a_text_that_only_moved_keeps_its_embedding(folder, store):
+    run(folder(guide_md=GUIDE), store)
+    embed = LetterEmbedding()
+    report = run(folder(guide_md="Hello.\n\n" + GUIDE), store, embed)
+    assert (report.chunks, embed.embedded) == (4, ["Guide\n\nHello."])
+    documents = sorted(store.documents("docs", include=["embedding"]), key=lambda d: d["metadata"]["chunk_index"])
+    fresh = LetterEmbedding().embed([text_to_embed(d["text"], d["metadata"]) for d in documents])
+    assert [document["embedding"] for document in documents] == fresh.tolist()
+
+
+def test_a_files_name_is_its_title_and_is_not_embedded(folder, store):
+    embed = LetterEmbedding()
+    run(folder(guide_md=GUIDE, note_txt="A note.", plain_md="No heading."), store, embed)
+    assert {"A note.", "No heading."} <= set(embed.embedded)
+    assert {each["metadata"]["title"] for each in store.documents("docs")} == {"Guide", "note", "plain"}
+
+
+def test_a_text_embedded_with_its_files_name_is_embedded_again_once(folder, store):
+    path = folder(note_txt="A note.")
+    run(path, store)
+    [stored] = store.stored["docs"].values()  # made to look as earlier releases stored it
+    del stored["metadata"]["title_is_file_name"]
+    stored["metadata"]["content_hash"] = "another"
+    stored["embedding"] = LetterEmbedding().embed(["note\n\nA note."])[0].tolist()
+    embed = LetterEmbedding()
+    assert counts(run(path, store, embed)) == (0, 1, 0, 0)
+    assert embed.embedded == ["A note."]
+    [stored] = store.stored["docs"].values()
+    assert stored["embedding"] == LetterEmbedding().embed(["A note."])[0].tolist()
+    assert counts(run(path, store)) == (0, 0, 1, 0)
+
+
+def test_an_emptied_file_leaves_no_chunks(folder, store):
+    run(folder(guide_md=GUIDE, note_txt="A note."), store)
+    report = run(folder(guide_md="\n"), store)
+    assert (counts(report), report.skipped) == ((0, 0, 1, 3), 1)
+    assert [document["metadata"]["source"] for document in store.documents("docs")] == ["note.txt"]
+
+
+def test_metadata_added_by_others_is_not_a_change(folder, store):
+    path = folder(guide_md=GUIDE)
+    run(path, store)
+    for document in store.stored["docs"].values():
+        document["metadata"]["reviewed"] = True
+    assert counts(run(path, store)) == (0, 0, 3, 0)
+
+
+def test_another_model_is_refused_with_both_names_before_embedding(folder, store):
+    path = folder(guide_md=GUIDE)
+    run(path, store)
+    embed = LetterEmbedding("letters-2")
+    with pytest.raises(ConflictError, match="was embedded with 'letters-1', not with 'letters-2'") as raised:
+        run(path, store, embed)
+    assert raised.value.details == {"stored": "letters-1", "given": "letters-2"}
+    assert embed.embedded == []
+
+
+def test_a_collection_of_other_dimension_is_refused_at_once(folder, store):
+    store.ensure_collection("docs", {})
+    store.add_documents("docs", [{"id": "x", "text": "x", "metadata": {}, "embedding": [1.0, 2.0]}])
+    with pytest.raises(ConflictError, match="holds embeddings of 2 dimensions, 'letters-1' makes 26"):
+        run(folder(a_md=GUIDE, b_md=GUIDE), store)
+
+
+def test_a_wrong_collection_name_is_refused_at_once(folder, store):
+    with pytest.raises(InvalidInputError, match="Collection name"):
+        load(folder(guide_md=GUIDE), provider=ModelProvider(store), collection="x", embedding=LetterEmbedding())
+
+
+def test_a_record_is_one_document_under_its_own_id(folder, store):
+    record = {"_id": "d1", "title": "A title", "text": "word " * 900, "metadata": {"n": 1}}
+    report = run(folder(corpus_jsonl=[record], queries_jsonl=[{"_id": "q1", "text": "question"}]), store)
+    assert (report.sources, counts(report)) == (1, (1, 0, 0, 0))
+    (document,) = store.documents("docs")
+    assert (document["id"], document["text"]) == ("d1", record["text"])
+    assert document["metadata"].items() >= {"n": 1, "title": "A title", "source": "corpus.jsonl"}.items()
+
+
+def test_a_record_cannot_claim_another_files_source(folder, store):
+    path = folder(guide_md=GUIDE, records_jsonl=[{"id": "d1", "text": "x", "metadata": {"source": "guide.md"}}])
+    run(path, store)
+    assert [each["id"] for each in store.documents("docs", {"source": "records.jsonl"})] == ["d1"]
+    (path / "guide.md").write_text("# Another\n\nguide\n")
+    run(path, store)
+    assert [each["id"] for each in store.documents("docs", {"source": "records.jsonl"})] == ["d1"]
+
+
+def test_changed_records_are_replaced_and_lost_metadata_is_lost(folder, store):
+    run(folder(data_jsonl=[{"id": "a", "text": "one", "metadata": {"old": 1}}, {"id": "b", "text": "two"}]), store)
+    embed = LetterEmbedding()
+    report = run(folder(data_jsonl=[{"id": "a", "text": "one"}, {"id": "b", "text": "two!"}]), store, embed)
+    assert counts(report) == (0, 2, 0, 0)
+    assert embed.embedded == ["two!"]
+    assert "old" not in store.stored["docs"]["a"]["metadata"]
+
+
+def test_own_embeddings_are_stored_as_they_are_and_no_model_is_claimed(folder, store):
+    path = folder(data_jsonl=[{"id": "a", "text": "one", "embedding": [1, 2]}])
+    embed = LetterEmbedding()
+    assert counts(run(path, store, embed)) == (1, 0, 0, 0)
+    assert counts(run(path, store, LetterEmbedding("letters-2"))) == (0, 0, 1, 0)
+    assert embed.embedded == []
+    assert store.stored["docs"]["a"]["embedding"] == [1, 2]
+    assert "embedding_model" not in store.collection("docs")["metadata"]
+    assert counts(run(folder(data_jsonl=[{"id": "a", "text": "one", "embedding": [1, 3]}]), store)) == (0, 1, 0, 0)
+
+
+def test_bad_lines_and_documents_are_reported_and_the_rest_is_stored(folder, store):
+    lines = [{"id": f"d{number}", "text": f"text {number}", "embedding": [1, number]} for number in range(250)]
+    lines[120] = {"id": "d120"}
+    lines[130]["embedding"] = [1, 2, 3]
+    lines[240] = {"id": "d3", "text": "again", "embedding": [1, 1]}
+    report = run(folder(data_jsonl=lines), store)
+    assert [str(error) for error in report.errors][:1] == ["data.jsonl:121: 'text' is missing"]
+    assert [error.line for error in report.errors] == [121, 131, 241]
+    assert report.errors[2].message == "id 'd3' was already used by data.jsonl:4"
+    assert report.created == len(store.stored["docs"]) == 247
+
+
+def test_bad_files_are_reported_and_the_rest_is_stored(folder, store):
+    path = folder(guide_md=GUIDE)
+    (path / "bad.md").write_bytes(b"# \xff")
+    report = run(path, store)
+    assert [str(error) for error in report.errors] == ["bad.md: is not UTF-8: byte 2 is wrong"]
+    assert report.created == 3
+
+
+def test_repeated_lines_without_id_and_blank_lines_are_skipped(folder, store):
+    report = run(folder(data_jsonl=[{"text": "a"}, {"text": "a"}, {"text": " "}, {"text": "", "title": "T"}]), store)
+    assert (report.created, report.skipped, report.errors) == (2, 2, [])
+
+
+def test_large_sources_are_embedded_and_written_in_batches(folder, store):
+    lines = [{"id": str(number), "text": f"text {number}"} for number in range(250)]
+    run(folder(data_jsonl=lines, long_md="# A\n\n" + "Some words here.\n\n" * 4000), store)
+    assert store.calls.count("add_documents") == 3 + 1
+
+
+def test_progress_rises_to_all_bytes(folder, store):
+    path = folder(data_jsonl=[{"text": f"text {number}"} for number in range(250)], guide_md=GUIDE, empty_md="")
+    seen = []
+    run(path, store, on_progress=seen.append)
+    done = [progress.done_bytes for progress in seen]
+    assert done == sorted(done)
+    assert done[-1] == seen[-1].total_bytes == sum(file.stat().st_size for file in path.iterdir())
+    assert seen[-1].chunks == 253
+
+
+def test_the_prefix_keeps_folders_of_equal_names_apart(folder, store):
+    path = folder(readme_md=GUIDE)
+    run(path, store, source_prefix="one/")
+    run(path, store, source_prefix="two/")
+    sources = {document["metadata"]["source"] for document in store.documents("docs")}
+    assert sources == {"one/readme.md", "two/readme.md"}
+    assert len(store.stored["docs"]) == 6
+
+
+def test_a_failing_service_stops_the_load_and_the_next_run_goes_on(folder, store):
+    path = folder(a_md=GUIDE, b_md=GUIDE)
+    store.ensure_collection("docs", {})
+    add, failing = store.add_documents, iter([False, True])
+
+    def sometimes(*args, **kwargs):
+        if next(failing):
+            raise UnavailableError("gone")
+        return add(*args, **kwargs)
+
+    store.add_documents = sometimes
+    with pytest.raises(UnavailableError):
+        run(path, store)
+    store.add_documents = add
+    assert counts(run(path, store)) == (3, 0, 3, 0)
+
+
+def test_refused_texts_do_not_stop_their_neighbours(folder, store):
+    class Picky(LetterEmbedding):
+        def _embed(self, texts):
+            if any("bad" in text for text in texts):
+                raise InvalidInputError("this text is refused")
+            return super()._embed(texts)
+
+    lines = [{"id": str(number), "text": "bad" if number == 7 else f"text {number}"} for number in range(30)]
+    report = run(folder(data_jsonl=lines, a_md="bad", b_md="good"), store, Picky())
+    assert [str(e) for e in report.errors] == ["a.md: this text is refused", "data.jsonl:8: this text is refused"]
+    assert report.created == 30

@@ -1,0 +1,111 @@
+"""The choice of collections for a question; the embeddings are those of `letters-1`."""
+
+import numpy as np
+import pytest
+
+from retrieval.search.choosing import CollectionChoice
+from schemas.contracts.search import CollectionsReceipt
+from schemas.errors import CollectionNotFoundError
+from schemas.records import DocumentBatch
+
+OWN, DOCS, OTHER, STRANGE, UNSAID, EMPTY, WIDE, NOTES = (
+    f"choice-{name}" for name in ("own", "docs", "docs-2", "strange", "unsaid", "empty", "wide", "notes")
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def library(app, shelve):
+    shelve(OWN, {"a": "zebra"})
+    shelve(DOCS, {"a": "zebra"}, embedding_model="letters-1")
+    shelve(OTHER, {"a": "zebra"}, embedding_model="letters-1", embedding_provider="elsewhere")
+    shelve(STRANGE, {"a": "zebra"}, embedding_model="words-2")
+    shelve(UNSAID, {"a": "zebra"})
+    shelve(EMPTY, {}, embedding_model="letters-1")
+    shelve(NOTES, {"a": "zebra"}, embedding_model="letters-1")
+
+
+@pytest.fixture
+def choose(choice_of):
+    def choose(*names, **options):
+        chosen = choice_of(OWN, "choice-none", notes=NOTES, **options).choose(names or ("choice-*",))
+        assert tuple(each.name for each in chosen.asked) == chosen.receipt.asked
+        return chosen.receipt
+
+    return choose
+
+
+def test_text_collections_of_the_model_are_asked_and_the_others_named_with_the_reason(choose):
+    receipt = choose()
+    assert receipt.asked == (OWN, OTHER, DOCS)
+    assert receipt.left_out == {
+        STRANGE: "its embeddings are of 'words-2', those of questions of 'letters-1'",
+        UNSAID: "it does not say which model made its embeddings (embedding_model of its metadata)",
+        EMPTY: "it is empty",
+        NOTES: "it holds notes of sessions, which the oracle persona asks",
+    }
+
+
+def test_a_question_that_names_none_is_asked_of_all_text_collections(choice_of):
+    chosen = choice_of(OWN, notes=NOTES, most=10_000).choose()
+    assert chosen.receipt.asked[0] == OWN
+    assert {DOCS, OTHER} <= set(chosen.receipt.asked)
+    assert not {STRANGE, UNSAID, EMPTY, NOTES} & set(chosen.receipt.asked)
+
+
+def test_what_is_named_in_full_is_asked_whatever_it_holds(choose):
+    assert choose(STRANGE, NOTES, STRANGE) == CollectionsReceipt((STRANGE, NOTES), {})
+    assert choose(STRANGE, "choice-docs*").asked == (STRANGE, OTHER, DOCS)
+    with pytest.raises(CollectionNotFoundError):
+        choose("choice-docs*", "choice-none")
+
+
+def test_a_pattern_that_matches_nothing_is_in_the_receipt(choose):
+    receipt = choose("nobody-*", "choice-docs*")
+    assert receipt.asked == (OTHER, DOCS)
+    assert receipt.left_out == {"nobody-*": "no collection has a name that begins so"}
+
+
+def test_a_limited_number_is_asked_the_newest_first(choose):
+    receipt = choose(most=2)
+    assert receipt.asked == (OWN, OTHER)
+    assert receipt.left_out[DOCS] == "2 collections are asked at a time: name it to have it asked"
+    assert choose(STRANGE, UNSAID, "choice-*", most=2).asked == (STRANGE, UNSAID)
+
+
+def test_a_receipt_names_a_limited_number_and_counts_the_others(choice_of, monkeypatch):
+    monkeypatch.setattr("retrieval.search.choosing.MAX_NAMED", 2)
+    receipt = choice_of(OWN, notes=NOTES).choose(("choice-*", "nobody-*")).receipt
+    assert list(receipt.left_out) == ["nobody-*", EMPTY]
+    assert receipt.unnamed == 3
+
+
+def test_vectors_of_another_dimension_are_left_out_once_the_models_is_known(app, shelve, choose, connections):
+    store = app.extensions["rag.service"].store
+    letters = connections.open("default", "embedding")
+    letters.embed(["known from now on"])
+    store.create_collection(WIDE, {"embedding_model": "letters-1"}, "cosine")
+    try:
+        store.add_documents(WIDE, DocumentBatch(["a"], ["zebra"], [{}], np.ones((1, 3), dtype="<f4")))
+        reason = choose("choice-wide*").left_out[WIDE]
+    finally:
+        store.delete_collection(WIDE)
+    assert reason == f"its embeddings have 3 dimensions, those of questions {letters.dimension}"
+
+
+def test_words_can_be_searched_while_nothing_embeds(corpus, connections):
+    choice = CollectionChoice(corpus, connections, own=(OWN,), embedding_connection="there-is-none")
+    assert {OWN, DOCS, STRANGE} <= set(choice.choose(("choice-*",)).receipt.asked)
+
+
+def test_the_storage_lists_its_collections_once_for_a_search(choice_of, connections, monkeypatch):
+    provider = type(connections.open("local", "rag"))
+    listed, found = [], provider.collections
+
+    def counted(self):
+        listed.append(self)
+        return found(self)
+
+    monkeypatch.setattr(provider, "collections", counted)
+    chosen = choice_of(OWN, notes=NOTES).choose()
+    assert chosen.corpus.existing([OWN, NOTES, "choice-none"])
+    assert len(listed) == 1

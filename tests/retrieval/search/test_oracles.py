@@ -1,0 +1,220 @@
+"""The three oracles over the storage of this process."""
+
+import numpy as np
+import pytest
+
+from retrieval.search.corpus import Corpus
+from retrieval.search.oracles.base import Question
+from retrieval.search.oracles.lexical import LexicalOracle
+from retrieval.search.oracles.persona import PersonaOracle
+from retrieval.search.oracles.semantic import SemanticOracle
+from schemas.connections import Connection
+from schemas.errors import RagError
+from schemas.records import DocumentBatch
+from schemas.where import EVERYTHING, parse_where
+
+BOOKS, PAPERS, NOTES = "oracle-books", "oracle-papers", "oracle-notes"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def library(shelve):
+    shelve(
+        BOOKS,
+        {
+            "zoo": ("zzzzzzzz zebra", {"lang": "en"}),
+            "jam": ("jjjjjjjj jam", {"lang": "de", "document_id": "kitchen"}),
+            "code": ("call std::env and getUserName in a.b.c", {"lang": "en"}),
+        },
+    )
+    shelve(PAPERS, {"zen": "zzzz zen zebra", "war": "Before the war, the tea OR coffee"}, metric="l2")
+    shelve(
+        NOTES,
+        {
+            "old": ("zebras are horses", {"superseded_by": "new"}),
+            "new": ("zebras are zebras", {}),
+            "other": ("jam is sweet", {"topic": "food"}),
+        },
+    )
+
+
+@pytest.fixture
+def semantic(embeddings):
+    return SemanticOracle(embeddings)
+
+
+@pytest.fixture
+def lexical():
+    return LexicalOracle()
+
+
+@pytest.fixture
+def persona(embeddings):
+    return PersonaOracle(embeddings, NOTES)
+
+
+@pytest.fixture
+def ask(corpus):
+    def ask(oracle, text, *names, limit=10, where=EVERYTHING):
+        opened = corpus.open()
+        return oracle.query(Question(text, opened, tuple(opened.existing(names)), where), limit)
+
+    return ask
+
+
+def ids(answer):
+    return [each.chunk_id for each in answer.results]
+
+
+def test_semantic_finds_the_nearest_with_the_cosine_as_its_score(ask, semantic, embeddings):
+    answer = ask(semantic, "zzzzzzzz", BOOKS, limit=2)
+    assert ids(answer)[0] == "zoo"
+    assert len(answer.results) == 2
+    question = embeddings.embed("default", "zzzzzzzz").vector
+    stored = embeddings.embed("default", "zzzzzzzz zebra").vector
+    cosine = question @ stored / ((question @ question) * (stored @ stored)) ** 0.5
+    assert answer.results[0].score == pytest.approx(cosine, abs=1e-5)
+
+
+def test_a_chunk_says_which_document_it_is_of(ask, semantic):
+    [found] = ask(semantic, "jam", BOOKS, where=parse_where({"lang": "de"})).results
+    assert (found.doc_id, found.chunk_id, found.collection) == ("kitchen", "jam", BOOKS)
+    assert found.metadata == {"lang": "de", "document_id": "kitchen"}
+    assert found.content == "jjjjjjjj jam"
+
+
+def test_several_collections_are_one_list_by_score_whatever_their_metric(ask, semantic):
+    found = ask(semantic, "zzzzzzzz zebra", BOOKS, PAPERS, limit=4).results
+    assert found[0].chunk_id == "zoo"
+    assert {each.collection for each in found} == {BOOKS, PAPERS}
+    assert [each.score for each in found] == sorted((each.score for each in found), reverse=True)
+    assert all(0.0 <= each.score <= 1.0 for each in found)
+
+
+@pytest.mark.parametrize("metric", ["cosine", "l2", "ip"])
+def test_a_score_is_the_cosine_whatever_the_metric_and_the_length_of_vectors(
+    app, ask, semantic, embeddings, shelve, metric
+):
+    question = embeddings.embed("default", "zebra").vector
+    far = embeddings.embed("default", "quick fox").vector
+    near = embeddings.embed("default", "zebra zoo").vector
+    name = shelve(f"oracle-metric-{metric}", {}, metric=metric)
+    vectors = np.stack([near * 0.01, far * 50, np.zeros_like(near)]).astype("<f4")
+    batch = DocumentBatch(["near", "far", "nothing"], ["near", "far", "nothing"], [{}] * 3, vectors)
+    if metric == "cosine":
+        batch = DocumentBatch(batch.ids[:2], batch.texts[:2], batch.metadatas[:2], vectors[:2])
+    app.extensions["rag.service"].store.add_documents(name, batch)
+    found = {each.chunk_id: each.score for each in ask(semantic, "zebra", name).results}
+
+    def cosine(vector):
+        return question @ vector / ((question @ question) * (vector @ vector)) ** 0.5
+
+    assert found["near"] == pytest.approx(cosine(near), abs=1e-5)
+    assert found["far"] == pytest.approx(cosine(far), abs=1e-5)
+    assert found.get("nothing", 0.0) == 0.0
+
+
+def test_a_collection_of_another_model_is_left_out_and_named(ask, semantic, shelve):
+    strange = shelve("oracle-strange", {"zoo": "zzzz"}, embedding_model="words-2")
+    answer = ask(semantic, "zzzz", BOOKS, strange)
+    assert {each.collection for each in answer.results} == {BOOKS}
+    assert list(answer.left_out) == [strange]
+    assert "words-2" in answer.left_out[strange]
+    with pytest.raises(RagError, match="words-2"):
+        ask(semantic, "zzzz", strange)
+
+
+def test_a_missing_collection_holds_nothing(ask, corpus, semantic, lexical):
+    assert corpus.open().existing(["there-is-none"]) == []
+    assert ids(ask(semantic, "zebra", "there-is-none")) == ids(ask(lexical, "zebra", "there-is-none")) == []
+
+
+def test_a_collection_that_goes_away_meanwhile_holds_nothing(app, corpus, lexical):
+    store = app.extensions["rag.service"].store
+    store.create_collection("oracle-gone", {}, "cosine")
+    opened = corpus.open()
+    question = Question("zebra", opened, tuple(opened.existing(["oracle-gone", PAPERS])))
+    store.delete_collection("oracle-gone")
+    assert ids(lexical.query(question, 5)) == ["zen"]
+
+
+def test_lexical_finds_words_best_first_and_obeys_the_filter(ask, lexical):
+    assert ids(ask(lexical, "zebra zen tea", PAPERS)) == ["zen", "war"]
+    assert ids(ask(lexical, "zebra", BOOKS, where=parse_where({"lang": "de"}))) == []
+    assert all(0.0 <= each.score < 1.0 for each in ask(lexical, "zebra jam coffee", BOOKS, PAPERS).results)
+
+
+@pytest.fixture(scope="module")
+def topics(shelve):
+    """A few documents on one topic, in which its words are common, and many documents on others."""
+    few = {f"few-{n}": f"A zebra crossing has {colour} stripes" for n, colour in enumerate(["white", "wide", "worn"])}
+    many = {f"many-{n}": f"Note {n} on bread and butter" for n in range(40)}
+    many |= {"many-zebra": "A zebra in the zoo", "many-stripes": "Stripes of a zebra at a crossing of rivers"}
+    return shelve("oracle-few", few), shelve("oracle-many", many)
+
+
+def test_the_words_of_a_small_collection_count_as_much_as_those_of_a_large_one(ask, lexical, topics):
+    assert ids(ask(lexical, "white stripes of a zebra crossing", *topics))[0] == "few-0"
+    first = ids(ask(lexical, "zebra crossing stripes", *topics, limit=4))
+    assert set(first) == {"few-0", "few-1", "few-2", "many-stripes"}
+
+
+def test_a_small_collection_is_not_first_for_being_small(ask, lexical, topics):
+    found = ids(ask(lexical, "white bread and butter for the note", *topics))
+    assert "few-0" in ids(ask(lexical, "white bread and butter for the note", *topics, limit=100))
+    assert "few-0" not in found[:5]
+
+
+def test_the_order_within_a_collection_is_that_of_its_text_search(ask, lexical, topics):
+    alone = ids(ask(lexical, "zebra stripes note", topics[1]))
+    together = ask(lexical, "zebra stripes note", *topics, limit=100).results
+    assert [each.chunk_id for each in together if each.collection == topics[1]][: len(alone)] == alone
+    assert all(0.0 <= each.score < 1.0 for each in together)
+
+
+@pytest.mark.parametrize("query", ["std::env", "getUserName", "getusername", "user name", "a.b.c", "STD::ENV"])
+def test_lexical_finds_code(ask, lexical, query):
+    assert ids(ask(lexical, query, BOOKS)) == ["code"]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "*", '"', "'", "''; DROP TABLE documents; --", "NEAR(", "NEAR(qqq www, 2)", "qqq*", "^qqq", "text:qqq", "-", "()", "{}",
+        "\0", "qqq\0www", "…!?", "OR", "AND NOT", "qqq OR", 'qqq" OR "', "🦓", "斑馬", "סוס", "q" * 2_000, "qqq " * 500,
+    ],
+)  # fmt: skip
+def test_no_text_is_a_syntax_error_to_lexical_or_matches_everything(ask, lexical, query):
+    assert set(ids(ask(lexical, query, BOOKS, PAPERS))) <= {"war", "code"}
+
+
+def test_other_scripts_are_words_too(ask, lexical, shelve):
+    scripts = shelve("oracle-scripts", {"ru": "Зебра и лошадь", "zh": "斑馬", "fr": "zèbre rayé"})
+    assert [ids(ask(lexical, query, scripts)) for query in ("зебра", "斑馬", "zebre")] == [["ru"], ["zh"], ["fr"]]
+
+
+def test_persona_never_answers_with_a_note_that_was_replaced(ask, persona):
+    assert ids(ask(persona, "zebras are horses", limit=1)) != ["old"]
+    assert set(ids(ask(persona, "zebras are horses"))) == {"new", "other"}
+    assert ids(ask(persona, "zebras", where=parse_where({"topic": "food"}))) == ["other"]
+    assert ids(ask(persona, "zebras", where=parse_where({"superseded_by": "new"}))) == []
+
+
+def test_persona_asks_its_notes_whatever_the_question_names(ask, persona):
+    assert {each.collection for each in ask(persona, "zebras", BOOKS).results} == {NOTES}
+
+
+def test_persona_is_not_available_while_there_are_no_notes(corpus, embeddings, shelve, persona):
+    opened = corpus.open()
+    assert persona.is_available(opened)
+    assert not PersonaOracle(embeddings, "there-is-none").is_available(opened)
+    assert not PersonaOracle(embeddings, shelve("oracle-no-notes", {})).is_available(opened)
+
+
+def test_an_oracle_is_available_where_the_storage_can_do_what_it_needs(corpus, connections, semantic, lexical):
+    assert semantic.is_available(corpus.open())
+    assert lexical.is_available(corpus.open())
+    connections.create(Connection("plain", "rag", "chromadb", {"url": "http://127.0.0.1:9"}))
+    try:
+        assert not lexical.is_available(Corpus(connections, "plain").open())
+    finally:
+        connections.delete("plain")

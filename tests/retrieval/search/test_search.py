@@ -1,0 +1,320 @@
+"""The search engine: which oracles are asked, how their results are fused, and what the receipt says."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from providers.outbound import deadlines
+from retrieval.search.engine import (
+    PARALLEL,
+    SearchEngine,
+    SearchFailedError,
+    UnknownOracleError,
+)
+from retrieval.search.oracles.base import Oracle
+from retrieval.search.oracles.lexical import LexicalOracle
+from retrieval.search.oracles.persona import PersonaOracle
+from retrieval.search.oracles.semantic import SemanticOracle
+from schemas.contracts.search import InvalidQueryError, OracleAnswer, OracleResult, SearchRequest
+from schemas.errors import CollectionNotFoundError, InvalidInputError, UnavailableError
+from schemas.records import GatherSpec, OrderBy
+from schemas.where import parse_where
+from tests.support.live import eventually
+
+BOOKS, PAPERS, NOTES = "search-books", "search-papers", "search-notes"
+QUERY = "zebra"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def library(shelve):
+    animals = ["zebra", "zorro", "lizard", "mouse", "horse", "otter", "beaver", "hamster"]
+    shelve(
+        BOOKS,
+        {name: (f"{name} {name}", {"half": n % 2, "section": f"s{n // 4}"}) for n, name in enumerate(animals)}
+        | {f"dog-{n}": (f"dog {n}", {"document_id": "dog", "half": 0}) for n in range(3)},
+    )
+    shelve(PAPERS, {"zebra": ("a paper on the zebra", {"section": "s0"})})
+    shelve(NOTES, {"note": "zebras bite", "replaced": ("zebras are shy", {"superseded_by": "note"})})
+
+
+class Told(Oracle):
+    """An oracle that returns given results or raises a given error; `gate` holds it up."""
+
+    def __init__(self, name, *results, error=None, available=True, gate=None, left_out=None):
+        self.name, self._results, self._error, self._available, self._gate = name, results, error, available, gate
+        self._left_out = left_out or {}
+        self.limits = []
+
+    def is_available(self, corpus):
+        return self._available
+
+    def query(self, question, limit):
+        self.limits.append(limit)
+        if self._gate is not None:
+            assert self._gate.wait(30)
+        if self._error is not None:
+            raise self._error
+        found = [OracleResult(each, BOOKS, each, each, 0.5, {}) for each in self._results[:limit]]
+        return OracleAnswer(found, self._left_out)
+
+
+@pytest.fixture
+def make(choice_of, embeddings):
+    made = []
+
+    def make(*oracles, **settings):
+        usual = (SemanticOracle(embeddings), LexicalOracle(), PersonaOracle(embeddings, NOTES))
+        defaults = {"rrf_k": 60, "fetch_multiplier": 2, "fetch_min": 1, "limit_seconds": 20.0}
+        choice = choice_of(BOOKS, "there-is-none", notes=NOTES)
+        made.append(SearchEngine(oracles or usual, choice, **{**defaults, **settings}))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+def ids(answer):
+    return [each.doc_id for each in answer.results]
+
+
+def test_oracles_agree_and_the_receipt_says_who_did_what(make):
+    answer = make().search(SearchRequest(QUERY))
+    first = answer.results[0]
+    assert (first.doc_id, first.collection, first.sources) == ("zebra", BOOKS, ("semantic", "lexical"))
+    assert {each.collection for each in answer.results} == {BOOKS, NOTES}
+    receipt = answer.receipt
+    assert {name: each.status for name, each in receipt.oracles.items()} == dict.fromkeys(
+        ["semantic", "lexical", "persona"], "ok"
+    )
+    assert [each.count for each in receipt.oracles.values()] == [9, 1, 1]
+    assert (receipt.rrf_k, receipt.fetch_multiplier, receipt.collections.asked) == (60, 2, (BOOKS, NOTES))
+    assert receipt.weights == {"semantic": 1.0, "lexical": 1.0, "persona": 1.0}
+
+
+def test_the_same_question_has_the_same_answer(make):
+    engine = make()
+    assert len({tuple(ids(engine.search(SearchRequest("a quick otter")))) for _ in range(3)}) == 1
+
+
+def test_each_is_asked_for_a_multiple_of_the_limit_within_bounds(make):
+    oracle = Told("told", *map(str, range(500)))
+    engine = make(oracle, fetch_multiplier=3)
+    assert len(engine.search(SearchRequest(QUERY, limit=7)).results) == 7
+    make(oracle, fetch_multiplier=50).search(SearchRequest(QUERY, limit=100))
+    make(oracle, fetch_min=50).search(SearchRequest(QUERY, limit=7))
+    assert make(oracle, fetch_min=50).search(SearchRequest(QUERY, limit=100)).receipt.fetched == 200
+    assert oracle.limits == [21, 1000, 50, 200]
+
+
+def test_a_low_limit_does_not_hide_what_oracles_agree_on(make):
+    one = Told("one", *(f"one-{n}" for n in range(39)), "both")
+    two = Told("two", *(f"two-{n}" for n in range(39)), "both")
+    assert ids(make(one, two, fetch_min=50).search(SearchRequest(QUERY, limit=1))) == ["both"]
+
+
+def test_oracles_are_asked_at_the_same_time(make):
+    """Each waits until the other is asked: one after the other, neither would answer."""
+    both = threading.Barrier(2, timeout=30)
+
+    class Meeting(Told):
+        def query(self, question, limit):
+            both.wait()
+            return super().query(question, limit)
+
+    answer = make(Meeting("one", "a"), Meeting("two", "a")).search(SearchRequest(QUERY))
+    assert answer.results[0].sources == ("one", "two")
+
+
+@pytest.mark.parametrize("error", [UnavailableError("It is on fire"), RuntimeError("secret")])
+def test_a_failing_oracle_is_named_and_the_others_answer(make, error):
+    answer = make(Told("well", "a"), Told("ill", error=error)).search(SearchRequest(QUERY))
+    assert ids(answer) == ["a"]
+    assert answer.results[0].score == 1.0
+    said = answer.receipt.oracles["ill"]
+    assert (said.status, said.count) == ("failed", 0)
+    assert "secret" not in said.error
+    assert answer.receipt.oracles["well"].error is None
+
+
+def test_an_unavailable_oracle_is_no_failure(make):
+    answer = make(Told("well", "a"), Told("absent", "b", available=False)).search(SearchRequest(QUERY))
+    assert ids(answer) == ["a"]
+    assert answer.receipt.oracles["absent"].status == "unavailable"
+    assert make(Told("absent", available=False)).search(SearchRequest(QUERY)).results == []
+
+
+def test_an_oracle_that_does_not_answer_in_time_is_left_out(make):
+    gate = threading.Event()
+    try:
+        answer = make(Told("quick", "a"), Told("slow", "b", gate=gate), limit_seconds=0.1).search(SearchRequest(QUERY))
+    finally:
+        gate.set()
+    assert ids(answer) == ["a"]
+    assert answer.receipt.oracles["slow"].error == "No answer within 0.1 s"
+
+
+def test_calls_of_an_oracle_end_with_the_search(make):
+    class Patient(Told):
+        def query(self, question, limit):
+            self.seconds_left = deadlines.seconds_left()
+            return super().query(question, limit)
+
+    oracle = Patient("patient", "a")
+    make(oracle, limit_seconds=20.0).search(SearchRequest(QUERY))
+    assert oracle.seconds_left <= 20.0
+
+
+def test_an_oracle_that_hangs_keeps_nobody_from_asking_the_others(make):
+    gate = threading.Event()
+    slow = Told("slow", "b", gate=gate)
+    engine = make(Told("quick", "a"), slow)
+    with ThreadPoolExecutor(PARALLEL) as askers:
+        hanging = [askers.submit(engine.search, SearchRequest(QUERY, oracles=("slow",))) for _ in range(PARALLEL)]
+        try:
+            eventually(lambda: len(slow.limits) == PARALLEL, seconds=20)
+            assert ids(engine.search(SearchRequest(QUERY, oracles=("quick",)))) == ["a"]
+        finally:
+            gate.set()
+    assert all(ids(each.result()) == ["b"] for each in hanging)
+
+
+def test_when_all_fail_the_search_does(make):
+    broken = make(Told("a", error=UnavailableError("No fire brigade")), Told("b", available=False))
+    with pytest.raises(SearchFailedError, match="No fire brigade") as raised:
+        broken.search(SearchRequest(QUERY))
+    assert raised.value.details["oracles"] == {"a": "No fire brigade"}
+
+
+def test_only_the_oracles_that_are_named_are_asked(make):
+    answer = make().search(SearchRequest(QUERY, oracles=("lexical",)))
+    assert (ids(answer), list(answer.receipt.oracles)) == (["zebra"], ["lexical"])
+
+
+def test_weights_move_documents_and_0_leaves_an_oracle_out(make):
+    engine = make(Told("one", "a"), Told("two", "b"))
+    assert ids(engine.search(SearchRequest(QUERY))) == ["a", "b"]
+    assert ids(engine.search(SearchRequest(QUERY, weights={"two": 1.5}))) == ["b", "a"]
+    answer = engine.search(SearchRequest(QUERY, weights={"one": 0}))
+    assert (ids(answer), list(answer.receipt.oracles)) == (["b"], ["two"])
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "field"),
+    [
+        ({"query": ""}, InvalidQueryError, "query"),
+        ({"query": " \n"}, InvalidQueryError, "query"),
+        ({"query": "q" * 2_001}, InvalidQueryError, "query"),
+        ({"query": "\ud800"}, InvalidQueryError, "query"),
+        ({"limit": 0}, InvalidInputError, "limit"),
+        ({"limit": 101}, InvalidInputError, "limit"),
+        ({"oracles": ("psychic",)}, UnknownOracleError, "oracles"),
+        ({"oracles": ()}, InvalidInputError, "oracles"),
+        ({"weights": {"psychic": 1}}, UnknownOracleError, "weights"),
+        ({"weights": {"lexical": -1}}, InvalidInputError, "weights.lexical"),
+        ({"weights": {"lexical": float("nan")}}, InvalidInputError, "weights.lexical"),
+        ({"weights": {"lexical": float("inf")}}, InvalidInputError, "weights.lexical"),
+        ({"weights": {"lexical": 0, "semantic": 0, "persona": 0}}, InvalidInputError, "weights"),
+    ],
+)
+def test_a_wrong_question_is_refused_by_field(make, change, error, field):
+    with pytest.raises(error) as raised:
+        make().search(SearchRequest(**{"query": QUERY, **change}))
+    assert raised.value.details["field"] == field
+    if error is UnknownOracleError:
+        assert raised.value.details["allowed"] == ["semantic", "lexical", "persona"]
+
+
+def test_the_longest_query_is_answered(make):
+    assert make().search(SearchRequest("zebra " * 333 + "z")).results
+
+
+def test_named_collections_are_searched_together_and_alone(make):
+    answer = make().search(SearchRequest(QUERY, collections=(BOOKS, PAPERS, BOOKS)))
+    assert {(each.doc_id, each.collection) for each in answer.results} >= {("zebra", BOOKS), ("zebra", PAPERS)}
+    assert answer.receipt.collections.asked == (BOOKS, PAPERS)
+    assert list(answer.receipt.oracles) == ["semantic", "lexical"]
+
+
+def test_notes_are_searched_when_they_are_named(make):
+    by_collection = make().search(SearchRequest(QUERY, collections=(NOTES,)))
+    assert "persona" in by_collection.receipt.oracles
+    by_oracle = make().search(SearchRequest(QUERY, collections=(PAPERS,), oracles=("persona",)))
+    assert ids(by_oracle) == ["note"]
+
+
+def test_a_collection_that_no_oracle_asked_is_told_from_those_that_one_did(make):
+    def told(*oracles, **asked):
+        return make(*oracles).search(SearchRequest(QUERY, collections=(BOOKS, PAPERS), **asked)).receipt.collections
+
+    def missing(name, *collections):
+        return Told(name, "a", left_out=dict.fromkeys(collections, f"{name} had no time left"))
+
+    both = told(missing("one", BOOKS), missing("other", BOOKS, PAPERS))
+    assert (both.asked, both.left_out) == ((PAPERS,), {BOOKS: "one had no time left"})
+    failed = told(missing("one", PAPERS), Told("other", error=UnavailableError("It is down")))
+    assert (failed.asked, failed.left_out) == ((BOOKS,), {PAPERS: "one had no time left"})
+    notes = told(oracles=("persona",))
+    assert notes.asked == (NOTES,)
+    assert notes.left_out == dict.fromkeys((BOOKS, PAPERS), "no oracle that searches it was asked")
+
+
+def test_a_named_collection_that_is_not_there_is_an_error(make):
+    with pytest.raises(CollectionNotFoundError):
+        make().search(SearchRequest(QUERY, collections=(BOOKS, "there-is-none")))
+
+
+def test_a_filter_holds_for_every_oracle(make):
+    found = make().search(SearchRequest("zebra zorro", where=parse_where({"half": 1}))).results
+    assert found
+    assert all(each.metadata["half"] == 1 for each in found)
+
+
+def test_chunks_of_one_document_are_one_result(make):
+    answer = make().search(SearchRequest("dog", limit=3))
+    assert ids(answer).count("dog") == 1
+    assert answer.results[0].chunk_id in {"dog-0", "dog-1", "dog-2"}
+
+
+def test_every_candidate_that_was_cut_is_explained(make):
+    answer = make().search(SearchRequest(QUERY, limit=2, explain=True, oracles=("semantic", "lexical")))
+    assert [each.rank for each in answer.explanations] == list(range(3, 3 + len(answer.explanations)))
+    cut = answer.explanations[0]
+    assert cut.reason == f"cut: rank 3 of {len(answer.explanations) + 2}, the limit is 2"
+    assert cut.oracles["semantic"].provenance.rank == 3
+    assert cut.oracles["lexical"].reason == "not among the first 4"
+
+
+@pytest.mark.parametrize(
+    ("doc_id", "collection", "reason"),
+    [
+        ("zebra", BOOKS, "among the results"),
+        ("mouse", BOOKS, "filtered out by where"),
+        ("dog", BOOKS, "no oracle found it"),
+        ("note", NOTES, "filtered out by where"),
+        ("nobody", None, "not in the collections"),
+    ],
+)
+def test_a_document_is_explained_by_its_id(make, doc_id, collection, reason):
+    request = SearchRequest(QUERY, limit=1, explain=(doc_id,), where=parse_where({"half": 0}))
+    [said] = make().search(request).explanations
+    assert (said.collection, said.reason) == (collection, reason)
+    assert set(said.oracles) == {"semantic", "lexical", "persona"}
+
+
+def test_hits_bring_their_groups_each_once(make):
+    request = SearchRequest(
+        "zebra zorro", limit=3, collections=(BOOKS, PAPERS), gather=GatherSpec("section", (OrderBy("section"),))
+    )
+    answer = make().search(request)
+    groups = answer.groups
+    assert [each.group.rank for each in groups] == list(range(1, len(groups) + 1))
+    assert len({(each.collection, each.group.key) for each in groups}) == len(groups)
+    hits = {(each.collection, hit) for each in groups for hit in each.group.hits}
+    assert hits == {(each.collection, each.chunk_id) for each in answer.results}
+    first = groups[0]
+    assert answer.results[0].chunk_id in first.group.hits
+    whole = next(each for each in groups if (each.collection, each.group.key) == (BOOKS, "s0"))
+    assert [each.id for each in whole.group.documents] == ["zebra", "zorro", "lizard", "mouse"]
+    assert make().search(SearchRequest(QUERY)).groups is None

@@ -1,0 +1,111 @@
+"""A folder, what the store holds of it, and the watcher that keeps both in sync."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from providers.base import SupportsMetadataFiltering
+from retrieval.ingest.collection_writer import CollectionWriter
+from retrieval.watching.events import is_ignored
+from retrieval.watching.folder import Folder
+from retrieval.watching.pauses import Pauses
+from retrieval.watching.reporting import Reporter
+from retrieval.watching.syncing import FolderSync
+from retrieval.watching.watcher import Watcher
+from tests.retrieval.watching.brittle import MAX_FILE_BYTES, NOW, Embedding, Store
+
+
+@pytest.fixture
+def store():
+    return Store()
+
+
+@pytest.fixture
+def embedding():
+    return Embedding()
+
+
+@pytest.fixture
+def root(tmp_path):
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def open_sync(root, store, embedding):
+    """`open_sync()` gives the folder as a process that has just started sees it."""
+
+    def open_sync(*, embedding=embedding, **options):
+        folder = Folder(root, "docs", is_ignored=is_ignored, max_file_bytes=MAX_FILE_BYTES)
+        return FolderSync(folder, lambda: CollectionWriter(store, "context", embedding), clock=lambda: NOW, **options)
+
+    return open_sync
+
+
+@pytest.fixture
+def in_step(open_sync):
+    """`in_step()` brings the store in sync with the folder, as a process that starts now does, and returns the sync."""
+
+    def in_step(**options):
+        sync = open_sync(**options)
+        sync.read_stored()
+        sync.look()
+        sync.work()
+        return sync
+
+    return in_step
+
+
+@pytest.fixture
+def stored(store):
+    """`stored()` returns the first chunk of each source in the collection."""
+
+    def stored():
+        if "context" not in store.store.collections:
+            return {}
+        found = store.documents("context", {"chunk_index": 0}, limit=1000)
+        assert isinstance(store, SupportsMetadataFiltering)
+        every, cursor = list(found.documents), found.next_cursor
+        while cursor:
+            found = store.documents("context", {"chunk_index": 0}, limit=1000, cursor=cursor)
+            every, cursor = every + found.documents, found.next_cursor
+        return {each.metadata["source"]: each for each in every}
+
+    return stored
+
+
+@pytest.fixture
+def watching(open_sync):
+    """`watching(*steps)` runs a watcher through steps, each of which returns the paths reported as changed, and returns
+    the reports that the watcher made."""
+    clock = {"seconds": 0.0}
+
+    def watching(*steps, sync=None, send=lambda report: None, listen=None):
+        stop, told = threading.Event(), []
+        steps_left = iter(steps)
+
+        def changes(folders):
+            yield set()
+            for step in steps_left:
+                yield step() or set()
+            stop.set()
+
+        watcher = Watcher(
+            sync or open_sync(),
+            Reporter(send, on_refused=stop.set, heartbeat_seconds=0.01, spacing_seconds=0.0),
+            instance="here",
+            collection="context",
+            stop=stop,
+            told=told.append,
+            pauses=Pauses(0.001, 0.004),
+            clock=lambda: NOW,
+            seconds=lambda: clock["seconds"],
+        )
+        watcher.run(listen(stop) if listen else changes)
+        return told
+
+    watching.clock = clock
+    return watching

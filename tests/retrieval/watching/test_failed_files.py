@@ -1,0 +1,157 @@
+"""Files that cannot be indexed do no harm to others, and a folder that may not be what it seems deletes nothing."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from retrieval.ingest.drafts import document_id
+from retrieval.watching.folder import FolderUnavailableError
+from retrieval.watching.watched_documents import source_of
+from tests.retrieval.letter_embedding import LetterEmbedding
+from tests.retrieval.watching.brittle import MAX_FILE_BYTES
+
+
+class TestFailed:
+    @pytest.mark.parametrize(
+        ("content", "reason"),
+        [
+            (b"a\xffb", "is not UTF-8: byte 1 is wrong"),
+            (b"a\0b", "is not a text: it contains NUL characters"),
+            (b"x" * (MAX_FILE_BYTES + 1), "is larger than 10000 bytes"),
+            (b"forbidden", "is refused by the model"),
+        ],
+    )
+    def test_a_file_that_cannot_be_indexed_does_not_hold_up_the_others(self, root, in_step, stored, content, reason):
+        (root / "a.md").write_bytes(content)
+        (root / "b.md").write_text("text")
+        sync = in_step()
+        assert sync.failed == {"a.md": reason}
+        assert (list(stored()), sync.pending) == (["docs/b.md"], 0)
+
+    def test_a_failed_file_is_not_tried_again_until_it_changes(self, root, embedding, in_step):
+        (root / "a.md").write_text("forbidden")
+        sync = in_step()
+        asked = []
+        embedding._embed = lambda texts: asked.append(texts) or LetterEmbedding._embed(embedding, texts)
+        sync.forget({"a.md"})
+        os.utime(root / "a.md", (1, 1))
+        sync.look()
+        sync.work()
+        assert (asked, list(sync.failed)) == ([], ["a.md"])
+        (root / "a.md").write_text("allowed")
+        sync.look()
+        sync.work()
+        assert (len(asked), sync.failed, sync.indexed) == (1, {}, 1)
+
+    def test_the_last_good_version_of_a_failed_file_stays(self, root, in_step, stored):
+        (root / "a.md").write_text("good")
+        in_step()
+        (root / "a.md").write_bytes(b"\xff")
+        assert in_step().deleted == 0
+        assert stored()["docs/a.md"].text == "good"
+
+    @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+    def test_an_unreadable_file_does_not_count_as_deleted(self, root, in_step, stored):
+        (root / "below").mkdir()
+        for path in ("a.md", "below/b.md"):
+            (root / path).write_text("text")
+        in_step()
+        (root / "a.md").chmod(0)
+        (root / "below").chmod(0)
+        try:
+            sync = in_step()
+        finally:
+            (root / "below").chmod(0o700)
+        assert sync.failed == {
+            "a.md": "cannot be read: Permission denied",
+            "below/": "cannot be listed: Permission denied",
+        }
+        assert sorted(stored()) == ["docs/a.md", "docs/below/b.md"]
+
+    def test_files_below_a_folder_that_cannot_be_listed_stay(self, root, store, in_step):
+        (root / "a.md").write_text("text")
+        in_step()
+        place = os.open(root, os.O_RDONLY)
+        for _ in range(20):
+            os.mkdir("n" * 250, dir_fd=place)
+            place, above = os.open("n" * 250, os.O_RDONLY, dir_fd=place), place
+            os.close(above)
+        os.close(place)
+        (folder,) = in_step().failed
+        own = next(iter(store.store.stored["context"].values()))
+        below = {"path": f"{folder}b.md", "document_id": document_id(source_of("docs", f"{folder}b.md"))}
+        store.store.stored["context"]["below"] = own | {"id": "below", "metadata": own["metadata"] | below}
+        sync = in_step()
+        assert sync.failed == {folder: "cannot be listed: File name too long"}
+        assert sync.deleted == 0
+        store.store.stored["context"]["below"]["metadata"] |= {
+            "path": "b.md",
+            "document_id": document_id(source_of("docs", "b.md")),
+        }
+        assert in_step().deleted == 1
+
+    def test_files_with_unusual_names_are_indexed(self, root, in_step, stored):
+        names = ["with spaces.md", "line\nbreak.md", "ünï ☃.md", "quote'\"\\.md", "-.md", "%2e.md"]
+        for name in names:
+            (root / name).write_text(name)
+        (root / os.fsdecode(b"\xff.md")).write_text("text")
+        sync = in_step()
+        assert sorted(stored()) == sorted(f"docs/{name}" for name in names)
+        assert sync.failed == {"?.md": "has a name that is not UTF-8"}
+        assert in_step().indexed == 0
+
+
+class TestDoubtfulFolders:
+    def test_an_empty_folder_deletes_nothing_unless_it_may_be_empty(self, root, in_step, stored):
+        (root / "a.md").write_text("text")
+        in_step()
+        (root / "a.md").unlink()
+        with pytest.raises(FolderUnavailableError, match="1 of it are stored: nothing is deleted"):
+            in_step()
+        assert list(stored()) == ["docs/a.md"]
+        assert in_step(may_be_empty=True).deleted == 1
+        assert stored() == {}
+
+    def test_a_folder_without_stored_files_may_be_empty(self, in_step):
+        assert in_step().files == 0
+
+    def test_a_missing_folder_deletes_nothing(self, root, open_sync, in_step, stored):
+        (root / "a.md").write_text("text")
+        sync = in_step()
+        root.rename(root.with_name("away"))
+        with pytest.raises(FolderUnavailableError, match="cannot be found"):
+            sync.look()
+        with pytest.raises(FolderUnavailableError, match="cannot be found"):
+            open_sync()
+        assert list(stored()) == ["docs/a.md"]
+
+    def test_a_folder_replaced_while_files_are_deleted_deletes_no_more(self, root, in_step, stored):
+        for name in ("a.md", "b.md", "c.md"):
+            (root / name).write_text(name)
+        sync = in_step()
+        (root / "a.md").unlink()
+        sync.look()
+        root.rename(root.with_name("away"))
+        root.mkdir()
+        with pytest.raises(FolderUnavailableError, match="was replaced"):
+            sync.work()
+        assert len(stored()) == 3
+
+    def test_a_file_that_vanishes_before_it_is_read_is_not_a_failure(self, root, open_sync):
+        (root / "a.md").write_text("text")
+        (root / "b.md").write_text("text")
+        sync = open_sync()
+        sync.look()
+        (root / "a.md").unlink()
+        sync.work()
+        assert (sync.indexed, sync.files, sync.failed) == (1, 1, {})
+
+    def test_a_file_that_is_written_while_it_is_read_is_read_again(self, root, in_step, stored):
+        (root / "a.md").write_text("half")
+        sync = in_step()
+        (root / "a.md").write_text("half and the rest")
+        sync.look()
+        sync.work()
+        assert stored()["docs/a.md"].text == "half and the rest"

@@ -1,0 +1,100 @@
+"""The reports of watchers reach all workers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from retrieval.watching.reported import WatcherNotFoundError, Watchers
+from schemas.contracts.watchers import (
+    LOST,
+    LOST_AFTER_SECONDS,
+    MAX_NAME_CHARACTERS,
+    RETRYING,
+    STOPPED,
+    WATCHING,
+    FailedFile,
+    WatcherReport,
+)
+from schemas.errors import ConflictError, InvalidInputError
+from schemas.owners import OPEN
+
+REPORT = WatcherReport(
+    "one:1",
+    WATCHING,
+    "rag-context",
+    "2026-11-22T08:30:00Z",
+    files=3,
+    failed=1,
+    failures=(FailedFile("a\0.txt", "is not UTF-8"),),
+    reason="ünï",
+)
+
+
+@pytest.fixture
+def watchers(catalogs, clock):
+    return Watchers(catalogs(), clock)
+
+
+def test_another_worker_finds_a_report(watchers, catalogs, clock):
+    told = watchers.report("docs", REPORT, owner=OPEN)
+    assert (told.name, told.state, told.report) == ("docs", WATCHING, REPORT)
+    watchers.report("code", replace(REPORT, state=RETRYING), owner=OPEN)
+    other = Watchers(catalogs(), clock)
+    assert [(each.name, each.state) for each in other.all(owner=OPEN)] == [("code", RETRYING), ("docs", WATCHING)]
+    assert other.one("docs", owner=OPEN) == told
+
+
+def test_a_watcher_that_does_not_report_is_lost_until_it_does(watchers, clock):
+    watchers.report("docs", REPORT, owner=OPEN)
+    clock.now += LOST_AFTER_SECONDS
+    assert watchers.one("docs", owner=OPEN).state == WATCHING
+    clock.now += 0.001
+    assert watchers.one("docs", owner=OPEN).state == LOST
+    assert watchers.report("docs", REPORT, owner=OPEN).state == WATCHING
+
+
+def test_a_watcher_that_stopped_is_not_lost(watchers, clock):
+    watchers.report("docs", replace(REPORT, state=STOPPED), owner=OPEN)
+    clock.now += 10 * LOST_AFTER_SECONDS
+    assert watchers.one("docs", owner=OPEN).state == STOPPED
+
+
+def test_another_instance_gets_the_name_only_when_the_first_stopped_or_is_lost(watchers, clock):
+    other = replace(REPORT, instance="two:2")
+    first = watchers.report("docs", REPORT, owner=OPEN)
+    clock.now += LOST_AFTER_SECONDS
+    with pytest.raises(ConflictError, match="is running as one:1") as refused:
+        watchers.report("docs", other, owner=OPEN)
+    assert refused.value.details["reported_at"] == first.reported_at
+    assert watchers.one("docs", owner=OPEN).report == REPORT
+    clock.now += 0.001
+    watchers.report("docs", other, owner=OPEN)
+    with pytest.raises(ConflictError, match="is running as two:2"):
+        watchers.report("docs", REPORT, owner=OPEN)
+    watchers.report("docs", replace(other, state=STOPPED), owner=OPEN)
+    assert watchers.report("docs", REPORT, owner=OPEN).report == REPORT
+
+
+def test_a_watcher_can_be_forgotten(watchers):
+    watchers.report("docs", REPORT, owner=OPEN)
+    watchers.forget("docs", owner=OPEN)
+    assert watchers.all(owner=OPEN) == []
+    for ask in (watchers.one, watchers.forget):
+        with pytest.raises(WatcherNotFoundError, match="'docs' not found"):
+            ask("docs", owner=OPEN)
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a\nb", "a\0b", "x" * (MAX_NAME_CHARACTERS + 1)])
+def test_invalid_names_are_refused(watchers, name):
+    with pytest.raises(InvalidInputError, match="name must have"):
+        watchers.report(name, REPORT, owner=OPEN)
+    with pytest.raises(WatcherNotFoundError):
+        watchers.one(name, owner=OPEN)
+
+
+@pytest.mark.parametrize("name", ["My Notes", "Документы", "a'b\"c%", "x" * MAX_NAME_CHARACTERS])
+def test_the_names_of_folders_are_valid(watchers, name):
+    watchers.report(name, REPORT, owner=OPEN)
+    assert watchers.one(name, owner=OPEN).name == name

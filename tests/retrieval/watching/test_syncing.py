@@ -1,0 +1,144 @@
+"""A folder is kept in sync: differences are found, and other files are left out."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from retrieval.context.items import to_source
+from retrieval.ingest.drafts import drafts_of
+from retrieval.watching.events import is_ignored
+from retrieval.watching.folder import Folder
+from tests.retrieval.watching.brittle import MAX_FILE_BYTES
+
+
+class TestInStep:
+    def test_a_file_is_a_document_of_the_context_tools(self, root, in_step, stored):
+        (root / "guide.md").write_text("# Guide\n\nHow to start.\n")
+        (root / "app").mkdir()
+        (root / "app" / "main.py").write_text("print('hello')\n")
+        sync = in_step()
+        assert (sync.files, sync.indexed, sync.deleted, sync.pending, sync.failed) == (2, 2, 0, 0, {})
+        guide, main = stored()["docs/guide.md"].metadata, stored()["docs/app/main.py"].metadata
+        assert (guide["title"], guide["contentType"], guide["folder"], guide["path"]) == (
+            "Guide",
+            "documentation",
+            "docs",
+            "guide.md",
+        )
+        assert (main["title"], main["contentType"], main["path"]) == ("main.py", "code", "app/main.py")
+
+    @pytest.mark.parametrize(("name", "content_type"), [("long.md", "documentation"), ("long.py", "code")])
+    def test_a_file_is_split_as_the_tool_splits_it(self, root, store, embedding, in_step, name, content_type):
+        text = "".join(f"value_{number} = {number}\n" for number in range(500))
+        (root / name).write_text(text)
+        in_step()
+        chunks = sorted(store.store.stored["context"].values(), key=lambda each: each["metadata"]["chunk_index"])
+        by_tool, _ = drafts_of(to_source({"content": text, "contentType": content_type}, embedding), embedding.model)
+        assert [each["text"] for each in chunks] == [each.text for each in by_tool]
+        assert len(chunks) > 2
+
+    def test_an_unchanged_file_costs_no_embedding_and_no_write(self, root, store, embedding, in_step):
+        (root / "guide.md").write_text("# Guide\n")
+        in_step()
+        embedded, calls = list(embedding.embedded), list(store.store.calls)
+        os.utime(root / "guide.md", (1, 1))
+        assert in_step().indexed == 0
+        assert (embedding.embedded, store.store.calls) == (embedded, calls)
+
+    def test_changed_deleted_and_renamed_files_are_found_after_a_restart(self, root, in_step, stored):
+        for name in ("changed.md", "deleted.md", "renamed.md"):
+            (root / name).write_text(f"# {name}\n")
+        in_step()
+        (root / "changed.md").write_text("# Other\n")
+        (root / "deleted.md").unlink()
+        (root / "renamed.md").rename(root / "moved.md")
+        sync = in_step()
+        assert (sync.indexed, sync.deleted) == (2, 2)
+        assert {source: each.text for source, each in stored().items()} == {
+            "docs/changed.md": "# Other",
+            "docs/moved.md": "# renamed.md",
+        }
+
+    def test_a_changed_file_replaces_all_of_its_chunks(self, root, store, in_step):
+        (root / "guide.md").write_text("word " * 1900)
+        in_step()
+        assert len(store.store.stored["context"]) > 2
+        (root / "guide.md").write_text("Short now.")
+        in_step()
+        assert [each["text"] for each in store.store.stored["context"].values()] == ["Short now."]
+
+    def test_a_file_that_is_emptied_leaves_nothing(self, root, store, in_step):
+        (root / "guide.md").write_text("# Guide\n")
+        in_step()
+        (root / "guide.md").write_text(" \n")
+        sync = in_step()
+        assert (store.store.stored["context"], sync.failed) == ({}, {})
+
+    def test_other_documents_with_the_same_folder_stay(self, root, store, embedding, in_step, open_sync):
+        (root / "guide.md").write_text("# Guide\n")
+        in_step()
+        own = next(iter(store.store.stored["context"].values()))
+        other = own | {"id": "other", "metadata": own["metadata"] | {"document_id": "other", "path": "gone.md"}}
+        store.store.stored["context"]["other"] = other
+        assert in_step().deleted == 0
+        assert "other" in store.store.stored["context"]
+
+
+class TestPassedOver:
+    def test_hidden_ignored_and_other_files_are_left_out(self, root, in_step, stored):
+        for path in (
+            ".hidden.md",
+            ".git/a.md",
+            "node_modules/a.js",
+            "a/.b/c.md",
+            "picture.png",
+            "corpus.jsonl",
+            "x.md~",
+        ):
+            place = root / path
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text("text")
+        (root / "seen.MD").write_text("text")
+        assert in_step().files == 1
+        assert list(stored()) == ["docs/seen.MD"]
+
+    def test_the_names_of_folders_above_do_not_matter(self, tmp_path):
+        root = tmp_path / "node_modules" / ".hidden"
+        root.mkdir(parents=True)
+        (root / "a.md").write_text("text")
+        folder = Folder(root, "docs", is_ignored=is_ignored, max_file_bytes=MAX_FILE_BYTES)
+        assert list(folder.listing().files) == ["a.md"]
+
+    def test_symbolic_links_out_of_the_folder_and_within_it_are_not_followed(self, root, tmp_path, in_step):
+        outside = tmp_path / "outside"
+        outside.mkdir()
+        (outside / "secret.md").write_text("secret")
+        (root / "loop").symlink_to(root)
+        (root / "out").symlink_to(outside)
+        (root / "secret.md").symlink_to(outside / "secret.md")
+        assert in_step().files == 0
+
+    def test_a_link_that_replaces_a_file_is_not_read(self, root, tmp_path, open_sync, stored):
+        (tmp_path / "secret.md").write_text("secret")
+        (root / "below").mkdir()
+        for path in ("a.md", "below/b.md", "c.md"):
+            (root / path).write_text("public")
+        sync = open_sync()
+        sync.look()
+        (root / "a.md").unlink()
+        (root / "a.md").symlink_to(tmp_path / "secret.md")
+        (root / "below").rename(tmp_path / "moved")
+        (root / "below").symlink_to(tmp_path / "moved")
+        sync.work()
+        assert list(stored()) == ["docs/c.md"]
+
+    def test_pipes_keep_nobody_waiting(self, root, open_sync):
+        (root / "a.md").write_text("text")
+        sync = open_sync()
+        sync.look()
+        (root / "a.md").unlink()
+        os.mkfifo(root / "a.md")
+        sync.work()
+        assert (sync.indexed, sync.pending) == (0, 0)

@@ -1,0 +1,115 @@
+"""Contract *documents*, over HTTP: ingestion answers, stores and refuses as described."""
+
+import hashlib
+import itertools
+
+import pytest
+
+from tests.scenarios.documents.texts import BACKUPS, DOCUMENT, HOLIDAY, SENTENCE, fault
+
+
+class TestIngestion:
+    def test_the_answer_has_exactly_three_fields(self, ingest, source):
+        answer = ingest("/a")
+        assert answer == {
+            "status": "created",
+            "documentId": hashlib.md5(f"{source}:/a".encode()).hexdigest(),
+            "chunkCount": 1,
+        }
+
+    def test_the_status_is_unchanged_updated_or_created(self, ingest):
+        assert ingest()["status"] == "created"
+        assert ingest()["status"] == "unchanged"
+        assert ingest(text=HOLIDAY)["status"] == "updated"
+        assert ingest(text=HOLIDAY, title="Another")["status"] == "updated"
+        assert ingest(text=HOLIDAY, title="Another", tags=["a"])["status"] == "updated"
+        assert ingest("/other")["status"] == "created"
+
+    def test_a_hash_that_matches_the_stored_one_means_unchanged(self, ingest, search):
+        assert ingest(hash="abc")["status"] == "created"
+        assert ingest(hash="abc", text=HOLIDAY)["status"] == "unchanged"
+        assert search()["results"][0]["text"] == BACKUPS
+        assert ingest(hash="def", text=HOLIDAY)["status"] == "updated"
+
+    def test_long_texts_become_chunks_that_overlap(self, ingest, client, source):
+        text = "".join(SENTENCE.format(number) for number in range(300))
+        answer = ingest(text=text)
+        assert answer["chunkCount"] > 3
+        where = {"document_id": answer["documentId"]}
+        found = client.post("/collections/rag-documents/documents/search", json={"where": where, "limit": 100}).json
+        chunks = sorted(found["documents"], key=lambda each: each["metadata"]["chunk_index"])
+        assert len(chunks) == answer["chunkCount"] == chunks[0]["metadata"]["chunk_count"]
+        for before, after in itertools.pairwise(chunks):
+            shared = next(n for n in range(len(after["text"]), 0, -1) if before["text"].endswith(after["text"][:n]))
+            assert after["text"][:shared].startswith("Sentence number")
+        assert all(f"number {number} tells" in "".join(each["text"] for each in chunks) for number in range(300))
+
+    def test_an_update_leaves_no_chunk_of_the_version_before(self, ingest, client):
+        long = ingest(text="".join(SENTENCE.format(number) for number in range(300)))
+        ingest(text=BACKUPS)
+        where = {"document_id": long["documentId"]}
+        found = client.post("/collections/rag-documents/documents/search", json={"where": where}).json
+        assert [each["text"] for each in found["documents"]] == [BACKUPS]
+
+    @pytest.mark.parametrize("name", ["source", "path", "title", "text"])
+    def test_a_missing_required_field_is_named(self, client, name):
+        for value in ("absent", None, "", "  ", 7, ["x"]):
+            body = DOCUMENT | {name: value}
+            if value == "absent":
+                del body[name]
+            answer = client.post("/api/rag/ingest", json=body)
+            assert answer.status_code == 400, value
+            field, sentence = fault(answer.json)
+            assert field == name, value
+            if value in ("absent", None):
+                assert sentence == f"{name} is required"
+
+    @pytest.mark.parametrize("wrong", ["git hub", "git/hub", "ä", "github\n", "a.b"])
+    def test_source_matches_its_pattern_as_a_whole(self, client, wrong):
+        answer = client.post("/api/rag/ingest", json=DOCUMENT | {"source": wrong})
+        assert (answer.status_code, fault(answer.json)[0]) == (400, "source")
+
+    @pytest.mark.parametrize("wrong", ["a", [1], ["a", None], {"a": 1}])
+    def test_tags_are_an_array_of_strings(self, client, wrong):
+        answer = client.post("/api/rag/ingest", json=DOCUMENT | {"tags": wrong})
+        assert answer.status_code == 400
+        assert fault(answer.json)[0] == "tags"
+
+    @pytest.mark.parametrize(
+        ("body", "field"),
+        [
+            ({}, "source"),
+            ({"source": "git hub"}, "source"),
+            ({"source": "git hub", "tags": [1], "metadata": 7}, "source"),
+            ({"source": "github", "tags": [1]}, "path"),
+            ({"source": "github", "path": "/a", "text": "x", "tags": [1]}, "title"),
+            ({"source": "github", "path": "/a", "title": "A", "text": " ", "tags": [1]}, "text"),
+        ],
+    )
+    def test_of_several_faults_the_first_in_the_contracts_order_is_named(self, client, body, field):
+        answer = client.post("/api/rag/ingest", json=body)
+        assert (answer.status_code, fault(answer.json)[0]) == (400, field)
+
+    def test_explicit_nulls_count_as_absent(self, ingest):
+        assert ingest(hash=None, tags=None, metadata=None)["status"] == "created"
+
+    def test_metadata_is_preserved_and_forges_nothing(self, ingest, search):
+        answer = ingest(metadata={"team": "ops", "deep": {"a": [1]}, "documentId": "no", "source": "no", "path": "no"})
+        (result,) = search()["results"]
+        assert result["metadata"]["team"] == "ops"
+        assert result["metadata"]["deep"] == {"a": [1]}
+        assert result["metadata"]["documentId"] == answer["documentId"]
+        assert result["metadata"]["path"] == "/doc"
+
+    def test_a_body_that_is_not_json_is_refused(self, client):
+        answer = client.post("/api/rag/ingest", data=b"{", content_type="application/json")
+        assert (answer.status_code, answer.json["error"]) == (400, "Validation error")
+        answer = client.post("/api/rag/ingest", data=b"x", content_type="text/plain")
+        assert (answer.status_code, answer.json["error"]) == (415, "Unsupported media type")
+
+
+def test_the_contracts_curl_line_works_literally(client):
+    body = '{"source":"test","path":"/doc","title":"Test","text":"Content"}'
+    answer = client.post("/api/rag/ingest", data=body, headers={"Content-Type": "application/json"}).json
+    assert list(answer) == ["status", "documentId", "chunkCount"]
+    assert answer["chunkCount"] == 1

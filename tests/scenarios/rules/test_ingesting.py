@@ -1,0 +1,85 @@
+"""Contract *rules*, over HTTP: batches of documents, and which of them are refused."""
+
+import uuid
+
+import pytest
+
+from tests.scenarios.rules.texts import BARRICADES, rule, sections
+
+
+def test_contract_test_5_ingest_idempotency(ingest, retrieve, chunks):
+    document_id = str(uuid.uuid4())
+    ingest(rule("a.md", BARRICADES[0], document_id))
+    before = chunks(document_id=document_id)
+    result = ingest(rule("a.md", BARRICADES[2], document_id))
+    assert (result["documents_processed"], result["documents_failed"], result["embedding_count"]) == (1, 0, 1)
+    after = chunks(document_id=document_id)
+    assert [each["text"] for each in after] == [BARRICADES[2]]
+    assert [each["id"] for each in after] == [each["id"] for each in before]
+    assert sections(retrieve("dice", min_relevance=0)) == ["Dice"]
+
+
+def test_unchanged_documents_are_not_embedded_again(ingest, chunks):
+    documents = [rule(f"{number}.md", content) for number, content in enumerate(BARRICADES)]
+    assert ingest(*documents)["embedding_count"] == 3
+    before = chunks()
+    again = ingest(*documents)
+    assert (again["documents_processed"], again["embedding_count"]) == (3, 0)
+    assert chunks() == before
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field"),
+    [
+        ({"source": None}, "metadata.source"),
+        ({"doc_type": None}, "metadata.doc_type"),
+        ({"doc_type": "novel"}, "metadata.doc_type"),
+        ({"last_update_date": None}, "metadata.last_update_date"),
+        ({"last_update_date": "yesterday"}, "metadata.last_update_date"),
+        ({"source": 7}, "metadata.source"),
+    ],
+)
+def test_invalid_document_error_skips_the_document_and_stores_its_siblings(ingest, chunks, wrong, field):
+    result = ingest(rule("good.md", BARRICADES[0]), rule("bad.md", BARRICADES[1], **wrong), rule("c.md", BARRICADES[2]))
+    assert (result["documents_processed"], result["documents_failed"]) == (2, 1)
+    assert result["errors"] == ["bad.md"]
+    assert (result["failures"][0]["index"], result["failures"][0]["code"]) == (1, "invalid_document")
+    assert field in result["failures"][0]["message"]
+    assert {each["metadata"]["path"] for each in chunks()} == {"good.md", "c.md"}
+
+
+@pytest.mark.parametrize("wrong", ["no-uuid", "", 7, ["x"]])
+def test_a_document_id_that_is_not_a_uuid_refuses_only_that_document(ingest, chunks, wrong):
+    result = ingest(rule("good.md", BARRICADES[0]), rule("bad.md", BARRICADES[1], wrong))
+    assert (result["documents_processed"], result["documents_failed"], result["errors"]) == (1, 1, ["bad.md"])
+    assert result["failures"][0]["message"] == "document_id must be a UUID"
+    assert {each["metadata"]["path"] for each in chunks()} == {"good.md"}
+
+
+def test_replace_missing_keeps_the_old_version_of_a_refused_document(ingest, chunks):
+    ingest(*(rule(f"{number}.md", content) for number, content in enumerate(BARRICADES)))
+    ingest(rule("0.md", BARRICADES[0]), rule("1.md", BARRICADES[1], "no-uuid"), replace_missing=True)
+    assert {each["metadata"]["path"] for each in chunks()} == {"0.md", "1.md"}
+
+
+def test_contract_keys_cannot_be_forged(ingest, chunks):
+    document_id = str(uuid.uuid4())
+    document = rule("a.md", BARRICADES[0], document_id, mine="kept")
+    for name in ("document_id", "chunk_index", "content_hash", "embedding_model", "created_at", "path"):
+        document["metadata"][name] = "forged"
+    ingest(document)
+    (stored,) = chunks(document_id=document_id)
+    assert stored["metadata"]["mine"] == "kept"
+    assert "forged" not in stored["metadata"].values()
+    assert stored["metadata"]["embedding_model"] == "all-MiniLM-L6-v2"
+
+
+def test_replace_missing_deletes_what_is_not_in_the_batch(ingest, chunks):
+    ingest(*(rule(f"{number}.md", content) for number, content in enumerate(BARRICADES)))
+    ingest(rule("0.md", BARRICADES[0]), rule("bad.md", BARRICADES[1], source=None), replace_missing=True)
+    assert {each["metadata"]["path"] for each in chunks()} == {"0.md"}
+
+
+def test_replace_missing_works_where_nothing_is_stored(ingest):
+    result = ingest(rule("bad.md", BARRICADES[0], source=None), replace_missing=True)
+    assert (result["documents_processed"], result["errors"]) == (0, ["bad.md"])

@@ -1,0 +1,193 @@
+"""Names that nearly fit, and names that mean something else."""
+
+import pytest
+from marshmallow import fields
+
+from schemas import field_names
+from schemas.documents import parse_documents
+from schemas.errors import InvalidInputError
+from schemas.field_names import (
+    MOST_UNKNOWN,
+    Names,
+    Unknown,
+    UnknownFieldError,
+    check_names,
+    edits,
+    names_of,
+)
+from schemas.wire.chat import CHAT
+from schemas.wire.rule_documents import RETRIEVE
+from schemas.wire.search import SEARCH_REQUEST
+from schemas.wire.storage.collection import NEW_COLLECTION
+from schemas.wire.storage.document import NEW_DOCUMENTS, PAGE_ARGUMENTS, WRITING_ARGUMENTS
+from schemas.wire.storage.query import QUERY
+from schemas.wire.text_documents import CHUNK_SEARCH, INGEST
+
+
+@pytest.fixture
+def unknown():
+    return Unknown()
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "number"),
+    [
+        ("", "", 0),
+        ("", "ab", 2),
+        ("where", "where", 0),
+        ("wher", "where", 1),
+        ("hwere", "where", 1),
+        ("kitten", "sitting", 3),
+    ],
+)
+def test_edits(one, other, number):
+    assert edits(one, other) == edits(other, one) == number
+
+
+@pytest.mark.parametrize(
+    ("schema", "name", "meant"),
+    [
+        (PAGE_ARGUMENTS, "wher", "where"),
+        (PAGE_ARGUMENTS, "limt", "limit"),
+        (PAGE_ARGUMENTS, "orderBy", "order_by"),
+        (PAGE_ARGUMENTS, "order-by", "order_by"),
+        (PAGE_ARGUMENTS, "filter", "where"),
+        (PAGE_ARGUMENTS, "skip", "offset"),
+        (WRITING_ARGUMENTS, "on_confict", "on_conflict"),
+        (WRITING_ARGUMENTS, "on_conflcit", "on_conflict"),
+        (NEW_COLLECTION, "distance", "metric"),
+        (NEW_COLLECTION, "space", "metric"),
+        (NEW_COLLECTION, "metrics", "metric"),
+        (NEW_COLLECTION, "nmae", "name"),
+        (QUERY, "filter", "where"),
+        (QUERY, "filters", "where"),
+        (QUERY, "k", "top_k"),
+        (QUERY, "topK", "top_k"),
+        (QUERY, "n_results", "top_k"),
+        (QUERY, "limit", "top_k"),
+        (QUERY, "distance", "max_distance"),
+        (QUERY, "vector", "query_embedding"),
+        (CHUNK_SEARCH, "k", "topK"),
+        (CHUNK_SEARCH, "filter", "filters"),
+        (SEARCH_REQUEST, "top_k", "limit"),
+        (SEARCH_REQUEST, "filters", "where"),
+        (RETRIEVE, "top_k", "max_chunks"),
+        (INGEST, "page_content", "text"),
+        (CHAT, "use_rag", "useRag"),
+    ],
+)
+def test_a_name_that_nearly_fits_is_refused_with_the_one_meant(schema, name, meant, unknown):
+    with pytest.raises(UnknownFieldError) as caught:
+        check_names({name: 1}, names_of(schema), unknown)
+    assert caught.value.details == {"field": name, "suggestion": meant}
+    assert caught.value.message == f"Unknown field '{name}': did you mean '{meant}'?"
+
+
+@pytest.mark.parametrize("name", ["where_document", "namespace"])
+def test_a_field_that_is_asked_in_another_way_here_is_refused_with_that_way(name, unknown):
+    with pytest.raises(UnknownFieldError) as caught:
+        check_names({name: 1}, names_of(QUERY), unknown)
+    assert caught.value.details["suggestion"] == field_names.NOT_HERE[name]
+
+
+@pytest.mark.parametrize(
+    ("schema", "given"),
+    [
+        # The right name is given too.
+        (PAGE_ARGUMENTS, {"where": "{}", "wher": "{}"}),
+        (QUERY, {"top_k": 3, "limit": 3}),
+        # Words with a meaning of their own.
+        (QUERY, {"topic": "backups"}),
+        (CHAT, {"mode": "fast", "user": "u-1"}),
+        # Too different.
+        (PAGE_ARGUMENTS, {"shards": "7", "_": "1732264110"}),
+        (NEW_COLLECTION, {"description": "x", "dimension": 384}),
+        # A short name must be nearer.
+        (NEW_COLLECTION, {"nave2": 1}),
+        # Null means the same as absent.
+        (PAGE_ARGUMENTS, {"wher": None}),
+        # Too long to be a misspelling.
+        (PAGE_ARGUMENTS, {"where" + "x" * 100_000: "1"}),
+    ],
+)
+def test_a_name_that_does_not_fit_is_accepted_and_reported(schema, given, unknown):
+    check_names(given, names_of(schema), unknown)
+    told = [name for name, value in given.items() if name not in names_of(schema).known and value is not None]
+    assert unknown.take() == [f"Unknown field '{name[:64]}' is ignored" for name in told]
+    assert unknown.take() == []
+
+
+def test_a_field_in_the_wrong_place_is_refused_with_its_place(unknown):
+    names = names_of(NEW_DOCUMENTS).beside({"on_conflict": "in the query string"})
+    with pytest.raises(UnknownFieldError) as caught:
+        check_names({"documents": [], "on_conflict": "error"}, names, unknown)
+    assert caught.value.message == "Unknown field 'on_conflict': did you mean 'on_conflict' in the query string?"
+
+
+def test_the_nearest_is_meant(unknown):
+    names = Names(dict.fromkeys(("max_chunks", "min_chunks", "mix_chunks")))
+    with pytest.raises(UnknownFieldError) as caught:
+        check_names({"mi_chunks": 1}, names, unknown)
+    assert caught.value.details["suggestion"] == "min_chunks"
+
+
+@pytest.mark.parametrize(
+    ("given", "place", "meant"),
+    [
+        ({"gather": {"by": "a", "ordr_by": ["b"]}}, "gather.ordr_by", "order_by"),
+        ({"messages": [{"role": "user", "content": "a"}, {"rol": "user", "content": "a"}]}, "messages.1.rol", "role"),
+        ({"ragFilters": {"tag": ["a"]}}, "ragFilters.tag", "tags"),
+    ],
+)
+def test_objects_inside_are_read_too(given, place, meant, unknown):
+    schema = QUERY if "gather" in given else CHAT
+    with pytest.raises(UnknownFieldError) as caught:
+        check_names(given, names_of(schema), unknown)
+    assert caught.value.details == {"field": place, "suggestion": meant}
+
+
+def test_options_of_a_model_and_metadata_are_the_callers(unknown):
+    check_names({"options": {"num_ctx": 4096, "temprature": 1}}, names_of(CHAT), unknown)
+    check_names({"metadata": {"metdata": 1, "distance": 2}}, names_of(NEW_COLLECTION), unknown)
+    assert unknown.take() == []
+
+
+GOOD = {"text": "x", "embedding": [1.0]}
+
+
+@pytest.mark.parametrize(
+    ("extra", "meant"),
+    [
+        ({"page_content": "x"}, "text"),
+        ({"metdata": {}}, "metadata"),
+        ({"metadatas": {}}, "metadata"),
+        ({"ids": "a"}, "id"),
+        ({"doc_id": "a"}, "id"),
+        ({"vector": [1.0]}, "embedding"),
+    ],
+)
+def test_a_document_says_which_one_it_is(extra, meant):
+    with pytest.raises(UnknownFieldError) as caught:
+        parse_documents([GOOD, {**GOOD, **extra}])
+    assert caught.value.details == {"field": next(iter(extra)), "suggestion": meant, "index": 1}
+
+
+def test_the_same_name_in_many_documents_is_told_once(unknown):
+    parse_documents([GOOD, *({**GOOD, "title": "x"} for _ in range(500))], unknown=unknown)
+    assert unknown.take() == ["Unknown field 'title' is ignored in 500 documents, first in number 1"]
+
+
+def test_too_many_names_are_refused(unknown):
+    with pytest.raises(InvalidInputError) as caught:
+        check_names({f"field {number}": 1 for number in range(MOST_UNKNOWN + 1)}, names_of(QUERY), unknown)
+    assert caught.value.code == "too_many_unknown_fields"
+    assert len(unknown.take()) == field_names.MOST_WARNINGS + 1
+
+
+def test_every_field_of_a_body_can_be_meant():
+    """A name of ours that the rule took for another one could never be given."""
+    for schema in (NEW_COLLECTION, QUERY, PAGE_ARGUMENTS, CHUNK_SEARCH, RETRIEVE, SEARCH_REQUEST, CHAT, INGEST):
+        for name, each in schema.load_fields.items():
+            assert isinstance(each, fields.Field)
+            check_names({each.data_key or name: {}}, names_of(schema), unknown := Unknown())
+            assert unknown.take() == []

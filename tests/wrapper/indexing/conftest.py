@@ -1,0 +1,29 @@
+"""Processes of the service on an engine in memory."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.properties.fake_engine import FakeEngine
+from tests.properties.processes import Process
+
+
+@pytest.fixture
+def engine():
+    return FakeEngine()
+
+
+@pytest.fixture
+def start(tmp_path, engine):
+    """`start()` opens a process of the service that leads."""
+    opened = []
+
+    def open_process(**kwargs):
+        process = Process(tmp_path, engine, **kwargs)
+        opened.append(process)
+        process.lead()
+        return process
+
+    yield open_process
+    for process in opened:
+        process.close()

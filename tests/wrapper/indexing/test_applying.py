@@ -1,0 +1,332 @@
+"""The applier's work on outbox entries, and on an engine that lost, broke, blocked or refused something."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from schemas.where import parse_where
+from tests.properties.stories import add
+from tests.support.worlds import World
+from wrapper.catalog.index_state import reports
+from wrapper.catalog.rows import find_collection
+from wrapper.engine.failures import (
+    EngineBrokenError,
+    EngineCollectionMissingError,
+    EngineRefusedError,
+    EngineUnavailableError,
+)
+from wrapper.indexing.engine_collections import DOCUMENTS_PER_CALL
+from wrapper.writing import WriteOptions
+
+OPTIONS = WriteOptions()
+
+
+@pytest.fixture
+def world(tmp_path):
+    world = World(tmp_path)
+    yield world
+    world.process.close()
+
+
+def test_a_replaced_document_loses_the_metadata_it_had(world):
+    world.fill()
+    add("docs", ("d1", {"new": 1}, 1)).run(world.store)
+    world.process.drain()
+    assert world.records()["d1"] == {"new": 1}
+    world.check()
+
+
+def test_what_several_waiting_versions_had_is_lost_too(world):
+    world.fill()
+    for metadata in ({"a": 1}, {"b": 1}, {"c": [1, None]}, {}):
+        add("docs", ("d1", metadata, 1)).run(world.store)
+    world.process.drain()
+    assert world.records()["d1"] == {}
+    assert world.names.count("upsert") == 1
+    world.check()
+
+
+def test_a_document_that_comes_back_has_nothing_of_its_former_life(world):
+    world.fill()
+    world.store.delete_documents("docs", OPTIONS, ids=["d1"])
+    add("docs", ("d1", {"new": 1}, 9)).run(world.store)
+    world.store.delete_documents("docs", OPTIONS, where=parse_where({"n": 2}))
+    world.process.drain()
+    assert world.records() == {"d0": {"n": 0, "old": True}, "d1": {"new": 1}}
+    world.check()
+
+
+def test_what_was_emptied_or_dropped_meanwhile_is_not_written(world):
+    world.fill()
+    add("docs", ("d9", {}, 9)).run(world.store)
+    world.store.empty_collection("docs", OPTIONS)
+    add("docs", ("d8", {}, 8), dimension=2).run(world.store)
+    world.fill("gone")
+    add("gone", ("d9", {}, 9)).run(world.store)
+    world.store.delete_collection("gone", OPTIONS)
+    world.process.drain()
+    assert list(world.records()) == ["d8"]
+    world.check()
+
+
+def test_a_lost_engine_collection_is_rebuilt_and_scanned_until_then(world):
+    world.fill(count=DOCUMENTS_PER_CALL + 7)
+    lost = world.engine.get_collection("docs").id
+    world.engine.delete_collection("docs")
+    add("docs", ("new", {}, 1)).run(world.store)
+    world.process.drain(rounds=1)
+    assert world.state() == "rebuilding"
+    assert world.plan() == "scan"
+    world.process.drain()
+    assert world.plan() == "index"
+    assert world.engine.get_collection("docs").id != lost
+    world.check()
+
+
+def test_a_loss_is_noticed_without_a_write_when_the_engine_starts_again(world):
+    world.fill()
+    world.engine.delete_collection("docs")
+    world.process.restarts_asked += 1
+    world.process.drain()
+    world.check()
+
+
+def test_an_index_that_lost_documents_is_rebuilt(world):
+    world.fill()
+    world.engine.delete(world.engine.get_collection("docs").id, ["d1"])
+    world.process.restarts_asked += 1
+    world.process.drain()
+    assert set(world.records()) == {"d0", "d1", "d2"}
+    world.check()
+
+
+def test_an_index_that_does_not_find_its_documents_is_rebuilt(world):
+    world.fill()
+    before = world.engine.get_collection("docs").id
+    world.process.engine.query = lambda *_, **__: [[]]
+    world.process.restarts_asked += 1
+    world.process.drain(rounds=2)
+    del world.process.engine.query
+    world.process.drain()
+    assert world.engine.get_collection("docs").id != before
+    world.check()
+
+
+def test_a_broken_index_means_another_engine_run_then_a_rebuild(world):
+    world.fill()
+    before = world.engine.get_collection("docs").id
+    asked = world.process.restarts_asked
+    world.failing["upsert"] = [EngineBrokenError("broken") for _ in range(8)]
+    add("docs", ("new", {}, 1)).run(world.store)
+    world.process.drain()
+    assert world.process.restarts_asked > asked
+    assert world.engine.get_collection("docs").id != before
+    assert "new" in world.records()
+    world.check()
+
+
+def test_an_engine_that_does_not_answer_is_started_again(world):
+    world.fill()
+    asked = world.process.restarts_asked
+    world.failing["upsert"] = [EngineUnavailableError("away") for _ in range(2)]
+    add("docs", ("new", {}, 1)).run(world.store)
+    world.process.drain()
+    assert world.process.restarts_asked > asked
+    world.check()
+
+
+def test_an_engine_that_is_away_is_not_started_again_for_it(world):
+    world.fill()
+    world.process.engine_up = False
+    asked = world.process.restarts_asked
+    add("docs", ("new", {}, 1)).run(world.store)
+    world.process.drain(rounds=5)
+    assert world.process.restarts_asked == asked
+    assert world.process.lag() == 1
+    assert world.plan() == "scan"
+    world.process.engine_up = True
+    world.process.drain()
+    world.check()
+
+
+def test_somebodys_collection_in_the_way_is_kept_under_another_name(world):
+    theirs = world.engine.create_collection("docs", metric="l2", metadata={"whose": "theirs"})
+    world.engine.upsert(theirs, ["x"], np.ones((1, 2), dtype="<f4"), ["kept"], [{}])
+    world.fill()
+    [spared] = [each for each in world.engine.list_collections() if each.id == theirs]
+    assert spared.name.startswith("docs-replaced-")
+    assert spared.metadata == {"whose": "theirs"}
+    assert world.engine.get(theirs).texts == ["kept"]
+    assert set(world.records()) == {"d0", "d1", "d2"}
+
+
+def test_an_empty_collection_in_the_way_is_a_leftover(world):
+    world.engine.create_collection("docs", metric="l2")
+    world.fill()
+    world.check()
+
+
+def test_a_dropped_collection_in_the_way_is_dropped(world):
+    world.fill()
+    world.failing["get_collection"] = [EngineUnavailableError("away")]
+    world.store.delete_collection("docs", OPTIONS)
+    world.store.create_collection("docs", {}, "l2", OPTIONS)
+    world.process.drain()
+    world.check()
+
+
+def test_what_was_made_for_a_collection_that_is_dropped_before_it_is_known_goes_too(world):
+    world.store.create_collection("docs", {}, "l2", OPTIONS)
+    world.after["create_collection"] = [EngineUnavailableError("the answer was lost")]
+    world.process.drain(rounds=1)
+    assert world.engine.get_collection("docs") is not None
+    world.store.delete_collection("docs", OPTIONS)
+    world.process.drain()
+    assert world.engine.list_collections() == []
+
+
+def test_a_rebuild_that_is_interrupted_begins_again(world):
+    world.fill(count=DOCUMENTS_PER_CALL * 2 + 1)
+    world.engine.delete_collection("docs")
+    world.process.restarts_asked += 1
+    world.failing["upsert"] = [EngineUnavailableError("away"), EngineCollectionMissingError("gone")]
+    world.process.drain()
+    world.check()
+
+
+@pytest.mark.parametrize("refused", ["d0", "d3", "d6"])
+def test_a_refused_document_is_left_out_and_the_rest_is_stored(world, refused):
+    world.fill("docs", count=1)
+    upsert = world.engine.upsert
+
+    def refuse(engine_id, ids, *args, **kwargs):
+        if refused in ids:
+            raise EngineRefusedError("not this one")
+        upsert(engine_id, ids, *args, **kwargs)
+
+    world.engine.upsert = refuse
+    add("docs", *((f"d{n}", {"n": n, "again": 1}, n) for n in range(7))).run(world.store)
+    world.process.drain()
+    assert world.process.lag() == 0
+    stored = {each for each, metadata in world.records().items() if "again" in metadata}
+    assert stored == {f"d{n}" for n in range(7)} - {refused}
+    with world.process.catalog.read() as transaction:
+        assert find_collection(transaction, "docs").count == 7
+
+
+def test_refused_collection_metadata_holds_up_no_document(world):
+    world.fill()
+    world.failing["set_collection_metadata"] = [EngineRefusedError("no")]
+    world.store.change_collection_metadata("docs", {"new": 1}, OPTIONS, merge=False)
+    add("docs", ("new", {}, 1)).run(world.store)
+    world.process.drain()
+    assert world.process.lag() == 0
+    assert "new" in world.records()
+
+
+def test_collection_metadata_is_replaced(world):
+    world.fill()
+    world.store.change_collection_metadata("docs", {"list": [1, None]}, OPTIONS, merge=False)
+    world.process.drain()
+    assert world.engine.get_collection("docs").metadata == {"list": [1, None]}
+    world.check()
+
+
+def test_applying_entries_twice_changes_nothing(world):
+    world.fill()
+    add("docs", ("d1", {"new": 1}, 1)).run(world.store)
+    world.store.delete_documents("docs", OPTIONS, ids=["d0"])
+    with world.process.catalog.read() as transaction:
+        entries = transaction.rows("SELECT * FROM outbox")
+    world.process.drain()
+    world.process.catalog.commit(
+        lambda transaction: transaction.run_many("INSERT INTO outbox VALUES (?, ?, ?, ?)", entries)
+    )
+    world.process.lead_again()
+    world.process.drain()
+    world.check()
+
+
+def test_an_unchecked_collection_is_scanned(world):
+    world.fill()
+    assert world.plan() == "index"
+    world.process.lead_again()
+    assert world.state() == "pending"
+    assert world.plan() == "scan"
+    world.process.drain()
+    assert world.plan() == "index"
+
+
+def _report(world, name="docs"):
+    with world.process.catalog.read() as transaction:
+        return reports.find(transaction, find_collection(transaction, name).key)
+
+
+def test_an_index_that_is_larger_than_its_documents_explain_is_rebuilt_once(world):
+    world.fill()
+    bloated = world.engine.get_collection("docs").id
+    world.process.index_bytes[bloated] = 1 << 40
+    world.store.check_index("docs")
+    world.process.drain()
+    assert world.engine.get_collection("docs").id != bloated
+    assert _report(world).rebuilds == 1
+    world.process.index_bytes[world.engine.get_collection("docs").id] = 1 << 40
+    world.store.check_index("docs")
+    world.process.drain()
+    assert _report(world).rebuilds == 1
+    assert "its documents explain" in _report(world).fault
+    assert world.state() == "ready"
+    world.check()
+
+
+def test_a_rebuild_that_is_asked_for_comes_after_the_writes_before_it(world):
+    world.fill()
+    before = world.engine.get_collection("docs").id
+    add("docs", ("new", {}, 1)).run(world.store)
+    world.store.rebuild_index("docs")
+    add("docs", ("newer", {}, 1)).run(world.store)
+    world.process.drain()
+    assert world.engine.get_collection("docs").id != before
+    assert set(world.records()) == {"d0", "d1", "d2", "new", "newer"}
+    assert (_report(world).rebuilds, _report(world).rebuild_reason) == (1, None)
+    world.check()
+
+
+def test_recall_is_measured_and_says_when_the_index_misses_the_nearest(world):
+    world.fill(count=50)
+    world.store.check_index("docs")
+    world.process.drain()
+    assert _report(world).recall_at_10 == 1.0
+    query = world.engine.query
+    world.process.engine.query = lambda engine_id, vectors, number: [
+        found[:1] * (number == 20) or found[-1:] for found in query(engine_id, vectors, 50)
+    ]
+    world.store.check_index("docs")
+    world.process.drain()
+    assert _report(world).recall_at_10 < 0.5
+
+
+def test_the_recall_of_a_collection_that_has_doubled_is_measured_again_soon(world):
+    world.fill(count=20)
+    world.store.check_index("docs")
+    world.process.drain()
+    assert _report(world).recall_at_10 == 1.0
+    query = world.engine.query
+    world.process.engine.query = lambda engine_id, vectors, number: [
+        found[:1] * (number == 20) or found[-1:] for found in query(engine_id, vectors, 50)
+    ]
+    add("docs", *[(f"new-{number}", {}, number) for number in range(20)]).run(world.store)
+    for _ in range(40):  # far less than the time after which any collection is measured again
+        world.process.drain()
+    assert _report(world).recall_at_10 < 0.5
+
+
+def test_the_report_of_an_index_goes_with_its_collection(world):
+    world.fill()
+    world.store.check_index("docs")
+    world.process.drain()
+    assert _report(world).checked_at_seconds is not None
+    world.store.delete_collection("docs", OPTIONS)
+    world.store.create_collection("docs", {}, "l2", OPTIONS)
+    assert _report(world) == reports.NOTHING_KNOWN

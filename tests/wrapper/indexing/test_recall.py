@@ -1,0 +1,150 @@
+"""Sets of vectors that a graph of near neighbours gets wrong: the ten nearest are found, from the first query on."""
+
+import numpy as np
+import pytest
+
+from benchmarks.vector_sets import SETS, vector_set
+from schemas.records import DocumentBatch
+from schemas.settings import WrapperSettings
+from schemas.where import parse_where
+from tests.support.live import START_SECONDS, eventually
+from wrapper.catalog import reads, writes
+from wrapper.catalog.catalog import Catalog
+from wrapper.catalog.index_state import outbox, reports, states
+from wrapper.catalog.rows import find_collection
+from wrapper.catalog.sqlite.database import SQLiteDatabase
+from wrapper.engine.client import EngineClient
+from wrapper.engine.keeper.state import EngineStateReader
+from wrapper.engine.keeper_process import start_keeper
+from wrapper.engine.nearest import EngineIndex
+from wrapper.indexing.recall import RecallMeasurement
+from wrapper.querying.held_vectors import HeldVectors
+from wrapper.querying.planner import Planner
+
+TOP_K = 10
+FILTERS = pytest.mark.parametrize("where", [{}, {"even": True}], ids=["unfiltered", "half"])
+BATCH = 1_000
+DEFAULT = WrapperSettings()
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory, processes):
+    """The client of an engine of this module's own."""
+    directory = tmp_path_factory.mktemp("recall")
+    keeper = start_keeper(directory)
+    reader = EngineStateReader(directory)
+    eventually(lambda: reader.read().ready, seconds=START_SECONDS)
+    client = EngineClient(reader.url)
+    yield client
+    client.close()
+    keeper.stop()
+
+
+@pytest.fixture(scope="module")
+def catalog(tmp_path_factory):
+    catalog = Catalog(SQLiteDatabase(tmp_path_factory.mktemp("recall") / "catalog.sqlite"))
+    catalog.open()
+    yield catalog
+    catalog.close()
+
+
+@pytest.fixture(scope="module")
+def stored(engine, catalog):
+    """`stored(set, documents, dimension)`: made once, and held by catalogue and engine.
+
+    Returns the name of the collection, the stored vectors and those to query with.
+    """
+    made = {}
+
+    def store(kind, count, dimension):
+        if (kind, count, dimension) not in made:
+            name = f"{kind.replace(' ', '-')}-{count}"
+            points, queries = vector_set(kind, count, dimension)
+            catalog.commit(lambda transaction: writes.create_collection(transaction, name, {}, "cosine"))
+            engine_id = engine.create_collection(name, metric="cosine")
+            for start in range(0, count, BATCH):
+                numbers = range(start, min(start + BATCH, count))
+                ids, metadatas = [f"d{n}" for n in numbers], [{"even": n % 2 == 0} for n in numbers]
+                batch = DocumentBatch(ids, [""] * len(ids), metadatas, points[start : start + BATCH])
+                catalog.commit(lambda transaction, batch=batch: writes.add_documents(transaction, name, batch))
+                engine.upsert(engine_id, ids, batch.embeddings, batch.texts, [{} for _ in ids], all_new=True)
+
+            def settle(transaction):
+                collection = find_collection(transaction, name)
+                states.set_engine_collection(transaction, collection.key, engine_id, states.READY)
+                outbox.remove(transaction, [entry.id for entry in outbox.oldest(transaction, limit=1000)])
+
+            catalog.commit(settle)
+            made[kind, count, dimension] = name, points, queries
+        return made[kind, count, dimension]
+
+    return store
+
+
+def _recall(points, queries, even, answers):
+    """Return the recall of `answers`, document numbers by query; equally near ones are equally right."""
+    points, queries = (each / np.linalg.norm(each.astype(float), axis=1, keepdims=True) for each in (points, queries))
+    distances = 1.0 - queries @ points.T
+    if even:
+        distances[:, 1::2] = np.inf
+    hits = 0
+    for row, found in zip(distances, answers, strict=True):
+        assert len(found) == len(set(found)) == TOP_K
+        hits += np.count_nonzero(row[found] <= np.partition(row, TOP_K - 1)[TOP_K - 1] + 1e-9)
+    return hits / (TOP_K * len(queries))
+
+
+def _answers(planner, name, queries, where):
+    found = [planner.query(name, each, top_k=TOP_K, where=parse_where(where)) for each in queries]
+    numbers = [[int(match.document.id[1:]) for match in each.matches] for each in found]
+    return numbers, {each.plan for each in found}
+
+
+@FILTERS
+@pytest.mark.parametrize("held_mb", [0, DEFAULT.memory_vectors_mb], ids=["nothing held", "as it is set up"])
+@pytest.mark.parametrize("kind", SETS)
+def test_the_nearest_are_found_from_the_first_query_on(engine, catalog, stored, kind, held_mb, where):
+    name, points, queries = stored(kind, 3_000, 64)
+    index = EngineIndex(engine, lambda: True)
+    held = HeldVectors(held_mb * 2**20) if held_mb else None
+    numbers, plans = _answers(Planner(catalog, index, held=held, exact_ms=DEFAULT.exact_ms), name, queries, where)
+    assert _recall(points, queries, bool(where), numbers) == 1.0
+    assert plans <= {"exact", "memory"}
+
+
+@FILTERS
+def test_the_index_itself_finds_the_nearest_of_vectors_with_a_common_mean(engine, catalog, stored, where):
+    name, points, queries = stored("common mean", 12_000, 384)
+    numbers, plans = _answers(Planner(catalog, EngineIndex(engine, lambda: True)), name, queries, where)
+    assert _recall(points, queries, bool(where), numbers) >= 0.99
+    assert plans == {"index+filter" if where else "index"}
+
+
+@FILTERS
+def test_an_index_that_was_found_to_miss_neighbours_is_not_asked(engine, catalog, stored, where):
+    """Nine of ten vectors are equal: no parameters of the graph help."""
+    name, points, queries = stored("many equal", 3_000, 64)
+    with catalog.read() as transaction:
+        collection = find_collection(transaction, name)
+        sampled = reads.sample(transaction, collection, 20)
+    measurement = RecallMeasurement(catalog, engine, collection, sampled)
+    while measurement.step():
+        pass
+    recall = measurement.recall()
+    catalog.commit(lambda transaction: reports.write(transaction, collection.key, recall_at_10=recall))
+    assert recall < 0.99
+    # So short that an index known to be good would be asked for a collection of this size.
+    planner = Planner(catalog, EngineIndex(engine, lambda: True), exact_ms=4.0)
+    numbers, plans = _answers(planner, name, queries, where)
+    assert (_recall(points, queries, bool(where), numbers), plans) == (1.0, {"exact"})
+
+
+@pytest.mark.parametrize("kind", ["line and corners", "many equal"])
+def test_a_user_gets_the_nearest_from_the_first_query_on(client, filled, kind):
+    points, queries = vector_set(kind, 1_150, 16)
+    name = filled([{"id": f"d{n}", "text": "", "embedding": row.tolist()} for n, row in enumerate(points)])
+    numbers = []
+    for each in queries:
+        answer = client.post(f"/collections/{name}/query", json={"query_embedding": each.tolist(), "top_k": TOP_K})
+        numbers.append([int(found["id"][1:]) for found in answer.json["results"]])
+    assert _recall(points, queries, False, numbers) == 1.0

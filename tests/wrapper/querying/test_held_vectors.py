@@ -1,0 +1,149 @@
+"""Vectors held in memory: when they are read, how long they are valid, and how many there may be."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from schemas.records import DocumentBatch
+from schemas.where import parse_where
+from wrapper.catalog import writes
+from wrapper.catalog.catalog import Catalog
+from wrapper.catalog.rows import find_collection
+from wrapper.catalog.sqlite.database import SQLiteDatabase
+from wrapper.querying import held_vectors
+from wrapper.querying.held_vectors import HeldVectors
+from wrapper.querying.planner import Planner
+
+COUNT, DIMENSION = 300, 8
+MEGABYTE = 1_000_000
+
+
+class NoIndex:
+    """An engine that is away, so that what is not in memory is scanned."""
+
+    def is_ready(self):
+        return False
+
+    def nearest(self, engine_id, embedding, n_results):
+        raise AssertionError("asked though it is away")
+
+
+def _vectors(seed, count=COUNT):
+    return np.random.default_rng(seed).standard_normal((count, DIMENSION), dtype=np.float32)
+
+
+def _add(catalog, name, vectors, prefix="d"):
+    ids = [f"{prefix}{n}" for n in range(len(vectors))]
+    batch = DocumentBatch(ids, ids, [{"half": n % 2} for n in range(len(vectors))], vectors)
+    catalog.commit(lambda transaction: writes.add_documents(transaction, name, batch))
+
+
+@pytest.fixture
+def catalog(tmp_path):
+    """Collections `one` and `two` with 300 documents each."""
+    catalog = Catalog(SQLiteDatabase(tmp_path / "catalog.sqlite"))
+    catalog.open()
+    for seed, name in enumerate(("one", "two")):
+        catalog.commit(lambda transaction, name=name: writes.create_collection(transaction, name, {}, "cosine"))
+        _add(catalog, name, _vectors(seed))
+    yield catalog
+    catalog.close()
+
+
+def _planner(catalog, max_bytes=MEGABYTE):
+    return Planner(catalog, NoIndex(), held=HeldVectors(max_bytes))
+
+
+def _plan(planner, name="one", **how):
+    return planner.query(name, _vectors(99, 1)[0], top_k=3, **how).plan
+
+
+def _of(held, catalog, name, saves_ms, reading_ms=10.0):
+    with catalog.read() as transaction:
+        return held.of(transaction, find_collection(transaction, name), saves_ms=saves_ms, reading_ms=reading_ms)
+
+
+def test_a_collection_is_read_once_its_queries_have_paid_for_it(catalog):
+    held = HeldVectors(MEGABYTE)
+    assert [_of(held, catalog, "one", 4.0) is not None for _ in range(4)] == [False, False, True, True]
+    assert _of(held, catalog, "two", 4.0) is None
+
+
+def test_what_is_held_is_every_vector_at_its_position(catalog):
+    held = _of(HeldVectors(MEGABYTE), catalog, "two", 10.0)
+    assert np.array_equal(held.vectors, _vectors(1))
+    assert np.all(np.diff(held.positions) > 0)
+    assert held.rows_of(held.positions[[7, 3]].tolist()).tolist() == [7, 3]
+
+
+def test_a_write_begins_a_new_account(catalog):
+    planner = _planner(catalog)
+    assert [_plan(planner) for _ in range(3)] == ["scan", "memory", "memory"]
+    nearest = _vectors(99, 1)
+    _add(catalog, "one", nearest, prefix="new")
+    answers = [planner.query("one", nearest[0], top_k=1) for _ in range(3)]
+    assert [found.plan for found in answers] == ["scan", "memory", "memory"]
+    assert {found.matches[0].document.id for found in answers} == {"new0"}
+
+
+def test_deleted_documents_are_not_found_in_memory(catalog):
+    planner = _planner(catalog)
+    query = _vectors(0)[5]
+    for _ in range(2):
+        [found] = planner.query("one", query, top_k=1).matches
+        assert found.document.id == "d5"
+    catalog.commit(lambda transaction: writes.delete_documents(transaction, "one", ids=["d5"]))
+    for _ in range(3):
+        [found] = planner.query("one", query, top_k=1).matches
+        assert found.document.id != "d5"
+
+
+def test_filters_hold_in_memory(catalog):
+    planner = _planner(catalog)
+    even = parse_where({"half": 0})
+    answers = [planner.query("one", _vectors(99, 1)[0], top_k=20, where=even) for _ in range(9)]
+    assert [found.plan for found in answers][-1] == "memory"
+    found = [[(match.document.id, match.distance) for match in each.matches] for each in answers]
+    assert found[0] == found[-1]
+    assert all(match.document.metadata["half"] == 0 for match in answers[-1].matches)
+
+
+def test_the_least_recently_used_vectors_leave_first(catalog):
+    planner = _planner(catalog, max_bytes=COUNT * DIMENSION * 4 + 1)
+    assert [_plan(planner, "one") for _ in range(2)] == ["scan", "memory"]
+    assert [_plan(planner, "two") for _ in range(2)] == ["scan", "memory"]
+    assert [_plan(planner, "one") for _ in range(2)] == ["scan", "memory"]
+
+
+def test_what_does_not_fit_is_never_read(catalog):
+    planner = _planner(catalog, max_bytes=COUNT * DIMENSION * 4 - 1)
+    assert {_plan(planner) for _ in range(5)} == {"scan"}
+
+
+def test_vectors_too_long_for_products_are_not_held(catalog):
+    planner = _planner(catalog)
+    _add(catalog, "one", np.full((1, DIMENSION), 1e30, dtype=np.float32), prefix="long")
+    assert {_plan(planner) for _ in range(5)} == {"scan"}
+
+
+def test_a_query_too_long_for_products_is_computed_from_the_catalogue(catalog):
+    planner = _planner(catalog)
+    assert [_plan(planner) for _ in range(2)] == ["scan", "memory"]
+    query = np.full(DIMENSION, 1e30, dtype=np.float32)
+    assert planner.query("one", query, top_k=3).plan == "scan"
+
+
+def test_queries_that_come_together_get_what_each_gets_alone(catalog, monkeypatch):
+    monkeypatch.setattr(held_vectors, "TOGETHER_FROM", 1)
+    planner = _planner(catalog)
+    queries = _vectors(5, 64)
+
+    def ask(query):
+        return [(match.document.id, match.distance) for match in planner.query("one", query, top_k=10).matches]
+
+    alone = [ask(query) for query in queries]
+    with ThreadPoolExecutor(16) as pool:
+        assert list(pool.map(ask, queries)) == alone

@@ -1,0 +1,367 @@
+"""Which plan a vector query takes, how often the index is asked, and what happens when it cannot answer."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from schemas.errors import CollectionNotFoundError, InvalidInputError, UnavailableError
+from schemas.records import DocumentBatch, GatherSpec
+from schemas.where import parse_where
+from wrapper.catalog import writes
+from wrapper.catalog.catalog import Catalog
+from wrapper.catalog.index_state import outbox, reports, states
+from wrapper.catalog.rows import find_collection
+from wrapper.catalog.sqlite.database import SQLiteDatabase
+from wrapper.querying.planner import (
+    MAX_CANDIDATES,
+    MAX_PENDING_IDS,
+    MOST_ATTEMPTS,
+    PENDING_ENTRIES,
+    CostModel,
+    Planner,
+)
+
+COUNT = 400
+QUERY = np.array([1.0, 0.0], dtype="<f4")
+INDEX_IS_CHEAP = CostModel(exact_per_document=1e9)
+EXACT_IS_CHEAP = CostModel(index_base=1e12)
+
+
+class RecordingIndex:
+    """Proposes documents in a given order and records what it was asked for."""
+
+    def __init__(self, ids):
+        self.ids = ids
+        self.ready = True
+        self.failing = False
+        self.asked = []
+
+    def is_ready(self):
+        return self.ready
+
+    def nearest(self, engine_id, embedding, n_results):
+        self.asked.append(n_results)
+        if self.failing:
+            raise UnavailableError("no answer")
+        return self.ids[:n_results]
+
+
+def _vectors(count):
+    """Return vectors of which number n is the n-th nearest to the query."""
+    angles = np.linspace(0, np.pi, count)
+    return np.stack([np.cos(angles), np.sin(angles)], axis=1).astype("<f4")
+
+
+@pytest.fixture
+def catalog(tmp_path):
+    """`docs`: 400 documents, `n` counting from 0, nearest first; indexed."""
+    catalog = Catalog(SQLiteDatabase(tmp_path / "catalog.sqlite"))
+    catalog.open()
+
+    def fill(transaction):
+        writes.create_collection(transaction, "docs", {}, "cosine")
+        metadatas = [{"n": n, "half": n % 2, "group": n // 10} for n in range(COUNT)]
+        ids = [f"d{n}" for n in range(COUNT)]
+        writes.add_documents(transaction, "docs", DocumentBatch(ids, ids, metadatas, _vectors(COUNT)))
+        _settle(transaction)
+
+    catalog.commit(fill)
+    yield catalog
+    catalog.close()
+
+
+def _settle(transaction):
+    collection = find_collection(transaction, "docs")
+    states.set_engine_collection(transaction, collection.key, "engine-id", states.READY)
+    outbox.remove(transaction, [entry.id for entry in outbox.oldest(transaction, limit=1000)])
+
+
+@pytest.fixture
+def index():
+    return RecordingIndex([f"d{n}" for n in range(COUNT)])
+
+
+def _ask(catalog, index, where=None, *, costs=None, top_k=3, embedding=QUERY, **how):
+    found = Planner(catalog, index, costs).query("docs", embedding, top_k=top_k, where=parse_where(where), **how)
+    return found.plan, [match.document.id for match in found.matches]
+
+
+def _first(count):
+    return [f"d{n}" for n in range(count)]
+
+
+def test_without_a_filter_the_index_is_asked_once(catalog, index):
+    assert _ask(catalog, index) == ("index", _first(3))
+    assert index.asked == [13]
+
+
+def test_few_matches_are_computed(catalog, index):
+    assert _ask(catalog, index, {"group": 7}) == ("exact", ["d70", "d71", "d72"])
+    assert index.asked == []
+
+
+def test_many_matches_are_taken_from_the_index(catalog, index):
+    assert _ask(catalog, index, {"half": 1}, costs=INDEX_IS_CHEAP) == ("index+filter", ["d1", "d3", "d5"])
+    assert index.asked == [28]
+
+
+def test_the_cheaper_plan_is_taken(catalog, index):
+    costs = CostModel(exact_per_document=1.0, exact_per_component=0.0, index_base=0.0, index_per_candidate=1.0)
+    # Computing costs 400 for 400 documents and 10 for 10; the index's 3 * 3 + 10 candidates cost 19, and 370.
+    assert _ask(catalog, index, {"n": {"$gte": 0}}, costs=costs)[0] == "index+filter"
+    assert _ask(catalog, index, {"group": 3}, costs=costs)[0] == "exact"
+
+
+@pytest.mark.parametrize("where", [{}, {"half": 1}])
+def test_what_is_computed_soon_is_not_left_to_an_index_that_may_miss_something(catalog, where):
+    matching = COUNT // 2 if where else COUNT
+    costs = CostModel(exact_per_document=1.0, exact_per_component=0.0, index_base=0.0, index_per_candidate=0.0)
+    index = RecordingIndex([f"d{n}" for n in range(100, COUNT)])
+    expected = ["d1", "d3", "d5"] if where else _first(3)
+
+    def plan(exact_ms):
+        planner = Planner(catalog, index, costs, exact_ms=exact_ms)
+        found = planner.query("docs", QUERY, top_k=3, where=parse_where(where))
+        assert (found.plan != "exact") or [match.document.id for match in found.matches] == expected
+        return found.plan
+
+    def measure(recall):
+        def operation(transaction):
+            reports.write(transaction, find_collection(transaction, "docs").key, recall_at_10=recall)
+
+        catalog.commit(operation)
+
+    asked = "index+filter" if where else "index"
+    # The index is unchecked, so ten times as much is computed.
+    assert [plan(0), plan(matching / 10 - 1), plan(matching / 10)] == [asked, asked, "exact"]
+    measure(0.98)
+    assert [plan(0), plan(matching / 10 - 1), plan(matching / 10)] == [asked, asked, "exact"]
+    measure(0.99)
+    assert [plan(0), plan(matching - 1), plan(matching)] == [asked, asked, "exact"]
+
+
+def test_nothing_that_matches_is_an_empty_answer_at_once(catalog, index):
+    assert _ask(catalog, index, {"n": -1}) == ("empty", [])
+    assert _ask(catalog, index, {"n": {"$in": []}}) == ("empty", [])
+    assert index.asked == []
+
+
+def test_an_empty_collection_is_empty(catalog, index):
+    catalog.commit(lambda transaction: writes.empty_collection(transaction, "docs"))
+    assert _ask(catalog, index, embedding=np.ones(7, dtype="<f4")) == ("empty", [])
+
+
+def test_the_index_is_asked_for_more_until_enough_of_it_matches(catalog, index):
+    plan, found = _ask(catalog, index, {"n": {"$gte": 300}}, costs=INDEX_IS_CHEAP)
+    assert (plan, found) == ("index+filter", ["d300", "d301", "d302"])
+    assert index.asked == [46, 184, 736]
+
+
+def test_asking_for_more_ends_where_computing_is_cheaper(catalog, index):
+    costs = CostModel(exact_per_document=1.0, exact_per_component=0.0, index_base=0.0, index_per_candidate=1.0)
+    # Exact costs 100; 29 candidates are cheaper, 116 are not.
+    assert _ask(catalog, index, {"n": {"$gte": 300}}, costs=costs) == ("exact", ["d300", "d301", "d302"])
+    assert index.asked == [46]
+
+
+def test_an_index_that_has_too_little_to_propose_is_not_believed(catalog):
+    index = RecordingIndex(["d5", "d9"])
+    assert _ask(catalog, index) == ("scan", _first(3))
+    assert _ask(catalog, index, {"n": {"$gte": 0}}, costs=INDEX_IS_CHEAP) == ("exact", _first(3))
+
+
+def test_all_that_matches_needs_no_more(catalog):
+    index = RecordingIndex([*_first(COUNT - 1)])
+    assert _ask(catalog, index, top_k=COUNT)[0] == "scan"
+    assert _ask(catalog, RecordingIndex(_first(COUNT)), top_k=COUNT) == ("index", _first(COUNT))
+
+
+@pytest.mark.parametrize("where", [{}, {"half": 1}])
+def test_an_index_that_fails_is_replaced_by_a_scan(catalog, index, where):
+    index.failing = True
+    expected = ["d1", "d3", "d5"] if where else _first(3)
+    assert _ask(catalog, index, where, costs=INDEX_IS_CHEAP) == ("scan", expected)
+    assert len(index.asked) == 1
+
+
+@pytest.mark.parametrize("where", [{}, {"half": 1}])
+def test_an_index_that_is_away_is_not_asked(catalog, index, where):
+    index.ready = False
+    assert _ask(catalog, index, where, costs=INDEX_IS_CHEAP)[0] == "scan"
+    assert index.asked == []
+
+
+@pytest.mark.parametrize("state", [states.PENDING, states.REBUILDING])
+def test_an_index_that_is_not_complete_is_not_asked(catalog, index, state):
+    catalog.commit(
+        lambda transaction: states.set_index_state(transaction, find_collection(transaction, "docs").key, state)
+    )
+    assert _ask(catalog, index) == ("scan", _first(3))
+    assert index.asked == []
+
+
+def _write(catalog, ids, vectors):
+    metadatas = [{"half": 1} for _ in ids]
+    batch = DocumentBatch(ids, ids, metadatas, np.asarray(vectors, dtype="<f4"))
+    catalog.commit(lambda transaction: writes.add_documents(transaction, "docs", batch))
+
+
+def test_what_waits_for_the_index_is_found(catalog, index):
+    _write(catalog, ["new", "d399"], [[1.0, 1e-4], [1.0, 2e-4]])
+    assert _ask(catalog, index) == ("index", ["d0", "new", "d399"])
+    assert _ask(catalog, index, {"half": 1}, costs=INDEX_IS_CHEAP) == ("index+filter", ["new", "d399", "d1"])
+
+
+def test_what_waits_for_the_index_does_not_stand_in_for_what_is_nearer(catalog, index):
+    _write(catalog, ["far1", "far2", "far3"], [[-1.0, 0.0]] * 3)
+    assert _ask(catalog, index, {"n": {"$gte": 300}}, costs=INDEX_IS_CHEAP)[1] == ["d300", "d301", "d302"]
+    assert _ask(catalog, index, {"half": 1}, costs=INDEX_IS_CHEAP) == ("index+filter", ["d1", "d3", "d5"])
+    index.ids = [f"d{n}" for n in range(0, COUNT, 2)] + [f"d{n}" for n in range(1, COUNT, 2)]
+    assert _ask(catalog, index, {"half": 1}, costs=INDEX_IS_CHEAP)[1] == ["d1", "d3", "d5"]
+
+
+class Interrupted(RecordingIndex):
+    """Answers what it knew when it was asked; during each query the next of `meanwhile` happens."""
+
+    def __init__(self, ids, *meanwhile):
+        super().__init__(ids)
+        self.meanwhile = list(meanwhile)
+
+    def nearest(self, engine_id, embedding, n_results):
+        found = super().nearest(engine_id, embedding, n_results)
+        if self.meanwhile:
+            self.meanwhile.pop(0)()
+        return found
+
+
+def _revision_and_ids(catalog, index, where=None):
+    answer = Planner(catalog, index, INDEX_IS_CHEAP).query("docs", QUERY, top_k=3, where=parse_where(where))
+    with catalog.read() as transaction:
+        assert answer.collection == find_collection(transaction, "docs")
+    return answer.collection.revision, [match.document.id for match in answer.matches]
+
+
+@pytest.mark.parametrize("where", [{}, {"half": 1}])
+@pytest.mark.parametrize("is_indexed", [False, True], ids=["waiting", "indexed"])
+def test_an_answer_has_all_of_its_revision_whatever_is_written_while_the_index_is_asked(catalog, where, is_indexed):
+    index = Interrupted([f"d{n}" for n in range(COUNT)])
+
+    def write():
+        _write(catalog, ["new", "d0", "d1"], [[1.0, 1e-4], [-1.0, 0.0], [-1.0, 0.0]])
+        catalog.commit(lambda transaction: writes.delete_documents(transaction, "docs", ids=["d3"]))
+        if is_indexed:
+            index.ids = ["new", *[f"d{n}" for n in range(2, COUNT) if n != 3], "d0", "d1"]
+            catalog.commit(_settle)
+
+    index.meanwhile = [write]
+    expected = ["new", "d5", "d7"] if where else ["new", "d2", "d4"]
+    assert _revision_and_ids(catalog, index, where) == (4, expected)
+    assert len(index.asked) == 1 + is_indexed
+    assert _revision_and_ids(catalog, index, where) == (4, expected)
+
+
+def test_writes_that_keep_passing_the_index_by_are_seen_by_scanning(catalog):
+    def write(number):
+        _write(catalog, [f"new{number}"], [[1.0, 1e-5 * number]])
+        catalog.commit(_settle)
+
+    index = Interrupted([f"d{n}" for n in range(COUNT)], *[lambda n=n: write(n) for n in range(MOST_ATTEMPTS)])
+    assert _ask(catalog, index) == ("scan", ["d0", "new0", "new1"])
+    assert len(index.asked) == MOST_ATTEMPTS
+
+
+def test_a_change_of_the_collections_metadata_meanwhile_is_no_reason_to_ask_again(catalog, index):
+    def describe():
+        catalog.commit(lambda transaction: writes.change_collection_metadata(transaction, "docs", lambda _: {"a": 1}))
+
+    interrupted = Interrupted(index.ids, describe)
+    assert _revision_and_ids(catalog, interrupted) == (3, _first(3))
+    assert len(interrupted.asked) == 1
+
+
+def test_a_collection_made_again_meanwhile_answers_for_itself(catalog):
+    def make_anew():
+        def operation(transaction):
+            writes.delete_collection(transaction, "docs")
+            writes.create_collection(transaction, "docs", {}, "cosine")
+            batch = DocumentBatch(["d9", "z"], ["", ""], [{}, {}], np.array([[1, 0], [0, 1]], dtype="<f4"))
+            writes.add_documents(transaction, "docs", batch)
+
+        catalog.commit(operation)
+
+    index = Interrupted([f"d{n}" for n in range(COUNT)], make_anew)
+    assert _ask(catalog, index) == ("scan", ["d9", "z"])
+
+
+def test_what_was_deleted_is_not_found(catalog, index):
+    catalog.commit(lambda transaction: writes.delete_documents(transaction, "docs", ids=_first(2)))
+    assert _ask(catalog, index) == ("index", ["d2", "d3", "d4"])
+
+
+def test_too_many_waiting_documents_are_scanned(catalog, index):
+    ids = [f"new{n}" for n in range(MAX_PENDING_IDS + 1)]
+    _write(catalog, ids, np.tile([[-1.0, 0.0]], (len(ids), 1)))
+    assert _ask(catalog, index) == ("scan", _first(3))
+
+
+def test_too_many_waiting_writes_are_scanned(catalog, index):
+    for number in range(PENDING_ENTRIES):
+        _write(catalog, ["one"], [[-1.0, number]])
+    assert _ask(catalog, index) == ("scan", _first(3))
+
+
+def test_a_collection_that_was_emptied_is_scanned_until_the_index_knows(catalog, index):
+    catalog.commit(lambda transaction: writes.empty_collection(transaction, "docs"))
+    _write(catalog, ["new"], [[0.0, 1.0]])
+    assert _ask(catalog, index) == ("scan", ["new"])
+
+
+def test_the_index_is_never_asked_for_more_than_it_can_give(catalog, index):
+    _ask(catalog, index, top_k=1000)
+    _ask(catalog, index, {"half": 1}, top_k=1000, costs=INDEX_IS_CHEAP)
+    assert max(index.asked) <= max(COUNT, 1000) < MAX_CANDIDATES
+
+
+def test_a_wrong_dimension_names_both_numbers(catalog, index):
+    with pytest.raises(InvalidInputError) as refused:
+        _ask(catalog, index, embedding=np.ones(3, dtype="<f4"))
+    assert (refused.value.details["expected"], refused.value.details["actual"]) == (2, 3)
+
+
+def test_an_unknown_collection_is_not_found(catalog, index):
+    with pytest.raises(CollectionNotFoundError):
+        Planner(catalog, index).query("nothing", QUERY, top_k=1)
+
+
+@pytest.mark.parametrize("ready", [True, False])
+def test_a_distance_may_be_the_limit(catalog, index, ready):
+    index.ready = ready
+    found = Planner(catalog, index).query("docs", QUERY, top_k=50, max_distance=0.001)
+    assert [match.document.id for match in found.matches] == _first(6)
+    assert all(match.distance <= 0.001 for match in found.matches)
+    assert Planner(catalog, index).query("docs", QUERY, top_k=5, max_distance=-1.0).matches == []
+
+
+@pytest.mark.parametrize("ready", [True, False])
+def test_hits_bring_their_groups(catalog, index, ready):
+    index.ready = ready
+    found = Planner(catalog, index).query("docs", QUERY, top_k=11, gather_by=GatherSpec("group", limit=4))
+    assert [(group.key, group.rank, len(group.documents), group.total) for group in found.groups] == [
+        (0, 1, 4, 10),
+        (1, 2, 4, 10),
+    ]
+    assert found.groups[0].best_distance == found.matches[0].distance
+    assert len(found.groups[0].hits) == 10
+    assert Planner(catalog, index).query("docs", QUERY, top_k=1).groups is None
+    empty = Planner(catalog, index).query(
+        "docs", QUERY, top_k=1, where=parse_where({"n": -1}), gather_by=GatherSpec("n")
+    )
+    assert empty.groups == []
+
+
+def test_embeddings_come_when_asked_for(catalog, index):
+    [match] = Planner(catalog, index).query("docs", QUERY, top_k=1, with_embeddings=True).matches
+    assert match.document.embedding.tolist() == [1.0, 0.0]
+    [match] = Planner(catalog, index).query("docs", QUERY, top_k=1).matches
+    assert match.document.embedding is None

@@ -1,0 +1,264 @@
+"""`PATCH documents/{id}` changes a document, and `DELETE documents` deletes documents."""
+
+import pytest
+
+from schemas.bounds import MAX_IDS
+
+
+def _document(number, **metadata):
+    return {"id": f"doc-{number}", "text": f"text {number}", "metadata": metadata, "embedding": [1.0, float(number)]}
+
+
+@pytest.fixture
+def patch(client):
+    def patch(name, body, document_id="doc-0"):
+        return client.patch(f"/collections/{name}/documents/{document_id}", json=body)
+
+    return patch
+
+
+@pytest.fixture
+def delete(client):
+    def delete(name, body, **options):
+        return client.delete(f"/collections/{name}/documents", json=body, **options)
+
+    return delete
+
+
+def _ids(client, name):
+    return [document["id"] for document in client.get(f"/collections/{name}/documents").json["documents"]]
+
+
+def test_a_patch_changes_only_the_parts_it_names_and_answers_with_the_document(patch, client, filled):
+    name = filled([_document(0, page=1)])
+    answer = patch(name, {"text": "new"})
+    assert (answer.status_code, answer.json) == (200, {"id": "doc-0", "text": "new", "metadata": {"page": 1}})
+    shown = client.get(f"/collections/{name}/documents/doc-0?include=embedding").json
+    assert shown == {"id": "doc-0", "text": "new", "metadata": {"page": 1}, "embedding": [1.0, 0.0]}
+    assert client.get(f"/collections/{name}").json["revision"] == 3
+
+
+def test_metadata_is_patched_deeply_and_null_removes(patch, client, chroma, filled):
+    name = filled([_document(0, a=1, b={"c": 1, "d": {"e": 1}}, draft=True, list=[1, 2])])
+    answer = patch(name, {"metadata": {"a": 2, "b": {"c": None, "d": {"f": [None]}}, "draft": None, "list": [3]}})
+    expected = {"a": 2, "b": {"d": {"e": 1, "f": [None]}}, "list": [3]}
+    assert answer.json["metadata"] == expected
+    assert client.get(f"/collections/{name}/documents/doc-0").json["metadata"] == expected
+    for where, total in (({"draft": True}, 0), ({"b.c": 1}, 0), ({"a": 2}, 1), ({"b.d.e": 1}, 1)):
+        assert client.post(f"/collections/{name}/documents/search", json={"where": where}).json["total"] == total
+    assert "draft" not in chroma.get_collection(name, embedding_function=None).get()["metadatas"][0]
+
+
+def test_repeated_patches_cannot_exceed_the_bounds_of_metadata(patch, filled, unchanged):
+    name = filled([_document(0, **{f"a{n}": n for n in range(1_500)})])
+    with unchanged(name):
+        answer = patch(name, {"metadata": {f"b{n}": n for n in range(501)}})
+    assert (answer.status_code, answer.json["code"]) == (400, "invalid_metadata")
+    assert answer.json["details"] == {"field": "metadata", "limit": 2_000}
+    assert patch(name, {"metadata": {f"b{n}": n for n in range(500)}}).status_code == 200
+
+
+def test_an_embedding_is_patched(patch, client, filled):
+    name = filled([_document(0), _document(1)])
+    assert patch(name, {"embedding": [-1.0, 0.0]}).status_code == 200
+    found = client.post(f"/collections/{name}/query", json={"query_embedding": [-1, 0], "top_k": 1}).json["results"]
+    assert (found[0]["id"], found[0]["distance"]) == ("doc-0", pytest.approx(0))
+
+
+def test_the_text_index_follows_a_patch(patch, client, filled):
+    name = filled([_document(0)])
+    patch(name, {"text": "zebra"})
+    search = f"/collections/{name}/text-search"
+    assert client.post(search, json={"query": "zebra"}).json["total"] == 1
+    assert client.post(search, json={"query": "text"}).json["total"] == 0
+
+
+def test_null_parts_of_a_patch_count_as_absent(patch, filled):
+    name = filled([_document(0, page=1)])
+    answer = patch(name, {"text": "new", "metadata": None, "embedding": None})
+    assert answer.json == {"id": "doc-0", "text": "new", "metadata": {"page": 1}}
+
+
+def test_a_patch_that_changes_nothing_makes_no_new_revision(patch, client, filled):
+    name = filled([_document(0, page=1)])
+    assert patch(name, {"text": "text 0", "metadata": {"page": 1, "nobody": None}}).status_code == 200
+    assert client.get(f"/collections/{name}").json["revision"] == 2
+
+
+@pytest.mark.parametrize(
+    ("body", "details"),
+    [
+        ({}, {"field": "text"}),
+        ({"text": None, "unknown": 1}, {"field": "text"}),
+        ({"text": 7}, {"field": "text"}),
+        ({"metadata": [1]}, {"field": "metadata"}),
+        ({"metadata": "x"}, {"field": "metadata"}),
+        ({"embedding": []}, {"field": "embedding"}),
+        ({"embedding": ["1"]}, {"field": "embedding"}),
+        ({"embedding": [1, 2, 3]}, {"field": "embedding", "expected": 2, "actual": 3}),
+        ({"text": "good", "embedding": [1]}, {"field": "embedding", "expected": 2, "actual": 1}),
+    ],
+)
+def test_a_faulty_patch_is_located_and_changes_nothing(patch, client, filled, unchanged, body, details):
+    name = filled([_document(0)])
+    with unchanged(name):
+        answer = patch(name, body)
+    assert (answer.status_code, answer.json["details"]) == (400, details)
+    assert client.get(f"/collections/{name}/documents/doc-0").json["text"] == "text 0"
+
+
+@pytest.mark.parametrize("body", [[], "x", 7, None])
+def test_a_patch_must_be_an_object(patch, filled, unchanged, body):
+    name = filled([_document(0)])
+    with unchanged(name):
+        assert patch(name, body).status_code == 400
+
+
+def test_patching_a_missing_document_is_not_found(patch, filled, unchanged):
+    name = filled()
+    with unchanged(name):
+        answer = patch(name, {"text": "new"}, "nobody")
+    assert (answer.status_code, answer.json["code"]) == (404, "document_not_found")
+    assert answer.json["details"] == {"collection": name, "id": "nobody"}
+
+
+@pytest.mark.parametrize("bare", [False, True])
+def test_deleting_by_ids_counts_the_documents_that_existed(delete, client, chroma, filled, bare):
+    name = filled([_document(number) for number in range(4)])
+    ids = ["doc-1", "nobody", "doc-3", "doc-1"]
+    answer = delete(name, ids if bare else {"ids": ids})
+    assert (answer.status_code, answer.json) == (
+        200,
+        {"status": "deleted", "collection": name, "count": 2, "revision": 3},
+    )
+    assert _ids(client, name) == ["doc-0", "doc-2"]
+    assert chroma.get_collection(name, embedding_function=None).get()["ids"] == ["doc-0", "doc-2"]
+    nearest = client.post(f"/collections/{name}/query", json={"query_embedding": [1, 3], "top_k": 9}).json["results"]
+    assert {each["id"] for each in nearest} == {"doc-0", "doc-2"}
+
+
+def test_deleting_by_filter_deletes_the_matches(delete, client, filled):
+    name = filled([_document(number, page=number) for number in range(5)])
+    answer = delete(name, {"where": {"page": {"$gte": 2, "$ne": 3}}})
+    assert answer.json["count"] == 2
+    assert _ids(client, name) == ["doc-0", "doc-1", "doc-3"]
+
+
+@pytest.mark.parametrize(
+    "body", [{"ids": []}, [], {"ids": ["nobody"]}, {"where": {"a": 1}}, {"where": {"a": {"$in": []}}}]
+)
+def test_deleting_nothing_makes_no_new_revision(delete, filled, unchanged, body):
+    name = filled([_document(0)])
+    with unchanged(name):
+        answer = delete(name, body)
+    assert (answer.status_code, answer.json["count"]) == (200, 0)
+
+
+@pytest.mark.parametrize(
+    ("body", "field", "pointer"),
+    [
+        ({}, "ids", None),
+        ({"ids": None, "where": None}, "ids", None),
+        ({"ids": ["doc-0"], "where": {"page": 1}}, "ids", None),
+        ({"where": {}}, "where", None),
+        ({"where": {"page": {"$like": 1}}}, "where", "/page/$like"),
+        ({"where": [1]}, "where", ""),
+        ({"where": "page"}, "where", ""),
+    ],
+)
+def test_a_faulty_deletion_is_located_and_deletes_nothing(delete, filled, unchanged, body, field, pointer):
+    name = filled([_document(0, page=1)])
+    with unchanged(name):
+        answer = delete(name, body)
+    assert answer.status_code == 400
+    assert answer.json["details"]["field"] == field
+    assert answer.json["details"].get("pointer") == pointer
+
+
+def test_a_deletion_without_a_body_deletes_nothing(client, filled, unchanged):
+    name = filled([_document(0)])
+    with unchanged(name):
+        assert client.delete(f"/collections/{name}/documents").status_code == 400
+
+
+def test_the_largest_number_of_ids_is_deleted_at_once(delete, client, filled):
+    name = filled([_document(0)])
+    answer = delete(name, [f"nobody-{number}" for number in range(MAX_IDS - 1)] + ["doc-0"])
+    assert answer.json["count"] == 1
+    assert _ids(client, name) == []
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "more"),
+    [
+        ("POST", "documents/search", {}),
+        ("POST", "gather", {"by": "page"}),
+        ("DELETE", "documents", {}),
+    ],
+)
+def test_more_ids_than_the_largest_number_are_refused(client, filled, unchanged, method, path, more):
+    name = filled([_document(0)])
+    ids = [f"nobody-{number}" for number in range(MAX_IDS)] + ["doc-0"]
+    with unchanged(name):
+        answer = client.open(f"/collections/{name}/{path}", method=method, json={"ids": ids, **more})
+    assert (answer.status_code, answer.json["code"]) == (400, "too_many_ids")
+    assert answer.json["details"] == {"field": "ids", "limit": MAX_IDS, "actual": MAX_IDS + 1}
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        {"nope": {"$exists": False}},
+        {"page": {"$gte": 0}},
+        {"nope": {"$ne": 1}},
+        {"$or": [{"page": 0}, {"page": {"$gt": 0}}]},
+    ],
+)
+def test_a_filter_that_matches_everything_empties_a_collection_only_with_all(delete, client, filled, unchanged, where):
+    name = filled([_document(number, page=number) for number in range(3)])
+    for query in ({}, {"all": "false"}):
+        with unchanged(name):
+            answer = delete(name, {"where": where}, query_string=query)
+        assert (answer.status_code, answer.json["code"]) == (400, "matches_everything")
+        assert answer.json["details"] == {"field": "where", "count": 3}
+        assert "all 3 documents" in answer.json["message"]
+        assert "?all=true" in answer.json["message"]
+    answer = delete(name, {"where": where}, query_string={"all": "true"})
+    assert (answer.status_code, answer.json["count"]) == (200, 3)
+    assert _ids(client, name) == []
+    assert client.get(f"/collections/{name}").json["dimension"] == 2
+    again = delete(name, {"where": where})
+    assert (again.status_code, again.json["count"]) == (200, 0)
+
+
+def test_an_empty_filter_deletes_nothing_even_with_all(delete, filled, unchanged):
+    name = filled([_document(0)])
+    with unchanged(name):
+        answer = delete(name, {"where": {}}, query_string={"all": "true"})
+    assert (answer.status_code, answer.json["details"]["field"]) == (400, "where")
+
+
+@pytest.mark.parametrize("word", ["count", "search", "all"])
+def test_a_document_whose_id_is_a_route_is_read_replaced_and_deleted_by_ids(delete, client, filled, word):
+    name = filled([{**_document(0), "id": word}, _document(1)])
+    documents = f"/collections/{name}/documents"
+    for method in ("GET", "PATCH", "PUT"):
+        answer = client.open(f"{documents}/{word}", method=method, json={"text": "x"})
+        if (method, word) != ("GET", "count"):
+            assert answer.status_code == 405
+            assert f'POST …/documents/search or DELETE …/documents with {{"ids": ["{word}"]}}' in answer.json["message"]
+            assert "POST …/documents replaces it" in answer.json["message"]
+    assert client.get(f"{documents}/nobody/{word}").status_code == 404
+    changed = client.post(documents, json={"documents": [{**_document(2), "id": word, "text": "changed"}]})
+    assert (changed.status_code, changed.json["updated"]) == (201, 1)
+    found = client.post(f"{documents}/search", json={"ids": [word]}).json["documents"]
+    assert [(each["id"], each["text"]) for each in found] == [(word, "changed")]
+    assert delete(name, [word]).json["count"] == 1
+    assert _ids(client, name) == ["doc-1"]
+
+
+def test_a_document_deleted_and_added_again_goes_last(delete, client, filled):
+    name = filled([_document(0), _document(1)])
+    delete(name, ["doc-0"])
+    client.post(f"/collections/{name}/documents", json={"documents": [_document(0)]})
+    assert _ids(client, name) == ["doc-1", "doc-0"]

@@ -1,0 +1,215 @@
+"""A write with an `Idempotency-Key` is done once; the repeat gets the first answer."""
+
+import threading
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+
+import orjson
+import pytest
+
+DOCUMENTS = [
+    {"id": "a", "text": "one", "metadata": {"page": 1}, "embedding": [1.0, 0.0]},
+    {"id": "b", "text": "two", "metadata": {"page": 2}, "embedding": [0.0, 1.0]},
+]
+
+WRITES = {
+    "add": ("POST", "/documents", {"documents": [{"text": "made id", "embedding": [0.5, 0.5]}]}),
+    "replace metadata": ("PUT", "/metadata", {"metadata": {"language": "en"}}),
+    "merge metadata": ("PATCH", "/metadata", {"metadata": {"language": "en"}}),
+    "patch": ("PATCH", "/documents/a", {"text": "patched"}),
+    "delete by ids": ("DELETE", "/documents", {"ids": ["a"]}),
+    "delete by filter": ("DELETE", "/documents", {"where": {"page": 2}}),
+    "empty": ("DELETE", "/documents/all", None),
+    "delete the collection": ("DELETE", "", None),
+}
+
+
+@pytest.fixture
+def key():
+    return str(uuid.uuid4())
+
+
+@pytest.mark.parametrize(("method", "route", "body"), WRITES.values(), ids=WRITES)
+def test_the_repeat_gets_the_first_answer(client, filled, key, method, route, body):
+    url = f"/collections/{filled(DOCUMENTS)}{route}"
+    first = client.open(url, method=method, json=body, headers={"Idempotency-Key": key})
+    shown = client.get(url.removesuffix(route)).json
+    again = client.open(url, method=method, json=body, headers={"Idempotency-Key": key})
+    assert first.status_code in (200, 201)
+    assert ("Idempotent-Replayed" in first.headers, again.headers["Idempotent-Replayed"]) == (False, "true")
+    assert (again.status_code, again.data) == (first.status_code, first.data)
+    assert again.headers.get("ETag") == first.headers.get("ETag")
+    assert client.get(url.removesuffix(route)).json == shown
+
+
+LINE = b'{"id": "a", "text": "streamed", "embedding": [1, 0], "colour": 1}\n'
+STREAMS = {
+    "stream": ("/documents", LINE),
+    "stream with a bad line": ("/documents", LINE + b"{}\n"),
+    "import": ("/import", LINE),
+}
+
+
+@pytest.mark.parametrize(("route", "lines"), STREAMS.values(), ids=STREAMS)
+def test_the_repeat_of_a_stream_gets_the_first_answer(client, filled, key, route, lines):
+    url = f"/collections/{filled(DOCUMENTS)}{route}"
+    sent = {"data": lines, "content_type": "application/x-ndjson", "headers": {"Idempotency-Key": key}}
+    first, again = (client.post(url, **sent) for _ in range(2))
+    assert "warnings" in first.json
+    assert (again.status_code, again.data) == (first.status_code, first.data)
+    assert again.headers["Idempotent-Replayed"] == "true"
+
+
+def _keep_as_the_former_release_did(app, key, answer, etag):
+    def write(transaction):
+        kept = orjson.dumps([answer, etag])
+        transaction.run("UPDATE idempotency_keys SET outcome = ? WHERE key = ?", (kept, key))
+
+    app.extensions["rag.service"].catalog.commit(write)
+
+
+@pytest.mark.parametrize(("method", "route", "body"), WRITES.values(), ids=WRITES)
+def test_the_repeat_of_a_write_to_an_earlier_release_gets_that_releases_answer(
+    app, client, filled, key, method, route, body
+):
+    url = f"/collections/{filled(DOCUMENTS)}{route}"
+    first = client.open(url, method=method, json=body, headers={"Idempotency-Key": key})
+    etag = first.headers.get("ETag", '""').strip('"') or None
+    kept = {"id": "a"} if "patch" in str(body) else {name: first.json[name] for name in first.json if name != "indexed"}
+    _keep_as_the_former_release_did(app, key, kept, etag)
+    again = client.open(url, method=method, json=body, headers={"Idempotency-Key": key})
+    assert (again.status_code, again.data) == (first.status_code, first.data)
+    assert again.headers.get("ETag") == first.headers.get("ETag")
+    assert again.headers["Idempotent-Replayed"] == "true"
+
+
+def test_an_answer_of_an_earlier_release_is_repeated_whatever_it_says(app, client, filled, key):
+    url, headers = f"/collections/{filled(DOCUMENTS)}/documents", {"Idempotency-Key": key}
+    body = {"documents": DOCUMENTS}
+    client.post(url, json=body, headers=headers)
+    then = {"status": "added", "collection": "then", "count": 41, "ids": ["z"], "created": 40, "updated": 1}
+    then |= {"unchanged": 0, "revision": 99}
+    _keep_as_the_former_release_did(app, key, then, "then.1")
+    again = client.post(url, json=body, headers=headers)
+    assert again.data == orjson.dumps({**then, "indexed": True})
+    assert again.headers["ETag"] == '"then.1"'
+
+
+def test_creating_a_collection_again_with_the_key_is_not_a_conflict(client, collection, key):
+    body, headers = {"name": collection}, {"Idempotency-Key": key}
+    first, again = (client.post("/collections", json=body, headers=headers) for _ in range(2))
+    assert (again.status_code, again.json) == (first.status_code, first.json) == (201, first.json)
+    assert client.post("/collections", json=body).status_code == 409
+
+
+def test_a_repeat_after_other_writes_still_gets_the_first_answer_and_changes_nothing(client, filled, key, unchanged):
+    name = filled()
+    url, headers = f"/collections/{name}/documents", {"Idempotency-Key": key}
+    first = client.post(url, json={"documents": DOCUMENTS}, headers=headers)
+    client.delete(url, json={"ids": ["a"]})
+    with unchanged(name):
+        again = client.post(url, json={"documents": DOCUMENTS}, headers=headers)
+    assert again.json == first.json
+
+
+def test_a_repeated_patch_changes_nothing_and_is_answered_with_the_document_as_it_is_now(
+    client, filled, key, unchanged
+):
+    name = filled(DOCUMENTS)
+    url, body, headers = f"/collections/{name}/documents/a", {"text": "patched"}, {"Idempotency-Key": key}
+    client.patch(url, json=body, headers=headers)
+    client.patch(url, json={"metadata": {"page": 7}})
+    with unchanged(name):
+        again = client.patch(url, json=body, headers=headers)
+    assert (again.status_code, again.json) == (200, client.get(url).json)
+    assert again.headers["ETag"] == client.get(url).headers["ETag"]
+    client.delete(f"/collections/{name}/documents", json={"ids": ["a"]})
+    gone = client.patch(url, json=body, headers=headers)
+    assert (gone.status_code, gone.json["code"]) == (404, "document_not_found")
+
+
+@pytest.mark.parametrize("other", ["body", "path", "query string", "method"])
+def test_the_key_with_another_request_is_a_conflict(client, filled, key, unchanged, other):
+    name = filled(DOCUMENTS)
+    headers = {"Idempotency-Key": key}
+    patch = {"metadata": {"language": "en"}}
+    assert client.put(f"/collections/{name}/metadata", json=patch, headers=headers).status_code == 200
+    with unchanged(name):
+        answer = {
+            "body": lambda: client.put(f"/collections/{name}/metadata", json={"metadata": {}}, headers=headers),
+            "path": lambda: client.patch(f"/collections/{name}/documents/a", json=patch, headers=headers),
+            "query string": lambda: client.put(f"/collections/{name}/metadata?merge=true", json=patch, headers=headers),
+            "method": lambda: client.patch(f"/collections/{name}/metadata", json=patch, headers=headers),
+        }[other]()
+    assert answer.status_code == 409
+    assert answer.json["code"] == "idempotency_key_reused"
+    assert answer.json["details"] == {"field": "Idempotency-Key"}
+
+
+def test_a_refused_write_leaves_its_key_free(client, filled, key):
+    name = filled()
+    url, headers = f"/collections/{name}/documents", {"Idempotency-Key": key}
+    assert client.post(url, json={"documents": [{"text": "x"}]}, headers=headers).status_code == 400
+    assert client.post(url, json={"documents": DOCUMENTS}, headers=headers).status_code == 201
+
+
+@pytest.mark.parametrize("key", ["", "k" * 256])
+def test_an_empty_or_too_long_key_is_refused(client, filled, unchanged, key):
+    name = filled()
+    with unchanged(name):
+        answer = client.post(
+            f"/collections/{name}/documents", json={"documents": DOCUMENTS}, headers={"Idempotency-Key": key}
+        )
+    assert answer.status_code == 400
+    assert answer.json["details"]["field"] == "Idempotency-Key"
+
+
+def test_concurrent_repeats_are_one_write(app, filled, key):
+    name = filled()
+    together = threading.Barrier(8)
+
+    def add(_):
+        client = app.test_client()
+        together.wait()
+        return client.post(
+            f"/collections/{name}/documents",
+            json={"documents": [{"text": "made id", "embedding": [1.0, 0.0]}]},
+            headers={"Idempotency-Key": key},
+        )
+
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(add, range(8)))
+    assert {answer.status_code for answer in answers} == {201}
+    assert all(answer.json == answers[0].json for answer in answers)
+    assert app.test_client().get(f"/collections/{name}").json["count"] == 1
+
+
+@pytest.mark.parametrize("lines", [2, 1_200])
+def test_a_repeated_stream_stores_its_lines_once_under_the_same_ids(client, filled, key, lines):
+    name = filled()
+    body = "".join(f'{{"text": "line {number}", "embedding": [1, {number}]}}\n' for number in range(lines))
+    answers = [
+        client.post(
+            f"/collections/{name}/documents",
+            data=body,
+            content_type="application/x-ndjson",
+            headers={"Idempotency-Key": key},
+        )
+        for _ in range(2)
+    ]
+    assert [answer.status_code for answer in answers] == [201, 201]
+    assert answers[0].json == answers[1].json
+    assert client.get(f"/collections/{name}").json["count"] == lines
+
+
+def test_a_repeated_stream_leaves_later_writes_alone(client, filled, key, unchanged):
+    name = filled(DOCUMENTS)
+    url, headers = f"/collections/{name}/documents", {"Idempotency-Key": key}
+    line = '{"id": "a", "text": "streamed", "embedding": [1, 0]}'
+    first = client.post(url, data=line, content_type="application/x-ndjson", headers=headers)
+    client.patch(f"{url}/a", json={"text": "somebody else's"})
+    with unchanged(name):
+        again = client.post(url, data=line, content_type="application/x-ndjson", headers=headers)
+        other = client.post(url, data=f"{line}\n{line}", content_type="application/x-ndjson", headers=headers)
+    assert again.json == first.json
+    assert (other.status_code, other.json["code"]) == (409, "idempotency_key_reused")

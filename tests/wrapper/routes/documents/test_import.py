@@ -1,0 +1,178 @@
+"""`POST import` restores the answer of `GET export` completely, or says how far it came."""
+
+import base64
+import gzip
+import hashlib
+import json
+import socket
+
+import pytest
+
+from tests.support.live import eventually
+
+
+def _document(number, **fields):
+    return {
+        "id": f"d{number}",
+        "text": f"text {number}",
+        "metadata": {"n": number},
+        "embedding": [1.0, number],
+        **fields,
+    }
+
+
+def _lines(*documents):
+    return b"".join(json.dumps(each).encode() + b"\n" for each in documents)
+
+
+def _digest(body):
+    return f"sha-256=:{base64.b64encode(hashlib.sha256(body).digest()).decode()}:"
+
+
+@pytest.fixture
+def send(client):
+    def send(name, body, **headers):
+        named = {key.replace("_", "-"): text for key, text in headers.items()}
+        return client.post(f"/collections/{name}/import", data=body, headers=named, content_type="application/x-ndjson")
+
+    return send
+
+
+@pytest.mark.parametrize("number", [0, 1, 1_201])
+def test_an_imported_export_equals_the_original(client, filled, send, number):
+    name = filled([_document(each) for each in range(number)])
+    exported = client.get(f"/collections/{name}/export")
+    copy = f"{name}-copy"
+    client.post("/collections", json={"name": copy})
+    body, count = exported.get_data(), exported.headers["X-Document-Count"]
+    answer = send(copy, body, X_Document_Count=count, Content_Digest=_digest(body))
+    assert answer.status_code == 200
+    assert (answer.json["count"], answer.json["created"], answer.json["verified"]) == (number, number, True)
+    assert answer.json["sha256"] == hashlib.sha256(body).hexdigest()
+    assert client.get(f"/collections/{copy}/export").get_data() == body
+
+
+def test_a_repeated_import_writes_the_missing_documents(client, filled, send):
+    name = filled([_document(0), _document(1, text="another")])
+    answer = send(name, _lines(*(_document(each) for each in range(4)))).json
+    assert (answer["created"], answer["updated"], answer["unchanged"]) == (2, 1, 1)
+    answer = send(name, _lines(*(_document(each) for each in range(4)))).json
+    assert (answer["unchanged"], answer["revision"], answer["verified"]) == (4, 3, False)
+
+
+def test_documents_missing_from_the_stream_stay(client, filled, send):
+    name = filled([_document(99)])
+    assert send(name, _lines(_document(0))).status_code == 200
+    assert client.get(f"/collections/{name}").json["count"] == 2
+
+
+@pytest.mark.parametrize(
+    ("bad", "code"),
+    [
+        (b"{", "invalid_json"),
+        (_lines({"id": "x", "text": "x"}), "embedding_required"),
+        (_lines({"text": "x", "embedding": [1, 2]}), "invalid_id"),
+        (_lines({"id": "x", "text": "x", "embedding": [1]}), "dimension_mismatch"),
+    ],
+)
+def test_the_first_bad_line_ends_an_import_and_a_repeat_continues_it(client, filled, send, bad, code):
+    name = filled([_document(0)])
+    good = [_document(number) for number in range(1_200)]
+    answer = send(name, _lines(*good[:1_100]) + bad.rstrip() + b"\n" + _lines(*good[1_100:]))
+    assert (answer.status_code, answer.json["code"]) == (400, code)
+    assert answer.json["details"]["line"] == 1_101
+    stored = client.get(f"/collections/{name}").json["count"]
+    assert answer.json["details"]["count"] == stored == 1_000
+    assert "1000 documents are stored" in answer.json["message"]
+    assert send(name, _lines(*good)).json["unchanged"] == 1_000
+    assert client.get(f"/collections/{name}").json["count"] == 1_200
+
+
+BODY = _lines(_document(0), _document(1))
+
+
+@pytest.mark.parametrize(
+    ("headers", "code"),
+    [
+        ({"X_Document_Count": "3"}, "count_mismatch"),
+        ({"Content_Digest": _digest(b"")}, "digest_mismatch"),
+        ({"X_Document_Count": "2", "Content_Digest": f"md5=:x:, {_digest(BODY[:-1])}"}, "digest_mismatch"),
+    ],
+)
+def test_a_stream_that_differs_from_its_announcement_is_an_error_that_says_what_is_stored(
+    client, filled, send, headers, code
+):
+    name = filled()
+    answer = send(name, BODY, **headers)
+    assert (answer.status_code, answer.json["code"]) == (400, code)
+    assert answer.json["details"]["count"] == client.get(f"/collections/{name}").json["count"] == 2
+
+
+@pytest.mark.parametrize(
+    ("header", "text"),
+    [
+        *(("X_Document_Count", text) for text in ("", "-1", "two", "1.0", "٣", "1" * 30)),
+        *(
+            ("Content_Digest", f"sha-256={text}")
+            for text in ("", "::", "x", ":x:", f":{'A' * 42}:", _digest(b"")[9:-1])
+        ),
+    ],
+)
+def test_an_unreadable_announcement_is_refused(filled, send, unchanged, header, text):
+    name = filled()
+    with unchanged(name):
+        answer = send(name, BODY, **{header: text})
+    assert (answer.status_code, answer.json["details"]["field"]) == (400, header.replace("_", "-"))
+
+
+def test_a_digest_by_another_algorithm_is_ignored(filled, send):
+    assert send(filled(), BODY, Content_Digest="sha-512=:AAAA:").json["verified"] is False
+
+
+def test_the_stream_may_be_gzip_and_the_digest_is_that_of_the_bytes_sent(filled, send):
+    packed = gzip.compress(BODY)
+    answer = send(filled(), packed, Content_Encoding="gzip", Content_Digest=_digest(packed))
+    assert (answer.status_code, answer.json["count"], answer.json["verified"]) == (200, 2, True)
+
+
+def test_if_match_applies_to_the_collection_before_the_import(client, filled, send, unchanged):
+    name = filled([_document(0)])
+    with unchanged(name):
+        assert send(name, BODY, If_Match='"other"').status_code == 412
+    etag = client.get(f"/collections/{name}").headers["ETag"]
+    assert send(name, BODY, If_Match=etag).status_code == 200
+
+
+def test_a_repeat_with_the_same_key_gets_the_first_answer(client, filled, send):
+    name = filled()
+    first = send(name, BODY, Idempotency_Key=name).json
+    assert (first["created"], send(name, BODY, Idempotency_Key=name).json) == (2, first)
+    assert send(name, BODY[:-1] + b" ", Idempotency_Key=name).status_code == 409
+
+
+def test_an_import_needs_a_collection_and_lines(client, filled, send):
+    assert send("nowhere-to-be-found", BODY).json["code"] == "collection_not_found"
+    answer = client.post(f"/collections/{filled()}/import", json={"documents": []})
+    assert (answer.status_code, answer.json["details"]) == (415, {"allowed": ["application/x-ndjson"]})
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_stream_that_breaks_off_is_resumed(live, collection, chunked):
+    body = _lines(*(_document(number, text="x" * 1_000) for number in range(1_500)))
+    with live.one_connection() as connection:
+        assert connection.ask("POST", "/collections", {"name": collection}).status == 201
+        head = f"POST /collections/{collection}/import HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\n"
+        half = body[: len(body) // 2]
+        with socket.create_connection(("127.0.0.1", live.port)) as gone:
+            if chunked:
+                gone.sendall(f"{head}Transfer-Encoding: chunked\r\n\r\n{len(body):x}\r\n".encode() + half)
+            else:
+                gone.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + half)
+            gone.shutdown(socket.SHUT_WR)
+            gone.settimeout(60)
+            answer = b"".join(iter(lambda: gone.recv(1 << 16), b""))
+        assert b'"code":"body_cut_short"' in answer
+        assert b" 500 documents are stored" in answer
+        eventually(lambda: connection.ask("GET", f"/collections/{collection}").json["count"] == 500, seconds=30)
+        answer = connection.ask("POST", f"/collections/{collection}/import", body, Content_Type="application/x-ndjson")
+        assert (answer.json["unchanged"], answer.json["created"]) == (500, 1_000)

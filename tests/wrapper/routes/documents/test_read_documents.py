@@ -1,0 +1,149 @@
+"""`GET documents`, `POST documents/search`, `GET documents/{id}` and `GET documents/count` read documents."""
+
+import json
+from urllib.parse import quote
+
+import pytest
+
+
+def _document(number, **metadata):
+    return {"id": f"doc-{number}", "text": f"text {number}", "metadata": metadata, "embedding": [1.0, float(number)]}
+
+
+def _ids(answer):
+    return [document["id"] for document in answer["documents"]]
+
+
+def test_a_page_has_its_counts_and_bounds(page, filled):
+    name = filled([_document(number, even=number % 2 == 0) for number in range(10)])
+    answer = page(name, where={"even": True}, limit=2).json
+    assert set(answer) == {"documents", "count", "total", "next_cursor", "revision"}
+    assert (answer["count"], answer["total"], answer["revision"]) == (2, 5, 2)
+    assert answer["documents"][0] == {"id": "doc-0", "text": "text 0", "metadata": {"even": True}}
+    assert isinstance(answer["next_cursor"], str)
+
+
+def test_null_equals_absent_in_a_search_body(client, filled):
+    name = filled([_document(0)])
+    nothing = dict.fromkeys(("where", "ids", "limit", "offset", "order_by", "cursor", "include", "unknown"))
+    answer = client.post(f"/collections/{name}/documents/search", json=nothing)
+    assert (answer.status_code, answer.json["total"]) == (200, 1)
+
+
+def test_include_embedding_adds_vectors(page, client, filled):
+    name = filled([_document(0), _document(1)])
+    for include in ("embedding", "text,metadata,embedding"):
+        documents = page(name, include=include).json["documents"]
+        assert [each["embedding"] for each in documents] == [[1.0, 0.0], [1.0, 1.0]]
+    assert "embedding" not in page(name, include="text").json["documents"][0]
+    one = client.get(f"/collections/{name}/documents/doc-1?include=embedding").json
+    assert one == {"id": "doc-1", "text": "text 1", "metadata": {}, "embedding": [1.0, 1.0]}
+    by_ids = client.post(
+        f"/collections/{name}/documents/search", json={"ids": ["doc-1"], "include": ["embedding"]}
+    ).json
+    assert by_ids["documents"] == [one]
+
+
+def test_an_unknown_part_is_refused(page, client, filled):
+    name = filled([_document(0)])
+    for answer in (page(name, include="vectors"), client.get(f"/collections/{name}/documents/doc-0?include=vectors")):
+        assert answer.status_code == 400
+        assert answer.json["details"]["field"] == "include"
+
+
+def test_search_by_ids_answers_in_their_order(client, filled):
+    name = filled([_document(number, even=number % 2 == 0) for number in range(5)])
+    url = f"/collections/{name}/documents/search"
+    answer = client.post(url, json={"ids": ["doc-4", "nobody", "doc-0", "doc-1", "doc-4"]}).json
+    assert _ids(answer) == ["doc-4", "doc-0", "doc-1"]
+    assert (answer["count"], answer["total"], answer["next_cursor"]) == (3, 3, None)
+    assert _ids(client.post(url, json={"ids": ["doc-4", "doc-1"], "where": {"even": True}}).json) == ["doc-4"]
+    assert _ids(client.post(url, json={"ids": []}).json) == []
+
+
+def test_search_takes_more_ids_than_a_page_holds(client, filled):
+    name = filled([_document(number) for number in range(1_100)])
+    ids = [f"doc-{number}" for number in range(1_100)]
+    answer = client.post(f"/collections/{name}/documents/search", json={"ids": ids})
+    assert answer.status_code == 200
+    assert (answer.json["count"], answer.json["total"]) == (1_000, 1_100)
+    rest = client.post(f"/collections/{name}/documents/search", json={"ids": ids, "offset": 1_000})
+    assert _ids(rest.json) == ids[1_000:]
+
+
+@pytest.mark.parametrize(
+    ("ids", "details"),
+    [
+        ("doc-0", {"field": "ids"}),
+        ({"a": 1}, {"field": "ids"}),
+        ([1], {"field": "ids", "index": 0}),
+        (["a", ""], {"field": "ids", "index": 1}),
+        (["a", None], {"field": "ids", "index": 1}),
+    ],
+)
+def test_faulty_ids_are_located(client, filled, unchanged, ids, details):
+    name = filled([_document(0)])
+    with unchanged(name):
+        for method, route in (("POST", "documents/search"), ("DELETE", "documents"), ("POST", "gather")):
+            answer = client.open(f"/collections/{name}/{route}", method=method, json={"ids": ids, "by": "a"})
+            assert answer.status_code == 400
+            assert answer.json["details"] == details
+
+
+def test_a_filter_longer_than_a_request_line_may_be_sent_to_search(client, filled):
+    name = filled([_document(number, n=number) for number in range(3)])
+    where = {"n": {"$in": list(range(10_000))}}
+    refused = client.get(f"/collections/{name}/documents?where={quote(json.dumps(where))}")
+    assert refused.status_code == 414
+    assert "documents/search" in refused.json["message"]
+    assert client.post(f"/collections/{name}/documents/search", json={"where": where}).json["total"] == 3
+
+
+def test_a_request_line_of_almost_32_kilobytes_is_read(client, filled):
+    name = filled([_document(0, n="x")])
+    where = quote(json.dumps({"n": {"$in": ["x", "y" * 32_000]}}))
+    assert client.get(f"/collections/{name}/documents?where={where}").json["total"] == 1
+
+
+def test_one_document_is_read_by_its_id(client, filled):
+    name = filled([_document(7, page=1)])
+    assert client.get(f"/collections/{name}/documents/doc-7").json == {
+        "id": "doc-7",
+        "text": "text 7",
+        "metadata": {"page": 1},
+    }
+
+
+def test_a_missing_document_is_not_found(client, filled):
+    name = filled()
+    answer = client.get(f"/collections/{name}/documents/nobody")
+    assert answer.status_code == 404
+    assert answer.json["message"] == f"Document 'nobody' not found in collection '{name}'"
+    assert (answer.json["code"], answer.json["details"]) == ("document_not_found", {"collection": name, "id": "nobody"})
+
+
+@pytest.mark.parametrize(
+    "document_id", ["a/b", "a//b", "/", "ä ö", "?x=1&y", "#", "%2F", "..", "counts", "a/search", "count/"]
+)
+def test_any_id_is_reached_by_its_encoded_path(client, filled, document_id):
+    name = filled([{**_document(0), "id": document_id}])
+    path = f"/collections/{name}/documents/{quote(document_id, safe='')}"
+    assert client.get(path).json["id"] == document_id
+    assert client.patch(path, json={"text": "new"}).json == {"id": document_id, "text": "new", "metadata": {}}
+
+
+@pytest.mark.parametrize("word", ["count", "search", "all"])
+def test_ids_that_are_names_of_routes_are_reached_by_ids(client, filled, word):
+    name = filled([{**_document(0), "id": word}])
+    found = client.post(f"/collections/{name}/documents/search", json={"ids": [word]}).json["documents"]
+    assert [each["id"] for each in found] == [word]
+    answer = client.patch(f"/collections/{name}/documents/{word}", json={"text": "new"})
+    assert answer.status_code == 405
+
+
+def test_the_count_is_that_of_the_matches(client, filled):
+    name = filled([_document(number, even=number % 2 == 0) for number in range(7)])
+    assert client.get(f"/collections/{name}/documents/count").json == {"count": 7, "revision": 2}
+    assert client.get(f'/collections/{name}/documents/count?where={{"even":true}}').json["count"] == 4
+    refused = client.get(f"/collections/{name}/documents/count?where=x")
+    assert (refused.status_code, refused.json["details"]) == (400, {"field": "where"})

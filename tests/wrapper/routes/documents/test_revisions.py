@@ -1,0 +1,174 @@
+"""Every collection has a revision: `ETag` and `If-None-Match` on reads, `If-Match` on writes, `revision` in bodies."""
+
+import uuid
+
+import pytest
+
+DOCUMENTS = [
+    {"id": "a", "text": "one", "metadata": {"page": 1}, "embedding": [1.0, 0.0]},
+    {"id": "b", "text": "two", "metadata": {"page": 2}, "embedding": [0.0, 1.0]},
+]
+READS = [
+    "",
+    "/documents",
+    '/documents?where={"page":1}&limit=1',
+    "/documents/count",
+    "/documents/a",
+    "/metadata-values?field=page",
+    "/facets?fields=page",
+]
+WRITES = {
+    "add": ("POST", "/documents", {"documents": [{"id": "c", "text": "three", "embedding": [0.5, 0.5]}]}),
+    "replace metadata": ("PUT", "/metadata", {"metadata": {"language": "en"}}),
+    "merge metadata": ("PUT", "/metadata?merge=true", {"metadata": {"language": "en"}}),
+    "patch metadata": ("PATCH", "/metadata", {"metadata": {"language": "en"}}),
+    "patch": ("PATCH", "/documents/a", {"text": "patched"}),
+    "delete by ids": ("DELETE", "/documents", {"ids": ["a"]}),
+    "delete by filter": ("DELETE", "/documents", {"where": {"page": 2}}),
+    "empty": ("DELETE", "/documents/all", None),
+}
+
+
+@pytest.fixture
+def etag(client):
+    def etag(name):
+        return client.get(f"/collections/{name}").headers["ETag"]
+
+    return etag
+
+
+@pytest.mark.parametrize(("method", "path", "body"), WRITES.values(), ids=WRITES)
+def test_a_condition_on_a_missing_collection_is_404(client, method, path, body):
+    answer = client.open(f"/collections/nobody{path}", method=method, json=body, headers={"If-Match": '"any.1"'})
+    assert (answer.status_code, answer.json["code"]) == (404, "collection_not_found")
+
+
+@pytest.mark.parametrize("read", READS)
+def test_a_read_is_304_until_something_is_written(client, filled, read):
+    name = filled(DOCUMENTS)
+    first = client.get(f"/collections/{name}{read}")
+    known = {"If-None-Match": first.headers["ETag"]}
+    again = client.get(f"/collections/{name}{read}", headers=known)
+    assert (again.status_code, again.data, again.headers["ETag"]) == (304, b"", first.headers["ETag"])
+    client.patch(f"/collections/{name}/documents/b", json={"text": "new"})
+    changed = client.get(f"/collections/{name}{read}", headers=known)
+    assert changed.status_code == 200
+    assert changed.headers["ETag"] != first.headers["ETag"]
+
+
+@pytest.mark.parametrize("tag", ["W/{}", '"other", {}', "*"])
+def test_weak_several_and_any_tags_are_understood(client, filled, etag, tag):
+    name = filled(DOCUMENTS)
+    answer = client.get(f"/collections/{name}/documents", headers={"If-None-Match": tag.format(etag(name))})
+    assert answer.status_code == 304
+
+
+def test_a_later_collection_of_the_same_name_has_other_tags(client, filled, etag):
+    name = filled(DOCUMENTS)
+    before, known = etag(name), client.get(f"/collections/{name}").json
+    client.delete(f"/collections/{name}")
+    filled(DOCUMENTS)
+    later = client.get(f"/collections/{name}", headers={"If-None-Match": before})
+    assert (later.status_code, later.json) == (200, known | {"id": later.json["id"]})
+    assert later.json["id"] != known["id"]
+    body = {"documents": [{"id": "a", "text": "for the collection before", "embedding": [1, 0]}]}
+    assert client.post(f"/collections/{name}/documents", json=body, headers={"If-Match": before}).status_code == 412
+
+
+def test_a_collections_id_stays_and_is_in_each_of_its_descriptions(client, collection):
+    made = client.post("/collections", json={"name": collection}).json["id"]
+    assert uuid.UUID(made)
+    client.put(f"/collections/{collection}/metadata", json={"metadata": {"language": "en"}})
+    listed = {each["name"]: each["id"] for each in client.get("/collections").json["collections"]}
+    through = client.get("/api/connections/local/collections").json["collections"]
+    described = client.get(f"/collections/{collection}").json["id"]
+    assert {made} == {listed[collection], described, *(each["id"] for each in through if each["name"] == collection)}
+
+
+@pytest.mark.parametrize(("method", "route", "body"), WRITES.values(), ids=WRITES)
+def test_each_write_raises_the_revision_by_one(client, filled, etag, method, route, body):
+    name = filled(DOCUMENTS)
+    answer = client.open(f"/collections/{name}{route}", method=method, json=body)
+    assert answer.status_code in (200, 201)
+    assert client.get(f"/collections/{name}").json["revision"] == 3
+    assert answer.headers["ETag"] == etag(name)
+    assert answer.json.get("revision", 3) == 3
+
+
+@pytest.mark.parametrize(("method", "route", "body"), WRITES.values(), ids=WRITES)
+def test_a_write_goes_through_when_the_collection_is_as_expected(client, filled, etag, method, route, body):
+    name = filled(DOCUMENTS)
+    headers = {"If-Match": f'"older", {etag(name)}'}
+    assert client.open(f"/collections/{name}{route}", method=method, json=body, headers=headers).status_code < 300
+
+
+@pytest.mark.parametrize(("method", "route", "body"), [*WRITES.values(), ("DELETE", "", None)], ids=[*WRITES, "delete"])
+def test_a_write_is_refused_when_the_collection_has_changed(client, filled, unchanged, method, route, body):
+    name = filled(DOCUMENTS)
+    client.patch(f"/collections/{name}/documents/b", json={"text": "somebody else's"})
+    for expected in ('"1.1"', '"nothing"', "nothing", '""', '"any", ""'):
+        with unchanged(name):
+            answer = client.open(
+                f"/collections/{name}{route}", method=method, json=body, headers={"If-Match": expected}
+            )
+        assert answer.status_code == 412, expected
+        assert (answer.json["code"], answer.json["details"]) == ("precondition_failed", {"revision": 3})
+
+
+def test_a_star_matches_any_state(client, filled):
+    name = filled(DOCUMENTS)
+    answer = client.put(f"/collections/{name}/metadata", json={"metadata": {}}, headers={"If-Match": "*"})
+    assert answer.status_code == 200
+
+
+def test_a_weak_tag_is_not_enough_for_a_write(client, filled, etag, unchanged):
+    name = filled(DOCUMENTS)
+    with unchanged(name):
+        headers = {"If-Match": f"W/{etag(name)}"}
+        assert client.put(f"/collections/{name}/metadata", json={"metadata": {}}, headers=headers).status_code == 412
+
+
+@pytest.mark.parametrize("expected", ["2", '"2"', '"other", "2"'])
+def test_a_revision_without_its_collection_is_refused_by_name(client, filled, unchanged, expected):
+    name = filled(DOCUMENTS)
+    with unchanged(name):
+        body = {"metadata": {"language": "en"}}
+        answer = client.put(f"/collections/{name}/metadata", json=body, headers={"If-Match": expected})
+    assert (answer.status_code, answer.json["code"]) == (400, "invalid_if_match")
+    assert answer.json["details"] == {"field": "If-Match"}
+
+
+def test_a_stream_obeys_if_match(client, filled, etag, unchanged):
+    name = filled(DOCUMENTS)
+    line = '{"id": "c", "text": "three", "embedding": [0.5, 0.5]}'
+    with unchanged(name):
+        refused = client.post(
+            f"/collections/{name}/documents",
+            data=line,
+            content_type="application/x-ndjson",
+            headers={"If-Match": '"other"'},
+        )
+    assert refused.status_code == 412
+    stored = client.post(
+        f"/collections/{name}/documents",
+        data="\n".join(line.replace('"c"', f'"c{number}"') for number in range(1_200)),
+        content_type="application/x-ndjson",
+        headers={"If-Match": etag(name)},
+    )
+    assert (stored.status_code, stored.json["count"]) == (201, 1_200)
+
+
+@pytest.mark.parametrize(
+    ("route", "body"),
+    [
+        ("query", {"query_embedding": [1, 0]}),
+        ("documents/search", {}),
+        ("gather", {"ids": ["a"], "by": "page"}),
+        ("text-search", {"query": "one"}),
+    ],
+)
+def test_answers_to_posted_reads_carry_the_revision_too(client, filled, etag, route, body):
+    name = filled(DOCUMENTS)
+    answer = client.post(f"/collections/{name}/{route}", json=body)
+    assert answer.json["revision"] == 2
+    assert answer.headers["ETag"] == etag(name)

@@ -1,0 +1,69 @@
+"""A vector without a direction cannot be compared in a cosine collection, so it is refused at the door."""
+
+import pytest
+
+METRICS_WITHOUT_DIRECTION = ["l2", "ip"]
+
+
+def _document(number, embedding=(1.0, 0.5)):
+    return {"id": f"d{number}", "text": f"text {number}", "metadata": {}, "embedding": list(embedding)}
+
+
+def _refused(answer, **where):
+    assert (answer.status_code, answer.json["code"]) == (400, "zero_vector")
+    assert answer.json["details"] == where
+    assert "zero vector" in answer.json["message"]
+
+
+@pytest.fixture
+def restored(client, filled):
+    """A collection with a zero vector, as an earlier release accepted it: restored from an export."""
+    name = filled()
+    lines = b"".join(
+        b'{"id":"d%d","text":"text %d","metadata":{},"embedding":"%s"}\n' % (number, number, embedding)
+        for number, embedding in enumerate((b"AACAPwAAAAA=", b"AAAAAAAAAAA="))
+    )
+    answer = client.post(f"/collections/{name}/import", data=lines, content_type="application/x-ndjson")
+    assert (answer.status_code, answer.json["created"]) == (200, 2)
+    return name, lines
+
+
+@pytest.mark.parametrize("zero", [[0.0, 0.0], [-0.0, 0], [1e-60, 0.0], "AAAAAAAAAAA="])
+def test_documents_with_a_zero_vector_are_refused_whole_and_the_place_is_named(client, filled, unchanged, zero):
+    name = filled([_document(0)])
+    documents = [_document(1), {**_document(2), "embedding": zero}, _document(3)]
+    with unchanged(name):
+        answer = client.post(f"/collections/{name}/documents", json={"documents": documents})
+    _refused(answer, field="embedding", index=1)
+
+
+def test_a_patch_to_a_zero_vector_is_refused(client, filled, unchanged):
+    name = filled([_document(0)])
+    with unchanged(name):
+        answer = client.patch(f"/collections/{name}/documents/d0", json={"embedding": [0.0, 0.0], "text": "x"})
+    _refused(answer, field="embedding")
+
+
+def test_a_query_with_a_zero_vector_is_refused(client, filled):
+    name = filled([_document(0)])
+    _refused(client.post(f"/collections/{name}/query", json={"query_embedding": [0.0, 0.0]}), field="query_embedding")
+
+
+@pytest.mark.parametrize("metric", METRICS_WITHOUT_DIRECTION)
+def test_other_metrics_accept_zero_vectors(client, filled, metric):
+    name = filled([_document(0), _document(1, (0.0, 0.0))], metric=metric)
+    assert client.patch(f"/collections/{name}/documents/d0", json={"embedding": [0.0, 0.0]}).status_code == 200
+
+
+def test_a_vector_however_short_has_a_direction(client, filled):
+    name = filled([_document(0, (1e-40, 0.0)), _document(1, (0.0, 1.0))])
+    assert client.get(f"/collections/{name}").json["count"] == 2
+
+
+def test_stored_zero_vectors_are_served_changed_and_exported(client, restored):
+    name, lines = restored
+    answer = client.post(f"/collections/{name}/query", json={"query_embedding": [1, 0], "top_k": 9})
+    assert [(each["id"], each["distance"]) for each in answer.json["results"]] == [("d0", 0.0), ("d1", 1.0)]
+    assert client.get(f"/collections/{name}/export").get_data() == lines
+    changed = client.patch(f"/collections/{name}/documents/d1", json={"text": "changed"})
+    assert (changed.status_code, changed.json["text"]) == (200, "changed")

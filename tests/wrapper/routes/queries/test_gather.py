@@ -1,0 +1,202 @@
+"""`gather` returns the whole group of each hit, with a vector query and without one."""
+
+import pytest
+
+
+def _document(document_id, embedding, **metadata):
+    return {"id": document_id, "text": f"text {document_id}", "metadata": metadata, "embedding": embedding}
+
+
+DOCUMENTS = [
+    _document("a2", [0.0, 1.0], section="a", place=2),
+    _document("a1", [1.0, 0.1], section="a", place=1),
+    _document("b1", [1.0, 0.0], section="b", place=1),
+    _document("a3", [0.9, 0.2], section="a", place=3),
+    _document("lone", [0.8, 0.4], place=9),
+    _document("c1", [-1.0, 0.0], section="c", place=1),
+    _document("number", [-1.0, -1.0], section=7),
+    _document("same number", [-1.0, -1.0], section=7.0),
+    _document("string", [-1.0, -1.0], section="7"),
+]
+
+
+@pytest.fixture
+def query(client):
+    def query(name, gather, embedding=(1.0, 0.0), **fields):
+        body = {"query_embedding": list(embedding), "gather": gather, **fields}
+        return client.post(f"/collections/{name}/query", json=body)
+
+    return query
+
+
+@pytest.fixture
+def gather(client):
+    def gather(name, **fields):
+        return client.post(f"/collections/{name}/gather", json=fields)
+
+    return gather
+
+
+def _groups(answer):
+    """Return (key, rank, [(id, hit)], total, complete) of each group."""
+    assert answer.status_code == 200
+    return [
+        (
+            group["key"],
+            group["rank"],
+            [(each["id"], each["hit"]) for each in group["documents"]],
+            group["total"],
+            group["complete"],
+        )
+        for group in answer.json["groups"]
+    ]
+
+
+def test_each_hit_returns_its_group_once_ranked_by_its_best_hit(query, filled):
+    name = filled(DOCUMENTS)
+    answer = query(name, {"by": "section", "order_by": ["place"]}, top_k=3)
+    assert [each["id"] for each in answer.json["results"]] == ["b1", "a1", "a3"]
+    assert _groups(answer) == [
+        ("b", 1, [("b1", True)], 1, True),
+        ("a", 2, [("a1", True), ("a2", False), ("a3", True)], 3, True),
+    ]
+
+
+def test_groups_have_the_best_distance_and_hits_their_own(query, filled):
+    answer = query(filled(DOCUMENTS), {"by": "section"}, top_k=3).json
+    distances = {each["id"]: each["distance"] for each in answer["results"]}
+    assert [group["best_distance"] for group in answer["groups"]] == [distances["b1"], distances["a1"]]
+    for group in answer["groups"]:
+        for document in group["documents"]:
+            assert document.get("distance") == distances.get(document["id"])
+            assert document["text"] == f"text {document['id']}"
+
+
+def test_order_by_may_be_one_string_and_descending(query, filled):
+    answer = query(filled(DOCUMENTS), {"by": "section", "order_by": "-place"}, top_k=2)
+    assert _groups(answer)[1][2] == [("a3", False), ("a2", False), ("a1", True)]
+
+
+def test_without_an_order_groups_are_in_order_of_insertion(query, filled):
+    assert _groups(query(filled(DOCUMENTS), {"by": "section"}, top_k=2))[1][2] == [
+        ("a2", False),
+        ("a1", True),
+        ("a3", False),
+    ]
+
+
+def test_limit_cuts_groups_and_says_so(query, filled):
+    answer = query(filled(DOCUMENTS), {"by": "section", "order_by": "place", "limit": 2}, top_k=3)
+    assert _groups(answer)[1] == ("a", 2, [("a1", True), ("a2", False)], 3, False)
+
+
+def test_a_hit_without_the_field_is_a_group_of_its_own(query, filled):
+    answer = query(filled(DOCUMENTS), {"by": "section"}, [0.8, 0.4], top_k=1)
+    assert _groups(answer) == [(None, 1, [("lone", True)], 1, True)]
+
+
+def test_a_field_that_no_document_has_makes_a_group_of_each_hit(query, filled):
+    answer = query(filled(DOCUMENTS), {"by": "nothing"}, top_k=3)
+    assert [(group[0], group[2]) for group in _groups(answer)] == [
+        (None, [("b1", True)]),
+        (None, [("a1", True)]),
+        (None, [("a3", True)]),
+    ]
+
+
+def test_the_filter_chooses_hits_not_their_group(query, filled):
+    answer = query(filled(DOCUMENTS), {"by": "section", "order_by": "place"}, where={"place": 3}, top_k=5)
+    assert _groups(answer) == [("a", 1, [("a1", False), ("a2", False), ("a3", True)], 3, True)]
+
+
+def test_max_distance_leaves_out_groups_without_a_hit(query, filled):
+    assert [group[0] for group in _groups(query(filled(DOCUMENTS), {"by": "section"}, top_k=9, max_distance=0.05))] == [
+        "b",
+        "a",
+    ]
+
+
+def test_keys_are_typed(gather, filled):
+    name = filled(DOCUMENTS)
+    assert [(group[0], len(group[2])) for group in _groups(gather(name, ids=["string", "number"], by="section"))] == [
+        ("7", 1),
+        (7, 2),
+    ]
+
+
+def test_given_ids_can_be_gathered_around(gather, filled):
+    name = filled(DOCUMENTS)
+    answer = gather(name, ids=["a3", "nobody", "lone", "b1", "a1"], by="section", order_by="place")
+    assert answer.json["revision"] == 2
+    assert _groups(answer) == [
+        ("a", 1, [("a1", True), ("a2", False), ("a3", True)], 3, True),
+        (None, 2, [("lone", True)], 1, True),
+        ("b", 3, [("b1", True)], 1, True),
+    ]
+    assert all(group.get("best_distance") is None for group in answer.json["groups"])
+
+
+def test_the_matches_of_a_filter_can_be_gathered_around(gather, filled):
+    answer = gather(filled(DOCUMENTS), where={"place": 1}, by="section", order_by=["place"], limit=1)
+    assert [(group[0], group[1], group[3], group[4]) for group in _groups(answer)] == [
+        ("a", 1, 3, False),
+        ("b", 2, 1, True),
+        ("c", 3, 1, True),
+    ]
+
+
+def test_a_filter_with_too_many_matches_is_refused_not_cut(gather, filled):
+    name = filled([_document(str(number), [1.0, 0.0], section="long") for number in range(1001)])
+    answer = gather(name, where={"section": "long"}, by="section")
+    assert answer.status_code == 400
+    assert answer.json["code"] == "too_many_matches"
+    assert answer.json["details"] == {"field": "where", "limit": 1000, "total": 1001}
+
+
+def test_groups_may_be_formed_by_a_nested_field(gather, filled):
+    name = filled([_document(str(number), [1, 0], at={"page": number // 2}) for number in range(4)])
+    assert [(group[0], group[3]) for group in _groups(gather(name, ids=["3", "0"], by="at.page"))] == [(1, 2), (0, 2)]
+
+
+@pytest.mark.parametrize("fields", [{"ids": []}, {"ids": ["nobody"]}, {"where": {"place": 99}}])
+def test_nothing_to_gather_is_an_empty_answer(gather, filled, fields):
+    answer = gather(filled(DOCUMENTS), by="section", **fields)
+    assert (answer.status_code, answer.json["groups"]) == (200, [])
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"ids": ["a1"]}, "by"),
+        ({"ids": ["a1"], "by": None}, "by"),
+        ({"ids": ["a1"], "by": ""}, "by"),
+        ({"ids": ["a1"], "by": 7}, "by"),
+        ({"ids": ["a1"], "by": ["section"]}, "by"),
+        ({"by": "section"}, "ids"),
+        ({"by": "section", "ids": ["a1"], "where": {}}, "ids"),
+        ({"by": "section", "ids": ["a1"], "limit": 0}, "limit"),
+        ({"by": "section", "ids": ["a1"], "limit": "all"}, "limit"),
+        ({"by": "section", "ids": ["a1"], "order_by": 7}, "order_by"),
+        ({"by": "section", "ids": ["a1"], "order_by": ["-"]}, "order_by"),
+    ],
+)
+def test_a_faulty_gather_is_located(gather, query, filled, unchanged, fields, field):
+    name = filled(DOCUMENTS)
+    with unchanged(name):
+        answer = gather(name, **fields)
+        assert (answer.status_code, answer.json["details"]["field"]) == (400, field)
+        if field not in ("ids",):
+            within = query(name, {key: value for key, value in fields.items() if key != "ids"})
+            assert (within.status_code, within.json["details"]["field"]) == (400, f"gather.{field}")
+
+
+@pytest.mark.parametrize("value", [7, "section", [], [{"by": "section"}], True])
+def test_a_gather_that_is_not_an_object_is_refused(query, filled, value):
+    answer = query(filled(DOCUMENTS), value)
+    assert answer.status_code == 400
+    assert answer.json["details"]["field"].startswith("gather")
+
+
+def test_null_equals_absent_inside_gather(query, filled):
+    answer = query(filled(DOCUMENTS), {"by": "section", "order_by": None, "limit": None, "unknown": 1}, top_k=1)
+    assert _groups(answer) == [("b", 1, [("b1", True)], 1, True)]

@@ -1,0 +1,179 @@
+"""`POST text-search` ranks texts by BM25, finds identifiers whole and in parts, and takes no query for a syntax
+error."""
+
+import pytest
+
+TEXTS = {
+    "backup": "Backups are kept for thirty days and then removed.",
+    "backups twice": "Backups, backups: how backups are made.",
+    "camel": "Call getUserName before HTTPServer.start.",
+    "snake": "Set max_retry_count in the settings.",
+    "path": "Read std::env and a.b.c from the shell.",
+    "umlaut": "Die Größe der Straße im Café.",
+    "chinese": "数据库 备份 恢复",
+    "empty": "",
+    "quotes": 'He said "AND OR NOT" NEAR(the end) * ^ -',
+}
+
+
+@pytest.fixture(scope="module")
+def corpus(shared_collection):
+    return shared_collection(
+        [
+            {"id": key, "text": text, "metadata": {"letters": len(text)}, "embedding": [1.0, float(number)]}
+            for number, (key, text) in enumerate(TEXTS.items())
+        ]
+    )
+
+
+@pytest.fixture
+def search(client, corpus):
+    def search(query, **fields):
+        return client.post(f"/collections/{corpus}/text-search", json={"query": query, "top_k": 10, **fields})
+
+    return search
+
+
+def _ids(answer):
+    assert answer.status_code == 200
+    return [each["id"] for each in answer.json["results"]]
+
+
+def test_the_better_match_comes_first_with_the_higher_score(search):
+    answer = search("backups")
+    assert _ids(answer) == ["backups twice", "backup"]
+    scores = [each["score"] for each in answer.json["results"]]
+    assert scores[0] > scores[1] > 0
+    assert answer.json["results"][1] == {
+        "id": "backup",
+        "text": TEXTS["backup"],
+        "score": scores[1],
+        "metadata": {"letters": len(TEXTS["backup"])},
+    }
+    assert (answer.json["total"], answer.json["revision"]) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("getUserName", "camel"),
+        ("user", "camel"),
+        ("GETUSERNAME", "camel"),
+        ("http", "camel"),
+        ("HTTPServer", "camel"),
+        ("max_retry_count", "snake"),
+        ("retry", "snake"),
+        ("maxretrycount", "snake"),
+        ("std::env", "path"),
+        ("env", "path"),
+        ("a.b.c", "path"),
+        ("grosse", None),
+        ("große", "umlaut"),
+        ("CAFE", "umlaut"),
+        ("备份", "chinese"),
+        ("keep", None),
+        ("day", "backup"),
+        ("removing", "backup"),
+        ("nobody", None),
+    ],
+)
+def test_words_are_found_whole_and_in_parts(search, query, found):
+    assert _ids(search(query))[:1] == ([] if found is None else [found])
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        '"',
+        '""',
+        "*",
+        "AND",
+        "OR NOT",
+        "NEAR(",
+        "NEAR(a b, 2)",
+        "text:",
+        "text: backups",
+        "-backups",
+        "^backups",
+        "(backups",
+        "backups*",
+        "a AND",
+        "{text} : x",
+        "'; DROP TABLE documents; --",
+        "\x00",
+        "back\x00ups",
+        "\\",
+        "%",
+        "",
+        "   ",
+        "---",
+        "ünï ☃ \U0001f600",
+        "word " * 2_000,
+        "x" * 10_000,
+        "a" + "_b" * 4_999,
+        "aB" * 5_000,
+    ],
+)
+def test_no_query_is_a_syntax_error(search, query):
+    answer = search(query)
+    assert answer.status_code == 200
+    assert answer.json["total"] >= len(answer.json["results"])
+
+
+def test_total_counts_all_matches(search):
+    answer = search("backups user café std", top_k=1)
+    assert len(_ids(answer)) == 1
+    assert answer.json["total"] == 5
+
+
+def test_filters_narrow_the_results(search):
+    answer = search("backups", where={"letters": {"$gt": 45}})
+    assert _ids(answer) == ["backup"]
+    assert answer.json["total"] == 1
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({}, "query"),
+        ({"query": None}, "query"),
+        ({"query": 7}, "query"),
+        ({"query": ["backups"]}, "query"),
+        ({"query": "x", "top_k": 0}, "top_k"),
+        ({"query": "x", "top_k": 1001}, "top_k"),
+        ({"query": "x", "top_k": "x"}, "top_k"),
+        ({"query": "x", "where": {"a": {"$x": 1}}}, "where"),
+    ],
+)
+def test_a_fault_is_located(client, corpus, fields, field):
+    answer = client.post(f"/collections/{corpus}/text-search", json=fields)
+    assert (answer.status_code, answer.json["details"]["field"]) == (400, field)
+
+
+def test_the_default_is_three_results(client, corpus):
+    answer = client.post(f"/collections/{corpus}/text-search", json={"query": "backups user café std", "top_k": None})
+    assert len(_ids(answer)) == 3
+
+
+def test_changed_and_deleted_texts_are_not_found(client, filled):
+    name = filled([{"id": key, "text": text, "embedding": [1, 0]} for key, text in TEXTS.items()])
+    url = f"/collections/{name}"
+    client.post(f"{url}/documents", json={"documents": [{"id": "camel", "text": "new words", "embedding": [1, 0]}]})
+    client.delete(f"{url}/documents", json={"ids": ["snake"]})
+    for query in ("getUserName", "user", "retry", "max_retry_count"):
+        assert client.post(f"{url}/text-search", json={"query": query}).json["total"] == 0
+    assert client.post(f"{url}/text-search", json={"query": "words"}).json["total"] == 1
+
+
+@pytest.mark.parametrize(
+    ("query", "sentence"),
+    [("a" * 10_001, "10000 characters"), ('"' + "word " * 65 + '"', "64 words")],
+)
+def test_a_query_that_is_too_long_is_refused_by_name(search, query, sentence):
+    answer = search(query)
+    assert (answer.status_code, answer.json["details"]["field"]) == (400, "query")
+    assert sentence in answer.json["message"]
+
+
+def test_a_question_of_a_thousand_words_is_answered_by_its_longest_words(search):
+    assert _ids(search("it has " * 700 + "backups of all " + "x1 " * 500)) == ["backups twice", "backup"]

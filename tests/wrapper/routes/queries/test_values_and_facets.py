@@ -1,0 +1,118 @@
+"""`GET metadata-values` and `GET facets` return the values of fields."""
+
+import json
+
+import pytest
+
+METADATAS = [
+    {"kind": "a", "page": 2, "done": True, "tags": ["x", "y"], "at": {"line": 7}},
+    {"kind": "a", "page": 10, "done": False, "tags": ["x"], "at": {"line": 9}},
+    {"kind": "b", "page": 2.5, "tags": []},
+    {"kind": "B", "page": 2, "mixed": 1},
+    {"kind": "b", "mixed": "1"},
+    {"kind": "b", "mixed": True},
+    {"kind": None, "mixed": 1.0},
+]
+
+
+@pytest.fixture(scope="module")
+def name(shared_collection):
+    return shared_collection(
+        [
+            {"id": f"doc-{number}", "text": "", "metadata": metadata, "embedding": [1, number]}
+            for number, metadata in enumerate(METADATAS)
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("field", "values"),
+    [
+        ("kind", ["B", "a", "b"]),
+        ("page", ["10", "2", "2.5"]),
+        ("done", ["false", "true"]),
+        ("tags", ["x", "y"]),
+        ("at.line", ["7", "9"]),
+        ("at", []),
+        ("mixed", ["1", "true"]),
+        ("nothing", []),
+        ("'; --", []),
+    ],
+)
+def test_metadata_values_are_sorted_distinct_strings(client, name, field, values):
+    answer = client.get(f"/collections/{name}/metadata-values", query_string={"field": field})
+    assert (answer.status_code, answer.json) == (200, {"field": field, "values": values, "count": len(values)})
+
+
+@pytest.mark.parametrize("query", ["", "?field="])
+def test_metadata_values_need_a_field(client, name, query):
+    answer = client.get(f"/collections/{name}/metadata-values{query}")
+    assert (answer.status_code, answer.json["details"]["field"]) == (400, "field")
+
+
+@pytest.fixture
+def facets(client, name):
+    def facets(fields, where=None, **arguments):
+        if where is not None:
+            arguments["where"] = json.dumps(where)
+        return client.get(f"/collections/{name}/facets", query_string={"fields": fields, **arguments})
+
+    return facets
+
+
+def _values(*pairs):
+    return [{"value": value, "count": count} for value, count in pairs]
+
+
+@pytest.mark.parametrize(
+    ("field", "facet"),
+    [
+        ("kind", {"values": _values(("b", 3), ("a", 2), ("B", 1)), "distinct": 3, "min": "B", "max": "b"}),
+        ("page", {"values": _values((2, 2), (2.5, 1), (10, 1)), "distinct": 3, "min": 2, "max": 10}),
+        ("done", {"values": _values((False, 1), (True, 1)), "distinct": 2}),
+        ("tags", {"values": _values(("x", 2), ("y", 1)), "distinct": 2, "min": "x", "max": "y"}),
+        ("at.line", {"values": _values((7, 1), (9, 1)), "distinct": 2, "min": 7, "max": 9}),
+        ("mixed", {"values": _values((1, 2), (True, 1), ("1", 1)), "distinct": 3}),
+        ("nothing", {"values": [], "distinct": 0}),
+    ],
+)
+def test_facets_are_typed_most_frequent_first(facets, field, facet):
+    answer = facets(field)
+    assert answer.json == {"facets": {field: facet}, "total": 7, "revision": 2}
+
+
+def test_several_facets_among_the_matches_of_a_filter(facets):
+    answer = facets("kind, page,kind", {"page": {"$lt": 3}}).json
+    assert answer["total"] == 3
+    assert answer["facets"] == {
+        "kind": {"values": _values(("B", 1), ("a", 1), ("b", 1)), "distinct": 3, "min": "B", "max": "b"},
+        "page": {"values": _values((2, 2), (2.5, 1)), "distinct": 2, "min": 2, "max": 2.5},
+    }
+
+
+def test_limit_cuts_values_but_not_the_totals(facets):
+    answer = facets("page", limit=1).json
+    assert answer["facets"]["page"] == {"values": _values((2, 2)), "distinct": 3, "min": 2, "max": 10}
+
+
+def test_no_match_gives_empty_facets(facets):
+    assert facets("kind", {"kind": "nobody"}).json == {
+        "facets": {"kind": {"values": [], "distinct": 0}},
+        "total": 0,
+        "revision": 2,
+    }
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ("", "fields"),
+        ("?fields=", "fields"),
+        ("?fields=,", "fields"),
+        ("?fields=a&limit=0", "limit"),
+        ("?fields=a&limit=x", "limit"),
+    ],
+)
+def test_a_fault_is_located(client, name, query, field):
+    answer = client.get(f"/collections/{name}/facets{query}")
+    assert (answer.status_code, answer.json["details"]["field"]) == (400, field)

@@ -1,0 +1,137 @@
+"""A worker leaves connections to the one that has fewer, but not for long."""
+
+import os
+import signal
+import socket
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.durability.processes import workers
+from tests.support.live import eventually
+from wrapper.serving.fair_share import (
+    LEFT_TO_OTHERS_SECONDS,
+    PAUSE_SECONDS,
+    ConnectionCounts,
+    FairShare,
+)
+
+
+class Clock:
+    def __init__(self):
+        self.now = 100.0
+
+    def __call__(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.now += seconds
+
+
+def _share(counts, clock, connections):
+    share = FairShare(counts, counts.take(), clock, clock.sleep)
+    share.tell(connections)
+    return share
+
+
+def test_a_worker_with_no_more_connections_than_another_takes_the_next():
+    counts, clock = ConnectionCounts(4), Clock()
+    one, _ = _share(counts, clock, 3), _share(counts, clock, 3)
+    assert not one.leaves_to_others(3)
+    assert not one.leaves_to_others(2)
+
+
+def test_a_worker_with_more_connections_leaves_the_next_to_the_other_for_a_moment():
+    counts, clock = ConnectionCounts(4), Clock()
+    one, other = _share(counts, clock, 4), _share(counts, clock, 3)
+    began, pauses = clock.now, 0
+    while one.leaves_to_others(4):
+        pauses += 1
+        assert pauses < 100
+    assert clock.now - began == pytest.approx(LEFT_TO_OTHERS_SECONDS, abs=PAUSE_SECONDS)
+    assert one.leaves_to_others(4)  # the next one
+    other.tell(4)
+    assert not one.leaves_to_others(4)
+
+
+def test_a_worker_alone_takes_all():
+    counts, clock = ConnectionCounts(4), Clock()
+    one = _share(counts, clock, 7)
+    assert not one.leaves_to_others(7)
+
+
+def test_a_worker_that_has_not_begun_or_has_ended_is_not_waited_for():
+    counts, clock = ConnectionCounts(2), Clock()
+    one = _share(counts, clock, 7)
+    slot = counts.take()
+    assert not one.leaves_to_others(7)
+    counts.write(slot, 0)
+    assert one.leaves_to_others(7)
+    counts.free(slot)
+    assert not one.leaves_to_others(7)
+
+
+def test_more_workers_than_slots_have_none():
+    counts = ConnectionCounts(1)
+    assert (counts.take(), counts.take()) == (0, None)
+    counts.free(None)
+    counts.free(0)
+    assert counts.take() == 0
+
+
+def test_forked_processes_see_each_others_counts():
+    counts = ConnectionCounts(2)
+    slot = counts.take()
+    child = os.fork()
+    if child == 0:
+        counts.write(slot, 5)
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert counts.fewest() == 5
+
+
+def test_the_worker_that_has_fewer_gets_the_next_ones_and_one_that_hangs_is_not_waited_for(live):
+    address = urlsplit(live.url)
+    one, other = workers(live)
+    opened = []
+    with ExitStack() as stack:
+
+        def connect(times):
+            for _ in range(times):
+                opened.append(stack.enter_context(socket.create_connection((address.hostname, address.port))))
+            eventually(lambda: taken(one) + taken(other) >= len(opened), seconds=20, complaint=live.tail)
+
+        def taken(pid):
+            return len(_established(address.port) & _sockets(pid))
+
+        def both_accept():
+            connect(1)
+            return taken(one) and taken(other)
+
+        eventually(both_accept, seconds=30, complaint=live.tail)
+        os.kill(other, signal.SIGSTOP)
+        try:
+            connect(40 + taken(other))
+        finally:
+            os.kill(other, signal.SIGCONT)
+        ahead = taken(one) - taken(other)
+        assert ahead >= 20
+        connect(ahead)
+        # If they took turns, the lead would stay as it was.
+        assert abs(taken(one) - taken(other)) <= ahead / 2
+
+
+def _established(port):
+    """Return the inodes of the connections to a port of this machine, on its side."""
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return {row[9] for row in rows if row[1].endswith(f":{port:04X}") and row[3] == "01"}
+
+
+def _sockets(pid):
+    found = set()
+    for descriptor in os.listdir(f"/proc/{pid}/fd"):
+        with suppress(OSError):
+            found.add(os.readlink(f"/proc/{pid}/fd/{descriptor}").removeprefix("socket:[").removesuffix("]"))
+    return found

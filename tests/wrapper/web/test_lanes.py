@@ -1,0 +1,136 @@
+"""Requests that wait for the same thing wait for each other, and for no others."""
+
+import threading
+from contextlib import contextmanager
+
+import pytest
+
+from schemas.errors import BusyError
+from schemas.settings import WrapperSettings
+from tests.support.live import eventually
+from wrapper.web.lanes import Lane, Lanes, Places, Width, threads, widths
+
+
+def _stays():
+    return False
+
+
+@pytest.fixture
+def ask():
+    """`ask(places, …)`: a thread that takes a place; its `outcome` is `taken` or the error."""
+    made = []
+
+    def start(places, is_gone=_stays, **options):
+        def take():
+            try:
+                places.take(is_gone, **options)
+                thread.outcome = "taken"
+            except BusyError as error:
+                thread.outcome = error
+
+        thread = threading.Thread(target=take)
+        thread.outcome = None
+        thread.start()
+        made.append(thread)
+        return thread
+
+    yield start
+    for thread in made:
+        thread.join(20)
+        assert not thread.is_alive()
+
+
+def _waiting(places, number):
+    eventually(lambda: len(places._waiting) == number, seconds=20)
+
+
+def test_turns_come_in_the_order_of_asking(ask):
+    places = Places(Width(at_once=1, waiting=3))
+    places.take(_stays)
+    asked = []
+    for number in range(1, 4):
+        asked.append(ask(places))
+        _waiting(places, number)
+    for number, first in enumerate(asked, 1):
+        assert [each.outcome for each in asked].count("taken") == number - 1
+        places.leave()
+        eventually(lambda first=first: first.outcome == "taken", seconds=20)
+    places.leave()
+
+
+def test_a_request_beyond_the_queue_is_refused_at_once(ask):
+    places = Places(Width(at_once=2, waiting=1))
+    places.take(_stays)
+    places.take(_stays)
+    ask(places)
+    _waiting(places, 1)
+    with pytest.raises(BusyError):
+        places.take(_stays)
+    places.leave()
+    places.leave()
+
+
+def test_a_client_that_leaves_gives_up_its_turn(ask):
+    places = Places(Width(at_once=1, waiting=1))
+    places.take(_stays)
+    gone = ask(places, lambda: True)
+    eventually(lambda: isinstance(gone.outcome, BusyError), seconds=20)
+    later = ask(places)
+    _waiting(places, 1)
+    places.leave()
+    eventually(lambda: later.outcome == "taken", seconds=20)
+
+
+def test_a_request_that_waits_too_long_is_refused(ask):
+    places = Places(Width(at_once=1, waiting=1))
+    places.take(_stays)
+    late = ask(places, wait_seconds=0)
+    eventually(lambda: isinstance(late.outcome, BusyError), seconds=20)
+
+
+def test_a_full_lane_does_not_concern_the_others():
+    lanes = Lanes(WrapperSettings(threads=4, service_threads=1, max_queue=1))
+    lanes.enter(Lane.SERVICE, _stays)
+    for lane in set(Lane) - {Lane.SERVICE}:
+        lanes.enter(lane, _stays)()
+    lanes.enter(Lane.LIFE, _stays)
+
+
+def test_a_place_is_given_back_once():
+    lanes = Lanes(WrapperSettings(service_threads=1))
+    for _ in range(3):
+        leave = lanes.enter(Lane.SERVICE, _stays)
+        leave()
+        leave()
+
+
+def test_embedding_elsewhere_waits_in_the_lane_of_other_services():
+    lanes = Lanes(WrapperSettings(service_threads=1, max_queue=1))
+    lanes.embed_elsewhere()
+    leave = lanes.enter(Lane.EMBEDDING, _stays)
+    assert lanes._places[Lane.SERVICE]._taken == 1
+    leave()
+
+
+def test_other_services_are_asked_within_a_limit():
+    entered = []
+
+    @contextmanager
+    def deadline(seconds):
+        entered.append(seconds)
+        yield
+        entered.append("left")
+
+    lanes = Lanes(WrapperSettings(service_seconds=7.0))
+    lanes.limit_services(deadline)
+    lanes.enter(Lane.READ, _stays)()
+    assert entered == []
+    leave = lanes.enter(Lane.SERVICE, _stays)
+    assert entered == [7.0]
+    leave()
+    assert entered == [7.0, "left"]
+
+
+def test_there_is_a_thread_for_all_that_lanes_may_hold():
+    settings = WrapperSettings()
+    assert threads(settings) > sum(each.at_once + each.waiting for each in widths(settings).values())

@@ -1,0 +1,197 @@
+"""What the catalogue asks of a database: transactions, a dialect, and the database itself.
+
+Tables and migrations use SQLAlchemy. Statements are SQL text sent through the driver's cursor, because they depend on
+the shape of a filter: building and caching expression trees cost 2.7 ms of processor time for reading a section that
+SQLite itself answers in 0.03 ms (`docs/performance.md`). Only fixed fragments are ever put together; every value from a
+caller travels as a parameter. Both databases run the same text; `Dialect` names what they spell differently.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple, Protocol
+
+from sqlalchemy import Connection
+
+from schemas.errors import RagError, UnavailableError
+from schemas.records import Collection
+from schemas.where import Where
+
+WAIT_SECONDS = 30.0
+"""The most seconds that a write waits in all before it begins, behind others of its process and for other processes."""
+LOCKED = "The catalogue is being written by another for too long: nothing was stored"
+TOO_SLOW = "This took too long and was given up: ask for less, or with fewer conditions"
+
+Row = tuple[Any, ...]
+
+
+class Sql(NamedTuple):
+    """A piece of SQL and the parameters for its question marks, in order."""
+
+    text: str
+    parameters: tuple[Any, ...] = ()
+
+
+class Transaction(ABC):
+    """A transaction used by one thread.
+
+    `rows`, `row` and `value` read their result at once and have a deadline; `blocks` and all writes have none.
+    Statements have a question mark for each parameter. They raise the driver's errors.
+    """
+
+    dialect: Dialect
+
+    @abstractmethod
+    def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]: ...
+
+    @abstractmethod
+    def row(self, sql: str, parameters: Sequence[Any] = ()) -> Row | None: ...
+
+    @abstractmethod
+    def value(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
+        """Return the first column of the first row. The statement must return a row."""
+
+    @abstractmethod
+    def blocks(self, sql: str, parameters: Sequence[Any], rows_at_once: int) -> Iterator[list[Row]]:
+        """Yield all rows, at most `rows_at_once` in memory."""
+
+    @abstractmethod
+    def run(self, sql: str, parameters: Sequence[Any] = ()) -> None: ...
+
+    @abstractmethod
+    def run_many(self, sql: str, parameters: Sequence[Sequence[Any]]) -> None: ...
+
+    @abstractmethod
+    def insert(self, table: str, columns: str, rows: Sequence[Row]) -> None:
+        """Add rows; `columns` are the names of their columns, separated by commas."""
+
+    @abstractmethod
+    def roll_back(self) -> None:
+        """Undo what the transaction did; harmless when the database has undone it already."""
+
+
+class WordRow(NamedTuple):
+    """What the word index holds of a document: its `text`, the `heading` above it and the `tags` beside it."""
+
+    position: int
+    heading: str
+    text: str
+    tags: str
+
+
+FieldRow = tuple[int, str, bytes, int]
+"""A document's position, a path, a value as bytes (`sortable_values.py`) and the collection's key."""
+
+
+class Ranked(NamedTuple):
+    position: int
+    score: float
+
+
+class TextIndex(Protocol):
+    """An index of the words of each collection's documents."""
+
+    def drop(self, transaction: Transaction, collection_key: int) -> None: ...
+
+    def add(self, transaction: Transaction, collection_key: int, rows: Sequence[WordRow]) -> None: ...
+
+    def remove(self, transaction: Transaction, collection_key: int, places: Sequence[int]) -> None:
+        """Remove documents, given by their positions."""
+
+    def best(
+        self, transaction: Transaction, collection: Collection, query: str, where: Where, *, limit: int
+    ) -> tuple[list[Ranked], int]:
+        """Return the best `limit` matches, and how many documents match in all.
+
+        A document matches when it has any word of `query` and meets `where`; no text is a syntax error. The best come
+        first, equals in the order of insertion. Higher scores are better.
+        """
+
+
+class Dialect(Protocol):
+    bytes_type: str
+
+    @property
+    def text_index(self) -> TextIndex: ...
+
+    def one_of(self, column: str, values: Sequence[int | str]) -> Sql:
+        """Return the condition `column IN values`, for any number of values."""
+
+    def with_ids(self, ids: Sequence[str]) -> Sql:
+        """Return the condition that the id of a row of `documents d` is one of `ids`."""
+
+    def compared(self, alias: str, operator: str, value: bytes) -> Sql:
+        """Return the condition that compares the value of a row of `document_fields` with `value`."""
+
+    def among(self, alias: str, values: Sequence[bytes]) -> Sql:
+        """Return the condition that the value of a row of `document_fields` is one of `values`."""
+
+    def whole_value(self, transaction: Transaction, collection_key: int, path: str, alias: str) -> str:
+        """Return the expression of that value for selecting, grouping and ordering."""
+
+    def insert_fields(self, transaction: Transaction, rows: Sequence[FieldRow]) -> None: ...
+
+
+class OutcomeUnknownError(UnavailableError):
+    """The database went away during a commit: whether it holds the write is unknown."""
+
+    code = "catalog_unavailable"
+
+
+class LockedError(UnavailableError):
+    """Another writer held the catalogue for longer than a writer waits."""
+
+    code = "catalog_unavailable"
+
+
+class Database(Protocol):
+    kind: str
+
+    @property
+    def errors(self) -> tuple[type[Exception], ...]:
+        """The exceptions that the database's driver raises."""
+
+    def translated(self, error: Exception) -> RagError:
+        """Return one of `errors` as an error of the service."""
+
+    def read(self) -> AbstractContextManager[Transaction]:
+        """Open a read transaction on one snapshot."""
+
+    def write(self, *, durable: bool = True, wait_seconds: float = WAIT_SECONDS) -> AbstractContextManager[Transaction]:
+        """Open the only write transaction at a time, within `wait_seconds`.
+
+        It commits at the end and rolls back on an exception.
+
+        A write that is not `durable` is visible to all at once, but reaches the disk only with the next durable commit.
+        """
+
+    def migrate(self, step: Callable[[Connection], None]) -> None:
+        """Run a schema change in a write transaction."""
+
+    def change_counter(self) -> AbstractContextManager[Callable[[], int]]:
+        """Open a function whose number changes when another connection has committed; a call costs microseconds.
+
+        The function belongs to the thread that opened it.
+        """
+
+    def close(self) -> None:
+        """Close the connections of all threads; no thread may be inside a transaction."""
+
+
+class Committing(Protocol):
+    """What background work asks of the catalogue (`wrapper/catalog/catalog.py`)."""
+
+    @property
+    def kind(self) -> str:
+        """The kind of the database: `sqlite` or `postgresql`."""
+
+    def read(self) -> AbstractContextManager[Transaction]:
+        """Open a read transaction on one snapshot."""
+
+    def commit(self, operation: Callable[[Transaction], Any]) -> Any:
+        """Run a write and return its result once it is on disk."""
+
+    def commit_quickly(self, operation: Callable[[Transaction], Any]) -> Any:
+        """Run a write and return its result without waiting for the disk."""

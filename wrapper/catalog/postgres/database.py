@@ -1,0 +1,256 @@
+"""The shared catalogue: PostgreSQL, for several services with several processes on several machines.
+
+A read is one snapshot (`REPEATABLE READ`). Writes of all processes follow each other: each holds an advisory lock from
+its first statement to its commit, so that nothing it reads is ever stale and outbox ids are committed in their order.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, ClassVar
+
+import psycopg
+import structlog
+from psycopg.conninfo import conninfo_to_dict
+from sqlalchemy import Connection, create_engine
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.pool import NullPool
+
+from schemas.errors import ConfigurationError, DiskFloorError, RagError, TooSlowError, UnavailableError
+from wrapper.catalog.contract import LOCKED, TOO_SLOW, WAIT_SECONDS, LockedError, OutcomeUnknownError, Transaction
+from wrapper.catalog.postgres import text
+from wrapper.catalog.postgres.transaction import VALUE_BYTES, PostgresDialect, PostgresTransaction
+
+log = structlog.get_logger(__name__)
+
+STATEMENT_SECONDS = 20.0
+LOCK_SECONDS = 30
+IDLE_WRITER_SECONDS = 60
+"""The time after which an idle writer (its machine is gone, its process frozen) no longer keeps others waiting."""
+RECONNECT_SECONDS = 0.5
+CONNECTION = {
+    "application_name": "rag-wrapper",
+    "connect_timeout": 5,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+}
+# The database must notice soon that a client's machine is gone: only then are its locks free.
+#
+# Statements are built for each filter. A plan for any parameters is often a bad one, compiling pays only for statements
+# that run for seconds, and joins are written in the intended order: looking for a better one among the hundreds of a
+# wide filter takes longer than all the rest.
+SESSION = (
+    "SET lock_timeout = {lock}; SET statement_timeout = {statement}; "
+    "SET plan_cache_mode = force_custom_plan; SET jit = off; SET join_collapse_limit = 1; "
+    "SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3"
+)
+LOCK = "SELECT pg_advisory_xact_lock(hashtext('rag catalogue'), hashtext(current_schema()))"
+LOCK_OF_WRITERS = f"{LOCK}; SET LOCAL lock_timeout = {LOCK_SECONDS * 1000}"
+CHANNEL = "rag_catalogue"
+READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+WRITE = (
+    "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = 0; "
+    f"SET LOCAL idle_in_transaction_session_timeout = {IDLE_WRITER_SECONDS * 1000}; "
+)
+COMMIT = f"NOTIFY {CHANNEL}; COMMIT"
+
+
+class PostgresDatabase:
+    """Connections and transactions on one PostgreSQL database; its tables are in the first schema of the search path.
+
+    A connection serves one transaction at a time, and the next transaction takes the connection that was used last; a
+    broken one is replaced when the next transaction begins. `url` is `postgresql+psycopg://…` or any address that libpq
+    takes. Raises ConfigurationError when it is neither.
+    """
+
+    kind = "postgresql"
+    errors: ClassVar[tuple[type[Exception], ...]] = (psycopg.Error, SQLAlchemyError)
+
+    def __init__(
+        self, url: str, *, statement_seconds: float = STATEMENT_SECONDS, value_bytes: int = VALUE_BYTES
+    ) -> None:
+        try:
+            given = conninfo_to_dict(url.replace("postgresql+psycopg://", "postgresql://", 1))
+        except psycopg.Error:
+            # The reason may quote the password.
+            raise ConfigurationError("RAG_CATALOG_URL is no address of a PostgreSQL database") from None
+        self._address: dict[str, Any] = {**CONNECTION, **given}
+        self._statement_seconds = statement_seconds
+        self._dialect = PostgresDialect(value_bytes)
+        self._idle: list[PostgresTransaction] = []
+        self._is_closed = False
+
+    def connect(self) -> psycopg.Connection:
+        """Open a connection in autocommit mode, which the caller closes."""
+        connection = psycopg.connect(**self._address, autocommit=True)
+        text.register(connection)
+        settings = SESSION.format(lock=LOCK_SECONDS * 1000, statement=int(self._statement_seconds * 1e3))
+        connection.execute(settings.encode(), prepare=False)
+        return connection
+
+    @contextmanager
+    def read(self) -> Iterator[Transaction]:
+        """Open a read transaction on one snapshot."""
+        with self._transaction(READ, "COMMIT", limited=True) as transaction:
+            yield transaction
+
+    @contextmanager
+    def write(self, *, durable: bool = True, wait_seconds: float = WAIT_SECONDS) -> Iterator[Transaction]:
+        """Open the only write transaction at a time, within `wait_seconds`.
+
+        Raises OutcomeUnknownError when the connection broke during the commit.
+        """
+        # A timeout of 0 would mean no limit.
+        wait = f"SET LOCAL lock_timeout = {max(1, int(wait_seconds * 1e3))}; "
+        begin = WRITE + ("" if durable else "SET LOCAL synchronous_commit = off; ") + wait + LOCK_OF_WRITERS
+        with self._transaction(begin, COMMIT, limited=False) as transaction:
+            yield transaction
+
+    def migrate(self, step: Callable[[Connection], None]) -> None:
+        """Run a schema change in a write transaction."""
+
+        def connect() -> psycopg.Connection:
+            connection = self.connect()
+            connection.autocommit = False
+            return connection
+
+        engine = create_engine("postgresql+psycopg://", creator=connect, poolclass=NullPool)
+        with engine.connect() as connection:
+            encoding = connection.exec_driver_sql("SHOW server_encoding").scalar_one()
+            if encoding != "UTF8":
+                raise ConfigurationError(f"The catalogue's database has the encoding {encoding}: it must have UTF8")
+            connection.exec_driver_sql("SET LOCAL statement_timeout = 0")
+            connection.exec_driver_sql(LOCK)
+            step(connection)
+            connection.commit()
+
+    @contextmanager
+    def change_counter(self) -> Iterator[Callable[[], int]]:
+        """Open a function whose number changes when anybody has committed; a call costs no round trip.
+
+        The function never fails: while the database is away its number stays, and the first connection after that
+        changes it.
+        """
+        changes = _Changes(self.connect)
+        try:
+            yield changes
+        finally:
+            changes.close()
+
+    def translated(self, error: Exception) -> RagError:
+        """Return one of `errors` as an error of the service."""
+        cause = getattr(error, "orig", error)
+        if isinstance(cause, psycopg.errors.QueryCanceled):
+            return TooSlowError(TOO_SLOW)
+        log.error("catalogue failed", error=str(cause))
+        if isinstance(cause, psycopg.errors.DiskFull):
+            return DiskFloorError("The catalogue's disk is full: nothing was stored")
+        if isinstance(cause, psycopg.errors.LockNotAvailable):
+            return LockedError(LOCKED)
+        return UnavailableError("The catalogue is unavailable", code="catalog_unavailable")
+
+    def close(self) -> None:
+        self._is_closed = True
+        while self._idle:
+            self._idle.pop().connection.close()
+
+    @contextmanager
+    def _transaction(self, begin: str, commit: str, *, limited: bool) -> Iterator[PostgresTransaction]:
+        transaction = self._begun(begin, limited=limited)
+        try:
+            try:
+                yield transaction
+            except BaseException:
+                transaction.roll_back()
+                raise
+            try:
+                transaction.commit(commit)
+            except BaseException as error:
+                transaction.roll_back()
+                if isinstance(error, psycopg.OperationalError) and transaction.connection.closed and commit == COMMIT:
+                    log.error("the catalogue went away during a commit", error=str(error))
+                    raise OutcomeUnknownError(
+                        "The catalogue went away during the commit: whether this is stored is not known"
+                    ) from error
+                raise
+        finally:
+            self._give_back(transaction)
+
+    def _begun(self, begin: str, *, limited: bool) -> PostgresTransaction:
+        transaction = self._taken()
+        try:
+            transaction.begin(begin, limited=limited)
+        except psycopg.OperationalError:
+            transaction.roll_back()
+            if not transaction.connection.closed:
+                self._give_back(transaction)
+                raise
+            # The connection broke while it was idle. Nothing has been done on it yet, so a new one will do.
+            transaction = self._new_transaction()
+            transaction.begin(begin, limited=limited)
+        except BaseException:
+            transaction.roll_back()
+            self._give_back(transaction)
+            raise
+        return transaction
+
+    def _taken(self) -> PostgresTransaction:
+        with suppress(IndexError):
+            while True:
+                transaction = self._idle.pop()
+                if transaction.is_usable:
+                    return transaction
+                transaction.connection.close()
+        return self._new_transaction()
+
+    def _new_transaction(self) -> PostgresTransaction:
+        return PostgresTransaction(self.connect(), self._dialect, self._statement_seconds)
+
+    def _give_back(self, transaction: PostgresTransaction) -> None:
+        if transaction.is_usable and not self._is_closed:
+            self._idle.append(transaction)
+        else:
+            transaction.connection.close()
+
+
+class _Changes:
+    """A counter of notifications, on a connection of its own."""
+
+    def __init__(self, connect: Callable[[], psycopg.Connection]) -> None:
+        self._connect = connect
+        self._connection: psycopg.Connection | None = None
+        self._again_at = float("-inf")
+        self._number = 0
+
+    def __call__(self) -> int:
+        if self._connection is None:
+            self._listen()
+        if self._connection is not None:
+            # Only what the socket already holds is read: no round trip, and no waiting.
+            try:
+                self._connection.pgconn.consume_input()
+                while self._connection.pgconn.notifies():
+                    self._number += 1
+            except psycopg.OperationalError:
+                self.close()
+        return self._number
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _listen(self) -> None:
+        now = time.monotonic()
+        if now < self._again_at:
+            return
+        self._again_at = now + RECONNECT_SECONDS
+        with suppress(psycopg.Error):
+            connection = self._connect()
+            connection.execute(f"LISTEN {CHANNEL}".encode())
+            self._connection = connection
+            self._number += 1

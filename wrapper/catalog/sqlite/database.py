@@ -1,0 +1,181 @@
+"""The embedded catalogue: SQLite in WAL mode, one file, several processes.
+
+A commit is on disk before it counts (`synchronous=FULL`). Reads see one snapshot for as long as their transaction
+lasts; writes take the write lock at once (`BEGIN IMMEDIATE`), so that nothing they read is ever stale.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ClassVar
+
+import structlog
+from sqlalchemy import Connection, Engine, PoolProxiedConnection, create_engine, event
+from sqlalchemy.engine.interfaces import DBAPIConnection, DBAPICursor
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.pool import NullPool
+from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
+
+from schemas.errors import DiskFloorError, RagError, TooSlowError, UnavailableError
+from wrapper.catalog.contract import LOCKED, TOO_SLOW, WAIT_SECONDS, LockedError, Transaction
+from wrapper.catalog.sqlite.transaction import Deadline, SQLiteDialect, SQLiteTransaction
+
+log = structlog.get_logger(__name__)
+
+BUSY_TIMEOUT_SECONDS = 30.0
+BUSY_PAUSE_SECONDS = 0.02
+CACHE_KIB = 8_192
+STATEMENT_SECONDS = 20.0
+INSTRUCTIONS_BETWEEN_LOOKS = 100_000
+
+
+class SQLiteDatabase:
+    """Connections and transactions on one SQLite file.
+
+    A connection serves one transaction at a time, and the next transaction takes the connection that was used last: its
+    cache is warm, and there are never more connections than there were transactions at the same moment.
+    """
+
+    kind = "sqlite"
+    errors: ClassVar[tuple[type[Exception], ...]] = (SQLAlchemyError, sqlite3.Error)
+
+    def __init__(
+        self, path: Path, *, statement_seconds: float = STATEMENT_SECONDS, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._path = path
+        self._statement_seconds = statement_seconds
+        self._clock = clock
+        self._engine: Engine = create_engine(
+            f"sqlite:///{path}",
+            poolclass=NullPool,
+            connect_args={"timeout": BUSY_TIMEOUT_SECONDS, "check_same_thread": False},
+        )
+        event.listen(self._engine, "connect", _prepare)
+        self._dialect = SQLiteDialect()
+        self._idle: dict[bool, list[SQLiteTransaction]] = {True: [], False: []}  # by whether they are durable
+        self._open: list[PoolProxiedConnection] = []
+        self._is_closed = False
+
+    @contextmanager
+    def read(self) -> Iterator[Transaction]:
+        """Open a read transaction on one snapshot."""
+        yield from self._transaction("BEGIN", durable=True)
+
+    @contextmanager
+    def write(self, *, durable: bool = True, wait_seconds: float = WAIT_SECONDS) -> Iterator[Transaction]:
+        """Open a transaction that holds the write lock; it commits at the end and rolls back on an exception.
+
+        A write that is not `durable` is visible to all at once, but reaches the disk only with the next durable commit.
+        """
+        yield from self._transaction("BEGIN IMMEDIATE", durable=durable, wait_seconds=wait_seconds)
+
+    def migrate(self, step: Callable[[Connection], None]) -> None:
+        """Run a schema change in a write transaction."""
+        with self._engine.connect() as connection:
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+            step(connection)
+            connection.commit()
+
+    @contextmanager
+    def change_counter(self) -> Iterator[Callable[[], int]]:
+        """Open a function whose number changes when another connection has committed; a call costs microseconds.
+
+        The function belongs to the thread that opened it.
+        """
+        connection = sqlite3.connect(self._path, timeout=BUSY_TIMEOUT_SECONDS)
+        try:
+            yield lambda: int(connection.execute("PRAGMA data_version").fetchone()[0])
+        finally:
+            connection.close()
+
+    def close(self) -> None:
+        """Close every connection for good; no thread may be inside a transaction."""
+        self._is_closed = True
+        for idle in self._idle.values():
+            idle.clear()
+        for connection in self._open:
+            connection.close()
+        self._open.clear()
+        self._engine.dispose()
+
+    def translated(self, error: Exception) -> RagError:
+        """Return one of `errors` as an error of the service."""
+        reason = str(getattr(error, "orig", error))
+        if reason == "interrupted":
+            return TooSlowError(TOO_SLOW)
+        log.error("catalogue failed", error=reason)
+        if "disk is full" in reason:
+            return DiskFloorError("The disk is full: nothing was stored")
+        if "database is locked" in reason:
+            return LockedError(LOCKED)
+        return UnavailableError("The catalogue is unavailable", code="catalog_unavailable")
+
+    def _transaction(self, begin: str, *, durable: bool, wait_seconds: float | None = None) -> Iterator[Transaction]:
+        try:
+            transaction = self._idle[durable].pop()
+        except IndexError:
+            transaction = self._new_transaction(durable=durable)
+        try:
+            _begin(transaction, begin, wait_seconds)
+            try:
+                yield transaction
+                transaction.run("COMMIT")
+            except BaseException:
+                transaction.roll_back()
+                raise
+        finally:
+            self._idle[durable].append(transaction)
+
+    def _new_transaction(self, *, durable: bool) -> SQLiteTransaction:
+        if self._is_closed:
+            raise sqlite3.ProgrammingError("the catalogue is closed")
+        connection = self._engine.raw_connection()
+        self._open.append(connection)
+        deadline = Deadline(self._clock, self._statement_seconds)
+        driver: Any = connection.driver_connection
+        driver.set_progress_handler(deadline.is_over, INSTRUCTIONS_BETWEEN_LOOKS)
+        transaction = SQLiteTransaction(connection, self._dialect, deadline)
+        if not durable:
+            transaction.run("PRAGMA synchronous = NORMAL")
+        return transaction
+
+
+def _begin(transaction: Transaction, begin: str, wait_seconds: float | None) -> None:
+    if wait_seconds is None:
+        transaction.run(begin)
+        return
+    transaction.run(f"PRAGMA busy_timeout = {int(wait_seconds * 1e3)}")
+    try:
+        transaction.run(begin)
+    finally:
+        transaction.run(f"PRAGMA busy_timeout = {int(BUSY_TIMEOUT_SECONDS * 1e3)}")
+
+
+def _prepare(connection: DBAPIConnection, _record: object) -> None:
+    # The driver must not open transactions of its own: each transaction says which kind it is.
+    connection.isolation_level = None
+    cursor = connection.cursor()
+    _use_write_ahead_log(cursor)
+    for pragma in (
+        "synchronous = FULL",
+        "temp_store = MEMORY",
+        f"cache_size = -{CACHE_KIB}",
+        "journal_size_limit = 67108864",
+    ):
+        cursor.execute(f"PRAGMA {pragma}")
+    cursor.close()
+
+
+@retry(
+    retry=retry_if_exception_type(sqlite3.OperationalError),
+    wait=wait_fixed(BUSY_PAUSE_SECONDS),
+    stop=stop_after_delay(BUSY_TIMEOUT_SECONDS),
+    reraise=True,
+)
+def _use_write_ahead_log(cursor: DBAPICursor) -> None:
+    # When two connections ask for this on a new file, SQLite refuses one at once: it does not wait here as elsewhere.
+    cursor.execute("PRAGMA journal_mode = WAL")

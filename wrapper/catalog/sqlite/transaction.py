@@ -1,0 +1,116 @@
+"""Transactions on SQLite, and how SQLite spells what `wrapper/catalog/contract.py` names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import orjson
+from sqlalchemy import PoolProxiedConnection
+
+from wrapper.catalog.contract import Dialect, FieldRow, Row, Sql, TextIndex, Transaction
+from wrapper.catalog.sqlite.words import SegmentIndex
+
+
+class Deadline:
+    """The end of the time that the running statement may take.
+
+    Without one, a filter of many conditions over many documents could keep a processor, or all other writers, busy for
+    minutes.
+    """
+
+    def __init__(self, clock: Callable[[], float], limit_seconds: float) -> None:
+        self._clock, self._limit_seconds = clock, limit_seconds
+        self._ends_at = float("inf")
+
+    def start(self) -> None:
+        self._ends_at = self._clock() + self._limit_seconds
+
+    def lift(self) -> None:
+        self._ends_at = float("inf")
+
+    def is_over(self) -> bool:
+        return self._clock() > self._ends_at
+
+
+class SQLiteDialect:
+    bytes_type = "BLOB"
+
+    def __init__(self) -> None:
+        self.text_index: TextIndex = SegmentIndex()
+
+    def one_of(self, column: str, values: Sequence[int | str]) -> Sql:
+        encoded = orjson.dumps(values).decode()
+        listed = Sql(f"{column} IN (SELECT value FROM json_each(?))", (encoded,))
+        if "\\u0000" not in encoded:
+            return listed
+        # SQLite's JSON ends a string at a zero character, so `a` would match for `a\0b`.
+        cut = [value for value in values if isinstance(value, str) and "\0" in value]
+        whole = [value for value in values if not (isinstance(value, str) and "\0" in value)]
+        marks = ", ".join("?" * len(cut))
+        return Sql(f"({listed.text} OR {column} IN ({marks}))", (orjson.dumps(whole).decode(), *cut))
+
+    def with_ids(self, ids: Sequence[str]) -> Sql:
+        return self.one_of("d.id", ids)
+
+    def compared(self, alias: str, operator: str, value: bytes) -> Sql:
+        return Sql(f"{alias}.value {operator} ?", (value,))
+
+    def among(self, alias: str, values: Sequence[bytes]) -> Sql:
+        marks = ", ".join("?" * len(values))
+        return Sql(f"{alias}.value IN ({marks})", tuple(values))
+
+    def whole_value(self, transaction: Transaction, collection_key: int, path: str, alias: str) -> str:
+        return f"{alias}.value"
+
+    def insert_fields(self, transaction: Transaction, rows: Sequence[FieldRow]) -> None:
+        transaction.insert("document_fields", "position, path, value, collection_key", rows)
+
+
+class SQLiteTransaction(Transaction):
+    def __init__(self, connection: PoolProxiedConnection, dialect: Dialect, deadline: Deadline) -> None:
+        self.dialect = dialect
+        self._connection = connection
+        self._cursor: Any = connection.cursor()
+        self._deadline = deadline
+
+    def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
+        self._deadline.start()
+        found: list[Row] = self._cursor.execute(sql, parameters).fetchall()
+        return found
+
+    def row(self, sql: str, parameters: Sequence[Any] = ()) -> Row | None:
+        self._deadline.start()
+        found: Row | None = self._cursor.execute(sql, parameters).fetchone()
+        return found
+
+    def value(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
+        self._deadline.start()
+        return self._cursor.execute(sql, parameters).fetchone()[0]
+
+    def blocks(self, sql: str, parameters: Sequence[Any], rows_at_once: int) -> Iterator[list[Row]]:
+        self._deadline.lift()
+        cursor: Any = self._connection.cursor()
+        try:
+            cursor.execute(sql, parameters)
+            while rows := cursor.fetchmany(rows_at_once):
+                yield rows
+        finally:
+            cursor.close()
+
+    def run(self, sql: str, parameters: Sequence[Any] = ()) -> None:
+        self._deadline.lift()
+        self._cursor.execute(sql, parameters)
+
+    def roll_back(self) -> None:
+        self._deadline.lift()
+        self._connection.rollback()
+
+    def run_many(self, sql: str, parameters: Sequence[Sequence[Any]]) -> None:
+        if parameters:
+            self._deadline.lift()
+            self._cursor.executemany(sql, parameters)
+
+    def insert(self, table: str, columns: str, rows: Sequence[Row]) -> None:
+        marks = ", ".join("?" * (columns.count(",") + 1))
+        self.run_many(f"INSERT INTO {table} ({columns}) VALUES ({marks})", rows)

@@ -1,0 +1,111 @@
+"""The word index on SQLite: three tables for the words of all collections.
+
+Making or dropping a collection therefore changes no schema and costs the others nothing, and word statistics are the
+collection's own.
+
+Each write adds a segment (`wrapper/catalog/words/segments.py`): the words of its documents. Segments never change. A
+document that is removed is listed in `word_removals` with a moment; the removal holds for everything written before
+that moment. From time to time segments are merged without the removed documents (`wrapper/catalog/words/merging.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from schemas.records import Collection
+from schemas.where import EVERYTHING, Where
+from wrapper.catalog.contract import Ranked, Sql, Transaction, WordRow
+from wrapper.catalog.filters import positions, predicate
+from wrapper.catalog.words.bm25 import Ranking, Scores
+from wrapper.catalog.words.segments import Mask, Places, Segment, build
+from wrapper.catalog.words.splitting import folded_words, identifier_words, query_terms
+from wrapper.catalog.words.stems import Stemmer
+from wrapper.catalog.words.stored_segments import Layouts, next_moment, segments, store
+
+FEW_FOUND = 1_000
+"""The most documents found by words that are checked against a filter one by one."""
+
+
+class SegmentIndex:
+    """The word index of one database."""
+
+    def __init__(self) -> None:
+        self._layouts = Layouts()
+        self._stemmer = Stemmer()
+
+    def drop(self, transaction: Transaction, collection_key: int) -> None:
+        mine = "SELECT number FROM word_segments WHERE collection_key = ?"
+        transaction.run(f"DELETE FROM word_blocks WHERE segment IN ({mine})", (collection_key,))
+        for table in ("word_segments", "word_removals"):
+            transaction.run(f"DELETE FROM {table} WHERE collection_key = ?", (collection_key,))
+
+    def add(self, transaction: Transaction, collection_key: int, rows: Sequence[WordRow]) -> None:
+        if rows:
+            now = next_moment(transaction)
+            segment = segment_of(rows, self._stemmer)
+            store(transaction, collection_key, segment, number=now, clean_to=now)
+
+    def remove(self, transaction: Transaction, collection_key: int, places: Sequence[int]) -> None:
+        if not places:
+            return
+        now = next_moment(transaction)
+        transaction.run_many(
+            "INSERT INTO word_removals (collection_key, position, moment) VALUES (?, ?, ?) "
+            "ON CONFLICT (collection_key, position) DO UPDATE SET moment = excluded.moment",
+            [(collection_key, place, now) for place in places],
+        )
+
+    def best(
+        self, transaction: Transaction, collection: Collection, query: str, where: Where, *, limit: int
+    ) -> tuple[list[Ranked], int]:
+        """Return the best `limit` documents by BM25, and how many documents match."""
+        ranking = Ranking(transaction, segments(transaction, self._layouts, collection.key))
+        phrases = [words for term in query_terms(query) if (words := folded_words(term))]
+        for phrase in dict.fromkeys(tuple(self._stemmer.stems(words)) for words in phrases):
+            ranking.ask(phrase)
+        found, scores = ranking.result()
+        if where != EVERYTHING and len(found):
+            matches = _matching(transaction, collection, where, found)
+            found, scores = found[matches], scores[matches]
+        order = _best_first(found, scores, limit)
+        return [Ranked(int(found[place]), float(scores[place])) for place in order], len(found)
+
+
+def segment_of(rows: Sequence[WordRow], stemmer: Stemmer) -> Segment:
+    """Build the segment that holds the words of documents."""
+    words: list[str] = []
+    lengths = []
+    for row in rows:
+        identifiers = identifier_words(f"{row.heading}\n{row.text}")
+        fields = [folded_words(text) for text in (row.heading, row.text, row.tags, identifiers)]
+        lengths.append([len(field) for field in fields])
+        for field in fields:
+            words += field
+    return build([row.position for row in rows], lengths, words, stemmer.stems)
+
+
+def _matching(transaction: Transaction, collection: Collection, where: Where, found: Places) -> Mask:
+    if len(found) > FEW_FOUND:
+        matching = positions(transaction, collection.key, where)
+    else:
+        asked = transaction.dialect.one_of("m.position", found.tolist())
+        condition = predicate(transaction, where, "m.position")
+        matching = Sql(
+            f"SELECT m.position FROM documents m WHERE {asked.text} AND {condition.text}",
+            asked.parameters + condition.parameters,
+        )
+    rows = transaction.rows(matching.text, matching.parameters)
+    return np.isin(found, np.fromiter((row[0] for row in rows), dtype=np.int64, count=len(rows)))
+
+
+def _best_first(found: Places, scores: Scores, limit: int) -> Places:
+    """Return the indexes in `found` of the best `limit` documents, the best first, equals in the order of insertion."""
+    if len(found) > limit:
+        least = np.partition(scores, len(scores) - limit)[len(scores) - limit]
+        candidates = np.flatnonzero(scores >= least)
+    else:
+        candidates = np.arange(len(found))
+    order: Places = candidates[np.lexsort((found[candidates], -scores[candidates]))][:limit]
+    return order

@@ -1,0 +1,112 @@
+"""Merging of the word index's segments: few large ones are read faster than many small ones.
+
+A merge also drops the words of removed documents from the file. Segments of about the same size become one, sixteen at
+a time: a word is written again only when its segment grows to sixteen times its size.
+
+The work is done beside the writers: a merge is made from a snapshot, and then replaces its sources in one short write.
+Changes in between are not lost: each is another segment, or a removal later than the snapshot.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from wrapper.catalog.contract import Committing, Transaction
+from wrapper.catalog.words.segments import merge
+from wrapper.catalog.words.stored_segments import Layouts, StoredSegment, moment, read, replace, segments
+
+MERGED_AT_ONCE = 16
+FIRST_SIZE_BITS = 14
+"""Segments of less than 2 ** 14 words are of the first size, those of less than 2 ** 18 of the next, and so on."""
+MOST_WORDS = 4 << 20
+"""The most words of a merged segment, which takes some 25 bytes of memory a word while it is made. Half as many words
+are enough: such a segment is not merged with others of its size any more."""
+QUIET_SECONDS = 5.0
+FEW_WORDS = 1 << 19
+"""The most words of a collection whose segments all become one when nothing has been written to it for
+`QUIET_SECONDS`."""
+PURGE_EVERY_SECONDS = 60.0
+PURGE_SHARE = 0.05
+"""The share of the time that may go into rewriting segments without their removed documents."""
+
+
+class WordMerging:
+    """The merging of one database's segments, `merged_at_once` at a time.
+
+    One thread of one process uses it: it calls `step` while that returns True, and again after a write.
+    """
+
+    def __init__(
+        self, catalog: Committing, clock: Callable[[], float], *, merged_at_once: int = MERGED_AT_ONCE
+    ) -> None:
+        self._catalog = catalog
+        self._clock = clock
+        self._merged_at_once = merged_at_once
+        self._layouts = Layouts(most_documents=0)
+        self._seen = 0
+        self._changed: deque[int] = deque()
+        self._quiet_since: dict[int, float] = {}
+        self._to_purge: deque[int] = deque()
+        self._purge_at = float("-inf")
+
+    def step(self) -> bool:
+        """Merge some segments. Return False when there is nothing to do."""
+        started = self._clock()
+        with self._catalog.read() as transaction:
+            self._look(transaction, started)
+            while self._changed:
+                if several := self._alike(transaction, self._changed[0]):
+                    return self._merge(transaction, self._changed[0], several)
+                self._quiet_since[self._changed.popleft()] = started
+            for collection_key in [key for key, since in self._quiet_since.items() if started - since >= QUIET_SECONDS]:
+                del self._quiet_since[collection_key]
+                every = segments(transaction, self._layouts, collection_key)
+                if len(every) > 1 and sum(each.words for each in every) <= FEW_WORDS:
+                    return self._merge(transaction, collection_key, every)
+            while self._to_purge:
+                every = segments(transaction, self._layouts, self._to_purge[0])
+                if with_removals := [each for each in every if each.alive is not None]:
+                    done = self._merge(transaction, self._to_purge[0], with_removals[:1])
+                    self._purge_at = max(self._purge_at, self._clock()) + (self._clock() - started) / PURGE_SHARE
+                    return done
+                self._to_purge.popleft()
+        return False
+
+    def _look(self, transaction: Transaction, now: float) -> None:
+        newest = transaction.value("SELECT coalesce(max(number), 0) FROM word_segments")
+        if newest > self._seen:
+            rows = transaction.rows("SELECT DISTINCT collection_key FROM word_segments WHERE number > ?", (self._seen,))
+            self._changed.extend(row[0] for row in rows if row[0] not in self._changed)
+            self._seen = newest
+        if now >= self._purge_at and not self._to_purge:
+            self._purge_at = now + PURGE_EVERY_SECONDS
+            rows = transaction.rows("SELECT DISTINCT collection_key FROM word_removals")
+            self._to_purge.extend(row[0] for row in rows)
+
+    def _merge(self, transaction: Transaction, collection_key: int, several: Sequence[StoredSegment]) -> bool:
+        now = moment(transaction)
+        merged = merge([(read(transaction, each), each.alive) for each in several])
+        numbers = [each.number for each in several]
+        self._catalog.commit_quickly(lambda writing: replace(writing, collection_key, numbers, merged, clean_to=now))
+        return True
+
+    def _alike(self, transaction: Transaction, collection_key: int) -> list[StoredSegment]:
+        """Return the segments to merge next: those of the smallest size that has enough of them."""
+        rows = transaction.rows(
+            "SELECT number, words FROM word_segments WHERE collection_key = ? ORDER BY number", (collection_key,)
+        )
+        by_size: dict[int, list[tuple[int, int]]] = {}
+        for number, words in rows:
+            if words < MOST_WORDS // 2:
+                by_size.setdefault(max(0, words.bit_length() - FIRST_SIZE_BITS + 3) // 4, []).append((number, words))
+        for size in sorted(by_size):
+            if len(by_size[size]) >= self._merged_at_once:
+                chosen, total = set(), 0
+                for number, words in by_size[size]:
+                    total += words
+                    if total > MOST_WORDS:
+                        break
+                    chosen.add(number)
+                return [each for each in segments(transaction, self._layouts, collection_key) if each.number in chosen]
+        return []

@@ -1,0 +1,168 @@
+"""Segments of the word index in their tables: written, listed, read and replaced."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from wrapper.catalog.contract import Transaction
+from wrapper.catalog.words.segments import (
+    FIELDS,
+    Block,
+    Layout,
+    Mask,
+    Segment,
+    blocks,
+    decoded,
+    joined,
+)
+
+LAYOUTS_KEPT = 300_000
+"""The number of documents whose layout a process keeps in memory, at 64 bytes for each."""
+
+
+@dataclass(frozen=True)
+class StoredSegment:
+    """A segment as it is stored.
+
+    `documents` and `words` count the documents that are alive and their words. `alive` says which they are, None when
+    all are.
+    """
+
+    number: int
+    documents: int
+    words: int
+    alive: Mask | None
+    read_layout: Callable[[], Layout]
+
+    @cached_property
+    def layout(self) -> Layout:
+        return self.read_layout()
+
+
+class Layouts:
+    """A cache of the layouts that were read last; safe for any number of threads.
+
+    A number always names the same segment, and only committed segments are read.
+    """
+
+    def __init__(self, most_documents: int = LAYOUTS_KEPT) -> None:
+        self._most_documents = most_documents
+        self._kept: OrderedDict[int, Layout] = OrderedDict()
+        self._documents = 0
+        self._guard = threading.Lock()
+
+    def read(self, transaction: Transaction, number: int) -> Layout:
+        with self._guard:
+            if number in self._kept:
+                self._kept.move_to_end(number)
+                return self._kept[number]
+        row = transaction.row("SELECT positions, lengths FROM word_segments WHERE number = ?", (number,))
+        assert row is not None
+        layout = Layout(np.frombuffer(row[0], dtype="<i8"), np.frombuffer(row[1], dtype="<u4").reshape(-1, FIELDS))
+        with self._guard:
+            if number not in self._kept:
+                self._kept[number] = layout
+                self._documents += len(layout.positions)
+            while self._documents > self._most_documents:
+                _, oldest = self._kept.popitem(last=False)
+                self._documents -= len(oldest.positions)
+        return layout
+
+
+def segments(transaction: Transaction, layouts: Layouts, collection_key: int) -> list[StoredSegment]:
+    """Return all segments of a collection.
+
+    A document that was removed after its segment was written is not alive in it.
+    """
+    removals = transaction.rows(
+        "SELECT position, moment FROM word_removals WHERE collection_key = ? ORDER BY position", (collection_key,)
+    )
+    removed = np.array(removals, dtype=np.int64).reshape(-1, 2)
+    rows = transaction.rows(
+        "SELECT number, clean_to, documents, words FROM word_segments WHERE collection_key = ? ORDER BY number",
+        (collection_key,),
+    )
+    found = []
+    for number, clean_to, documents, words in rows:
+
+        def read(number: int = number) -> Layout:
+            return layouts.read(transaction, number)
+
+        alive = None
+        gone = removed[removed[:, 1] > clean_to, 0]
+        if len(gone):
+            layout = read()
+            dead = np.isin(layout.positions, gone)
+            if dead.any():
+                alive = ~dead
+                documents, words = int(alive.sum()), int(layout.words[alive].sum())
+        found.append(StoredSegment(number, documents, words, alive, read))
+    return found
+
+
+def read(transaction: Transaction, segment: StoredSegment) -> Segment:
+    """Read all words of a segment."""
+    rows = transaction.rows(
+        "SELECT first_term, terms, content FROM word_blocks WHERE segment = ? ORDER BY first_term", (segment.number,)
+    )
+    return joined(segment.layout, [decoded(Block(*row)) for row in rows])
+
+
+def store(transaction: Transaction, collection_key: int, segment: Segment, *, number: int, clean_to: int) -> None:
+    """Write a segment that lacks all documents removed up to the moment `clean_to`."""
+    layout = segment.layout
+    transaction.run(
+        "INSERT INTO word_segments (number, collection_key, clean_to, documents, words, positions, lengths) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (
+            number,
+            collection_key,
+            clean_to,
+            len(layout.positions),
+            int(layout.words.sum()),
+            layout.positions.astype("<i8").tobytes(),
+            layout.lengths.astype("<u4").tobytes(),
+        ),
+    )
+    transaction.insert(
+        "word_blocks", "segment, first_term, terms, content", [(number, *block) for block in blocks(segment)]
+    )
+
+
+def replace(
+    transaction: Transaction, collection_key: int, numbers: Sequence[int], merged: Segment, *, clean_to: int
+) -> None:
+    """Replace segments by the one that was merged from them at the moment `clean_to`.
+
+    Does nothing when one of them is gone: the collection was emptied meanwhile, or another process replaced them.
+    """
+    listed = transaction.dialect.one_of("number", numbers)
+    there = transaction.value(f"SELECT count(*) FROM word_segments WHERE {listed.text}", listed.parameters)
+    if there != len(numbers):
+        return
+    gone = transaction.dialect.one_of("segment", numbers)
+    transaction.run(f"DELETE FROM word_blocks WHERE {gone.text}", gone.parameters)
+    transaction.run(f"DELETE FROM word_segments WHERE {listed.text}", listed.parameters)
+    if len(merged.layout.positions):
+        store(transaction, collection_key, merged, number=next_moment(transaction), clean_to=clean_to)
+    transaction.run(
+        "DELETE FROM word_removals WHERE collection_key = ? AND moment <= "
+        "(SELECT coalesce(min(clean_to), ?) FROM word_segments WHERE collection_key = ?)",
+        (collection_key, clean_to, collection_key),
+    )
+
+
+def moment(transaction: Transaction) -> int:
+    """Return the moment of the last change."""
+    return int(transaction.value("SELECT value FROM counters WHERE name = 'words'"))
+
+
+def next_moment(transaction: Transaction) -> int:
+    """Return a moment later than all before it, inside a write transaction."""
+    return int(transaction.value("UPDATE counters SET value = value + 1 WHERE name = 'words' RETURNING value"))

@@ -1,0 +1,1 @@
+"""Keeping the vector index equal to the catalogue: applying, checking, rebuilding, adopting."""

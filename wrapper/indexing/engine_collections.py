@@ -1,0 +1,185 @@
+"""Steps on the engine's collections: making, naming, filling and removing them. Each step can be repeated."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection as Group
+
+import numpy as np
+import structlog
+
+from schemas.errors import InvalidInputError, RagError
+from schemas.records import Collection, Document
+from wrapper.catalog.catalog import Catalog
+from wrapper.catalog.contract import Transaction
+from wrapper.catalog.index_state import outbox, states
+from wrapper.engine.claim import OWNER_MARK
+from wrapper.engine.client import HNSW, EngineClient
+from wrapper.engine.failures import EngineConflictError, EngineRefusedError
+from wrapper.engine.records import EngineCollection
+
+log = structlog.get_logger(__name__)
+
+DOCUMENTS_PER_CALL = 500
+NAME_TAKEN = (
+    "The Chroma server has a collection of this name that another client made, and RAG_ADOPT=off leaves it alone: the "
+    "index waits until that one is renamed or deleted there"
+)
+_IN_TRANSIT = re.compile(r"rebuild-\d+-(None|[0-9a-f-]{36})|trial-\d+|.*-replaced-[0-9a-f]{8}", re.DOTALL)
+
+
+def rebuild_name(collection_key: int, engine_id: str | None) -> str:
+    """Return the engine's name for the collection that a rebuild makes.
+
+    It is the same for every attempt to rebuild one index, so that the next attempt finds what the last one left.
+    """
+    return f"rebuild-{collection_key}-{engine_id}"
+
+
+def trial_name(collection_key: int) -> str:
+    """Return the engine's name for the collection in which documents of a collection are tried."""
+    return f"trial-{collection_key}"
+
+
+def spared_name(name: str, engine_id: str) -> str:
+    """Return the engine's name for a collection that is put aside."""
+    return f"{name[:480]}-replaced-{engine_id[:8]}"
+
+
+def is_in_transit(name: str) -> bool:
+    """Return whether a name is nobody's: of a rebuild or a trial, of a collection put aside, or the owner's mark."""
+    return name == OWNER_MARK or _IN_TRANSIT.fullmatch(name) is not None
+
+
+class EngineCollections:
+    """The engine's collections as the catalogue wants them. Methods raise what the engine client raises.
+
+    In an engine that is `shared`, other clients keep collections of their own: none of them is renamed or deleted.
+    """
+
+    def __init__(self, catalog: Catalog, engine: EngineClient, *, shared: bool = False) -> None:
+        self._catalog = catalog
+        self._engine = engine
+        self._shared = shared
+
+    def make(self, collection: Collection, name: str) -> str:
+        """Make a collection with the metric and metadata of `collection` and return the engine's id.
+
+        A name other than the collection's own marks it as made by a rebuild.
+        """
+        rebuild = None if name == collection.name else name
+        try:
+            return self._engine.create_collection(
+                name, metric=collection.metric, metadata=collection.metadata, rebuild=rebuild
+            )
+        except EngineConflictError:
+            self.make_room(name, rebuild=rebuild_name(collection.key, collection.engine_id))
+            return self._engine.create_collection(
+                name, metric=collection.metric, metadata=collection.metadata, rebuild=rebuild
+            )
+
+    def make_room(self, name: str, *, rebuild: str) -> None:
+        """Free a name in the engine by deleting or renaming the collection that has it.
+
+        Deleted is a collection that the catalogue dropped, or a leftover of a crash (empty, or made by the rebuild of
+        that name). Any other is somebody's: it is kept and renamed. Raises EngineConflictError when it is somebody's
+        and the engine is shared.
+        """
+        found = self._engine.get_collection(name)
+        if found is None:
+            return
+        with self._catalog.read() as transaction:
+            dropped = {its_id for gone, its_id in outbox.dropped(transaction) if gone == name}
+        if found.id in dropped or found.rebuild == rebuild or self._is_empty_and_ours(found):
+            self._engine.delete_collection(name)
+            return
+        if self._shared:
+            raise EngineConflictError(NAME_TAKEN)
+        spared = spared_name(name, found.id)
+        log.warning("an unknown engine collection is in the way, renamed", collection=name, renamed_to=spared)
+        self._engine.rename_collection(found.id, spared)
+
+    def remove(self, name: str, engine_id: str | None, *, rebuild: str | None = None) -> None:
+        """Delete the collection of that name if it has that id, was made by that rebuild, or is an empty leftover."""
+        found = self._engine.get_collection(name)
+        if found is None:
+            return
+        is_rebuilt = rebuild is not None and found.rebuild == rebuild
+        if found.id == engine_id or is_rebuilt or self._is_leftover(found):
+            self._engine.delete_collection(name)
+
+    def _is_leftover(self, found: EngineCollection) -> bool:
+        """Return whether a collection is empty and the catalogue does not know it.
+
+        Such a collection was made for an entry whose end was never recorded.
+        """
+        with self._catalog.read() as transaction:
+            known = transaction.row("SELECT 1 FROM collections WHERE engine_id = ?", (found.id,))
+        return known is None and self._is_empty_and_ours(found)
+
+    def _is_empty_and_ours(self, found: EngineCollection) -> bool:
+        """Return whether a collection is empty and was made by this service.
+
+        Nobody else makes collections in an engine that is not shared. In a shared one hardly anybody else uses our
+        width of search.
+        """
+        is_ours = not self._shared or found.search_width == HNSW["ef_search"]
+        return is_ours and self._engine.count(found.id) == 0
+
+    def put_to_use(
+        self, collection: Collection, engine_id: str, also: Callable[[Transaction], None] = lambda _: None
+    ) -> None:
+        """Record that a collection's index is complete and has its name, and `also` in the same transaction.
+
+        When the collection was deleted meanwhile its index is removed, because its outbox entry names the engine's
+        collection before this one.
+        """
+
+        def record(transaction: Transaction) -> bool:
+            also(transaction)
+            return states.set_engine_collection(transaction, collection.key, engine_id, states.READY)
+
+        if not self._catalog.commit(record):
+            self.remove(collection.name, engine_id)
+
+    def store(
+        self, engine_id: str, documents: Sequence[Document], stale: Mapping[str, Group[str]], *, all_new: bool
+    ) -> dict[int, str]:
+        """Store documents with their embeddings. Return, by position, why the engine cannot take some of them.
+
+        The engine then has all the others and none of these. `stale` gives the metadata keys of earlier versions by id;
+        `all_new` promises that the engine has none of the ids.
+        """
+        try:
+            self.send(engine_id, documents, stale, all_new=all_new)
+        except (EngineRefusedError, InvalidInputError) as error:
+            if len(documents) == 1:
+                log.error("the engine refuses a document", id=documents[0].id, reason=error.message, **error.details)
+                if not all_new:
+                    self._engine.delete(engine_id, [documents[0].id])
+                return {documents[0].position: _reason(error)}
+            middle = len(documents) // 2
+            return self.store(engine_id, documents[:middle], stale, all_new=all_new) | self.store(
+                engine_id, documents[middle:], stale, all_new=all_new
+            )
+        return {}
+
+    def send(
+        self, engine_id: str, documents: Sequence[Document], stale: Mapping[str, Group[str]], *, all_new: bool
+    ) -> None:
+        """Store all documents as `store` does, or raise an error."""
+        self._engine.upsert(
+            engine_id,
+            [document.id for document in documents],
+            np.stack([document.embedding for document in documents if document.embedding is not None]),
+            [document.text for document in documents],
+            [document.metadata for document in documents],
+            stale_keys=None if all_new else [stale.get(document.id, ()) for document in documents],
+            all_new=all_new,
+        )
+
+
+def _reason(error: RagError) -> str:
+    status = error.details.get("status")
+    return error.message if status is None else f"{error.message} ({status})"

@@ -1,0 +1,1 @@
+"""Answers to vector queries: the planner, and the vectors held in memory."""

@@ -1,0 +1,369 @@
+"""Vector queries: several plans, one meaning.
+
+The engine only proposes candidates; the catalogue decides the answer. One snapshot says which candidates exist and
+match, and their distances are computed exactly from the stored vectors. Documents that the engine has not been told of
+yet are candidates too, including those written while it was asked. So an answer never misses an acknowledged write, nor
+one that its revision has.
+
+- `memory`: the collection is small, and asked so often that this process holds its vectors.
+- `exact`: reading the vectors of the few matches costs less than asking the engine, or so little that it is not worth
+  the neighbours that a graph misses; ten times as much is read until the index has been found to be good.
+- `index`: no filter, the engine's nearest.
+- `index+filter`: many matches; the engine is asked for so many neighbours that enough of them should match, and for
+  more when they do not.
+- `scan`: exact over everything, when the engine is away or the collection's index is not complete.
+- `empty`: nothing can match.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import structlog
+from numpy.typing import NDArray
+
+from schemas.errors import UnavailableError
+from schemas.records import Collection, GatherSpec, Group, Match, Vector
+from schemas.scores import score
+from schemas.where import EVERYTHING, Where
+from wrapper.catalog import reads
+from wrapper.catalog.catalog import Catalog
+from wrapper.catalog.contract import Transaction
+from wrapper.catalog.filters import count
+from wrapper.catalog.grouping import gather
+from wrapper.catalog.index_state import outbox, reports, set_aside
+from wrapper.catalog.rows import find_collection
+from wrapper.catalog.writes import check_dimension, check_directions
+from wrapper.distances import distances_of_products, exact_distances, rough_distances, squares_of
+from wrapper.querying.held_vectors import HeldVectors
+
+log = structlog.get_logger(__name__)
+
+SCAN_BLOCK = 4_096
+MAX_CANDIDATES = 16_384
+PENDING_ENTRIES = 256
+MAX_PENDING_IDS = 4_096
+SPARE_CANDIDATES = 10
+LEAST_RECALL = 0.99
+DOUBTED = 10
+"""The factor by which an exact answer may take longer when the index was found to miss more, or was never measured."""
+MOST_ATTEMPTS = 3
+"""The most times that the engine is asked while writes keep passing it by."""
+ROUGHNESS = 1e-5
+"""The relative difference that float32 distances of equal vectors may have."""
+
+
+class VectorIndex(Protocol):
+    """The part of the engine that the planner needs."""
+
+    def is_ready(self) -> bool:
+        """Return False while the engine is known not to answer."""
+
+    def nearest(self, engine_id: str, embedding: Vector, n_results: int) -> list[str]:
+        """Return the ids of the nearest documents, nearest first.
+
+        Raises UnavailableError when the engine does not answer.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class CostModel:
+    """Costs in milliseconds, measured (`benchmarks/planner_costs.py`, `docs/performance.md`)."""
+
+    exact_per_document: float = 0.0053
+    exact_per_component: float = 0.0000037
+    index_base: float = 3.7
+    index_per_candidate: float = 0.0283
+    memory_base: float = 0.3
+    memory_per_component: float = 0.0000004
+    memory_per_match: float = 0.0007
+
+    def exact(self, matches: int, dimension: int) -> float:
+        return matches * (self.exact_per_document + dimension * self.exact_per_component)
+
+    def index(self, candidates: int) -> float:
+        return self.index_base + candidates * self.index_per_candidate
+
+    def memory(self, documents: int, dimension: int, matches: int | None) -> float:
+        """Return the cost with the `matches` of a filter, None when there is no filter."""
+        computed = documents * dimension * self.memory_per_component
+        return self.memory_base + computed + (matches or 0) * self.memory_per_match
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    collection: str
+    embedding: Vector
+    top_k: int
+    where: Where
+    max_distance: float | None
+    gather: GatherSpec | None
+    with_embeddings: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """The writes that the engine has yet to be told of: entries that raised the revision, and their documents."""
+
+    entries: frozenset[int]
+    ids: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The answer to a query.
+
+    It has the matches, nearest first (equal distances by insertion), their groups when requested, the collection in the
+    same snapshot and the plan taken.
+    """
+
+    matches: list[Match]
+    collection: Collection
+    plan: str
+    groups: list[Group] | None = None
+
+
+class Planner:
+    """The choice and execution of plans.
+
+    `held` are the vectors in memory; without it none are held. An answer that can be computed exactly within `exact_ms`
+    is, even where the index is quicker.
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        index: VectorIndex,
+        costs: CostModel | None = None,
+        held: HeldVectors | None = None,
+        exact_ms: float = 0.0,
+    ) -> None:
+        self._catalog = catalog
+        self._index = index
+        self._costs = costs or CostModel()
+        self._held = held
+        self._exact_ms = exact_ms
+
+    def query(
+        self,
+        name: str,
+        embedding: Vector,
+        *,
+        top_k: int,
+        where: Where = EVERYTHING,
+        max_distance: float | None = None,
+        gather_by: GatherSpec | None = None,
+        with_embeddings: bool = False,
+    ) -> Found:
+        """Return the `top_k` matching documents nearest to `embedding` (dimension,).
+
+        Raises CollectionNotFoundError when there is no such collection, and InvalidInputError when the dimension is not
+        the collection's or the embedding has no direction where directions are compared.
+        """
+        question = _Question(name, embedding, top_k, where, max_distance, gather_by, with_embeddings)
+        with self._catalog.read() as transaction:
+            collection = find_collection(transaction, name)
+            check_dimension(collection, len(embedding), field="query_embedding")
+            check_directions(collection, embedding[np.newaxis], field="query_embedding", index=None)
+            matching = count(transaction, collection.key, where, collection.count)
+            if matching == 0:
+                return Found([], collection, "empty", None if gather_by is None else [])
+            exact_cost = self._costs.exact(matching, len(embedding))
+            asks_index = self._is_indexed(collection) and exact_cost > self._patience_ms(transaction, collection)
+            in_memory = self._from_memory(question, transaction, collection, matching, asks_index=asks_index)
+            if in_memory is not None:
+                return in_memory
+            waiting = _waiting(transaction, collection) if asks_index else None
+            if waiting is None:
+                plan = "exact" if self._is_indexed(collection) and not asks_index else "scan"
+                return _computed(transaction, collection, question, plan)
+            fetch = self._first_fetch(collection, matching, top_k, len(waiting.ids))
+            if where != EVERYTHING and exact_cost <= self._costs.index(fetch):
+                return _computed(transaction, collection, question, "exact")
+        plan = "index" if where == EVERYTHING else "index+filter"
+        try:
+            found = self._from_index(question, collection, plan, matching, waiting, fetch, exact_cost)
+        except UnavailableError as error:
+            log.warning("engine did not answer, scanning the catalogue", collection=name, reason=error.message)
+            return self._exactly(question, "scan")
+        return found or self._exactly(question, "exact" if where != EVERYTHING else "scan")
+
+    def _patience_ms(self, transaction: Transaction, collection: Collection) -> float:
+        if self._exact_ms == 0.0:
+            return 0.0
+        recall = reports.find(transaction, collection.key).recall_at_10
+        return self._exact_ms if recall is not None and recall >= LEAST_RECALL else self._exact_ms * DOUBTED
+
+    def _from_memory(
+        self, question: _Question, transaction: Transaction, collection: Collection, matching: int, *, asks_index: bool
+    ) -> Found | None:
+        """Answer from the vectors in memory. Returns None when they are not held or are not the cheapest way."""
+        query, filtered = question.embedding, question.where != EVERYTHING
+        if self._held is None or not self._held.fits(collection) or squares_of(query[np.newaxis]) is None:
+            return None
+        here = self._costs.memory(collection.count, len(query), matching if filtered else None)
+        elsewhere = self._costs.exact(matching, len(query))
+        if asks_index:
+            from_index = self._costs.index(self._first_fetch(collection, matching, question.top_k, 0))
+            elsewhere = min(elsewhere, from_index) if filtered else from_index
+        if here >= elsewhere:
+            return None
+        reading = self._costs.exact(collection.count, len(query))
+        held = self._held.of(transaction, collection, saves_ms=elsewhere - here, reading_ms=reading)
+        if held is None:
+            return None
+        products, squares, rows = self._held.products(held, query), held.squares, None
+        if filtered:
+            rows = held.rows_of(reads.all_positions(transaction, collection, question.where))
+            products, squares = products[rows], squares[rows]
+        distances, size = distances_of_products(query, products, squares, collection.metric)
+        near = _nearest(distances, question.top_k, size)
+        near = near if rows is None else rows[near]
+        return _found(transaction, collection, question, held.positions[near].tolist(), held.vectors[near], "memory")
+
+    def _is_indexed(self, collection: Collection) -> bool:
+        return collection.engine_id is not None and collection.index_state == "ready" and self._index.is_ready()
+
+    def _first_fetch(self, collection: Collection, matching: int, top_k: int, pending: int) -> int:
+        share = matching / max(1, collection.count)
+        # Three times the expectation and some more: filters are rarely independent of nearness, and the engine's recall
+        # is better among more neighbours.
+        wanted = math.ceil(top_k / share * (1.0 if share == 1.0 else 3.0)) + SPARE_CANDIDATES + pending
+        return min(wanted, max(collection.count, top_k), MAX_CANDIDATES)
+
+    def _from_index(
+        self,
+        question: _Question,
+        collection: Collection,
+        plan: str,
+        matching: int,
+        waiting: _Waiting,
+        fetch: int,
+        exact_cost: float,
+    ) -> Found | None:
+        """Answer from the engine's candidates.
+
+        Returns None when the index has not enough to propose, when asking it for more would cost more than computing,
+        or when writes keep passing it by.
+        """
+        for _ in range(MOST_ATTEMPTS):
+            while True:
+                assert collection.engine_id is not None
+                proposed = self._index.nearest(collection.engine_id, question.embedding, fetch)
+                with self._catalog.read() as transaction:
+                    now = find_collection(transaction, question.collection)
+                    check_dimension(now, len(question.embedding), field="query_embedding")
+                    waiting_now = _waiting(transaction, now)
+                    if waiting_now is None or (now.key, now.engine_id) != (collection.key, collection.engine_id):
+                        return None
+                    if now.revision - collection.revision != len(waiting_now.entries - waiting.entries):
+                        break
+                    # Waiting documents may be far away: they never stand in for what the index has not proposed.
+                    unsettled = sorted({*waiting.ids, *waiting_now.ids})
+                    settled = sorted(set(proposed).difference(unsettled))
+                    positions, vectors = reads.vectors_of(transaction, now, settled, where=question.where)
+                    enough = len(positions) >= question.top_k
+                    if unsettled:
+                        others, their_vectors = reads.vectors_of(transaction, now, unsettled, where=question.where)
+                        positions, vectors = positions + others, np.concatenate([vectors, their_vectors])
+                    if enough or len(positions) >= matching:
+                        return _found(transaction, now, question, positions, vectors, plan)
+                if len(proposed) < fetch:
+                    return None
+                fetch *= 4
+                if fetch > MAX_CANDIDATES or self._costs.index(fetch) > exact_cost:
+                    return None
+            # The engine already has a write that the first snapshot did not see, maybe since it answered.
+            collection, waiting = now, waiting_now
+        return None
+
+    def _exactly(self, question: _Question, plan: str) -> Found:
+        with self._catalog.read() as transaction:
+            collection = find_collection(transaction, question.collection)
+            check_dimension(collection, len(question.embedding), field="query_embedding")
+            return _computed(transaction, collection, question, plan)
+
+
+def _computed(transaction: Transaction, collection: Collection, question: _Question, plan: str) -> Found:
+    """Return the answer from the vectors of the catalogue, block by block."""
+    nearest: list[tuple[float, int]] = []
+    for positions, vectors in reads.vectors(transaction, collection, question.where, block=SCAN_BLOCK):
+        best = _nearest(rough_distances(question.embedding, vectors, collection.metric), question.top_k)
+        distances = exact_distances(question.embedding, vectors[best], collection.metric)
+        found = zip(distances.tolist(), (positions[index] for index in best), strict=True)
+        nearest = heapq.nsmallest(question.top_k, [*nearest, *found])
+    places = [position for _, position in nearest]
+    positions, vectors = reads.vectors_at(transaction, collection, places)
+    return _found(transaction, collection, question, positions, vectors, plan)
+
+
+def _nearest(distances: NDArray[np.float32], top_k: int, size: float = 1.0) -> NDArray[np.intp]:
+    """Return the rows that can be among the nearest.
+
+    They are as many as wanted, and all that are as near but for rounding, which is relative to the distance or to the
+    `size` of the numbers it was computed from. Equal vectors are all among them or none, so that their positions decide
+    which of them are answered.
+    """
+    wanted = top_k + SPARE_CANDIDATES
+    if len(distances) <= wanted:
+        return np.arange(len(distances))
+    farthest = float(np.partition(distances, wanted - 1)[wanted - 1])
+    if math.isfinite(farthest):
+        farthest += ROUGHNESS * max(1.0, size, abs(farthest))
+    return np.flatnonzero(distances <= farthest)
+
+
+def _found(
+    transaction: Transaction,
+    collection: Collection,
+    question: _Question,
+    positions: list[int],
+    vectors: Vector,
+    plan: str,
+) -> Found:
+    """Return the nearest of the candidates with their documents; equal distances come in the order of insertion."""
+    distances = exact_distances(question.embedding, vectors, collection.metric) if positions else np.empty(0)
+    order = sorted(range(len(positions)), key=lambda index: (distances[index], positions[index]))[: question.top_k]
+    if question.max_distance is not None:
+        order = [index for index in order if distances[index] <= question.max_distance]
+    documents = reads.by_positions(
+        transaction, [positions[index] for index in order], with_embeddings=question.with_embeddings
+    )
+    matches = [
+        Match(documents[positions[index]], float(distances[index]), score(float(distances[index]), collection.metric))
+        for index in order
+    ]
+    groups = None
+    if question.gather is not None:
+        hits = [match.document for match in matches]
+        nearness = {match.document.id: match.distance for match in matches}
+        groups = gather(transaction, collection, hits, question.gather, nearness)
+    return Found(matches, collection, plan, groups)
+
+
+def _waiting(transaction: Transaction, collection: Collection) -> _Waiting | None:
+    """Return the documents that the engine has yet to be told of or cannot take.
+
+    Returns None when they are too many to be compared one by one.
+    """
+    entries = outbox.of_collection(transaction, collection.key, limit=PENDING_ENTRIES)
+    ids = {
+        str(document_id)
+        for entry in entries
+        if entry.kind == outbox.DOCUMENTS
+        for document_id in [*(changed for changed, _ in entry.payload["upsert"]), *entry.payload["delete"]]
+    }
+    ids.update(set_aside.ids_of(transaction, collection.key, limit=MAX_PENDING_IDS + 1))
+    too_many = len(entries) == PENDING_ENTRIES or len(ids) > MAX_PENDING_IDS
+    if too_many or any(entry.kind == outbox.EMPTY for entry in entries):
+        return None
+    writes = frozenset(
+        entry.id
+        for entry in entries
+        if entry.kind in (outbox.DOCUMENTS, outbox.METADATA) and not entry.payload.get("again")
+    )
+    return _Waiting(writes, sorted(ids))

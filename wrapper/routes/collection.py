@@ -1,0 +1,88 @@
+"""Collections and their metadata (contract *storage*, "Collection Metadata Storage")."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from flask import Blueprint, Response
+
+from schemas.wire.storage.collection import (
+    COLLECTIONS_ARGUMENTS,
+    MERGING_ARGUMENTS,
+    NEW_COLLECTION,
+    NEW_METADATA,
+    changed_answer,
+    collection_answer,
+    collection_deleted_answer,
+    collections_answer,
+    created_answer,
+    emptied_answer,
+)
+from wrapper.web.bodies import json_response, read_body
+from wrapper.web.lanes import Lane
+from wrapper.web.reading import arguments, body, not_modified, respond, store, write_options
+from wrapper.web.route_table import declare
+
+blueprint = Blueprint("collections", __name__)
+
+OF_DOCUMENTS = dict.fromkeys(("where", "ids"), "in the body of DELETE /collections/{name}/documents")
+"""The fields that select documents. Deleting a collection refuses them: a caller that means to delete some documents
+must not delete all of them."""
+
+
+@blueprint.post("/collections")
+@declare(Lane.WRITE, body=NEW_COLLECTION)
+def create_collection() -> Response:
+    content = read_body()
+    wanted = body(content)
+    written = store().create_collection(**wanted, options=write_options(content))
+    return respond(written, created_answer, 201, 201)
+
+
+@blueprint.get("/collections")
+@declare(Lane.READ, query=COLLECTIONS_ARGUMENTS)
+def list_collections() -> Response:
+    asked = arguments()
+    found, next_cursor = store().collections_page(**asked)
+    is_page = asked["limit"] is not None or asked["cursor"] is not None
+    return json_response(collections_answer(found, next_cursor, is_page=is_page))
+
+
+@blueprint.get("/collections/<name>")
+@declare(Lane.READ)
+def get_collection(name: str) -> Response:
+    found = store().collection(name)
+    return not_modified(found) or json_response(collection_answer(found), etag=found.version)
+
+
+@blueprint.put("/collections/<name>/metadata")
+@declare(Lane.WRITE, query=MERGING_ARGUMENTS, body=NEW_METADATA, if_match=True)
+def update_metadata(name: str) -> Response:
+    return _change_metadata(name, merge=arguments()["merge"])
+
+
+@blueprint.patch("/collections/<name>/metadata")
+@declare(Lane.WRITE, body=NEW_METADATA, if_match=True)
+def merge_metadata(name: str) -> Response:
+    return _change_metadata(name, merge=True)
+
+
+@blueprint.delete("/collections/<name>")
+@declare(Lane.WRITE, elsewhere=OF_DOCUMENTS, if_match=True)
+def delete_collection(name: str) -> Response:
+    written = store().delete_collection(name, write_options())
+    return respond(written, lambda _: collection_deleted_answer(name), 200, 200)
+
+
+@blueprint.delete("/collections/<name>/documents/all")
+@declare(Lane.WRITE, elsewhere=OF_DOCUMENTS, if_match=True)
+def empty_collection(name: str) -> Response:
+    written = store().empty_collection(name, write_options())
+    return respond(written, partial(emptied_answer, name), 200, 200)
+
+
+def _change_metadata(name: str, *, merge: bool) -> Response:
+    content = read_body()
+    metadata = body(content)["metadata"]
+    written = store().change_collection_metadata(name, metadata, write_options(content), merge=merge)
+    return respond(written, partial(changed_answer, merge=merge), 200, 200)

@@ -1,0 +1,167 @@
+"""Documents: write, read, page and count them.
+
+The routes follow the contract *storage* ("Document Storage" and "Metadata-Based Document Querying").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from functools import partial
+from typing import Any
+
+import structlog
+from flask import Blueprint, Response, current_app, request
+
+from schemas.records import Document
+from schemas.wire.storage.document import (
+    DELETING_ARGUMENTS,
+    DELETION,
+    MATCHING_ARGUMENTS,
+    NEW_DOCUMENTS,
+    PAGE_ARGUMENTS,
+    PATCH,
+    SEARCH,
+    SHOWN_ARGUMENTS,
+    WRITING_ARGUMENTS,
+    added_answer,
+    count_answer,
+    deleted_answer,
+    document_answer,
+    exported_line,
+    page_answer,
+)
+from schemas.wire.storage.stream import imported_answer, streamed_answer
+from wrapper.web.batches import read_batch
+from wrapper.web.bodies import JSON, NDJSON, decode_json, encode, finish_within, json_response, read_body
+from wrapper.web.importing import import_stream, parse_announced
+from wrapper.web.lanes import Lane
+from wrapper.web.reading import arguments, body, checked, not_modified, respond, store, unknown, write_options
+from wrapper.web.route_table import declare
+from wrapper.web.streaming import add_stream
+
+log = structlog.get_logger(__name__)
+
+blueprint = Blueprint("documents", __name__)
+
+CUT = "an export was cut: its reader took longer than RAG_EXPORT_SECONDS"
+
+
+@blueprint.post("/collections/<name>/documents")
+@declare(Lane.WRITE, media_types=(JSON, NDJSON), query=WRITING_ARGUMENTS, body=NEW_DOCUMENTS, if_match=True)
+def add_documents(name: str) -> Response:
+    add = _add_stream if request.mimetype == NDJSON else _add_batch
+    return add(name, arguments())
+
+
+def _add_batch(name: str, asked: dict[str, Any]) -> Response:
+    batch, options = read_batch()
+    written = store().add_documents(name, batch, options, **asked)
+    spell = partial(added_answer, name, with_deleted=asked["replace_where"] is not None)
+    return respond(written, spell, 201, with_index=True)
+
+
+def _add_stream(name: str, asked: dict[str, Any]) -> Response:
+    written = add_stream(store(), name, write_options(), unknown(), **asked)
+    return respond(written, partial(streamed_answer, name), 201, with_index=True)
+
+
+@blueprint.get("/collections/<name>/documents")
+@declare(Lane.READ, query=PAGE_ARGUMENTS, elsewhere={"ids": "in the body of POST /collections/{name}/documents/search"})
+def list_documents(name: str) -> Response:
+    asked = arguments()
+    if unchanged := _unchanged(name):
+        return unchanged
+    return _page(name, asked)
+
+
+@blueprint.post("/collections/<name>/documents/search")
+@declare(Lane.READ, body=SEARCH)
+def search_documents(name: str) -> Response:
+    return _page(name, body())
+
+
+@blueprint.get("/collections/<name>/documents/count")
+@declare(Lane.READ, query=MATCHING_ARGUMENTS)
+def count_documents(name: str) -> Response:
+    where = arguments()["where"]
+    if unchanged := _unchanged(name):
+        return unchanged
+    count, collection = store().count(name, where)
+    return json_response(count_answer(count, collection.revision), etag=collection.version)
+
+
+@blueprint.get("/collections/<name>/export")
+@declare(Lane.READ)
+def export_documents(name: str) -> Response:
+    with ExitStack() as stack:
+        collection, blocks = stack.enter_context(store().export(name))
+        if unchanged := not_modified(collection):
+            return unchanged
+        snapshot = stack.pop_all()
+    response = Response(_lines(snapshot, blocks), mimetype=NDJSON)
+    # The reader may leave before the first line or in the middle. While it stays, writes pile up in the write-ahead
+    # log.
+    response.call_on_close(snapshot.close)
+    limit_seconds = current_app.config["EXPORT_SECONDS"]
+    finish_within(limit_seconds, lambda: log.warning(CUT, collection=name, limit_seconds=limit_seconds))
+    response.headers["ETag"] = f'"{collection.version}"'
+    response.headers["X-Document-Count"] = str(collection.count)
+    return response
+
+
+def _lines(snapshot: ExitStack, blocks: Iterator[list[Document]]) -> Iterator[bytes]:
+    with snapshot:
+        for documents in blocks:
+            yield b"".join(encode(exported_line(each)) + b"\n" for each in documents)
+
+
+@blueprint.post("/collections/<name>/import")
+@declare(Lane.WRITE, media_types=(NDJSON,), if_match=True)
+def import_documents(name: str) -> Response:
+    announced = parse_announced(request.headers.get("X-Document-Count"), request.headers.get("Content-Digest"))
+    written = import_stream(store(), name, write_options(), announced, unknown())
+    return respond(written, partial(imported_answer, name), with_index=True)
+
+
+@blueprint.get("/collections/<name>/documents/<document_id:document_id>")
+@declare(Lane.READ, query=SHOWN_ARGUMENTS)
+def get_document(name: str, document_id: str) -> Response:
+    include = arguments()["include"]
+    if unchanged := _unchanged(name):
+        return unchanged
+    found, collection = store().document(name, document_id, with_embeddings="embedding" in include)
+    return json_response(document_answer(found), etag=collection.version)
+
+
+@blueprint.patch("/collections/<name>/documents/<document_id:document_id>")
+@declare(Lane.WRITE, body=PATCH, if_match=True)
+def patch_document(name: str, document_id: str) -> Response:
+    content = read_body()
+    patch = body(content)["patch"]
+    written = store().patch_document(name, document_id, patch, write_options(content))
+    return respond(written, document_answer)
+
+
+@blueprint.delete("/collections/<name>/documents")
+@declare(Lane.WRITE, query=DELETING_ARGUMENTS, body=DELETION, if_match=True)
+def delete_documents(name: str) -> Response:
+    asked = arguments()
+    content = read_body()
+    source = decode_json(content)
+    doomed = checked({"ids": source} if isinstance(source, list) else source)
+    written = store().delete_documents(name, write_options(content), **doomed, **asked)
+    return respond(written, partial(deleted_answer, name))
+
+
+def _page(name: str, asked: dict[str, Any]) -> Response:
+    with_embeddings = "embedding" in asked.pop("include")
+    page, collection = store().page(name, **asked, with_embeddings=with_embeddings)
+    for field in page.unknown_fields:
+        unknown().say(f"No document has the field '{field}' that order_by names")
+    return json_response(page_answer(page), etag=collection.version)
+
+
+def _unchanged(name: str) -> Response | None:
+    """Return 304 when the caller already has the answer. The store is asked only when the caller says what it has."""
+    return not_modified(store().collection(name)) if "If-None-Match" in request.headers else None

@@ -1,0 +1,104 @@
+"""Finding documents: by vector, by words, in whole groups, by their values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import structlog
+from flask import Blueprint, Response, g
+
+from schemas.errors import InvalidInputError
+from schemas.records import GatherSpec
+from schemas.wire.storage.query import (
+    FACET_ARGUMENTS,
+    FIELD_ARGUMENTS,
+    GATHER,
+    QUERY,
+    TEXT_SEARCH,
+    facets_answer,
+    gather_answer,
+    probe_answer,
+    query_answer,
+    text_search_answer,
+    values_answer,
+)
+from wrapper.web.bodies import json_response
+from wrapper.web.lanes import Lane
+from wrapper.web.reading import arguments, body, not_modified, store
+from wrapper.web.route_table import declare
+
+blueprint = Blueprint("retrieval", __name__)
+log = structlog.get_logger(__name__)
+
+
+@blueprint.post("/query")
+@declare(Lane.READ, body=QUERY)
+def query() -> Response:
+    asked = body()
+    if "collection" not in asked:
+        raise InvalidInputError("collection is required", code="invalid_field", field="collection")
+    return _query(asked.pop("collection"), asked)
+
+
+@blueprint.post("/collections/<name>/query")
+@declare(Lane.READ, body=QUERY)
+def query_collection(name: str) -> Response:
+    asked = body()
+    asked.pop("collection", None)
+    return _query(name, asked)
+
+
+@blueprint.get("/query")
+@declare(Lane.READ)
+def probe() -> Response:
+    return json_response(probe_answer(store().collections_count()))
+
+
+@blueprint.post("/collections/<name>/gather")
+@declare(Lane.READ, body=GATHER)
+def gather(name: str) -> Response:
+    asked = body()
+    spec = GatherSpec(asked["by"], asked["order_by"], asked["limit"])
+    groups, collection = store().gather(name, spec, ids=asked["ids"], where=asked["where"])
+    return json_response(gather_answer(groups, collection.revision), etag=collection.version)
+
+
+@blueprint.post("/collections/<name>/text-search")
+@declare(Lane.READ, body=TEXT_SEARCH)
+def search_text(name: str) -> Response:
+    asked = body()
+    found, total, collection = store().text_search(name, asked["query"], asked["where"], limit=asked["top_k"])
+    return json_response(text_search_answer(found, total, collection.revision), etag=collection.version)
+
+
+@blueprint.get("/collections/<name>/facets")
+@declare(Lane.READ, query=FACET_ARGUMENTS)
+def facets(name: str) -> Response:
+    asked = arguments()
+    found, total, collection = store().facets(name, asked["fields_"], asked["where"], limit=asked["limit"])
+    return not_modified(collection) or json_response(
+        facets_answer(found, total, collection.revision), etag=collection.version
+    )
+
+
+@blueprint.get("/collections/<name>/metadata-values")
+@declare(Lane.READ, query=FIELD_ARGUMENTS)
+def metadata_values(name: str) -> Response:
+    field = arguments()["name"]
+    values, collection = store().distinct_values(name, field)
+    return not_modified(collection) or json_response(values_answer(field, values), etag=collection.version)
+
+
+def _query(name: str, asked: dict[str, Any]) -> Response:
+    found = store().query(
+        name,
+        asked["query_embedding"],
+        top_k=asked["top_k"],
+        where=asked["where"],
+        max_distance=asked["max_distance"],
+        gather_by=asked["gather"],
+        with_embeddings="embedding" in asked["include"],
+    )
+    g.plan = found.plan
+    answer = query_answer(found.collection, found.matches, found.groups, query=asked["query"], plan=found.plan)
+    return json_response(answer, etag=found.collection.version)

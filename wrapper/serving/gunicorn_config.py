@@ -1,0 +1,115 @@
+"""The configuration of gunicorn for the service.
+
+The master owns the data directory and the engine's keeper, and the workers inherit both: the service ends when the last
+of them does. A worker has threads because its requests mostly wait, for the engine and for the disk.
+"""
+
+import os
+import shutil
+import tempfile
+from importlib import import_module
+from typing import Any
+
+from schemas.errors import ConfigurationError
+from schemas.settings import HOSTED, read_wrapper_settings
+from wrapper.serving.freed_memory import bound_arenas, keep_for_good, note_answered
+from wrapper.start_checks import allow_open_files, bind_address, check_port
+from wrapper.web import lanes
+
+try:
+    settings = read_wrapper_settings()
+except ConfigurationError as error:
+    raise SystemExit(error.message) from None
+
+# The parallel work is that of requests. Threads of the numeric library would only wait for each other: sixteen
+# simultaneous queries took twenty times as long (`docs/performance.md`). This must be set before NumPy is imported.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+bind = bind_address(settings)
+workers = settings.workers
+worker_class = "wrapper.serving.gunicorn_worker.Worker"
+# Each waiting request has a thread, which costs little: see wrapper/web/lanes.py.
+threads = lanes.threads(settings)
+wsgi_app = "wrapper:create_app()"
+# A request may wait for the index and for a slow client; a worker whose threads all hang is another matter.
+timeout = 120
+graceful_timeout = 30
+keepalive = 75
+backlog = 512
+# A connection is an open file. There is room left for the worker's other files: the catalogue, the engine, other
+# services.
+OTHER_FILES = 256
+files = allow_open_files(1000 + threads + OTHER_FILES)
+worker_connections = max(files - OTHER_FILES, files // 2)
+# The application itself refuses request lines beyond 32 KB, in its own words.
+limit_request_line = 0
+# The kernel's way of sending files takes no account of clients that do not read.
+sendfile = False
+control_socket_disable = True
+worker_tmp_dir = "/dev/shm" if os.path.isdir("/dev/shm") else None
+
+
+def on_starting(server: Any) -> None:
+    from wrapper.logs import configure
+    from wrapper.service import open_host
+    from wrapper.serving.fair_share import ConnectionCounts
+
+    bound_arenas()  # the workers inherit this
+    configure(settings.log_level, settings.log_format)
+    server.rag_connection_counts = ConnectionCounts(2 * workers)  # room for workers that end and for their successors
+
+    try:
+        check_port(settings)
+        server.rag_host = open_host(settings)
+    except ConfigurationError as error:
+        server.log.error(error.message)
+        raise SystemExit(error.message) from None
+    os.environ[HOSTED] = str(os.getpid())
+    server.rag_metrics = tempfile.mkdtemp(prefix="rag-wrapper-metrics-")
+    os.environ["PROMETHEUS_MULTIPROC_DIR"] = server.rag_metrics
+    # Imported once, before the workers are forked: each would spend a second and a half on its own import.
+    import_module(server.app.app_uri.partition(":")[0])
+
+
+def pre_fork(server: Any, worker: Any) -> None:
+    from wrapper.serving.fair_share import FairShare
+
+    worker.slot = server.rag_connection_counts.take()
+    if worker.slot is not None:
+        worker.share = FairShare(server.rag_connection_counts, worker.slot)
+
+
+def post_worker_init(worker: Any) -> None:
+    keep_for_good()
+    worker.tell_share()  # from now on the worker takes its part
+
+
+def pre_request(worker: Any, request: Any) -> None:
+    # A body that is not read to its end makes the answer the connection's last.
+    request.unreader.sock.ends_by(request.force_close)
+
+
+def post_request(worker: Any, request: Any, environ: dict[str, Any], response: Any) -> None:
+    note_answered(environ)
+
+
+def worker_exit(server: Any, worker: Any) -> None:
+    try:
+        service = worker.wsgi.extensions["rag.service"]
+    except AttributeError:
+        return
+    service.close()
+
+
+def child_exit(server: Any, worker: Any) -> None:
+    from prometheus_client import multiprocess
+
+    multiprocess.mark_process_dead(worker.pid)
+    server.rag_connection_counts.free(worker.slot)
+
+
+def on_exit(server: Any) -> None:
+    host = getattr(server, "rag_host", None)
+    if host is not None:
+        host.close()
+    shutil.rmtree(getattr(server, "rag_metrics", ""), ignore_errors=True)

@@ -1,0 +1,290 @@
+"""gunicorn's threaded worker, with bounds on how long clients may take.
+
+gunicorn gives a thread to every connection. Here the event loop collects the head of each request first, so that a slow
+client costs no thread; it closes connections after their last answer, and it takes no more connections than its share.
+Everything else is decided where routes are known, above all which requests wait for which (`wrapper/web/lanes.py`).
+
+gunicorn has settings and hooks for none of this. These methods are overridden, and these tests need them:
+
+- `accept`: a socket that gives its client up (`tests/durability/load/test_slow_clients.py`, "body", "stream",
+  "answer"), the fair share (`tests/wrapper/serving/test_fair_share.py`), and going on when no more files can be opened
+  (`tests/durability/load/test_overload.py`)
+- `on_client_socket_readable`, `on_pending_socket_readable`, `murder_pending`, `TConn.init`: heads without a thread
+  (`tests/durability/load/test_slow_clients.py`, "nothing", "head", and which clients are told so)
+- `finish_request`: an answer that is the last arrives although the body was not read
+  (`tests/wrapper/routes/test_connections.py`, "without an end"; `tests/durability/load/test_overload.py`), and
+  requests that arrive before the answer to the previous one are answered in order (the same, "before the answers")
+- `_cap_keepalive`: a client that has sent no whole request does not delay the end of a service that stops
+  (`tests/wrapper/serving/test_gunicorn_worker.py`)
+
+The hook `pre_request` (`wrapper/serving/gunicorn_config.py`) is enough to make the answer to a body that is given up
+the connection's last.
+
+`BUILT_ON` names the parts of gunicorn that this needs; a gunicorn without them stops the start.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+import selectors
+import socket
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
+from http import HTTPStatus
+from inspect import signature
+from typing import Any
+
+import orjson
+from gunicorn import __version__ as gunicorn_version
+from gunicorn.workers.gthread import TConn, ThreadWorker
+
+from schemas.errors import RagError, SlowClientError
+from schemas.settings import read_wrapper_settings
+from wrapper.serving.fair_share import FairShare
+from wrapper.web.slow_clients import Patience, PatientSocket
+
+HEAD_BYTES = 256 * 1024
+"""The longest head that the event loop collects; a longer one goes to a thread as it is, which refuses it."""
+READ_BYTES = 64 * 1024
+STOPPING_SECONDS = 2.0
+"""The time that a connection without a request is kept when the service is being stopped."""
+PAUSE_WITHOUT_FILES_SECONDS = 0.01
+"""The pause between attempts to accept a connection when no more files can be opened."""
+END_OF_HEAD = re.compile(rb"\r?\n\r?\n")
+
+BUILT_ON: dict[type, dict[str, tuple[str, ...]]] = {
+    TConn: {
+        "__init__": ("self", "cfg", "sock", "client", "server"),
+        "init": ("self",),
+        "close": ("self", "graceful"),
+    },
+    ThreadWorker: {
+        "accept": ("self", "listener"),
+        "enqueue_req": ("self", "conn"),
+        "finish_request": ("self", "conn", "fs"),
+        "on_client_socket_readable": ("self", "conn", "client"),
+        "on_pending_socket_readable": ("self", "conn", "client"),
+        "murder_pending": ("self",),
+        "_cap_keepalive": ("self", "deadline"),
+    },
+}
+"""Methods of gunicorn and their parameters. The worker also needs the attributes `timeout`, `parser.unreader` and
+`data_ready` of a connection, and `poller`, `nr_conns`, `keepalived_conns` and `pending_conns` of the worker."""
+
+
+class Connection(TConn):
+    """A client's connection. `head` is the part of its next request that no thread has yet."""
+
+    def __init__(self, cfg: Any, sock: PatientSocket, client: Any, server: Any) -> None:
+        super().__init__(cfg, sock, client, server)
+        self.data_ready = True  # no thread has to wait for the first byte
+        self.head = bytearray()
+        self.has_request = False
+
+    def read_head(self) -> bool:
+        """Read what has arrived. Return False when the client has gone."""
+        try:
+            content = self.sock.recv(READ_BYTES)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        self.add_to_head(content)
+        return bool(content)
+
+    def add_to_head(self, content: bytes) -> None:
+        begin = max(0, len(self.head) - 3)
+        self.head += content
+        self.has_request = len(self.head) > HEAD_BYTES or END_OF_HEAD.search(self.head, begin) is not None
+
+    def init(self) -> None:
+        super().init()
+        self.sock.begin()
+        self.parser.unreader.unread(bytes(self.head))
+        self.head.clear()
+        self.has_request = False
+
+
+class Worker(ThreadWorker):
+    """One process's event loop and threads; the methods here run on the event loop.
+
+    `share` is set before the fork, where connections are to be spread over several workers.
+    """
+
+    share: FairShare | None = None
+
+    @classmethod
+    def check_config(cls, cfg: Any, log: Any) -> None:
+        """Exit with a sentence when gunicorn lacks a part that this worker needs."""
+        super().check_config(cfg, log)
+        missing = missing_parts()
+        if missing:
+            raise SystemExit(f"gunicorn {gunicorn_version} does not fit: {', '.join(missing)} is not as in 27.0")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        settings = read_wrapper_settings()
+        self.client_seconds = settings.client_wait_seconds
+        self.patience = Patience(settings.client_wait_seconds, settings.waiting_threads)
+        self.parting: deque[Connection] = deque()
+
+    def accept(self, listener: socket.socket) -> None:
+        if self.share is not None and self.share.leaves_to_others(self.nr_conns):
+            return
+        try:
+            plain, address = listener.accept()
+        except (BlockingIOError, ConnectionAbortedError):
+            return
+        except OSError as error:
+            if error.errno not in (errno.EMFILE, errno.ENFILE):
+                raise
+            time.sleep(PAUSE_WITHOUT_FILES_SECONDS)
+            return
+        client = PatientSocket(plain.detach(), self.patience)
+        self.nr_conns += 1
+        self.tell_share()
+        self._await_head(Connection(self.cfg, client, address, listener.getsockname()))
+
+    def on_client_socket_readable(self, conn: Connection, client: object) -> None:
+        self.poller.unregister(conn.sock)
+        self.keepalived_conns.remove(conn)
+        self._receive(conn)
+
+    def on_pending_socket_readable(self, conn: Connection, client: object) -> None:
+        self.poller.unregister(conn.sock)
+        self.pending_conns.remove(conn)
+        self._receive(conn, conn.timeout)
+
+    def finish_request(self, conn: Connection, fs: Future[bool]) -> None:
+        if fs.cancelled() or fs.exception() is not None or not fs.result():
+            self._part(conn)
+            return
+        # A client that sends its next request before it has the answer has sent a part of it to the parser.
+        conn.add_to_head(conn.parser.unreader.take_buffered())
+        conn.sock.setblocking(False)
+        if conn.has_request:
+            self.enqueue_req(conn)
+        elif conn.head:
+            self._await_head(conn)
+        else:
+            seconds = self.cfg.keepalive if self.alive else STOPPING_SECONDS
+            self._watch(conn, self.keepalived_conns, self.on_client_socket_readable, seconds)
+
+    def murder_pending(self) -> None:
+        self.tell_share()  # the library's own loop has just closed the connections that were kept too long
+        for conn in _expired(self.pending_conns):
+            self.poller.unregister(conn.sock)
+            if conn.head:
+                self._refuse(conn, SlowClientError("The client sends its request too slowly"))
+            else:
+                self._drop(conn)
+        for conn in _expired(self.parting):
+            self.poller.unregister(conn.sock)
+            self._drop(conn)
+
+    def _cap_keepalive(self, deadline: float) -> None:
+        super()._cap_keepalive(deadline)
+        for conn in (*self.pending_conns, *self.parting):
+            conn.timeout = min(conn.timeout, deadline)
+
+    def tell_share(self) -> None:
+        """Tell the other workers how many connections this one has."""
+        if self.share is not None:
+            self.share.tell(self.nr_conns)
+
+    def _receive(self, conn: Connection, deadline: float | None = None) -> None:
+        if not conn.read_head():
+            self._drop(conn)
+        elif conn.has_request:
+            self.enqueue_req(conn)
+        else:
+            self._await_head(conn, deadline)
+
+    def _await_head(self, conn: Connection, deadline: float | None = None) -> None:
+        self._watch(conn, self.pending_conns, self.on_pending_socket_readable, self.client_seconds, deadline)
+
+    def _refuse(self, conn: Connection, error: RagError) -> None:
+        """Answer without a thread; it is the connection's last answer."""
+        # Imported late: the master imports this module, and need not know the application.
+        from schemas.wire.error_bodies import error_body
+        from wrapper import metrics
+        from wrapper.web.error_statuses import status_of
+
+        content = orjson.dumps(error_body(error))
+        status = HTTPStatus(status_of(type(error)))
+        lines = [
+            f"HTTP/1.1 {status.value} {status.phrase}",
+            "Connection: close",
+            "Content-Type: application/json",
+            f"Content-Length: {len(content)}",
+            f"X-Request-ID: {uuid.uuid4().hex}",
+        ]
+        head = "\r\n".join([*lines, "", ""]).encode()
+        metrics.REFUSED_REQUESTS.labels(error.code).inc()
+        try:
+            conn.sock.send(head if conn.head.startswith(b"HEAD ") else head + content)
+        except OSError:
+            self._drop(conn)
+        else:
+            self._part(conn)
+
+    def _part(self, conn: Connection) -> None:
+        """End a connection from our side. Closed with something unread, it would be reset, and our answer lost."""
+        try:
+            conn.sock.setblocking(False)
+            conn.sock.shutdown(socket.SHUT_WR)
+        except OSError:
+            self._drop(conn)
+        else:
+            self._watch(conn, self.parting, self._on_parting_socket_readable, self.client_seconds)
+
+    def _on_parting_socket_readable(self, conn: Connection, client: object) -> None:
+        conn.head.clear()
+        if not conn.read_head():
+            self.poller.unregister(conn.sock)
+            self.parting.remove(conn)
+            self._drop(conn)
+
+    def _watch(
+        self,
+        conn: Connection,
+        queue: deque[Connection],
+        then: Callable[[Connection, object], None],
+        seconds: float,
+        deadline: float | None = None,
+    ) -> None:
+        """Call `then` when there is something to read.
+
+        The connection is in `queue` until then, or until its time is over.
+        """
+        conn.timeout = deadline or time.monotonic() + (seconds if self.alive else min(seconds, STOPPING_SECONDS))
+        queue.append(conn)
+        self.poller.register(conn.sock, selectors.EVENT_READ, partial(then, conn))
+
+    def _drop(self, conn: Connection) -> None:
+        self.nr_conns -= 1
+        self.tell_share()
+        conn.close()
+
+
+def missing_parts() -> list[str]:
+    """Return the parts of `BUILT_ON` that this gunicorn lacks or has with other parameters."""
+    return [
+        f"{kind.__name__}.{name}"
+        for kind, methods in BUILT_ON.items()
+        for name, parameters in methods.items()
+        if not hasattr(kind, name) or tuple(signature(getattr(kind, name)).parameters) != parameters
+    ]
+
+
+def _expired(queue: deque[Connection]) -> list[Connection]:
+    now = time.monotonic()
+    gone = [conn for conn in queue if conn.timeout <= now]
+    for conn in gone:
+        queue.remove(conn)
+    return gone

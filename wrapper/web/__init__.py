@@ -1,0 +1,1 @@
+"""What every HTTP route shares: reading requests, bounds, lanes, errors, streams."""

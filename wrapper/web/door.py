@@ -1,0 +1,87 @@
+"""The one check before every route, and of requests that fit no route: their host, their origin and their media type.
+
+Without it any page that a browser shows could use a service on this machine: by sending its forms here or, with a name
+of its own that leads to this address, as if the service were its own (DNS rebinding).
+"""
+
+from __future__ import annotations
+
+import socket
+from ipaddress import ip_address
+
+from flask import Request
+
+from schemas.errors import ForbiddenOriginError, HostNotAllowedError, UnsupportedMediaError
+from schemas.origins import DEFAULT_PORTS, Authority, HostPattern, OriginPattern
+from schemas.settings import WrapperSettings
+from wrapper.web.bodies import JSON
+from wrapper.web.route_table import Route
+
+READING = ("GET", "HEAD", "OPTIONS")
+ALL_ADDRESSES = ("0.0.0.0", "::")
+
+
+class Door:
+    """Lets requests in or refuses them. Threads may share it."""
+
+    def __init__(self, settings: WrapperSettings) -> None:
+        self._hosts = [HostPattern.parse(each) for each in settings.allowed_hosts]
+        self._origins = [OriginPattern.parse(each) for each in settings.cors_origins]
+        self._is_everywhere = settings.host in ALL_ADDRESSES
+        own = {settings.host.lower()}
+        if ":" in settings.host:
+            own = {str(ip_address(settings.host))}
+        if self._is_everywhere:
+            name = socket.gethostname().lower()
+            own |= {name, name.partition(".")[0]}
+        self._own_names = frozenset(own)
+
+    def check(self, request: Request, route: Route | None) -> None:
+        """Raise HostNotAllowedError, ForbiddenOriginError or UnsupportedMediaError, without reading the body."""
+        host = self._checked_host(request)
+        self._check_origin(request, host)
+        if route is not None and request.method not in READING:
+            _check_media_type(request, route)
+
+    def _checked_host(self, request: Request) -> Authority | None:
+        said = request.headers.get("Host")
+        if said is None and request.environ.get("SERVER_PROTOCOL") == "HTTP/1.0":
+            return None  # no browser: browsers name the host
+        try:
+            host = Authority.parse(said or "")
+        except ValueError:
+            raise HostNotAllowedError(said or "") from None
+        known = host.is_loopback or host.host in self._own_names or (self._is_everywhere and host.is_address)
+        default_port = DEFAULT_PORTS.get(request.scheme)
+        if not known and not any(each.matches(host, default_port) for each in self._hosts):
+            raise HostNotAllowedError(said or "")
+        return host
+
+    def _check_origin(self, request: Request, host: Authority | None) -> None:
+        origin = request.headers.get("Origin")
+        if origin is None:
+            site = request.headers.get("Sec-Fetch-Site")
+            # A browser leaves the origin out when nothing is changed or the page is the service's own.
+            if request.method not in READING and site in ("cross-site", "same-site"):
+                raise ForbiddenOriginError(None)
+            return
+        if host is not None and _own_origin(request.scheme, host).matches(origin):
+            return
+        if not any(each.matches(origin) for each in self._origins):
+            raise ForbiddenOriginError(origin)
+
+
+def _own_origin(scheme: str, host: Authority) -> OriginPattern:
+    port = None if host.port == DEFAULT_PORTS.get(scheme) else host.port
+    return OriginPattern(scheme, HostPattern(Authority(host.host, port)))
+
+
+def _check_media_type(request: Request, route: Route) -> None:
+    """Raise UnsupportedMediaError for types of forms, empty ones too: any page may send a form without asking."""
+    has_body = bool(request.content_length) or "Transfer-Encoding" in request.headers
+    given = request.mimetype
+    if not given and not has_body and "Content-Type" not in request.headers:
+        return
+    if given in route.media_types or (JSON in route.media_types and given.endswith("+json")):
+        return
+    raise UnsupportedMediaError(f"The body must be {' or '.join(route.media_types)}", allowed=list(route.media_types))

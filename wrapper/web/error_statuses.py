@@ -1,0 +1,117 @@
+"""Errors to HTTP: the one table of statuses, and the one way to answer by it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import structlog
+from flask import Blueprint, Flask, Response, request
+from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
+
+from schemas.errors import (
+    BusyError,
+    ConfigurationError,
+    ConflictError,
+    DiskFloorError,
+    ForbiddenOriginError,
+    HostNotAllowedError,
+    InvalidInputError,
+    LongRequestLineError,
+    NotFoundError,
+    PayloadTooLargeError,
+    PreconditionFailedError,
+    RagError,
+    SlowClientError,
+    TooSlowError,
+    UnavailableError,
+    UnsupportedError,
+    UnsupportedMediaError,
+    WrongMethodError,
+)
+from schemas.wire.error_bodies import error_body
+from wrapper.web.bodies import json_response
+from wrapper.web.document_paths import hint
+
+log = structlog.get_logger(__name__)
+
+Spelling = Callable[[RagError], dict[str, Any]]
+
+STATUS: dict[type[RagError], int] = {
+    InvalidInputError: 400,
+    ForbiddenOriginError: 403,
+    NotFoundError: 404,
+    WrongMethodError: 405,
+    SlowClientError: 408,
+    ConflictError: 409,
+    PreconditionFailedError: 412,
+    PayloadTooLargeError: 413,
+    LongRequestLineError: 414,
+    UnsupportedMediaError: 415,
+    HostNotAllowedError: 421,
+    UnsupportedError: 422,
+    ConfigurationError: 409,
+    BusyError: 503,
+    UnavailableError: 503,
+    TooSlowError: 503,
+    DiskFloorError: 507,
+    RagError: 500,
+}
+
+
+def status_of(kind: type[RagError]) -> int:
+    """Return the status of an error's class, which is that of its nearest ancestor in the table."""
+    return next(STATUS[each] for each in kind.__mro__ if each in STATUS)
+
+
+def error_response(error: RagError, spell: Spelling = error_body) -> Response:
+    """Return the answer that tells of an error, its body spelt by `spell`."""
+    response = json_response(spell(error), status_of(type(error)))
+    if isinstance(error, UnavailableError) and not isinstance(error, DiskFloorError):
+        response.headers["Retry-After"] = str(error.retry_after_seconds)
+    if isinstance(error, WrongMethodError):
+        response.headers["Allow"] = ", ".join(error.details["allowed"])
+    return response
+
+
+def init_app(app: Flask) -> None:
+    app.register_error_handler(RagError, respond)
+    app.register_error_handler(HTTPException, http_error)
+    app.register_error_handler(Exception, respond_to_defect)
+
+
+def spell_errors(blueprint: Blueprint, spell: Spelling, *, defects_too: bool = False) -> None:
+    """Have the errors of a blueprint's routes spelt by `spell`, those nobody expected only with `defects_too`."""
+    blueprint.register_error_handler(RagError, partial(respond, spell=spell))
+    if defects_too:
+        blueprint.register_error_handler(HTTPException, http_error)
+        blueprint.register_error_handler(Exception, partial(respond_to_defect, spell=spell))
+
+
+def respond(error: RagError, spell: Spelling = error_body) -> Response:
+    """Answer a request that failed, and log it when the fault is ours."""
+    if status_of(type(error)) >= STATUS[RagError]:
+        log.warning("request failed", code=error.code, reason=error.message, cause=repr(error.__cause__))
+    return error_response(error, spell)
+
+
+def http_error(error: HTTPException) -> Response:
+    """Answer a request that Flask refused."""
+    if isinstance(error, NotFound):
+        return error_response(NotFoundError(f"No such route: {request.method} {request.path}", code="route_not_found"))
+    if isinstance(error, MethodNotAllowed):
+        allowed = sorted(error.valid_methods or ())
+        sentence = f"{request.method} is not allowed here; {', '.join(allowed)} would be"
+        if more := hint(request.path):
+            sentence = f"{sentence}. {more}"
+        return error_response(WrongMethodError(sentence, allowed=allowed))
+    response = error_response(InvalidInputError(error.description or error.name, code="bad_request"))
+    response.status_code = error.code or response.status_code
+    return response
+
+
+def respond_to_defect(error: Exception, spell: Spelling = error_body) -> Response:
+    """Answer a request that failed in a way nobody expected, and log how."""
+    log.exception("unexpected failure", error=repr(error))
+    return error_response(RagError("Internal server error"), spell)

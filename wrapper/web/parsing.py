@@ -1,0 +1,107 @@
+"""Bounds the memory that JSON takes while it is parsed: of one text, and of all that a process parses at a time.
+
+Three bytes, `{},`, become ninety of an empty object. So a text is measured before it is parsed.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+from schemas.errors import BusyError, PayloadTooLargeError
+
+MAX_VALUES = 2_000_000
+"""The most objects, lists and strings, field names included, of one JSON text. Numbers are free: embeddings consist of
+them."""
+BYTES_OF_VALUE, BYTES_OF_NUMBER = 90, 40
+"""The most bytes that Python allocates for each value and each number, beside the characters of strings."""
+SMALL_BYTES = 64 * 1024
+"""The size up to which a text is not worth measuring."""
+WAIT_SECONDS = 30.0
+SCANNED_BYTES = 1 << 20
+BUDGET_OF_BODIES = 5
+"""The budget as a multiple of the largest body: enough for one such body of embeddings."""
+LEAST_BUDGET_BYTES = 64 << 20
+TOO_MANY = "Too many large bodies are being read"
+
+
+class ParsingBudget:
+    """Memory for parsing. A text that does not fit waits; one that is larger than all of the budget has it alone."""
+
+    def __init__(self, budget_bytes: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._budget_bytes = budget_bytes
+        self._clock = clock
+        self._turn = threading.Lock()
+        self._changed = threading.Condition()
+        self._taken_bytes = 0
+
+    @contextmanager
+    def room_for(self, content: bytes, *, wait_seconds: float = WAIT_SECONDS) -> Iterator[None]:
+        """Hold the room for a JSON text that is parsed and kept within the context.
+
+        Raises PayloadTooLargeError when it has too many values, BusyError when there is no room in time.
+        """
+        if len(content) <= SMALL_BYTES:
+            yield
+            return
+        needed_bytes = min(self._budget_bytes, parsed_bytes(content))
+        self._take(needed_bytes, self._clock() + wait_seconds)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._taken_bytes -= needed_bytes
+                self._changed.notify_all()
+
+    def _take(self, needed_bytes: int, until: float) -> None:
+        # One waits for room and the others for their turn, or small ones would keep a large one out for ever.
+        if not self._turn.acquire(timeout=max(0.0, until - self._clock())):
+            raise BusyError(TOO_MANY)
+        try:
+            with self._changed:
+                while self._taken_bytes + needed_bytes > self._budget_bytes:
+                    left_seconds = until - self._clock()
+                    if left_seconds <= 0:
+                        raise BusyError(TOO_MANY)
+                    self._changed.wait(left_seconds)
+                self._taken_bytes += needed_bytes
+        finally:
+            self._turn.release()
+
+
+def budget_of(max_body_bytes: int) -> ParsingBudget:
+    """Return the budget of a process that takes bodies of that size."""
+    return ParsingBudget(max(LEAST_BUDGET_BYTES, BUDGET_OF_BODIES * max_body_bytes))
+
+
+def parsed_bytes(content: bytes) -> int:
+    """Estimate the memory of a JSON text once it is parsed. Raises PayloadTooLargeError for too many values."""
+    values = content.count(b"{") + content.count(b"[") + content.count(b'"') // 2
+    if values > MAX_VALUES:
+        values = count_values(content)
+    if values > MAX_VALUES:
+        raise PayloadTooLargeError(
+            f"The JSON has more than {MAX_VALUES:,} objects, lists and strings: send less at a time, or documents as "
+            "lines of NDJSON",
+            limit=MAX_VALUES,
+        )
+    return len(content) + BYTES_OF_VALUE * values + BYTES_OF_NUMBER * content.count(b",")
+
+
+def count_values(content: bytes) -> int:
+    """Return the number of objects, lists and strings of a JSON text; brackets within strings do not count."""
+    # From left to right, so that every quote that remains begins or ends a string.
+    plain = content.replace(b"\\\\", b"").replace(b'\\"', b"")
+    found, inside = 0, False
+    for begin in range(0, len(plain), SCANNED_BYTES):
+        part = np.frombuffer(plain, np.uint8, min(SCANNED_BYTES, len(plain) - begin), begin)
+        quotes = part == ord('"')
+        within = np.logical_xor.accumulate(quotes) ^ inside
+        opening = (part == ord("{")) | (part == ord("["))
+        found += int(np.count_nonzero(opening & ~within)) + int(np.count_nonzero(quotes & within))
+        inside = bool(within[-1])
+    return found

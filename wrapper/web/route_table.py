@@ -1,0 +1,107 @@
+"""The table of routes: what each waits for and takes. A route that declares nothing stops the start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import ModuleType
+from typing import TypeVar
+
+from flask import Flask, Response
+from marshmallow import Schema
+
+from schemas.errors import ConfigurationError
+from schemas.field_names import NO_NAMES, Names, names_of
+from wrapper.web.bodies import JSON
+from wrapper.web.lanes import Lane
+
+View = TypeVar("View", bound=Callable[..., Response])
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A row of the table, which says what is decided about a route before it is called.
+
+    `query` and `body` are the schemas of its query string and body, None where it has none, and `media_types` those of
+    its body; they hold for a route that reads no body, too. An `exact` answer has no field beyond those of its
+    contract, so it carries no warnings. `own_rules` means that the route judges names itself. With `if_match` the route
+    is refused when its collection is in another state than the caller says; other routes take no such condition.
+    """
+
+    lane: Lane
+    query: Schema | None = None
+    body: Schema | None = None
+    query_names: Names = NO_NAMES
+    body_names: Names = NO_NAMES
+    media_types: tuple[str, ...] = (JSON,)
+    exact: bool = False
+    own_rules: bool = False
+    if_match: bool = False
+
+
+def declare(
+    lane: Lane,
+    *,
+    query: Schema | None = None,
+    body: Schema | None = None,
+    elsewhere: Mapping[str, str] | None = None,
+    media_types: tuple[str, ...] = (JSON,),
+    exact: bool = False,
+    own_rules: bool = False,
+    if_match: bool = False,
+) -> Callable[[View], View]:
+    """Declare the row of a route beside its function, with the fields of `Route`.
+
+    `elsewhere` are names that callers may look for here, with the words for where they belong.
+    """
+    in_query, in_body = (NO_NAMES if schema is None else names_of(schema) for schema in (query, body))
+    others = elsewhere or {}
+    query_names = in_query.beside({**dict.fromkeys(in_body.known, "in the body"), **others})
+    body_names = in_body.beside({**dict.fromkeys(in_query.known, "in the query string"), **others})
+
+    def row(view: View) -> View:
+        view.declared = Route(  # type: ignore[attr-defined]
+            lane,
+            query,
+            body,
+            query_names,
+            body_names,
+            media_types=media_types,
+            exact=exact,
+            own_rules=own_rules,
+            if_match=if_match,
+        )
+        return view
+
+    return row
+
+
+class RouteTable:
+    """Routes by Flask's endpoint, which is one function: all its methods are alike."""
+
+    def __init__(self) -> None:
+        self._routes: dict[str, Route] = {}
+
+    def find(self, endpoint: str | None) -> Route | None:
+        """Return the row of an endpoint, None for a request that fits no route."""
+        return None if endpoint is None else self._routes.get(endpoint)
+
+    def fill(self, app: Flask) -> None:
+        """Add all routes of the application. Raises ConfigurationError naming the first that declares nothing."""
+        for rule in app.url_map.iter_rules():
+            declared = getattr(app.view_functions[rule.endpoint], "declared", None)
+            if declared is None:
+                methods = "/".join(sorted((rule.methods or set()) - {"HEAD", "OPTIONS"}))
+                raise ConfigurationError(
+                    f"The route {methods} {rule.rule} ({rule.endpoint}) declares nothing: nobody knows what it waits "
+                    "for and takes"
+                )
+            self._routes[rule.endpoint] = declared
+
+
+def register(app: Flask, *modules: ModuleType) -> None:
+    """Serve the routes of these modules. Raises ConfigurationError for one that declares nothing."""
+    for module in modules:
+        app.register_blueprint(module.blueprint)
+    table: RouteTable = app.extensions["rag.routes"]
+    table.fill(app)

@@ -1,0 +1,121 @@
+"""Lets threads wait for clients, but not for ever, and not all threads at the same time."""
+
+from __future__ import annotations
+
+import errno
+import math
+import select
+import socket
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+UNNOTICED_SECONDS = 1.0
+LEAST_BYTES_PER_SECOND = 1_000
+NO_MORE = select.POLLHUP | select.POLLERR | getattr(select, "POLLRDHUP", 0)
+"""The event of a client that sends nothing more; without Linux's own, that of a broken connection only."""
+
+
+class Patience:
+    """The limits that the connections of one process share.
+
+    A client may keep a request waiting for `seconds` in all while it sends, and a second more for each
+    `LEAST_BYTES_PER_SECOND` sent; for `seconds` at a time while it takes the answer, which may have a limit in all
+    (`PatientSocket.finish_within`). At most `waits` requests at a time may wait for longer than `UNNOTICED_SECONDS`:
+    the other threads are for quick clients.
+    """
+
+    def __init__(self, seconds: float, waits: int) -> None:
+        self.seconds = seconds
+        self.slots = threading.BoundedSemaphore(waits)
+
+
+class PatientSocket(socket.socket):
+    """A connected socket that gives a slow client up: `recv` raises TimeoutError, `sendall` BrokenPipeError."""
+
+    def __init__(self, fileno: int, patience: Patience, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(fileno=fileno)
+        self._patience = patience
+        self._clock = clock
+        self._finish_by = math.inf
+        self._give_up: Callable[[], None] = _nothing
+        self._waited_seconds = 0.0
+        self._received = 0
+        self._end: Callable[[], None] = _nothing
+
+    def begin(self) -> None:
+        """Begin a new request, with no wait counted yet."""
+        self._waited_seconds, self._received = 0.0, 0
+        self._finish_by, self._give_up = math.inf, _nothing
+
+    def finish_within(self, seconds: float, give_up: Callable[[], None]) -> None:
+        """Cut the connection, after `give_up`, when the client has not taken the whole answer within `seconds`."""
+        self._finish_by, self._give_up = self._clock() + seconds, give_up
+
+    def ends_by(self, end: Callable[[], None]) -> None:
+        """Set the function that makes the answer of this request the connection's last."""
+        self._end = end
+
+    def end(self) -> None:
+        """Leave the rest of the request unread: its answer is the connection's last and says so."""
+        self._end()
+
+    def is_gone(self) -> bool:
+        """Return whether the client sends nothing more, as after closing the connection, and waits for no answer."""
+        poll = select.poll()
+        poll.register(self, NO_MORE)
+        return bool(poll.poll(0))
+
+    def recv(self, size: int, flags: int = 0) -> bytes:
+        while True:
+            try:
+                content = super().recv(size, flags | socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                if self.gettimeout() == 0:
+                    raise
+                earned = self._received / LEAST_BYTES_PER_SECOND
+                if not self._wait(select.POLLIN, self._patience.seconds + earned - self._waited_seconds):
+                    self.end()
+                    raise TimeoutError("The client sends its request too slowly") from None
+            else:
+                self._received += len(content)
+                return content
+
+    def sendall(self, content: Any, flags: int = 0) -> None:
+        rest = memoryview(content)
+        while rest:
+            left_seconds = self._finish_by - self._clock()
+            if left_seconds <= 0:
+                self._give_up()
+                raise BrokenPipeError(errno.EPIPE, "The client takes its answer too slowly")
+            try:
+                rest = rest[super().send(rest, flags | socket.MSG_DONTWAIT) :]
+            except BlockingIOError:
+                is_ready = self._wait(select.POLLOUT, min(self._patience.seconds, left_seconds))
+                if not is_ready and self._clock() < self._finish_by:
+                    raise BrokenPipeError(errno.EPIPE, "The client takes its answer too slowly") from None
+
+    def _wait(self, event: int, seconds: float) -> bool:
+        began = time.monotonic()
+        unnoticed = min(seconds, max(0.0, UNNOTICED_SECONDS - self._waited_seconds))
+        try:
+            if self._is_ready(event, unnoticed):
+                return True
+            if seconds <= unnoticed or not self._patience.slots.acquire(blocking=False):
+                return False
+            try:
+                return self._is_ready(event, seconds - unnoticed)
+            finally:
+                self._patience.slots.release()
+        finally:
+            self._waited_seconds += time.monotonic() - began
+
+    def _is_ready(self, event: int, seconds: float) -> bool:
+        poll = select.poll()
+        poll.register(self, event)
+        return bool(poll.poll(max(0.0, seconds) * 1e3))
+
+
+def _nothing() -> None:
+    pass

@@ -1,0 +1,249 @@
+"""The way of a write: what all writes share, from the disk floor to the moment when the caller may be answered.
+
+A write commits to the catalogue first. Its caller is answered when the index has it too or, after a time limit, with
+the word that the index does not have it yet.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from schemas.errors import BusyError, DiskFloorError, PreconditionFailedError
+from schemas.records import Collection
+from schemas.storage.outcomes import EarlierAnswer, WriteOutcome
+from wrapper.catalog import idempotency
+from wrapper.catalog.catalog import Catalog
+from wrapper.catalog.contract import Transaction
+from wrapper.catalog.idempotency import Kept
+from wrapper.catalog.index_state import outbox, set_aside
+from wrapper.catalog.rows import find_collection, named
+from wrapper.indexing.indexer import Indexer
+
+MAX_LAG = 10_000
+"""The number of outbox entries of a collection from which on writes to it are turned away, except those that delete."""
+
+T = TypeVar("T")
+Outcome = TypeVar("Outcome", bound=WriteOutcome)
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """The conditions that a request sets for its write. `digest` tells a request from any other."""
+
+    idempotency_key: str | None = None
+    digest: str = ""
+    if_match: frozenset[str] | None = None
+
+
+AS_IT_COMES = WriteOptions()
+
+
+@dataclass(frozen=True, slots=True)
+class Written(Generic[T]):
+    """The outcome of a write, and whether the index has it already.
+
+    `version` is the state in which it left its collection. `set_aside` are the ids of documents that the engine cannot
+    take. `replayed` means that the write was done by an earlier request with the same `Idempotency-Key`.
+    """
+
+    outcome: T | EarlierAnswer
+    version: str | None = None
+    indexed: bool = True
+    set_aside: list[str] = field(default_factory=list)
+    replayed: bool = False
+
+
+class Writing:
+    """The writes of one process, at most `waiting_writers` of which wait for the index at a time."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        indexer: Indexer,
+        *,
+        free_disk_mb: Callable[[], float],
+        disk_floor_mb: int,
+        write_wait_seconds: float,
+        waiting_writers: int,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._catalog = catalog
+        self._indexer = indexer
+        self._free_disk_mb = free_disk_mb
+        self._disk_floor_mb = disk_floor_mb
+        self._write_wait_seconds = write_wait_seconds
+        self._slots = threading.BoundedSemaphore(waiting_writers)
+        self._clock = clock
+
+    def write(
+        self,
+        kind: type[Outcome],
+        name: str,
+        operation: Callable[[Transaction], Outcome],
+        options: WriteOptions,
+        *,
+        creates: bool = False,
+        deletes: bool = False,
+    ) -> Written[Outcome]:
+        """Do a write to the collection `name` once, and wait for the index.
+
+        A repeat of its idempotency key gets the first outcome. `creates` and `deletes` as in `commit`, whose errors it
+        raises, too; ConflictError when the key came with another request.
+        """
+        self.check_disk()
+
+        def run(transaction: Transaction) -> tuple[Kept[Outcome], bool]:
+            key = options.idempotency_key
+            first = None if key is None else idempotency.find(transaction, key, options.digest, kind)
+            if first is not None:
+                return first, True
+            _check_collection(transaction, name, options, creates=creates, deletes=deletes)
+            outcome = operation(transaction)
+            collection = named(transaction, name)
+            kept = Kept(outcome, outcome.outbox_id, None if collection is None else collection.version)
+            if key is not None:
+                collection_key = None if collection is None else collection.key
+                idempotency.keep(transaction, key, options.digest, kept, self._clock(), collection_key)
+            return kept, False
+
+        kept, replayed = self._catalog.commit(run)
+        return self._settled(name, kept, replayed=replayed)
+
+    def commit(
+        self,
+        name: str,
+        operation: Callable[[Transaction], T],
+        options: WriteOptions,
+        *,
+        creates: bool = False,
+        deletes: bool = False,
+    ) -> T:
+        """Do a write, whatever its idempotency key, and return without waiting for the index.
+
+        A write that `creates` the collection has none to check; one that only `deletes` is taken however many wait.
+        Raises DiskFloorError when the disk is too full, BusyError when too many writes wait for the index, and
+        PreconditionFailedError when the collection is in another state than `If-Match` says.
+        """
+        self.check_disk()
+
+        def run(transaction: Transaction) -> T:
+            _check_collection(transaction, name, options, creates=creates, deletes=deletes)
+            return operation(transaction)
+
+        return self._catalog.commit(run)
+
+    def once(
+        self, kind: type[T], options: WriteOptions, work: Callable[[], T], collection: str | None = None
+    ) -> Written[T]:
+        """Return the outcome of `work`, or the one that the first request with this key had.
+
+        `work` writes to the collection by itself, in transactions of its own.
+        """
+        key = options.idempotency_key
+        if key is None:
+            return Written(work())
+        with self._catalog.read() as transaction:
+            first = idempotency.find(transaction, key, options.digest, kind)
+        if first is None:
+            outcome = work()
+            collection_key = None
+            if collection is not None:
+                with self._catalog.read() as transaction:
+                    collection_key = find_collection(transaction, collection).key
+            first = self.keep(kind, key, options.digest, Kept(outcome), collection_key)
+            if first is None:
+                return Written(outcome)
+        return Written(first.outcome, first.version, replayed=True)
+
+    def is_known(self, key: str) -> bool:
+        """Return whether a write with this `Idempotency-Key` was done."""
+        with self._catalog.read() as transaction:
+            return idempotency.exists(transaction, key)
+
+    def first(self, kind: type[Outcome], name: str, key: str, digest: str) -> Written[Outcome] | None:
+        """Return the outcome of the first request with this key, None when there was none.
+
+        Raises ConflictError when the key came with another request.
+        """
+        with self._catalog.read() as transaction:
+            kept = idempotency.find(transaction, key, digest, kind)
+        return None if kept is None else self._settled(name, kept, replayed=True)
+
+    def keep(self, kind: type[T], key: str, digest: str, kept: Kept[T], collection_key: int | None) -> Kept[T] | None:
+        """Keep the outcome of a write of several transactions as long as the collection lives.
+
+        When a repeat of the request was first, return its outcome instead. Raises ConflictError when another request
+        with this key did.
+        """
+
+        def operation(transaction: Transaction) -> Kept[T] | None:
+            first = idempotency.find(transaction, key, digest, kind)
+            if first is None:
+                idempotency.keep(transaction, key, digest, kept, self._clock(), collection_key)
+            return first
+
+        return self._catalog.commit(operation)
+
+    def wait_until_indexed(self, outbox_id: int | None) -> bool:
+        """Return True when the index has that write, at once or within the time limit.
+
+        At most `waiting_writers` requests wait, so that readers always find a thread; one more is told "not yet".
+        """
+        if outbox_id is None:
+            return True
+        if not self._slots.acquire(blocking=False):
+            self._indexer.notify()
+            return False
+        try:
+            return self._indexer.wait(outbox_id, self._write_wait_seconds)
+        finally:
+            self._slots.release()
+
+    def set_aside_of(self, name: str, ids: Sequence[str]) -> list[str]:
+        """Return those of the documents that the engine cannot take; none when the collection is gone."""
+        with self._catalog.read() as transaction:
+            collection = named(transaction, name)
+            return [] if collection is None else set_aside.among(transaction, collection.key, ids)
+
+    def check_disk(self) -> None:
+        """Raise DiskFloorError when there is too little free disk space to write."""
+        if self._free_disk_mb() < self._disk_floor_mb:
+            raise DiskFloorError("Free disk space is below the floor: writes are refused until there is more")
+
+    def _settled(self, name: str, kept: Kept[Outcome], *, replayed: bool) -> Written[Outcome]:
+        if not self.wait_until_indexed(kept.outbox_id):
+            return Written(kept.outcome, kept.version, False, replayed=replayed)
+        ids = kept.outcome.ids
+        refused = self.set_aside_of(name, ids) if ids else []
+        return Written(kept.outcome, kept.version, not refused, refused, replayed)
+
+
+def _check_collection(
+    transaction: Transaction, name: str, options: WriteOptions, *, creates: bool, deletes: bool
+) -> None:
+    if creates:
+        return
+    if options.if_match is not None:
+        _check_precondition(find_collection(transaction, name), options.if_match)
+    if not deletes:
+        _check_lag(transaction, name)
+
+
+def _check_lag(transaction: Transaction, name: str) -> None:
+    collection = find_collection(transaction, name)
+    if outbox.lag(transaction, collection.key) >= MAX_LAG:
+        raise BusyError(
+            f"Too many writes to the collection '{name}' wait for the index", collection=name, index_lag=MAX_LAG
+        )
+
+
+def _check_precondition(collection: Collection, accepted: frozenset[str]) -> None:
+    if not accepted & {"*", collection.version}:
+        raise PreconditionFailedError(
+            f"Collection '{collection.name}' has changed: its revision is {collection.revision}",
+            revision=collection.revision,
+        )
