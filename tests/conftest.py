@@ -21,6 +21,7 @@ from tests.support.model_server import model_server
 from tests.support.postgres import postgres_server
 
 LONGEST = (
+    "fuzz/test_description.py",
     "durability/foreign/test_adoption.py",
     "interfaces/commands/test_demo.py",
     "interfaces/commands/test_bench.py",
