@@ -1,0 +1,75 @@
+"""Data directories of earlier releases open, and answer as the release did that made them.
+
+`earlier_releases` has for each release a data directory, made by that release's `rag-wrapper serve` and stopped with
+SIGTERM, and the requests that were sent to it with its answers: the `writes` that had an `Idempotency-Key`, and the
+`reads` after them.
+"""
+
+import sqlite3
+import tarfile
+import time
+from contextlib import closing
+from pathlib import Path
+
+import orjson
+import pytest
+
+from tests.support.live import live_service
+
+RELEASES = Path(__file__).parent / "earlier_releases"
+NEW_EACH_TIME = frozenset({"context_id", "query_id", "timestamp"})
+SAME = 1e-4
+"""The local model's numbers differ by less from one processor to another."""
+
+pytestmark = pytest.mark.usefixtures("processes")
+
+
+@pytest.fixture(scope="module", params=["0.1.0"])
+def release(request, tmp_path_factory):
+    """The service of today on the directory of an earlier release, and what that release answered."""
+    directory = tmp_path_factory.mktemp("earlier")
+    with tarfile.open(RELEASES / f"{request.param}.tar.xz") as archive:
+        archive.extractall(directory / "data", filter="data")
+    _renew_keys(directory / "data")
+    with live_service(directory) as service:
+        yield service, orjson.loads((RELEASES / f"{request.param}.json").read_bytes())
+
+
+def _renew_keys(data_dir):
+    """Make the idempotency keys new: they are kept for a day."""
+    with closing(sqlite3.connect(data_dir / "catalog.sqlite")) as database, database:
+        database.execute("UPDATE idempotency_keys SET created_at_seconds = ?", (int(time.time()),))
+
+
+def _expected(recorded, answer):
+    """Return a recorded answer with the parts of `answer` that differ from one request to the next."""
+    if isinstance(recorded, dict) and isinstance(answer, dict):
+        return {
+            name: answer.get(name) if name in NEW_EACH_TIME else _expected(value, answer.get(name))
+            for name, value in recorded.items()
+        }
+    if isinstance(recorded, list) and isinstance(answer, list) and len(recorded) == len(answer):
+        return [_expected(*both) for both in zip(recorded, answer, strict=True)]
+    return pytest.approx(recorded, abs=SAME) if isinstance(recorded, float) else recorded
+
+
+def test_reads_are_answered_as_before(release):
+    service, recorded = release
+    with service.session() as session:
+        for read in recorded["reads"]:
+            answer = session.request(read["method"], service.url + read["path"], json=read["body"]).json()
+            assert answer == _expected(read["answer"], answer), read["path"]
+
+
+def test_repeated_writes_are_answered_as_the_first_time_and_change_nothing(release):
+    service, recorded = release
+    with service.session() as session:
+        before = session.get(f"{service.url}/collections").json()
+        for write in recorded["writes"]:
+            answer = session.request(
+                write["method"], service.url + write["path"], data=write["body"].encode(), headers=write["headers"]
+            )
+            said = (answer.status_code, answer.headers.get("Idempotent-Replayed"), answer.headers.get("ETag"))
+            assert said == (write["status"], "true", write["etag"]), write["path"]
+            assert answer.json() == write["answer"], write["path"]
+        assert session.get(f"{service.url}/collections").json() == before
