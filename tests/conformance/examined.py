@@ -11,7 +11,7 @@ from flask import Flask
 from werkzeug.serving import make_server
 
 from interfaces.mcp.streamable import Endpoint, init_app
-from retrieval.tool import Tool
+from interfaces.tool import Tool
 from schemas.errors import RagError
 from schemas.settings import WrapperSettings
 from wrapper.web import error_statuses
@@ -35,9 +35,9 @@ def _fail(_: dict[str, Any]) -> dict[str, Any]:
 TOOLS = {
     tool.name: tool
     for tool in (
-        Tool("test_simple_text", "Answers.", NOTHING, NOTHING, lambda _: {"text": "A simple text for testing."}),
-        Tool("test_error_handling", "Fails.", NOTHING, NOTHING, _fail),
-        Tool("json_schema_2020_12_tool", "Takes what JSON Schema can say.", ADDRESS, NOTHING, lambda asked: asked),
+        Tool("test_simple_text", "Answers.", NOTHING, NOTHING, lambda _: {"text": "A simple text for testing."}, dict),
+        Tool("test_error_handling", "Fails.", NOTHING, NOTHING, _fail, dict),
+        Tool("json_schema_2020_12_tool", "Takes what JSON Schema can say.", ADDRESS, NOTHING, dict, dict),
     )
 }
 
