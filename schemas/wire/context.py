@@ -77,11 +77,6 @@ def described_tool(
     }
 
 
-def breaker_health(*, is_closed: bool) -> Json:
-    """Spell the circuit breaker's part of the service's health report."""
-    return {"circuitBreakerOpen": not is_closed}
-
-
 def indexed_text(indexed: IndexedText) -> Json:
     return {
         "success": True,
