@@ -12,6 +12,7 @@ from flask import Flask
 
 import wrapper
 from interfaces.configured import built_in_connections, check_models
+from interfaces.context_tools import context_tools
 from interfaces.declared_connections import declared_connections, operators_placeholders
 from interfaces.health import FRESH_SECONDS, MODELS, check_model, check_storage, report_health
 from interfaces.layers import Layers
@@ -164,6 +165,16 @@ def open_layers(service: Service, settings: RegistrySettings, retrieval: Retriev
     store = RagStore(texts, retrieval)
     search = search_engine(oracles, choice, retrieval)
     notes = Notes(texts, Sessions(service.catalog), retrieval.notes_collection)
+    context_layer = ContextLayer(
+        texts,
+        lexical,
+        service.catalog,
+        answers,
+        retrieval,
+        lock_file=data_dir / "search-metrics.lock",
+        vector_store=lambda: check_storage(service),
+        models={name: partial(check_model, health, model) for name, model in models.items()},
+    )
     return Layers(
         registry=registry,
         connections=known,
@@ -178,16 +189,8 @@ def open_layers(service: Service, settings: RegistrySettings, retrieval: Retriev
         chat=Chat(known, store, ChatHistory(service.catalog)),
         notes=notes,
         project_context=ContextWriter(search, choice, notes, retrieval),
-        context=ContextLayer(
-            texts,
-            lexical,
-            service.catalog,
-            answers,
-            retrieval,
-            lock_file=data_dir / "search-metrics.lock",
-            vector_store=lambda: check_storage(service),
-            models={name: partial(check_model, health, model) for name, model in models.items()},
-        ),
+        context=context_layer,
+        tools=context_tools(context_layer, retrieval),
         watchers=Watchers(service.catalog),
         warm_up=warm_up,
         settings=settings,

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from interfaces.layers import Layers
 from registry.health import HealthWatch
-from schemas.connections import HEALTHY, UNHEALTHY, Connection, HealthReport
+from schemas.connections import HEALTHY, UNHEALTHY, Connection
 from schemas.errors import UnavailableError
-from schemas.storage.health import ENGINE_READY
-from schemas.wire.connections import model_health
-from schemas.wire.context import breaker_health
+from schemas.storage.health import ENGINE_READY, BreakerHealth, ModelHealth
 from wrapper.service import Service
 
 FRESH_SECONDS = 2.0
@@ -23,7 +19,7 @@ MODELS = {"embedding": "embedding", "llm": "chat"}
 
 def report_health(service: Service, layers: Layers) -> None:
     """Have the circuit breaker and the models in the service's health report, the models asked in the background."""
-    service.on_health(lambda: _breaker_health(layers))
+    service.on_health(lambda: BreakerHealth(layers.context.breaker.is_closed()))
     for name, connection in layers.models.items():
         _look_at_model(service, layers, name, connection)
 
@@ -39,16 +35,7 @@ def _look_at_model(service: Service, layers: Layers, name: str, connection: Conn
         every_seconds=every_seconds,
         limit_seconds=layers.settings.health_seconds,
     )
-    service.on_health(lambda: _model_health(name, layers.health.last(connection)))
-
-
-def _breaker_health(layers: Layers) -> tuple[dict[str, Any], bool]:
-    is_closed = layers.context.breaker.is_closed()
-    return breaker_health(is_closed=is_closed), is_closed
-
-
-def _model_health(name: str, report: HealthReport | None) -> tuple[dict[str, Any], bool]:
-    return model_health(name, report), report is not None and report.status != UNHEALTHY
+    service.on_health(lambda: ModelHealth(name, layers.health.last(connection)))
 
 
 def check_storage(service: Service) -> None:

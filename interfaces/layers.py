@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
+from interfaces.tool import Tool
 from registry.collector import Collector
 from registry.connections import Connections
 from registry.embedding.queries import QueryEmbeddings
@@ -19,7 +21,6 @@ from retrieval.search.corpus import Corpus
 from retrieval.search.engine import SearchEngine
 from retrieval.sessions.notes import Notes
 from retrieval.sessions.project_context import ContextWriter
-from retrieval.tool import Tool
 from retrieval.warm_up import WarmUp
 from retrieval.watching.reported import Watchers
 from schemas.connections import Connection
@@ -44,16 +45,13 @@ class Layers:
     notes: Notes
     project_context: ContextWriter
     context: ContextLayer
+    tools: Mapping[str, Tool[Any]]
+    """The context tools by name, in the order in which they are listed."""
     watchers: Watchers
     warm_up: WarmUp
     settings: RegistrySettings
     models: Mapping[str, Connection]
     """The models of the settings, by the names that the health report gives them."""
-
-    @property
-    def tools(self) -> Mapping[str, Tool]:
-        """Return the context tools by name, in the order in which they are listed."""
-        return self.context.tools
 
     def close(self) -> None:
         self.warm_up.close()

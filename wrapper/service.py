@@ -9,14 +9,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
-from schemas.connections import DEGRADED, HEALTHY
 from schemas.errors import ConfigurationError, RagError, UnavailableError
-from schemas.release import release
 from schemas.settings import HOSTED, WrapperSettings
-from schemas.storage.health import CatalogHealth, EngineHealth, StorageHealth
-from schemas.wire.storage.health import health_answer
+from schemas.storage.health import CatalogHealth, EngineHealth, Part, ServiceHealth, StorageHealth
 from wrapper import gauges
 from wrapper.background import Look, Looks
 from wrapper.catalog.catalog import Catalog
@@ -159,7 +155,7 @@ class Service:
         self._tidying = tidying
         self._catalogue = catalogue
         self._closing: list[Callable[[], None]] = []
-        self._reporting: list[Callable[[], tuple[dict[str, Any], bool]]] = []
+        self._reporting: list[Callable[[], Part]] = []
         self.looks = Looks()
         """The background looks at services that may not answer. `on_health` adds their findings to the report."""
         # Its migration has just gone through.
@@ -181,11 +177,8 @@ class Service:
         """Call `close` before this service closes the rest; the last one registered is called first."""
         self._closing.append(close)
 
-    def on_health(self, report: Callable[[], tuple[dict[str, Any], bool]]) -> None:
-        """Add the fields that `report` returns to the health report: (fields, whether all is well with them).
-
-        `report` neither raises nor waits. The service is degraded while something is not well.
-        """
+    def on_health(self, report: Callable[[], Part]) -> None:
+        """Add the part that `report` returns to the health of this service; `report` neither raises nor waits."""
         self._reporting.append(report)
 
     def close(self) -> None:
@@ -201,18 +194,9 @@ class Service:
         if self._host is not None:
             self._host.close()
 
-    def health(self) -> tuple[dict[str, Any], bool]:
-        """Return (the health report, whether the service can do its work). Never raises."""
-        health = self.storage_health()
-        report = health_answer(health, version=release(), now=datetime.now(UTC))
-        for more in self._reporting:
-            fields, is_well = more()
-            report |= fields
-            if not is_well and report["status"] == HEALTHY:
-                report["status"] = DEGRADED
-        # The word of the contract *context*.
-        report["healthy"] = report["status"] == HEALTHY
-        return report, health.works
+    def health(self) -> ServiceHealth:
+        """Return the state of the storage and of the parts above it. Never raises."""
+        return ServiceHealth(self.storage_health(), [report() for report in self._reporting], datetime.now(UTC))
 
     def is_ready(self) -> bool:
         """Return whether the service can do its work, as was last seen, without waiting."""

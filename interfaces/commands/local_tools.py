@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from schemas.errors import ConfigurationError
 from schemas.settings import RegistrySettings, RetrievalSettings, WrapperSettings
 
 if TYPE_CHECKING:
-    from retrieval.tool import Tool
+    from interfaces.tool import Tool
 
 
 class LocalTools:
@@ -22,10 +22,10 @@ class LocalTools:
         self._registry = registry
         self._retrieval = retrieval
         self._opening = Lock()
-        self._tools: Mapping[str, Tool] | None = None
+        self._tools: Mapping[str, Tool[Any]] | None = None
         self._close = lambda: None
 
-    def __call__(self) -> Mapping[str, Tool]:
+    def __call__(self) -> Mapping[str, Tool[Any]]:
         """Return the tools. Raises ConfigurationError when a setting is wrong or another process owns the directory."""
         with self._opening:
             if self._tools is None:
@@ -36,7 +36,7 @@ class LocalTools:
         with self._opening:
             self._close()
 
-    def _open(self) -> Mapping[str, Tool]:
+    def _open(self) -> Mapping[str, Tool[Any]]:
         # Imported late: together these modules take longer to import than the first answer may take.
         from interfaces.compose import open_layers
         from interfaces.mcp.tools import mcp_tools

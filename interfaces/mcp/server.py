@@ -16,7 +16,7 @@ from schemas.errors import RagError
 from schemas.release import release
 
 if TYPE_CHECKING:
-    from retrieval.tool import Tool
+    from interfaces.tool import Tool
 
 log = structlog.get_logger(__name__)
 
@@ -30,7 +30,7 @@ you learn with session_note, replacing notes that are no longer true, and end it
 
 T = TypeVar("T")
 Run = Callable[[Callable[[], Any]], Awaitable[Any]]
-Tools = Callable[[], "Mapping[str, Tool]"]
+Tools = Callable[[], "Mapping[str, Tool[Any]]"]
 """A function that returns the tools. Its first call may take time, and may raise RagError."""
 
 
@@ -47,7 +47,7 @@ async def in_place(work: Callable[[], T]) -> T:
 def tool_server(tools: Tools, *, may_write: bool, run: Run = in_thread) -> Server[Any]:
     """Return a server of these tools, without those that write unless it `may_write`."""
 
-    def offered() -> dict[str, Tool]:
+    def offered() -> dict[str, Tool[Any]]:
         return {name: tool for name, tool in tools().items() if may_write or tool.read_only}
 
     def list_tools() -> types.ListToolsResult:
@@ -96,7 +96,7 @@ def server_of(
     )
 
 
-def described(tool: Tool) -> types.Tool:
+def described(tool: Tool[Any]) -> types.Tool:
     """Return a tool as clients see it. Its title is that of its arguments' schema, else its name in words."""
     title = tool.input_schema.get("title") or tool.name.replace("_", " ").capitalize()
     return types.Tool(
@@ -115,7 +115,7 @@ def described(tool: Tool) -> types.Tool:
     )
 
 
-def _called(tools: Mapping[str, Tool], name: str, arguments: dict[str, Any] | None) -> types.CallToolResult:
+def _called(tools: Mapping[str, Tool[Any]], name: str, arguments: dict[str, Any] | None) -> types.CallToolResult:
     tool = tools.get(name)
     if tool is None:
         raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {name}")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from flask import Blueprint, Response, current_app, request
 
-from retrieval.tool import Tool
+from interfaces.tool import Tool
 from wrapper.web.bodies import read_body
 from wrapper.web.lanes import Lane
 from wrapper.web.route_table import declare
@@ -26,7 +26,7 @@ blueprint = Blueprint("mcp", __name__)
 class Endpoint:
     """Holds the MCP server of one process."""
 
-    def __init__(self, tools: Mapping[str, Tool], *, may_write: bool) -> None:
+    def __init__(self, tools: Mapping[str, Tool[Any]], *, may_write: bool) -> None:
         self._tools = tools
         self._may_write = may_write
 

@@ -1,4 +1,4 @@
-"""`/tools`: the tools of contract *context* over HTTP. The answer is what the tool returns."""
+"""`/tools`: the tools of contract *context* over HTTP. The answer is the tool's own, as it spells it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 from flask import Blueprint, Response, request
 from werkzeug.exceptions import MethodNotAllowed
 
+from interfaces.tool import Tool, ToolNotFoundError
 from interfaces.web.current import layers
-from retrieval.tool import Tool, ToolNotFoundError
 from schemas.errors import InvalidInputError
-from schemas.wire.context import described_tool
+from schemas.wire.context import described_tool, listed_tools
 from schemas.wire.error_bodies import tool_error_body
 from schemas.wire.fields import NUMERAL
 from wrapper.web import error_statuses
@@ -26,7 +26,7 @@ error_statuses.spell_errors(blueprint, tool_error_body, defects_too=True)
 @blueprint.get("")
 @declare(Lane.READ)
 def list_tools() -> Response:
-    return json_response({"tools": [_described(tool) for tool in layers().tools.values()]})
+    return json_response(listed_tools(_described(tool) for tool in layers().tools.values()))
 
 
 @blueprint.post("/<tool>")
@@ -35,10 +35,10 @@ def call(tool: str) -> Response:
     called, content = _tool(tool), read_body()
     options = write_options(content)
     given = called.check(_arguments(tool, decode_json(content)), unknown())
-    if called.read_only:
-        return json_response(called.run(given))
-    written = store().writing.once(dict[str, Any], options, lambda: called.run(given), called.writes_to)
-    return respond(written, lambda result: result)
+    if called.kept_as is None:
+        return json_response(called.spell(called.run(given)))
+    written = store().writing.once(called.kept_as, options, lambda: called.run(given), called.writes_to)
+    return respond(written, called.spell)
 
 
 @blueprint.get("/<tool>")
@@ -48,17 +48,17 @@ def call_by_query_string(tool: str) -> Response:
     if not called.read_only:
         raise MethodNotAllowed(valid_methods=["POST"])
     given = {name: _value(called, name, text) for name, text in request.args.items()}
-    return json_response(called.run(called.check(given, unknown())))
+    return json_response(called.spell(called.run(called.check(given, unknown()))))
 
 
-def _tool(name: str) -> Tool:
+def _tool(name: str) -> Tool[Any]:
     try:
         return layers().tools[name]
     except KeyError:
         raise ToolNotFoundError(name) from None
 
 
-def _value(tool: Tool, name: str, text: str) -> str | int | list[str]:
+def _value(tool: Tool[Any], name: str, text: str) -> str | int | list[str]:
     kind = tool.input_schema.get("properties", {}).get(name, {}).get("type")
     if kind == "array":
         return text.split(",")
@@ -77,5 +77,5 @@ def _arguments(name: str, body: Any) -> Any:
     return body["arguments"]
 
 
-def _described(tool: Tool) -> dict[str, Any]:
+def _described(tool: Tool[Any]) -> dict[str, Any]:
     return described_tool(tool.name, tool.description, tool.input_schema, tool.output_schema, read_only=tool.read_only)

@@ -12,41 +12,38 @@ from retrieval.chunking import Syntax
 from retrieval.clock import z_time
 from retrieval.ingest import profiles
 from retrieval.ingest.drafts import INTERNAL, SourceDocument, Splitter, document_id
-from schemas.contracts.context import ContextItem
+from schemas.contracts.context import ContextDocument, ContextItem, ContextQuery
 from schemas.contracts.search import OracleResult
 from schemas.metadata import check_metadata
 from schemas.records import Metadata
 from schemas.where import Equals, Where, all_of
 
+SOURCE, SESSION_ID, CONTENT_TYPE, AGENT = "source", "sessionId", "contentType", "agent"
+CATEGORY, GAME = "category", "game"
+"""The fields of the metadata, by the names under which chunks are stored."""
 CODE, DOCUMENTATION = "code", "documentation"
 """Two of the values of `contentType`."""
 MAX_TOKENS, OVERLAP_TOKENS = 512, 50
 CODE_MAX_TOKENS, CODE_OVERLAP_TOKENS = 256, 25
-FILTERS = ("category", "sessionId", "contentType", "game")
-"""The arguments of a search that filter by the metadata field of the same name."""
 UNKNOWN_TIME = "1970-01-01T00:00:00.000Z"
 """The `timestamp` of chunks that were not ingested here."""
-_TOP_LEVEL = ("source", "sessionId", "contentType")
-_NOT_SHOWN = frozenset({*INTERNAL, "source", "created_at", "updated_at", "embedding_model"})
-_TEXTS = frozenset({"agent", "category", "game"})
-
-Json = dict[str, Any]
+_NOT_SHOWN = frozenset({*INTERNAL, SOURCE, "created_at", "updated_at", "embedding_model"})
+_TEXTS = frozenset({AGENT, CATEGORY, GAME})
 
 
-def to_source(arguments: Json, embedding: EmbeddingConnection) -> SourceDocument:
-    """Return the document of checked arguments of `rag_context_index`. Raises InvalidInputError when its metadata is
-    invalid."""
-    told = check_metadata(arguments.get("metadata"))
-    own = {name: arguments[name] for name in _TOP_LEVEL if name in arguments}
-    metadata: Metadata = {name: value for name, value in told.items() if name not in _TOP_LEVEL} | own
-    if "agent" in arguments:
-        metadata.setdefault("agent", arguments["agent"])
+def to_source(document: ContextDocument, embedding: EmbeddingConnection) -> SourceDocument:
+    """Return the document as it is ingested. Raises InvalidInputError when its metadata is invalid."""
+    told = check_metadata(document.metadata)
+    own = {SOURCE: document.source, SESSION_ID: document.session_id, CONTENT_TYPE: document.content_type}
+    metadata: Metadata = {name: value for name, value in told.items() if name not in own} | _given(own)
+    if document.agent is not None:
+        metadata.setdefault(AGENT, document.agent)
     return SourceDocument(
-        id=document_id_of(arguments),
+        id=document_id_of(document),
         title="",
-        text=arguments["content"],
+        text=document.content,
         metadata=metadata,
-        split=splitter(arguments.get("contentType"), embedding),
+        split=splitter(document.content_type, embedding),
     )
 
 
@@ -57,24 +54,30 @@ def splitter(content_type: str | None, embedding: EmbeddingConnection) -> Splitt
     return profiles.windows(embedding, MAX_TOKENS, OVERLAP_TOKENS)
 
 
-def document_id_of(arguments: Json) -> str:
+def document_id_of(document: ContextDocument) -> str:
     """Return the id of a document, the same for the same content, source and session.
 
     Indexed again, a document is brought up to date. The same text in two sessions makes two documents, so that each
     session finds its own.
     """
-    return document_id(orjson.dumps([arguments.get(name) for name in ("content", "source", "sessionId")]).decode())
+    return document_id(orjson.dumps([document.content, document.source, document.session_id]).decode())
 
 
-def to_where(arguments: Json) -> Where:
-    """Return the filter of a search's arguments. Documents without one of the fields do not match."""
-    return all_of(*(Equals(name, arguments[name]) for name in FILTERS if name in arguments))
+def to_where(asked: ContextQuery) -> Where:
+    """Return the filter of a search. Documents without one of the fields do not match."""
+    fields = {
+        CATEGORY: asked.category,
+        SESSION_ID: asked.session_id,
+        CONTENT_TYPE: asked.content_type,
+        GAME: asked.game,
+    }
+    return all_of(*(Equals(name, value) for name, value in _given(fields).items()))
 
 
 def to_item(found: OracleResult) -> ContextItem:
-    """Return a result of `rag_context_search` as the contract *context* has it."""
+    """Return a result of a search as the contract *context* has it."""
     told = found.metadata
-    source = told.get("source")
+    source = told.get(SOURCE)
     metadata = {name: value for name, value in told.items() if name not in _NOT_SHOWN and _is_as_described(name, value)}
     return ContextItem(
         found.content,
@@ -87,6 +90,10 @@ def to_item(found: OracleResult) -> ContextItem:
         collection=found.collection,
         chunk_id=found.chunk_id,
     )
+
+
+def _given(fields: dict[str, str | None]) -> dict[str, str]:
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _is_as_described(name: str, value: Any) -> bool:

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from providers.embeddings.base import EmbeddingConnection
+from retrieval.context.items import SESSION_ID
 from retrieval.validation.gates import Gate
 from schemas.errors import RagError
 from schemas.plurals import counted
@@ -195,7 +196,7 @@ class Validation:
 
     def _clean_up(self) -> Step:
         def delete() -> str:
-            deleted = self._service.delete_documents(self._collection, where={"sessionId": self._session})
+            deleted = self._service.delete_documents(self._collection, where={SESSION_ID: self._session})
             return f"{counted(deleted, 'chunk')} deleted"
 
         return self._step(CLEAN_UP, "Clean-up", delete)

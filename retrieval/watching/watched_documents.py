@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 
 from providers.embeddings.base import EmbeddingConnection
 from retrieval.chunking import markdown_title
-from retrieval.context.items import splitter
+from retrieval.context.items import CONTENT_TYPE, SOURCE, splitter
 from retrieval.ingest.collection_writer import CollectionWriter
 from retrieval.ingest.drafts import SourceDocument, document_id
 from retrieval.ingest.sources import decoded
@@ -32,7 +32,7 @@ def document_of(folder: str, path: str, content: bytes, digest: str, embedding: 
         id=document_id(source),
         title=title or name.name,
         text=text,
-        metadata={"source": source, "contentType": content_type, "folder": folder, "path": path},
+        metadata={SOURCE: source, CONTENT_TYPE: content_type, "folder": folder, "path": path},
         split=splitter(content_type, embedding),
         hash=digest,
         sections=source,

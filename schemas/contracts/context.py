@@ -1,20 +1,57 @@
-"""The answers of the context tools (contract *context*)."""
+"""Questions to the context tools, texts for them, and their answers (contract *context*)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Literal
 
 from schemas.contracts.search import CollectionsReceipt
 from schemas.records import Metadata
 
+STORAGE, VECTOR_STORE, TEXT_SEARCH = "storage", "vector_store", "text_search"
+"""Parts of a health report that every service has; models are the others."""
+
+TimeRange = Literal["1h", "24h", "7d", "30d"]
+"""How far back statistics of searches reach."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContextQuery:
+    """A search in the collections named (names and `prefix*`), by default in all text collections.
+
+    `category`, `session_id`, `content_type` and `game` filter the results where they are given. `agent` is the name
+    under which the search is counted.
+    """
+
+    query: str
+    limit: int
+    collections: tuple[str, ...] | None = None
+    category: str | None = None
+    session_id: str | None = None
+    content_type: str | None = None
+    game: str | None = None
+    agent: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ContextDocument:
+    """A text to index. `agent` counts where the metadata names none; the other fields replace those of the metadata."""
+
+    content: str
+    source: str | None = None
+    session_id: str | None = None
+    content_type: str | None = None
+    agent: str | None = None
+    metadata: Metadata = field(default_factory=dict)
+
 
 @dataclass(frozen=True, slots=True)
 class IndexedText:
-    """A text that was stored as `chunk_ids`."""
+    """A text that was stored as `chunk_ids`. The rows of idempotency keys hold these fields by name."""
 
     document_id: str
-    chunk_ids: Sequence[str]
+    chunk_ids: list[str]
     latency_ms: float
 
 
@@ -78,7 +115,7 @@ class ContextStats:
     """The size of the store, and statistics of the searches within `time_range`. Latencies are in milliseconds, rates
     in [0, 1]."""
 
-    time_range: str
+    time_range: TimeRange
     total_documents: int
     total_queries: int
     average_latency_ms: float

@@ -1,11 +1,12 @@
-"""The health of the storage, as `/health` reports it and others judge it."""
+"""The health of the storage and of the service around it, as `/health` reports it and others judge it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
-from schemas.connections import DEGRADED, HEALTHY, UNHEALTHY
+from schemas.connections import DEGRADED, HEALTHY, UNHEALTHY, HealthReport
 from schemas.storage.index_reports import Adoption, Hindrances, IndexSummary
 
 ENGINE_READY = "ready"
@@ -60,3 +61,51 @@ class StorageHealth:
         adopting = any(not each.is_complete for each in self.catalog.adoptions)
         waits = self.catalog.indexes.rebuilding or adopting or self.catalog.hindrances.standing_still
         return DEGRADED if self.engine.status != ENGINE_READY or waits else HEALTHY
+
+
+@dataclass(frozen=True, slots=True)
+class BreakerHealth:
+    """The circuit breaker of the context tools."""
+
+    is_closed: bool
+
+    @property
+    def is_well(self) -> bool:
+        return self.is_closed
+
+
+@dataclass(frozen=True, slots=True)
+class ModelHealth:
+    """A model of the settings, by its name in the report. `report` is None when it was not looked at yet."""
+
+    name: str
+    report: HealthReport | None
+
+    @property
+    def is_well(self) -> bool:
+        return self.report is not None and self.report.status != UNHEALTHY
+
+
+Part = BreakerHealth | ModelHealth
+"""A part of the service that stands above the storage."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceHealth:
+    """The state of the whole service at a moment: the storage's, and that of the parts above it."""
+
+    storage: StorageHealth
+    parts: Sequence[Part]
+    at: datetime
+
+    @property
+    def works(self) -> bool:
+        """True when the service can do its work at all."""
+        return self.storage.works
+
+    @property
+    def status(self) -> str:
+        """The status of the storage, and `degraded` where only a part above it is not well."""
+        if self.storage.status == HEALTHY and not all(part.is_well for part in self.parts):
+            return DEGRADED
+        return self.storage.status

@@ -12,7 +12,6 @@ from schemas.configuration import form_fields
 from schemas.connections import (
     HEALTHY,
     KINDS,
-    UNHEALTHY,
     CollectionInfo,
     Connection,
     Fault,
@@ -193,14 +192,6 @@ def _model(model: ModelInfo) -> Json:
 def connection_health(connection: Connection, report: HealthReport) -> Json:
     said = {name: value for name, value in asdict(report).items() if name != "error" or value is not None}
     return {"id": connection.id, "type": connection.kind, **said}
-
-
-def model_health(name: str, report: HealthReport | None) -> Json:
-    """Spell a model's part of the service's health report; None means that it was not looked at yet."""
-    if report is None:
-        return {name: {"status": "unknown"}}
-    told = {"status": report.status, "provider": report.provider, "age_seconds": report.details.get("age_seconds", 0.0)}
-    return {name: {**told, "error": report.message} if report.status == UNHEALTHY else told}
 
 
 def connections_health(

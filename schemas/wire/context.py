@@ -1,22 +1,68 @@
-"""Answers of the context tools as JSON."""
+"""Arguments of the context tools, and their answers as JSON."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from schemas.configuration import JsonSchema
 from schemas.connections import HEALTHY
 from schemas.contracts.context import (
+    TEXT_SEARCH,
+    VECTOR_STORE,
     ContextAnswer,
+    ContextDocument,
     ContextHealthReport,
     ContextItem,
+    ContextQuery,
     ContextStats,
     IndexedText,
     PartHealth,
+    TimeRange,
 )
+from schemas.names import asked_collections
 from schemas.wire.search import collections_receipt
 
 Json = dict[str, Any]
+
+_PARTS = {VECTOR_STORE: "vectorStore", TEXT_SEARCH: "textSearch"}
+"""The parts of a health report that JSON names in camel case."""
+
+
+def context_query(arguments: Json) -> ContextQuery:
+    """Read the checked arguments of `rag_context_search`. Raises InvalidInputError for wrong names of collections."""
+    return ContextQuery(
+        arguments["query"],
+        int(arguments["limit"]),
+        asked_collections(arguments),
+        category=arguments.get("category"),
+        session_id=arguments.get("sessionId"),
+        content_type=arguments.get("contentType"),
+        game=arguments.get("game"),
+        agent=arguments.get("agent"),
+    )
+
+
+def context_document(arguments: Json) -> ContextDocument:
+    """Read the checked arguments of `rag_context_index`."""
+    return ContextDocument(
+        arguments["content"],
+        source=arguments.get("source"),
+        session_id=arguments.get("sessionId"),
+        content_type=arguments.get("contentType"),
+        agent=arguments.get("agent"),
+        metadata=arguments.get("metadata", {}),
+    )
+
+
+def stats_range(arguments: Json) -> TimeRange:
+    """Read the checked arguments of `rag_context_stats`."""
+    asked: TimeRange = arguments["timeRange"]
+    return asked
+
+
+def listed_tools(described: Iterable[Json]) -> Json:
+    return {"tools": list(described)}
 
 
 def described_tool(
@@ -31,16 +77,11 @@ def described_tool(
     }
 
 
-def breaker_health(*, is_closed: bool) -> Json:
-    """Spell the circuit breaker's part of the service's health report."""
-    return {"circuitBreakerOpen": not is_closed}
-
-
 def indexed_text(indexed: IndexedText) -> Json:
     return {
         "success": True,
         "chunksIndexed": len(indexed.chunk_ids),
-        "vectorIds": list(indexed.chunk_ids),
+        "vectorIds": indexed.chunk_ids,
         "latencyMs": indexed.latency_ms,
         "documentId": indexed.document_id,
     }
@@ -78,7 +119,7 @@ def context_health(report: ContextHealthReport) -> Json:
     return {
         "healthy": report.status == HEALTHY,
         "status": report.status,
-        **{name: _part(part) for name, part in report.parts.items()},
+        **{_PARTS.get(name, name): _part(part) for name, part in report.parts.items()},
         "latency": report.latency_ms,
         "indexedDocuments": report.indexed_documents,
         "circuitBreakerOpen": report.circuit_breaker_open,

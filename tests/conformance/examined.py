@@ -10,11 +10,13 @@ from typing import Any
 from flask import Flask
 from werkzeug.serving import make_server
 
-from interfaces.mcp.streamable import Endpoint, init_app
-from retrieval.tool import Tool
+from interfaces.mcp.streamable import Endpoint, blueprint
+from interfaces.tool import Tool
 from schemas.errors import RagError
 from schemas.settings import WrapperSettings
 from wrapper.web import error_statuses
+from wrapper.web.bodies import finish_parsing
+from wrapper.web.parsing import budget_of
 
 NOTHING: dict[str, Any] = {"type": "object", "properties": {}}
 ADDRESS = {
@@ -35,9 +37,9 @@ def _fail(_: dict[str, Any]) -> dict[str, Any]:
 TOOLS = {
     tool.name: tool
     for tool in (
-        Tool("test_simple_text", "Answers.", NOTHING, NOTHING, lambda _: {"text": "A simple text for testing."}),
-        Tool("test_error_handling", "Fails.", NOTHING, NOTHING, _fail),
-        Tool("json_schema_2020_12_tool", "Takes what JSON Schema can say.", ADDRESS, NOTHING, lambda asked: asked),
+        Tool("test_simple_text", "Answers.", NOTHING, NOTHING, lambda _: {"text": "A simple text for testing."}, dict),
+        Tool("test_error_handling", "Fails.", NOTHING, NOTHING, _fail, dict),
+        Tool("json_schema_2020_12_tool", "Takes what JSON Schema can say.", ADDRESS, NOTHING, dict, dict),
     )
 }
 
@@ -49,7 +51,10 @@ def examined_server() -> Iterator[str]:
     app = Flask("examined")
     app.config["MAX_BODY_BYTES"] = settings.max_body_mb << 20
     error_statuses.init_app(app)
-    init_app(app, Endpoint(TOOLS, settings, may_write=True))
+    app.extensions["rag.parsing"] = budget_of(settings.max_body_mb << 20)
+    app.teardown_request(lambda _: finish_parsing())
+    app.extensions["rag.mcp"] = Endpoint(TOOLS, may_write=True)
+    app.register_blueprint(blueprint)
     server = make_server("127.0.0.1", 0, app, threaded=True)
     thread = Thread(target=server.serve_forever)
     thread.start()

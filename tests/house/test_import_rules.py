@@ -25,7 +25,7 @@ PLANTED = {
     ],
     "the storage proxy knows nothing of what stands on it": [
         ("wrapper/indexing/planted.py", "import providers.base"),
-        ("wrapper/planted.py", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import retrieval.tool"),
+        ("wrapper/planted.py", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import retrieval.failures"),
     ],
     "only interfaces know the storage proxy from inside": [
         ("providers/planted_too.py", "import wrapper.store"),

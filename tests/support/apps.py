@@ -52,7 +52,7 @@ def running_app(
     app.test_client_class = CheckedClient
     service = app.extensions["rag.service"]
     try:
-        eventually(lambda: service.health()[0]["status"] == "healthy", seconds=START_SECONDS)
+        eventually(lambda: service.health().status == "healthy", seconds=START_SECONDS)
         yield app
     finally:
         service.close()

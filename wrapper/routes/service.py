@@ -13,7 +13,7 @@ from werkzeug.routing import MapAdapter
 
 from schemas.errors import NotFoundError, UnavailableError
 from schemas.release import release
-from schemas.wire.storage.health import about_answer, live_answer, ready_answer
+from schemas.wire.storage.health import about_answer, health_answer, live_answer, ready_answer
 from wrapper import metrics
 from wrapper.service import Service
 from wrapper.web.bodies import json_response
@@ -24,6 +24,7 @@ from wrapper.web.route_table import declare
 blueprint = Blueprint("service", __name__)
 
 DESCRIPTION = Path(__file__).resolve().parent.parent / "openapi.yaml"
+RETRY_AFTER_SECONDS = "5"
 ASSETS = {"swagger-ui.css": "css", "swagger-ui-bundle.js": "js", "swagger.svg": "images"}
 PAGE = """<!doctype html>
 <html lang="en">
@@ -52,21 +53,15 @@ def service() -> Service:
 @blueprint.get("/health")
 @declare(Lane.STATE)
 def health() -> Response:
-    report, works = service().health()
-    response = json_response(report, 200 if works else STATUS[UnavailableError])
-    if not works:
-        response.headers["Retry-After"] = "5"
-    return response
+    seen = service().health()
+    return _state_response(health_answer(seen, version=release()), works=seen.works)
 
 
 @blueprint.get("/ready")
 @declare(Lane.LIFE)
 def ready() -> Response:
     works = service().is_ready()
-    response = json_response(ready_answer(works), 200 if works else STATUS[UnavailableError])
-    if not works:
-        response.headers["Retry-After"] = "5"
-    return response
+    return _state_response(ready_answer(works), works=works)
 
 
 @blueprint.get("/live")
@@ -108,6 +103,15 @@ def docs_asset(file: str) -> Response:
 @declare(Lane.READ)
 def about() -> Response:
     return json_response(about_answer(release()))
+
+
+def _state_response(answer: dict[str, Any], *, works: bool) -> Response:
+    """Answer 200 while the service works, else 503 with the seconds after which it is worth asking again."""
+    if works:
+        return json_response(answer)
+    response = json_response(answer, STATUS[UnavailableError])
+    response.headers["Retry-After"] = RETRY_AFTER_SECONDS
+    return response
 
 
 @cache

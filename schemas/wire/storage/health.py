@@ -2,35 +2,37 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
 from schemas.connections import HEALTHY, UNHEALTHY
-from schemas.storage.health import EngineHealth, StorageHealth
+from schemas.storage.health import BreakerHealth, EngineHealth, ModelHealth, Part, ServiceHealth, StorageHealth
 from schemas.wire.storage.index import adoptions_fields, hindrances_fields, indexes_answer
 
 Answer = dict[str, Any]
 SERVICE = "rag-wrapper"
 
 
-def health_answer(health: StorageHealth, *, version: str, now: datetime) -> Answer:
-    known = health.catalog
-    catalog = {"status": HEALTHY, "kind": health.catalog_kind}
+def health_answer(health: ServiceHealth, *, version: str) -> Answer:
+    storage = health.storage
+    known = storage.catalog
     answer: Answer = {
         "status": health.status,
         "service": SERVICE,
         "version": version,
         "collections_count": None if known is None else known.collections,
-        "engine": _engine(health.engine),
-        "catalog": catalog if known is not None else {**catalog, "status": UNHEALTHY, "message": health.fault},
-        "disk": {"free_mb": round(health.disk_free_mb, 1), "floor_mb": health.disk_floor_mb},
+        "engine": _engine(storage.engine),
+        "catalog": _catalog(storage),
+        "disk": {"free_mb": round(storage.disk_free_mb, 1), "floor_mb": storage.disk_floor_mb},
         "index_lag": None if known is None else known.index_lag,
         "indexes": None if known is None else indexes_answer(known.indexes),
-        "timestamp": now.isoformat(timespec="milliseconds"),
+        "timestamp": health.at.isoformat(timespec="milliseconds"),
     }
-    if known is None:
-        return answer
-    return answer | adoptions_fields(known.adoptions) | hindrances_fields(known.hindrances)
+    if known is not None:
+        answer |= adoptions_fields(known.adoptions) | hindrances_fields(known.hindrances)
+    for part in health.parts:
+        answer |= _part(part)
+    # The word of the contract *context*.
+    return answer | {"healthy": health.status == HEALTHY}
 
 
 def ready_answer(works: bool) -> Answer:
@@ -51,3 +53,23 @@ def _engine(engine: EngineHealth) -> Answer:
         return {**answer, "restarts": engine.restarts, "since": engine.since}
     answer["age_seconds"] = round(engine.age_seconds, 1)
     return {**answer, "message": engine.message} if engine.message else answer
+
+
+def _catalog(storage: StorageHealth) -> Answer:
+    if storage.works:
+        return {"status": HEALTHY, "kind": storage.catalog_kind}
+    return {"status": UNHEALTHY, "kind": storage.catalog_kind, "message": storage.fault}
+
+
+def _part(part: Part) -> Answer:
+    if isinstance(part, BreakerHealth):
+        return {"circuitBreakerOpen": not part.is_closed}
+    return {part.name: _model(part)}
+
+
+def _model(model: ModelHealth) -> Answer:
+    report = model.report
+    if report is None:
+        return {"status": "unknown"}
+    told = {"status": report.status, "provider": report.provider, "age_seconds": report.details.get("age_seconds", 0.0)}
+    return told if model.is_well else {**told, "error": report.message}

@@ -9,7 +9,7 @@ import pytest
 
 from interfaces.mcp.exchange import exchange
 from interfaces.mcp.server import tool_server
-from retrieval.tool import Tool
+from interfaces.tool import Tool
 
 MODERN = "2026-07-28"
 META = {
@@ -135,7 +135,7 @@ def test_a_defect_is_told_in_a_sentence_without_what_it_was():
     def fails(arguments):
         raise ZeroDivisionError("/secret/path")
 
-    tool = Tool("broken", "Breaks.", {"type": "object"}, {"type": "object"}, fails)
+    tool = Tool("broken", "Breaks.", {"type": "object"}, {"type": "object"}, fails, dict)
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "broken", "arguments": {}}}
     status, _, content = exchange(tool_server(lambda: {"broken": tool}, may_write=True), {}, orjson.dumps(message))
     result = orjson.loads(content)["result"]

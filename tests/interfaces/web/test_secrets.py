@@ -227,7 +227,7 @@ def test_no_argument_of_a_tool_is_ever_resolved(guarded, models, over):
                         answers.append(client.post(f"/tools/{tool.name}", json=arguments).text)
                         continue
                     try:
-                        answers.append(str(tool.run(tool.check(arguments, Unknown()))))
+                        answers.append(str(tool.spell(tool.run(tool.check(arguments, Unknown())))))
                     except RagError as error:
                         answers.append(f"{error.message} {error.details}")
     assert asked > 20

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 from flask import Flask
 
+from interfaces.tool import Tool
 from interfaces.web import tools
-from retrieval.tool import Tool
 from schemas.errors import ConflictError, RagError, UnavailableError
 from wrapper.web import error_statuses
 from wrapper.web.parsing import budget_of
@@ -27,7 +27,7 @@ def client():
     app = Flask("tools")
     app.config["MAX_BODY_BYTES"] = 1_000
     app.extensions["rag.parsing"] = budget_of(1_000)
-    app.extensions["rag.layers"] = SimpleNamespace(tools={"echo": Tool("echo", "Says it again", SCHEMA, {}, run)})
+    app.extensions["rag.layers"] = SimpleNamespace(tools={"echo": Tool("echo", "Says it again", SCHEMA, {}, run, dict)})
     app.register_blueprint(tools.blueprint)
     error_statuses.init_app(app)
     client = app.test_client()

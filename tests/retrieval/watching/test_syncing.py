@@ -10,6 +10,7 @@ from retrieval.context.items import to_source
 from retrieval.ingest.drafts import drafts_of
 from retrieval.watching.events import is_ignored
 from retrieval.watching.folder import Folder
+from schemas.contracts.context import ContextDocument
 from tests.retrieval.watching.brittle import MAX_FILE_BYTES
 
 
@@ -35,7 +36,7 @@ class TestInStep:
         (root / name).write_text(text)
         in_step()
         chunks = sorted(store.store.stored["context"].values(), key=lambda each: each["metadata"]["chunk_index"])
-        by_tool, _ = drafts_of(to_source({"content": text, "contentType": content_type}, embedding), embedding.model)
+        by_tool, _ = drafts_of(to_source(ContextDocument(text, content_type=content_type), embedding), embedding.model)
         assert [each["text"] for each in chunks] == [each.text for each in by_tool]
         assert len(chunks) > 2
 

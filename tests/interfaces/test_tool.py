@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from retrieval.tool import Tool
+from interfaces.tool import Tool
 from schemas.errors import InvalidInputError
 from schemas.tool_schemas import read_tool_schemas
 
@@ -21,7 +21,7 @@ SCHEMA = {
 
 @pytest.fixture
 def tool():
-    return Tool("echo", "Says it again", SCHEMA, {"type": "object"}, lambda arguments: arguments)
+    return Tool("echo", "Says it again", SCHEMA, {"type": "object"}, dict, dict)
 
 
 @pytest.mark.parametrize(

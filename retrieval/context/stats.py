@@ -1,16 +1,19 @@
-"""The tool `rag_context_stats`: counts of what is stored, and statistics of searches (`RagStats` of the contract
-*context*)."""
+"""Counts of what is stored, and statistics of searches (`RagStats` of the contract *context*)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
 
 from retrieval.context.search_metrics import SearchMetrics
-from schemas.contracts.context import ContextStats
+from schemas.contracts.context import ContextStats, TimeRange
 
 HOUR_SECONDS = 3_600.0
-RANGES_SECONDS = {"1h": HOUR_SECONDS, "24h": 24 * HOUR_SECONDS, "7d": 168 * HOUR_SECONDS, "30d": 720 * HOUR_SECONDS}
+RANGES_SECONDS: Mapping[TimeRange, float] = {
+    "1h": HOUR_SECONDS,
+    "24h": 24 * HOUR_SECONDS,
+    "7d": 168 * HOUR_SECONDS,
+    "30d": 720 * HOUR_SECONDS,
+}
 
 
 class ContextStatistics:
@@ -20,10 +23,9 @@ class ContextStatistics:
         self._metrics = metrics
         self._indexed_documents = indexed_documents
 
-    def run(self, arguments: dict[str, Any]) -> ContextStats:
+    def report(self, asked: TimeRange) -> ContextStats:
         """Return statistics as `SearchStatistics` has them. Raises UnavailableError when the database does not
         answer."""
-        asked = arguments["timeRange"]
         found = self._metrics.statistics(RANGES_SECONDS[asked])
         return ContextStats(
             asked,

@@ -1,15 +1,14 @@
-"""The tool `rag_context_index`: a text is split, embedded and stored as a whole."""
+"""Texts for the context tools: each is split, embedded and stored as a whole."""
 
 from __future__ import annotations
 
 import time
-from typing import Any
 
 from retrieval.clock import milliseconds_since
 from retrieval.context.items import document_id_of, to_source
 from retrieval.ingest.drafts import chunk_id
 from retrieval.text_collections import TextCollections
-from schemas.contracts.context import IndexedText
+from schemas.contracts.context import ContextDocument, IndexedText
 
 
 class ContextIndex:
@@ -19,13 +18,13 @@ class ContextIndex:
         self._texts = texts
         self._collection = collection
 
-    def run(self, arguments: dict[str, Any]) -> IndexedText:
+    def index(self, document: ContextDocument) -> IndexedText:
         """Index a text and return what was stored.
 
         Raises InvalidInputError, EmbeddingFailureError, VectorDBWriteError and ConflictError; nothing is stored then.
         """
         began = time.perf_counter()
-        done = self._texts.ingest(self._collection, lambda embedding: to_source(arguments, embedding))
-        document = document_id_of(arguments)
-        chunk_ids = [chunk_id(document, index) for index in range(done.chunks)]
-        return IndexedText(document, chunk_ids, milliseconds_since(began))
+        done = self._texts.ingest(self._collection, lambda embedding: to_source(document, embedding))
+        stored_as = document_id_of(document)
+        chunk_ids = [chunk_id(stored_as, index) for index in range(done.chunks)]
+        return IndexedText(stored_as, chunk_ids, milliseconds_since(began))

@@ -1,4 +1,4 @@
-"""The tool `rag_context_health`: all parts are asked at the same time, each for `LIMIT_SECONDS` at most."""
+"""The health of the parts that searches need: all are asked at once, each for `LIMIT_SECONDS` at most."""
 
 from __future__ import annotations
 
@@ -6,21 +6,19 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotInTimeError
-from typing import Any
 
 import structlog
 
 from retrieval.clock import milliseconds_since, utc_now, z_time
 from retrieval.context.breaker import CircuitBreaker
 from schemas.connections import DEGRADED, HEALTHY, UNHEALTHY
-from schemas.contracts.context import ContextHealthReport, PartHealth
+from schemas.contracts.context import STORAGE, ContextHealthReport, PartHealth
 from schemas.errors import RagError
 
 log = structlog.get_logger(__name__)
 
 LIMIT_SECONDS = 2.0
 PARALLEL = 8
-STORAGE, TEXT_SEARCH, VECTOR_STORE = "storage", "textSearch", "vectorStore"
 
 Probe = Callable[[], None]
 
@@ -39,7 +37,7 @@ class ContextHealth:
     def close(self) -> None:
         self._pool.shutdown(cancel_futures=True)
 
-    def run(self, arguments: Mapping[str, Any]) -> ContextHealthReport:
+    def report(self) -> ContextHealthReport:
         """Return the report, and never raise.
 
         The status is `unhealthy` when the storage is down, and `degraded` when another part is down or the breaker is

@@ -1,10 +1,10 @@
-"""Tools: functions with a name and schemas, the same over every interface."""
+"""Tools: functions with a name and schemas, the same over HTTP and MCP."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import orjson
 
@@ -12,6 +12,9 @@ from schemas.configuration import JsonSchema, faults, with_defaults
 from schemas.errors import InvalidInputError, NotFoundError
 from schemas.field_names import Unknown, check_names, names_of_json_schema
 from schemas.json_pointers import unescaped
+
+Json = dict[str, Any]
+OutcomeT = TypeVar("OutcomeT")
 
 
 class ToolNotFoundError(NotFoundError):
@@ -24,25 +27,28 @@ class ToolNotFoundError(NotFoundError):
 
 
 @dataclass(frozen=True, slots=True)
-class Tool:
+class Tool(Generic[OutcomeT]):
     """A function of the retrieval layer that programs call by name, over HTTP or MCP.
 
-    The schemas are JSON Schema (2020-12) and describe objects. `run` takes checked arguments and returns what the
-    output schema describes.
+    The schemas are JSON Schema (2020-12) and describe objects. `run` takes checked arguments and returns an outcome;
+    `spell` writes it as the output schema describes.
     """
 
     name: str
     description: str
     input_schema: JsonSchema
     output_schema: JsonSchema
-    run: Callable[[dict[str, Any]], dict[str, Any]]
+    run: Callable[[Json], OutcomeT]
+    spell: Callable[[OutcomeT], Json]
     read_only: bool = True
     writes_to: str | None = None
     """The collection that `run` writes to."""
+    kept_as: type[OutcomeT] | None = None
+    """The class of the outcomes, which idempotency keys keep by their fields. A tool that writes over HTTP has one."""
     destructive: bool = False
     idempotent: bool = True
 
-    def check(self, arguments: object, unknown: Unknown) -> dict[str, Any]:
+    def check(self, arguments: object, unknown: Unknown) -> Json:
         """Return the arguments with defaults and without nulls, which mean the same as absent where the schema names
         fields; note unknown names in `unknown`.
 
@@ -63,18 +69,18 @@ class Tool:
             raise InvalidInputError(fault.message, code="invalid_field", field=".".join(path))
         return with_defaults(given, self.input_schema)
 
-    def __call__(self, arguments: object) -> dict[str, Any]:
-        """Check the arguments and run; the answer's `warnings` name what was unknown.
+    def __call__(self, arguments: object) -> Json:
+        """Check the arguments, run and spell; the answer's `warnings` name what was unknown.
 
         Raises InvalidInputError when an argument is wrong, and what the function raises.
         """
         unknown = Unknown()
-        answer = self.run(self.check(arguments, unknown))
+        answer = self.spell(self.run(self.check(arguments, unknown)))
         warnings = unknown.take()
         return answer | {"warnings": warnings} if warnings else answer
 
 
-def _without_nulls(value: dict[str, Any], schema: JsonSchema) -> dict[str, Any]:
+def _without_nulls(value: Json, schema: JsonSchema) -> Json:
     below = schema.get("properties", {})
     return {
         name: _without_nulls(each, below[name])

@@ -1,10 +1,9 @@
-"""The tool `rag_context_search`: the fallback chain over the collections of all contracts, with metrics."""
+"""Searches of the context tools: the fallback chain over the collections of all contracts, with metrics."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import structlog
@@ -20,12 +19,11 @@ from retrieval.search.oracles.base import Question
 from retrieval.search.oracles.lexical import LexicalOracle
 from retrieval.text_collections import TextCollections
 from schemas.connections import CollectionInfo
-from schemas.contracts.context import ContextAnswer
+from schemas.contracts.context import ContextAnswer, ContextQuery
 from schemas.contracts.search import check_query
 from schemas.errors import UnavailableError
-from schemas.names import asked_collections
 from schemas.settings import RetrievalSettings
-from schemas.where import Where, to_json
+from schemas.where import to_json
 
 log = structlog.get_logger(__name__)
 
@@ -35,19 +33,9 @@ SHARE_FOR_ASKING = 0.8
 MOST_KEPT_LATER = 100
 """The most answers that may wait to be kept. Further answers are not kept."""
 
-Json = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    query: str
-    limit: int
-    where: Where
-    collections: tuple[str, ...] | None
-
 
 class ContextSearch:
-    """Runs the tool, usable by several threads. `clock` is in seconds since the epoch."""
+    """Answers searches, usable by several threads. `clock` is in seconds since the epoch."""
 
     def __init__(
         self,
@@ -65,7 +53,7 @@ class ContextSearch:
         self._metrics = metrics
         self._settings = settings
         self._clock = clock
-        self._chain: FallbackChain[_Asked] = FallbackChain(
+        self._chain: FallbackChain[ContextQuery] = FallbackChain(
             self._by_vector,
             self._by_text,
             lambda: _chunks(texts.searched().asked),
@@ -82,18 +70,16 @@ class ContextSearch:
         self._chain.close()
         self._to_keep.close()
 
-    def run(self, arguments: Json) -> ContextAnswer:
-        """Answer checked arguments; there always is an answer.
+    def search(self, asked: ContextQuery) -> ContextAnswer:
+        """Answer a search, whatever is down.
 
-        Raises InvalidQueryError for a query that is not Unicode, and InvalidInputError and CollectionNotFoundError for
-        wrong collections.
+        Raises InvalidQueryError for a query that is not valid, and CollectionNotFoundError.
         """
         began = time.perf_counter()
-        query, collections = check_query(arguments["query"]), asked_collections(arguments)
-        asked = _Asked(query, int(arguments["limit"]), to_where(arguments), collections)
+        check_query(asked.query)
         outcome = self._chain.search(asked)
         latency_ms = milliseconds_since(began)
-        self._record(arguments, outcome, latency_ms)
+        self._record(asked, outcome, latency_ms)
         return ContextAnswer(
             outcome.found.results,
             latency_ms,
@@ -104,7 +90,7 @@ class ContextSearch:
             receipt=outcome.found.receipt,
         )
 
-    def _by_vector(self, asked: _Asked) -> Found:
+    def _by_vector(self, asked: ContextQuery) -> Found:
         until = time.monotonic() + SHARE_FOR_ASKING * self._settings.context_vector_seconds
         chosen = self._texts.searched(asked.collections)
         total = _chunks(chosen.asked)
@@ -119,7 +105,7 @@ class ContextSearch:
         embedded = self._texts.embed(asked.query, self._settings.context_vector_seconds)
         embedding_latency_ms = milliseconds_since(began)
         began = time.perf_counter()
-        question = Question(asked.query, chosen.corpus, chosen.asked, asked.where, until)
+        question = Question(asked.query, chosen.corpus, chosen.asked, to_where(asked), until)
         answer = self._texts.near(embedded, question, asked.limit)
         vector_latency_ms = milliseconds_since(began)
         results = [to_item(each) for each in answer.results]
@@ -128,17 +114,17 @@ class ContextSearch:
         receipt = chosen.receipt.without(answer.left_out)
         return Found(results, total, False, embedding_latency_ms, vector_latency_ms, receipt)
 
-    def _by_text(self, asked: _Asked) -> Found:
+    def _by_text(self, asked: ContextQuery) -> Found:
         if not self._settings.text_fallback:
             raise UnavailableError("The search by words is off (RAG_TEXT_FALLBACK)")
         until = time.monotonic() + SHARE_FOR_ASKING * self._settings.context_text_seconds
         chosen = self._texts.searched(asked.collections)
-        question = Question(asked.query, chosen.corpus, chosen.asked, asked.where, until)
+        question = Question(asked.query, chosen.corpus, chosen.asked, to_where(asked), until)
         answer = self._lexical.query(question, asked.limit)
         receipt = chosen.receipt.without(answer.left_out)
         return Found([to_item(each) for each in answer.results], _chunks(chosen.asked), receipt=receipt)
 
-    def _key(self, asked: _Asked, collections: Sequence[CollectionInfo]) -> list[Any] | None:
+    def _key(self, asked: ContextQuery, collections: Sequence[CollectionInfo]) -> list[Any] | None:
         """Return what an answer depends on, as JSON; None where that cannot be told."""
         states = states_of(collections)
         if states is None:
@@ -147,7 +133,7 @@ class ContextSearch:
             "context",
             asked.query,
             asked.limit,
-            to_json(asked.where) or None,
+            to_json(to_where(asked)) or None,
             states,
             self._texts.embedding().model,
         ]
@@ -156,10 +142,10 @@ class ContextSearch:
         for key, answer in answers:
             self._cache.keep(key, answer)
 
-    def _record(self, arguments: Json, outcome: Outcome, latency_ms: float) -> None:
+    def _record(self, asked: ContextQuery, outcome: Outcome, latency_ms: float) -> None:
         row = SearchRow(
             timestamp_ms=round(self._clock() * 1e3),
-            query=arguments["query"] if self._settings.log_queries else "",
+            query=asked.query if self._settings.log_queries else "",
             results_count=len(outcome.found.results),
             latency_ms=latency_ms,
             embedding_latency_ms=outcome.found.embedding_latency_ms,
@@ -167,10 +153,10 @@ class ContextSearch:
             fallback=outcome.fallback,
             fallback_level=outcome.level,
             cache_hit=outcome.found.cache_hit,
-            agent=arguments.get("agent") or UNKNOWN_AGENT,
-            content_type=arguments.get("contentType"),
-            category=arguments.get("category"),
-            game=arguments.get("game"),
+            agent=asked.agent or UNKNOWN_AGENT,
+            content_type=asked.content_type,
+            category=asked.category,
+            game=asked.game,
             error=outcome.error,
         )
         try:
