@@ -71,6 +71,20 @@ def check_request_line() -> None:
         )
 
 
+def check_media_type(allowed: tuple[str, ...]) -> None:
+    """Raise UnsupportedMediaError for a body of another media type, without reading it.
+
+    The types of forms are refused even where the body is empty, because any page may send a form without asking.
+    """
+    has_body = bool(request.content_length) or "Transfer-Encoding" in request.headers
+    given = request.mimetype
+    if not given and not has_body and "Content-Type" not in request.headers:
+        return
+    if given in allowed or (JSON in allowed and given.endswith("+json")):
+        return
+    raise UnsupportedMediaError(f"The body must be {' or '.join(allowed)}", allowed=list(allowed))
+
+
 def decode_json(body: bytes) -> Any:
     """Return the value of a JSON body, an empty object for an empty one. Raises InvalidInputError, with the position,
     when it is not JSON."""
