@@ -31,7 +31,7 @@ from wrapper.web.bodies import (
 from wrapper.web.document_paths import DocumentId
 from wrapper.web.hosts_and_origins import READING, AllowedHostsAndOrigins
 from wrapper.web.lanes import Lane, Lanes
-from wrapper.web.parsing import budget_of
+from wrapper.web.parsing_budget import budget_of
 from wrapper.web.route_table import RouteTable
 
 log = structlog.get_logger("wrapper.requests")

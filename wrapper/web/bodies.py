@@ -24,7 +24,7 @@ from schemas.errors import (
     UnsupportedMediaError,
 )
 from schemas.wire.json_in import decode
-from wrapper.web.parsing import ParsingBudget
+from wrapper.web.parsing_budget import ParsingBudget
 from wrapper.web.slow_clients import PatientSocket
 
 READ_BYTES = 1 << 16
