@@ -11,12 +11,13 @@ import structlog
 from flask import Flask
 
 import wrapper
-from interfaces.configured import built_in_connections, check_models
+from interfaces.built_in_connections import built_in_connections
 from interfaces.declared_connections import declared_connections, operators_placeholders
 from interfaces.health import FRESH_SECONDS, MODELS, check_model, check_storage, report_health
 from interfaces.layers import Layers
 from interfaces.mcp import streamable as mcp_http
 from interfaces.mcp.tools import mcp_tools
+from interfaces.model_checks import check_models
 from interfaces.web import (
     chat,
     collect,

@@ -14,11 +14,11 @@ from typing import cast
 
 import click
 
+from interfaces.built_in_connections import built_in_connections
 from interfaces.commands import bench_report
 from interfaces.commands.options import documents_progress, log_to_stderr
 from interfaces.commands.scratch_service import scratch_service
 from interfaces.compose import collection_choice, search_engine, search_oracles
-from interfaces.configured import built_in_connections
 from providers.base import ProviderContext, RagProvider
 from providers.embeddings.base import EmbeddingConnection
 from providers.outbound.addresses import ConnectPolicy
