@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from interfaces.layers import Layers
-from interfaces.web import current
+from interfaces.web import current_request
 from retrieval.search.gathering import gather_around
 from retrieval.tool import Tool
 from schemas.contracts.search import SearchRequest
@@ -81,13 +81,13 @@ def _query(layers: Layers, asked: Json) -> Json:
         asked["limit"],
         oracles=None if oracles is None else tuple(oracles),
         collections=asked_collections(asked),
-        owner=current.owner(),
+        owner=current_request.owner(),
     )
     return search_answer(layers.search.search(request))
 
 
 def _context(layers: Layers, asked: Json) -> Json:
-    written = layers.project_context.write(asked.get("topic"), asked_collections(asked), owner=current.owner())
+    written = layers.project_context.write(asked.get("topic"), asked_collections(asked), owner=current_request.owner())
     return project_context(written)
 
 
@@ -102,13 +102,15 @@ def _collections(layers: Layers) -> Json:
 
 
 def _session_start(layers: Layers, asked: Json) -> Json:
-    return started_session(layers.notes.start(asked["name"], owner=current.owner()))
+    return started_session(layers.notes.start(asked["name"], owner=current_request.owner()))
 
 
 def _session_note(layers: Layers, asked: Json) -> Json:
-    note = layers.notes.note(asked["note"], asked.get("session_id"), asked.get("supersedes"), owner=current.owner())
+    note = layers.notes.note(
+        asked["note"], asked.get("session_id"), asked.get("supersedes"), owner=current_request.owner()
+    )
     return kept_note(note)
 
 
 def _session_end(layers: Layers, asked: Json) -> Json:
-    return ended_session(layers.notes.end(asked.get("session_id"), asked.get("summary"), owner=current.owner()))
+    return ended_session(layers.notes.end(asked.get("session_id"), asked.get("summary"), owner=current_request.owner()))

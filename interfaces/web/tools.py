@@ -7,7 +7,7 @@ from typing import Any
 from flask import Blueprint, Response, request
 from werkzeug.exceptions import MethodNotAllowed
 
-from interfaces.web.current import layers
+from interfaces.web.current_request import layers
 from retrieval.tool import Tool, ToolNotFoundError
 from schemas.errors import InvalidInputError
 from schemas.wire.context import described_tool
