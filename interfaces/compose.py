@@ -29,7 +29,7 @@ from interfaces.web import (
     watchers,
 )
 from providers.base import ProviderContext
-from providers.chat.base import ChatConnection
+from providers.chat.base import ChatProvider
 from providers.outbound import deadlines
 from providers.outbound.addresses import ConnectPolicy
 from providers.outbound.network import Network
@@ -240,4 +240,4 @@ def _conversations(service: Service, connections: Connections, settings: Registr
         return None
     if settings.topic == "rule":
         return Conversations(service.catalog, TopicByRule)
-    return Conversations(service.catalog, lambda: TopicByChat(cast(ChatConnection, connections.open("chat", "llm"))))
+    return Conversations(service.catalog, lambda: TopicByChat(cast(ChatProvider, connections.open("chat", "llm"))))

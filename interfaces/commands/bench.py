@@ -20,7 +20,7 @@ from interfaces.commands.options import documents_progress, log_to_stderr
 from interfaces.commands.scratch_service import scratch_service
 from interfaces.compose import collection_choice, search_engine, search_oracles
 from providers.base import ProviderContext, RagProvider
-from providers.embeddings.base import EmbeddingConnection
+from providers.embeddings.base import EmbeddingProvider
 from providers.outbound.addresses import ConnectPolicy
 from providers.outbound.network import Network
 from registry.connections import Connections
@@ -175,7 +175,7 @@ def _load(query_set: QuerySet, collection: str, connections: Connections) -> Non
             query_set.corpus,
             provider=cast(RagProvider, connections.open("local", "rag")),
             collection=collection,
-            embedding=cast(EmbeddingConnection, connections.open("default", "embedding")),
+            embedding=cast(EmbeddingProvider, connections.open("default", "embedding")),
             on_progress=lambda at: progress.update(task, completed=at.done_bytes, total=at.total_bytes),
         )
     if report.errors:

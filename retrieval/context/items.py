@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from providers.embeddings.base import EmbeddingConnection
+from providers.embeddings.base import EmbeddingProvider
 from retrieval.chunking import Syntax
 from retrieval.clock import z_time
 from retrieval.ingest import profiles
@@ -33,7 +33,7 @@ _TEXTS = frozenset({"agent", "category", "game"})
 Json = dict[str, Any]
 
 
-def to_source(arguments: Json, embedding: EmbeddingConnection) -> SourceDocument:
+def to_source(arguments: Json, embedding: EmbeddingProvider) -> SourceDocument:
     """Return the document of checked arguments of `rag_context_index`. Raises InvalidInputError when its metadata is
     invalid."""
     told = check_metadata(arguments.get("metadata"))
@@ -50,7 +50,7 @@ def to_source(arguments: Json, embedding: EmbeddingConnection) -> SourceDocument
     )
 
 
-def splitter(content_type: str | None, embedding: EmbeddingConnection) -> Splitter:
+def splitter(content_type: str | None, embedding: EmbeddingProvider) -> Splitter:
     """Return how documents of that `contentType` are split, by the contract *context*."""
     if content_type == CODE:
         return profiles.windows(embedding, CODE_MAX_TOKENS, CODE_OVERLAP_TOKENS, Syntax.CODE)
