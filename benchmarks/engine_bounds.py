@@ -25,9 +25,9 @@ from typing import Any
 import numpy as np
 
 from schemas.errors import RagError
-from wrapper.engine.access import STOCK
 from wrapper.engine.client import EngineClient
 from wrapper.engine.keeper.chroma_child import ChromaChild
+from wrapper.engine.server_access import STOCK
 from wrapper.engine.transport import Transport, encode_body
 
 START_SECONDS, CALL_SECONDS = 60.0, 300.0

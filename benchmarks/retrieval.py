@@ -25,7 +25,7 @@ from benchmarks.clients import Connection, request
 from benchmarks.data import Corpus
 from benchmarks.report import load, machine
 from interfaces.commands.scratch_service import scratch_service
-from providers.embeddings.minilm import MiniLMConnection
+from providers.embeddings.minilm import MiniLMProvider
 
 DIMENSION = 384
 BATCH = 500
@@ -139,7 +139,7 @@ def _burst(url: str, name: str, questions: count[int]) -> list[float]:
 
 def _embed(rounds: int) -> list[float]:
     found = []
-    with MiniLMConnection({}) as model:
+    with MiniLMProvider({}) as model:
         model.embed(["warm up"])
         for number in range(10 * rounds):
             texts = [" ".join(SENTENCE.format(f"{number}-{part}").split() * 2) for part in range(10)]

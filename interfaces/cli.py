@@ -13,12 +13,12 @@ COMMANDS = {  # name → (module:attribute, line in the list of commands)
     "mcp": ("interfaces.commands.mcp:mcp", "Serve MCP on standard input and output."),
     "load": ("interfaces.commands.load:load", "Load Markdown, text and JSONL files into a collection."),
     "watch": ("interfaces.commands.watch:watch", "Keep folders in sync with a collection."),
-    "export": ("interfaces.commands.portable:export", "Write collections into a folder."),
-    "check": ("interfaces.commands.doctor:check", "Look at the indexes of collections."),
-    "rebuild": ("interfaces.commands.doctor:rebuild", "Rebuild indexes from the catalogue."),
+    "export": ("interfaces.commands.export_import:export", "Write collections into a folder."),
+    "check": ("interfaces.commands.check_rebuild:check", "Look at the indexes of collections."),
+    "rebuild": ("interfaces.commands.check_rebuild:rebuild", "Rebuild indexes from the catalogue."),
     "bench": ("interfaces.commands.bench:bench", "Measure how well the search finds what is relevant."),
     "validate": ("interfaces.commands.validate:validate", "Check that a service finds what it should."),
-    "import": ("interfaces.commands.portable:import_", "Bring the collections of such a folder into a service."),
+    "import": ("interfaces.commands.export_import:import_", "Bring the collections of such a folder into a service."),
 }
 
 

@@ -11,13 +11,14 @@ import structlog
 from flask import Flask
 
 import wrapper
-from interfaces.configured import built_in_connections, check_models
+from interfaces.built_in_connections import built_in_connections
 from interfaces.context_tools import context_tools
 from interfaces.declared_connections import declared_connections, operators_placeholders
 from interfaces.health import FRESH_SECONDS, MODELS, check_model, check_storage, report_health
 from interfaces.layers import Layers
 from interfaces.mcp import streamable as mcp_http
 from interfaces.mcp.tools import mcp_tools
+from interfaces.model_checks import check_models
 from interfaces.web import (
     chat,
     collect,
@@ -29,7 +30,7 @@ from interfaces.web import (
     watchers,
 )
 from providers.base import ProviderContext
-from providers.chat.base import ChatConnection
+from providers.chat.base import ChatProvider
 from providers.outbound import deadlines
 from providers.outbound.addresses import ConnectPolicy
 from providers.outbound.network import Network
@@ -242,4 +243,4 @@ def _conversations(service: Service, connections: Connections, settings: Registr
         return None
     if settings.topic == "rule":
         return Conversations(service.catalog, TopicByRule)
-    return Conversations(service.catalog, lambda: TopicByChat(cast(ChatConnection, connections.open("chat", "llm"))))
+    return Conversations(service.catalog, lambda: TopicByChat(cast(ChatProvider, connections.open("chat", "llm"))))

@@ -49,7 +49,7 @@ def look_before_start() -> Findings:
     found.check(read_retrieval_settings)
     found.warnings += unknown_variables(os.environ, () if registry is None else registry.env_patterns)
     if registry is not None:
-        from interfaces.configured import check_models, model_warnings
+        from interfaces.model_checks import check_models, model_warnings
         from providers.outbound.addresses import ConnectPolicy
         from registry.placeholders.secret_hosts import SecretHosts
 

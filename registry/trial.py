@@ -15,8 +15,8 @@ from typing import Any
 import structlog
 
 from providers.base import Provider, ProviderContext
-from providers.chat.base import ChatConnection
-from providers.embeddings.base import EmbeddingConnection
+from providers.chat.base import ChatProvider
+from providers.embeddings.base import EmbeddingProvider
 from providers.outbound.addresses import split_url
 from providers.outbound.network import DEFAULT_PORTS, Network
 from providers.outbound.redaction import Redactor
@@ -330,7 +330,7 @@ class _Run:
 
 
 def _models(connection: Provider) -> list[ModelInfo]:
-    if not isinstance(connection, EmbeddingConnection | ChatConnection):
+    if not isinstance(connection, EmbeddingProvider | ChatProvider):
         raise _StageFailedError("unknown", next_step="This kind of provider has no models.")
     return connection.models()
 

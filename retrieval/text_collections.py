@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 from providers.base import SupportsMetadataFiltering
-from providers.embeddings.base import EmbeddingConnection
+from providers.embeddings.base import EmbeddingProvider
 from registry.connections import Connections
 from registry.embedding.queries import QueryEmbedding
 from retrieval.failures import embedding_errors, store_errors, write_error
@@ -50,19 +50,19 @@ class TextCollections:
         self._embedding_connection = embedding_connection
         self._about_to_embed = about_to_embed
 
-    def embedding(self) -> EmbeddingConnection:
+    def embedding(self) -> EmbeddingProvider:
         """Return the embedding connection. Raises EmbeddingFailureError when it cannot be opened."""
         with embedding_errors():
-            return cast(EmbeddingConnection, self._connections.open(self._embedding_connection, "embedding"))
+            return cast(EmbeddingProvider, self._connections.open(self._embedding_connection, "embedding"))
 
     def hold_something(self) -> bool:
         """Return whether any searched collection has documents; raise VectorDBUnavailableError when the store fails."""
         return any(each.count for each in self.searched().asked)
 
-    def writer(self, name: str, embedding: EmbeddingConnection) -> CollectionWriter:
+    def writer(self, name: str, embedding: EmbeddingProvider) -> CollectionWriter:
         return CollectionWriter(self.corpus.open().provider, name, embedding)
 
-    def ingest(self, name: str, to_source: Callable[[EmbeddingConnection], SourceDocument]) -> Ingested:
+    def ingest(self, name: str, to_source: Callable[[EmbeddingProvider], SourceDocument]) -> Ingested:
         """Bring a document in the collection of that name up to date.
 
         Raises EmbeddingFailureError, VectorDBWriteError, InvalidInputError or ConflictError; the previous version then

@@ -126,6 +126,15 @@ class ConflictError(RagError):
     code = "conflict"
 
 
+class DocumentExistsError(ConflictError):
+    """A document was to be stored only as a new one, and its id is taken."""
+
+    code = "document_exists"
+
+    def __init__(self, document_id: str) -> None:
+        super().__init__(f"Document '{document_id}' already exists", id=document_id)
+
+
 class AlreadyThereError(ConflictError):
     """A write was to happen only unless something is stored, and it is stored."""
 

@@ -11,7 +11,7 @@ from flask import Flask, Response, current_app, g, request
 from flask_cors import CORS
 
 from schemas.errors import BusyError
-from schemas.origins import OriginPattern
+from schemas.host_patterns import OriginPattern
 from schemas.settings import WrapperSettings, read_wrapper_settings
 from wrapper import logs, metrics
 from wrapper.routes import collection, document, index, query
@@ -21,6 +21,7 @@ from wrapper.serving.freed_memory import GIVE_BACK_SECONDS, give_back
 from wrapper.web import error_statuses, reading, route_table
 from wrapper.web.bodies import (
     OrjsonProvider,
+    check_media_type,
     check_request_line,
     client_is_gone,
     discard_body,
@@ -28,9 +29,9 @@ from wrapper.web.bodies import (
     leave_body,
 )
 from wrapper.web.document_paths import DocumentId
-from wrapper.web.door import Door
+from wrapper.web.hosts_and_origins import READING, AllowedHostsAndOrigins
 from wrapper.web.lanes import Lane, Lanes
-from wrapper.web.parsing import budget_of
+from wrapper.web.parsing_budget import budget_of
 from wrapper.web.route_table import RouteTable
 
 log = structlog.get_logger("wrapper.requests")
@@ -54,7 +55,7 @@ def create_app(settings: WrapperSettings | None = None) -> Flask:
     app.url_map.merge_slashes = False
     app.url_map.strict_slashes = True
     app.url_map.converters["document_id"] = DocumentId
-    app.extensions["rag.door"] = Door(settings)
+    app.extensions["rag.hosts_and_origins"] = AllowedHostsAndOrigins(settings)
     app.extensions["rag.lanes"] = Lanes(settings)
     app.extensions["rag.parsing"] = budget_of(settings.max_body_mb << 20)
     app.extensions["rag.routes"] = RouteTable()
@@ -83,7 +84,9 @@ def _begin() -> None:
     g.began = time.perf_counter()
     check_request_line()
     route = reading.declared()
-    current_app.extensions["rag.door"].check(request, route)
+    current_app.extensions["rag.hosts_and_origins"].check(request)
+    if route is not None and request.method not in READING:
+        check_media_type(route.media_types)
     if route is not None and request.method != "OPTIONS":
         _enter(current_app.extensions["rag.lanes"], route.lane)
 

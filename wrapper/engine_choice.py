@@ -12,10 +12,10 @@ from schemas.settings import WrapperSettings
 from wrapper.catalog import identity
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog_choice import catalog_access
-from wrapper.engine.access import EngineAccess
-from wrapper.engine.claim import EngineOwnedError, claim
 from wrapper.engine.client import EngineClient
 from wrapper.engine.keeper.state import EngineStateReader
+from wrapper.engine.server_access import EngineAccess
+from wrapper.engine.tenant_claim import EngineOwnedError, claim
 
 log = structlog.get_logger(__name__)
 

@@ -21,8 +21,8 @@ from wrapper.catalog.index_state.status import hindrances
 from wrapper.catalog.rows import all_collections
 from wrapper.catalog.words.merging import WordMerging
 from wrapper.catalog_choice import CatalogAccess, catalog_access
-from wrapper.engine.claim import check_owner, claim
 from wrapper.engine.client import EngineClient
+from wrapper.engine.data_directory_lock import DataDirectoryLock, acquire
 from wrapper.engine.failures import EngineAccessError
 from wrapper.engine.keeper.index_files import IndexFiles
 from wrapper.engine.keeper.state import (
@@ -34,7 +34,7 @@ from wrapper.engine.keeper.state import (
 )
 from wrapper.engine.keeper_process import KeeperGuard, KeeperProcess, start_keeper
 from wrapper.engine.nearest import EngineIndex
-from wrapper.engine.ownership import DataDirectoryLock, acquire
+from wrapper.engine.tenant_claim import check_owner, claim
 from wrapper.engine_choice import (
     claim_engine,
     engine_client,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from schemas.errors import ConfigurationError
 from schemas.settings import POSTGRESQL, SQLITE, WrapperSettings
-from wrapper.engine.ownership import check_free, unusable
+from wrapper.engine.data_directory_lock import check_free, unusable
 
 FORMAT = b"SQLite format 3\0"
 """The first bytes of a SQLite file."""

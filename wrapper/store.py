@@ -37,6 +37,7 @@ from wrapper.catalog.index_state import outbox
 from wrapper.catalog.index_state.status import status
 from wrapper.catalog.rows import all_collections, collections_named, collections_page, find_collection
 from wrapper.catalog.text_search import text_search
+from wrapper.embedding_checks import check_directions
 from wrapper.indexing.engine_collections import is_in_transit
 from wrapper.indexing.indexer import Indexer
 from wrapper.querying.planner import Found, Planner
@@ -157,7 +158,7 @@ class Store:
 
         def operation(transaction: Transaction) -> WriteOutcome:
             collection = find_collection(transaction, name)
-            writes.check_directions(collection, batch.embeddings)
+            check_directions(collection, batch.embeddings)
             if unless is not None:
                 _check_that_none_matches(transaction, collection, unless)
             return writes.add_documents(transaction, name, batch, on_conflict=on_conflict, replace_where=replace_where)

@@ -14,13 +14,13 @@ from typing import cast
 
 import click
 
+from interfaces.built_in_connections import built_in_connections
 from interfaces.commands import bench_report
 from interfaces.commands.options import documents_progress, log_to_stderr
 from interfaces.commands.scratch_service import scratch_service
 from interfaces.compose import collection_choice, search_engine, search_oracles
-from interfaces.configured import built_in_connections
 from providers.base import ProviderContext, RagProvider
-from providers.embeddings.base import EmbeddingConnection
+from providers.embeddings.base import EmbeddingProvider
 from providers.outbound.addresses import ConnectPolicy
 from providers.outbound.network import Network
 from registry.connections import Connections
@@ -175,7 +175,7 @@ def _load(query_set: QuerySet, collection: str, connections: Connections) -> Non
             query_set.corpus,
             provider=cast(RagProvider, connections.open("local", "rag")),
             collection=collection,
-            embedding=cast(EmbeddingConnection, connections.open("default", "embedding")),
+            embedding=cast(EmbeddingProvider, connections.open("default", "embedding")),
             on_progress=lambda at: progress.update(task, completed=at.done_bytes, total=at.total_bytes),
         )
     if report.errors:

@@ -21,7 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from interfaces.commands.scratch_service import ScratchService, command, scratch_service
-from providers.embeddings.minilm import MiniLMConnection
+from providers.embeddings.minilm import MiniLMProvider
 from providers.rag_wrapper.client import WrapperClient
 from retrieval.ingest.drafts import Draft, drafts_of
 from retrieval.ingest.loading import by_sections, document_of
@@ -191,7 +191,7 @@ def run(directory: Path, console: Console) -> int:
     folder = directory / COLLECTION
     copy_documentation(PROJECT, folder)
     expected = expected_documents(folder)
-    with MiniLMConnection({}) as embed:
+    with MiniLMProvider({}) as embed:
         question = embed.embed([QUESTION])[0]
     with scratch_service(directory) as service, closing(WrapperClient.at(service.url)) as provider:
         console.print(f"The service is healthy at {service.url}", highlight=False)

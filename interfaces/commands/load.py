@@ -15,7 +15,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from interfaces.commands.options import log_to_stderr, url_option
 from providers.base import ProviderContext
-from providers.embeddings.base import EmbeddingConnection
+from providers.embeddings.base import EmbeddingProvider
 from providers.rag_wrapper.provider import RagWrapperProvider
 from registry.provider_discovery import discover
 from registry.provider_registry import ProviderRegistry
@@ -127,15 +127,15 @@ def load(
     ctx.exit(1 if report.errors else 0)
 
 
-def embedding_connection(provider: str, config: dict[str, str | None]) -> EmbeddingConnection:
+def embedding_connection(provider: str, config: dict[str, str | None]) -> EmbeddingProvider:
     """Open the connection that the variables describe. A provider on this machine does not need all of them."""
     registry = discover(ProviderRegistry())
     known = registry.provider("embedding", provider).connection_schema()["properties"]
     given = {name: value for name, value in config.items() if name in known}
-    return cast(EmbeddingConnection, registry.connect("embedding", provider, given, ProviderContext()))
+    return cast(EmbeddingProvider, registry.connect("embedding", provider, given, ProviderContext()))
 
 
-def configured_embedding() -> EmbeddingConnection:
+def configured_embedding() -> EmbeddingProvider:
     """Open the connection that the service's own variables describe. Raises ConfigurationError when it cannot be
     used."""
     settings = read_registry_settings()
@@ -147,7 +147,7 @@ def configured_embedding() -> EmbeddingConnection:
     return embedding_connection(settings.embedding_provider, config)
 
 
-def _profile(name: str, max_tokens: int | None, embedding: EmbeddingConnection) -> Profile:
+def _profile(name: str, max_tokens: int | None, embedding: EmbeddingProvider) -> Profile:
     settings = read_retrieval_settings()
     if name == "sections":
         return by_sections(max_tokens or DEFAULT_MAX_TOKENS)

@@ -16,7 +16,7 @@ from schemas.settings import (
     read_wrapper_settings,
 )
 from wrapper import logs
-from wrapper.engine.ownership import serving_address
+from wrapper.engine.data_directory_lock import serving_address
 
 log = structlog.get_logger(__name__)
 

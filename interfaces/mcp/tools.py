@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from interfaces.layers import Layers
 from interfaces.tool import Json, Tool
-from interfaces.web import current
+from interfaces.web import current_request
 from retrieval.search.gathering import gather_around
 from schemas.contracts.project_context import ProjectContext
 from schemas.contracts.search import SearchAnswer, SearchRequest
@@ -56,7 +56,7 @@ def mcp_tools(layers: Layers) -> dict[str, Tool[Any]]:
         _writing_tool(
             "session_start",
             "Start a session: notes are kept under its name until it is ended.",
-            lambda asked: layers.notes.start(asked["name"], owner=current.owner()),
+            lambda asked: layers.notes.start(asked["name"], owner=current_request.owner()),
             started_session,
         ),
         _writing_tool(
@@ -69,7 +69,9 @@ def mcp_tools(layers: Layers) -> dict[str, Tool[Any]]:
         _writing_tool(
             "session_end",
             "End a session. Its notes stay, and the summary is kept like one.",
-            lambda asked: layers.notes.end(asked.get("session_id"), asked.get("summary"), owner=current.owner()),
+            lambda asked: layers.notes.end(
+                asked.get("session_id"), asked.get("summary"), owner=current_request.owner()
+            ),
             ended_session,
         ),
     ]
@@ -95,13 +97,13 @@ def _query(layers: Layers, asked: Json) -> SearchAnswer:
         asked["limit"],
         oracles=None if oracles is None else tuple(oracles),
         collections=asked_collections(asked),
-        owner=current.owner(),
+        owner=current_request.owner(),
     )
     return layers.search.search(request)
 
 
 def _context(layers: Layers, asked: Json) -> ProjectContext:
-    return layers.project_context.write(asked.get("topic"), asked_collections(asked), owner=current.owner())
+    return layers.project_context.write(asked.get("topic"), asked_collections(asked), owner=current_request.owner())
 
 
 def _gather(layers: Layers, asked: Json) -> tuple[str, str, Group]:
@@ -111,4 +113,6 @@ def _gather(layers: Layers, asked: Json) -> tuple[str, str, Group]:
 
 
 def _note(layers: Layers, asked: Json) -> Note:
-    return layers.notes.note(asked["note"], asked.get("session_id"), asked.get("supersedes"), owner=current.owner())
+    return layers.notes.note(
+        asked["note"], asked.get("session_id"), asked.get("supersedes"), owner=current_request.owner()
+    )

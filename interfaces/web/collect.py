@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from flask import Blueprint, Response
 
-from interfaces.web import current
-from interfaces.web.current import layers
+from interfaces.web import current_request
+from interfaces.web.current_request import layers
 from schemas.contracts.collect import CollectRequest
 from schemas.wire.collect import COLLECT, collected_answer
 from wrapper.web.bodies import json_response
@@ -23,5 +23,5 @@ def collect() -> Response:
     request: CollectRequest = asked["request"]
     conversations = layers().conversations
     if conversations is not None and asked["conversation_id"] is not None:
-        request = conversations.follow(asked["conversation_id"], request, owner=current.owner())
+        request = conversations.follow(asked["conversation_id"], request, owner=current_request.owner())
     return json_response(collected_answer(layers().collector.collect(request)))

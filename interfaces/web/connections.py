@@ -9,7 +9,7 @@ from typing import cast
 from flask import Blueprint, Response
 from werkzeug.routing import BaseConverter
 
-from interfaces.web.current import layers
+from interfaces.web.current_request import layers
 from providers.base import RagProvider
 from registry.connections import RESERVED_IDS
 from registry.placeholders.env_vars import judged, suggested

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flask import Blueprint, Response
 
-from interfaces.web.current import layers
+from interfaces.web.current_request import layers
 from schemas.wire.error_bodies import error_body_with_short_word
 from schemas.wire.rule_documents import RETRIEVE, RULE_BATCH, Json, ingestion_result, rag_context
 from wrapper.web.bodies import json_response, read_body

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from flask import Blueprint, Response
 
-from interfaces.web import current
-from interfaces.web.current import layers
+from interfaces.web import current_request
+from interfaces.web.current_request import layers
 from schemas.wire.search import SEARCH_REQUEST, search_answer
 from wrapper.web.bodies import json_response
 from wrapper.web.lanes import Lane
@@ -20,5 +20,5 @@ blueprint = Blueprint("search", __name__, url_prefix="/api")
 @blueprint.post("/search")
 @declare(Lane.EMBEDDING, body=SEARCH_REQUEST)
 def search() -> Response:
-    request = replace(body()["request"], owner=current.owner())
+    request = replace(body()["request"], owner=current_request.owner())
     return json_response(search_answer(layers().search.search(request)))

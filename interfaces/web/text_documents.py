@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flask import Blueprint, Response
 
-from interfaces.web.current import layers
+from interfaces.web.current_request import layers
 from schemas.contracts.text_documents import Upserted
 from schemas.wire.error_bodies import error_body_with_short_word
 from schemas.wire.text_documents import (

@@ -8,7 +8,7 @@ from flask import Blueprint, Response, request
 from werkzeug.exceptions import MethodNotAllowed
 
 from interfaces.tool import Tool, ToolNotFoundError
-from interfaces.web.current import layers
+from interfaces.web.current_request import layers
 from schemas.errors import InvalidInputError
 from schemas.wire.context import described_tool, listed_tools
 from schemas.wire.error_bodies import tool_error_body

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from flask import Blueprint, Response
 
-from interfaces.web import current
-from interfaces.web.current import layers
+from interfaces.web import current_request
+from interfaces.web.current_request import layers
 from schemas.wire.watchers import WATCHER_REPORT, forgotten_watcher, known_watcher, known_watchers
 from wrapper.web.bodies import json_response
 from wrapper.web.lanes import Lane
@@ -18,24 +18,24 @@ blueprint = Blueprint("watchers", __name__, url_prefix="/api/watchers")
 @blueprint.get("")
 @declare(Lane.READ)
 def list_watchers() -> Response:
-    return json_response(known_watchers(layers().watchers.all(owner=current.owner())))
+    return json_response(known_watchers(layers().watchers.all(owner=current_request.owner())))
 
 
 @blueprint.get("/<name>")
 @declare(Lane.READ)
 def show_watcher(name: str) -> Response:
-    return json_response(known_watcher(layers().watchers.one(name, owner=current.owner())))
+    return json_response(known_watcher(layers().watchers.one(name, owner=current_request.owner())))
 
 
 @blueprint.put("/<name>")
 @declare(Lane.WRITE, body=WATCHER_REPORT)
 def report(name: str) -> Response:
-    told = layers().watchers.report(name, body()["report"], owner=current.owner())
+    told = layers().watchers.report(name, body()["report"], owner=current_request.owner())
     return json_response(known_watcher(told))
 
 
 @blueprint.delete("/<name>")
 @declare(Lane.WRITE)
 def forget(name: str) -> Response:
-    layers().watchers.forget(name, owner=current.owner())
+    layers().watchers.forget(name, owner=current_request.owner())
     return json_response(forgotten_watcher(name))

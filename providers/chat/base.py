@@ -1,4 +1,4 @@
-"""The contract of a chat connection: messages in, an answer out."""
+"""The contract of a chat provider: messages in, an answer out."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LENGTHS = ("max_tokens", "max_completion_tokens", "num_predict")
 """The names that servers have for the limit of an answer's length."""
 
 
-class ChatConnection(Provider):
+class ChatProvider(Provider):
     """The models of one server, usable by several threads; `model` answers when a call names none. A failed request is
     sent once more only: asking again and again does not help a model that has begun to think."""
 
@@ -70,7 +70,7 @@ class ChatConnection(Provider):
 
         Raises InvalidInputError without messages, when the model refuses them, or when the provider has no such model;
         UnavailableError when there is no usable answer now; ConfigurationError when there will be none until an
-        operator changes something. `details.error_type` is as in embedding connections.
+        operator changes something. `details.error_type` is as in embedding providers.
         """
         if not messages:
             raise InvalidInputError("messages must not be empty", field="messages")

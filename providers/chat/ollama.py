@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from providers.base import Registry
-from providers.chat.base import ChatAnswer, ChatConnection, member, token_count
+from providers.chat.base import ChatAnswer, ChatProvider, member, token_count
 from providers.models import models_of
 from schemas.configuration import JsonSchema, read_schema
 from schemas.connections import ModelInfo
 from schemas.errors import ConfigurationError
 
 
-class OllamaConnection(ChatConnection):
+class OllamaProvider(ChatProvider):
     """Asks `POST {url}/api/chat` for answers as a whole."""
 
     id = "ollama"
@@ -63,4 +63,4 @@ class OllamaConnection(ChatConnection):
 
 
 def register(registry: Registry) -> None:
-    registry.register(OllamaConnection)
+    registry.register(OllamaProvider)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from providers.base import Registry
-from providers.chat.base import ChatAnswer, ChatConnection, member, token_count
+from providers.chat.base import ChatAnswer, ChatProvider, member, token_count
 from providers.models import models_of
 from schemas.configuration import JsonSchema, read_schema
 from schemas.connections import ModelInfo
 from schemas.errors import InvalidInputError
 
 
-class OpenAIConnection(ChatConnection):
+class OpenAIProvider(ChatProvider):
     """Asks `POST {url}/chat/completions`. OpenAI's newer models take the limit of an answer under another name, which
     is tried when the first is refused."""
 
@@ -63,4 +63,4 @@ class OpenAIConnection(ChatConnection):
 
 
 def register(registry: Registry) -> None:
-    registry.register(OpenAIConnection)
+    registry.register(OpenAIProvider)

@@ -1,4 +1,4 @@
-"""The contract of a chat connection, as one class."""
+"""The contract of a chat provider, as one class."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from providers.chat.base import ChatAnswer, ChatConnection
+from providers.chat.base import ChatAnswer, ChatProvider
 from providers.contract_tests.provider import ProviderTests
 from schemas.contracts.chat import Message
 from schemas.errors import InvalidInputError
@@ -19,7 +19,7 @@ class ChatTests(ProviderTests):
     """Subclasses override the fixture `provider`: a connection to a service, or to one that speaks its protocol."""
 
     def test_it_is_a_chat_connection(self, provider: Any) -> None:
-        assert isinstance(provider, ChatConnection)
+        assert isinstance(provider, ChatProvider)
         assert provider.kind == "llm"
         assert provider.model
 

@@ -1,4 +1,4 @@
-"""The contract of an embedding connection, as one class."""
+"""The contract of an embedding provider, as one class."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from providers.contract_tests.provider import ProviderTests
-from providers.embeddings.base import EmbeddingConnection
+from providers.embeddings.base import EmbeddingProvider
 from schemas.errors import InvalidInputError
 
 TEXTS = [
@@ -26,7 +26,7 @@ class EmbeddingTests(ProviderTests):
     """Subclasses override the fixture `provider`: a connection to a service, or to one that speaks its protocol."""
 
     def test_it_is_an_embedding_connection(self, provider: Any) -> None:
-        assert isinstance(provider, EmbeddingConnection)
+        assert isinstance(provider, EmbeddingProvider)
         assert provider.kind == "embedding"
         assert provider.model
 

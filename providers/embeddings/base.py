@@ -1,4 +1,4 @@
-"""The contract of an embedding connection: texts in, vectors out."""
+"""The contract of an embedding provider: texts in, vectors out."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from schemas.errors import InvalidInputError, RagError, UnavailableError
 from schemas.records import Vector
 
 
-class EmbeddingConnection(Provider):
+class EmbeddingProvider(Provider):
     """The models of one provider. Safe to use from several threads; build it after a fork, not before.
 
     `model` is the provider's name for the model that embeds when a call names none, the field `model` of the
@@ -128,7 +128,7 @@ class EmbeddingConnection(Provider):
 
 
 class SupportsTokens(ABC):
-    """An embedding connection that knows its model's tokenizer. Texts are valid Unicode and may be empty."""
+    """An embedding provider that knows its model's tokenizer. Texts are valid Unicode and may be empty."""
 
     @abstractmethod
     def count_tokens(self, text: str) -> int:

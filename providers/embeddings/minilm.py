@@ -11,7 +11,7 @@ import numpy as np
 import structlog
 
 from providers.base import ProviderContext, Registry
-from providers.embeddings.base import EmbeddingConnection, SupportsTokens
+from providers.embeddings.base import EmbeddingProvider, SupportsTokens
 from providers.embeddings.minilm_graph import HIDDEN, MAX_TOKENS, build_graph
 from providers.embeddings.minilm_parts import (
     check_weights,
@@ -40,7 +40,7 @@ MAX_INPUT_TOKENS = MAX_WINDOWS * WINDOW_TOKENS + 2
 MAX_TOKENISED_TEXTS = 1024
 
 
-class MiniLMConnection(EmbeddingConnection, SupportsTokens):
+class MiniLMProvider(EmbeddingProvider, SupportsTokens):
     """384 dimensions, unit length, mean pooling over the mask.
 
     The model reads 256 tokens, [CLS] and [SEP] included. A longer text is read in windows of that size, one after the
@@ -213,4 +213,4 @@ def _run(session: InferenceSession, tokens: list[list[int]]) -> Vector:
 
 
 def register(registry: Registry) -> None:
-    registry.register(MiniLMConnection)
+    registry.register(MiniLMProvider)

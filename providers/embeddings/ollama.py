@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from providers.base import ProviderContext, Registry
-from providers.embeddings.remote import RemoteConnection
+from providers.embeddings.remote import RemoteEmbeddingProvider
 from providers.models import models_of
 from schemas.configuration import JsonSchema, read_schema
 from schemas.connections import ModelInfo
@@ -16,7 +16,7 @@ from schemas.errors import ConfigurationError
 from schemas.records import Vector
 
 
-class OllamaConnection(RemoteConnection):
+class OllamaProvider(RemoteEmbeddingProvider):
     """Asks `POST {url}/api/embed`, or `/api/embeddings` one text at a time when the server is too old for the first.
 
     Vectors have length 1 by either route. Ollama cuts texts that exceed the model's context.
@@ -77,4 +77,4 @@ class _RouteMissingError(ConfigurationError):
 
 
 def register(registry: Registry) -> None:
-    registry.register(OllamaConnection)
+    registry.register(OllamaProvider)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from providers.base import ProviderContext, Registry
-from providers.embeddings.remote import RemoteConnection
+from providers.embeddings.remote import RemoteEmbeddingProvider
 from providers.models import models_of
 from schemas.configuration import JsonSchema, read_schema
 from schemas.connections import ModelInfo
@@ -17,7 +17,7 @@ from schemas.errors import InvalidInputError
 from schemas.records import Vector
 
 
-class OpenAIConnection(RemoteConnection):
+class OpenAIProvider(RemoteEmbeddingProvider):
     """Asks `POST {url}/embeddings`. The configuration's `dimension` is a shorter length to ask the model for, None the
     model's own.
 
@@ -78,4 +78,4 @@ class OpenAIConnection(RemoteConnection):
 
 
 def register(registry: Registry) -> None:
-    registry.register(OpenAIConnection)
+    registry.register(OpenAIProvider)

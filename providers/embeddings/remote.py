@@ -1,4 +1,4 @@
-"""The code that embedding connections over HTTP share: the service, batches, and reading vectors from JSON."""
+"""The code that embedding providers over HTTP share: the service, batches, and reading vectors from JSON."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from providers.base import ProviderContext
-from providers.embeddings.base import EmbeddingConnection
+from providers.embeddings.base import EmbeddingProvider
 from providers.outbound.json_client import JsonClient, RetryPolicy
 from providers.outbound.vendor_dialect import VendorDialect
 from schemas.records import Vector
@@ -19,7 +19,7 @@ from schemas.records import Vector
 MAX_BATCH_BYTES = 500_000
 
 
-class RemoteConnection(EmbeddingConnection):
+class RemoteEmbeddingProvider(EmbeddingProvider):
     """Asks for at most `batch_size` texts (and half a megabyte of text) at a time, one request after the other.
 
     The configuration's `timeout_seconds` limits each silence of the server, not the whole answer. `sleep` and `clock`

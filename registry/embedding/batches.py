@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotInTimeError
 from typing import NamedTuple
 
-from providers.embeddings.base import EmbeddingConnection
+from providers.embeddings.base import EmbeddingProvider
 from providers.outbound import deadlines
 from schemas.errors import UnavailableError
 from schemas.records import Vector
@@ -38,7 +38,7 @@ class EmbeddingBatches:
     call; a call has texts of one model only. No thread runs while there is no text.
     """
 
-    def __init__(self, connection: EmbeddingConnection) -> None:
+    def __init__(self, connection: EmbeddingProvider) -> None:
         self._connection = connection
         self._lock = threading.Lock()
         self.waiting: list[_Wanted] = []
@@ -47,7 +47,7 @@ class EmbeddingBatches:
     def embed(self, text: str, model: str) -> Vector:
         """Return the text's vector, float32 (dimension,).
 
-        Raises what `EmbeddingConnection.embed` raises for this text alone, and UnavailableError when there is no answer
+        Raises what `EmbeddingProvider.embed` raises for this text alone, and UnavailableError when there is no answer
         within the caller's deadline; the text is then given up.
         """
         seconds_left = deadlines.seconds_left()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import cast
 from weakref import WeakKeyDictionary
 
-from providers.embeddings.base import EmbeddingConnection
+from providers.embeddings.base import EmbeddingProvider
 from providers.outbound import deadlines
 from registry.connections import Connections
 from registry.embedding.batches import EmbeddingBatches
@@ -28,7 +28,7 @@ class EmbeddingMismatchError(InvalidInputError):
 class QueryEmbedding:
     """A vector, float32 (dimension,), made by `model`; `generated` is False when it came from the cache."""
 
-    connection: EmbeddingConnection
+    connection: EmbeddingProvider
     model: str
     vector: Vector
     generated: bool
@@ -70,17 +70,17 @@ class QueryEmbeddings:
     ) -> QueryEmbedding:
         """Embed the text by that connection, with another model than its own when one is given.
 
-        Raises what `Connections.open` and `EmbeddingConnection.embed` raise, and UnavailableError when there is no
+        Raises what `Connections.open` and `EmbeddingProvider.embed` raise, and UnavailableError when there is no
         answer in time.
         """
         live = self._connections.live(connection_id, "embedding")
-        connection = cast(EmbeddingConnection, live.provider)
+        connection = cast(EmbeddingProvider, live.provider)
         wanted = connection.model if model is None else model
         key = EmbeddingKey(connection_id, live.identity, wanted, text)
         with deadlines.within(within_seconds):
             vector, generated = self._cache.get(key, lambda: self._batches_of(live, connection).embed(text, wanted))
         return QueryEmbedding(connection, wanted, vector, generated)
 
-    def _batches_of(self, live: LiveConnection, connection: EmbeddingConnection) -> EmbeddingBatches:
+    def _batches_of(self, live: LiveConnection, connection: EmbeddingProvider) -> EmbeddingBatches:
         with self._lock:
             return self._batches.setdefault(live, EmbeddingBatches(connection))

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from typing import Protocol
 
-from providers.chat.base import ChatConnection
+from providers.chat.base import ChatProvider
 from registry.topics.query_text import normalized
 from schemas.contracts.chat import Message
 
@@ -78,7 +78,7 @@ def leans_on_topic(message: str) -> bool:
 class TopicByChat:
     """Asks a chat model; the rule decides when its answer is unusable. Errors of the model reach the caller."""
 
-    def __init__(self, chat: ChatConnection) -> None:
+    def __init__(self, chat: ChatProvider) -> None:
         self._chat = chat
         self._rule = TopicByRule()
 

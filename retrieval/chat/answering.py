@@ -8,7 +8,7 @@ from typing import cast
 
 import structlog
 
-from providers.chat.base import ChatConnection
+from providers.chat.base import ChatProvider
 from registry.connections import Connections
 from registry.stored_connections import ConnectionNotFoundError
 from retrieval.chat.history import ChatHistory, ConversationNotFoundError
@@ -85,9 +85,9 @@ class Chat:
         """Delete a conversation. Raises ConversationNotFoundError when there is none."""
         self._history.delete(conversation_id, owner=owner)
 
-    def _connected(self) -> ChatConnection:
+    def _connected(self) -> ChatProvider:
         try:
-            return cast(ChatConnection, self._connections.open(self._chat_connection, "llm"))
+            return cast(ChatProvider, self._connections.open(self._chat_connection, "llm"))
         except ConnectionNotFoundError:
             raise ChatUnavailableError("No chat model is configured: set RAG_CHAT_PROVIDER") from None
         except ConfigurationError as error:

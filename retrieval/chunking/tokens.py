@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Protocol
 
-from providers.embeddings.base import EmbeddingConnection, SupportsTokens
+from providers.embeddings.base import EmbeddingProvider, SupportsTokens
 from retrieval.chunking.cl100k import Cl100k
 
 # Longer texts are counted in parts: tokenizers become slow, or give up, on an endless run. A part ends where each of
@@ -56,7 +56,7 @@ class TokenCounter:
         return [start + offset for start, part in _parts(text) for offset in self._tokenizer.token_starts(part)]
 
 
-def token_counter(connection: EmbeddingConnection | None = None) -> TokenCounter:
+def token_counter(connection: EmbeddingProvider | None = None) -> TokenCounter:
     """Return a counter by the connection's model where it supports that, else by cl100k_base, OpenAI's encoding
     (contracts *rules* and *documents*)."""
     return TokenCounter(connection if isinstance(connection, SupportsTokens) else Cl100k())

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from providers.embeddings.base import EmbeddingConnection
+from providers.embeddings.base import EmbeddingProvider
 from retrieval.chunking import Syntax
 from retrieval.clock import z_time
 from retrieval.ingest import profiles
@@ -31,7 +31,7 @@ _NOT_SHOWN = frozenset({*INTERNAL, SOURCE, "created_at", "updated_at", "embeddin
 _TEXTS = frozenset({AGENT, CATEGORY, GAME})
 
 
-def to_source(document: ContextDocument, embedding: EmbeddingConnection) -> SourceDocument:
+def to_source(document: ContextDocument, embedding: EmbeddingProvider) -> SourceDocument:
     """Return the document as it is ingested. Raises InvalidInputError when its metadata is invalid."""
     told = check_metadata(document.metadata)
     own = {SOURCE: document.source, SESSION_ID: document.session_id, CONTENT_TYPE: document.content_type}
@@ -47,7 +47,7 @@ def to_source(document: ContextDocument, embedding: EmbeddingConnection) -> Sour
     )
 
 
-def splitter(content_type: str | None, embedding: EmbeddingConnection) -> Splitter:
+def splitter(content_type: str | None, embedding: EmbeddingProvider) -> Splitter:
     """Return how documents of that `contentType` are split, by the contract *context*."""
     if content_type == CODE:
         return profiles.windows(embedding, CODE_MAX_TOKENS, CODE_OVERLAP_TOKENS, Syntax.CODE)

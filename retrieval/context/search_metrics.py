@@ -13,7 +13,7 @@ from pathlib import Path
 import structlog
 from prometheus_client import Counter, Histogram
 
-from retrieval.context.afterwards import Afterwards
+from retrieval.context.background_writer import BackgroundWriter
 from schemas.errors import RagError
 from schemas.shared_database import Database, Transaction
 
@@ -115,7 +115,7 @@ class SearchMetrics:
         database.open_part("search metrics", STEPS)
         lock_file.parent.mkdir(parents=True, exist_ok=True)
         self._shared, self._alone = lock_file.open("ab"), lock_file.open("ab")
-        self._rows: Afterwards[SearchRow] = Afterwards(
+        self._rows: BackgroundWriter[SearchRow] = BackgroundWriter(
             "search-metrics", self._write, most_waiting=MOST_WAITING, busy=self._say_busy
         )
 

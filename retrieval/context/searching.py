@@ -9,7 +9,7 @@ from typing import Any
 import structlog
 
 from retrieval.clock import milliseconds_since
-from retrieval.context.afterwards import Afterwards
+from retrieval.context.background_writer import BackgroundWriter
 from retrieval.context.breaker import CircuitBreaker
 from retrieval.context.fallback import FallbackChain, Found, Outcome
 from retrieval.context.items import to_item, to_where
@@ -62,7 +62,7 @@ class ContextSearch:
             text_seconds=settings.context_text_seconds,
         )
         # Keeping an answer takes the catalogue's write lock, which no search should wait for.
-        self._to_keep: Afterwards[tuple[list[Any], KeptAnswer]] = Afterwards(
+        self._to_keep: BackgroundWriter[tuple[list[Any], KeptAnswer]] = BackgroundWriter(
             "context-answers", self._keep, most_waiting=MOST_KEPT_LATER
         )
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from providers.base import SupportsEmbeddings, SupportsMetadataFiltering
-from providers.embeddings.base import EmbeddingConnection
+from providers.embeddings.base import EmbeddingProvider
 from retrieval.ingest import profiles
 from retrieval.ingest.drafts import FIRST_CHUNKS, INTERNAL, SourceDocument, is_file_name
 from retrieval.text_collections import TextCollections
@@ -150,7 +150,7 @@ class RagStore:
         ]
         return StoreMetrics(counts, embedding.id, embedding.model, embedding.dimension)
 
-    def _to_source(self, document: RagDocument, embedding: EmbeddingConnection) -> SourceDocument:
+    def _to_source(self, document: RagDocument, embedding: EmbeddingProvider) -> SourceDocument:
         about: Metadata = {"source": document.source, "path": document.path}
         return SourceDocument(
             id=document_id_of(document.source, document.path),

@@ -15,7 +15,7 @@ from providers.base import (
     SupportsEmbeddings,
     SupportsMetadataFiltering,
 )
-from providers.embeddings.base import EmbeddingConnection
+from providers.embeddings.base import EmbeddingProvider
 from retrieval.failures import embedding_errors
 from retrieval.ingest.drafts import Draft, text_to_embed
 from schemas.bounds import MAX_PAGE
@@ -38,7 +38,7 @@ class CollectionWriter:
     embedding fails, and ConflictError when the collection's documents were embedded by another model.
     """
 
-    def __init__(self, provider: RagProvider, name: str, embedding: EmbeddingConnection) -> None:
+    def __init__(self, provider: RagProvider, name: str, embedding: EmbeddingProvider) -> None:
         self._reads = _able(provider, SupportsMetadataFiltering)
         self._writes = _able(provider, SupportsEmbeddings)
         self._provider = provider

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from providers.base import RagProvider
-from providers.embeddings.base import EmbeddingConnection
+from providers.embeddings.base import EmbeddingProvider
 from retrieval.chunking import (
     DEFAULT_MAX_TOKENS,
     MarkdownDocument,
@@ -76,7 +76,7 @@ def load(
     *,
     provider: RagProvider,
     collection: str,
-    embedding: EmbeddingConnection,
+    embedding: EmbeddingProvider,
     on_progress: Callable[[LoadProgress], None] = lambda progress: None,
     source_prefix: str = "",
     profile: Profile | None = None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from providers.embeddings.base import EmbeddingConnection
+from providers.embeddings.base import EmbeddingProvider
 from retrieval.chunking import MarkdownDocument, SplitDocument, Syntax, split_whole, split_windows
 from retrieval.chunking.tokens import token_counter
 
@@ -13,7 +13,7 @@ ReadingSplitter = Callable[[str | MarkdownDocument], SplitDocument]
 
 
 def whole(
-    embedding: EmbeddingConnection, max_tokens: int, section: str = "", levels: tuple[int, int] = (2, 3)
+    embedding: EmbeddingProvider, max_tokens: int, section: str = "", levels: tuple[int, int] = (2, 3)
 ) -> ReadingSplitter:
     """Keep documents whole up to `max_tokens` (contract *rules*).
 
@@ -24,7 +24,7 @@ def whole(
 
 
 def windows(
-    embedding: EmbeddingConnection, max_tokens: int, overlap_tokens: int, syntax: Syntax = Syntax.MARKDOWN
+    embedding: EmbeddingProvider, max_tokens: int, overlap_tokens: int, syntax: Syntax = Syntax.MARKDOWN
 ) -> ReadingSplitter:
     """Split documents into overlapping pieces of similar length (contracts *documents* and *context*)."""
     tokens = token_counter(embedding)

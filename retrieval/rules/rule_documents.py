@@ -6,7 +6,7 @@ from datetime import date, datetime
 from typing import Any
 from uuid import UUID
 
-from providers.embeddings.base import EmbeddingConnection
+from providers.embeddings.base import EmbeddingProvider
 from retrieval.chunking import MarkdownDocument, markdown_title
 from retrieval.ingest import profiles
 from retrieval.ingest.drafts import SourceDocument, document_id
@@ -30,7 +30,7 @@ def id_of(document: RuleDocument) -> str:
         raise InvalidDocumentError("document_id must be a UUID", field="document_id") from None
 
 
-def to_source(document: RuleDocument, settings: RetrievalSettings, embedding: EmbeddingConnection) -> SourceDocument:
+def to_source(document: RuleDocument, settings: RetrievalSettings, embedding: EmbeddingProvider) -> SourceDocument:
     """Return the document as ingestion takes it. Raises InvalidDocumentError, naming the field, when it cannot be
     stored."""
     if not document.filename.strip():

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from providers.embeddings.base import EmbeddingConnection
+from providers.embeddings.base import EmbeddingProvider
 from registry.connections import Connections
 from retrieval.search.corpus import Corpus, OpenCorpus
 from schemas.connections import CollectionInfo
@@ -100,14 +100,14 @@ class CollectionChoice:
         """Return the sort key: own collections first, then the newest, so that what was just loaded is always asked."""
         return self._own.get(info.name, len(self._own)), -(info.number or 0), info.name
 
-    def _embedding(self) -> EmbeddingConnection | None:
+    def _embedding(self) -> EmbeddingProvider | None:
         """Return the embedding connection, None while it cannot be used: words are searched all the same."""
         try:
-            return cast(EmbeddingConnection, self._connections.open(self._embedding_connection, "embedding"))
+            return cast(EmbeddingProvider, self._connections.open(self._embedding_connection, "embedding"))
         except RagError:
             return None
 
-    def _reason_against(self, info: CollectionInfo, embedding: EmbeddingConnection | None) -> str | None:
+    def _reason_against(self, info: CollectionInfo, embedding: EmbeddingProvider | None) -> str | None:
         if info.name == self._notes:
             return "it holds notes of sessions, which the oracle persona asks"
         if info.count == 0:

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from providers.embeddings.base import EmbeddingConnection
+from providers.embeddings.base import EmbeddingProvider
 from retrieval.context.items import SESSION_ID
 from retrieval.validation.gates import Gate
 from schemas.errors import RagError
@@ -87,7 +87,7 @@ class Validation:
     def __init__(
         self,
         service: Service,
-        embedding: EmbeddingConnection,
+        embedding: EmbeddingProvider,
         gate: Gate,
         *,
         collection: str,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import PurePosixPath
 
-from providers.embeddings.base import EmbeddingConnection
+from providers.embeddings.base import EmbeddingProvider
 from retrieval.chunking import markdown_title
 from retrieval.context.items import CONTENT_TYPE, SOURCE, splitter
 from retrieval.ingest.collection_writer import CollectionWriter
@@ -19,7 +19,7 @@ def source_of(folder: str, path: str) -> str:
     return f"{folder}/{path}"
 
 
-def document_of(folder: str, path: str, content: bytes, digest: str, embedding: EmbeddingConnection) -> SourceDocument:
+def document_of(folder: str, path: str, content: bytes, digest: str, embedding: EmbeddingProvider) -> SourceDocument:
     """Make a file's document; `digest` is the SHA-256 of the content.
 
     Raises InvalidInputError when the content is not a text.

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from environs import validate
 
 from schemas.errors import ConfigurationError
-from schemas.origins import HostPattern, OriginPattern
+from schemas.host_patterns import HostPattern, OriginPattern
 from schemas.settings.environment import LONGEST_WAIT_SECONDS, OneWordOf, environment, seal
 
 LOG_LEVELS = ("debug", "info", "warning", "error")

@@ -16,7 +16,7 @@ from schemas.errors import RagError
 from schemas.settings import WrapperSettings
 from wrapper.web import error_statuses
 from wrapper.web.bodies import finish_parsing
-from wrapper.web.parsing import budget_of
+from wrapper.web.parsing_budget import budget_of
 
 NOTHING: dict[str, Any] = {"type": "object", "properties": {}}
 ADDRESS = {

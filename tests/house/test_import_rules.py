@@ -43,7 +43,16 @@ PLANTED = {
         ("registry/planted_socket.py", "import requests"),
         ("schemas/planted_socket.py", "import urllib3"),
     ],
-    "routes ask the store": [("wrapper/routes/planted_store.py", "from wrapper.catalog import reads")],
+    "the web layer of the storage proxy asks the store": [
+        ("wrapper/routes/planted_store.py", "from wrapper.catalog import reads"),
+        ("wrapper/web/planted_store.py", "from wrapper.querying.planner import Planner"),
+        ("wrapper/web/planted_engine.py", "def late():\n    import wrapper.engine.client"),
+    ],
+    "interfaces ask the service": [
+        ("interfaces/commands/planted_catalog.py", "from wrapper.catalog.catalog import Catalog"),
+        ("interfaces/commands/planted_indexing.py", "import wrapper.indexing.doctor"),
+        ("interfaces/web/planted_planner.py", "from wrapper.querying import planner"),
+    ],
     "Flask stays in the web layers": [
         ("wrapper/indexing/planted_flask.py", "import flask"),
         ("retrieval/planted_flask.py", "from werkzeug.exceptions import NotFound"),
@@ -71,6 +80,23 @@ PLANTED = {
         ("retrieval/planted_provider.py", "from providers.chat.openai import register"),
         ("registry/planted_provider.py", "import providers.local"),
         ("interfaces/web/planted_provider.py", "import providers.qdrant.provider"),
+    ],
+    "providers do not know each other": [
+        ("providers/qdrant/planted_neighbour.py", "from providers.chroma.records import to_record"),
+        ("providers/chat/planted_neighbour.py", "import providers.embeddings.base"),
+        ("providers/planted_neighbour.py", "import providers.local"),
+        ("providers/outbound/planted_neighbour.py", "import providers.rag_wrapper.client"),
+        ("providers/contract_tests/planted_neighbour.py", "import providers.embeddings.minilm"),
+    ],
+    "rooms of retrieval point down": [
+        ("retrieval/search/planted_upward.py", "from retrieval.text_collections import TextCollections"),
+        ("retrieval/rules/planted_neighbour.py", "import retrieval.documents.rag_store"),
+        ("retrieval/chunking/planted_upward.py", "def late():\n    import retrieval.ingest.drafts"),
+        ("retrieval/planted_nowhere.py", ""),
+    ],
+    "the product imports neither tests nor benchmarks": [
+        ("providers/planted_test.py", "from tests.support.live import free_port"),
+        ("interfaces/commands/planted_benchmark.py", "import benchmarks.report"),
     ],
 }
 

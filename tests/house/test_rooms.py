@@ -24,7 +24,7 @@ FAMILIES = (
     {"providers.chroma", "providers.qdrant", "providers.rag_wrapper", "providers.contract_tests"},
     {"providers.chat", "providers.embeddings"},  # one vendor's protocol
     {"wrapper.catalog.sqlite", "wrapper.catalog.postgres"},  # one job for different databases
-    {"interfaces.web", "interfaces.mcp"},  # one subject through different doors
+    {"interfaces.web", "interfaces.mcp"},  # one subject through different interfaces
 )
 """Neighbouring rooms in which one name means the same thing."""
 

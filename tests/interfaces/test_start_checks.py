@@ -17,7 +17,7 @@ from providers.embeddings import minilm_parts
 from schemas.errors import ConfigurationError
 from schemas.settings import RegistrySettings, WrapperSettings, read_registry_settings, read_wrapper_settings
 from tests.support.live import command, free_port
-from wrapper.engine.ownership import acquire
+from wrapper.engine.data_directory_lock import acquire
 from wrapper.start_checks import bind_address
 
 # Run in a process of its own, because a limit that was lowered cannot be raised again.

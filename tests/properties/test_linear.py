@@ -57,7 +57,7 @@ COMPARED_WHOLE = {
     "registry.placeholders.addresses_in_values._DRIVER",
     "registry.placeholders.secret_hosts._RULE",
     "schemas.names._PREFIX",
-    "schemas.origins._ORIGIN",
+    "schemas.host_patterns._ORIGIN",
     "wrapper.indexing.engine_collections._IN_TRANSIT",
 }
 """Expressions that are only matched at the beginning of a text or against all of it, and never searched for."""

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from providers.base import ProviderContext, RagProvider, SupportsSearch
-from providers.embeddings.base import EmbeddingConnection
+from providers.embeddings.base import EmbeddingProvider
 from registry.connections import Connections
 from registry.placeholders.resolving import Placeholders
 from registry.provider_registry import ProviderRegistry
@@ -60,7 +60,7 @@ def world():
 
 @pytest.fixture
 def registry(world):
-    class Words(EmbeddingConnection):
+    class Words(EmbeddingProvider):
         id, display_name = "words", "Words"
 
         @classmethod

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from providers.embeddings.base import EmbeddingConnection
+from providers.embeddings.base import EmbeddingProvider
 
 
-class LetterEmbedding(EmbeddingConnection):
+class LetterEmbedding(EmbeddingProvider):
     """Counts the letters a-z; `embedded` has every text it was asked for, in order."""
 
     id = "letters"

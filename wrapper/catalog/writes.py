@@ -12,9 +12,9 @@ from dataclasses import replace
 import numpy as np
 import orjson
 
-from schemas.errors import ConflictError, DocumentNotFoundError, InvalidInputError
+from schemas.errors import ConflictError, DocumentExistsError, DocumentNotFoundError, InvalidInputError
 from schemas.metadata import check_metadata, merge_patch
-from schemas.records import Collection, Document, DocumentBatch, DocumentPatch, Metadata, Vector
+from schemas.records import Collection, Document, DocumentBatch, DocumentPatch, Metadata
 from schemas.storage.outcomes import WriteOutcome
 from schemas.where import Where
 from wrapper.catalog import idempotency
@@ -32,6 +32,7 @@ from wrapper.catalog.rows import (
 )
 from wrapper.catalog.sortable_values import bounded, flatten
 from wrapper.catalog.words.splitting import word_row
+from wrapper.embedding_checks import check_dimension, check_directions
 
 MOST_CONFLICTS = 1_000
 """The most conflicting documents that an error names."""
@@ -122,7 +123,7 @@ def add_documents(
     check_dimension(collection, batch.dimension, index=0)
     stored = _stored(transaction, collection.key, batch.ids)
     if on_conflict == "error" and (conflicts := [at for at, each in enumerate(batch.ids) if each in stored]):
-        error = already_exists(batch.ids[conflicts[0]])
+        error = DocumentExistsError(batch.ids[conflicts[0]])
         error.details |= {"index": conflicts[0], "indexes": conflicts[:MOST_CONFLICTS]}
         raise error
     new: list[int] = []
@@ -229,43 +230,6 @@ def take_in(transaction: Transaction, collection_key: int, batch: DocumentBatch)
         (len(batch), batch.dimension, collection_key),
     )
     return True
-
-
-def already_exists(document_id: str) -> ConflictError:
-    return ConflictError(f"Document '{document_id}' already exists", code="document_exists", id=document_id)
-
-
-def check_dimension(
-    collection: Collection, dimension: int, *, field: str = "embedding", index: int | None = None
-) -> None:
-    """Raise InvalidInputError, with both numbers, when vectors of this dimension do not fit the collection."""
-    if collection.dimension is not None and dimension != collection.dimension:
-        raise InvalidInputError(
-            f"Embedding dimension mismatch: collection '{collection.name}' has {collection.dimension}, got {dimension}",
-            code="dimension_mismatch",
-            field=field,
-            index=index,
-            expected=collection.dimension,
-            actual=dimension,
-        )
-
-
-def check_directions(
-    collection: Collection, vectors: Vector, *, field: str = "embedding", index: int | None = 0
-) -> None:
-    """Raise InvalidInputError when a vector of the matrix (n, dimension) has no direction and the collection compares
-    directions. The first vector stands at `index` of the request."""
-    if collection.metric != "cosine":
-        return
-    has_direction = vectors.any(axis=1)
-    if not has_direction.all():
-        raise InvalidInputError(
-            f"{field} must not be all zeros: the metric of collection '{collection.name}' is cosine, and a zero vector "
-            "has no direction",
-            code="zero_vector",
-            field=field,
-            index=None if index is None else index + int(has_direction.argmin()),
-        )
 
 
 def _check_that_some_stay(transaction: Transaction, collection: Collection, where: Where) -> None:

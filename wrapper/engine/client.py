@@ -17,7 +17,6 @@ import numpy as np
 
 from schemas.errors import InvalidInputError
 from schemas.records import Metadata, Vector
-from wrapper.engine.access import STOCK, EngineAccess
 from wrapper.engine.encoding import (
     LISTS_KEY,
     REBUILD_KEY,
@@ -29,6 +28,7 @@ from wrapper.engine.encoding import (
 )
 from wrapper.engine.failures import EngineBrokenError, EngineCollectionMissingError, EngineConflictError
 from wrapper.engine.records import EngineCollection, EngineRecords, Part, read_collection, read_records
+from wrapper.engine.server_access import STOCK, EngineAccess
 from wrapper.engine.transport import Transport, encode_body
 
 # Measured: docs/engine.md, "Index parameters".

@@ -59,7 +59,7 @@ def start_keeper(
     startup_timeout_seconds: float | None = None,
     service_port: int | None = None,
 ) -> KeeperProcess:
-    """Start the keeper of `data_dir`, which the caller owns (`ownership.acquire`), and return at once.
+    """Start the keeper of `data_dir`, which the caller owns (`data_directory_lock.acquire`), and return at once.
 
     The engine's state says when the engine is ready. The engine does not take `service_port`, on which the service is
     to listen.

@@ -15,7 +15,6 @@ from urllib.parse import urlsplit
 import orjson
 
 from schemas.errors import InvalidInputError
-from wrapper.engine.access import STOCK, EngineAccess
 from wrapper.engine.failures import (
     EngineAccessError,
     EngineBrokenError,
@@ -25,6 +24,7 @@ from wrapper.engine.failures import (
     EngineRefusedError,
     EngineUnavailableError,
 )
+from wrapper.engine.server_access import STOCK, EngineAccess
 
 MAX_CONNECT_SECONDS = 2.0
 JSON = {"content-type": "application/json"}

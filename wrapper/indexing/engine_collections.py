@@ -14,10 +14,10 @@ from schemas.records import Collection, Document
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.contract import Transaction
 from wrapper.catalog.index_state import outbox, states
-from wrapper.engine.claim import OWNER_MARK
 from wrapper.engine.client import HNSW, EngineClient
 from wrapper.engine.failures import EngineConflictError, EngineRefusedError
 from wrapper.engine.records import EngineCollection
+from wrapper.engine.tenant_claim import OWNER_MARK
 
 log = structlog.get_logger(__name__)
 

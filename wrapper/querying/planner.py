@@ -37,8 +37,8 @@ from wrapper.catalog.filters import count
 from wrapper.catalog.grouping import gather
 from wrapper.catalog.index_state import outbox, reports, set_aside
 from wrapper.catalog.rows import find_collection
-from wrapper.catalog.writes import check_dimension, check_directions
 from wrapper.distances import distances_of_products, exact_distances, rough_distances, squares_of
+from wrapper.embedding_checks import check_dimension, check_directions
 from wrapper.querying.held_vectors import HeldVectors
 
 log = structlog.get_logger(__name__)

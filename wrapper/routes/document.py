@@ -32,8 +32,8 @@ from schemas.wire.storage.document import (
     page_answer,
 )
 from schemas.wire.storage.stream import imported_answer, streamed_answer
-from wrapper.web.batches import read_batch
 from wrapper.web.bodies import JSON, NDJSON, decode_json, encode, finish_within, json_response, read_body
+from wrapper.web.document_batches import read_batch
 from wrapper.web.importing import import_stream, parse_announced
 from wrapper.web.lanes import Lane
 from wrapper.web.reading import arguments, body, checked, not_modified, respond, store, unknown, write_options

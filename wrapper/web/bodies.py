@@ -24,7 +24,7 @@ from schemas.errors import (
     UnsupportedMediaError,
 )
 from schemas.wire.json_in import decode
-from wrapper.web.parsing import ParsingBudget
+from wrapper.web.parsing_budget import ParsingBudget
 from wrapper.web.slow_clients import PatientSocket
 
 READ_BYTES = 1 << 16
@@ -69,6 +69,20 @@ def check_request_line() -> None:
             "The request line is too long: POST the same filter to /collections/{name}/documents/search",
             limit_bytes=MAX_REQUEST_LINE_BYTES,
         )
+
+
+def check_media_type(allowed: tuple[str, ...]) -> None:
+    """Raise UnsupportedMediaError for a body of another media type, without reading it.
+
+    The types of forms are refused even where the body is empty, because any page may send a form without asking.
+    """
+    has_body = bool(request.content_length) or "Transfer-Encoding" in request.headers
+    given = request.mimetype
+    if not given and not has_body and "Content-Type" not in request.headers:
+        return
+    if given in allowed or (JSON in allowed and given.endswith("+json")):
+        return
+    raise UnsupportedMediaError(f"The body must be {' or '.join(allowed)}", allowed=list(allowed))
 
 
 def decode_json(body: bytes) -> Any:

@@ -16,16 +16,15 @@ import numpy as np
 import orjson
 
 from schemas.documents import new_id, parse_document, to_batch
-from schemas.errors import ConflictError, InvalidInputError, RagError
+from schemas.errors import ConflictError, DocumentExistsError, InvalidInputError, RagError
 from schemas.field_names import Unknown
 from schemas.records import Collection, Metadata, Vector
 from schemas.storage.outcomes import StreamOutcome
 from schemas.where import Where
 from schemas.wire.json_in import decode
 from schemas.wire.storage.stream import line_error
-from wrapper.catalog import writes
 from wrapper.catalog.idempotency import Kept
-from wrapper.catalog.writes import already_exists
+from wrapper.embedding_checks import check_dimension, check_directions
 from wrapper.store import Store
 from wrapper.web.bodies import body_lines, room_for
 from wrapper.writing import Outcome, WriteOptions, Written
@@ -185,10 +184,10 @@ def store_lines(
             try:
                 make_id = _no_id if whole else _id_maker(progress.line, options.idempotency_key)
                 parsed = _parse(line, make_id, progress.unknown)
-                writes.check_dimension(collection, len(parsed[3]))
+                check_dimension(collection, len(parsed[3]))
                 if not whole:
                     # Documents that an earlier release took and exported must come back whole.
-                    writes.check_directions(collection, parsed[3][np.newaxis], index=None)
+                    check_directions(collection, parsed[3][np.newaxis], index=None)
             except InvalidInputError as error:
                 if whole:
                     raise
@@ -243,7 +242,7 @@ def _flush(
             for at in sorted(refused):
                 for line in pending[at].lines:
                     is_there = isinstance(error, ConflictError)
-                    progress.report(line, already_exists(pending[at].parsed[0]) if is_there else error)
+                    progress.report(line, DocumentExistsError(pending[at].parsed[0]) if is_there else error)
             pending = [each for at, each in enumerate(pending) if at not in refused]
             continue
         progress.created += outcome.created
@@ -266,7 +265,7 @@ def _count_repeats(stored: Pending, on_conflict: str, progress: Progress) -> Non
     repeats = stored.lines[1:]
     if on_conflict == "error":
         for line in repeats:
-            progress.report(line, already_exists(stored.parsed[0]))
+            progress.report(line, DocumentExistsError(stored.parsed[0]))
         return
     progress.updated += stored.changes
     progress.unchanged += len(repeats) - stored.changes

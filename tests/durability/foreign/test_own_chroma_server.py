@@ -19,9 +19,9 @@ from tests.durability.workload import create, documents
 from tests.support.chroma import ChromaServer
 from tests.support.live import eventually, free_port, live_service
 from tests.support.tls_proxy import token_proxy
-from wrapper.engine.access import EngineAccess
-from wrapper.engine.claim import CATALOGUE, OWNER_MARK, EngineOwnedError, claim
 from wrapper.engine.client import EngineClient
+from wrapper.engine.server_access import EngineAccess
+from wrapper.engine.tenant_claim import CATALOGUE, OWNER_MARK, EngineOwnedError, claim
 from wrapper.indexing.engine_collections import NAME_TAKEN
 
 TENANT, DATABASE = "acme", "handbooks"

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from interfaces.commands import scratch_service as scratch
 from interfaces.commands.demo import COLLECTION, Demo, WrongAnswerError, copy_documentation, expected_documents
-from providers.embeddings.minilm import MiniLMConnection
+from providers.embeddings.minilm import MiniLMProvider
 from retrieval.ingest.drafts import text_to_embed
 from retrieval.ingest.loading import load
 from schemas.errors import ConfigurationError, UnavailableError
@@ -201,7 +201,7 @@ def test_a_process_left_behind_is_told_and_ended(serve_as, tmp_path):
 
 def has_local_model():
     try:
-        MiniLMConnection({}).close()
+        MiniLMProvider({}).close()
     except ConfigurationError:
         return False
     return True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from interfaces.web import current
+from interfaces.web import current_request
 from registry.topics import conversations
 from registry.topics.conversations import Conversations
 from registry.topics.topic import TopicByRule
@@ -26,7 +26,7 @@ def app(app_of_models):
 @pytest.fixture
 def asks(monkeypatch):
     """`asks(owner)`: makes this owner the caller from then on."""
-    return lambda owner: monkeypatch.setattr(current, "owner", lambda: owner)
+    return lambda owner: monkeypatch.setattr(current_request, "owner", lambda: owner)
 
 
 @pytest.fixture

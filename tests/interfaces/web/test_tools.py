@@ -9,7 +9,7 @@ from interfaces.tool import Tool
 from interfaces.web import tools
 from schemas.errors import ConflictError, RagError, UnavailableError
 from wrapper.web import error_statuses
-from wrapper.web.parsing import budget_of
+from wrapper.web.parsing_budget import budget_of
 
 SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}, "number": {"type": "integer", "default": 7}}}
 

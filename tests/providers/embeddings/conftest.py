@@ -35,16 +35,16 @@ def stub():
 def openai(server, waits):
     """`openai(**config)` builds connections to the stub that record their waits instead of sleeping, and closes them
     afterwards."""
-    from providers.embeddings.openai import OpenAIConnection
+    from providers.embeddings.openai import OpenAIProvider
 
-    yield from _builder(OpenAIConnection, f"{server.url}/v1", waits)
+    yield from _builder(OpenAIProvider, f"{server.url}/v1", waits)
 
 
 @pytest.fixture
 def ollama(server, waits):
-    from providers.embeddings.ollama import OllamaConnection
+    from providers.embeddings.ollama import OllamaProvider
 
-    yield from _builder(OllamaConnection, server.url, waits)
+    yield from _builder(OllamaProvider, server.url, waits)
 
 
 def _builder(kind, url, waits):
@@ -63,7 +63,7 @@ def _builder(kind, url, waits):
 @pytest.fixture(scope="session")
 def minilm():
     """The real model; missing weights are an error here, not a skip, because the product ships with them."""
-    from providers.embeddings.minilm import MiniLMConnection
+    from providers.embeddings.minilm import MiniLMProvider
 
-    with MiniLMConnection({"threads": 2}) as connection:
+    with MiniLMProvider({"threads": 2}) as connection:
         yield connection

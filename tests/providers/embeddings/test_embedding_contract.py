@@ -1,13 +1,13 @@
-"""Every embedding connection keeps the same promises."""
+"""Every embedding provider keeps the same promises."""
 
 import pytest
 
 from providers.contract_tests import EmbeddingTests
 from providers.contract_tests.samples import nobody_there
-from providers.embeddings.minilm import MiniLMConnection
+from providers.embeddings.minilm import MiniLMProvider
 from providers.embeddings.minilm_parts import locate_model
-from providers.embeddings.ollama import OllamaConnection
-from providers.embeddings.openai import OpenAIConnection
+from providers.embeddings.ollama import OllamaProvider
+from providers.embeddings.openai import OpenAIProvider
 from registry.provider_discovery import BUILTINS
 
 
@@ -23,7 +23,7 @@ def connection(request):
     return build[request.param]()
 
 
-class TestEveryEmbeddingConnection(EmbeddingTests):
+class TestEveryEmbeddingProvider(EmbeddingTests):
     @pytest.fixture
     def provider(self, connection):
         return connection
@@ -31,9 +31,9 @@ class TestEveryEmbeddingConnection(EmbeddingTests):
     @pytest.fixture
     def gone(self, connection, tmp_path):
         """A connection to a closed port, or a model in this process whose files have since been removed."""
-        if isinstance(connection, MiniLMConnection):
+        if isinstance(connection, MiniLMProvider):
             (tmp_path / "model").symlink_to(locate_model())
-            with MiniLMConnection({}, model_dir=tmp_path / "model") as gone:
+            with MiniLMProvider({}, model_dir=tmp_path / "model") as gone:
                 (tmp_path / "model").unlink()
                 yield gone
             return
@@ -43,7 +43,7 @@ class TestEveryEmbeddingConnection(EmbeddingTests):
 
 
 def test_the_defaults_are_those_of_the_schema():
-    with OpenAIConnection({}) as openai, OllamaConnection({"url": None}) as ollama, MiniLMConnection({}) as minilm:
+    with OpenAIProvider({}) as openai, OllamaProvider({"url": None}) as ollama, MiniLMProvider({}) as minilm:
         assert openai.model == "text-embedding-3-small"
         assert ollama.model == "nomic-embed-text"
         assert (minilm.model, minilm.dimension, minilm.max_input_tokens) == ("all-MiniLM-L6-v2", 384, 8384)

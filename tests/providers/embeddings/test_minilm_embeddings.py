@@ -11,7 +11,7 @@ from providers.embeddings.minilm import (
     MAX_INPUT_TOKENS,
     MAX_WINDOWS,
     WINDOW_TOKENS,
-    MiniLMConnection,
+    MiniLMProvider,
     batches_by_length,
 )
 from providers.embeddings.minilm_parts import (
@@ -93,7 +93,7 @@ def test_batches_hold_texts_of_like_length_within_the_bound():
 
 def test_the_number_of_threads_changes_nothing(minilm):
     texts = ["one text", "another text that is longer"]
-    with MiniLMConnection({"threads": 1}) as single:
+    with MiniLMProvider({"threads": 1}) as single:
         np.testing.assert_allclose(single.embed(texts), minilm.embed(texts), atol=1e-6)
 
 
@@ -107,14 +107,14 @@ def test_weights_that_differ_in_one_byte_are_refused(tmp_path):
     content[-1] ^= 1
     weights_file(tmp_path).write_bytes(content)
     with pytest.raises(ConfigurationError, match="sha256 differs") as caught:
-        MiniLMConnection({}, model_dir=tmp_path).embed(["hello"])
+        MiniLMProvider({}, model_dir=tmp_path).embed(["hello"])
     assert_says_what_to_install(caught.value)
 
 
 def test_a_directory_of_ones_own_serves_as_well(minilm, tmp_path):
     for file in (weights_file(locate_model()), tokenizer_file(locate_model())):
         (tmp_path / file.name).symlink_to(file)
-    with MiniLMConnection({}, model_dir=tmp_path) as connection:
+    with MiniLMProvider({}, model_dir=tmp_path) as connection:
         np.testing.assert_array_equal(connection.embed(["hello"]), minilm.embed(["hello"]))
 
 
@@ -124,7 +124,7 @@ def test_a_missing_file_is_noticed_before_the_first_text(tmp_path, missing):
         if file.name != missing:
             (tmp_path / file.name).symlink_to(file)
     with pytest.raises(ConfigurationError, match="incomplete") as caught:
-        MiniLMConnection({}, model_dir=tmp_path)
+        MiniLMProvider({}, model_dir=tmp_path)
     assert_says_what_to_install(caught.value)
 
 
@@ -132,12 +132,12 @@ def test_a_missing_file_is_noticed_before_the_first_text(tmp_path, missing):
 def test_a_missing_library_is_noticed_before_the_first_text(monkeypatch, library):
     monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(ConfigurationError, match=library) as caught:
-        MiniLMConnection({})
+        MiniLMProvider({})
     assert_says_what_to_install(caught.value)
 
 
 def test_an_installed_library_that_cannot_be_imported_is_named(monkeypatch):
-    connection = MiniLMConnection({})
+    connection = MiniLMProvider({})
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(ConfigurationError, match="onnxruntime") as caught:
         connection.embed(["hello"])
@@ -147,21 +147,21 @@ def test_an_installed_library_that_cannot_be_imported_is_named(monkeypatch):
 def test_missing_weights_are_noticed_before_the_first_text(monkeypatch):
     monkeypatch.setitem(sys.modules, WEIGHTS_PACKAGE, None)
     with pytest.raises(ConfigurationError, match="not installed") as caught:
-        MiniLMConnection({})
+        MiniLMProvider({})
     assert_says_what_to_install(caught.value)
 
 
 def test_another_model_is_refused_by_name():
     with pytest.raises(InvalidConfigurationError, match="all-MiniLM-L6-v2") as caught:
-        MiniLMConnection({"model": "all-mpnet-base-v2"})
+        MiniLMProvider({"model": "all-mpnet-base-v2"})
     assert [fault["pointer"] for fault in caught.value.details["errors"]] == ["/model"]
 
 
 def test_building_a_connection_imports_nothing_heavy_and_embedding_opens_no_socket():
     program = f"""
 import socket, sys
-from providers.embeddings.minilm import MiniLMConnection
-connection = MiniLMConnection({{}})
+from providers.embeddings.minilm import MiniLMProvider
+connection = MiniLMProvider({{}})
 heavy = {{"onnx", "onnxruntime", "tokenizers", "safetensors"}} & set(sys.modules)
 assert not heavy, heavy
 def refuse(*args, **kwargs):

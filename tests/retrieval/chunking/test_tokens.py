@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from providers.embeddings.minilm import MiniLMConnection
+from providers.embeddings.minilm import MiniLMProvider
 from retrieval.chunking.cl100k import Cl100k, read_ranks
 from retrieval.chunking.tokens import MAX_PART_CHARACTERS, TokenCounter, token_counter
 from schemas.errors import ConfigurationError
 
-TOKENIZERS = {"cl100k_base": Cl100k(), "minilm": MiniLMConnection({})}
+TOKENIZERS = {"cl100k_base": Cl100k(), "minilm": MiniLMProvider({})}
 COUNTERS = {"cl100k_base": token_counter(), "minilm": token_counter(TOKENIZERS["minilm"])}
 
 

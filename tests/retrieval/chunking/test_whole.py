@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from providers.embeddings.minilm import MiniLMConnection
+from providers.embeddings.minilm import MiniLMProvider
 from retrieval.chunking import SplitDocument, split_whole
 from retrieval.chunking.tokens import token_counter
 from tests.retrieval.chunking.texts import inked_lines, markdown
 
 CL100K = token_counter()
-MINILM = token_counter(MiniLMConnection({}))
+MINILM = token_counter(MiniLMProvider({}))
 SENTENCE = "The old bridge over the river was painted green. "
 PARAGRAPH = (SENTENCE * 6).strip()
 GUIDE = (

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from providers.embeddings.minilm import MiniLMConnection
+from providers.embeddings.minilm import MiniLMProvider
 from retrieval.chunking import Chunk, Syntax, split_windows
 from retrieval.chunking.tokens import TokenCounter, token_counter
 from tests.retrieval.chunking.texts import inked_lines, markdown, unique_prose
 
 CL100K = token_counter()
-MINILM = token_counter(MiniLMConnection({}))
+MINILM = token_counter(MiniLMProvider({}))
 SENTENCE = "The old bridge over the river was painted green in the spring of that year. "
 
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import yaml
 
-from providers.embeddings.base import EmbeddingConnection
-from providers.embeddings.minilm import MiniLMConnection
+from providers.embeddings.base import EmbeddingProvider
+from providers.embeddings.minilm import MiniLMProvider
 from providers.rag_wrapper.client import WrapperClient
 from providers.rag_wrapper.dialect import ONCE
 from retrieval.validation.gates import BUILT_IN, read_gate
@@ -20,7 +20,7 @@ from tests.support.commands import run_command
 COLLECTION = RetrievalSettings().context_collection
 
 
-class Vectors(EmbeddingConnection):
+class Vectors(EmbeddingProvider):
     """Embeds every text as the given numbers."""
 
     id = "vectors"
@@ -39,7 +39,7 @@ class Vectors(EmbeddingConnection):
 
 @pytest.fixture(scope="module")
 def minilm():
-    with MiniLMConnection({}) as model:
+    with MiniLMProvider({}) as model:
         yield model
 
 

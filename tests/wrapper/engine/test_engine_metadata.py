@@ -121,6 +121,6 @@ def test_a_collections_own_engine_keys_stay_in_the_engine(client):
 
 
 def _collections():
-    from wrapper.engine.access import STOCK
+    from wrapper.engine.server_access import STOCK
 
     return STOCK.collections_path

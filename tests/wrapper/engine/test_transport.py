@@ -7,7 +7,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import numpy as np
 import pytest
 
-from wrapper.engine.access import EngineAccess
 from wrapper.engine.client import EngineClient
 from wrapper.engine.failures import (
     EngineAccessError,
@@ -18,6 +17,7 @@ from wrapper.engine.failures import (
     EngineRefusedError,
     EngineUnavailableError,
 )
+from wrapper.engine.server_access import EngineAccess
 
 RACE = (500, b'{"error":"InternalError","message":"Error executing plan: Internal error: Error finding id"}')
 FOUND = (200, b'{"ids":[["a"]]}')

@@ -82,6 +82,28 @@ def test_another_media_type_is_refused(send, content_type):
     assert answer.json["details"]["allowed"][0] == "application/json"
 
 
+@pytest.mark.parametrize(
+    "kind", ["application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "text/plain", "text/plain; json"]
+)
+@pytest.mark.parametrize("data", [b"", b"{}"])
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("POST", "/index/rebuild"), ("POST", "/index/check"), ("DELETE", ""), ("DELETE", "/documents/all")],
+)
+def test_a_form_is_refused_even_where_no_body_is_read(client, filled, unchanged, method, path, kind, data):
+    name = filled()
+    with unchanged(name):
+        answer = client.open(f"/collections/{name}{path}", method=method, data=data, content_type=kind)
+        assert (answer.status_code, answer.json["code"]) == (415, "unsupported_media_type")
+
+
+def test_a_body_is_checked_before_anything_is_done(client, filled):
+    answer = client.post(f"/collections/{filled()}/import", data=b"{}", content_type="application/json")
+    assert (answer.status_code, answer.json["details"]["allowed"]) == (415, ["application/x-ndjson"])
+    answer = client.post("/mcp", data=b"{}", content_type="text/plain")
+    assert (answer.status_code, answer.json["code"]) == (415, "unsupported_media_type")
+
+
 def test_an_unknown_encoding_is_refused(send):
     answer = send(BODY, headers={"Content-Encoding": "br"})
     assert (answer.status_code, answer.json["code"]) == (415, "unsupported_media_type")

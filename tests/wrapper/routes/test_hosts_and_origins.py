@@ -1,4 +1,4 @@
-"""Before every route, the service checks the name it is called by, the page that calls, and the kind of body."""
+"""Before every route, the service checks the name it is called by and the page that calls."""
 
 import socket
 
@@ -76,28 +76,6 @@ def test_a_browsers_request_without_an_origin_changes_nothing(client, filled, si
 def test_a_browsers_own_pages_and_its_user_may_call(client, filled, site):
     answer = client.post(f"/collections/{filled()}/index/check", headers={"Sec-Fetch-Site": site})
     assert answer.status_code == 202
-
-
-@pytest.mark.parametrize(
-    "kind", ["application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "text/plain", "text/plain; json"]
-)
-@pytest.mark.parametrize("data", [b"", b"{}"])
-@pytest.mark.parametrize(
-    ("method", "path"),
-    [("POST", "/index/rebuild"), ("POST", "/index/check"), ("DELETE", ""), ("DELETE", "/documents/all")],
-)
-def test_a_form_is_refused_even_where_no_body_is_read(client, filled, unchanged, method, path, kind, data):
-    name = filled()
-    with unchanged(name):
-        answer = client.open(f"/collections/{name}{path}", method=method, data=data, content_type=kind)
-        assert (answer.status_code, answer.json["code"]) == (415, "unsupported_media_type")
-
-
-def test_a_body_is_checked_before_anything_is_done(client, filled):
-    answer = client.post(f"/collections/{filled()}/import", data=b"{}", content_type="application/json")
-    assert (answer.status_code, answer.json["details"]["allowed"]) == (415, ["application/x-ndjson"])
-    answer = client.post("/mcp", data=b"{}", content_type="text/plain")
-    assert (answer.status_code, answer.json["code"]) == (415, "unsupported_media_type")
 
 
 def test_the_operators_names_are_the_services_own(open_client):

@@ -4,7 +4,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from retrieval.portable import ATTEMPTS, MANIFEST, export_collections, import_collections, read_manifest
+from retrieval.collection_files import ATTEMPTS, MANIFEST, export_collections, import_collections, read_manifest
 from schemas.errors import InvalidInputError, UnavailableError
 
 LINES = [b'{"id":"a","embedding":"AACAPwAAAAA="}\n', b'{"id":"b","embedding":"AACAPwAAAAA="}\n']

@@ -1,4 +1,4 @@
-"""The doctor as a user calls it, against a real service."""
+"""`rag-wrapper check` and `rag-wrapper rebuild` as a user runs them, against a real service."""
 
 import uuid
 

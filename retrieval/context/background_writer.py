@@ -14,7 +14,7 @@ T = TypeVar("T")
 MOST_AT_ONCE = 500
 
 
-class Afterwards(Generic[T]):
+class BackgroundWriter(Generic[T]):
     """Passes items to `write` later, in the order in which they were put.
 
     Items that `write` fails on are lost: nobody who put one waits for it. While `most_waiting` items wait, others are

@@ -1,12 +1,12 @@
-"""The connections that the settings describe, and whether they can be used on this machine."""
+"""Checks whether the models of the settings can be used on this machine."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
 from importlib.metadata import entry_points
-from typing import Any
 
+from interfaces.built_in_connections import LOCAL_MODEL, built_in_connections
 from providers.base import Provider
 from providers.outbound.api_keys import checked_key
 from registry.provider_discovery import BUILTINS, GROUP, discover
@@ -16,37 +16,8 @@ from schemas.connections import Connection
 from schemas.errors import ConfigurationError
 from schemas.settings import RegistrySettings
 
-LOCAL_MODEL = "minilm"
 PREFIXES = {"embedding": "RAG_EMBEDDING_", "llm": "RAG_CHAT_"}
 """The beginnings of the variables that describe the connection of a kind."""
-
-
-def built_in_connections(settings: RegistrySettings) -> list[Connection]:
-    """Return `local`, and the embedding and chat connections that the settings describe."""
-    made = [
-        Connection("local", "rag", "local", {}, "Storage of this service", "built-in"),
-        Connection(
-            "default",
-            "embedding",
-            settings.embedding_provider,
-            _config(
-                settings.embedding_provider, settings.embedding_url, settings.embedding_model, "RAG_EMBEDDING_API_KEY"
-            ),
-            "The configured embeddings",
-            "built-in",
-        ),
-    ]
-    if settings.chat_provider:
-        config = _config(settings.chat_provider, settings.chat_url, settings.chat_model, "RAG_CHAT_API_KEY")
-        made.append(Connection("chat", "llm", settings.chat_provider, config, "The configured chat model", "built-in"))
-    return made
-
-
-def _config(provider: str, url: str, model: str, key_variable: str) -> dict[str, Any]:
-    config = {"model": model}
-    if provider != LOCAL_MODEL:
-        config |= {"url": url, "api_key": f"${{{key_variable}}}" if os.environ.get(key_variable) else ""}
-    return {name: value for name, value in config.items() if value}
 
 
 def check_models(settings: RegistrySettings, *, thoroughly: bool = False) -> None:

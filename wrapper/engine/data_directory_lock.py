@@ -1,4 +1,4 @@
-"""Ownership of a data directory: one service at a time may use it."""
+"""The lock of a data directory: one service at a time may use it."""
 
 from __future__ import annotations
 

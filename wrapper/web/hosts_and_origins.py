@@ -1,4 +1,4 @@
-"""The one check before every route, and of requests that fit no route: their host, their origin and their media type.
+"""The check before every route, and of requests that fit no route: the host they name and the page they come from.
 
 Without it any page that a browser shows could use a service on this machine: by sending its forms here or, with a name
 of its own that leads to this address, as if the service were its own (DNS rebinding).
@@ -11,18 +11,16 @@ from ipaddress import ip_address
 
 from flask import Request
 
-from schemas.errors import ForbiddenOriginError, HostNotAllowedError, UnsupportedMediaError
-from schemas.origins import DEFAULT_PORTS, Authority, HostPattern, OriginPattern
+from schemas.errors import ForbiddenOriginError, HostNotAllowedError
+from schemas.host_patterns import DEFAULT_PORTS, Authority, HostPattern, OriginPattern
 from schemas.settings import WrapperSettings
-from wrapper.web.bodies import JSON
-from wrapper.web.route_table import Route
 
 READING = ("GET", "HEAD", "OPTIONS")
 ALL_ADDRESSES = ("0.0.0.0", "::")
 
 
-class Door:
-    """Lets requests in or refuses them. Threads may share it."""
+class AllowedHostsAndOrigins:
+    """The names by which the service may be called, and the origins whose pages may call it. Threads may share it."""
 
     def __init__(self, settings: WrapperSettings) -> None:
         self._hosts = [HostPattern.parse(each) for each in settings.allowed_hosts]
@@ -36,12 +34,9 @@ class Door:
             own |= {name, name.partition(".")[0]}
         self._own_names = frozenset(own)
 
-    def check(self, request: Request, route: Route | None) -> None:
-        """Raise HostNotAllowedError, ForbiddenOriginError or UnsupportedMediaError, without reading the body."""
-        host = self._checked_host(request)
-        self._check_origin(request, host)
-        if route is not None and request.method not in READING:
-            _check_media_type(request, route)
+    def check(self, request: Request) -> None:
+        """Raise HostNotAllowedError or ForbiddenOriginError, without reading the body."""
+        self._check_origin(request, self._checked_host(request))
 
     def _checked_host(self, request: Request) -> Authority | None:
         said = request.headers.get("Host")
@@ -74,14 +69,3 @@ class Door:
 def _own_origin(scheme: str, host: Authority) -> OriginPattern:
     port = None if host.port == DEFAULT_PORTS.get(scheme) else host.port
     return OriginPattern(scheme, HostPattern(Authority(host.host, port)))
-
-
-def _check_media_type(request: Request, route: Route) -> None:
-    """Raise UnsupportedMediaError for types of forms, empty ones too: any page may send a form without asking."""
-    has_body = bool(request.content_length) or "Transfer-Encoding" in request.headers
-    given = request.mimetype
-    if not given and not has_body and "Content-Type" not in request.headers:
-        return
-    if given in route.media_types or (JSON in route.media_types and given.endswith("+json")):
-        return
-    raise UnsupportedMediaError(f"The body must be {' or '.join(route.media_types)}", allowed=list(route.media_types))

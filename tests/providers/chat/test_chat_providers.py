@@ -1,4 +1,4 @@
-"""Every chat connection keeps the same promises; both protocols are tested on a small server on loopback."""
+"""Every chat provider keeps the same promises; both protocols are tested on a small server on loopback."""
 
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -7,8 +7,8 @@ import orjson
 import pytest
 
 from providers.chat.base import ChatAnswer
-from providers.chat.ollama import OllamaConnection
-from providers.chat.openai import OpenAIConnection
+from providers.chat.ollama import OllamaProvider
+from providers.chat.openai import OpenAIProvider
 from providers.contract_tests import ChatTests
 from providers.outbound.json_client import RetryPolicy
 from registry.provider_discovery import BUILTINS
@@ -82,7 +82,7 @@ def server():
 @pytest.fixture(params=[builtin.id for builtin in BUILTINS if builtin.kind == "llm"])
 def connect(request, server):
     """`connect(**config)` builds connections of one protocol; a new kind fails here until it has a line."""
-    kind, path = {"openai": (OpenAIConnection, "/v1"), "ollama": (OllamaConnection, "")}[request.param]
+    kind, path = {"openai": (OpenAIProvider, "/v1"), "ollama": (OllamaProvider, "")}[request.param]
     built = []
 
     def build(**config):
@@ -94,7 +94,7 @@ def connect(request, server):
         connection.close()
 
 
-class TestEveryChatConnection(ChatTests):
+class TestEveryChatProvider(ChatTests):
     @pytest.fixture
     def provider(self, connect):
         return connect()
@@ -200,7 +200,7 @@ def test_a_wrong_configuration_is_refused(connect, config):
 def test_openais_newer_name_for_the_limit_is_tried_when_the_older_is_refused(server):
     refusal = {"error": {"message": "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."}}
     server.script = [(400, refusal)]
-    with OpenAIConnection({"url": f"{server.url}/v1", "model": "o9"}, retry=RetryPolicy(attempts=1)) as connection:
+    with OpenAIProvider({"url": f"{server.url}/v1", "model": "o9"}, retry=RetryPolicy(attempts=1)) as connection:
         assert connection.chat(HELLO, options={"max_tokens": 5}).content == "Hi."
     assert server.requests[1][2]["max_completion_tokens"] == 5
 
@@ -208,7 +208,7 @@ def test_openais_newer_name_for_the_limit_is_tried_when_the_older_is_refused(ser
 def test_ollama_says_how_to_get_a_missing_model(server):
     server.script = [(404, {"error": "model 'm' not found"})]
     with (
-        OllamaConnection({"url": server.url, "model": "m"}, retry=RetryPolicy(attempts=1)) as connection,
+        OllamaProvider({"url": server.url, "model": "m"}, retry=RetryPolicy(attempts=1)) as connection,
         pytest.raises(ConfigurationError, match="ollama pull m"),
     ):
         connection.chat(HELLO)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from schemas.errors import ConfigurationError
-from wrapper.engine.ownership import acquire, serving_address
+from wrapper.engine.data_directory_lock import acquire, serving_address
 
 DESCRIPTION = {"command": "rag-wrapper serve", "address": "http://127.0.0.1:5006"}
 
@@ -65,7 +65,7 @@ def test_a_program_started_by_the_owner_does_not_hold_the_lock(tmp_path):
 FORK = """
 import os, sys
 from pathlib import Path
-from wrapper.engine.ownership import acquire
+from wrapper.engine.data_directory_lock import acquire
 lock = acquire(Path(sys.argv[1]), description={})
 if os.fork() == 0:
     print(flush=True)

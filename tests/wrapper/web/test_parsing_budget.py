@@ -8,8 +8,8 @@ import pytest
 
 from schemas.errors import BusyError, PayloadTooLargeError
 from tests.support.live import eventually
-from wrapper.web import parsing
-from wrapper.web.parsing import MAX_VALUES, ParsingBudget, count_values, parsed_bytes
+from wrapper.web import parsing_budget
+from wrapper.web.parsing_budget import MAX_VALUES, ParsingBudget, count_values, parsed_bytes
 
 STRINGS = ["", "a", '"', "\\", '\\"', "{[", '{"a": [1]}', "é\n\u2028", '\\\\"[', "x" * 5]
 
@@ -33,7 +33,7 @@ def _made(chance, depth=0):
 
 @pytest.mark.parametrize("scanned_bytes", [1, 3, 1 << 20])
 def test_values_are_counted_as_a_parser_would(monkeypatch, scanned_bytes):
-    monkeypatch.setattr(parsing, "SCANNED_BYTES", scanned_bytes)
+    monkeypatch.setattr(parsing_budget, "SCANNED_BYTES", scanned_bytes)
     chance = random.Random(scanned_bytes)
     for _ in range(300):
         value = _made(chance)

@@ -10,7 +10,7 @@ import click
 
 from interfaces.commands.options import documents_progress, url_option
 from providers.rag_wrapper.client import WrapperClient
-from retrieval import portable
+from retrieval import collection_files
 
 _collections = click.option(
     "--collection", "names", multiple=True, metavar="NAME", help="Only this one; may be given several times."
@@ -29,7 +29,7 @@ def export(directory: Path, names: tuple[str, ...], url: str) -> None:
     Exit code: 0 all is written, 2 nothing of use was.
     """
     with closing(WrapperClient.at(url)) as store, _progress() as progress:
-        entries = portable.export_collections(store, directory, names, progress)
+        entries = collection_files.export_collections(store, directory, names, progress)
     for entry in entries:
         click.echo(f"{entry.name}: {entry.count} documents, {entry.bytes} bytes")
     click.echo(f"{len(entries)} collections in {directory}")
@@ -48,7 +48,7 @@ def import_(ctx: click.Context, directory: Path, names: tuple[str, ...], url: st
     Exit code: 0 all is as exported, 1 something differs, 2 nothing was imported or the service failed.
     """
     with closing(WrapperClient.at(url)) as store, _progress() as progress:
-        outcomes = portable.import_collections(store, directory, names, progress)
+        outcomes = collection_files.import_collections(store, directory, names, progress)
     for outcome in outcomes:
         click.echo(
             f"{outcome.name}: {outcome.created} created, {outcome.updated} updated, {outcome.unchanged} unchanged"
@@ -59,7 +59,7 @@ def import_(ctx: click.Context, directory: Path, names: tuple[str, ...], url: st
 
 
 @contextmanager
-def _progress() -> Iterator[portable.Progress]:
+def _progress() -> Iterator[collection_files.Progress]:
     with documents_progress() as progress:
         task = progress.add_task("", total=None)
 

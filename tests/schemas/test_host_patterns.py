@@ -2,7 +2,7 @@
 
 import pytest
 
-from schemas.origins import Authority, HostPattern, OriginPattern
+from schemas.host_patterns import Authority, HostPattern, OriginPattern
 
 CONSOLE = "https://console.example"
 BELOW = "https://*.corp.example"
