@@ -16,23 +16,8 @@ PROJECT = Path(__file__).resolve().parents[2]
 PACKAGES = ("schemas", "wrapper", "providers", "registry", "retrieval", "interfaces", "tests")
 FILES = ("pyproject.toml", "openapi.yaml", "gunicorn.conf.py")
 
-MODULE = """
-from providers.local import LocalProvider
-from schemas.configuration import read_schema
-
-
-class ShelfProvider(LocalProvider):
-    id = "shelf"
-    display_name = "Shelf"
-
-    @classmethod
-    def connection_schema(cls):
-        return read_schema("rag-shelf")
-
-
-def register(registry):
-    registry.register(ShelfProvider)
-"""
+LOCAL = {"LocalProvider": "ShelfProvider", '"local"': '"shelf"', '"rag-local"': '"rag-shelf"'}
+"""What makes the module of `local` one of a new provider, which knows no other."""
 BUILTIN = 'BUILTINS = (\n    Builtin("rag", "shelf", "providers.shelf"),'
 CONTRACT = "tests/providers/contracts"
 MANY = 80
@@ -47,7 +32,11 @@ def copy(tmp_path_factory):
         shutil.copytree(PROJECT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in FILES:
         shutil.copy(PROJECT / name, copy)
-    (copy / "providers/shelf.py").write_text(MODULE)
+    shutil.copy(copy / "providers/local.py", copy / "providers/shelf.py")
+    for before, after in LOCAL.items():
+        module = (copy / "providers/shelf.py").read_text()
+        assert before in module
+        (copy / "providers/shelf.py").write_text(module.replace(before, after))
     shutil.copy(copy / "schemas/providers/rag-local.json", copy / "schemas/providers/rag-shelf.json")
     replace(copy / "registry/provider_discovery.py", "BUILTINS = (", BUILTIN)
     return copy
