@@ -141,20 +141,24 @@ class Writing:
     ) -> Written[T]:
         """Return the outcome of `work`, or the one that the first request with this key had.
 
-        `work` writes to the collection by itself, in transactions of its own.
+        `work` writes to the collection by itself, in transactions of its own, and may leave it missing when it stores
+        nothing. The outcome is not kept when somebody deletes the collection meanwhile.
         """
         key = options.idempotency_key
         if key is None:
             return Written(work())
         with self._catalog.read() as transaction:
             first = idempotency.find(transaction, key, options.digest, kind)
+            before = None if collection is None else named(transaction, collection)
         if first is None:
             outcome = work()
-            collection_key = None
+            after = None
             if collection is not None:
                 with self._catalog.read() as transaction:
-                    collection_key = find_collection(transaction, collection).key
-            first = self.keep(kind, key, options.digest, Kept(outcome), collection_key)
+                    after = named(transaction, collection)
+            if before is not None and after is None:
+                return Written(outcome)
+            first = self.keep(kind, key, options.digest, Kept(outcome), None if after is None else after.key)
             if first is None:
                 return Written(outcome)
         return Written(first.outcome, first.version, replayed=True)
