@@ -27,7 +27,7 @@ def check(ctx: click.Context, names: tuple[str, ...], url: str) -> None:
 
     Exit code: 0 all are well, 1 one is not, 2 they could not be looked at.
     """
-    with closing(WrapperClient.at(url)) as service:
+    with closing(WrapperClient.at(url)) as service, service.reading():
         chosen = names or tuple(each["name"] for each in service.collections())
         wrong = [name for name in chosen if not _is_well(service, name)]
     click.echo(f"{len(chosen) - len(wrong)} of {len(chosen)} indexes are well")
@@ -47,7 +47,7 @@ def rebuild(names: tuple[str, ...], everything: bool, url: str) -> None:
     """
     if bool(names) == everything:
         raise click.UsageError("Name the collections, or say --all.")
-    with closing(WrapperClient.at(url)) as service:
+    with closing(WrapperClient.at(url)) as service, service.reading():
         chosen = [each["name"] for each in service.collections()] if everything else list(names)
         # All are requested before the first is awaited; a missing one stops the command before anything is done.
         before = {name: service.index(name) for name in chosen}

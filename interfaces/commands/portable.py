@@ -28,7 +28,7 @@ def export(directory: Path, names: tuple[str, ...], url: str) -> None:
 
     Exit code: 0 all is written, 2 nothing of use was.
     """
-    with closing(WrapperClient.at(url)) as store, _progress() as progress:
+    with closing(WrapperClient.at(url)) as store, store.reading(), _progress() as progress:
         entries = portable.export_collections(store, directory, names, progress)
     for entry in entries:
         click.echo(f"{entry.name}: {entry.count} documents, {entry.bytes} bytes")
@@ -47,7 +47,7 @@ def import_(ctx: click.Context, directory: Path, names: tuple[str, ...], url: st
 
     Exit code: 0 all is as exported, 1 something differs, 2 nothing was imported or the service failed.
     """
-    with closing(WrapperClient.at(url)) as store, _progress() as progress:
+    with closing(WrapperClient.at(url)) as store, store.reading(), _progress() as progress:
         outcomes = portable.import_collections(store, directory, names, progress)
     for outcome in outcomes:
         click.echo(

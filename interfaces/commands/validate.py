@@ -61,6 +61,7 @@ def validate(ctx: click.Context, gate: Path, url: str, as_json: bool) -> None:
     steps: list[Step] = []
     with (
         closing(WrapperClient.at(url, retry=ONCE)) as service,
+        service.reading(),
         configured_embedding() as embedding,
     ):
         validation = Validation(service, embedding, asked, collection=collection)
