@@ -1,7 +1,7 @@
-"""The way of a write: what all writes share, from the disk floor to the moment when the caller may be answered.
+"""Does what all writes have in common, from checking the disk to deciding when the caller may be answered.
 
 A write commits to the catalogue first. Its caller is answered when the index has it too or, after a time limit, with
-the word that the index does not have it yet.
+a note that the index does not have it yet.
 """
 
 from __future__ import annotations

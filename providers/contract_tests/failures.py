@@ -1,4 +1,4 @@
-"""Failures between a provider and a server of HTTP: the coarse type is told, and no secret."""
+"""Failures between a provider and an HTTP server: errors tell their coarse type and no secret."""
 
 from __future__ import annotations
 

@@ -77,5 +77,5 @@ def vector(embedding: Any) -> Vector:
     """Return an embedding. Raises ValueError when the answer holds something else in its place."""
     try:
         return parse_embedding(embedding)
-    except InvalidInputError as error:  # the fault is the service's, and not that of whoever asks
+    except InvalidInputError as error:  # the fault is the service's, not the caller's
         raise ValueError(error.message) from error

@@ -130,11 +130,11 @@ class WrapperClient:
         return self._service.call("PUT", f"/api/watchers/{quote(name, safe='')}", report)
 
     def index(self, name: str) -> Body:
-        """Return what is known of a collection's index: its state, the last look at it, its recall, its rebuild."""
+        """Return what is known of a collection's index: its state, the last check, its recall, its rebuild."""
         return self._service.call("GET", _collection(name, "index"))
 
     def check_index(self, name: str) -> Body:
-        """Have the index looked at. Return what was known before."""
+        """Have the index checked. Return what was known before."""
         return self._service.call("POST", _collection(name, "index/check"), {})
 
     def rebuild_index(self, name: str) -> Body:
