@@ -44,7 +44,7 @@ ROWS = (
     Row("facets", "facets of four fields : read all metadata, p50", "ms", LATENCY, rounds=2, fewest=2),
     Row("mixed", "mixed load: 2 add 100s, 2 read sections, 4 query 1 %: reads p95", "ms", LATENCY, 2.0, rounds=5),
     Row("growth", "section p50, all documents : a tenth", "ms", GROWTH, 1.5),
-    Row("rebuild", "index made anew from the catalogue : documents added again", "docs/s", RATE, rounds=1),
+    Row("rebuild", "index rebuilt from the catalogue : documents added again", "docs/s", RATE, rounds=1),
     Row("restart", "SIGTERM, start, first section and vector query", "ms", LATENCY, rounds=3),
 )
 READS = ("section", "half-page", "ten", "thou", "half", "gather", "facets")
@@ -120,7 +120,7 @@ class Result:
 
     @property
     def met(self) -> bool | None:
-        """Whether the target is met, None without a target."""
+        """Return whether the target is met, None without a target."""
         if self.row.target is None:
             return None
         if self.row.recall is not None and (self.ours.recall is None or self.ours.recall < self.row.recall):

@@ -1,4 +1,5 @@
-"""Memory and processor time of the services' processes, read from /proc; nothing is found where there is none."""
+"""Memory and processor time of the services' processes, read from /proc. A system without /proc has no
+figures."""
 
 from __future__ import annotations
 

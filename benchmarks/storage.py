@@ -16,7 +16,7 @@ After the reads the index is rebuilt, then readers are measured beside writers (
 services are restarted.
 
 Recall is measured against the exact answer, on answers that are not timed; they also warm both sides up. `growth`
-compares this service with another one of its own kind that holds the first tenth of the documents.
+compares this service with another instance of itself that holds the first tenth of the documents.
 
 A missed target is a figure, not an error: the exit code is 0 unless something failed.
 """
@@ -58,7 +58,7 @@ FIELDS = {"ten": "ten", "thou": "thou", "half": "half", "unfiltered": None}
 
 
 SamplesByRow = dict[str, tuple[Samples, Samples]]
-"""For each row of the table, our samples and theirs."""
+"""Our samples and theirs for each row of the table."""
 
 
 class Comparison:

@@ -14,11 +14,11 @@ COMMANDS = {  # name → (module:attribute, line in the list of commands)
     "load": ("interfaces.commands.load:load", "Load Markdown, text and JSONL files into a collection."),
     "watch": ("interfaces.commands.watch:watch", "Keep folders in sync with a collection."),
     "export": ("interfaces.commands.export_import:export", "Write collections into a folder."),
-    "check": ("interfaces.commands.check_rebuild:check", "Look at the indexes of collections."),
+    "check": ("interfaces.commands.check_rebuild:check", "Check the indexes of collections."),
     "rebuild": ("interfaces.commands.check_rebuild:rebuild", "Rebuild indexes from the catalogue."),
     "bench": ("interfaces.commands.bench:bench", "Measure how well the search finds what is relevant."),
     "validate": ("interfaces.commands.validate:validate", "Check that a service finds what it should."),
-    "import": ("interfaces.commands.export_import:import_", "Bring the collections of such a folder into a service."),
+    "import": ("interfaces.commands.export_import:import_", "Import the collections of an export into a service."),
 }
 
 

@@ -11,7 +11,7 @@ from providers.base import Provider
 from schemas.connections import Connection
 
 MAX_LIVE = 64
-"""How many stored connections stay open; those that the operator gave always do."""
+"""The number of stored connections that stay open. Those that the operator declared always do."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,7 +22,7 @@ STEPS = (
     ("ALTER TABLE connections ADD COLUMN generation VARCHAR(32) NOT NULL DEFAULT ''",),
 )
 MAX_STORED = 200
-"""How many connections users may make: each is listed, and may be asked for its health."""
+"""The number of connections that users may make. Each is listed, and may be asked for its health."""
 COLUMNS = "id, type, provider, display_name, config, generation"
 
 

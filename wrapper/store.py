@@ -369,11 +369,11 @@ class Store:
             return status(transaction, find_collection(transaction, name))
 
     def check_index(self, name: str) -> IndexStatus:
-        """Have the doctor look at the index after the writes before this, and return what is known of it by now."""
+        """Have the doctor check the index, after the earlier writes. Return what is known of it so far."""
         return self._ask_doctor(name, outbox.CHECK)
 
     def rebuild_index(self, name: str) -> IndexStatus:
-        """Have the index rebuilt from the catalogue after the writes before this, and return what is known by now."""
+        """Have the index rebuilt from the catalogue, after the earlier writes. Return what is known of it so far."""
         self.writing.check_disk()
         return self._ask_doctor(name, outbox.REBUILD)
 

@@ -1,7 +1,7 @@
-"""The way of a write: what all writes share, from the disk floor to the moment when the caller may be answered.
+"""Does what all writes have in common, from checking the disk to deciding when the caller may be answered.
 
 A write commits to the catalogue first. Its caller is answered when the index has it too or, after a time limit, with
-the word that the index does not have it yet.
+a note that the index does not have it yet.
 """
 
 from __future__ import annotations
@@ -141,20 +141,24 @@ class Writing:
     ) -> Written[T]:
         """Return the outcome of `work`, or the one that the first request with this key had.
 
-        `work` writes to the collection by itself, in transactions of its own.
+        `work` writes to the collection by itself, in transactions of its own, and may leave it missing when it stores
+        nothing. The outcome is not kept when somebody deletes the collection meanwhile.
         """
         key = options.idempotency_key
         if key is None:
             return Written(work())
         with self._catalog.read() as transaction:
             first = idempotency.find(transaction, key, options.digest, kind)
+            before = None if collection is None else named(transaction, collection)
         if first is None:
             outcome = work()
-            collection_key = None
+            after = None
             if collection is not None:
                 with self._catalog.read() as transaction:
-                    collection_key = find_collection(transaction, collection).key
-            first = self.keep(kind, key, options.digest, Kept(outcome), collection_key)
+                    after = named(transaction, collection)
+            if before is not None and after is None:
+                return Written(outcome)
+            first = self.keep(kind, key, options.digest, Kept(outcome), None if after is None else after.key)
             if first is None:
                 return Written(outcome)
         return Written(first.outcome, first.version, replayed=True)

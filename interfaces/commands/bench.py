@@ -62,18 +62,26 @@ def _weight(_ctx: click.Context, _parameter: click.Parameter, given: Sequence[st
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.option("--url", metavar="URL", help="Ask this running service instead of one made for the measurement.")
 @click.option(
-    "--collection", default=DEFAULT_COLLECTION, show_default=True, metavar="NAME", help="Where the documents go."
+    "--collection", default=DEFAULT_COLLECTION, show_default=True, metavar="NAME", help="Collection for the documents."
 )
-@click.option("--no-load", is_flag=True, help="Ask the collection as it is (with --url).")
-@click.option("--oracle", "oracles", multiple=True, metavar="NAME", help="Only this one; may be given several times.")
-@click.option("--limit", type=click.IntRange(1, MAX_LIMIT), default=DEFAULT_LIMIT, show_default=True, help="Results.")
-@click.option("--rrf-k", type=click.IntRange(1, 10_000), help="Instead of RAG_RRF_K.")
-@click.option("--fetch-multiplier", type=click.IntRange(1, 100), help="Instead of RAG_FETCH_MULTIPLIER.")
-@click.option("--fetch-min", type=click.IntRange(1, 1_000), help="Instead of RAG_FETCH_MIN.")
-@click.option("--weight", "weights", multiple=True, callback=_weight, metavar="NAME=W", help="Of an oracle when fused.")
-@click.option("--verbose", is_flag=True, help="Show for each query what the last run missed, and where that ranked.")
+@click.option("--no-load", is_flag=True, help="Measure the collection as it is (with --url).")
 @click.option(
-    "--compare", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="With the --json of an earlier run."
+    "--oracle", "oracles", multiple=True, metavar="NAME", help="Measure only this oracle; may be given several times."
+)
+@click.option(
+    "--limit", type=click.IntRange(1, MAX_LIMIT), default=DEFAULT_LIMIT, show_default=True, help="Number of results."
+)
+@click.option("--rrf-k", type=click.IntRange(1, 10_000), help="Overrides RAG_RRF_K.")
+@click.option("--fetch-multiplier", type=click.IntRange(1, 100), help="Overrides RAG_FETCH_MULTIPLIER.")
+@click.option("--fetch-min", type=click.IntRange(1, 1_000), help="Overrides RAG_FETCH_MIN.")
+@click.option(
+    "--weight", "weights", multiple=True, callback=_weight, metavar="NAME=W", help="Weight of an oracle when fused."
+)
+@click.option("--verbose", is_flag=True, help="Show what the last run missed for each query, and its rank.")
+@click.option(
+    "--compare",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Compare with the --json of an earlier run.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 @click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Draw the runs into this file.")
@@ -97,11 +105,11 @@ def bench(
 ) -> None:
     """Measure the search with DIRECTORY, a query set in BEIR's layout: corpus.jsonl, queries.jsonl, qrels/test.tsv.
 
-    The documents are loaded as `load` does it, into a service that lives as long as the measurement, or into the one at
+    The documents are loaded as by `load`, into a service that lives as long as the measurement, or into the one at
     --url. The queries are asked by the code that answers /api/search, of each oracle alone and of all of them fused.
     RAG_EMBEDDING_… and the settings of retrieval apply.
 
-    Exit code: 0 all is measured, 1 it is, but an oracle could not answer all queries, 2 nothing could be measured.
+    Exit code: 0 if everything is measured, 1 if an oracle could not answer all queries, 2 if nothing could be measured.
     """
     log_to_stderr(logging.ERROR)
     if no_load and url is None:

@@ -20,14 +20,15 @@ _LOOK_SECONDS = 120.0
 @url_option
 @click.pass_context
 def check(ctx: click.Context, names: tuple[str, ...], url: str) -> None:
-    """Look at the indexes of these collections, of all when none is named.
+    """Check the indexes of these collections, or of all of them when you name none.
 
-    Counts, a sample of documents that must find themselves, the size of the files, and recall: how many of the ten
-    nearest documents the index finds. What is found wrong is rebuilt at once.
+    The check compares counts, lets a sample of documents find themselves, and measures the size of the files and the
+    recall: how many of the ten nearest documents the index finds. An index that is found to be wrong is rebuilt at
+    once.
 
-    Exit code: 0 all are well, 1 one is not, 2 they could not be looked at.
+    Exit code: 0 if all are well, 1 if one is not, 2 if they could not be checked.
     """
-    with closing(WrapperClient.at(url)) as service:
+    with closing(WrapperClient.at(url)) as service, service.reading():
         chosen = names or tuple(each["name"] for each in service.collections())
         wrong = [name for name in chosen if not _is_well(service, name)]
     click.echo(f"{len(chosen) - len(wrong)} of {len(chosen)} indexes are well")
@@ -36,18 +37,18 @@ def check(ctx: click.Context, names: tuple[str, ...], url: str) -> None:
 
 @click.command()
 @click.argument("names", metavar="COLLECTION...", nargs=-1)
-@click.option("--all", "everything", is_flag=True, help="All collections.")
+@click.option("--all", "everything", is_flag=True, help="Rebuild all collections.")
 @url_option
 def rebuild(names: tuple[str, ...], everything: bool, url: str) -> None:
     """Rebuild the indexes of these collections from the catalogue, and wait until they are ready.
 
-    Queries are answered meanwhile, slower; writes are stored and wait for the index.
+    Meanwhile queries are answered more slowly, and writes are stored and wait for the index.
 
-    Exit code: 0 all are ready, 2 one is not.
+    Exit code: 0 if all are ready, 2 if one is not.
     """
     if bool(names) == everything:
         raise click.UsageError("Name the collections, or say --all.")
-    with closing(WrapperClient.at(url)) as service:
+    with closing(WrapperClient.at(url)) as service, service.reading():
         chosen = [each["name"] for each in service.collections()] if everything else list(names)
         # All are requested before the first is awaited; a missing one stops the command before anything is done.
         before = {name: service.index(name) for name in chosen}
@@ -71,7 +72,7 @@ def _is_well(service: WrapperClient, name: str) -> bool:
         if _was_looked_at(index, before):
             break
         if time.monotonic() > deadline:
-            click.echo(f"{name}: not looked at within {_LOOK_SECONDS:.0f} seconds", err=True)
+            click.echo(f"{name}: not checked within {_LOOK_SECONDS:.0f} seconds", err=True)
             return False
         time.sleep(_POLL_SECONDS)
     recall = "not measured" if index["recall_at_10"] is None else f"{index['recall_at_10']:.3f}"

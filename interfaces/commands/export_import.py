@@ -13,7 +13,7 @@ from providers.rag_wrapper.client import WrapperClient
 from retrieval import collection_files
 
 _collections = click.option(
-    "--collection", "names", multiple=True, metavar="NAME", help="Only this one; may be given several times."
+    "--collection", "names", multiple=True, metavar="NAME", help="Only this collection; may be given several times."
 )
 
 
@@ -24,11 +24,11 @@ _collections = click.option(
 def export(directory: Path, names: tuple[str, ...], url: str) -> None:
     """Write collections into DIRECTORY, which must be new or empty: a file of lines for each, and a manifest.
 
-    Each collection is exported as of one moment; the service may be written to meanwhile.
+    Each collection is exported as of one moment, whatever is written to the service meanwhile.
 
-    Exit code: 0 all is written, 2 nothing of use was.
+    Exit code: 0 if everything is written, 2 if there is no complete export.
     """
-    with closing(WrapperClient.at(url)) as store, _progress() as progress:
+    with closing(WrapperClient.at(url)) as store, store.reading(), _progress() as progress:
         entries = collection_files.export_collections(store, directory, names, progress)
     for entry in entries:
         click.echo(f"{entry.name}: {entry.count} documents, {entry.bytes} bytes")
@@ -41,13 +41,13 @@ def export(directory: Path, names: tuple[str, ...], url: str) -> None:
 @url_option
 @click.pass_context
 def import_(ctx: click.Context, directory: Path, names: tuple[str, ...], url: str) -> None:
-    """Bring the collections of an export in DIRECTORY into the service, and compare what is there then with it.
+    """Import the collections of the export in DIRECTORY, and compare the service with it afterwards.
 
-    Repeat it when it was interrupted: what is there already is not written again.
+    Repeat an import that was interrupted: documents that are stored already are not written again.
 
-    Exit code: 0 all is as exported, 1 something differs, 2 nothing was imported or the service failed.
+    Exit code: 0 if everything is as exported, 1 if something differs, 2 if nothing was imported or the service failed.
     """
-    with closing(WrapperClient.at(url)) as store, _progress() as progress:
+    with closing(WrapperClient.at(url)) as store, store.reading(), _progress() as progress:
         outcomes = collection_files.import_collections(store, directory, names, progress)
     for outcome in outcomes:
         click.echo(

@@ -58,7 +58,7 @@ PROFILES = ("sections", "whole", "windows")
     "--source-prefix",
     default="",
     metavar="TEXT",
-    help="Put before each source's path, to keep apart folders that have files of the same name.",
+    help="Prefix of each source's path, which tells apart folders that have files of the same name.",
 )
 @click.option(
     "--profile",
@@ -66,14 +66,14 @@ PROFILES = ("sections", "whole", "windows")
     default="sections",
     show_default=True,
     help="How files are split: sections cuts at every heading, whole keeps a document in one piece as long as it fits, "
-    "windows makes pieces of like length that overlap.",
+    "windows makes overlapping pieces of similar length.",
 )
 @click.option(
     "--max-tokens",
     type=click.IntRange(min=16),
-    help=f"Longest chunk; unless given {DEFAULT_MAX_TOKENS} for sections, and what the settings say for the others.",
+    help=f"Longest chunk; by default {DEFAULT_MAX_TOKENS} for sections, and as the settings say for the others.",
 )
-@click.option("--follow-links", is_flag=True, help="Load what symbolic links lead to, out of the folder too.")
+@click.option("--follow-links", is_flag=True, help="Load what symbolic links lead to, even outside of the folder.")
 @click.pass_context
 def load(
     ctx: click.Context,
@@ -92,11 +92,12 @@ def load(
     """Load PATH, a file or a folder, into a collection of the running service.
 
     Markdown is split by heading, text by paragraph; a JSONL line {id, title, text, metadata, embedding} is one
-    document, and a folder with corpus.jsonl is read as BEIR's. Loading again embeds and stores only what changed.
+    document, and a folder with corpus.jsonl is a BEIR data set. Loading again embeds and stores only what changed.
 
     The key of an embedding service is read from RAG_EMBEDDING_API_KEY.
 
-    Exit code: 0 all is loaded, 1 some inputs could not be, 2 nothing could be done or the service failed.
+    Exit code: 0 if everything is loaded, 1 if some inputs could not be, 2 if nothing could be done or the service
+    failed.
     """
     log_to_stderr(logging.WARNING)
     embedding = {

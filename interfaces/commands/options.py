@@ -26,7 +26,7 @@ url_option = click.option(
     default=lambda: service_url(os.environ),
     metavar="URL",
     show_default="http://$RAG_HOST:$RAG_PORT, else http://127.0.0.1:5006",
-    help="The service.",
+    help="URL of the service.",
 )
 
 

@@ -97,7 +97,7 @@ def _wait_until_healthy(service: ScratchService, process: subprocess.Popen[bytes
 
 def _is_healthy(provider: WrapperClient) -> bool:
     try:
-        return bool(provider.health()["status"] == "healthy")
+        return bool(provider.health().get("status") == "healthy")
     except RagError:
         return False
 

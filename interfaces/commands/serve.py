@@ -28,8 +28,8 @@ APP = "interfaces.compose:create_app()"
 def serve(config_file: Path | None) -> None:
     """Run the service until SIGTERM or Ctrl-C. Everything it starts ends with it.
 
-    Settings, models, port and data directory are looked at first: what is wrong is said, a sentence each, and nothing
-    is started (exit code 1).
+    Settings, models, port and data directory are checked first. If anything is wrong, each fault is told in one
+    sentence and nothing is started (exit code 1).
     """
     if config_file is not None:
         try:

@@ -50,10 +50,10 @@ TITLES = {
 def validate(ctx: click.Context, gate: Path, url: str, as_json: bool) -> None:
     """Check the parts of a running service, the embeddings of this configuration, and the accuracy of what it finds.
 
-    Documents of the gate are indexed, asked for and deleted again. Embeddings are made in this process, by the
-    variables that the service reads too (RAG_EMBEDDING_…).
+    The documents of the gate are indexed, searched for and deleted again. Embeddings are made in this process, with
+    the variables that the service reads too (RAG_EMBEDDING_…).
 
-    Exit code: 0 all passed, 1 something did not, 2 nothing could be tried.
+    Exit code: 0 if everything passed, 1 if something did not, 2 if nothing could be tried.
     """
     log_to_stderr(logging.ERROR)
     asked = read_gate(gate)
@@ -61,6 +61,7 @@ def validate(ctx: click.Context, gate: Path, url: str, as_json: bool) -> None:
     steps: list[Step] = []
     with (
         closing(WrapperClient.at(url, retry=ONCE)) as service,
+        service.reading(),
         configured_embedding() as embedding,
     ):
         validation = Validation(service, embedding, asked, collection=collection)

@@ -47,16 +47,14 @@ Told = Callable[[str, WatcherReport], None]
     metavar="DIR…",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
 )
-@click.option(
-    "--name", metavar="NAME", help="What the folder is called, when there is one only; unless given as it is."
-)
+@click.option("--name", metavar="NAME", help="Another name for the folder than its own; only for a single folder.")
 @click.option("--collection", metavar="NAME", help="Collection to fill.  [default: $RAG_CONTEXT_COLLECTION]")
 @click.option(
     "--debounce-seconds",
     type=click.FloatRange(min=0.01, max=3600),
     default=1.0,
     show_default=True,
-    help="Changes are dealt with when there have been no others for so long.",
+    help="Seconds without further changes after which changes are indexed.",
 )
 @click.option(
     "--max-file-kb",
@@ -65,8 +63,8 @@ Told = Callable[[str, WatcherReport], None]
     show_default=True,
     help="Larger files are not indexed.",
 )
-@click.option("--allow-empty", is_flag=True, help="Believe a folder that is empty while documents of it are stored.")
-@click.option("--once", is_flag=True, help="Bring the folders in step and end.")
+@click.option("--allow-empty", is_flag=True, help="Believe that a folder is empty although documents of it are stored.")
+@click.option("--once", is_flag=True, help="Bring the collection up to date and exit.")
 @url_option
 @click.pass_context
 def watch(
@@ -83,12 +81,12 @@ def watch(
     """Keep the documentation and the code in each DIR in sync with a collection of the running service: new, changed
     and deleted files, until it is stopped.
 
-    A file is one document, `source` is DIR's name and its path. What is stored already is not embedded again. Hidden
-    files, symbolic links, and what version control and editors keep are passed over; JSONL is for `load`. Embeddings
-    are made in this process, by the variables that the service reads too (RAG_EMBEDDING_…).
+    Each file is one document, and its `source` is the name of DIR followed by its path. Text that is stored already is
+    not embedded again. Hidden files, symbolic links, and the files of version control and editors are skipped; JSONL is
+    for `load`. Embeddings are made in this process, with the variables that the service reads too (RAG_EMBEDDING_…).
 
-    Exit code: 0 stopped, or in step with --once; 1 with --once, some files could not be indexed; 2 nothing could be
-    done or, with --once, the service failed.
+    Exit code: 0 if it was stopped or, with --once, everything is up to date; 1 if, with --once, some files could not be
+    indexed; 2 if nothing could be done or, with --once, the service failed.
     """
     names = _names(folders, name)
     target = check_collection_name(collection or read_retrieval_settings().context_collection)

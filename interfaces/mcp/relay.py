@@ -28,13 +28,20 @@ def relay_server(service_url: str) -> Server[Any]:
     def ask(method: str, params: dict[str, Any]) -> dict[str, Any]:
         message = {"jsonrpc": "2.0", "id": next(numbers), "method": method, "params": params}
         answer = service.call("POST", "/mcp", message, headers=HEADERS)
-        if "error" in answer:
-            raise MCPError(answer["error"]["code"], answer["error"]["message"])
-        result: dict[str, Any] = answer["result"]
-        return result
+        with service.reading():
+            if "error" in answer:
+                raise MCPError(answer["error"]["code"], answer["error"]["message"])
+            result: dict[str, Any] = answer["result"]
+            return result
+
+    def list_tools() -> types.ListToolsResult:
+        result = ask("tools/list", {})
+        with service.reading():
+            return types.ListToolsResult.model_validate(result)
 
     def call_tool(asked: types.CallToolRequestParams) -> types.CallToolResult:
-        params = {"name": asked.name, "arguments": asked.arguments or {}}
-        return types.CallToolResult.model_validate(ask("tools/call", params))
+        result = ask("tools/call", {"name": asked.name, "arguments": asked.arguments or {}})
+        with service.reading():
+            return types.CallToolResult.model_validate(result)
 
-    return server_of(lambda: types.ListToolsResult.model_validate(ask("tools/list", {})), call_tool)
+    return server_of(list_tools, call_tool)

@@ -40,7 +40,7 @@ from wrapper.web.route_table import declare
 
 
 class ConnectionId(BaseConverter):
-    """The id of a connection in a path, which is none of the words that name routes."""
+    """Matches the id of a connection in a path, but not the words that name routes."""
 
     regex = rf"(?!(?:{'|'.join(map(re.escape, RESERVED_IDS))})\Z)[^/]+"
 

@@ -35,6 +35,7 @@ from providers.base import (
 from providers.chroma.filters import Clause, to_chroma
 from providers.chroma.records import LISTS_KEY, checked_metadata, decoded, encoded, to_documents, with_nulls
 from providers.cursors import decode_offset, encode_cursor
+from providers.outbound.answers import array, listed, members, number, text, whole
 from providers.outbound.json_client import JsonClient, RetryPolicy
 from providers.outbound.vendor_dialect import VendorDialect
 from schemas.bounds import MAX_PAGE, MAX_TOP_K
@@ -111,7 +112,7 @@ class ChromaProvider(
         self._service.get(self._database)
         count = self._service.get(f"{self._database}/collections_count")
         with self._service.reading():
-            return {"version": str(version), "collections_count": int(count)}
+            return {"version": text(version), "collections_count": whole(count)}
 
     def collections(self) -> list[CollectionInfo]:
         found = []
@@ -204,7 +205,7 @@ class ChromaProvider(
         answer = self._service.post(f"{self._records(found)}/query", body)
         with self._service.reading():
             first = {name: answer[name][0] for name in ("ids", "documents", "metadatas", "distances")}
-            distances = [rounded(float(each), info.metric) for each in first["distances"]]
+            distances = [rounded(number(each), info.metric) for each in first["distances"]]
             documents = to_documents(first)
             matches = [
                 Match(document, distance, score(distance, info.metric))
@@ -277,18 +278,18 @@ class ChromaProvider(
 
     def _column(self, answer: Any, name: str) -> list[str]:
         with self._service.reading():
-            return [str(each) for each in answer[name]]
+            return [text(each) for each in listed(answer, name)]
 
     def _count(self, path: str) -> int:
         count = self._service.get(f"{path}/count")
         with self._service.reading():
-            return int(count)
+            return whole(count)
 
     def _listed(self) -> Iterator[Answer]:
         for offset in range(0, MAX_COLLECTIONS, RECORDS_PER_CALL):
             page = self._service.get(f"{self._database}/collections?limit={RECORDS_PER_CALL}&offset={offset}")
             with self._service.reading():
-                found = [dict(each) for each in page]
+                found = [members(each) for each in array(page)]
             yield from found
             if len(found) < RECORDS_PER_CALL:
                 return
@@ -308,22 +309,22 @@ class ChromaProvider(
 
     def _info(self, found: Answer) -> CollectionInfo:
         with self._service.reading():
-            name = str(found["name"])
+            name = text(found["name"])
         count = self._asked("GET", name, f"{self._records(found)}/count")
         with self._service.reading():
-            return self._description(found, int(count))
+            return self._description(found, whole(count))
 
     def _description(self, found: Answer, count: int | None) -> CollectionInfo:
         with self._service.reading():
-            metadata = found.get("metadata") or {}
+            metadata = members(found.get("metadata"))
             dimension = found.get("dimension")
             return CollectionInfo(
-                str(found["name"]),
+                text(found["name"]),
                 count,
                 decoded(metadata),
-                _metric(found.get("configuration_json") or {}, metadata),
-                None if dimension is None else int(dimension),
-                id=str(found["id"]),
+                _metric(members(found.get("configuration_json")), metadata),
+                None if dimension is None else whole(dimension),
+                id=text(found["id"]),
             )
 
     def _named(self, name: str) -> str:
@@ -335,8 +336,8 @@ class ChromaProvider(
 
 
 def _metric(configuration: Answer, metadata: Metadata) -> str:
-    index = configuration.get("hnsw") or configuration.get("spann") or {}
-    metric = str(index.get("space") or DEFAULT_METRIC)
+    index = members(configuration.get("hnsw") or configuration.get("spann"))
+    metric = text(index.get("space") or DEFAULT_METRIC)
     # Before 1.0 only the metadata named the metric, and the configuration held the default.
     told = metadata.get("hnsw:space")
     return str(told) if metric == DEFAULT_METRIC and told in METRICS else metric

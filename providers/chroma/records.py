@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
 import orjson
 
 from providers.chroma.filters import is_key_held
+from providers.outbound.answers import listed, members, text, vector
 from schemas.errors import InvalidInputError
 from schemas.records import Document, Metadata
 
@@ -48,17 +48,18 @@ def decoded(metadata: Metadata) -> Metadata:
 
 def to_documents(answer: dict[str, Any], *, first_position: int = 0) -> list[Document]:
     """Return the documents of an answer with columns, counted from `first_position`."""
-    embeddings = answer.get("embeddings") or [None] * len(answer["ids"])
+    ids, texts, metadatas = (listed(answer, name) for name in ("ids", "documents", "metadatas"))
+    embeddings = answer.get("embeddings") or [None] * len(ids)
     return [
         Document(
-            str(document_id),
-            text or "",
-            orjson.dumps(decoded(metadata or {})).decode(),
+            text(document_id),
+            "" if words is None else text(words),
+            orjson.dumps(decoded(members(metadata))).decode(),
             first_position + index,
-            None if embedding is None else np.asarray(embedding, dtype=np.float32),
+            None if embedding is None else vector(embedding),
         )
-        for index, (document_id, text, metadata, embedding) in enumerate(
-            zip(answer["ids"], answer["documents"], answer["metadatas"], embeddings, strict=True)
+        for index, (document_id, words, metadata, embedding) in enumerate(
+            zip(ids, texts, metadatas, embeddings, strict=True)
         )
     ]
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from providers.base import SupportsEmbeddings, SupportsMetadataFiltering, SupportsSearch
+from providers.base import SupportsConditionalWrites, SupportsEmbeddings, SupportsMetadataFiltering, SupportsSearch
 from providers.contract_tests.abilities import can, needs
 from providers.contract_tests.documents import AWKWARD_IDS
 from providers.contract_tests.samples import NO_DOCUMENTS, batch, ids_of, where
-from schemas.errors import InvalidInputError
+from schemas.errors import AlreadyThereError, InvalidInputError
 from schemas.records import DocumentBatch, Vector
 
 VECTOR = np.ones((1, 4), "f4")
@@ -103,6 +103,34 @@ class WritingTests:
             provider.delete_documents(name, ids=[each])
             assert each not in ids_of(documents_of(name))
         assert provider.collection(name).count == 0
+
+    def test_a_write_with_a_condition_stores_everything_or_nothing(
+        self, provider: Any, made: Any, documents_of: Any
+    ) -> None:
+        if not can(provider, SupportsConditionalWrites):
+            # Users are not shown this ability, so no error names it; only half of it would be wrong.
+            assert not hasattr(provider, "add_documents_unless"), "let it inherit SupportsConditionalWrites"
+            return
+        name = made(batch(("a", {"n": 1}), ("b", {"n": 2})))
+        new = batch(("b", {"n": 9}), ("c", {"n": 3}))
+        with pytest.raises(AlreadyThereError):
+            provider.add_documents_unless(name, new, where({"n": {"$gte": 2}}))
+        assert {each.id: each.metadata["n"] for each in documents_of(name)} == {"a": 1, "b": 2}
+        assert provider.add_documents_unless(name, new, where({"n": 3})) is True
+        assert {each.id: each.metadata["n"] for each in documents_of(name)} == {"a": 1, "b": 9, "c": 3}
+        with pytest.raises(InvalidInputError):
+            provider.add_documents_unless(name, NO_DOCUMENTS, where({"n": 4}))
+
+        def write(thread: int) -> bool:
+            try:
+                provider.add_documents_unless(name, batch((f"t{thread}", {"n": 5})), where({"n": 5}))
+            except AlreadyThereError:
+                return False
+            return True
+
+        with ThreadPoolExecutor(8) as pool:
+            assert sum(pool.map(write, range(8))) == 1
+        assert documents_of(name, where({"n": 5}))[1:] == []
 
     @pytest.mark.parametrize("wrong", WRONG)
     @needs(SupportsEmbeddings)

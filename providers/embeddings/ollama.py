@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -56,7 +57,7 @@ class OllamaProvider(RemoteEmbeddingProvider):
         vector = self._vector_of(answer.get("embedding") if isinstance(answer, dict) else None)
         # The newer route normalises and this one does not; an upgrade of the server must not change distances.
         length = float(np.linalg.norm(vector))
-        return vector / np.float32(length) if length > 0 else vector
+        return vector / np.float32(length) if 0 < length < math.inf else vector
 
     def _post(self, route: str, model: str, body: dict[str, Any]) -> Any:
         try:

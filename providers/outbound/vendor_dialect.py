@@ -56,7 +56,7 @@ class VendorDialect(Dialect):
         if isinstance(error, requests.exceptions.SSLError):
             return self._error(ConfigurationError, "has a TLS certificate that is not trusted", "network")
         if not deadlines.seconds_left():
-            return self._error(UnavailableError, "did not answer in the time that there was", "timeout")
+            return self._error(UnavailableError, "did not answer in the time that was left", "timeout")
         if isinstance(error, AnswerTimeout):
             what = f"did not come to the end of its answer in {timeout_seconds * ANSWER_PATIENCE:g} s"
             return self._error(UnavailableError, what, "timeout")

@@ -7,6 +7,7 @@ import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from providers.outbound.answers import whole
 from schemas.connections import CollectionInfo
 from schemas.errors import CollectionNotFoundError, ConfigurationError, InvalidInputError, UnsupportedError
 
@@ -53,14 +54,14 @@ def described(client: QdrantClient, name: str) -> DescribedCollection:
     if params is None or params.multivector_config is not None:
         vector_name, params = None, None
     metric = METRICS.get(params.distance.value, params.distance.value.lower()) if params else str(told or "cosine")
-    info = CollectionInfo(name, None, metadata, metric, None if params is None else params.size)
+    info = CollectionInfo(name, None, metadata, metric, None if params is None else whole(params.size))
     return DescribedCollection(info, vector_name, is_ours=told in DISTANCES)
 
 
 def counted(client: QdrantClient, name: str) -> CollectionInfo:
     """Return the collection of that name with the number of its points. Raises CollectionNotFoundError when there is
     none."""
-    return replace(described(client, name).info, count=client.count(name, exact=True).count)
+    return replace(described(client, name).info, count=whole(client.count(name, exact=True).count))
 
 
 def with_vector(client: QdrantClient, found: DescribedCollection, dimension: int) -> DescribedCollection:

@@ -33,7 +33,7 @@ from providers.base import (
 )
 from providers.cursors import decode_cursor, encode_cursor
 from providers.in_process import folder_bytes
-from providers.outbound.answers import reading
+from providers.outbound.answers import reading, whole
 from providers.outbound.json_client import JsonClient, RetryPolicy
 from providers.outbound.vendor_dialect import VendorDialect
 from providers.qdrant.described import METRIC_KEY, counted, described, vector_name_of, with_vector
@@ -241,7 +241,7 @@ class QdrantProvider(
         chosen = None if condition is None else _filter(condition)
         with self._client() as client:
             found = described(client, collection)
-            total = client.count(collection, count_filter=chosen, exact=True).count
+            total = whole(client.count(collection, count_filter=chosen, exact=True).count)
             records, following = client.scroll(
                 collection,
                 scroll_filter=chosen,

@@ -10,9 +10,9 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import orjson
 
+from providers.outbound.answers import vector
 from schemas.records import Document, Metadata, Vector
 
 Payload = Mapping[str, Any]
@@ -55,5 +55,5 @@ def to_document(identity: Any, payload: Payload, embedding: Vector | None) -> Do
 
 def to_vector(found: Any, name: str) -> Vector | None:
     """Return the dense vector of that name ("" for the one without), None when the point has none."""
-    vector = found.get(name) if isinstance(found, dict) else found
-    return None if vector is None else np.asarray(vector, dtype=np.float32)
+    dense = found.get(name) if isinstance(found, dict) else found
+    return None if dense is None else vector(dense)

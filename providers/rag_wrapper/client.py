@@ -15,6 +15,7 @@ from urllib.parse import quote
 import numpy as np
 import orjson
 
+from providers.outbound.answers import listed, whole
 from providers.outbound.json_client import JsonClient, RetryPolicy
 from providers.outbound.network import Network
 from providers.rag_wrapper.dialect import Body, WrapperDialect
@@ -42,6 +43,13 @@ class WrapperClient:
     def close(self) -> None:
         self._service.close()
 
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Raise UnavailableError when the block, which takes an answer apart, finds something missing or of another
+        type."""
+        with self._service.reading():
+            yield
+
     def health(self) -> Body:
         """Return the service's own report, `status` healthy, degraded or unhealthy; it is asked once."""
         return self._service.report("/health")
@@ -53,8 +61,10 @@ class WrapperClient:
 
     def collections(self) -> list[Body]:
         """Return all collections, by name."""
-        found: list[Body] = self._service.call("GET", "/collections")["collections"]
-        return found
+        answer = self._service.call("GET", "/collections")
+        with self._service.reading():
+            found: list[Body] = listed(answer, "collections")
+            return found
 
     def ensure_collection(self, name: str, metadata: Metadata, *, metric: str | None = None) -> Body:
         """Return the collection of that name; create it with `metadata` and `metric` when it does not exist."""
@@ -103,7 +113,9 @@ class WrapperClient:
         """Give (number of documents, pieces of their lines) of one revision. Fewer lines than that mean a broken
         connection."""
         with self._service.stream(_collection(name, "export")) as (headers, pieces):
-            yield int(headers["X-Document-Count"]), pieces
+            with self._service.reading():
+                count = int(headers["X-Document-Count"])
+            yield count, pieces
 
     def add_lines(self, name: str, lines: Sequence[bytes]) -> Body:
         """Store documents given as the lines of an export: all, or those before the first bad line."""
@@ -118,11 +130,11 @@ class WrapperClient:
         return self._service.call("PUT", f"/api/watchers/{quote(name, safe='')}", report)
 
     def index(self, name: str) -> Body:
-        """Return what is known of a collection's index: its state, the last look at it, its recall, its rebuild."""
+        """Return what is known of a collection's index: its state, the last check, its recall, its rebuild."""
         return self._service.call("GET", _collection(name, "index"))
 
     def check_index(self, name: str) -> Body:
-        """Have the index looked at. Return what was known before."""
+        """Have the index checked. Return what was known before."""
         return self._service.call("POST", _collection(name, "index/check"), {})
 
     def rebuild_index(self, name: str) -> Body:
@@ -137,7 +149,9 @@ class WrapperClient:
             return sum(self.delete_documents(name, ids=part, where=where) for part in parts)
         params = {} if where is None else {"all": "true"}
         body = _given(ids=ids, where=where)
-        return int(self._service.call("DELETE", _collection(name, "documents"), body, params=params)["count"])
+        answer = self._service.call("DELETE", _collection(name, "documents"), body, params=params)
+        with self._service.reading():
+            return whole(answer["count"])
 
     def page(
         self,
@@ -174,8 +188,9 @@ class WrapperClient:
         cursor = None
         while True:
             page = self.page(name, where, ids=ids, order_by=order_by, limit=_PAGE_LIMIT, cursor=cursor, include=include)
-            yield from page["documents"]
-            cursor = page.get("next_cursor")
+            with self._service.reading():
+                documents, cursor = listed(page, "documents"), page.get("next_cursor")
+            yield from documents
             if cursor is None:
                 return
 

@@ -13,6 +13,7 @@ from typing import Any
 import orjson
 import requests
 
+from providers.outbound.answers import UNUSABLE
 from providers.outbound.http_sessions import is_read_timeout
 from providers.outbound.json_client import Answer, Dialect, RetryPolicy
 from providers.outbound.redaction import Redactor
@@ -52,6 +53,7 @@ _ERRORS: dict[int, type[RagError]] = {
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: PayloadTooLargeError,
     HTTPStatus.REQUEST_URI_TOO_LONG: InvalidInputError,
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE: UnsupportedMediaError,
+    HTTPStatus.MISDIRECTED_REQUEST: ConfigurationError,
     HTTPStatus.UNPROCESSABLE_ENTITY: UnsupportedError,
     HTTPStatus.TOO_MANY_REQUESTS: BusyError,
     HTTPStatus.BAD_GATEWAY: UnavailableError,
@@ -109,11 +111,11 @@ class WrapperDialect(Dialect):
             return body
         if answer.status in _SPEAK_FOR_THEMSELVES or _is_redirect(answer.status):
             return {}
-        kind = RouteNotFoundError if answer.status in _NO_ROUTE else RagError
-        raise kind(
-            f"What answers at {self._place} is not this service: {answer.status}, not a JSON object",
-            error_type=_ERROR_TYPES.get(answer.status, "unknown"),
-        )
+        sentence = f"What answers at {self._place} is not this service: {answer.status}, not a JSON object"
+        error_type = _ERROR_TYPES.get(answer.status, "unknown")
+        if answer.status in _NO_ROUTE:
+            raise RouteNotFoundError(sentence, error_type=error_type)
+        raise UnavailableError(sentence, code=UNUSABLE, error_type=error_type)
 
     def lost(self, error: requests.RequestException, timeout_seconds: float) -> RagError:
         if is_read_timeout(error):
@@ -145,14 +147,20 @@ class WrapperDialect(Dialect):
             details["retry_after_seconds"] = int(answer.headers["Retry-After"])
         if status in _NO_ROUTE and (code is None or status == HTTPStatus.METHOD_NOT_ALLOWED):
             kind: type[RagError] = RouteNotFoundError
-        else:
-            kind = InvalidFilterError if code == InvalidFilterError.code else _ERRORS.get(status, RagError)
+        elif code == InvalidFilterError.code:
+            kind = InvalidFilterError
+        elif status in _ERRORS:
+            kind = _ERRORS[status]
+        elif status == HTTPStatus.INTERNAL_SERVER_ERROR and code is not None:
+            kind = RagError
+        else:  # a status or a body that this service never has
+            kind, code = UnavailableError, UNUSABLE
         error = kind(message, code=code)
         error.details = details
         return error
 
     def may_pass(self, error: BaseException) -> bool:
-        return isinstance(error, UnavailableError) and error.code not in (_TIMEOUT, _TOO_LARGE)
+        return isinstance(error, UnavailableError) and error.code not in (_TIMEOUT, _TOO_LARGE, UNUSABLE)
 
     def asked_wait_seconds(self, error: BaseException | None) -> float | None:
         asked = error.details.get("retry_after_seconds") if isinstance(error, RagError) else None

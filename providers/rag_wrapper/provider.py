@@ -37,11 +37,18 @@ from providers.base import (
 from providers.chroma.filters import Clause, to_chroma
 from providers.cursors import decode_offset, encode_cursor
 from providers.filters import UnsupportedFilterError
-from providers.outbound.answers import reading
+from providers.outbound.answers import listed, number, reading, text, whole
 from providers.outbound.json_client import JsonClient
 from providers.rag_wrapper.client import WrapperClient
 from providers.rag_wrapper.dialect import RouteNotFoundError, WrapperDialect
-from providers.rag_wrapper.records import METRIC_KEY, NAMELESS, to_document, to_group, to_info
+from providers.rag_wrapper.records import (
+    METRIC_KEY,
+    NAMELESS,
+    to_document,
+    to_group,
+    to_info,
+    to_report,
+)
 from schemas.bounds import MAX_PAGE, MAX_TOP_K
 from schemas.configuration import JsonSchema, read_schema
 from schemas.connections import UNHEALTHY, CollectionInfo
@@ -121,11 +128,12 @@ class RagWrapperProvider(
 
     def check(self) -> dict[str, Any]:
         report = self._client.health()
-        if report.get("status") == UNHEALTHY:
+        with self._reading():
+            told = to_report(report)
+        if told.get("status") == UNHEALTHY:
             raise UnavailableError(f"{self._name} says that it is unhealthy", error_type="unknown")
         # A proxy in front of the service may let anybody ask for its health: only this checks the key.
         found = self.collections()
-        told = {name: report[name] for name in ("status", "version", "index_lag") if name in report}
         return told | {"collections_count": len(found)}
 
     def collections(self) -> list[CollectionInfo]:
@@ -153,15 +161,17 @@ class RagWrapperProvider(
     def add_documents(self, collection: str, batch: DocumentBatch, *, replace_where: Where | None = None) -> bool:
         checked = checked_batch(batch)
         documents = [
-            {"id": document_id, "text": text, "metadata": metadata, "embedding": embedding}
-            for document_id, text, metadata, embedding in zip(
+            {"id": document_id, "text": words, "metadata": metadata, "embedding": embedding}
+            for document_id, words, metadata, embedding in zip(
                 checked.ids, checked.texts, checked.metadatas, checked.embeddings, strict=True
             )
         ]
         if self._is_current(collection):
             replaced = None if replace_where is None else to_json(replace_where)
             answer = self._client.add_documents(collection, documents, replace_where=replaced)
-            return bool(answer.get("indexed", True))
+            with self._reading():
+                whole(answer["count"])
+                return bool(answer.get("indexed", True))
         if replace_where is not None:
             raise self._too_old("replace_where")
         self._client.add_documents(collection, documents, with_arrays=True)
@@ -187,15 +197,15 @@ class RagWrapperProvider(
             answer = self._client.query(collection, vector, top_k=top_k, where=_spelt_filter(where))
             with self._reading():
                 return [
-                    Match(to_document(each), float(each["distance"]), float(each["score"]))
-                    for each in answer["results"]
+                    Match(to_document(each), number(each["distance"]), number(each["score"]))
+                    for each in listed(answer, "results")
                 ]
         metric, clause = self.collection(collection).metric, self._clause(where)
         if clause is False:
             return []
         answer = self._client.query(collection, vector, top_k=top_k, where=_sent(clause), with_arrays=True)
         with self._reading():
-            distances = [(each, rounded(float(each["distance"]), metric)) for each in answer["results"]]
+            distances = [(each, rounded(number(each["distance"]), metric)) for each in listed(answer, "results")]
             return [Match(to_document(each), distance, score(distance, metric)) for each, distance in distances]
 
     def text_search(
@@ -205,7 +215,7 @@ class RagWrapperProvider(
         with self._needing("text_search"):
             answer = self._client.text_search(name, query, top_k=wanted, where=_spelt_filter(where))
         with self._reading():
-            return [TextMatch(to_document(each), float(each["score"])) for each in answer["results"]]
+            return [TextMatch(to_document(each), number(each["score"])) for each in listed(answer, "results")]
 
     def gather(self, collection: str, ids: Sequence[str], spec: GatherSpec) -> list[Group]:
         with self._needing("gather"):
@@ -213,7 +223,7 @@ class RagWrapperProvider(
                 checked_name(collection), by=spec.by, ids=list(ids), order_by=_spelt(spec.order_by), limit=spec.limit
             )
         with self._reading():
-            return [to_group(each) for each in answer["groups"]]
+            return [to_group(each) for each in listed(answer, "groups")]
 
     def documents(
         self,
@@ -260,7 +270,7 @@ class RagWrapperProvider(
             collection, ids=wanted, limit=MAX_PAGE, include=["embedding"] if with_embeddings else []
         )
         with self._reading():
-            return in_order(map(to_document, answer["documents"]), wanted)
+            return in_order(map(to_document, listed(answer, "documents")), wanted)
 
     def _page(
         self,
@@ -281,15 +291,17 @@ class RagWrapperProvider(
                 include=["embedding"] if with_embeddings else [],
             )
         with self._reading():
-            documents = [to_document(each) for each in answer["documents"]]
-            return Page(documents, int(answer["total"]), answer.get("next_cursor"), int(answer.get("revision", 0)))
+            documents = [to_document(each) for each in listed(answer, "documents")]
+            following, revision = answer.get("next_cursor"), whole(answer.get("revision", 0))
+            return Page(documents, whole(answer["total"]), None if following is None else text(following), revision)
 
     def _listed(self, collection: str, clause: Clause | bool, *, limit: int, offset: int) -> Page:
         if clause is False:
             return Page([], 0, None, 0)
         answer = self._client.listed(collection, _sent(clause), limit=limit, offset=offset)
         with self._reading():
-            return Page([to_document(each) for each in answer["documents"]], int(answer["total"]), None, 0)
+            documents = [to_document(each) for each in listed(answer, "documents")]
+            return Page(documents, whole(answer["total"]), None, 0)
 
     def _ids(self, collection: str, clause: Clause | bool) -> list[str]:
         page = self._listed(collection, clause, limit=MAX_PAGE, offset=0)
@@ -306,7 +318,9 @@ class RagWrapperProvider(
         """
         checked_name(collection)
         if not self._is_known_as_current:
-            self._is_known_as_current = "revision" in self._client.collection(collection)
+            with self._reading():
+                found = to_info(self._client.collection(collection))
+            self._is_known_as_current = found.revision is not None
         return self._is_known_as_current
 
     def _clause(self, where: Where) -> Clause | bool:

@@ -4,12 +4,13 @@ included."""
 from __future__ import annotations
 
 import hashlib
+from typing import Any
 
 import orjson
 
+from providers.outbound.answers import listed, members, number, text, vector, whole
 from providers.rag_wrapper.dialect import Body
-from schemas.connections import CollectionInfo
-from schemas.documents import parse_embedding
+from schemas.connections import DEGRADED, HEALTHY, UNHEALTHY, CollectionInfo
 from schemas.records import METRICS, Document, Group
 
 DEFAULT_METRIC = "cosine"
@@ -19,50 +20,65 @@ NAMELESS = "nameless-"
 """The prefix of ids made up for documents that the oldest services give without one: nothing can be fetched by them."""
 
 
+def to_report(found: Body) -> dict[str, Any]:
+    """Return what a service says of its health: `status`, `version` and `index_lag`, as far as it says them.
+
+    A status in other words than ours is left out: a service that answers counts as healthy.
+    """
+    read = {"version": text, "index_lag": whole}
+    told = {name: take(found[name]) for name, take in read.items() if name in found}
+    status = found.get("status")
+    return told | {"status": status} if status in (HEALTHY, DEGRADED, UNHEALTHY) else told
+
+
 def to_info(found: Body) -> CollectionInfo:
-    metadata = dict(found.get("metadata") or {})
+    metadata = members(found.get("metadata"))
     told = metadata.get(METRIC_KEY)
+    metric = found.get("metric") or (told if told in METRICS else DEFAULT_METRIC)
+    if metric not in METRICS:
+        raise ValueError(f"{metric!r} is not a metric")
     dimension, count, revision, identity = (found.get(key) for key in ("dimension", "count", "revision", "id"))
     return CollectionInfo(
-        str(found["name"]),
-        None if count is None else int(count),
+        text(found["name"]),
+        None if count is None else whole(count),
         metadata,
-        found.get("metric") or (told if told in METRICS else DEFAULT_METRIC),
-        None if dimension is None else int(dimension),
-        None if revision is None else int(revision),
-        None if identity is None else str(identity),
+        metric,
+        None if dimension is None else whole(dimension),
+        None if revision is None else whole(revision),
+        None if identity is None else text(identity),
     )
 
 
 def to_document(found: Body) -> Document:
     embedding, document_id = found.get("embedding"), found.get("id")
     return Document(
-        _name_of(found) if document_id is None else str(document_id),
+        _name_of(found) if document_id is None else text(document_id),
         _text_of(found),
-        orjson.dumps(found.get("metadata") or {}).decode(),
+        orjson.dumps(members(found.get("metadata"))).decode(),
         0,
-        None if embedding is None else parse_embedding(embedding),
+        None if embedding is None else vector(embedding),
     )
 
 
 def _text_of(found: Body) -> str:
     """Return a document's text, empty where the service answers null: Chroma may have records without a text."""
-    text = found["text"]
-    return "" if text is None else str(text)
+    words = found["text"]
+    return "" if words is None else text(words)
 
 
 def _name_of(found: Body) -> str:
     """Return an id for a document that comes without one, the same wherever the same text and metadata are found."""
-    said = orjson.dumps([_text_of(found), found.get("metadata") or {}], option=orjson.OPT_SORT_KEYS)
+    said = orjson.dumps([_text_of(found), members(found.get("metadata"))], option=orjson.OPT_SORT_KEYS)
     return NAMELESS + hashlib.sha256(said).hexdigest()[:32]
 
 
 def to_group(found: Body) -> Group:
+    best_distance, documents = found.get("best_distance"), listed(found, "documents")
     return Group(
         found["key"],
-        int(found["rank"]),
-        [to_document(each) for each in found["documents"]],
-        frozenset(str(each["id"]) for each in found["documents"] if each["hit"]),
-        int(found["total"]),
-        found.get("best_distance"),
+        whole(found["rank"]),
+        [to_document(each) for each in documents],
+        frozenset(text(each["id"]) for each in documents if each["hit"]),
+        whole(found["total"]),
+        None if best_distance is None else number(best_distance),
     )

@@ -42,7 +42,7 @@ class Comparison:
 
 
 PerQuery = Mapping[str, Mapping[str, float]]
-"""For each query, its measures by name."""
+"""The measures of each query, by name."""
 
 
 def compare(name: str, before: PerQuery, after: PerQuery, measures: tuple[str, ...]) -> Comparison | None:

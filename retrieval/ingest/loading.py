@@ -63,7 +63,7 @@ class LoadReport:
 
 @dataclass(frozen=True, slots=True)
 class LoadProgress:
-    """How far a load has come, in bytes of all files and in documents."""
+    """The progress of a load, in bytes of all files and in documents."""
 
     source: str
     done_bytes: int

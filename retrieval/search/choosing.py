@@ -90,7 +90,7 @@ class CollectionChoice:
         room = max(0, self._most - len(named))
         asked = (*named, *fitting[:room])
         for each in fitting[room:]:
-            left_out[each.name] = f"{self._most} collections are asked at a time: name it to have it asked"
+            left_out[each.name] = f"Only {self._most} collections are asked at a time; name this one to have it asked"
         left_out |= strange
         shown = dict(list(left_out.items())[:MAX_NAMED])
         receipt = CollectionsReceipt(tuple(each.name for each in asked), shown, len(left_out) - len(shown))

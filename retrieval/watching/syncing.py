@@ -63,7 +63,7 @@ class FolderSync:
 
     @property
     def files(self) -> int:
-        """The number of files when the folder was last looked at."""
+        """The number of files when the folder was last listed."""
         return len(self._listing.files)
 
     @property
@@ -78,7 +78,8 @@ class FolderSync:
 
     @property
     def failed(self) -> dict[str, str]:
-        """By path, why a file or folder is not in the collection as it is; it is tried again when it changes."""
+        """The reasons, by path, why a file or folder is not in the collection as it is. It is tried again once it
+        changes."""
         return {**self._listing.refused, **self._faults}
 
     def read_stored(self) -> None:

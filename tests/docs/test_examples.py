@@ -1,6 +1,7 @@
 """The examples of the README and of the guides give the shown answers when run one after another against a live
 service."""
 
+import shutil
 from decimal import Decimal
 from pathlib import Path
 
@@ -34,8 +35,11 @@ def service(tmp_path_factory, processes):
 
 @pytest.fixture
 def run(service, tmp_path):
-    """`run(command)` runs a command as a reader would and returns its output; collections it created are deleted
-    afterwards."""
+    """`run(command)` runs a command as a reader would, in a folder with two of this project's documents as `docs`, and
+    returns its output; collections it created are deleted afterwards."""
+    (tmp_path / "docs").mkdir()
+    for name in ("reliability.md", "watching.md"):
+        shutil.copy(PROJECT / "docs" / name, tmp_path / "docs")
     yield reader(service.url, tmp_path)
     with service.session() as session:
         for each in session.get(f"{service.url}/collections").json()["collections"]:

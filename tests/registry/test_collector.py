@@ -306,7 +306,7 @@ def test_the_deadline_of_a_query_cuts_the_sockets_of_a_service_that_says_nothing
             registry.connect("embedding", "openai", {"url": server.url}, ProviderContext()),
             registry.connect("embedding", "ollama", {"url": server.url}, ProviderContext()),
         ):
-            with deadlines.within(0.05), provider, pytest.raises(UnavailableError, match="in the time that there was"):
+            with deadlines.within(0.05), provider, pytest.raises(UnavailableError, match="in the time that was left"):
                 provider.embed(["hello"])
         for name in ("chromadb-wrapper", "chromadb", "qdrant"):
             connected = registry.connect("rag", name, {"url": server.url}, ProviderContext())

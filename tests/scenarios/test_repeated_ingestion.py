@@ -4,6 +4,8 @@ import uuid
 
 import pytest
 
+from tests.support.apps import running_app
+
 RULE = {
     "filename": "a.md",
     "content": "# A\n\nWords.",
@@ -51,3 +53,25 @@ def test_a_failed_ingestion_may_be_sent_again(client, bodies, key):
     body = bodies["/api/rag/ingest"]
     assert client.post("/api/rag/ingest", json={**body, "text": " "}, headers=key).status_code == 400
     assert client.post("/api/rag/ingest", json=body, headers=key).status_code == 200
+
+
+REFUSED = {
+    "/api/rag/ingest": {"source": "s", "path": "p", "title": "t", "text": " "},
+    "/api/rag/documents:batch": {"documents": [{**RULE, "content": " "}, {**RULE, "metadata": {}}]},
+    "/tools/rag_context_index": {"content": " ", "contentType": "documentation"},
+}
+
+
+def test_a_repeat_of_what_was_refused_before_there_is_a_collection_gets_the_first_answer(tmp_path, key, processes):
+    with running_app(tmp_path / "data") as app, app.test_client() as client:
+        for path, body in REFUSED.items():
+            plain, first, again = (client.post(path, json=body, headers=given) for given in ({}, key, key))
+            of_this_run = {name: first.json[name] for name in ("job_id", "duration_seconds") if name in first.json}
+            assert (first.status_code, first.json) == (plain.status_code, plain.json | of_this_run)
+            assert (again.status_code, again.json) == (first.status_code, first.json)
+            was_kept = first.status_code == 200
+            assert ("Idempotent-Replayed" in first.headers, "Idempotent-Replayed" in again.headers) == (False, was_kept)
+            assert was_kept == (path == "/api/rag/documents:batch")
+        assert client.get("/collections").json["collections"] == []
+        answer = client.post("/api/rag/documents:batch", json={"documents": [RULE]}, headers=key)
+        assert (answer.status_code, answer.json["code"]) == (409, "idempotency_key_reused")

@@ -22,7 +22,7 @@ Outcome = TypeVar("Outcome")
 
 @dataclass(frozen=True, slots=True)
 class Kept(Generic[Outcome]):
-    """What the first request with a key came to.
+    """The outcome of the first request with a key.
 
     `outbox_id` is the entry that a repeat waits for too, and `version` the state in which the write left its
     collection; both may be None.
@@ -39,7 +39,7 @@ def exists(transaction: Transaction, key: str) -> bool:
 
 
 def find(transaction: Transaction, key: str, request_digest: str, kind: type[Outcome]) -> Kept[Outcome] | None:
-    """Return what the first request with this key came to, as a `kind`, or None when there was none.
+    """Return the outcome of the first request with this key, as a `kind`, or None when there was none.
 
     Raises ConflictError when the key came with another request.
     """
@@ -79,5 +79,5 @@ def keep(
 
 
 def forget(transaction: Transaction, collection_key: int) -> None:
-    """Forget the outcomes of a deleted collection: they are none of a later one with the same name."""
+    """Forget the outcomes of a deleted collection: they do not hold for a later one of the same name."""
     transaction.run("DELETE FROM idempotency_keys WHERE collection_key = ?", (collection_key,))

@@ -87,7 +87,7 @@ def _outcomes(connection: Connection) -> None:
 
 
 def _keeps_answers(connection: Connection) -> bool:
-    """Whether idempotency keys are as they were before they kept outcomes; what they hold stays as it is."""
+    """Return whether idempotency keys have the form from before they kept outcomes; their content stays as it is."""
     return any(column["name"] == "answer" for column in inspect(connection).get_columns("idempotency_keys"))
 
 

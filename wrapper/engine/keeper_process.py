@@ -33,7 +33,7 @@ class KeeperProcess:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the keeper runs. Only the process that started it can know, a forked one cannot."""
+        """Return whether the keeper runs. Only the process that started it can know, a forked one cannot."""
         return self.process.poll() is None
 
     def stop(self, timeout_seconds: float = 40.0) -> int | None:

@@ -65,7 +65,7 @@ class _Rebuild:
     parts: list[Part] = field(default_factory=list)
     """The parts of the block that is sifted, the next part at the end."""
     refused: dict[int, tuple[str, int]] = field(default_factory=dict)
-    """By position: why the engine does not take the document, and the newest outbox entry that the tried version
+    """By position, why the engine does not take the document, and the newest outbox entry that the tried version
     includes."""
 
 

@@ -4,6 +4,9 @@ import uuid
 
 import pytest
 
+from providers.contract_tests.failures import STRANGE_BODIES
+from providers.contract_tests.stub_server import serving
+
 SECRET = "sk-planted-9f3b"
 
 
@@ -209,6 +212,33 @@ def test_a_connection_that_works_passes_every_stage(client, live):
     assert [stage["verdict"] for stage in answer.json["stages"]] == ["passed"] * 6
     assert answer.json["collectionCount"] == len(answer.json["collections"])
     assert all(set(each) == {"name", "count", "metadata"} for each in answer.json["collections"])
+
+
+@pytest.mark.parametrize("content", STRANGE_BODIES)
+@pytest.mark.parametrize("provider", ["chromadb-wrapper", "chromadb", "qdrant"])
+def test_a_url_at_which_something_else_answers_is_told_as_such(client, connection_id, provider, content):
+    with serving() as stub:
+        stub.answer = (200, {}, content)
+        made = {"id": connection_id, "type": "rag", "provider": provider, "config": {"url": stub.url}}
+        assert client.post("/api/connections", json=made).status_code == 201
+        url = f"/api/connections/{connection_id}"
+        if (provider, content) != ("chromadb", b"[]"):  # the answer of a server without collections
+            listed = client.get(f"{url}/collections")
+            # Servers of vendors that do not speak JSON are unavailable.
+            codes = {"answer_unusable"} if provider != "chromadb" else {"answer_unusable", "unavailable"}
+            assert listed.status_code == 503
+            assert listed.json["code"] in codes
+            assert "is not this service" in listed.json["message"] or "answered something" in listed.json["message"]
+        tested = client.post("/api/connections/rag/test", json={"provider": provider, "config": {"url": stub.url}})
+        assert (tested.status_code, tested.json["success"], tested.json["errorType"]) == (400, False, "unknown")
+        health = client.get(f"{url}/health")
+        assert (health.status_code, health.json["status"]) == (200, "unhealthy")
+        asked = {"userMessage": "hello", "selectedCollections": [{"service": connection_id, "name": "docs"}]}
+        collected = client.post("/api/collect", json=asked)
+        assert collected.status_code == 200
+        (receipt,) = collected.json["receipt"]["collections"]
+        assert receipt["status"] == "failed"
+        assert "in the log" not in receipt["error"]
 
 
 def test_the_embeddings_of_this_machine_pass_without_a_network(client):

@@ -68,7 +68,7 @@ def test_a_pattern_that_matches_nothing_is_in_the_receipt(choose):
 def test_a_limited_number_is_asked_the_newest_first(choose):
     receipt = choose(most=2)
     assert receipt.asked == (OWN, OTHER)
-    assert receipt.left_out[DOCS] == "2 collections are asked at a time: name it to have it asked"
+    assert receipt.left_out[DOCS] == "Only 2 collections are asked at a time; name this one to have it asked"
     assert choose(STRANGE, UNSAID, "choice-*", most=2).asked == (STRANGE, UNSAID)
 
 

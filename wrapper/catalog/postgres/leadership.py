@@ -81,7 +81,7 @@ class AdvisoryLeadership:
 
     @property
     def held(self) -> bool:
-        """Whether this process led when it last asked, at most `CHECK_SECONDS` ago."""
+        """Return whether this process led when it last asked, at most `CHECK_SECONDS` ago."""
         if self._leads and self._clock() - self._checked_at >= CHECK_SECONDS:
             return self.confirm()
         return self._leads
