@@ -137,9 +137,10 @@ class Writing:
         return self._catalog.commit(run)
 
     def once(
-        self, kind: type[T], options: WriteOptions, work: Callable[[], T], collection: str | None = None
+        self, kind: Callable[..., T], options: WriteOptions, work: Callable[[], T], collection: str | None = None
     ) -> Written[T]:
-        """Return the outcome of `work`, or the one that the first request with this key had.
+        """Return the outcome of `work`, or the one that the first request with this key had, which `kind` makes of its
+        fields.
 
         `work` writes to the collection by itself, in transactions of its own, and may leave it missing when it stores
         nothing. The outcome is not kept when somebody deletes the collection meanwhile.
@@ -158,7 +159,7 @@ class Writing:
                     after = named(transaction, collection)
             if before is not None and after is None:
                 return Written(outcome)
-            first = self.keep(kind, key, options.digest, Kept(outcome), None if after is None else after.key)
+            first = self.keep(kind, key, options.digest, outcome, None if after is None else after.key)
             if first is None:
                 return Written(outcome)
         return Written(first.outcome, first.version, replayed=True)
@@ -177,7 +178,16 @@ class Writing:
             kept = idempotency.find(transaction, key, digest, kind)
         return None if kept is None else self._settled(name, kept, replayed=True)
 
-    def keep(self, kind: type[T], key: str, digest: str, kept: Kept[T], collection_key: int | None) -> Kept[T] | None:
+    def keep(
+        self,
+        kind: Callable[..., T],
+        key: str,
+        digest: str,
+        outcome: T,
+        collection_key: int | None,
+        *,
+        outbox_id: int | None = None,
+    ) -> Kept[T] | None:
         """Keep the outcome of a write of several transactions as long as the collection lives.
 
         When a repeat of the request was first, return its outcome instead. Raises ConflictError when another request
@@ -187,6 +197,7 @@ class Writing:
         def operation(transaction: Transaction) -> Kept[T] | None:
             first = idempotency.find(transaction, key, digest, kind)
             if first is None:
+                kept = Kept(outcome, outbox_id)
                 idempotency.keep(transaction, key, digest, kept, self._clock(), collection_key)
             return first
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from flask import Blueprint, Response
 
 from interfaces.web.current_request import layers
+from schemas.contracts.rule_documents import IngestionResult
 from schemas.wire.error_bodies import error_body_with_short_word
-from schemas.wire.rule_documents import RETRIEVE, RULE_BATCH, Json, ingestion_result, rag_context
+from schemas.wire.rule_documents import RETRIEVE, RULE_BATCH, ingestion_result, rag_context
 from wrapper.web.bodies import json_response, read_body
 from wrapper.web.error_statuses import spell_errors
 from wrapper.web.lanes import Lane
@@ -29,8 +32,10 @@ def ingest_batch() -> Response:
     content, pipeline = read_body(), layers().pipeline
     asked = body(content)
 
-    def work() -> Json:
-        return ingestion_result(pipeline.ingest(**asked), unknown().take())
+    def work() -> IngestionResult:
+        result = pipeline.ingest(**asked)
+        return replace(result, warnings=[*result.warnings, *unknown().take()])
 
-    written = store().writing.once(Json, write_options(content), work, pipeline.target(asked["collection"]))
-    return respond(written, lambda result: result)
+    target = pipeline.target(asked["collection"])
+    written = store().writing.once(IngestionResult.of_fields, write_options(content), work, target)
+    return respond(written, ingestion_result)

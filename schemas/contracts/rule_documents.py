@@ -82,6 +82,11 @@ class IngestionResult:
     duration_seconds: float
     failures: list[Failure] = field(default_factory=list)
 
+    @classmethod
+    def of_fields(cls, *, job_id: str, failures: list[dict[str, Any]], **others: Any) -> IngestionResult:
+        """Return the result that has these fields, as an idempotency key keeps them."""
+        return cls(job_id=UUID(job_id), failures=[Failure(**each) for each in failures], **others)
+
 
 @dataclass(frozen=True, slots=True)
 class DocumentChunk:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -54,9 +53,8 @@ class RuleBatch(Body):
 RETRIEVE, RULE_BATCH = Retrieve(), RuleBatch()
 
 
-def ingestion_result(result: IngestionResult, warnings: Sequence[str]) -> Json:
-    """Spell the result of a batch, with `warnings` about names of the request behind its own."""
-    return {**asdict(result), "warnings": [*result.warnings, *warnings]}
+def ingestion_result(result: IngestionResult) -> Json:
+    return asdict(result)
 
 
 def rag_context(context: RAGContext) -> Json:

@@ -32,7 +32,7 @@ def bodies():
 def test_the_repeat_gets_the_first_answer(client, bodies, key, path):
     first, again = (client.post(path, json=bodies[path], headers=key) for _ in range(2))
     assert (first.status_code, again.status_code) == (200, 200)
-    assert again.json == first.json
+    assert again.data == first.data
     assert ("Idempotent-Replayed" in first.headers, again.headers["Idempotent-Replayed"]) == (False, "true")
 
 
@@ -68,7 +68,7 @@ def test_a_repeat_of_what_was_refused_before_there_is_a_collection_gets_the_firs
             plain, first, again = (client.post(path, json=body, headers=given) for given in ({}, key, key))
             of_this_run = {name: first.json[name] for name in ("job_id", "duration_seconds") if name in first.json}
             assert (first.status_code, first.json) == (plain.status_code, plain.json | of_this_run)
-            assert (again.status_code, again.json) == (first.status_code, first.json)
+            assert (again.status_code, again.data) == (first.status_code, first.data)
             was_kept = first.status_code == 200
             assert ("Idempotent-Replayed" in first.headers, "Idempotent-Replayed" in again.headers) == (False, was_kept)
             assert was_kept == (path == "/api/rag/documents:batch")

@@ -6,6 +6,7 @@ Rows of releases that kept the answer itself hold `[answer, version]`, and are a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -38,8 +39,8 @@ def exists(transaction: Transaction, key: str) -> bool:
     return transaction.row("SELECT 1 FROM idempotency_keys WHERE key = ?", (key,)) is not None
 
 
-def find(transaction: Transaction, key: str, request_digest: str, kind: type[Outcome]) -> Kept[Outcome] | None:
-    """Return the outcome of the first request with this key, as a `kind`, or None when there was none.
+def find(transaction: Transaction, key: str, request_digest: str, kind: Callable[..., Outcome]) -> Kept[Outcome] | None:
+    """Return the outcome of the first request with this key, made by `kind` of its fields; None when there was none.
 
     Raises ConflictError when the key came with another request.
     """
@@ -65,7 +66,7 @@ def keep(
     now: float,
     collection_key: int | None,
 ) -> None:
-    """Keep an outcome, a dataclass or a JSON object, as long as its collection lives.
+    """Keep an outcome, a dataclass, as long as its collection lives.
 
     Those older than `KEPT_SECONDS` are forgotten.
     """

@@ -23,7 +23,6 @@ from schemas.storage.outcomes import StreamOutcome
 from schemas.where import Where
 from schemas.wire.json_in import decode
 from schemas.wire.storage.stream import line_error
-from wrapper.catalog.idempotency import Kept
 from wrapper.embedding_checks import check_dimension, check_directions
 from wrapper.store import Store
 from wrapper.web.bodies import body_lines, room_for
@@ -148,7 +147,7 @@ def once(
     collection = store.collection(name)
     outcome, progress = write(collection, source)
     if key is not None:
-        store.writing.keep(kind, key, digest.hexdigest(), Kept(outcome, outcome.outbox_id), collection.key)
+        store.writing.keep(kind, key, digest.hexdigest(), outcome, collection.key, outbox_id=outcome.outbox_id)
     indexed = _settle(store, name, progress)
     return Written(outcome, indexed=indexed, set_aside=progress.set_aside)
 
