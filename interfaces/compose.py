@@ -49,7 +49,7 @@ from registry.topics.topic import TopicByChat, TopicByRule
 from retrieval.chat.answering import Chat
 from retrieval.chat.history import ChatHistory
 from retrieval.context.layer import ContextLayer
-from retrieval.documents.rag_store import RagStore
+from retrieval.documents.text_document_store import RagStore
 from retrieval.result_cache import ResultCache
 from retrieval.rules.pipeline import RAGPipeline
 from retrieval.search.choosing import CollectionChoice
@@ -64,7 +64,7 @@ from retrieval.sessions.project_context import ContextWriter
 from retrieval.sessions.sessions import Sessions
 from retrieval.text_collections import TextCollections
 from retrieval.warm_up import WarmUp
-from retrieval.watching.reported import Watchers
+from retrieval.watching.stored_reports import Watchers
 from schemas.settings import (
     RegistrySettings,
     RetrievalSettings,

@@ -1,5 +1,5 @@
-"""The context tools (contract *context*), the same for `/tools` and MCP: their names and descriptions, and how their
-arguments are read and their answers spelt."""
+"""The context tools (contract *context*), the same for `/tools` and MCP: how their arguments are read and their answers
+spelt."""
 
 from __future__ import annotations
 
@@ -25,16 +25,6 @@ OutcomeT = TypeVar("OutcomeT")
 
 SEARCH, INDEX = "rag_context_search", "rag_context_index"
 HEALTH, STATS = "rag_context_health", "rag_context_stats"
-SEARCH_DESCRIPTION = (
-    "Search the indexed context: the pieces of text nearest in meaning to a query, best first, with their source, time "
-    "and metadata. Falls back to a search by words, and always answers."
-)
-INDEX_DESCRIPTION = (
-    "Index a text, so that searches find it: a decision, a piece of chat, code or documentation. The same text from "
-    "the same source in the same session is brought up to date."
-)
-HEALTH_DESCRIPTION = "How the parts are that searches need: storage, vector store, embeddings, search by words."
-STATS_DESCRIPTION = "How much is indexed, and how many searches there were, how fast, and by which agents."
 
 
 def context_tools(layer: ContextLayer, settings: RetrievalSettings) -> dict[str, Tool[Any]]:
@@ -42,26 +32,21 @@ def context_tools(layer: ContextLayer, settings: RetrievalSettings) -> dict[str,
     allowed = {"category": settings.context_categories, "contentType": settings.context_content_types}
 
     def tool(
-        name: str,
-        description: str,
-        run: Callable[[Json], OutcomeT],
-        spell: Callable[[OutcomeT], Json],
-        **hints: Any,
+        name: str, run: Callable[[Json], OutcomeT], spell: Callable[[OutcomeT], Json], **hints: Any
     ) -> Tool[OutcomeT]:
-        return Tool(name, description, *read_tool_schemas(name, allowed), run, spell, **hints)
+        return Tool(name, *read_tool_schemas(name, allowed), run, spell, **hints)
 
     tools: tuple[Tool[Any], ...] = (
-        tool(SEARCH, SEARCH_DESCRIPTION, lambda given: layer.search(context_query(given)), context_answer),
+        tool(SEARCH, lambda given: layer.search(context_query(given)), context_answer),
         tool(
             INDEX,
-            INDEX_DESCRIPTION,
             lambda given: layer.index(context_document(given)),
             indexed_text,
             read_only=False,
             writes_to=settings.context_collection,
             kept_as=IndexedText,
         ),
-        tool(HEALTH, HEALTH_DESCRIPTION, lambda _: layer.health(), context_health),
-        tool(STATS, STATS_DESCRIPTION, lambda given: layer.stats(stats_range(given)), context_stats),
+        tool(HEALTH, lambda _: layer.health(), context_health),
+        tool(STATS, lambda given: layer.stats(stats_range(given)), context_stats),
     )
     return {each.name: each for each in tools}

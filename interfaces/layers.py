@@ -15,14 +15,14 @@ from registry.provider_registry import ProviderRegistry
 from registry.topics.conversations import Conversations
 from retrieval.chat.answering import Chat
 from retrieval.context.layer import ContextLayer
-from retrieval.documents.rag_store import RagStore
+from retrieval.documents.text_document_store import RagStore
 from retrieval.rules.pipeline import RAGPipeline
 from retrieval.search.corpus import Corpus
 from retrieval.search.engine import SearchEngine
 from retrieval.sessions.notes import Notes
 from retrieval.sessions.project_context import ContextWriter
 from retrieval.warm_up import WarmUp
-from retrieval.watching.reported import Watchers
+from retrieval.watching.stored_reports import Watchers
 from schemas.connections import Connection
 from schemas.settings import RegistrySettings
 

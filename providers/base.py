@@ -22,9 +22,9 @@ from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import structlog
 
-from providers.in_process import Storage
 from providers.outbound.network import Network
 from providers.outbound.redaction import Redactor
+from providers.storage_protocol import Storage
 from schemas.configuration import JsonSchema, faults, present, with_defaults
 from schemas.connections import HEALTHY, UNHEALTHY, CollectionInfo, HealthReport, InvalidConfigurationError
 from schemas.errors import CollectionNotFoundError, RagError, UnsupportedError

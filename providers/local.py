@@ -27,7 +27,7 @@ from providers.base import (
     SupportsSearch,
     SupportsTextSearch,
 )
-from providers.in_process import Storage, folder_bytes
+from providers.storage_protocol import Storage, folder_bytes
 from schemas.bounds import MAX_PAGE, MAX_TOP_K
 from schemas.configuration import JsonSchema, read_schema
 from schemas.connections import CollectionInfo

@@ -12,12 +12,12 @@ from typing import Any
 import orjson
 
 from providers.base import Provider, ProviderContext
+from registry.connection_trial import test_connection
 from registry.live_connections import LiveConnection, LiveConnections
 from registry.older_spellings import current_spelling
 from registry.placeholders.resolving import Placeholders, UnresolvedPlaceholderError, secret_faults
 from registry.provider_registry import ProviderRegistry
 from registry.stored_connections import ConnectionNotFoundError, StoredConnections, taken
-from registry.trial import test_connection
 from schemas.configuration import faults, has_placeholder, present, secrets
 from schemas.connections import KINDS, Connection, Fault, InvalidConfigurationError, ShownConnection, TestReport
 from schemas.errors import ConfigurationError, ConflictError, InvalidInputError

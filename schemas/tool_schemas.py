@@ -1,4 +1,5 @@
-"""Reads the JSON Schemas (2020-12) of the tools in `schemas/tools`; those of context tools follow their contract."""
+"""Reads the files of `schemas/tools`: for each tool its description and the JSON Schemas (2020-12) of its arguments and
+its answer. Those of context tools follow their contract."""
 
 from __future__ import annotations
 
@@ -25,12 +26,13 @@ WARNINGS = {
 
 
 class ToolSchemas(NamedTuple):
+    description: str
     input: JsonSchema
     output: JsonSchema
 
 
 def read_tool_schemas(name: str, allowed: Mapping[str, Sequence[str]] | None = None) -> ToolSchemas:
-    """Return the schemas in `schemas/tools/{name}.json`.
+    """Return the description and the schemas in `schemas/tools/{name}.json`.
 
     `allowed` gives the values of fields with an enumeration by the field's name, in place of the file's.
     """
@@ -38,7 +40,7 @@ def read_tool_schemas(name: str, allowed: Mapping[str, Sequence[str]] | None = N
     for field, values in (allowed or {}).items():
         _allow(read["input"], field, values)
     read["output"]["properties"]["warnings"] = WARNINGS
-    return ToolSchemas(read["input"], read["output"])
+    return ToolSchemas(read["description"], read["input"], read["output"])
 
 
 @cache

@@ -18,7 +18,7 @@ from wrapper.routes import collection, document, index, query
 from wrapper.routes import service as service_routes
 from wrapper.service import LOOK_SECONDS, open_service
 from wrapper.serving.freed_memory import GIVE_BACK_SECONDS, give_back
-from wrapper.web import error_statuses, reading, route_table
+from wrapper.web import error_statuses, request_parts, responses, route_table
 from wrapper.web.bodies import (
     OrjsonProvider,
     check_media_type,
@@ -38,7 +38,7 @@ log = structlog.get_logger("wrapper.requests")
 
 QUIET = frozenset({"service.health", "service.live", "service.ready", "service.show_metrics", "service.docs_asset"})
 
-EXPOSED_HEADERS = ["ETag", "Retry-After", "X-Document-Count", "X-Request-ID", reading.REPLAYED]
+EXPOSED_HEADERS = ["ETag", "Retry-After", "X-Document-Count", "X-Request-ID", responses.REPLAYED]
 
 
 def create_app(settings: WrapperSettings | None = None) -> Flask:
@@ -73,7 +73,8 @@ def create_app(settings: WrapperSettings | None = None) -> Flask:
     app.before_request(_begin)
     app.after_request(_end)
     app.teardown_request(_leave)
-    reading.init_app(app)
+    request_parts.init_app(app)
+    responses.init_app(app)
     if settings.cors_origins:
         origins = [OriginPattern.parse(each).regular_expression() for each in settings.cors_origins]
         CORS(app, origins=origins, expose_headers=EXPOSED_HEADERS)
@@ -83,7 +84,7 @@ def create_app(settings: WrapperSettings | None = None) -> Flask:
 def _begin() -> None:
     g.began = time.perf_counter()
     check_request_line()
-    route = reading.declared()
+    route = request_parts.declared()
     current_app.extensions["rag.hosts_and_origins"].check(request)
     if route is not None and request.method not in READING:
         check_media_type(route.media_types)

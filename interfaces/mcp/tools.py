@@ -27,48 +27,18 @@ FIELD_OF = {"section": "section_id", "document": "document_id"}
 def mcp_tools(layers: Layers) -> dict[str, Tool[Any]]:
     """Return all tools by name."""
     own: list[Tool[Any]] = [
-        _tool(
-            "rag_query",
-            "Search the knowledge base. Results are fused from semantic search, lexical search and the notes of "
-            "sessions, best first, each with who found it at which rank.",
-            lambda asked: _query(layers, asked),
-            search_answer,
-        ),
-        _tool(
-            "rag_context",
-            "Get project context and rules: what rules, documents and notes say on a topic, as one text with its "
-            "sources. Without a topic: an overview of collections, documents and the newest notes.",
-            lambda asked: _context(layers, asked),
-            project_context,
-        ),
-        _tool(
-            "rag_gather",
-            "Read the whole section or the whole document around a result of rag_query or rag_context.",
-            lambda asked: _gather(layers, asked),
-            lambda found: gathered_group(*found),
-        ),
-        _tool(
-            "rag_collections",
-            "List the collections with the number of chunks in each and their metadata.",
-            lambda _: layers.corpus.open().provider.collections(),
-            text_collections,
-        ),
+        _tool("rag_query", lambda asked: _query(layers, asked), search_answer),
+        _tool("rag_context", lambda asked: _context(layers, asked), project_context),
+        _tool("rag_gather", lambda asked: _gather(layers, asked), lambda found: gathered_group(*found)),
+        _tool("rag_collections", lambda _: layers.corpus.open().provider.collections(), text_collections),
         _writing_tool(
             "session_start",
-            "Start a session: notes are kept under its name until it is ended.",
             lambda asked: layers.notes.start(asked["name"], owner=current_request.owner()),
             started_session,
         ),
-        _writing_tool(
-            "session_note",
-            "Keep an insight as a note, found from now on by rag_query and rag_context. A note may replace an earlier "
-            "one that is no longer true.",
-            lambda asked: _note(layers, asked),
-            kept_note,
-        ),
+        _writing_tool("session_note", lambda asked: _note(layers, asked), kept_note),
         _writing_tool(
             "session_end",
-            "End a session. Its notes stay, and the summary is kept like one.",
             lambda asked: layers.notes.end(
                 asked.get("session_id"), asked.get("summary"), owner=current_request.owner()
             ),
@@ -78,16 +48,12 @@ def mcp_tools(layers: Layers) -> dict[str, Tool[Any]]:
     return {tool.name: tool for tool in (*own, *layers.tools.values())}
 
 
-def _tool(
-    name: str, description: str, run: Callable[[Json], OutcomeT], spell: Callable[[OutcomeT], Json]
-) -> Tool[OutcomeT]:
-    return Tool(name, description, *read_tool_schemas(name), run, spell)
+def _tool(name: str, run: Callable[[Json], OutcomeT], spell: Callable[[OutcomeT], Json]) -> Tool[OutcomeT]:
+    return Tool(name, *read_tool_schemas(name), run, spell)
 
 
-def _writing_tool(
-    name: str, description: str, run: Callable[[Json], OutcomeT], spell: Callable[[OutcomeT], Json]
-) -> Tool[OutcomeT]:
-    return Tool(name, description, *read_tool_schemas(name), run, spell, read_only=False, idempotent=False)
+def _writing_tool(name: str, run: Callable[[Json], OutcomeT], spell: Callable[[OutcomeT], Json]) -> Tool[OutcomeT]:
+    return Tool(name, *read_tool_schemas(name), run, spell, read_only=False, idempotent=False)
 
 
 def _query(layers: Layers, asked: Json) -> SearchAnswer:

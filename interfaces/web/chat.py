@@ -12,7 +12,7 @@ from schemas.wire.error_bodies import error_body_with_short_word
 from wrapper.web.bodies import json_response
 from wrapper.web.error_statuses import spell_errors
 from wrapper.web.lanes import Lane
-from wrapper.web.reading import body
+from wrapper.web.request_parts import body
 from wrapper.web.route_table import declare
 
 

@@ -10,7 +10,7 @@ from schemas.contracts.collect import CollectRequest
 from schemas.wire.collect import COLLECT, collected_answer
 from wrapper.web.bodies import json_response
 from wrapper.web.lanes import Lane
-from wrapper.web.reading import body
+from wrapper.web.request_parts import body
 from wrapper.web.route_table import declare
 
 blueprint = Blueprint("collect", __name__, url_prefix="/api")

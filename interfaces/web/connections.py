@@ -35,7 +35,7 @@ from schemas.wire.env_vars import (
 from wrapper.web.bodies import json_response
 from wrapper.web.error_statuses import error_response
 from wrapper.web.lanes import Lane
-from wrapper.web.reading import arguments, body, unknown
+from wrapper.web.request_parts import arguments, body, unknown
 from wrapper.web.route_table import declare
 
 

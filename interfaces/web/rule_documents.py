@@ -13,7 +13,8 @@ from schemas.wire.rule_documents import RETRIEVE, RULE_BATCH, ingestion_result, 
 from wrapper.web.bodies import json_response, read_body
 from wrapper.web.error_statuses import spell_errors
 from wrapper.web.lanes import Lane
-from wrapper.web.reading import body, respond, store, unknown, write_options
+from wrapper.web.request_parts import body, store, unknown, write_options
+from wrapper.web.responses import respond
 from wrapper.web.route_table import declare
 
 blueprint = Blueprint("rules", __name__, url_prefix="/api/rag")

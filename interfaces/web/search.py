@@ -11,7 +11,7 @@ from interfaces.web.current_request import layers
 from schemas.wire.search import SEARCH_REQUEST, search_answer
 from wrapper.web.bodies import json_response
 from wrapper.web.lanes import Lane
-from wrapper.web.reading import body
+from wrapper.web.request_parts import body
 from wrapper.web.route_table import declare
 
 blueprint = Blueprint("search", __name__, url_prefix="/api")

@@ -21,7 +21,8 @@ from schemas.wire.text_documents import (
 from wrapper.web.bodies import json_response, read_body
 from wrapper.web.error_statuses import spell_errors
 from wrapper.web.lanes import Lane
-from wrapper.web.reading import arguments, body, respond, store, write_options
+from wrapper.web.request_parts import arguments, body, store, write_options
+from wrapper.web.responses import respond
 from wrapper.web.route_table import declare
 
 blueprint = Blueprint("text_documents", __name__, url_prefix="/api/rag")

@@ -16,7 +16,8 @@ from schemas.wire.fields import NUMERAL
 from wrapper.web import error_statuses
 from wrapper.web.bodies import decode_json, json_response, read_body
 from wrapper.web.lanes import Lane
-from wrapper.web.reading import respond, store, unknown, write_options
+from wrapper.web.request_parts import store, unknown, write_options
+from wrapper.web.responses import respond
 from wrapper.web.route_table import declare
 
 blueprint = Blueprint("tools", __name__, url_prefix="/tools")

@@ -9,7 +9,7 @@ from interfaces.web.current_request import layers
 from schemas.wire.watchers import WATCHER_REPORT, forgotten_watcher, known_watcher, known_watchers
 from wrapper.web.bodies import json_response
 from wrapper.web.lanes import Lane
-from wrapper.web.reading import body
+from wrapper.web.request_parts import body
 from wrapper.web.route_table import declare
 
 blueprint = Blueprint("watchers", __name__, url_prefix="/api/watchers")

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from providers.filters import UnsupportedFilterError, check_number
+from providers.unsupported_filters import UnsupportedFilterError, check_number
 from schemas.metadata import RESERVED_PREFIXES
 from schemas.where import And, Contains, Equals, Exists, In, Not, Or, Ordered, Scalar, Where
 

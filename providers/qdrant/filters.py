@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from providers.filters import UnsupportedFilterError, check_number
+from providers.unsupported_filters import UnsupportedFilterError, check_number
 from schemas.where import EVERYTHING, And, Contains, Equals, Exists, In, Not, Or, Ordered, Scalar, Where
 
 Condition = dict[str, Any]

@@ -32,11 +32,10 @@ from providers.base import (
     SupportsSearch,
 )
 from providers.cursors import decode_cursor, encode_cursor
-from providers.in_process import folder_bytes
 from providers.outbound.answers import reading, whole
 from providers.outbound.json_client import JsonClient, RetryPolicy
 from providers.outbound.vendor_dialect import VendorDialect
-from providers.qdrant.described import METRIC_KEY, counted, described, vector_name_of, with_vector
+from providers.qdrant.collection_layout import METRIC_KEY, counted, described, vector_name_of, with_vector
 from providers.qdrant.filters import NOT_OURS, Condition, to_qdrant
 from providers.qdrant.records import (
     foreign_point_id,
@@ -45,6 +44,7 @@ from providers.qdrant.records import (
     to_payload,
     to_vector,
 )
+from providers.storage_protocol import folder_bytes
 from schemas.bounds import MAX_PAGE, MAX_TOP_K
 from schemas.configuration import JsonSchema, read_schema
 from schemas.connections import CollectionInfo

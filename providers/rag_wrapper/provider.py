@@ -36,7 +36,6 @@ from providers.base import (
 )
 from providers.chroma.filters import Clause, to_chroma
 from providers.cursors import decode_offset, encode_cursor
-from providers.filters import UnsupportedFilterError
 from providers.outbound.answers import listed, number, reading, text, whole
 from providers.outbound.json_client import JsonClient
 from providers.rag_wrapper.client import WrapperClient
@@ -49,6 +48,7 @@ from providers.rag_wrapper.records import (
     to_info,
     to_report,
 )
+from providers.unsupported_filters import UnsupportedFilterError
 from schemas.bounds import MAX_PAGE, MAX_TOP_K
 from schemas.configuration import JsonSchema, read_schema
 from schemas.connections import UNHEALTHY, CollectionInfo

@@ -12,7 +12,7 @@ from providers.chat.base import ChatProvider
 from registry.connections import Connections
 from registry.stored_connections import ConnectionNotFoundError
 from retrieval.chat.history import ChatHistory, ConversationNotFoundError
-from retrieval.documents.rag_store import RagStore
+from retrieval.documents.text_document_store import RagStore
 from retrieval.quoting import BLOCK_IS_DATA, context_block
 from schemas.contracts.chat import ChatRequest, ChatSource, ChatTurn, Message, StoredMessage
 from schemas.contracts.text_documents import SimilarChunk, SimilarChunks

@@ -21,7 +21,7 @@ PROJECT = Path(__file__).parents[2]
 PACKAGES = ("schemas", "wrapper", "providers", "registry", "retrieval", "interfaces")
 THE_TABLE = PROJECT / "wrapper" / "web" / "error_statuses.py"
 WEB = ("wrapper/web", "wrapper/routes", "interfaces")
-OTHER_NUMBERS = {("wrapper/web/streaming.py", 500)}
+OTHER_NUMBERS = {("wrapper/web/line_streams.py", 500)}
 """Numbers that look like statuses but count something else: (file, number)."""
 IN_COMMANDS_ONLY = {"file_gone", "folder_unavailable", "wrong_answer"}
 

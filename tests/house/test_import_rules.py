@@ -90,7 +90,7 @@ PLANTED = {
     ],
     "rooms of retrieval point down": [
         ("retrieval/search/planted_upward.py", "from retrieval.text_collections import TextCollections"),
-        ("retrieval/rules/planted_neighbour.py", "import retrieval.documents.rag_store"),
+        ("retrieval/rules/planted_neighbour.py", "import retrieval.documents.text_document_store"),
         ("retrieval/chunking/planted_upward.py", "def late():\n    import retrieval.ingest.drafts"),
         ("retrieval/planted_nowhere.py", ""),
     ],

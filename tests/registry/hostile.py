@@ -13,7 +13,7 @@ from typing import Any
 from providers.base import ProviderContext
 from providers.outbound.addresses import ConnectPolicy
 from providers.outbound.network import Network
-from registry import trial
+from registry import connection_trial
 from registry.placeholders.resolving import Placeholders
 from registry.placeholders.secret_hosts import ANYWHERE, SecretHosts
 from registry.provider_discovery import discover
@@ -51,7 +51,7 @@ def try_out(
     """Return the report of a connection test: every test has one, in time."""
     context = ProviderContext(network=Network(ConnectPolicy.parse(policy), resolve=resolve))
     placeholders = Placeholders(environ, secret_dirs=secret_dirs, secret_hosts=secret_hosts)
-    report = trial.test_connection(
+    report = connection_trial.test_connection(
         registry, placeholders, context, kind, provider, config, seconds=seconds, clock=time.perf_counter
     )
     assert tuple(stage.name for stage in report.stages) == STAGES

@@ -27,12 +27,12 @@ from wrapper.engine.failures import (
     EngineUnavailableError,
 )
 from wrapper.indexing.adoption import Adoptions
+from wrapper.indexing.breaking_documents import Sifter
 from wrapper.indexing.checkups import Checkups, FailedLook
 from wrapper.indexing.doctor import Doctor
 from wrapper.indexing.engine_collections import DOCUMENTS_PER_CALL, EngineCollections, rebuild_name
 from wrapper.indexing.rebuilding import FailedStep, Rebuilds
 from wrapper.indexing.retry_pauses import Rests
-from wrapper.indexing.sifting import Sifter
 
 log = structlog.get_logger(__name__)
 

@@ -18,11 +18,11 @@ from wrapper.catalog.index_state import outbox, reports, set_aside, states
 from wrapper.catalog.rows import collection_by_key
 from wrapper.engine.client import EngineClient
 from wrapper.engine.failures import EngineBrokenError, EngineCollectionMissingError
+from wrapper.indexing.breaking_documents import Part, Sifter
 from wrapper.indexing.doctor import CANARIES, Doctor, Finding
 from wrapper.indexing.rebuilding import Rebuilds
 from wrapper.indexing.recall import RecallMeasurement
 from wrapper.indexing.retry_pauses import Rests
-from wrapper.indexing.sifting import Part, Sifter
 
 log = structlog.get_logger(__name__)
 

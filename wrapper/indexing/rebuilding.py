@@ -23,9 +23,9 @@ from wrapper.catalog.index_state import outbox, reports, set_aside, states
 from wrapper.catalog.rows import collection_by_key
 from wrapper.engine.client import EngineClient
 from wrapper.engine.failures import EngineBrokenError, EngineCollectionMissingError, EngineUnavailableError
+from wrapper.indexing.breaking_documents import Part, Sifter
 from wrapper.indexing.engine_collections import DOCUMENTS_PER_CALL, EngineCollections, rebuild_name
 from wrapper.indexing.retry_pauses import Rests
-from wrapper.indexing.sifting import Part, Sifter
 
 log = structlog.get_logger(__name__)
 

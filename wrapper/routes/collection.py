@@ -20,7 +20,8 @@ from schemas.wire.storage.collection import (
 )
 from wrapper.web.bodies import json_response, read_body
 from wrapper.web.lanes import Lane
-from wrapper.web.reading import arguments, body, not_modified, respond, store, write_options
+from wrapper.web.request_parts import arguments, body, store, write_options
+from wrapper.web.responses import not_modified, respond
 from wrapper.web.route_table import declare
 
 blueprint = Blueprint("collections", __name__)

@@ -36,9 +36,10 @@ from wrapper.web.bodies import JSON, NDJSON, decode_json, encode, finish_within,
 from wrapper.web.document_batches import read_batch
 from wrapper.web.importing import import_stream, parse_announced
 from wrapper.web.lanes import Lane
-from wrapper.web.reading import arguments, body, checked, not_modified, respond, store, unknown, write_options
+from wrapper.web.line_streams import add_stream
+from wrapper.web.request_parts import arguments, body, checked, store, unknown, write_options
+from wrapper.web.responses import not_modified, respond
 from wrapper.web.route_table import declare
-from wrapper.web.streaming import add_stream
 
 log = structlog.get_logger(__name__)
 

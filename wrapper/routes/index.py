@@ -7,7 +7,7 @@ from flask import Blueprint, Response
 from schemas.wire.storage.index import index_answer
 from wrapper.web.bodies import json_response
 from wrapper.web.lanes import Lane
-from wrapper.web.reading import store
+from wrapper.web.request_parts import store
 from wrapper.web.route_table import declare
 
 blueprint = Blueprint("indexes", __name__)

@@ -24,7 +24,8 @@ from schemas.wire.storage.query import (
 )
 from wrapper.web.bodies import json_response
 from wrapper.web.lanes import Lane
-from wrapper.web.reading import arguments, body, not_modified, store
+from wrapper.web.request_parts import arguments, body, store
+from wrapper.web.responses import not_modified
 from wrapper.web.route_table import declare
 
 blueprint = Blueprint("retrieval", __name__)

@@ -10,7 +10,7 @@ from schemas.documents import new_id, parse_documents
 from schemas.errors import InvalidInputError, PayloadTooLargeError
 from schemas.records import DocumentBatch
 from wrapper.web.bodies import decode_json, finish_parsing, read_body
-from wrapper.web.reading import checked, unknown, write_options
+from wrapper.web.request_parts import checked, unknown, write_options
 from wrapper.writing import WriteOptions
 
 MAX_DOCUMENTS = 20_000

@@ -18,7 +18,7 @@ from schemas.records import Collection
 from schemas.storage.outcomes import ImportOutcome
 from wrapper.store import Store
 from wrapper.web.bodies import body_lines
-from wrapper.web.streaming import Progress, once, store_lines
+from wrapper.web.line_streams import Progress, once, store_lines
 from wrapper.writing import WriteOptions, Written
 
 SHA256_BYTES = 32

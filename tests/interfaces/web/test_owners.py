@@ -10,7 +10,7 @@ from registry.topics.conversations import Conversations
 from registry.topics.topic import TopicByRule
 from retrieval.chat import history
 from retrieval.sessions import sessions
-from retrieval.watching import reported
+from retrieval.watching import stored_reports
 from schemas.contracts.collect import CollectRequest
 from schemas.owners import OPEN
 from schemas.settings import RetrievalSettings
@@ -140,7 +140,7 @@ def catalog(request):
 
 
 def test_data_made_before_there_were_owners_belongs_to_callers_of_the_open_service(catalog):
-    parts = {"conversations": conversations, "chat history": history, "sessions": sessions, "watchers": reported}
+    parts = {"conversations": conversations, "chat history": history, "sessions": sessions, "watchers": stored_reports}
     for part, module in parts.items():
         catalog.open_part(part, module.STEPS[:1])
 
@@ -160,5 +160,5 @@ def test_data_made_before_there_were_owners_belongs_to_callers_of_the_open_servi
     assert [each.content for each in messages.messages("c", owner=OPEN)] == ["Hi"]
     assert messages.messages("c", owner="ada") == []
     assert sessions.Sessions(catalog).open_session(None, owner=OPEN).name == "before"
-    assert [each.name for each in reported.Watchers(catalog).all(owner=OPEN)] == ["docs"]
-    assert reported.Watchers(catalog).all(owner="ada") == []
+    assert [each.name for each in stored_reports.Watchers(catalog).all(owner=OPEN)] == ["docs"]
+    assert stored_reports.Watchers(catalog).all(owner="ada") == []

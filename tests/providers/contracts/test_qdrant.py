@@ -18,7 +18,7 @@ from qdrant_client import QdrantClient, models
 from providers.base import ProviderContext
 from providers.contract_tests.samples import batch
 from providers.qdrant.provider import QdrantProvider
-from registry import trial
+from registry import connection_trial
 from registry.placeholders.resolving import Placeholders
 from registry.provider_discovery import discover
 from registry.provider_registry import ProviderRegistry
@@ -259,7 +259,7 @@ def test_trying_out_a_folder_leaves_the_disk_unchanged(tmp_path, path):
 def test_a_connection_test_of_a_folder_creates_nothing(tmp_path):
     context = ProviderContext(data_dir=tmp_path)
     registry = discover(ProviderRegistry(), strangers=[])
-    report = trial.test_connection(
+    report = connection_trial.test_connection(
         registry, Placeholders({}), context, "rag", "qdrant", {"path": "new"}, seconds=20, clock=time.perf_counter
     )
     assert (report.success, list(tmp_path.iterdir())) == (True, [])

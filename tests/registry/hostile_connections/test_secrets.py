@@ -4,7 +4,7 @@ import pytest
 
 from registry.provider_registry import ProviderRegistry
 from tests.registry.hostile import ENVIRON, SECRET, failed_stage, response
-from tests.registry.test_trial import Shelf
+from tests.registry.test_connection_trial import Shelf
 from tests.support.notations import METADATA
 from tests.support.raw_server import raw_server, saying
 

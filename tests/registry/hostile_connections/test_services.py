@@ -9,7 +9,7 @@ from providers.outbound.json_client import RetryPolicy
 from providers.outbound.vendor_dialect import MAX_ANSWER_BYTES, VendorDialect
 from registry.provider_registry import ProviderRegistry
 from tests.registry.hostile import SECONDS, failed_stage, gzip_bomb, response
-from tests.registry.test_trial import Shelf
+from tests.registry.test_connection_trial import Shelf
 from tests.support.dripping import DRIPPING
 from tests.support.raw_server import HEAD, raw_server, saying, silent
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.live import eventually
 from wrapper.store import Store
-from wrapper.web import streaming
+from wrapper.web import line_streams
 
 
 def _line(number, **fields):
@@ -236,7 +236,7 @@ def test_more_bad_lines_than_are_listed_are_counted(stream, filled):
 def test_a_stream_of_bad_lines_is_not_read_to_its_end_and_its_good_lines_are_stored(
     stream, client, filled, monkeypatch
 ):
-    monkeypatch.setattr(streaming, "MAX_BAD_LINES", 10)
+    monkeypatch.setattr(line_streams, "MAX_BAD_LINES", 10)
     name = filled()
     answer = stream(name, [_line(0), *["{}"] * 10, _line(1), "{}", *[_line(number) for number in range(2, 9)]])
     assert (answer.status_code, answer.json["code"]) == (400, "too_many_bad_lines")
@@ -247,14 +247,14 @@ def test_a_stream_of_bad_lines_is_not_read_to_its_end_and_its_good_lines_are_sto
 
 
 def test_bad_lines_among_as_many_good_ones_do_not_end_a_stream(stream, filled, monkeypatch):
-    monkeypatch.setattr(streaming, "MAX_BAD_LINES", 10)
+    monkeypatch.setattr(line_streams, "MAX_BAD_LINES", 10)
     lines = [each for number in range(600) for each in (_line(number), "{}")]
     answer = stream(filled(), lines)
     assert (answer.status_code, answer.json["count"], answer.json["errors_total"]) == (201, 600, 600)
 
 
 def test_refused_lines_that_hold_documents_do_not_end_a_stream(stream, filled, monkeypatch):
-    monkeypatch.setattr(streaming, "MAX_BAD_LINES", 10)
+    monkeypatch.setattr(line_streams, "MAX_BAD_LINES", 10)
     documents = [json.loads(_line(number)) for number in range(40)]
     answer = stream(filled(documents), [*map(json.dumps, documents), _line(40)], on_conflict="error")
     assert (answer.status_code, answer.json["count"], answer.json["errors_total"]) == (201, 1, 40)

@@ -6,7 +6,7 @@ import pytest
 import structlog
 
 from providers.base import Provider, RagProvider
-from registry import trial
+from registry import connection_trial
 from registry.placeholders.secret_hosts import SecretHosts
 from registry.provider_registry import ProviderNotFoundError, ProviderRegistry
 from schemas.connections import CollectionInfo, Fault
@@ -246,5 +246,5 @@ def test_a_resolver_that_hangs_is_given_up():
 
 
 def test_every_error_type_has_its_sentence():
-    assert set(trial.ERROR_TYPES) == set(trial._SENTENCES)
+    assert set(connection_trial.ERROR_TYPES) == set(connection_trial._SENTENCES)
     assert issubclass(Shelf, Provider)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from retrieval.watching.reported import WatcherNotFoundError, Watchers
+from retrieval.watching.stored_reports import WatcherNotFoundError, Watchers
 from schemas.contracts.watchers import (
     LOST,
     LOST_AFTER_SECONDS,
