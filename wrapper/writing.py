@@ -137,13 +137,20 @@ class Writing:
         return self._catalog.commit(run)
 
     def once(
-        self, kind: Callable[..., T], options: WriteOptions, work: Callable[[], T], collection: str | None = None
+        self,
+        kind: Callable[..., T],
+        options: WriteOptions,
+        work: Callable[[], T],
+        collection: str | None = None,
+        *,
+        is_final: Callable[[T], bool] = lambda outcome: True,
     ) -> Written[T]:
         """Return the outcome of `work`, or the one that the first request with this key had, which `kind` makes of its
         fields.
 
         `work` writes to the collection by itself, in transactions of its own, and may leave it missing when it stores
-        nothing. The outcome is not kept when somebody deletes the collection meanwhile.
+        nothing. An outcome that is not final is not kept, so that a repeat tries again; neither is one whose collection
+        is gone that was there before.
         """
         key = options.idempotency_key
         if key is None:
@@ -157,7 +164,7 @@ class Writing:
             if collection is not None:
                 with self._catalog.read() as transaction:
                     after = named(transaction, collection)
-            if before is not None and after is None:
+            if not is_final(outcome) or (before is not None and after is None):
                 return Written(outcome)
             first = self.keep(kind, key, options.digest, outcome, None if after is None else after.key)
             if first is None:

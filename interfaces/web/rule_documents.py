@@ -32,11 +32,17 @@ def retrieve() -> Response:
 def ingest_batch() -> Response:
     content, pipeline = read_body(), layers().pipeline
     asked = body(content)
+    warnings = unknown().take()
 
     def work() -> IngestionResult:
         result = pipeline.ingest(**asked)
-        return replace(result, warnings=[*result.warnings, *unknown().take()])
+        return replace(result, warnings=[*result.warnings, *warnings])
 
-    target = pipeline.target(asked["collection"])
-    written = store().writing.once(IngestionResult.of_fields, write_options(content), work, target)
+    written = store().writing.once(
+        IngestionResult.of_fields,
+        write_options(content),
+        work,
+        pipeline.target(asked["collection"]),
+        is_final=lambda result: not result.may_pass,
+    )
     return respond(written, ingestion_result)

@@ -48,6 +48,12 @@ def text(value: Any) -> str:
     return value
 
 
+def identifier(value: Any) -> str:
+    """Return an id, which some services write as a number. Raises TypeError when the answer holds something else in its
+    place."""
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else text(value)
+
+
 def number(value: Any) -> float:
     """Return a distance or a score. Raises TypeError when the answer holds something else in its place."""
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -56,7 +62,10 @@ def number(value: Any) -> float:
 
 
 def whole(value: Any) -> int:
-    """Return a count. Raises TypeError or ValueError when the answer holds something else in its place."""
+    """Return a count, which some services write as `3.0`. Raises TypeError or ValueError when the answer holds
+    something else in its place."""
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        value = int(value)
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{value!r} is not an integer")
     if value < 0:

@@ -292,7 +292,7 @@ class RagWrapperProvider(
             )
         with self._reading():
             documents = [to_document(each) for each in listed(answer, "documents")]
-            following, revision = answer.get("next_cursor"), whole(answer.get("revision", 0))
+            following, revision = answer.get("next_cursor"), whole(answer.get("revision") or 0)
             return Page(documents, whole(answer["total"]), None if following is None else text(following), revision)
 
     def _listed(self, collection: str, clause: Clause | bool, *, limit: int, offset: int) -> Page:
@@ -319,8 +319,9 @@ class RagWrapperProvider(
         checked_name(collection)
         if not self._is_known_as_current:
             with self._reading():
-                found = to_info(self._client.collection(collection))
-            self._is_known_as_current = found.revision is not None
+                found = self._client.collection(collection)
+                to_info(found)
+            self._is_known_as_current = "revision" in found
         return self._is_known_as_current
 
     def _clause(self, where: Where) -> Clause | bool:

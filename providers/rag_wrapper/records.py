@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from providers.outbound.answers import listed, members, number, text, vector, whole
+from providers.outbound.answers import identifier, listed, members, number, text, vector, whole
 from providers.rag_wrapper.dialect import Body
 from schemas.connections import DEGRADED, HEALTHY, UNHEALTHY, CollectionInfo
 from schemas.records import METRICS, Document, Group
@@ -23,10 +23,11 @@ NAMELESS = "nameless-"
 def to_report(found: Body) -> dict[str, Any]:
     """Return what a service says of its health: `status`, `version` and `index_lag`, as far as it says them.
 
-    A status in other words than ours is left out: a service that answers counts as healthy.
+    A status in other words than ours is left out: a service that answers counts as healthy. An unhealthy one knows no
+    `index_lag`.
     """
     read = {"version": text, "index_lag": whole}
-    told = {name: take(found[name]) for name, take in read.items() if name in found}
+    told = {name: take(found[name]) for name, take in read.items() if found.get(name) is not None}
     status = found.get("status")
     return told | {"status": status} if status in (HEALTHY, DEGRADED, UNHEALTHY) else told
 
@@ -34,9 +35,7 @@ def to_report(found: Body) -> dict[str, Any]:
 def to_info(found: Body) -> CollectionInfo:
     metadata = members(found.get("metadata"))
     told = metadata.get(METRIC_KEY)
-    metric = found.get("metric") or (told if told in METRICS else DEFAULT_METRIC)
-    if metric not in METRICS:
-        raise ValueError(f"{metric!r} is not a metric")
+    metric = text(found.get("metric") or (told if told in METRICS else DEFAULT_METRIC))
     dimension, count, revision, identity = (found.get(key) for key in ("dimension", "count", "revision", "id"))
     return CollectionInfo(
         text(found["name"]),
@@ -45,14 +44,14 @@ def to_info(found: Body) -> CollectionInfo:
         metric,
         None if dimension is None else whole(dimension),
         None if revision is None else whole(revision),
-        None if identity is None else text(identity),
+        None if identity is None else identifier(identity),
     )
 
 
 def to_document(found: Body) -> Document:
     embedding, document_id = found.get("embedding"), found.get("id")
     return Document(
-        _name_of(found) if document_id is None else text(document_id),
+        _name_of(found) if document_id is None else identifier(document_id),
         _text_of(found),
         orjson.dumps(members(found.get("metadata"))).decode(),
         0,
@@ -78,7 +77,7 @@ def to_group(found: Body) -> Group:
         found["key"],
         whole(found["rank"]),
         [to_document(each) for each in documents],
-        frozenset(text(each["id"]) for each in documents if each["hit"]),
+        frozenset(identifier(each["id"]) for each in documents if each["hit"]),
         whole(found["total"]),
         None if best_distance is None else number(best_distance),
     )

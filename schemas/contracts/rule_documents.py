@@ -82,6 +82,11 @@ class IngestionResult:
     duration_seconds: float
     failures: list[Failure] = field(default_factory=list)
 
+    @property
+    def may_pass(self) -> bool:
+        """True when a document failed for a reason that may have passed when the batch is sent again."""
+        return any(failure.code == EmbeddingFailureError.code for failure in self.failures)
+
     @classmethod
     def of_fields(cls, *, job_id: str, failures: list[dict[str, Any]], **others: Any) -> IngestionResult:
         """Return the result that has these fields, as an idempotency key keeps them."""

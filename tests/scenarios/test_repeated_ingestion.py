@@ -36,6 +36,15 @@ def test_the_repeat_gets_the_first_answer(client, bodies, key, path):
     assert ("Idempotent-Replayed" in first.headers, again.headers["Idempotent-Replayed"]) == (False, "true")
 
 
+def test_the_repeat_warns_of_the_request_and_of_its_documents_in_one_list(client, bodies, key):
+    batch = bodies["/api/rag/documents:batch"]
+    long = {**batch["documents"][0], "content": "# Long\n\n" + "word " * 9_000}
+    body = {"documents": [long], "colour": "green"}
+    first, again = (client.post("/api/rag/documents:batch", json=body, headers=key) for _ in range(2))
+    assert [each.split()[0] for each in first.json["warnings"]] == [f"{long['filename']}:", "Unknown"]
+    assert again.data == first.data
+
+
 def test_a_repeated_ingestion_has_the_first_ones_status(client, bodies, key):
     body = bodies["/api/rag/ingest"]
     answers = [client.post("/api/rag/ingest", json=body, headers=key).json["status"] for _ in range(2)]

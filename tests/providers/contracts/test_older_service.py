@@ -8,13 +8,13 @@ import pytest
 from providers.contract_tests.model import distances
 from providers.contract_tests.samples import batch
 from providers.rag_wrapper.provider import RagWrapperProvider
-from providers.rag_wrapper.records import to_document
+from providers.rag_wrapper.records import to_document, to_info, to_report
 from schemas.errors import CollectionNotFoundError, ConflictError, UnsupportedError
 from schemas.records import METRICS, GatherSpec, OrderBy
 from schemas.scores import score
 from schemas.where import parse_where
 from tests.providers.contracts.old_service import OldService
-from tests.retrieval.stub_service import running
+from tests.retrieval.stub_service import StubService, running
 
 HTML = (404, {"Content-Type": "text/html"}, b"<!doctype html><title>404 Not Found</title>")
 
@@ -136,3 +136,28 @@ def test_an_upgraded_service_is_asked_for_more(provider, filled, service):
     with pytest.raises(UnsupportedError):
         provider.documents(filled)
     assert ("POST", "/collections/docs/documents/search") in service.requests
+
+
+def test_numbers_and_ids_are_taken_as_other_languages_write_them():
+    loose = {"name": "docs", "id": 7, "count": 3.0, "dimension": 4.0, "metric": "hamming", "metadata": None}
+    info = to_info(loose)
+    assert (info.id, info.count, info.dimension, info.metric, info.metadata) == ("7", 3, 4, "hamming", {})
+    assert to_document({"id": 8, "text": None, "metadata": None}).id == "8"
+
+
+@pytest.mark.parametrize(
+    ("report", "told"),
+    [
+        ({"status": "unhealthy", "version": "0.2.0", "index_lag": None}, {"status": "unhealthy", "version": "0.2.0"}),
+        ({"status": "degraded", "version": None, "index_lag": 3}, {"status": "degraded", "index_lag": 3}),
+        ({"status": "ok", "uptime": 1}, {}),
+    ],
+)
+def test_a_report_says_what_it_knows(report, told):
+    assert to_report(report) == told
+
+
+def test_a_service_that_is_unhealthy_is_called_so():
+    with running(StubService()) as service, RagWrapperProvider({"url": service.url}) as provider:
+        service.answers = [(503, {}, {"status": "unhealthy", "version": "0.2.0", "index_lag": None})]
+        assert provider.health().message == "The service at the connection's URL says that it is unhealthy"

@@ -126,3 +126,16 @@ def test_every_worker_gives_the_same_answer(app, client, collection):
     assert two.retrieve(request) == first
     now[0] += 0.001
     assert two.retrieve(request).context_id != first.context_id
+
+
+def test_a_batch_that_could_not_be_embedded_is_tried_again_under_its_key(client, models):
+    key = {"Idempotency-Key": "an outage"}
+    body = {"documents": [rule("outage.md", "## Outage\n\nNobody embeds.")], "collection": "never-made-before"}
+    models.is_down = True
+    failed = client.post("/api/rag/documents:batch", json=body, headers=key).json
+    assert failed["failures"][0]["code"] == "embedding_unavailable"
+    models.is_down = False
+    stored, again = (client.post("/api/rag/documents:batch", json=body, headers=key) for _ in range(2))
+    assert (stored.json["documents_processed"], stored.json["failures"]) == (1, [])
+    assert "Idempotent-Replayed" not in stored.headers
+    assert (again.headers["Idempotent-Replayed"], again.data) == ("true", stored.data)
