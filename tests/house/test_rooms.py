@@ -95,16 +95,19 @@ def test_neighbouring_rooms_share_no_name_unless_it_means_the_same():
 
 def test_a_new_provider_with_a_folder_is_free_to_use_the_names_of_the_others():
     files = ("provider.py", "filters.py", "records.py", "client.py")
-    assert shared_names([*PRODUCT, *(PROJECT / "providers/acme" / file for file in files)]) == {}
+    assert shared_names([*PRODUCT, *(PROJECT / "providers/another" / file for file in files)]) == {}
 
 
 @pytest.mark.parametrize(
     ("planted", "shared"),
     [
-        (["providers/acme/provider.py", "providers/acme/network.py"], {("providers.acme", "providers.outbound")}),
         (
-            ["providers/acme/filters.py"],
-            {("providers.acme", room) for room in ("providers.chroma", "providers.qdrant")},
+            ["providers/another/provider.py", "providers/another/network.py"],
+            {("providers.another", "providers.outbound")},
+        ),
+        (
+            ["providers/another/filters.py"],
+            {("providers.another", room) for room in ("providers.chroma", "providers.qdrant")},
         ),
         (["retrieval/chat/sources.py"], {("retrieval.chat", "retrieval.ingest")}),
     ],
