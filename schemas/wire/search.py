@@ -134,8 +134,8 @@ def _receipt(receipt: SearchReceipt) -> Json:
 
 
 def collections_receipt(receipt: CollectionsReceipt) -> Json:
-    """Spell a receipt as `{collections: {name: {status, reason?}}}`, with the number of collections that were left out
-    and are too many to name."""
+    """Spell a receipt as `{collections: {name: {status, reason?}}}`, and say how many more were left out when there are
+    too many to name."""
     asked: Json = {name: {"status": ASKED} for name in receipt.asked}
     left_out = {name: {"status": LEFT_OUT, "reason": reason} for name, reason in receipt.left_out.items()}
     told: Json = {"collections": asked | left_out}

@@ -20,13 +20,12 @@ MAX_LINES = 400
 MAX_MEDIAN_LINES = 110
 FAMILIES = (
     {"schemas.contracts", "schemas.wire", "schemas.settings"},  # one subject: its values, its wire, its settings
-    # one job for different services, and the tests of it
-    {"providers.chroma", "providers.qdrant", "providers.rag_wrapper", "providers.contract_tests"},
     {"providers.chat", "providers.embeddings"},  # one vendor's protocol
     {"wrapper.catalog.sqlite", "wrapper.catalog.postgres"},  # one job for different databases
     {"interfaces.web", "interfaces.mcp"},  # one subject through different interfaces
 )
-"""Neighbouring rooms in which one name means the same thing."""
+"""Neighbouring rooms in which one name means the same thing. Rooms of providers need no line here: each folder of
+`providers/` that holds a `provider.py` does one job for its own service, or tests that job."""
 
 
 def modules(*folders):
@@ -73,20 +72,48 @@ def test_no_module_is_named_like_one_of_the_standard_library():
     assert [dotted(path) for path in names if names[path] in sys.stdlib_module_names and path not in own] == []
 
 
-def test_neighbouring_rooms_share_no_name_unless_it_means_the_same():
+def shared_names(paths):
+    """Return the names that neighbouring rooms share although they mean different things there, by the two rooms."""
     rooms = defaultdict(lambda: defaultdict(set))
-    for path in PRODUCT:
+    for path in paths:
         if path.name != "__init__.py":
             rooms[path.parent.parent][path.parent].add(path.stem)
-    shared = {
+    providers = {dotted(room) for room, names in rooms[PROJECT / "providers"].items() if "provider" in names}
+    return {
         (dotted(first), dotted(second)): names
         for neighbours in rooms.values()
         for first, second in combinations(sorted(neighbours), 2)
         if first.parent != PROJECT
-        and not any({dotted(first), dotted(second)} <= family for family in FAMILIES)
+        and not any({dotted(first), dotted(second)} <= family for family in (*FAMILIES, providers))
         and (names := neighbours[first] & neighbours[second])
     }
-    assert shared == {}
+
+
+def test_neighbouring_rooms_share_no_name_unless_it_means_the_same():
+    assert shared_names(PRODUCT) == {}
+
+
+def test_a_new_provider_with_a_folder_is_free_to_use_the_names_of_the_others():
+    files = ("provider.py", "filters.py", "records.py", "client.py")
+    assert shared_names([*PRODUCT, *(PROJECT / "providers/another" / file for file in files)]) == {}
+
+
+@pytest.mark.parametrize(
+    ("planted", "shared"),
+    [
+        (
+            ["providers/another/provider.py", "providers/another/network.py"],
+            {("providers.another", "providers.outbound")},
+        ),
+        (
+            ["providers/another/filters.py"],
+            {("providers.another", room) for room in ("providers.chroma", "providers.qdrant")},
+        ),
+        (["retrieval/chat/sources.py"], {("retrieval.chat", "retrieval.ingest")}),
+    ],
+)
+def test_a_planted_name_that_means_two_things_is_found(planted, shared):
+    assert shared <= set(shared_names([*PRODUCT, *(PROJECT / file for file in planted)]))
 
 
 def test_every_room_says_in_a_sentence_what_it_is_for():

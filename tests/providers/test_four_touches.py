@@ -75,13 +75,19 @@ def test_four_touches_are_enough_and_a_missing_harness_is_reported(copy):
 
 
 def test_import_rules_cover_a_new_provider_without_naming_it(copy):
+    folder = copy / "providers/acme"
+    folder.mkdir()
+    (folder / "__init__.py").write_text('"""Acme as a provider."""\n')
+    (folder / "filters.py").write_text("from schemas.where import EVERYTHING\n")
+    (folder / "provider.py").write_text("import providers.base\nimport providers.acme.filters\n")
     status, told = run_lint_imports(copy)
     assert status == 0, told
     with (copy / "retrieval/failures.py").open("a") as module:
-        module.write("\nimport providers.shelf\n")
+        module.write("\nimport providers.shelf\nimport providers.acme.provider\n")
     status, told = run_lint_imports(copy)
     assert status == 1, told
     assert "retrieval.failures -> providers.shelf" in told
+    assert "retrieval.failures -> providers.acme.provider" in told
 
 
 def test_every_builtin_has_its_schema_and_every_schema_its_builtin():

@@ -1,0 +1,141 @@
+"""Import rules that import-linter cannot state: it takes `http.client` for `http`, and a package for all that is in
+it."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from tests.house.test_rooms import PACKAGES, PRODUCT, PROJECT, dotted
+
+NETWORK = ("http.client", "http.server", "urllib.request", "socket", "ssl")
+NETWORK_USERS = {
+    "interfaces.commands.scratch_service": {"socket": "finds a free port"},
+    "interfaces.commands.watch": {"socket": "names the watcher after its machine"},
+    "providers.contract_tests.samples": {"socket": "finds an address at which nobody listens"},
+    "providers.contract_tests.stub_server": {"http.server": "answers as a failing service does"},
+    "providers.outbound.http_sessions": {"socket": "closes a connection that another thread reads"},
+    "providers.outbound.network": {"socket": "opens every socket to another service"},
+    "schemas.settings.storage": {"ssl": "checks the file of certificates before the start"},
+    "wrapper.engine.keeper.chroma_child": {"socket": "finds a port for the engine"},
+    "wrapper.engine.keeper.heartbeat": {"socket": "asks the engine without a library, so that the keeper stays small"},
+    "wrapper.engine.server_access": {"ssl": "builds the TLS context for a Chroma server"},
+    "wrapper.engine.transport": {
+        "http.client": "speaks to the engine over connections that it keeps",
+        "ssl": "tells a certificate that is refused from a server that is down",
+    },
+    "wrapper.serving.gunicorn_worker": {"socket": "takes the connections of clients"},
+    "wrapper.start_checks": {"socket": "tries the service's port before the start"},
+    "wrapper.web.hosts_and_origins": {"socket": "learns the machine's own name"},
+    "wrapper.web.slow_clients": {"socket": "gives up on slow clients"},
+}
+"""The modules that touch the network themselves, with what each imports for it and why."""
+
+PACKAGE_IMPORTS = {
+    "wrapper": {
+        "typing.TYPE_CHECKING",
+        "flask.Flask",  # for type checkers
+        "schemas.settings.WrapperSettings",  # for type checkers
+        "wrapper.app",  # late: `gunicorn 'wrapper:create_app()'`
+    }
+}
+"""What the `__init__` of a top package imports. The others import nothing, so that importing a module costs only what
+the module needs."""
+
+
+def imported(source, package=""):
+    """Return the dotted names that a module's text imports, late imports and those by `import_module` included. Of
+    `from a import b` that is `a.b`. `package` is the package that relative imports start from."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            parents = package.split(".")
+            start = parents[: len(parents) + 1 - node.level] if node.level else []
+            module = ".".join([*start, *filter(None, [node.module])])
+            found |= {f"{module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("import_module", "__import__")):
+            found |= {each.value for each in node.args[:1] if isinstance(each, ast.Constant)}
+    return {name for name in found if not name.startswith("__future__.")}
+
+
+def imports_of(path):
+    return imported(path.read_text(), ".".join(path.relative_to(PROJECT).parent.parts))
+
+
+def within(name, module):
+    return name == module or name.startswith(f"{module}.")
+
+
+def of_the_network(names):
+    return {module for module in NETWORK if any(within(name, module) for name in names)}
+
+
+def of_the_wire(names):
+    return {name for name in names if within(name, "schemas.wire")}
+
+
+def test_only_these_modules_touch_the_network_themselves():
+    found = {dotted(path): names for path in PRODUCT if (names := of_the_network(imports_of(path)))}
+    assert found == {module: set(reasons) for module, reasons in NETWORK_USERS.items()}
+
+
+@pytest.mark.parametrize(
+    ("planted", "module"),
+    [
+        ("import http.client", "http.client"),
+        ("import http.server as server", "http.server"),
+        ("from http import client", "http.client"),
+        ("from http.client import HTTPConnection", "http.client"),
+        ("def late():\n    from urllib import request", "urllib.request"),
+        ("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import socket", "socket"),
+        ("from ssl import SSLContext", "ssl"),
+        ("from importlib import import_module\nimport_module('socket')", "socket"),
+    ],
+)
+def test_a_planted_import_of_the_network_is_found(planted, module):
+    assert of_the_network(imported(planted)) == {module}
+
+
+def test_what_opens_no_socket_is_not_of_the_network():
+    harmless = "from http import HTTPStatus\nfrom urllib.parse import quote\nimport socketserver_of_ours"
+    assert of_the_network(imported(harmless)) == set()
+
+
+def test_only_the_wire_itself_knows_the_wire_within_schemas():
+    outside = [path for path in PRODUCT if within(dotted(path), "schemas") and not within(dotted(path), "schemas.wire")]
+    assert outside
+    assert {dotted(path): names for path in outside if (names := of_the_wire(imports_of(path)))} == {}
+
+
+@pytest.mark.parametrize(
+    ("planted", "name"),
+    [
+        ("import schemas.wire.search", "schemas.wire.search"),
+        ("from schemas import wire", "schemas.wire"),
+        ("def late():\n    from schemas.wire.body import Body", "schemas.wire.body.Body"),
+        ("from .wire.body import Body", "schemas.wire.body.Body"),
+        ("from . import wire", "schemas.wire"),
+    ],
+)
+def test_a_planted_import_of_the_wire_is_found(planted, name):
+    assert of_the_wire(imported(planted, "schemas")) == {name}
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_the_init_of_a_top_package_imports_nothing_more(package):
+    assert imports_of(PROJECT / package / "__init__.py") == PACKAGE_IMPORTS.get(package, set())
+
+
+@pytest.mark.parametrize(
+    ("planted", "name"),
+    [
+        ("from providers.base import Provider", "providers.base.Provider"),
+        ("from .base import Provider", "providers.base.Provider"),
+        ("import json", "json"),
+    ],
+)
+def test_a_planted_import_in_an_init_is_found(planted, name):
+    assert imported(f"from __future__ import annotations\n{planted}", "providers") == {name}
