@@ -43,6 +43,6 @@ def ingest_batch() -> Response:
         write_options(content),
         work,
         pipeline.target(asked["collection"]),
-        is_final=lambda result: not result.may_pass,
+        is_final=lambda result: result.is_final,
     )
     return respond(written, ingestion_result)

@@ -83,9 +83,9 @@ class IngestionResult:
     failures: list[Failure] = field(default_factory=list)
 
     @property
-    def may_pass(self) -> bool:
-        """True when a document failed for a reason that may have passed when the batch is sent again."""
-        return any(failure.code == EmbeddingFailureError.code for failure in self.failures)
+    def is_final(self) -> bool:
+        """False when a document failed for a reason that may be gone when the batch is sent again."""
+        return all(failure.code != EmbeddingFailureError.code for failure in self.failures)
 
     @classmethod
     def of_fields(cls, *, job_id: str, failures: list[dict[str, Any]], **others: Any) -> IngestionResult:
