@@ -78,6 +78,18 @@ class EmbeddingTests(ProviderTests):
         with pytest.raises(InvalidInputError, match="list of strings"):
             provider.embed("hello")
 
+    def test_relevance_grows_with_the_cosine_from_0_to_1(self, provider: Any) -> None:
+        cosines = np.linspace(-1.0, 1.0, 401).tolist()
+        relevances = [provider.relevance(cosine) for cosine in cosines]
+        assert all(isinstance(each, float) and 0.0 <= each <= 1.0 for each in relevances)
+        assert relevances == sorted(relevances)
+        assert relevances[0] < provider.min_relevance < relevances[-1]
+
+    def test_a_text_is_relevant_to_itself(self, provider: Any) -> None:
+        first, again = provider.embed(["how to rotate an API key"] * 2)
+        cosine = float(first @ again) / float(np.linalg.norm(first) * np.linalg.norm(again))
+        assert provider.relevance(cosine) > 0.95
+
     def test_a_trial_tells_the_model_and_its_dimension(self, provider: Any) -> None:
         tried = provider.try_out()
         assert (tried["model"], tried["dimension"]) == (provider.model, provider.dimension)

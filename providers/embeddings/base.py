@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from providers.base import Provider, ProviderContext
+from providers.embeddings.calibration import calibration_of
 from providers.models import UnknownModelError, checked_model, one_model
 from schemas.connections import ModelInfo
 from schemas.errors import InvalidInputError, RagError, UnavailableError
@@ -35,6 +36,22 @@ class EmbeddingProvider(Provider):
         self.model: str = self.config["model"]
         self._dimension: int | None = self.config.get("dimension")
         self._answered_at: float | None = None
+        self._calibration = calibration_of(self.model)
+
+    @property
+    def min_relevance(self) -> float:
+        """Return the relevance below which a text has nothing to do with a question, as far as `model` can tell."""
+        return self._calibration.min_relevance
+
+    def relevance(self, cosine: float) -> float:
+        """Return how likely it is, in [0, 1], that a text has to do with a question, given the cosine of their vectors
+        by `model`.
+
+        A greater cosine never gives less. The same relevance means the same for all questions and collections and, as
+        far as models are calibrated, for all models. For a model without a calibration it is the cosine itself, with 0
+        for negative ones.
+        """
+        return self._calibration.relevance(cosine)
 
     @property
     def dimension(self) -> int | None:
