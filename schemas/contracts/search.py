@@ -12,6 +12,9 @@ from schemas.where import EVERYTHING, Where
 
 ASKED, LEFT_OUT = "asked", "left_out"
 OK, FAILED, UNAVAILABLE = "ok", "failed", "unavailable"
+SMOOTHED, SCORES, RRF = "smoothed", "scores", "rrf"
+FUSIONS = (SMOOTHED, SCORES, RRF)
+"""The ways to fuse the answers of several oracles (`retrieval/search/fusion.py`)."""
 MAX_QUERY_CHARACTERS = 2_000
 MAX_LIMIT = 100
 DEFAULT_LIMIT = 10
@@ -45,7 +48,10 @@ class SearchRequest:
 
     By default `oracles` are the service's own, `collections` (names and `prefix*`) are all text collections, and an
     oracle missing in `weights` weighs 1. `explain` asks why documents are not among the results: True for all that were
-    cut, or ids of documents. `owner` is the caller: only their notes are found.
+    cut, or ids of documents. `owner` is the caller: only their notes are found. `fusion` is one of `FUSIONS`.
+
+    Hits whose relevance is below `min_relevance` are left out. By default that is the least of the embedding model, and
+    a hit that has all words of the question is not left out.
     """
 
     query: str
@@ -57,6 +63,8 @@ class SearchRequest:
     explain: bool | tuple[str, ...] = False
     gather: GatherSpec | None = None
     owner: str = OPEN
+    fusion: str | None = None
+    min_relevance: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
