@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import cast
@@ -57,7 +56,6 @@ from retrieval.rules.pipeline import RAGPipeline
 from retrieval.search.choosing import CollectionChoice
 from retrieval.search.corpus import Corpus
 from retrieval.search.engine import SearchEngine
-from retrieval.search.oracles.base import Oracle
 from retrieval.search.oracles.lexical import LexicalOracle
 from retrieval.search.oracles.persona import PersonaOracle
 from retrieval.search.oracles.semantic import SemanticOracle
@@ -224,8 +222,11 @@ def search_oracles(
     return SemanticOracle(embeddings), LexicalOracle(), PersonaOracle(embeddings, settings.notes_collection)
 
 
-def search_engine(oracles: Sequence[Oracle], choice: CollectionChoice, settings: RetrievalSettings) -> SearchEngine:
+def search_engine(
+    oracles: tuple[SemanticOracle, LexicalOracle, PersonaOracle], choice: CollectionChoice, settings: RetrievalSettings
+) -> SearchEngine:
     """Return the search engine of these settings."""
+    semantic, *_ = oracles
     return SearchEngine(
         oracles,
         choice,
@@ -233,6 +234,9 @@ def search_engine(oracles: Sequence[Oracle], choice: CollectionChoice, settings:
         fetch_multiplier=settings.fetch_multiplier,
         fetch_min=settings.fetch_min,
         limit_seconds=settings.retrieve_seconds,
+        fusion=settings.fusion,
+        embed=semantic.embed,
+        min_relevance=settings.min_relevance,
     )
 
 

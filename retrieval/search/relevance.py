@@ -48,6 +48,12 @@ def share_of_words(question: str, texts: Sequence[str]) -> float:
     return found / total if total else 1.0
 
 
+def has_all_words(question: str, text: str) -> bool:
+    """Return whether a text has each word of the question that means something, and there is one."""
+    folded, stems = text.casefold(), _stems(question)
+    return bool(stems) and all(_has(folded, stem) for stem in stems)
+
+
 def _stems(question: str) -> list[str]:
     stems: dict[str, None] = {}
     for word in _WORD.findall(question.casefold()):

@@ -85,6 +85,12 @@ class OracleResult:
     metadata: Metadata
     cosine: float | None = None
     relevance: float | None = None
+    measured: float | None = None
+
+    @property
+    def strength(self) -> float:
+        """What the oracle measured: `score`, unless that is a form of it which fits into [0, 1]."""
+        return self.score if self.measured is None else self.measured
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +113,9 @@ class Provenance:
 class FusedResult:
     """A document with its best chunk.
 
-    `rrf_score` is the plain sum of reciprocal ranks. `score` is the same scaled to [0, 1], where 1 means first with
-    every oracle that answered. `sources` are the keys of `provenance`.
+    `rrf_score` is the plain sum of reciprocal ranks. `score` is in [0, 1] and compares results of one answer only:
+    without smoothing, 1 means the best of every oracle that answered. `relevance` compares across questions; it is None
+    where nobody can tell. `sources` are the keys of `provenance`.
     """
 
     doc_id: str
@@ -120,6 +127,7 @@ class FusedResult:
     sources: tuple[str, ...]
     provenance: Mapping[str, Provenance]
     metadata: Metadata
+    relevance: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +167,12 @@ class CollectionsReceipt:
 
 @dataclass(frozen=True, slots=True)
 class SearchReceipt:
-    """A record of how a search was answered; `fetched` is the number of documents that each oracle was asked for."""
+    """A record of how a search was answered; `fetched` is the number of documents that each oracle was asked for.
+
+    `compared_by` says what candidates were compared by to smooth their scores, None when they were not smoothed.
+    `min_relevance` is None when no hit's relevance was known; `below_min_relevance` counts the candidates left out by
+    it.
+    """
 
     oracles: Mapping[str, OracleReceipt]
     rrf_k: int
@@ -167,6 +180,10 @@ class SearchReceipt:
     fetched: int
     weights: Mapping[str, float]
     collections: CollectionsReceipt
+    fusion: str
+    compared_by: str | None = None
+    min_relevance: float | None = None
+    below_min_relevance: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from typing import Any
 
 from environs import ValidationError, validate
 
+from schemas.contracts.search import FUSIONS, SMOOTHED
 from schemas.errors import ConfigurationError, InvalidInputError
 from schemas.names import check_collection_name
 from schemas.settings.environment import LONGEST_KEPT_SECONDS, OneWordOf, environment, seal
@@ -37,9 +38,10 @@ class RetrievalSettings:
     retrieve_max_chunks: int = 5  # most results of `/api/rag/retrieve`, unless a question says otherwise
     retrieve_min_relevance: float | None = None  # least relevance of these, unless a question says so; None: the next
     min_relevance: float | None = None  # least relevance where an answer is to be relevant; None: the model's own
+    fusion: str = SMOOTHED  # how the answers of several oracles are fused, unless a question says otherwise
     rrf_k: int = 60  # the constant of reciprocal rank fusion
     fetch_multiplier: int = 2  # each oracle is asked for this many times the limit
-    fetch_min: int = 50  # each oracle is asked for at least this many documents
+    fetch_min: int = 100  # each oracle is asked for at least this many documents
     search_collections: int = 100  # most collections per question, beside those it names in full
     cache_ttl_seconds: float = 300.0  # how long an answer of `/api/rag/retrieve` is reused
     retrieve_seconds: float = 10.0  # time limit of embedding a question, and of the oracles of a search
@@ -109,6 +111,7 @@ def read_retrieval_settings() -> RetrievalSettings:
         ),
         "retrieve_min_relevance": env.float("RETRIEVE_MIN_RELEVANCE", default.retrieve_min_relevance, validate=share),
         "min_relevance": env.float("MIN_RELEVANCE", default.min_relevance, validate=share),
+        "fusion": env.str("FUSION", default.fusion, validate=validate.OneOf(FUSIONS)),
         "rrf_k": env.int("RRF_K", default.rrf_k, validate=validate.Range(min=1, max=10_000)),
         "fetch_multiplier": env.int(
             "FETCH_MULTIPLIER", default.fetch_multiplier, validate=validate.Range(min=1, max=100)

@@ -25,6 +25,7 @@ class SemanticOracle(Oracle):
     """
 
     name = "semantic"
+    measure = "cosine"
 
     def __init__(self, embeddings: QueryEmbeddings, embedding_connection: str = "default") -> None:
         self._embeddings = embeddings
@@ -34,7 +35,8 @@ class SemanticOracle(Oracle):
         return corpus.can(SupportsSearch)
 
     def query(self, question: Question, limit: int) -> OracleAnswer:
-        return self.nearest(self.embed(question.text), question, limit)
+        shared = question.embedding
+        return self.nearest(self.embed(question.text) if shared is None else shared.get(), question, limit)
 
     def embed(self, text: str, within_seconds: float | None = None) -> QueryEmbedding:
         return self._embeddings.embed(self._embedding_connection, text, within_seconds=within_seconds)

@@ -88,11 +88,18 @@ def test_with_json_everything_else_is_on_stderr(bench, measured, tmp_path):
         "--json", "--verbose", "--compare", measured[1], "--no-load", "--weight", "lexical=2", "--rrf-k", "5"
     )
     report = json.loads(result.stdout)
-    assert {each["name"] for each in report["compared"]} == {"semantic", "lexical", "fused"}
+    assert {each["name"] for each in report["compared"]} == {
+        "semantic",
+        "lexical",
+        "fused-scores",
+        "fused-rrf",
+        "fused",
+    }
     assert report["settings"] == {
+        "fusion": "smoothed",
         "rrf_k": 5,
         "fetch_multiplier": 2,
-        "fetch_min": 50,
+        "fetch_min": 100,
         "limit": 10,
         "weights": {"lexical": 2.0},
     }
