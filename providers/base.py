@@ -330,7 +330,7 @@ class SupportsTextSearch(ABC):
 class SupportsGather(ABC):
     @abstractmethod
     def gather(self, collection: str, ids: Sequence[str], spec: GatherSpec) -> list[Group]:
-        """Return the whole groups of these documents, in the order of `ids`."""
+        """Return the groups of these documents, in the order of `ids`, without those of documents that do not exist."""
 
 
 class SupportsOrderBy(ABC):

@@ -125,8 +125,7 @@ class LocalProvider(
         return found
 
     def gather(self, collection: str, ids: Sequence[str], spec: GatherSpec) -> list[Group]:
-        groups, _ = self._storage.gather(collection, spec, ids=ids)
-        return groups
+        return self._storage.gather(collection, spec, ids=ids).groups
 
     def documents(
         self,

@@ -10,8 +10,8 @@ from schemas.records import (
     Collection,
     Document,
     DocumentBatch,
+    Gathered,
     GatherSpec,
-    Group,
     Match,
     Metadata,
     OrderBy,
@@ -81,7 +81,7 @@ class Storage(Protocol):
         self, name: str, query: str, where: Where, *, limit: int
     ) -> tuple[list[TextMatch], int, Collection]: ...
 
-    def gather(self, name: str, spec: GatherSpec, *, ids: Sequence[str] | None) -> tuple[list[Group], Collection]: ...
+    def gather(self, name: str, spec: GatherSpec, *, ids: Sequence[str] | None) -> Gathered: ...
 
 
 def folder_bytes(folder: Path) -> int:

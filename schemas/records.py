@@ -117,28 +117,55 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class GatherSpec:
-    """The rule by which hits are extended to groups: documents that share `by`, in `order_by`, at most `limit` of
-    each."""
+    """The rule by which hits are extended to groups: documents that share the values of all fields `by`, in `order_by`.
 
-    by: str
+    With `before` or `after`, only the hits and as many of their neighbours are given, otherwise the whole group. Of
+    more than `limit` documents the hits come first, the best ones before others, and then the nearest to a hit. `text`
+    asks for the running text of each group.
+    """
+
+    by: tuple[str, ...]
     order_by: tuple[OrderBy, ...] = ()
     limit: int = 100
+    before: int | None = None
+    after: int | None = None
+    text: bool = False
+
+    @property
+    def window(self) -> tuple[int, int] | None:
+        """How many documents before and after a hit are wanted, None for the whole group."""
+        return None if self.before is None and self.after is None else (self.before or 0, self.after or 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Documents that share one value of the gathered field.
+    """Documents that share the values of the gathered fields.
 
-    `rank` counts from 1, the best hit's group first; `hits` are the ids that brought the group into the answer; `total`
-    counts the whole group.
+    `key` is the value of one field, a list of the values of several, and None for a hit that lacks one of them, which
+    stands alone. `rank` counts from 1, the best hit's group first. `places` are those that the documents have in the
+    whole group, from 1; `hits` are the ids that brought it into the answer; `total` counts the whole group. `text` is
+    the running text of the documents, None unless asked for.
     """
 
     key: Any
     rank: int
     documents: list[Document]
+    places: tuple[int, ...]
     hits: frozenset[str]
     total: int
     best_distance: float | None = None
+    text: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """The groups around given documents; `missing` are those that do not exist, and no document has the
+    `unknown_fields` of the rule, in a collection with documents."""
+
+    groups: list[Group]
+    missing: tuple[str, ...]
+    unknown_fields: tuple[str, ...]
+    collection: Collection
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,8 @@ from schemas.records import (
     DocumentBatch,
     DocumentPatch,
     Facet,
+    Gathered,
     GatherSpec,
-    Group,
     OrderBy,
     Page,
     TextMatch,
@@ -339,16 +339,18 @@ class Store:
 
     def gather(
         self, name: str, spec: GatherSpec, *, ids: Sequence[str] | None = None, where: Where | None = None
-    ) -> tuple[list[Group], Collection]:
+    ) -> Gathered:
         """Return the groups of documents given by ids (in that order) or by a filter (in order of insertion).
 
         Raises InvalidInputError when the filter matches more than `MOST_GATHERED`.
         """
         with self._catalog.read() as transaction:
             collection = find_collection(transaction, name)
+            missing: tuple[str, ...] = ()
             if ids is not None:
                 found = reads.by_ids(transaction, collection, ids)
                 hits = [found[each] for each in dict.fromkeys(ids) if each in found]
+                missing = tuple(each for each in dict.fromkeys(ids) if each not in found)
             else:
                 assert where is not None
                 page = reads.page(transaction, collection, where, limit=MOST_GATHERED)
@@ -361,7 +363,8 @@ class Store:
                         total=page.total,
                     )
                 hits = page.documents
-            return grouping.gather(transaction, collection, hits, spec), collection
+            unknown = grouping.unknown_fields(transaction, collection, spec)
+            return Gathered(grouping.gather(transaction, collection, hits, spec), missing, unknown, collection)
 
     def index(self, name: str) -> IndexStatus:
         """Return what is known of the collection's index."""

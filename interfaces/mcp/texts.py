@@ -42,7 +42,7 @@ def _result(number: int, result: Json) -> str:
 
 
 def _gather(result: Json) -> str:
-    text = "\n\n".join(each["text"] for each in result["documents"])
+    text: str = result["text"]
     shown, total = len(result["documents"]), result["total"]
     return text if result["complete"] else f"{text}\n\n({shown} of {total} chunks)"
 

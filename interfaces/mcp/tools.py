@@ -75,7 +75,15 @@ def _context(layers: Layers, asked: Json) -> ProjectContext:
 def _gather(layers: Layers, asked: Json) -> tuple[str, str, Group]:
     """Return (collection, `section` or `document`, what was gathered)."""
     collection, by = asked["collection"], asked["by"]
-    return collection, by, gather_around(layers.corpus.open(), collection, asked["chunk_id"], FIELD_OF[by])
+    found = gather_around(
+        layers.corpus.open(),
+        collection,
+        asked["chunk_id"],
+        FIELD_OF[by],
+        before=asked.get("before"),
+        after=asked.get("after"),
+    )
+    return collection, by, found
 
 
 def _note(layers: Layers, asked: Json) -> Note:

@@ -119,7 +119,7 @@ def _questions(provider: Any, name: str) -> list[Callable[[], Any]]:
         ],
         SupportsDynamicCollections: [lambda: provider.delete_collection(name)],
         SupportsTextSearch: [lambda: provider.text_search(name, "a")],
-        SupportsGather: [lambda: provider.gather(name, ["a"], GatherSpec("s"))],
+        SupportsGather: [lambda: provider.gather(name, ["a"], GatherSpec(("s",)))],
         SupportsOrderBy: [lambda: provider.ordered_documents(name, order_by=[OrderBy("n")])],
     }
     if can(provider, SupportsMetadataFiltering):

@@ -164,16 +164,54 @@ class ModelCollection:
         ranked = sorted(range(len(found)), key=lambda place: (measured[place], place))[:top_k]
         return [(found[place].id, float(measured[place])) for place in ranked]
 
-    def groups(self, hits: Iterable[str], by: str, order_by: Sequence[str], limit: int) -> list[tuple[Any, list[str]]]:
-        """Return (key, ids of the group) in the order of the hits, each group once, cut to `limit` ids."""
-        groups: dict[Any, tuple[Any, list[str]]] = {}
+    def groups(
+        self,
+        hits: Iterable[str],
+        by: Sequence[str],
+        order_by: Sequence[str],
+        limit: int,
+        window: tuple[int, int] | None = None,
+    ) -> list[tuple[Any, list[str]]]:
+        """Return (key, ids of the group) in the order of the hits, each group once.
+
+        Of more than `limit` members the hits come first, then the nearest to one of them, those of better hits before
+        others. With a `window`, members farther before or after a hit than it says are left out.
+        """
+        keys: dict[Any, tuple[Any, list[str]]] = {}
         for document_id in hits:
             hit = self.by_id(document_id)
             assert hit is not None
-            value = field_value(hit.metadata, by)
-            if kind(value) is None:
-                groups[("alone", document_id)] = (None, [document_id])
+            values = [field_value(hit.metadata, field) for field in by]
+            if any(kind(value) is None for value in values):
+                keys[("alone", document_id)] = (None, [document_id])
                 continue
-            members = [each.id for each in self.ordered({by: {"$eq": value}}, order_by)]
-            groups.setdefault(sort_key(value), (value, members[:limit]))
-        return list(groups.values())
+            key = tuple(sort_key(value) for value in values)
+            keys.setdefault(key, (values[0] if len(by) == 1 else values, []))[1].append(document_id)
+        return [
+            (value, its_hits if key[0] == "alone" else self._members(its_hits, by, order_by, limit, window))
+            for key, (value, its_hits) in keys.items()
+        ]
+
+    def _members(
+        self, hits: list[str], by: Sequence[str], order_by: Sequence[str], limit: int, window: tuple[int, int] | None
+    ) -> list[str]:
+        first = self.by_id(hits[0])
+        assert first is not None
+        same = {"$and": [{field: {"$eq": field_value(first.metadata, field)}} for field in by]}
+        order = [each.id for each in self.ordered(same, order_by)]
+        before, after = window or (len(order), len(order))
+        # How soon each member is wanted: the hits as they come, then by distance from the hit that it is nearest to.
+        wanted: dict[str, tuple[int, ...]] = {}
+        for place, member in enumerate(order):
+            if member in hits:
+                wanted[member] = (0, hits.index(member))
+                continue
+            near = [
+                (abs(order.index(hit) - place), hits.index(hit))
+                for hit in hits
+                if -before <= place - order.index(hit) <= after
+            ]
+            if near:
+                wanted[member] = (1, *min(near), place)
+        chosen = sorted(wanted, key=lambda member: wanted[member])[:limit]
+        return [member for member in order if member in chosen]

@@ -12,7 +12,7 @@ from providers.contract_tests.abilities import needs
 from providers.contract_tests.model import ModelCollection, ModelDocument
 from providers.contract_tests.samples import where
 from schemas.errors import CollectionNotFoundError, InvalidInputError
-from schemas.records import DocumentBatch, GatherSpec, OrderBy
+from schemas.records import DocumentBatch, GatherSpec, Group, OrderBy
 
 TEXTS = ("red apple", "green apple and apple", "a red house", "nothing", "größe äpfel")
 METADATAS: tuple[dict[str, Any], ...] = (
@@ -57,21 +57,34 @@ class GatherTests:
     @needs(SupportsGather)
     def test_groups_come_whole_in_the_order_of_the_ids(self, provider: Any, made: Any) -> None:
         name, hits = made(STORED), ["d4", "d0", "d3", "d2"]
-        groups = provider.gather(name, hits, GatherSpec("s", (OrderBy("n"),)))
-        found = [(each.key, [document.id for document in each.documents]) for each in groups]
-        assert found == MODEL.groups(hits, "s", ["n"], 100)
+        groups = provider.gather(name, hits, GatherSpec(("s",), (OrderBy("n"),)))
+        assert _ids_by_key(groups) == MODEL.groups(hits, ["s"], ["n"], 100)
         assert [each.rank for each in groups] == [1, 2, 3]
         assert [each.hits for each in groups] == [{"d4", "d2"}, {"d0"}, {"d3"}]
 
     @needs(SupportsGather)
     def test_a_group_is_cut_and_counted_whole(self, provider: Any, made: Any) -> None:
-        (group,) = provider.gather(made(STORED), ["d0"], GatherSpec("s", limit=1))
-        assert (len(group.documents), group.total) == (1, 2)
+        (group,) = provider.gather(made(STORED), ["d0"], GatherSpec(("s",), (OrderBy("n"),), limit=1))
+        assert ([each.id for each in group.documents], group.places, group.total) == (["d0"], (2,), 2)
+
+    @needs(SupportsGather)
+    def test_groups_may_share_several_fields(self, provider: Any, made: Any) -> None:
+        groups = provider.gather(made(STORED), IDS, GatherSpec(("s", "n")))
+        assert _ids_by_key(groups) == MODEL.groups(IDS, ["s", "n"], [], 100)
+
+    @needs(SupportsGather)
+    def test_a_window_gives_the_neighbours_of_each_hit_and_their_text(self, provider: Any, made: Any) -> None:
+        name = made(STORED)
+        (group,) = provider.gather(name, ["d1"], GatherSpec(("s",), (OrderBy("n"),), after=1, text=True))
+        assert ([each.id for each in group.documents], group.places) == (["d1", "d0"], (1, 2))
+        assert group.text == f"{TEXTS[1]}\n\n{TEXTS[0]}"
+        (group,) = provider.gather(name, ["d0"], GatherSpec(("s",), (OrderBy("n"),), before=0))
+        assert ([each.id for each in group.documents], group.places, group.text) == (["d0"], (2,), None)
 
     @needs(SupportsGather)
     def test_groups_of_an_unknown_collection_are_an_error(self, provider: Any) -> None:
         with pytest.raises(CollectionNotFoundError):
-            provider.gather("no-such-collection", ["a"], GatherSpec("s"))
+            provider.gather("no-such-collection", ["a"], GatherSpec(("s",)))
 
 
 class OrderTests:
@@ -94,3 +107,7 @@ class OrderTests:
             assert page.total == len(found)
         with pytest.raises(InvalidInputError):
             provider.ordered_documents(name, order_by=asked, limit=0)
+
+
+def _ids_by_key(groups: list[Group]) -> list[tuple[Any, list[str]]]:
+    return [(each.key, [document.id for document in each.documents]) for each in groups]

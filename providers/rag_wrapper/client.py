@@ -219,14 +219,19 @@ class WrapperClient:
         self,
         name: str,
         *,
-        by: str,
+        by: str | Sequence[str],
         ids: Sequence[str] | None = None,
         where: Body | None = None,
         order_by: Sequence[str] = (),
         limit: int | None = None,
+        before: int | None = None,
+        after: int | None = None,
     ) -> Body:
-        """Return the whole groups, by the field `by`, of the documents given by ids or by filter."""
-        body = {"by": by, "order_by": list(order_by), **_given(ids=ids, where=where, limit=limit)}
+        """Return the groups, by a field or several, of the documents given by ids or by filter."""
+        # One field is spelt as services of every release read it.
+        fields = by if isinstance(by, str) or len(by) > 1 else by[0]
+        given = _given(ids=ids, where=where, limit=limit, before=before, after=after)
+        body = {"by": fields, "order_by": list(order_by), **given}
         return self._service.call("POST", _collection(name, "gather"), body)
 
     def facets(self, name: str, fields: Sequence[str], where: Body | None = None) -> Body:

@@ -220,10 +220,21 @@ class RagWrapperProvider(
     def gather(self, collection: str, ids: Sequence[str], spec: GatherSpec) -> list[Group]:
         with self._needing("gather"):
             answer = self._client.gather(
-                checked_name(collection), by=spec.by, ids=list(ids), order_by=_spelt(spec.order_by), limit=spec.limit
+                checked_name(collection),
+                by=spec.by,
+                ids=list(ids),
+                order_by=_spelt(spec.order_by),
+                limit=spec.limit,
+                before=spec.before,
+                after=spec.after,
             )
         with self._reading():
-            return [to_group(each) for each in listed(answer, "groups")]
+            groups = listed(answer, "groups")
+            says_places = all("place" in each for group in groups for each in listed(group, "documents"))
+            gathered = [to_group(each, with_text=spec.text) for each in groups]
+        if spec.window is not None and not says_places:
+            raise self._too_old("windows of groups")  # it gave whole groups, whatever it was asked for
+        return gathered
 
     def documents(
         self,

@@ -12,6 +12,7 @@ from providers.outbound.answers import identifier, listed, members, number, text
 from providers.rag_wrapper.dialect import Body
 from schemas.connections import DEGRADED, HEALTHY, UNHEALTHY, CollectionInfo
 from schemas.records import METRICS, Document, Group
+from schemas.storage.joined_text import joined_text
 
 DEFAULT_METRIC = "cosine"
 METRIC_KEY = "hnsw:space"
@@ -71,13 +72,21 @@ def _name_of(found: Body) -> str:
     return NAMELESS + hashlib.sha256(said).hexdigest()[:32]
 
 
-def to_group(found: Body) -> Group:
-    best_distance, documents = found.get("best_distance"), listed(found, "documents")
+def to_group(found: Body, *, with_text: bool = False) -> Group:
+    """Return a group, and with `with_text` its running text.
+
+    Older services do not say places: they always give the first documents of a group.
+    """
+    best_distance, listing = found.get("best_distance"), listed(found, "documents")
+    documents = [to_document(each) for each in listing]
+    places = tuple(whole(each.get("place", place)) for place, each in enumerate(listing, start=1))
     return Group(
         found["key"],
         whole(found["rank"]),
-        [to_document(each) for each in documents],
-        frozenset(identifier(each["id"]) for each in documents if each["hit"]),
+        documents,
+        places,
+        frozenset(identifier(each["id"]) for each in listing if each["hit"]),
         whole(found["total"]),
         None if best_distance is None else number(best_distance),
+        joined_text([each.text for each in documents], places) if with_text else None,
     )

@@ -34,12 +34,22 @@ def gather_groups(corpus: OpenCorpus, results: Sequence[FusedResult], spec: Gath
     ]
 
 
-def gather_around(corpus: OpenCorpus, collection: str, chunk_id: str, field: str) -> Group:
-    """Return the whole group of one chunk, by a field of its metadata and in the order of the document.
+def gather_around(
+    corpus: OpenCorpus,
+    collection: str,
+    chunk_id: str,
+    field: str,
+    *,
+    before: int | None = None,
+    after: int | None = None,
+) -> Group:
+    """Return the group of one chunk with its text, by a field of its metadata and in the order of the document.
 
-    Raises CollectionNotFoundError, DocumentNotFoundError, and UnsupportedError when the storage cannot gather.
+    It is whole unless `before` or `after` say how many chunks around the one are wanted. Raises
+    CollectionNotFoundError, DocumentNotFoundError, and UnsupportedError when the storage cannot gather.
     """
-    groups = corpus.able(SupportsGather).gather(collection, [chunk_id], GatherSpec(field, IN_ORDER, MAX_PAGE))
+    spec = GatherSpec((field,), IN_ORDER, MAX_PAGE, before, after, text=True)
+    groups = corpus.able(SupportsGather).gather(collection, [chunk_id], spec)
     if not groups:
         raise DocumentNotFoundError(collection, chunk_id)
     return groups[0]

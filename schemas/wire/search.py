@@ -25,7 +25,7 @@ from schemas.contracts.search import (
     SearchRequest,
 )
 from schemas.names import asked_collections
-from schemas.records import Document, Group
+from schemas.records import Group
 from schemas.where import EVERYTHING
 from schemas.wire.body import Body
 from schemas.wire.fields import Count, Filter, Names, Text
@@ -153,29 +153,13 @@ def _oracle(receipt: OracleReceipt) -> Json:
 
 def _group(found: SearchedGroup) -> Json:
     group = found.group
-    return {
-        "collection": found.collection,
-        "key": group.key,
-        "rank": group.rank,
-        "documents": [{**_document(each), "hit": each.id in group.hits} for each in group.documents],
-        "total": group.total,
-        "complete": len(group.documents) == group.total,
-    }
+    told = {"collection": found.collection, "key": group.key, "rank": group.rank, **_members(group)}
+    return told if group.text is None else told | {"text": group.text}
 
 
 def gathered_group(collection: str, by: str, group: Group) -> Json:
     """Spell the answer of `rag_gather`: the whole section or document around a chunk."""
-    return {
-        "collection": collection,
-        "by": by,
-        "key": group.key,
-        "documents": [
-            {"id": each.id, "text": each.text, "hit": each.id in group.hits, "metadata": each.metadata}
-            for each in group.documents
-        ],
-        "total": group.total,
-        "complete": len(group.documents) == group.total,
-    }
+    return {"collection": collection, "by": by, "key": group.key, "text": group.text, **_members(group)}
 
 
 def text_collections(collections: Iterable[CollectionInfo]) -> Json:
@@ -184,8 +168,16 @@ def text_collections(collections: Iterable[CollectionInfo]) -> Json:
     return {"collections": [{name: getattr(each, name) for name in shown} for each in collections]}
 
 
-def _document(document: Document) -> Json:
-    return {"id": document.id, "text": document.text, "metadata": document.metadata}
+def _members(group: Group) -> Json:
+    members = zip(group.documents, group.places, strict=True)
+    return {
+        "documents": [
+            {"id": each.id, "text": each.text, "hit": each.id in group.hits, "place": place, "metadata": each.metadata}
+            for each, place in members
+        ],
+        "total": group.total,
+        "complete": len(group.documents) == group.total,
+    }
 
 
 def _explanation(explanation: Explanation) -> Json:

@@ -52,33 +52,50 @@ def test_distinct_values_are_distinct_and_sorted(catalog, stored, found, field):
 @given(
     documents(most=10, metadata=SHARED_METADATA | METADATA),
     FILTERS | st.just({}),
-    FIELD_NAMES,
+    st.lists(FIELD_NAMES, min_size=1, max_size=2, unique=True),
     ORDERS,
     st.integers(1, 4),
+    st.none() | st.tuples(st.integers(0, 2), st.integers(0, 2)),
+    st.randoms(use_true_random=False),
 )
-def test_gather_returns_each_group_whole_and_once(catalog, stored, found, where, by, names, limit):
+def test_gather_returns_each_group_once_around_its_hits(
+    catalog, stored, found, where, by, names, limit, window, random
+):
     model, name = to_collection(found), stored(found)
     hits = [each.id for each in model.matching(where)]
+    random.shuffle(hits)
+    before, after = window or (None, None)
     order = tuple(OrderBy(each.removeprefix("-"), each.startswith("-")) for each in names)
     with catalog.read() as transaction:
         collection = find_collection(transaction, name)
         documents_by_id = reads.by_ids(transaction, collection, hits)
         groups = grouping.gather(
-            transaction, collection, [documents_by_id[each] for each in hits], GatherSpec(by, order, limit)
+            transaction,
+            collection,
+            [documents_by_id[each] for each in hits],
+            GatherSpec(tuple(by), order, limit, before, after),
         )
-    expected = model.groups(hits, by, names, limit)
+    expected = model.groups(hits, by, names, limit, window)
     assert [[each.id for each in group.documents] for group in groups] == [members for _, members in expected]
-    assert [kind(group.key) and sort_key(group.key) for group in groups] == [
-        kind(key) and sort_key(key) for key, _ in expected
-    ]
+    assert [_spelt(group.key, by) for group in groups] == [_spelt(key, by) for key, _ in expected]
     assert [group.rank for group in groups] == list(range(1, len(groups) + 1))
     for group, (key, _) in zip(groups, expected, strict=True):
-        whole = [
-            each.id
-            for each in model.documents
-            if kind(key) is not None
-            and kind(value := field_value(each.metadata, by)) is not None
-            and sort_key(value) == sort_key(key)
-        ]
+        same = [each for each in model.documents if key is not None and _spelt(key, by) == _key_of(each, by)]
+        whole = [each.id for each in model.ordered({}, names) if each in same]
         assert group.total == (len(whole) or 1)
         assert group.hits == (set(whole) & set(hits) if whole else {group.documents[0].id})
+        if whole:
+            assert [whole[place - 1] for place in group.places] == [each.id for each in group.documents]
+        shown = {each.id for each in group.documents}
+        assert group.hits <= shown or (len(shown) == limit and shown <= group.hits)
+
+
+def _key_of(document, by):
+    values = [field_value(document.metadata, field) for field in by]
+    return None if any(kind(value) is None for value in values) else [sort_key(value) for value in values]
+
+
+def _spelt(key, by):
+    if key is None:
+        return None
+    return [sort_key(value) for value in (key if len(by) > 1 else [key])]

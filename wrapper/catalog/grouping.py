@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from schemas.records import Collection, Document, Facet, GatherSpec, Group
+from schemas.storage.joined_text import joined_text
 from schemas.where import EVERYTHING, Where
 from wrapper.catalog.contract import Sql, Transaction
 from wrapper.catalog.filters import positions
-from wrapper.catalog.reads import AFTER_SCALARS, LOWEST_SCALAR, sort_keys
-from wrapper.catalog.rows import DOCUMENT, to_document
+from wrapper.catalog.reads import AFTER_SCALARS, LOWEST_SCALAR, by_positions, had_by_nobody, sort_keys
 from wrapper.catalog.sortable_values import (
     BOOLEAN,
     ELEMENT_BIT,
@@ -22,6 +24,18 @@ from wrapper.catalog.sortable_values import (
 )
 
 VALUES_AT_ONCE = 1_000
+
+_Key = tuple[bytes, ...]
+"""The stored values of the gathered fields, which the members of a group share."""
+
+
+class _Member(NamedTuple):
+    """A document of a group: its position in the collection, its place in the group, and how many the group has."""
+
+    position: int
+    place: int
+    total: int
+
 
 _SCALARS_AND_ELEMENTS = "((f.value >= ? AND f.value < ?) OR (f.value >= ? AND f.value < ?))"
 _AS_SCALAR = (
@@ -48,38 +62,48 @@ def gather(
     spec: GatherSpec,
     distances: dict[str, float] | None = None,
 ) -> list[Group]:
-    """Return the whole group of every hit, each group once, in the order of its best hit (`hits` come best first).
+    """Return the group of every hit, each group once, in the order of its best hit (`hits` come best first).
 
-    A hit without the field is a group of its own, with key None. One statement reads all groups.
+    A hit without one of the fields is a group of its own, with key None. One statement finds the members of all groups,
+    and another reads those that are given.
     """
     distances = distances or {}
-    places = transaction.dialect.one_of("f.position", [hit.position for hit in hits])
-    path = bounded(spec.by)
-    value = transaction.dialect.whole_value(transaction, collection.key, path, "f")
-    mine = transaction.rows(
-        f"SELECT f.position, {value} FROM document_fields f WHERE {places.text} AND f.path = ? "
-        "AND f.value >= ? AND f.value < ?",
-        (*places.parameters, path, LOWEST_SCALAR, AFTER_SCALARS),
-    )
-    key_of: dict[int, bytes] = dict(mine)
-    members = _members(transaction, collection, sorted(set(key_of.values())), spec)
-    grouped: dict[bytes | str, list[Document]] = {}
+    key_of = _keys(transaction, collection, [hit.position for hit in hits], spec.by)
+    grouped: dict[_Key | str, list[Document]] = {}
     for hit in hits:
         grouped.setdefault(key_of.get(hit.position, hit.id), []).append(hit)
+    members = _members(transaction, collection, hits, set(key_of.values()), spec)
+    chosen = {
+        key: _chosen(members[key], [hit.position for hit in its_hits], spec)
+        for key, its_hits in grouped.items()
+        if isinstance(key, tuple)
+    }
+    known = {hit.position: replace(hit, embedding=None) for hit in hits}
+    read = [each.position for group in chosen.values() for each in group if each.position not in known]
+    known |= by_positions(transaction, read)
     groups: list[Group] = []
     for rank, (key, its_hits) in enumerate(grouped.items(), start=1):
-        found, total = members[key] if isinstance(key, bytes) else ([its_hits[0]], 1)
+        shown = chosen[key] if isinstance(key, tuple) else [_Member(its_hits[0].position, 1, 1)]
+        documents, places = [known[each.position] for each in shown], tuple(each.place for each in shown)
         groups.append(
             Group(
-                key=decode_value(key) if isinstance(key, bytes) else None,
+                key=_spelt(key) if isinstance(key, tuple) else None,
                 rank=rank,
-                documents=found,
+                documents=documents,
+                places=places,
                 hits=frozenset(hit.id for hit in its_hits),
-                total=total,
+                total=shown[0].total,
                 best_distance=min((distances[hit.id] for hit in its_hits if hit.id in distances), default=None),
+                text=joined_text([each.text for each in documents], places) if spec.text else None,
             )
         )
     return groups
+
+
+def unknown_fields(transaction: Transaction, collection: Collection, spec: GatherSpec) -> tuple[str, ...]:
+    """Return the fields of the rule that no document has, in a collection with documents."""
+    names = dict.fromkeys((*spec.by, *(each.field for each in spec.order_by)))
+    return had_by_nobody(transaction, collection, list(names))
 
 
 def facets(
@@ -108,26 +132,119 @@ def distinct_values(transaction: Transaction, collection: Collection, field: str
     return [decode_value(value) for value in sorted(distinct)]
 
 
+def _keys(
+    transaction: Transaction, collection: Collection, places: Sequence[int], fields: Sequence[str]
+) -> dict[int, _Key]:
+    """Return the values of the fields by position, for those of the documents that have all of them."""
+    found: list[dict[int, bytes]] = []
+    for field in fields:
+        path = bounded(field)
+        value = transaction.dialect.whole_value(transaction, collection.key, path, "f")
+        asked = transaction.dialect.one_of("f.position", places)
+        rows = transaction.rows(
+            f"SELECT f.position, {value} FROM document_fields f WHERE {asked.text} AND f.path = ? "
+            "AND f.value >= ? AND f.value < ?",
+            (*asked.parameters, path, LOWEST_SCALAR, AFTER_SCALARS),
+        )
+        found.append(dict(rows))
+    return {place: tuple(each[place] for each in found) for place in found[0] if all(place in each for each in found)}
+
+
 def _members(
-    transaction: Transaction, collection: Collection, keys: list[bytes], spec: GatherSpec
-) -> dict[bytes, tuple[list[Document], int]]:
-    path = bounded(spec.by)
-    value = transaction.dialect.whole_value(transaction, collection.key, path, "f")
-    wanted = transaction.dialect.among("f", keys)
-    joins, terms, _ = sort_keys(transaction, collection.key, spec.order_by, "f.position")
+    transaction: Transaction, collection: Collection, hits: Sequence[Document], keys: set[_Key], spec: GatherSpec
+) -> dict[_Key, list[_Member]]:
+    """Return the members of each group that may be given, in order: those within reach of a hit."""
+    if not keys:
+        return {}
+    dialect = transaction.dialect
+    columns, sources, conditions = [], [], []
+    source_parameters: list[object] = []
+    parameters: list[object] = []
+    for number, field in enumerate(spec.by):
+        path, alias = bounded(field), f"f{number}"
+        wanted = dialect.among(alias, sorted({key[number] for key in keys}))
+        columns.append(dialect.whole_value(transaction, collection.key, path, alias))
+        if number:
+            sources.append(f"JOIN document_fields {alias} ON {alias}.position = f0.position AND {alias}.path = ?")
+            source_parameters.append(path)
+        else:
+            conditions.append("f0.collection_key = ? AND f0.path = ?")
+            parameters += [collection.key, path]
+        conditions.append(wanted.text)
+        parameters += wanted.parameters
+    is_hit = dialect.one_of("f0.position", [hit.position for hit in hits])
+    joins, terms, _ = sort_keys(transaction, collection.key, spec.order_by, "f0.position")
+    values = [f"value{number}" for number in range(len(columns))]
+    before, after = _reach(spec)
     rows = transaction.rows(
-        f"SELECT {DOCUMENT}, g.value, g.total FROM ("
-        f"SELECT f.position, {value} AS value, "
-        f"row_number() OVER (PARTITION BY {value} ORDER BY {terms} f.position) AS place, "
-        f"count(*) OVER (PARTITION BY {value}) AS total FROM document_fields f {joins.text} "
-        f"WHERE f.collection_key = ? AND f.path = ? AND {wanted.text}"
-        ") g JOIN documents d ON d.position = g.position WHERE g.place <= ? ORDER BY g.value, g.place",
-        (*joins.parameters, collection.key, path, *wanted.parameters, spec.limit),
+        f"WITH numbered AS (SELECT f0.position AS position, {_columns(columns, values)}, "
+        f"row_number() OVER (PARTITION BY {', '.join(columns)} ORDER BY {terms} f0.position) AS place, "
+        f"count(*) OVER (PARTITION BY {', '.join(columns)}) AS total, "
+        f"CASE WHEN {is_hit.text} THEN 1 ELSE 0 END AS is_hit "
+        f"FROM document_fields f0 {' '.join(sources)} {joins.text} WHERE {' AND '.join(conditions)}), "
+        f"near AS (SELECT numbered.*, max(CASE WHEN is_hit = 1 THEN place END) OVER (PARTITION BY {', '.join(values)} "
+        "ORDER BY place ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS hit_before, "
+        f"min(CASE WHEN is_hit = 1 THEN place END) OVER (PARTITION BY {', '.join(values)} "
+        "ORDER BY place ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS hit_after FROM numbered) "
+        f"SELECT position, place, total, {', '.join(values)} FROM near "
+        f"WHERE place - hit_before <= ? OR hit_after - place <= ? ORDER BY {', '.join(values)}, place",
+        (
+            *is_hit.parameters,
+            *source_parameters,
+            *joins.parameters,
+            *parameters,
+            after,
+            before,
+        ),
     )
-    groups: dict[bytes, tuple[list[Document], int]] = {}
-    for row in rows:
-        groups.setdefault(row[4], ([], row[5]))[0].append(to_document(row))
-    return groups
+    members: dict[_Key, list[_Member]] = {}
+    for position, place, total, *key in rows:
+        members.setdefault(tuple(key), []).append(_Member(position, place, total))
+    return members
+
+
+def _columns(expressions: Sequence[str], names: Sequence[str]) -> str:
+    return ", ".join(f"{expression} AS {name}" for expression, name in zip(expressions, names, strict=True))
+
+
+def _reach(spec: GatherSpec) -> tuple[int, int]:
+    """Return how far before and after a hit a document may be that is given."""
+    before, after = spec.window or (spec.limit, spec.limit)
+    return min(before, spec.limit), min(after, spec.limit)
+
+
+def _chosen(members: list[_Member], hits: Sequence[int], spec: GatherSpec) -> list[_Member]:
+    """Return as many of the members as the rule allows, in order: the hits, the best ones first, and then the nearest
+    to one of them.
+
+    `hits` are positions, the best first. Of members equally far from a hit those of the better hit come first.
+    """
+    if len(members) <= spec.limit:
+        return members
+    rank_of = {position: rank for rank, position in enumerate(hits)}
+    inside = sorted((each for each in members if each.position in rank_of), key=lambda each: rank_of[each.position])
+    inside = inside[: spec.limit]
+    before, after = _reach(spec)
+    by_place = sorted(inside, key=lambda each: each.place)
+    places = [each.place for each in by_place]
+
+    def distance(member: _Member) -> tuple[int, int, int]:
+        at = bisect_left(places, member.place)
+        near = [
+            (abs(hit.place - member.place), rank_of[hit.position], member.place)
+            for hit in by_place[max(0, at - 1) : at + 1]
+            if -before <= member.place - hit.place <= after
+        ]
+        return min(near)
+
+    room = spec.limit - len(inside)
+    others = sorted((each for each in members if each.position not in rank_of), key=distance) if room else []
+    return sorted([*inside, *others[:room]], key=lambda each: each.place)
+
+
+def _spelt(key: _Key) -> Any:
+    values = [decode_value(value) for value in key]
+    return values[0] if len(values) == 1 else values
 
 
 def _facet(transaction: Transaction, collection: Collection, among: Sql, field: str, limit: int) -> Facet:

@@ -61,13 +61,15 @@ def page(
         total=total,
         next_cursor=following,
         revision=collection.revision,
-        unknown_fields=() if collection.count == 0 else _had_by_nobody(transaction, collection, order_by),
+        unknown_fields=had_by_nobody(transaction, collection, [each.field for each in order_by]),
     )
 
 
-def _had_by_nobody(transaction: Transaction, collection: Collection, order_by: Sequence[OrderBy]) -> tuple[str, ...]:
+def had_by_nobody(transaction: Transaction, collection: Collection, names: Sequence[str]) -> tuple[str, ...]:
+    """Return the fields that no document has, in a collection with documents."""
+    if collection.count == 0:
+        return ()
     held = "SELECT 1 FROM document_fields WHERE collection_key = ? AND path = ? LIMIT 1"
-    names = [each.field for each in order_by]
     return tuple(name for name in names if transaction.row(held, (collection.key, bounded(name))) is None)
 
 

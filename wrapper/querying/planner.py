@@ -30,11 +30,10 @@ from schemas.errors import UnavailableError
 from schemas.records import Collection, GatherSpec, Group, Match, Vector
 from schemas.scores import score
 from schemas.where import EVERYTHING, Where
-from wrapper.catalog import reads
+from wrapper.catalog import grouping, reads
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.contract import Transaction
 from wrapper.catalog.filters import count
-from wrapper.catalog.grouping import gather
 from wrapper.catalog.index_state import outbox, reports, set_aside
 from wrapper.catalog.rows import find_collection
 from wrapper.distances import distances_of_products, exact_distances, rough_distances, squares_of
@@ -125,6 +124,7 @@ class Found:
     collection: Collection
     plan: str
     groups: list[Group] | None = None
+    unknown_fields: tuple[str, ...] = ()
 
 
 class Planner:
@@ -171,7 +171,7 @@ class Planner:
             check_directions(collection, embedding[np.newaxis], field="query_embedding", index=None)
             matching = count(transaction, collection.key, where, collection.count)
             if matching == 0:
-                return Found([], collection, "empty", None if gather_by is None else [])
+                return _found(transaction, collection, question, [], np.empty(0, dtype=np.float32), "empty")
             exact_cost = self._costs.exact(matching, len(embedding))
             asks_index = self._is_indexed(collection) and exact_cost > self._patience_ms(transaction, collection)
             in_memory = self._from_memory(question, transaction, collection, matching, asks_index=asks_index)
@@ -338,11 +338,13 @@ def _found(
         for index in order
     ]
     groups = None
+    unknown: tuple[str, ...] = ()
     if question.gather is not None:
         hits = [match.document for match in matches]
         nearness = {match.document.id: match.distance for match in matches}
-        groups = gather(transaction, collection, hits, question.gather, nearness)
-    return Found(matches, collection, plan, groups)
+        groups = grouping.gather(transaction, collection, hits, question.gather, nearness)
+        unknown = grouping.unknown_fields(transaction, collection, question.gather)
+    return Found(matches, collection, plan, groups, unknown)
 
 
 def _waiting(transaction: Transaction, collection: Collection) -> _Waiting | None:

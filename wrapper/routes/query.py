@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import structlog
 from flask import Blueprint, Response, g
 
 from schemas.errors import InvalidInputError
-from schemas.records import GatherSpec
 from schemas.wire.storage.query import (
     FACET_ARGUMENTS,
     FIELD_ARGUMENTS,
@@ -24,7 +24,7 @@ from schemas.wire.storage.query import (
 )
 from wrapper.web.bodies import json_response
 from wrapper.web.lanes import Lane
-from wrapper.web.request_parts import arguments, body, store
+from wrapper.web.request_parts import arguments, body, store, unknown
 from wrapper.web.responses import not_modified
 from wrapper.web.route_table import declare
 
@@ -59,9 +59,9 @@ def probe() -> Response:
 @declare(Lane.READ, body=GATHER)
 def gather(name: str) -> Response:
     asked = body()
-    spec = GatherSpec(asked["by"], asked["order_by"], asked["limit"])
-    groups, collection = store().gather(name, spec, ids=asked["ids"], where=asked["where"])
-    return json_response(gather_answer(groups, collection.revision), etag=collection.version)
+    found = store().gather(name, asked["spec"], ids=asked["ids"], where=asked["where"])
+    _name_unknown(found.unknown_fields)
+    return json_response(gather_answer(found, given_ids=asked["ids"] is not None), etag=found.collection.version)
 
 
 @blueprint.post("/collections/<name>/text-search")
@@ -101,5 +101,11 @@ def _query(name: str, asked: dict[str, Any]) -> Response:
         with_embeddings="embedding" in asked["include"],
     )
     g.plan = found.plan
+    _name_unknown(found.unknown_fields)
     answer = query_answer(found.collection, found.matches, found.groups, query=asked["query"], plan=found.plan)
     return json_response(answer, etag=found.collection.version)
+
+
+def _name_unknown(fields: Sequence[str]) -> None:
+    for field in fields:
+        unknown().say(f"No document has the field '{field}' that gather names")

@@ -9,14 +9,18 @@ import orjson
 from marshmallow import ValidationError, fields, post_load, validate
 
 from schemas.bounds import DEFAULT_GROUP, DEFAULT_TOP_K, MAX_PAGE, MAX_TOP_K
-from schemas.records import Collection, Facet, GatherSpec, Group, Match, TextMatch
+from schemas.records import Collection, Facet, Gathered, GatherSpec, Group, Match, TextMatch
 from schemas.where import EVERYTHING
 from schemas.wire.body import Body
+from schemas.wire.checked_fields import Flag
 from schemas.wire.fields import Count, Embedding, Filter, FilterText, Include, Names, Number, Ordering, Text, check_ids
 from schemas.wire.storage.document import document_answer
 
 DEFAULT_FACET_VALUES = 100
 MAX_FACETS = 50
+MAX_GROUP_FIELDS = 4
+MAX_NEIGHBOURS = 100
+"""The most documents before, and after, each hit of a group."""
 MAX_QUERY_CHARACTERS = 10_000
 MAX_PHRASE_WORDS = 64
 NO_VECTOR = "is required: this route does not embed; POST /api/search and /api/rag/search take a question as text"
@@ -24,11 +28,30 @@ NO_VECTOR = "is required: this route does not embed; POST /api/search and /api/r
 Answer = dict[str, Any]
 
 
-class Gather(Body):
-    by = Text(required=True, validate=validate.Length(min=1))
+class GroupFields(fields.Field[tuple[str, ...]]):
+    """The name of a field, or a list of several; a name may hold any character."""
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **_: Any) -> tuple[str, ...]:
+        names = value if isinstance(value, list) else [value]
+        if not all(isinstance(name, str) and name for name in names):
+            raise ValidationError("must be the name of a field or a list of names")
+        if not 1 <= len(names) <= MAX_GROUP_FIELDS:
+            raise ValidationError(f"must name 1 to {MAX_GROUP_FIELDS} fields")
+        return tuple(dict.fromkeys(names))
+
+
+class _Rule(Body):
+    """What every way of gathering takes."""
+
+    by = GroupFields(required=True, error_messages={"required": "is required"})
     order_by = Ordering(load_default=())
     limit = Count(least=1, most=MAX_PAGE, capped=True, load_default=DEFAULT_GROUP)
+    before = Count(least=0, most=MAX_NEIGHBOURS, load_default=None)
+    after = Count(least=0, most=MAX_NEIGHBOURS, load_default=None)
+    text = Flag(load_default=False)
 
+
+class Gather(_Rule):
     @post_load
     def _to_spec(self, loaded: dict[str, Any], **_: Any) -> GatherSpec:
         return GatherSpec(**loaded)
@@ -45,12 +68,9 @@ class Query(Body):
     gather = fields.Nested(Gather, load_default=None)
 
 
-class GatherRequest(Body):
+class GatherRequest(_Rule):
     ids = fields.Raw(load_default=None)
     where = Filter(load_default=None)
-    by = Text(required=True, validate=validate.Length(min=1), error_messages={"required": "is required"})
-    order_by = Ordering(load_default=())
-    limit = Count(least=1, most=MAX_PAGE, capped=True, load_default=DEFAULT_GROUP)
 
     @post_load
     def _one_of(self, loaded: dict[str, Any], **_: Any) -> dict[str, Any]:
@@ -58,7 +78,7 @@ class GatherRequest(Body):
             raise ValidationError("either ids or where is required", "ids")
         if loaded["ids"] is not None:
             check_ids(loaded["ids"])
-        return loaded
+        return {"ids": loaded.pop("ids"), "where": loaded.pop("where"), "spec": GatherSpec(**loaded)}
 
 
 def check_words(query: str) -> None:
@@ -130,8 +150,10 @@ def probe_answer(collections: int) -> Answer:
     return {"status": "ready", "collections": collections}
 
 
-def gather_answer(groups: Sequence[Group], revision: int) -> Answer:
-    return {"groups": [_group(each, {}) for each in groups], "revision": revision}
+def gather_answer(found: Gathered, *, given_ids: bool) -> Answer:
+    """Spell the groups, and with `given_ids` which of the ids do not exist."""
+    answer: Answer = {"groups": [_group(each, {}) for each in found.groups], "revision": found.collection.revision}
+    return answer | {"missing": list(found.missing)} if given_ids else answer
 
 
 def text_search_answer(found: Sequence[TextMatch], total: int, revision: int) -> Answer:
@@ -167,10 +189,13 @@ def _group(found: Group, distances: Mapping[str, float]) -> Answer:
         {
             **document_answer(each),
             "hit": each.id in found.hits,
+            "place": place,
             **({"distance": distances[each.id]} if each.id in distances else {}),
         }
-        for each in found.documents
+        for each, place in zip(found.documents, found.places, strict=True)
     ]
+    if found.text is not None:
+        answer["text"] = found.text
     answer["total"] = found.total
     answer["complete"] = len(found.documents) == found.total
     return answer

@@ -107,7 +107,7 @@ def test_requests_beyond_the_older_service_are_refused_because_it_is_too_old(pro
     service.requests.clear()
     for ask in (
         lambda: provider.text_search(filled, "text"),
-        lambda: provider.gather(filled, ["d0"], GatherSpec("odd")),
+        lambda: provider.gather(filled, ["d0"], GatherSpec(("odd",))),
         lambda: provider.ordered_documents(filled, order_by=[OrderBy("n")]),
         lambda: provider.documents(filled, with_embeddings=True),
         lambda: provider.documents(filled, parse_where({"n": {"$exists": True}})),

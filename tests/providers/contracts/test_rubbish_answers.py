@@ -97,7 +97,7 @@ def questions(provider):
     if isinstance(provider, SupportsTextSearch):
         asked.append(lambda: provider.text_search("rubbish", "text"))
     if isinstance(provider, SupportsGather):
-        asked.append(lambda: provider.gather("rubbish", ["a"], GatherSpec("group")))
+        asked.append(lambda: provider.gather("rubbish", ["a"], GatherSpec(("group",))))
     if isinstance(provider, SupportsOrderBy):
         asked.append(lambda: provider.ordered_documents("rubbish", order_by=[OrderBy("n")]))
     return asked

@@ -305,7 +305,7 @@ def test_a_document_is_explained_by_its_id(make, doc_id, collection, reason):
 
 def test_hits_bring_their_groups_each_once(make):
     request = SearchRequest(
-        "zebra zorro", limit=3, collections=(BOOKS, PAPERS), gather=GatherSpec("section", (OrderBy("section"),))
+        "zebra zorro", limit=3, collections=(BOOKS, PAPERS), gather=GatherSpec(("section",), (OrderBy("section"),))
     )
     answer = make().search(request)
     groups = answer.groups

@@ -99,7 +99,7 @@ def test_an_inner_fault_is_named_by_its_path():
 
 def test_gather_becomes_a_record():
     loaded = load(Query(), {"query_embedding": [1], "gather": {"by": "a", "order_by": "-b", "limit": 7}})
-    assert loaded["gather"] == GatherSpec("a", (OrderBy("b", descending=True),), 7)
+    assert loaded["gather"] == GatherSpec(("a",), (OrderBy("b", descending=True),), 7)
 
 
 def test_searches_by_ids_have_a_page_of_their_own():

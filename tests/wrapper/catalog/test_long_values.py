@@ -80,6 +80,6 @@ def test_groups_and_facets_are_of_whole_values(filled):
     facet = grouping.facets(transaction, collection, EVERYTHING, ["list"], limit=1_000)["list"]
     assert sorted(facet.values) == sorted([("x", len(VALUES)), *((value, 1) for value in VALUES)])
     hits = list(reads.by_ids(transaction, collection, VALUES).values())
-    groups = grouping.gather(transaction, collection, hits, GatherSpec(by="v", order_by=(), limit=10))
+    groups = grouping.gather(transaction, collection, hits, GatherSpec(by=("v",), order_by=(), limit=10))
     assert sorted(group.key for group in groups) == VALUES
     assert all(group.total == 1 for group in groups)

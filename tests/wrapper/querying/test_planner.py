@@ -346,7 +346,7 @@ def test_a_distance_may_be_the_limit(catalog, index, ready):
 @pytest.mark.parametrize("ready", [True, False])
 def test_hits_bring_their_groups(catalog, index, ready):
     index.ready = ready
-    found = Planner(catalog, index).query("docs", QUERY, top_k=11, gather_by=GatherSpec("group", limit=4))
+    found = Planner(catalog, index).query("docs", QUERY, top_k=11, gather_by=GatherSpec(("group",), limit=4))
     assert [(group.key, group.rank, len(group.documents), group.total) for group in found.groups] == [
         (0, 1, 4, 10),
         (1, 2, 4, 10),
@@ -355,7 +355,7 @@ def test_hits_bring_their_groups(catalog, index, ready):
     assert len(found.groups[0].hits) == 10
     assert Planner(catalog, index).query("docs", QUERY, top_k=1).groups is None
     empty = Planner(catalog, index).query(
-        "docs", QUERY, top_k=1, where=parse_where({"n": -1}), gather_by=GatherSpec("n")
+        "docs", QUERY, top_k=1, where=parse_where({"n": -1}), gather_by=GatherSpec(("n",))
     )
     assert empty.groups == []
 

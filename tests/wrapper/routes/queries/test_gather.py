@@ -87,7 +87,95 @@ def test_without_an_order_groups_are_in_order_of_insertion(query, filled):
 
 def test_limit_cuts_groups_and_says_so(query, filled):
     answer = query(filled(DOCUMENTS), {"by": "section", "order_by": "place", "limit": 2}, top_k=3)
-    assert _groups(answer)[1] == ("a", 2, [("a1", True), ("a2", False)], 3, False)
+    assert _groups(answer)[1] == ("a", 2, [("a1", True), ("a3", True)], 3, False)
+
+
+BOOK = [
+    _document(f"p-{number:02}", [1.0, number / 100], book="p", page=number, part=number // 50) for number in range(100)
+]
+
+
+def _ids(group):
+    return [each["id"] for each in group["documents"]]
+
+
+def test_the_hit_is_always_inside_the_limit(gather, filled):
+    (group,) = gather(filled(BOOK), ids=["p-84"], by="book", order_by="page", limit=3).json["groups"]
+    assert _ids(group) == ["p-83", "p-84", "p-85"]
+    assert [each["place"] for each in group["documents"]] == [84, 85, 86]
+    assert (group["total"], group["complete"]) == (100, False)
+
+
+def test_of_several_hits_the_best_ones_are_inside_the_limit(gather, filled):
+    name = filled(BOOK)
+    (group,) = gather(name, ids=["p-84", "p-03", "p-50"], by="book", order_by="page", limit=2).json["groups"]
+    assert [(each["id"], each["hit"]) for each in group["documents"]] == [("p-03", True), ("p-84", True)]
+    (group,) = gather(name, ids=["p-84", "p-03"], by="book", order_by="page", limit=5).json["groups"]
+    assert _ids(group) == ["p-02", "p-03", "p-83", "p-84", "p-85"]
+
+
+def test_a_window_gives_the_neighbours_of_each_hit(gather, filled):
+    name = filled(BOOK)
+    fields = {"by": "book", "order_by": "page"}
+    (group,) = gather(name, ids=["p-84", "p-02"], before=2, after=1, **fields).json["groups"]
+    assert _ids(group) == ["p-00", "p-01", "p-02", "p-03", "p-82", "p-83", "p-84", "p-85"]
+    (group,) = gather(name, ids=["p-99"], after=5, **fields).json["groups"]
+    assert _ids(group) == ["p-99"]
+    (group,) = gather(name, ids=["p-10", "p-12"], before=2, after=2, **fields).json["groups"]
+    assert _ids(group) == ["p-08", "p-09", "p-10", "p-11", "p-12", "p-13", "p-14"]
+    (group,) = gather(name, ids=["p-10"], before=100, after=100, limit=2, **fields).json["groups"]
+    assert _ids(group) == ["p-09", "p-10"]
+
+
+def test_a_window_of_a_vector_query(query, filled):
+    answer = query(filled(BOOK), {"by": "book", "order_by": "page", "before": 1, "after": 1}, top_k=1)
+    assert _groups(answer) == [("p", 1, [("p-00", True), ("p-01", False)], 100, False)]
+
+
+def test_groups_may_share_several_fields(gather, filled):
+    name = filled(BOOK)
+    answer = gather(name, ids=["p-60", "p-10", "p-61"], by=["book", "part"], order_by="page")
+    assert [(each["key"], each["rank"], each["total"]) for each in answer.json["groups"]] == [
+        (["p", 1], 1, 50),
+        (["p", 0], 2, 50),
+    ]
+
+
+def test_a_hit_that_lacks_one_of_several_fields_stands_alone(gather, filled):
+    alone = gather(filled(DOCUMENTS), ids=["lone", "a1"], by=["section", "place"])
+    assert [(each["key"], _ids(each)) for each in alone.json["groups"]] == [(None, ["lone"]), (["a", 1], ["a1"])]
+
+
+def test_ids_that_no_document_has_are_named(gather, filled):
+    name = filled(DOCUMENTS)
+    answer = gather(name, ids=["nobody", "a1", "nothing", "nobody"], by="section").json
+    assert answer["missing"] == ["nobody", "nothing"]
+    assert gather(name, ids=["a1"], by="section").json["missing"] == []
+    assert "missing" not in gather(name, where={}, by="section").json
+
+
+def test_fields_that_no_document_has_are_named(gather, query, filled):
+    name = filled(DOCUMENTS)
+    named = [f"No document has the field '{field}' that gather names" for field in ("chapter", "page")]
+    rule = {"by": ["chapter", "section"], "order_by": ["page", "place"]}
+    assert gather(name, ids=["a1"], **rule).json["warnings"] == named
+    assert query(name, rule, top_k=1).json["warnings"] == named
+    assert query(name, rule, top_k=1, where={"place": 99}).json["warnings"] == named
+    assert "warnings" not in gather(name, ids=["a1"], by="section", order_by="place").json
+
+
+def test_text_joins_a_group_without_what_neighbours_repeat(gather, query, filled):
+    shared = "the end that the next chunk begins with"
+    texts = [f"First, {shared}", f"{shared}, and more.", "Third.", "Fourth."]
+    name = filled(
+        [{**_document(str(number), [1, 0], s="a", n=number), "text": text} for number, text in enumerate(texts)]
+    )
+    whole = {"by": "s", "order_by": "n", "text": True}
+    (group,) = gather(name, ids=["0"], **whole).json["groups"]
+    assert group["text"] == f"First, {shared}, and more.\n\nThird.\n\nFourth."
+    (group,) = gather(name, ids=["1", "3"], before=0, **whole).json["groups"]
+    assert group["text"] == f"{texts[1]}\n\n[…]\n\nFourth."
+    assert "text" not in gather(name, ids=["0"], by="s").json["groups"][0]
 
 
 def test_a_hit_without_the_field_is_a_group_of_its_own(query, filled):
@@ -171,11 +259,19 @@ def test_nothing_to_gather_is_an_empty_answer(gather, filled, fields):
         ({"ids": ["a1"], "by": None}, "by"),
         ({"ids": ["a1"], "by": ""}, "by"),
         ({"ids": ["a1"], "by": 7}, "by"),
-        ({"ids": ["a1"], "by": ["section"]}, "by"),
+        ({"ids": ["a1"], "by": []}, "by"),
+        ({"ids": ["a1"], "by": ["section", ""]}, "by"),
+        ({"ids": ["a1"], "by": ["section", 7]}, "by"),
+        ({"ids": ["a1"], "by": ["a", "b", "c", "d", "e"]}, "by"),
         ({"by": "section"}, "ids"),
         ({"by": "section", "ids": ["a1"], "where": {}}, "ids"),
         ({"by": "section", "ids": ["a1"], "limit": 0}, "limit"),
         ({"by": "section", "ids": ["a1"], "limit": "all"}, "limit"),
+        ({"by": "section", "ids": ["a1"], "before": -1}, "before"),
+        ({"by": "section", "ids": ["a1"], "before": 101}, "before"),
+        ({"by": "section", "ids": ["a1"], "after": "2"}, "after"),
+        ({"by": "section", "ids": ["a1"], "after": 1.5}, "after"),
+        ({"by": "section", "ids": ["a1"], "text": 1}, "text"),
         ({"by": "section", "ids": ["a1"], "order_by": 7}, "order_by"),
         ({"by": "section", "ids": ["a1"], "order_by": ["-"]}, "order_by"),
     ],

@@ -1,0 +1,99 @@
+"""The front matter of Markdown, in YAML between `---` or in TOML between `+++`: metadata, not text."""
+
+from __future__ import annotations
+
+import math
+import re
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import date, datetime, time
+from typing import Any
+
+import yaml
+
+from schemas.errors import InvalidInputError
+from schemas.metadata import check_metadata
+from schemas.records import Metadata
+
+MAX_CHARACTERS = 32_768
+_MAX_VALUES = 2_000
+_MAX_DEPTH = 8
+_YAML = re.compile(r"\A---[ \t]*\r?\n(?=[\w\"'-]+[ \t]*:)((?:.*\n)*?)(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)")
+_TOML = re.compile(r"\A\+\+\+[ \t]*\r?\n((?:.*\n)*?)\+\+\+[ \t]*(?:\r?\n|\Z)")
+_LARGEST_INTEGER = 2**63 - 1
+_LANGUAGE = re.compile(r"[A-Za-z]{2,3}(?![A-Za-z])")
+_SEPARATORS = re.compile(r"[,;]")
+
+
+@dataclass(frozen=True, slots=True)
+class FrontMatter:
+    """A text with its front matter read. In `text` the lines of the front matter are empty, so no line moves."""
+
+    text: str
+    title: str | None = None
+    metadata: Metadata = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+
+def split_front_matter(text: str) -> FrontMatter:
+    """Take the front matter out of a Markdown text.
+
+    `tags` become a list of strings also where they are written as one string ("a, b"); `lang` and `language` become
+    `language`, as a primary tag ("de"). Dates are spelt as ISO 8601 does. What cannot be read stays part of the text,
+    with a warning.
+    """
+    start = text[:MAX_CHARACTERS]
+    found = _YAML.match(start) or _TOML.match(start)
+    if found is None:
+        return FrontMatter(text)
+    try:
+        read = yaml.safe_load(found[1]) if start.startswith("-") else tomllib.loads(found[1].replace("\r\n", "\n"))
+        metadata = _plain(read, iter(range(_MAX_VALUES)), _MAX_DEPTH)
+        if not isinstance(metadata, dict):
+            return FrontMatter(text)
+        check_metadata(metadata)
+    except (yaml.YAMLError, ValueError, RecursionError, InvalidInputError):
+        return FrontMatter(text, warnings=("The front matter cannot be read: it stays part of the text",))
+    title = metadata.pop("title", None)
+    if "tags" in metadata:
+        metadata["tags"] = _tags(metadata["tags"])
+    language = _language(metadata.pop("lang", None)) or _language(metadata.pop("language", None))
+    if language:
+        metadata["language"] = language
+    return FrontMatter(
+        text="\n" * found[0].count("\n") + text[found.end() :],
+        title=" ".join(str(title).split()) or None if isinstance(title, str | int | float) else None,
+        metadata={name: value for name, value in metadata.items() if value is not None},
+    )
+
+
+def _tags(value: Any) -> list[str]:
+    given = value if isinstance(value, list) else _SEPARATORS.split(value) if isinstance(value, str) else [value]
+    tags = (str(tag).strip() for tag in given if isinstance(tag, str | int | float))
+    return list(dict.fromkeys(tag for tag in tags if tag))
+
+
+def _language(value: Any) -> str | None:
+    found = _LANGUAGE.match(value) if isinstance(value, str) else None
+    return found[0].lower() if found else None
+
+
+def _plain(value: Any, budget: Iterator[int], depth: int) -> Any:
+    """Return a value of JSON. Raises ValueError for too many values (YAML can name one part many times) or levels."""
+    if next(budget, None) is None or depth < 0:
+        raise ValueError("too much")
+    match value:
+        case dict():
+            return {str(name): _plain(inner, budget, depth - 1) for name, inner in value.items()}
+        case list() | tuple() | set():
+            return [_plain(inner, budget, depth - 1) for inner in value]
+        case bool() | str() | None:
+            return value
+        case int():
+            return value if abs(value) <= _LARGEST_INTEGER else str(value)
+        case float():
+            return value if math.isfinite(value) else None
+        case datetime() | date() | time():
+            return value.isoformat()
+    return None

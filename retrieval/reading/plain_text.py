@@ -1,0 +1,82 @@
+"""The characters of a text file, in whatever common encoding it is."""
+
+from __future__ import annotations
+
+import codecs
+import re
+
+from charset_normalizer import from_bytes
+
+from retrieval.reading.read_document import UnreadableError
+
+_BYTE_ORDER_MARKS = (  # UTF-32's begin with UTF-16's
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+_WITH_ZEROS = ("utf-32-le", "utf-32-be", "utf-16-le", "utf-16-be")
+_SAMPLE_BYTES = 65_536
+_CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
+_MOST_CONTROLS = 0.005  # share of a text's characters
+_NOT_TEXT = "is not a text"
+_SURROGATES = re.compile(r"[\ud800-\udfff]")
+
+
+def decoded(content: bytes) -> str:
+    """Return the characters of a text file.
+
+    A byte order mark decides, then UTF-8, then what the bytes look like. Raises UnreadableError for what is no text.
+    """
+    for mark, encoding in _BYTE_ORDER_MARKS:
+        if content.startswith(mark):
+            return _checked(_decode(content[len(mark) :], encoding))
+    if b"\0" in content:
+        return _checked(_with_zeros(content))
+    try:
+        return _checked(content.decode("utf-8"))
+    except UnicodeDecodeError:
+        return _checked(_guessed(content))
+
+
+def without_surrogates(text: str) -> str:
+    """Return a text that can be encoded: half a surrogate pair and U+0000 become U+FFFD."""
+    return _SURROGATES.sub("\ufffd", text).replace("\0", "\ufffd")
+
+
+def _decode(content: bytes, encoding: str) -> str:
+    try:
+        return content.decode(encoding)
+    except UnicodeDecodeError as error:
+        raise UnreadableError(f"is not {encoding.upper()}: byte {error.start} is wrong") from error
+
+
+def _with_zeros(content: bytes) -> str:
+    """Decode UTF-16 or UTF-32 without a byte order mark: the one in which most characters are of one alphabet."""
+    for encoding in _WITH_ZEROS:
+        unit = 4 if "32" in encoding else 2
+        if len(content) % unit:
+            continue
+        try:
+            sample = content[:_SAMPLE_BYTES].decode(encoding)
+            common = sum(character in " etanio\n" for character in sample)
+            if "\0" not in sample and common * 8 > len(sample):
+                return content.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+    raise UnreadableError(_NOT_TEXT)
+
+
+def _guessed(content: bytes) -> str:
+    best = from_bytes(content[:_SAMPLE_BYTES]).best()
+    if best is None:
+        raise UnreadableError(f"{_NOT_TEXT} in a known encoding")
+    return content.decode(best.encoding, errors="replace")
+
+
+def _checked(text: str) -> str:
+    sample = text[:_SAMPLE_BYTES]
+    if "\0" in text or len(_CONTROLS.findall(sample)) > _MOST_CONTROLS * len(sample):
+        raise UnreadableError(f"{_NOT_TEXT}: it contains control characters")
+    return text
