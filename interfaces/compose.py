@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from functools import partial
-from pathlib import Path
 from typing import cast
 
 import structlog
@@ -18,7 +17,7 @@ from interfaces.health import FRESH_SECONDS, MODELS, check_model, check_storage,
 from interfaces.layers import Layers
 from interfaces.mcp import streamable as mcp_http
 from interfaces.mcp.tools import mcp_tools
-from interfaces.model_checks import check_models
+from interfaces.model_checks import check_models, own_calibrations
 from interfaces.web import (
     chat,
     collect,
@@ -30,7 +29,6 @@ from interfaces.web import (
     watchers,
 )
 from providers.base import ProviderContext
-from providers.calibration import Calibration, read_calibration
 from providers.chat.base import ChatProvider
 from providers.outbound import deadlines
 from providers.outbound.addresses import ConnectPolicy
@@ -65,7 +63,6 @@ from retrieval.sessions.sessions import Sessions
 from retrieval.text_collections import TextCollections
 from retrieval.warm_up import WarmUp
 from retrieval.watching.stored_reports import Watchers
-from schemas.errors import ConfigurationError
 from schemas.settings import (
     RegistrySettings,
     RetrievalSettings,
@@ -238,16 +235,6 @@ def search_engine(
         embed=semantic.embed,
         min_relevance=settings.min_relevance,
     )
-
-
-def own_calibrations(settings: RegistrySettings) -> dict[str, Calibration]:
-    """Return the operator's calibrations by the names of their models. Raises ConfigurationError for a faulty file."""
-    if not settings.embedding_calibration:
-        return {}
-    try:
-        return read_calibration(Path(settings.embedding_calibration))
-    except ConfigurationError as error:
-        raise ConfigurationError(f"RAG_EMBEDDING_CALIBRATION: {error.message}") from error
 
 
 def warn_of_free_secrets(settings: RegistrySettings, placeholders: Placeholders) -> None:

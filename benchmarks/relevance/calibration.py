@@ -28,10 +28,13 @@ from providers.calibration import LogisticCurve
 from providers.embeddings.base import EmbeddingProvider
 from retrieval.bench.query_set import read_query_set
 from retrieval.ingest.drafts import Draft, draft_of_record, drafts_of, text_to_embed
-from retrieval.ingest.loading import by_sections, document_of
+from retrieval.ingest.files import GivenFile, source_document
+from retrieval.ingest.profiles import chunking_of
 from retrieval.ingest.sources import SourceError, find_sources, read_records
+from retrieval.reading import DocumentReader
 from retrieval.search.relevance import CANDIDATES, share_of_words
 from schemas.records import Vector
+from schemas.settings import RetrievalSettings
 
 FOLDER = Path(__file__).parent
 DOCUMENTATION = FOLDER.parent.parent / "docs"
@@ -86,18 +89,20 @@ def main() -> None:
 
 def documentation(embedding: EmbeddingProvider) -> TextCollection:
     """Return the project's documentation, split and read by the model as `rag-wrapper load docs` does."""
-    profile = by_sections()
-    files = find_sources(DOCUMENTATION)
-    drafts = [
-        draft for file in files for draft in drafts_of(document_of(file, file.source, profile), embedding.model)[0]
-    ]
+    found = find_sources(DOCUMENTATION)
+    chunking = chunking_of(RetrievalSettings(), embedding)
+    drafts: list[Draft] = []
+    with DocumentReader() as reader:
+        for each in found.files:
+            file = GivenFile(f"{found.folder}/{each.path_below}", each.path, each.kind)
+            drafts += drafts_of(source_document(file, reader=reader, chunking=chunking), embedding.model)[0]
     return _collection(DOCUMENTATION.name, drafts, embedding)
 
 
 def read_collection(folder: Path, embedding: EmbeddingProvider) -> TextCollection:
-    [file] = find_sources(read_query_set(folder).corpus)
-    records = [record for record in read_records(file) if not isinstance(record, SourceError)]
-    drafts = [draft for record in records if (draft := draft_of_record(record, "", model=embedding.model))]
+    [file] = find_sources(read_query_set(folder).corpus).files
+    records = [record for record in read_records(file, "") if not isinstance(record, SourceError)]
+    drafts = [draft for record in records if (draft := draft_of_record(record, "", "", model=embedding.model))]
     return _collection(folder.name, drafts, embedding)
 
 
