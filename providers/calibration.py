@@ -14,9 +14,6 @@ import orjson
 from schemas.configuration import faults
 from schemas.errors import ConfigurationError
 
-UNKNOWN_MIN_RELEVANCE = 0.6
-"""The default threshold for models without a calibration: that of contract *rules*, which means a cosine."""
-
 _FOLDER = Path(__file__).parent / "calibrations"
 _NUMBERS = {
     "midpoint": {"type": "number", "minimum": -1, "maximum": 1},
@@ -32,10 +29,10 @@ _SCHEMA = {
 
 
 class Calibration(Protocol):
-    """The meaning of one model's cosines. `min_relevance` is the default threshold."""
+    """The meaning of one model's cosines. `min_relevance` is the default threshold, None where nobody knows one."""
 
     @property
-    def min_relevance(self) -> float: ...
+    def min_relevance(self) -> float | None: ...
 
     def relevance(self, cosine: float, words_found: float) -> float: ...
 
@@ -62,7 +59,7 @@ class LogisticCurve:
 class Uncalibrated:
     """The cosine itself, for models of which nobody has measured what it means."""
 
-    min_relevance: float = UNKNOWN_MIN_RELEVANCE
+    min_relevance: None = None
 
     def relevance(self, cosine: float, words_found: float) -> float:
         return min(1.0, max(0.0, cosine))

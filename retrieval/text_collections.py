@@ -60,14 +60,16 @@ class TextCollections:
         with embedding_errors():
             return cast(EmbeddingProvider, self._connections.open(self._embedding_connection, "embedding"))
 
-    def least_relevance(self, asked: float | None = None) -> float:
-        """Return the least relevance of a result: as asked, else as set, else the embedding model's.
+    def least_relevance(self, asked: float | None = None, *, uncalibrated: float = 0.0) -> float:
+        """Return the least relevance of a result: as asked, else as set, else the embedding model's, which is
+        `uncalibrated` where nobody knows it.
 
         Raises EmbeddingFailureError when the model's is wanted and its connection cannot be opened.
         """
         if asked is not None:
             return asked
-        return self.embedding().min_relevance if self._min_relevance is None else self._min_relevance
+        usual = self.embedding().min_relevance if self._min_relevance is None else self._min_relevance
+        return uncalibrated if usual is None else usual
 
     def hold_something(self) -> bool:
         """Return whether any searched collection has documents; raise VectorDBUnavailableError when the store fails."""

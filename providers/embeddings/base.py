@@ -39,8 +39,11 @@ class EmbeddingProvider(Provider):
         self._calibration = self.context.calibrations.get(self.model) or calibration_of(self.model)
 
     @property
-    def min_relevance(self) -> float:
-        """Return the relevance below which a text has nothing to do with a question, as far as `model` can tell."""
+    def min_relevance(self) -> float | None:
+        """Return the relevance below which a text has nothing to do with a question, as far as `model` can tell.
+
+        None for a model without a calibration.
+        """
         return self._calibration.min_relevance
 
     def relevance(self, cosine: float, words_found: float = 1.0) -> float:

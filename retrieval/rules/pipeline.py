@@ -38,6 +38,8 @@ from schemas.where import In, Where, to_json
 
 log = structlog.get_logger(__name__)
 
+UNCALIBRATED_MIN_RELEVANCE = 0.6
+"""The contract's threshold, which it means for the cosines of the models of its time."""
 UNKNOWN_DATE = "1970-01-01"
 """The `last_update_date` of chunks that have no date at all."""
 _IDS = uuid.UUID("0d0f3f5e-6d0a-5c53-a6d4-5b1d7b0c9a11")  # must never change: UUIDs are derived from it
@@ -154,7 +156,7 @@ class RAGPipeline:
         max_chunks, least = request.max_chunks, request.min_relevance
         max_chunks = settings.retrieve_max_chunks if max_chunks is None else max_chunks
         least = settings.retrieve_min_relevance if least is None else least
-        least = self._texts.least_relevance(least)
+        least = self._texts.least_relevance(least, uncalibrated=UNCALIBRATED_MIN_RELEVANCE)
         check_query(request.query)
         if not request.context_key.strip():
             raise InvalidInputError("context_key is blank", field="context_key", code="invalid_field")

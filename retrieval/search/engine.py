@@ -18,15 +18,13 @@ import structlog
 
 from providers.outbound import deadlines
 from registry.embedding.queries import AskedEmbedding, QueryEmbedding
-from retrieval.ingest.drafts import text_with_heading
 from retrieval.search.choosing import Chosen, CollectionChoice
 from retrieval.search.explaining import Explainer
 from retrieval.search.fusion import fuse
 from retrieval.search.gathering import gather_groups
 from retrieval.search.judging import Candidates, Threshold
 from retrieval.search.oracles.base import Oracle, Question
-from retrieval.search.relevance import CANDIDATES as NEAREST
-from retrieval.search.relevance import share_of_words
+from retrieval.search.relevance import words_found
 from retrieval.search.smoothing import SMOOTHED as FIRST
 from retrieval.search.smoothing import WordSimilarity
 from schemas.contracts.search import (
@@ -227,9 +225,9 @@ class SearchEngine:
         ordered = [*first, *fused[len(first) :]]
         if asked is None:
             return _Ranked(ordered, ordered, compared_by, None)
-        nearest = next((results for name, results in found.items() if self._oracles[name].measure == "cosine"), fused)
-        texts = [text_with_heading(each.content, each.metadata) for each in nearest[:NEAREST]]
-        known = candidates.relevances(asked, share_of_words(question.text, texts))
+        by_meaning = [each for name, each in found.items() if self._oracles[name].measure == "cosine"]
+        nearest: Sequence[OracleResult | FusedResult] = by_meaning[0] if by_meaning else ordered
+        known = candidates.relevances(asked, words_found(question.text, nearest))
         judged = [replace(each, relevance=known.get((each.collection, each.chunk_id))) for each in ordered]
         threshold = self._threshold(request, asked)
         passing = [each for each in judged if threshold.passes(each, question.text)]
@@ -252,8 +250,8 @@ class SearchEngine:
     def _threshold(self, request: SearchRequest, asked: QueryEmbedding) -> Threshold:
         if request.min_relevance is not None:
             return Threshold(request.min_relevance, words_count=False)
-        usual = self._min_relevance
-        return Threshold(asked.connection.min_relevance if usual is None else usual, words_count=True)
+        usual = asked.connection.min_relevance if self._min_relevance is None else self._min_relevance
+        return Threshold(usual or 0.0, words_count=True)
 
     def _asked_by_none(self, chosen: Chosen, outcomes: Mapping[str, _Outcome]) -> dict[str, str]:
         """Return the collections that no oracle could ask, each with a reason."""

@@ -21,7 +21,7 @@ PASSING = frozenset({"context_id", "query_id", "timestamp", "plan"})
 """What differs from one request to the next; the plan says whether the engine was ready."""
 SAME = 1e-4
 """The local model's numbers differ by less from one processor to another."""
-ADDED = {"relevance"}
+ADDED = {"relevance", "fusion", "compared_by", "min_relevance", "below_min_relevance", "place", "missing"}
 """Fields of answers that the recorded ones do not have."""
 REPLACED = {"relevance_score", "relevance_scores", "avg_relevance"}
 """Fields with another meaning since: they were cosines."""

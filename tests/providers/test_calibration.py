@@ -61,7 +61,7 @@ def test_a_model_that_nobody_measured_keeps_its_cosine():
     unknown = calibration_of("text-embedding-3-small")
     assert unknown == Uncalibrated()
     assert [unknown.relevance(cosine, 0.0) for cosine in (-1.0, -0.2, 0.0, 0.6, 1.0)] == [0.0, 0.0, 0.0, 0.6, 1.0]
-    assert unknown.min_relevance == 0.6
+    assert unknown.min_relevance is None
 
 
 def test_the_operators_file_says_what_a_cosine_means(written):

@@ -37,7 +37,7 @@ def transaction(query_set, tmp_path_factory):
     catalog = Catalog(SQLiteDatabase(tmp_path_factory.mktemp("quality") / "catalog.sqlite"))
     catalog.open()
     [file] = find_sources(query_set.corpus).files
-    drafts = [draft for record in read_records(file, "") if (draft := draft_of_record(record, "", model="none"))]
+    drafts = [draft for record in read_records(file, "") if (draft := draft_of_record(record, "", "", model="none"))]
 
     def fill(transaction):
         writes.create_collection(transaction, "corpus", {}, "cosine")
