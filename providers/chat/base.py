@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -98,7 +98,7 @@ class ChatProvider(Provider):
         model: str | None = None,
         options: Mapping[str, Any] | None = None,
         is_unwanted: IsUnwanted | None = None,
-    ) -> Iterator[str | ChatAnswer]:
+    ) -> Generator[str | ChatAnswer]:
         """Yield the text of the model's answer in pieces as they arrive, and at last the answer as a whole.
 
         Closing the iterator ends the request to the server. So does `is_unwanted`, which another thread asks while the
@@ -128,17 +128,17 @@ class ChatProvider(Provider):
 
     def _stream(
         self, messages: list[dict[str, str]], options: dict[str, Any], is_unwanted: IsUnwanted | None
-    ) -> Iterator[str | ChatAnswer]:
+    ) -> Generator[str | ChatAnswer]:
         """Ask the connection's own model. A provider that does not stream leaves this as it is: one piece is all."""
         return _in_one_piece(lambda: self._chat(messages, options))
 
     def _stream_by(
         self, model: str, messages: list[dict[str, str]], options: dict[str, Any], is_unwanted: IsUnwanted | None
-    ) -> Iterator[str | ChatAnswer]:
+    ) -> Generator[str | ChatAnswer]:
         """Ask another model, likewise."""
         return _in_one_piece(lambda: self._chat_by(model, messages, options))
 
-    def _told(self, model: str, pieces: Iterable[Piece]) -> Iterator[str | ChatAnswer]:
+    def _told(self, model: str, pieces: Iterable[Piece]) -> Generator[str | ChatAnswer]:
         """Yield the texts of the pieces and at last the whole, as `stream` does. `model` answers unless a piece says
         which does. Raises UnavailableError when there is no last piece, no text, or too much of it."""
         texts: list[str] = []
@@ -185,7 +185,7 @@ def _as_sent(messages: Sequence[Message]) -> list[dict[str, str]]:
     return [{"role": message.role, "content": message.content} for message in messages]
 
 
-def _in_one_piece(ask: Callable[[], ChatAnswer]) -> Iterator[str | ChatAnswer]:
+def _in_one_piece(ask: Callable[[], ChatAnswer]) -> Generator[str | ChatAnswer]:
     answer = ask()
     yield answer.content
     yield answer

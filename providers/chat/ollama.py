@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -56,12 +56,12 @@ class OllamaProvider(ChatProvider):
 
     def _stream(
         self, messages: list[dict[str, str]], options: dict[str, Any], is_unwanted: IsUnwanted | None
-    ) -> Iterator[str | ChatAnswer]:
+    ) -> Generator[str | ChatAnswer]:
         return self._stream_by(self.model, messages, options, is_unwanted)
 
     def _stream_by(
         self, model: str, messages: list[dict[str, str]], options: dict[str, Any], is_unwanted: IsUnwanted | None
-    ) -> Iterator[str | ChatAnswer]:
+    ) -> Generator[str | ChatAnswer]:
         asked = _request(model, messages, options, stream=True)
         with (
             _saying_how_to_get(model),

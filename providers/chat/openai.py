@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from typing import Any
 
 from providers.base import Registry
@@ -65,12 +65,12 @@ class OpenAIProvider(ChatProvider):
 
     def _stream(
         self, messages: list[dict[str, str]], options: dict[str, Any], is_unwanted: IsUnwanted | None
-    ) -> Iterator[str | ChatAnswer]:
+    ) -> Generator[str | ChatAnswer]:
         return self._stream_by(self.model, messages, options, is_unwanted)
 
     def _stream_by(
         self, model: str, messages: list[dict[str, str]], options: dict[str, Any], is_unwanted: IsUnwanted | None
-    ) -> Iterator[str | ChatAnswer]:
+    ) -> Generator[str | ChatAnswer]:
         asked = _request(model, messages, options) | {"stream": True}
         try:
             yield from self._streamed(model, asked, is_unwanted)
@@ -79,7 +79,7 @@ class OpenAIProvider(ChatProvider):
 
     def _streamed(
         self, model: str, asked: dict[str, Any], is_unwanted: IsUnwanted | None
-    ) -> Iterator[str | ChatAnswer]:
+    ) -> Generator[str | ChatAnswer]:
         with self._service.events("/chat/completions", asked, _events, is_unwanted=is_unwanted) as events:
             yield from self._told(model, map(_piece, events))
 
