@@ -13,7 +13,7 @@ from providers.outbound.json_client import JsonClient, RetryPolicy
 from providers.outbound.vendor_dialect import VendorDialect
 from schemas.connections import ModelInfo
 from schemas.contracts.chat import Message
-from schemas.errors import InvalidInputError, UnavailableError
+from schemas.errors import InvalidInputError, RagError, UnavailableError
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +107,8 @@ class ChatProvider(Provider):
         """
         asked, said = _as_sent(messages), self._with_configured(options or {})
         if model is None or model == self.model:
-            return self._stream(asked, said, is_unwanted)
-        return self._stream_by(checked_model(model), asked, said, is_unwanted)
+            return self._with_clean_errors(self._stream(asked, said, is_unwanted))
+        return self._with_clean_errors(self._stream_by(checked_model(model), asked, said, is_unwanted))
 
     def models(self) -> list[ModelInfo]:
         """Return the provider's models for chat, by id. Raise what `chat` raises."""
@@ -137,6 +137,14 @@ class ChatProvider(Provider):
     ) -> Generator[str | ChatAnswer]:
         """Ask another model, likewise."""
         return _in_one_piece(lambda: self._chat_by(model, messages, options))
+
+    def _with_clean_errors(self, pieces: Generator[str | ChatAnswer]) -> Generator[str | ChatAnswer]:
+        """Have errors cleaned of secrets as those of every method are, although they come later."""
+        try:
+            yield from pieces
+        except RagError as error:
+            self.context.redactor.clean(error)
+            raise
 
     def _told(self, model: str, pieces: Iterable[Piece]) -> Generator[str | ChatAnswer]:
         """Yield the texts of the pieces and at last the whole, as `stream` does. `model` answers unless a piece says

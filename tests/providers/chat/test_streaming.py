@@ -6,12 +6,14 @@ import threading
 import orjson
 import pytest
 
+from providers.base import ProviderContext
 from providers.chat import base
 from providers.chat.base import ChatAnswer
 from providers.chat.ollama import OllamaProvider
 from providers.chat.openai import OpenAIProvider
 from providers.outbound import deadlines
 from providers.outbound.json_client import RetryPolicy
+from providers.outbound.redaction import Redactor
 from providers.outbound.vendor_dialect import VendorDialect
 from registry.provider_discovery import BUILTINS
 from schemas.contracts.chat import Message
@@ -342,3 +344,16 @@ def test_a_provider_that_does_not_stream_answers_in_one_piece():
     with Whole({"url": "http://127.0.0.1:9", "model": "m"}) as connection:
         for model, said in ((None, "I am m."), ("n", "I am n.")):
             assert list(connection.stream(HELLO, model=model)) == [said, ChatAnswer(said, model or "m")]
+
+
+def test_errors_that_come_late_are_cleaned_of_secrets():
+    class Leaking(OllamaProvider):
+        def _stream(self, messages, options, is_unwanted):
+            yield "Half"
+            raise UnavailableError(f"it said {KEY}", reason=KEY)
+
+    context = ProviderContext(redactor=Redactor([KEY]))
+    with Leaking({"url": "http://127.0.0.1:9", "model": "m"}, context) as connection:
+        pieces, error = pieces_then_error(connection.stream(HELLO), UnavailableError)
+    assert pieces == ["Half"]
+    assert (error.message, error.details) == ("it said ***", {"reason": "***"})
