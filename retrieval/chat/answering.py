@@ -26,9 +26,12 @@ log = structlog.get_logger(__name__)
 
 REMEMBERED_MESSAGES = 20
 """Earlier messages of a conversation that are sent along with a message that comes alone."""
-MIN_RELEVANCE = 0.6
+MIN_RELEVANCE = 0.25
+"""The least relevance of a passage, unless a request sets another."""
 ABOUT_THE_BLOCK = f"{BLOCK_IS_DATA} {HOW_TO_CITE}"
+"""What the prompt says of the block of passages, after it and the original system prompt."""
 NOTHING_FOUND = "Nothing relevant to this question was found in the documents."
+"""The answer to a question without a relevant passage."""
 SHOWN_CHARACTERS = 200
 """Characters of a chunk that are stored and shown as an answer's source."""
 
