@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import cast
 
 import structlog
@@ -30,6 +31,7 @@ from interfaces.web import (
     watchers,
 )
 from providers.base import ProviderContext
+from providers.calibration import Calibration, read_calibration
 from providers.chat.base import ChatProvider
 from providers.outbound import deadlines
 from providers.outbound.addresses import ConnectPolicy
@@ -65,6 +67,7 @@ from retrieval.sessions.sessions import Sessions
 from retrieval.text_collections import TextCollections
 from retrieval.warm_up import WarmUp
 from retrieval.watching.stored_reports import Watchers
+from schemas.errors import ConfigurationError
 from schemas.settings import (
     RegistrySettings,
     RetrievalSettings,
@@ -125,7 +128,10 @@ def open_layers(service: Service, settings: RegistrySettings, retrieval: Retriev
     placeholders = operators_placeholders(settings)
     warn_of_free_secrets(settings, placeholders)
     context = ProviderContext(
-        network=Network(ConnectPolicy.parse(settings.connect_policy)), storage=service.store, data_dir=data_dir
+        network=Network(ConnectPolicy.parse(settings.connect_policy)),
+        storage=service.store,
+        data_dir=data_dir,
+        calibrations=own_calibrations(settings),
     )
     known = Connections(
         registry,
@@ -161,6 +167,7 @@ def open_layers(service: Service, settings: RegistrySettings, retrieval: Retriev
         semantic,
         limit_seconds=retrieval.retrieve_seconds,
         about_to_embed=warm_up.needed,
+        min_relevance=retrieval.min_relevance,
     )
     warm_up.begin(texts.hold_something, lambda: texts.embedding().warm_up())
     store = RagStore(texts, retrieval)
@@ -227,6 +234,16 @@ def search_engine(oracles: Sequence[Oracle], choice: CollectionChoice, settings:
         fetch_min=settings.fetch_min,
         limit_seconds=settings.retrieve_seconds,
     )
+
+
+def own_calibrations(settings: RegistrySettings) -> dict[str, Calibration]:
+    """Return the operator's calibrations by the names of their models. Raises ConfigurationError for a faulty file."""
+    if not settings.embedding_calibration:
+        return {}
+    try:
+        return read_calibration(Path(settings.embedding_calibration))
+    except ConfigurationError as error:
+        raise ConfigurationError(f"RAG_EMBEDDING_CALIBRATION: {error.message}") from error
 
 
 def warn_of_free_secrets(settings: RegistrySettings, placeholders: Placeholders) -> None:

@@ -64,7 +64,9 @@ class OracleResult:
     """One finding of an oracle.
 
     `doc_id` is the document that the chunk belongs to. `chunk_id` is the id it is stored under, the same where
-    documents are whole. `score` is in [0, 1] and compares results of one oracle only.
+    documents are whole. `score` is in [0, 1] and compares results of one oracle only. `cosine` is that of the vectors
+    of question and chunk, None where nobody compared them; `relevance` is what it stands for
+    (`retrieval/search/relevance.py`), None until that has been worked out.
     """
 
     doc_id: str
@@ -73,6 +75,8 @@ class OracleResult:
     content: str
     score: float
     metadata: Metadata
+    cosine: float | None = None
+    relevance: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

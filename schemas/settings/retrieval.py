@@ -37,7 +37,8 @@ class RetrievalSettings:
     whole_header_level: int = 2  # heading level at which a longer document is split
     whole_fallback_header_level: int = 3  # heading level at which a section that is still longer is split
     retrieve_max_chunks: int = 5  # most results of `/api/rag/retrieve`, unless a question says otherwise
-    retrieve_min_relevance: float = 0.6  # least relevance of these, unless a question says otherwise
+    retrieve_min_relevance: float | None = None  # least relevance of these, unless a question says so; None: the next
+    min_relevance: float | None = None  # least relevance where an answer is to be relevant; None: the model's own
     rrf_k: int = 60  # the constant of reciprocal rank fusion
     fetch_multiplier: int = 2  # each oracle is asked for this many times the limit
     fetch_min: int = 50  # each oracle is asked for at least this many documents
@@ -86,6 +87,7 @@ def read_retrieval_settings() -> RetrievalSettings:
     env = environment()
     default = RetrievalSettings()
     name, tokens = _is_name, validate.Range(min=16, max=1_000_000)
+    share = validate.Range(min=0, max=1)
     values: dict[str, Any] = {
         "documents_collection": env.str("DOCUMENTS_COLLECTION", default.documents_collection, validate=name),
         "rules_collection": env.str("RULES_COLLECTION", default.rules_collection, validate=name),
@@ -113,9 +115,8 @@ def read_retrieval_settings() -> RetrievalSettings:
         "retrieve_max_chunks": env.int(
             "RETRIEVE_MAX_CHUNKS", default.retrieve_max_chunks, validate=validate.Range(min=1, max=100)
         ),
-        "retrieve_min_relevance": env.float(
-            "RETRIEVE_MIN_RELEVANCE", default.retrieve_min_relevance, validate=validate.Range(min=0, max=1)
-        ),
+        "retrieve_min_relevance": env.float("RETRIEVE_MIN_RELEVANCE", default.retrieve_min_relevance, validate=share),
+        "min_relevance": env.float("MIN_RELEVANCE", default.min_relevance, validate=share),
         "rrf_k": env.int("RRF_K", default.rrf_k, validate=validate.Range(min=1, max=10_000)),
         "fetch_multiplier": env.int(
             "FETCH_MULTIPLIER", default.fetch_multiplier, validate=validate.Range(min=1, max=100)

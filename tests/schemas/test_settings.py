@@ -139,6 +139,16 @@ def test_a_file_may_have_the_sections_of_the_contract(environ, tmp_path):
     assert read_wrapper_settings().port == 6001
 
 
+def test_the_least_relevance_is_the_models_unless_it_is_set(environ):
+    read = read_retrieval_settings()
+    assert (read.min_relevance, read.retrieve_min_relevance) == (None, None)
+    environ["RAG_MIN_RELEVANCE"] = "0"
+    assert read_retrieval_settings().min_relevance == 0.0
+    environ["RAG_MIN_RELEVANCE"] = "1.5"
+    with pytest.raises(ConfigurationError, match="RAG_MIN_RELEVANCE"):
+        read_retrieval_settings()
+
+
 def test_the_models_limit_is_the_longest_chunk_unless_a_shorter_one_is_said(environ, tmp_path):
     file = tmp_path / "rag.yaml"
     file.write_text("embedding: {max_tokens: 512}")

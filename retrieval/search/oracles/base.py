@@ -81,7 +81,14 @@ def ask_each(question: Question, limit: int, ask: Callable[[CollectionInfo], Seq
     return OracleAnswer(best, {name: error.message for name, error in failures.items()})
 
 
-def to_result(document: Document, collection: CollectionInfo, score: float) -> OracleResult:
+def to_result(
+    document: Document,
+    collection: CollectionInfo,
+    score: float,
+    *,
+    cosine: float | None = None,
+    relevance: float | None = None,
+) -> OracleResult:
     """Return a stored document as a result. `doc_id` is the `document_id` of its metadata where that is a string."""
     metadata = document.metadata
     origin = metadata.get("document_id")
@@ -92,4 +99,6 @@ def to_result(document: Document, collection: CollectionInfo, score: float) -> O
         content=document.text,
         score=score,
         metadata=metadata,
+        cosine=cosine,
+        relevance=relevance,
     )
