@@ -26,8 +26,6 @@ log = structlog.get_logger(__name__)
 
 REMEMBERED_MESSAGES = 20
 """Earlier messages of a conversation that are sent along with a message that comes alone."""
-MIN_RELEVANCE = 0.25
-"""The least relevance of a passage, unless a request sets another."""
 ABOUT_THE_BLOCK = f"{BLOCK_IS_DATA} {HOW_TO_CITE}"
 """What the prompt says of the block of passages, after it and the original system prompt."""
 NOTHING_FOUND = "Nothing relevant to this question was found in the documents."
@@ -45,7 +43,7 @@ class ChatUnavailableError(UnavailableError):
 @dataclass(frozen=True, slots=True)
 class Passages:
     """What was found for a question: the passages that are relevant enough, best first, and the relevance of the best
-    that there was."""
+    that there was. A passage whose relevance cannot be told is relevant enough."""
 
     chunks: Sequence[SimilarChunk] = ()
     relevance: float | None = None
@@ -147,15 +145,18 @@ class Chat:
         return Question(request, owner, asked, conversation_id, passages)
 
     def _passages(self, request: ChatRequest, asked: str) -> Passages:
-        least = request.min_relevance
-        if least is None:
-            least = MIN_RELEVANCE if self._says_so else 0.0
         found = self._store.search_similar_chunks(
             asked, top_k=request.rag_top_k, filters=request.rag_filters, collections=request.collections
         )
-        relevant = [each for each in found.chunks if each.score >= least]
-        best = max((each.score for each in found.chunks), default=None)
-        return Passages(relevant, best, found.receipt)
+        told = [each.relevance for each in found.chunks if each.relevance is not None]
+        least = self._least_relevance(request)
+        relevant = [each for each in found.chunks if each.relevance is None or each.relevance >= least]
+        return Passages(relevant, max(told, default=None), found.receipt)
+
+    def _least_relevance(self, request: ChatRequest) -> float:
+        if request.min_relevance is None and not self._says_so:
+            return 0.0
+        return self._store.least_relevance(request.min_relevance)
 
     def _lacks_sources(self, question: Question) -> bool:
         return question.request.use_rag and self._says_so and not question.passages.chunks
@@ -235,5 +236,11 @@ def _telling_that_it_is_unavailable() -> Iterator[None]:
 
 def to_source(chunk: SimilarChunk) -> ChatSource:
     return ChatSource(
-        chunk.text[:SHOWN_CHARACTERS], chunk.score, chunk.source, chunk.title, chunk.document_id, chunk.collection
+        chunk.text[:SHOWN_CHARACTERS],
+        chunk.score,
+        chunk.source,
+        chunk.title,
+        chunk.document_id,
+        chunk.collection,
+        chunk.relevance,
     )

@@ -25,7 +25,7 @@ class ChatRequest:
 
     `messages` are as the client has them. With `is_continued` they are only the last one, and the service remembers the
     others. A value of None is left to the connection, except for `system`, which is left to the messages, and
-    `min_relevance`, which is left to the embedding model. `options` are the model's own, by the names that its server
+    `min_relevance`, which is left to the settings. `options` are the model's own, by the names that its server
     uses.
     """
 
@@ -44,7 +44,7 @@ class ChatRequest:
 
 @dataclass(frozen=True, slots=True)
 class ChatSource:
-    """A chunk that an answer was made from; `text` is its beginning."""
+    """A chunk that an answer was made from; `text` is its beginning, and `relevance` None where it cannot be told."""
 
     text: str
     score: float
@@ -52,6 +52,7 @@ class ChatSource:
     title: str
     document_id: str
     collection: str = ""  # unknown for answers that earlier releases stored
+    relevance: float | None = None  # likewise
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ class Citation:
 @dataclass(frozen=True, slots=True)
 class ChatTurn:
     """An answer; `rag_used` says whether retrieval was used for it, `receipt` which collections were asked. `relevance`
-    is that of the best passage, None when nothing was found."""
+    is that of the best passage, None when nothing was found and where it cannot be told."""
 
     answer: str
     model: str

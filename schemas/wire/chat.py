@@ -157,6 +157,7 @@ def _sources(sources: tuple[ChatSource, ...]) -> list[Json]:
         {
             "text": each.text,
             "score": each.score,
+            "relevance": each.relevance,
             "source": each.source,
             "title": each.title,
             "documentId": each.document_id,
