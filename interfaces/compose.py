@@ -189,7 +189,7 @@ def open_layers(service: Service, settings: RegistrySettings, retrieval: Retriev
         search=search,
         pipeline=RAGPipeline(texts, answers, retrieval),
         rag_store=store,
-        chat=Chat(known, store, ChatHistory(service.catalog)),
+        chat=Chat(known, store, ChatHistory(service.catalog), says_so=retrieval.chat_says_so),
         notes=notes,
         project_context=ContextWriter(search, choice, notes, retrieval),
         context=context_layer,

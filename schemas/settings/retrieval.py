@@ -13,6 +13,8 @@ from schemas.names import check_collection_name
 from schemas.settings.environment import LONGEST_KEPT_SECONDS, OneWordOf, environment, seal
 
 SECTIONS, WINDOWS, WHOLE = CHUNKINGS = ("sections", "windows", "whole")
+SAY_SO, ANSWER = "say_so", "answer"
+"""What a chat with retrieval does when no passage is relevant: it says so, or the model answers without any."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +53,14 @@ class RetrievalSettings:
     text_fallback: bool = True  # off: level 2 counts as failed
     breaker_threshold: int = 5  # failed searches until the circuit breaker opens
     breaker_timeout_seconds: float = 60.0  # wait after the last failure until it lets one search try again
+    chat_without_sources: str = SAY_SO  # what a chat with retrieval does when no passage is relevant
     log_queries: bool = True  # whether the log and the metrics of single searches contain the questions
     metrics_days: int = 30  # how long the metrics of single searches are kept
+
+    @property
+    def chat_says_so(self) -> bool:
+        """Whether a chat with retrieval that found no relevant passage says so instead of asking the model."""
+        return self.chat_without_sources.lower() == SAY_SO
 
     @property
     def whole_levels(self) -> tuple[int, int]:
@@ -141,6 +149,9 @@ def read_retrieval_settings() -> RetrievalSettings:
             "BREAKER_TIMEOUT_SECONDS",
             default.breaker_timeout_seconds,
             validate=validate.Range(min=0, max=LONGEST_KEPT_SECONDS),
+        ),
+        "chat_without_sources": env.str(
+            "CHAT_WITHOUT_SOURCES", default.chat_without_sources, validate=OneWordOf((SAY_SO, ANSWER))
         ),
         "log_queries": env.bool("LOG_QUERIES", default.log_queries),
         "metrics_days": env.int("METRICS_DAYS", default.metrics_days, validate=validate.Range(min=1, max=36_500)),
