@@ -5,20 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from retrieval.chunking import Syntax
+from retrieval.parsing.parsed import UNREADABLE
 from schemas.errors import InvalidInputError
 from schemas.records import Metadata
 
-UNSUPPORTED_KIND = "unsupported_kind"
-ENCRYPTED = "encrypted"
-TOO_LARGE = "too_large"
-TOO_SLOW = "too_slow"
-TOO_MUCH_MEMORY = "too_much_memory"
-UNREADABLE = "unreadable"
-EMPTY = "empty"
 
 
 class UnreadableError(InvalidInputError):
-    """A file gives no text. `code` is one of those above; the message is one line and names no path."""
+    """A file gives no text. `code` is one of those of `retrieval/parsing/parsed.py`; the message is one line and names no path."""
 
     code = UNREADABLE
 
