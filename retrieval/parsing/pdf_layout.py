@@ -13,7 +13,7 @@ from retrieval.parsing.markdown_text import MarkdownText, collapsed, escaped, he
 _EDGE_LINES = 2  # lines at the top and at the bottom of a page that may be running ones
 _MOST_PAGES = 0.5
 _FEWEST_PAGES = 3
-_LARGER = 1.12  # of the text's size, from which a line is a heading
+_LARGER, _LARGER_BOLD = 1.12, 1.05  # of the text's size, from which a line is a heading
 _HEADING_CHARACTERS = 120
 _HEADING_LINES = 3
 _SIZES = 4  # levels of headings by size
@@ -25,21 +25,20 @@ _ENDS_WITH_NUMBER = re.compile(r"(?:^|\s)(\d{1,5})$")
 _BEGINS_WITH_NUMBER = re.compile(r"^(\d{1,5})(?:\s|$)")
 _SECTION_NUMBER = re.compile(r"^(?:(?:chapter|appendix|part|section)\s+)?(?:[A-Z]|\d+|[IVXLC]+)(?:\.\d+)*\.?\s+", re.I)
 _SECTION = re.compile(r"^(?:\d+|[A-Z])(?:\.\d+){0,4}\.?\s+\S")
+_WORD = re.compile(r"[^\W\d_]{3}|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]")
+_LEADER = re.compile(r"(?:\.\s?){4,}")  # of a table of contents
 _DIVIDED = re.compile(r"(\w)[-\u2010]$")
 _SOFTLY_DIVIDED = "\xad"
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of a page. size: of its letters; y: of its foot, growing upwards; left and right: where it begins and
-    ends. All in points."""
+    """A line of a page. size: of its letters; y: of their feet, from the foot of the page. Both in points."""
 
     text: str
     size: float
     bold: bool
     y: float
-    left: float
-    right: float
 
 
 @dataclass(slots=True)
@@ -147,7 +146,11 @@ def _size_levels(pages: Sequence[Page]) -> dict[int, int]:
             weights[line.size] += len(line.text)
     body = weights.most_common(1)[0][0] if weights else 0.0
     lines = [line for page in pages for line in page.lines]
-    larger = [line for line in lines if line.size >= body * _LARGER and _is_like_heading(line)]
+    larger = [
+        line
+        for line in lines
+        if line.size >= body * (_LARGER_BOLD if line.bold else _LARGER) and _is_like_heading(line)
+    ]
     if len(larger) > _MANY_HEADINGS * len(lines):
         return {}
     sizes = sorted({line.size for line in larger}, reverse=True)
@@ -161,8 +164,15 @@ def _size_levels(pages: Sequence[Page]) -> dict[int, int]:
 
 
 def _is_like_heading(line: Line) -> bool:
-    letters = sum(character.isalpha() for character in line.text)
-    return letters >= 2 and 2 * letters >= len(line.text.replace(" ", "")) and len(line.text) <= _HEADING_CHARACTERS
+    """Return whether a line may be a heading by its words: not a formula, a label of a figure or a row of a table."""
+    letters = [character for character in line.text if character.isalpha()]
+    return (
+        len(line.text) <= _HEADING_CHARACTERS
+        and 2 * len(letters) >= len(line.text.replace(" ", ""))
+        and bool(_WORD.search(line.text))
+        and not letters[0].islower()
+        and not _LEADER.search(line.text)
+    )
 
 
 def _bold_lines(page: Page, body: float) -> Iterator[Line]:

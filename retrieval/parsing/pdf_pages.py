@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -88,32 +89,22 @@ def _lines_of(text_page: Any) -> Iterator[Line]:
 
 
 def _line(text_page: Any, text: str, first: int, last: int) -> Line:
-    middle = (first + last) // 2
-    sizes = sorted(_box(text_page, index).height for index in (first, middle, last))
-    start, end = _box(text_page, first), _box(text_page, last)
-    bold = all(_is_bold(text_page, index) for index in (first, middle, last))
-    return Line(text.strip(), round(sizes[1] * 2) / 2, bold, start.top, start.left, end.right)
+    looked_at = (first, (first + last) // 2, last)
+    size = sorted(_size(text_page, index) for index in looked_at)[1]
+    bold = all(_is_bold(text_page, index) for index in looked_at)
+    x, y = ctypes.c_double(), ctypes.c_double()
+    pdfium.FPDFText_GetCharOrigin(text_page, first, x, y)
+    return Line(text.strip(), round(size, 1), bold, y.value)
 
 
-class _Box:
-    """The place of a letter, in points from the lower left corner. Its height is that of its font, not of its shape."""
-
-    __slots__ = ("height", "left", "right", "top")
-
-    def __init__(self, rectangle: Any) -> None:
-        self.height = abs(rectangle.top - rectangle.bottom)
-        self.left, self.right, self.top = rectangle.left, rectangle.right, rectangle.bottom
-
-
-def _box(text_page: Any, index: int) -> _Box:
-    rectangle = pdfium.FS_RECTF()
-    pdfium.FPDFText_GetLooseCharBox(text_page, index, rectangle)
-    return _Box(rectangle)
+def _size(text_page: Any, index: int) -> float:
+    """Return the size of a letter in points: that of its font, as large as it is drawn."""
+    matrix = pdfium.FS_MATRIX()
+    pdfium.FPDFText_GetMatrix(text_page, index, matrix)
+    return float(pdfium.FPDFText_GetFontSize(text_page, index)) * math.hypot(matrix.c, matrix.d)
 
 
 def _is_bold(text_page: Any, index: int) -> bool:
-    if pdfium.FPDFText_GetFontWeight(text_page, index) >= 600:
-        return True
     name, flags = ctypes.create_string_buffer(_FONT_NAME_BYTES), ctypes.c_int()
     length = pdfium.FPDFText_GetFontInfo(text_page, index, name, _FONT_NAME_BYTES, flags)
     return 0 < length <= _FONT_NAME_BYTES and bool(_BOLD.search(name.value))
