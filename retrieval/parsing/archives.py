@@ -39,7 +39,15 @@ class Archive:
             return self.file.read(name)
         except KeyError as error:
             raise ParseError(f"is not {self.label}: a part of it is missing") from error
-        except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, OSError, EOFError, ValueError) as error:
+        except (
+            zipfile.BadZipFile,
+            zlib.error,
+            NotImplementedError,
+            RuntimeError,
+            OSError,
+            EOFError,
+            ValueError,
+        ) as error:
             raise ParseError("is a damaged archive") from error
 
     def xml(self, name: str) -> etree._Element:
@@ -71,7 +79,9 @@ def open_archive(content: bytes, label: str) -> Archive:
 
 def parse_xml(content: bytes) -> etree._Element:
     """Return the root of an XML document. Nothing is fetched, and a document that declares entities is refused."""
-    parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=True, remove_comments=True)
+    parser = etree.XMLParser(
+        resolve_entities=False, no_network=True, load_dtd=False, huge_tree=True, remove_comments=True
+    )
     try:
         root = etree.fromstring(content, parser)
     except (etree.XMLSyntaxError, ValueError) as error:

@@ -189,7 +189,9 @@ def _watch(pid: int, reader: int, problems: int, question: Question) -> bytes:
     _, status, usage = os.wait4(pid, 0)
     if nobody_waits:
         sys.exit()
-    if too_slow or (os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGXCPU, signal.SIGKILL) and _took(usage, question)):
+    if too_slow or (
+        os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGXCPU, signal.SIGKILL) and _took(usage, question)
+    ):
         return _error(TOO_SLOW, f"takes more than {question.seconds:g} seconds to be read")
     if too_large:
         return _error(TOO_LARGE, f"makes more than {question.output_mb} MB of text")

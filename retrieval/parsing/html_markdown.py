@@ -13,15 +13,17 @@ from lxml import etree
 from retrieval.parsing.markdown_text import collapsed, escaped, fenced, heading, table
 
 # Never text that people read. Forms are not among them: whole pages may be in one.
-SKIPPED = frozenset(
-    "script style noscript template svg math iframe object embed canvas audio video head title rt rp "
-    "select datalist textarea button".split()
-)
+_SKIPPED_NAMES = """
+    script style noscript template svg math iframe object embed canvas audio video head title rt rp
+    select datalist textarea button
+"""
+SKIPPED = frozenset(_SKIPPED_NAMES.split())
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
-_BLOCKS = frozenset(
-    "p div section article main header footer aside nav figure figcaption address details summary dl dt dd form fieldset "
-    "legend center body html hr tr td th tbody thead tfoot caption table".split()
-)
+_BLOCK_NAMES = """
+    p div section article main header footer aside nav figure figcaption address details summary dl dt dd form fieldset
+    legend center body html hr tr td th tbody thead tfoot caption table
+"""
+_BLOCKS = frozenset(_BLOCK_NAMES.split())
 _LISTS = frozenset(("ul", "ol", "menu", "dir"))
 _BLOCKS_IN_CELLS = frozenset((*_HEADINGS, "table", "pre", "ul", "ol", "dl", "blockquote"))
 _LANGUAGE = re.compile(r"\b(?:language|lang|highlight|sourceCode)-?([A-Za-z0-9+#]{1,20})\b")

@@ -13,11 +13,15 @@ from retrieval.parsing.markdown_text import MarkdownText, collapsed
 from retrieval.parsing.parsed import EMPTY, Parsed, ParseError
 from retrieval.parsing.text_encodings import decoded
 
-_DECLARED = re.compile(rb"<(?:meta[^>]{0,200}?charset|\?xml[^>]{0,100}?encoding)\s*=\s*[\"']?\s*([A-Za-z0-9_:.-]{1,40})", re.I)
+_DECLARED = re.compile(
+    rb"<(?:meta[^>]{0,200}?charset|\?xml[^>]{0,100}?encoding)\s*=\s*[\"']?\s*([A-Za-z0-9_:.-]{1,40})", re.I
+)
 _XML_DECLARATION = re.compile(r"^\s*<\?xml[^>]*\?>")
 _LOOKED_AT = 4096
 _BOILERPLATE_TAGS = frozenset(("nav", "aside", "footer", "dialog"))
-_BOILERPLATE_ROLES = frozenset(("navigation", "banner", "contentinfo", "complementary", "search", "dialog", "alertdialog"))
+_BOILERPLATE_ROLES = frozenset(
+    ("navigation", "banner", "contentinfo", "complementary", "search", "dialog", "alertdialog")
+)
 _HIDING = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.I)
 _CONSENT = re.compile(r"(?:^|[\s_-])(?:cookies?|consent|gdpr)(?:$|[\s_-])", re.I)
 _CONSENT_CHARACTERS = 2_000
@@ -83,7 +87,12 @@ def strip_hidden(root: etree._Element) -> None:
             or element.get("aria-hidden") == "true"
             or _HIDING.search(element.get("style") or "")
             or (tag == "input" and element.get("type") == "hidden")
-            or (tag == "a" and (element.text or "").strip() in _PERMALINKS and not len(element) and element.get("href", "").startswith("#"))
+            or (
+                tag == "a"
+                and (element.text or "").strip() in _PERMALINKS
+                and not len(element)
+                and element.get("href", "").startswith("#")
+            )
         )
         if tag != "body" and (tag in SKIPPED - {"head", "title"} or hidden):
             element.drop_tree()
@@ -135,7 +144,9 @@ def _links(element: etree._Element) -> float:
 
 def _main(body: etree._Element) -> etree._Element:
     """Return the element of the main content when it has most of the page's text, else the whole body."""
-    candidates = [each for each in body.iter("main", "article", "div") if each.tag != "div" or each.get("role") == "main"]
+    candidates = [
+        each for each in body.iter("main", "article", "div") if each.tag != "div" or each.get("role") == "main"
+    ]
     whole = len(text_of(body))
     for tag in ("main", "div", "article"):
         found = [each for each in candidates if each.tag == tag]

@@ -9,7 +9,8 @@ from typing import Any
 # What would begin a heading, a fence, a block of HTML or front matter, or underline a heading. The characters that
 # Markdown only styles with are left as they are: words are searched for, and read by models.
 _BLOCK_MARKUP = re.compile(
-    r"^( {0,3})(?=#{1,6}(?:[ \t]|$)|```|~~~|=+[ \t]*$|-+[ \t]*$|<[!/?A-Za-z]|\+\+\+[ \t]*$|(?:[*_-][ \t]*){3,}$)", re.MULTILINE
+    r"^( {0,3})(?=#{1,6}(?:[ \t]|$)|```|~~~|=+[ \t]*$|-+[ \t]*$|<[!/?A-Za-z]|\+\+\+[ \t]*$|(?:[*_-][ \t]*){3,}$)",
+    re.MULTILINE,
 )
 _INDENTED = re.compile(r"^(?: {4,}|\t)[ \t]*", re.MULTILINE)
 _FENCE = re.compile(r"^ {0,3}(`{3,})", re.MULTILINE)

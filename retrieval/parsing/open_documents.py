@@ -15,7 +15,15 @@ _TEXT = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}"
 _TABLE = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
 _DRAW = "{urn:oasis:names:tc:opendocument:xmlns:drawing:1.0}"
 _SKIPPED = frozenset(
-    ("tracked-changes", "annotation", "sequence-decls", "table-of-content", "alphabetical-index", "forms", "note-citation")
+    (
+        "tracked-changes",
+        "annotation",
+        "sequence-decls",
+        "table-of-content",
+        "alphabetical-index",
+        "forms",
+        "note-citation",
+    )
 )
 _MAX_REPEATED = 50
 _MAX_LEVEL = 8

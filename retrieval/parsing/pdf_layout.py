@@ -90,7 +90,9 @@ def _remove_running_lines(pages: Sequence[Page]) -> None:
         for is_top, lines in _edges(page):
             for line in lines:
                 numbered = count >= least and page.number + offset in _numbers(line.text)
-                if (is_top, _without_numbers(line.text)) in running or (numbered and len(line.text) < _HEADING_CHARACTERS):
+                if (is_top, _without_numbers(line.text)) in running or (
+                    numbered and len(line.text) < _HEADING_CHARACTERS
+                ):
                     removed.add(id(line))
         page.lines = [line for line in page.lines if id(line) not in removed]
 
@@ -184,7 +186,14 @@ def _bold_lines(page: Page, body: float) -> Iterator[Line]:
             if 0 <= near < len(page.lines)
         )
         ended = line.text.endswith((".", ",", ";", ":")) and not _SECTION.match(line.text)
-        if line.bold and alone and not ended and line.size >= body * 0.95 and _is_like_heading(line) and len(line.text) <= 80:
+        if (
+            line.bold
+            and alone
+            and not ended
+            and line.size >= body * 0.95
+            and _is_like_heading(line)
+            and len(line.text) <= 80
+        ):
             yield line
 
 

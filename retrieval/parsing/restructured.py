@@ -1,4 +1,4 @@
-"""reStructuredText: read by docutils, written as Markdown. Roles and directives that it does not know keep their text."""
+"""reStructuredText, read by docutils and written as Markdown. What docutils does not know keeps its text."""
 
 from __future__ import annotations
 
@@ -80,7 +80,10 @@ def _page(text: str) -> str:
 
 
 # docutils imports its parts, and reads a table of the system, when it meets what needs them; a confined process cannot.
-_page(".. image:: a.png\n\n.. note:: a\n\n.. csv-table:: a\n\n   a,b\n\n.. contents::\n\n.. unknown::\n\nA ``b`` :math:`c` d_ [1]_\n")
+_page(
+    ".. image:: a.png\n\n.. note:: a\n\n.. csv-table:: a\n\n   a,b\n\n.. contents::\n\n.. unknown::\n\n"
+    "A ``b`` :math:`c` d_ [1]_\n"
+)
 
 
 def parse(content: bytes) -> Parsed:

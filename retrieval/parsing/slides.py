@@ -94,7 +94,9 @@ def _blocks(shape: etree._Element) -> list[str]:
 def _paragraphs(element: etree._Element) -> list[str]:
     found = []
     for paragraph in element.iter("{*}p"):
-        parts = [each.text or "" if etree.QName(each).localname == "t" else " " for each in paragraph.iter("{*}t", "{*}br")]
+        parts = [
+            each.text or "" if etree.QName(each).localname == "t" else " " for each in paragraph.iter("{*}t", "{*}br")
+        ]
         if text := collapsed("".join(parts)):
             found.append(text)
     return found

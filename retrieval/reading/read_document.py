@@ -10,9 +10,11 @@ from schemas.errors import InvalidInputError
 from schemas.records import Metadata
 
 
-
 class UnreadableError(InvalidInputError):
-    """A file gives no text. `code` is one of those of `retrieval/parsing/parsed.py`; the message is one line and names no path."""
+    """A file gives no text.
+
+    `code` is one of those of `retrieval/parsing/parsed.py`; the message is one line and names no path.
+    """
 
     code = UNREADABLE
 

@@ -15,6 +15,7 @@ from retrieval.reading.parsing_process import ParsingProcess
 from retrieval.reading.read_document import Mark, ReadDocument, UnreadableError
 from schemas.errors import InvalidInputError
 from schemas.metadata import check_metadata
+from schemas.settings import RetrievalSettings
 
 _MEGABYTE = 1024 * 1024
 _WALL_FACTOR = 4
@@ -30,6 +31,11 @@ class ReadingLimits:
     seconds_per_mb: float = 2.0
     memory_mb: int = 1024
     output_mb: int = 64
+
+    @classmethod
+    def of(cls, settings: RetrievalSettings) -> Self:
+        """Return the limits that an operator set."""
+        return cls(seconds=settings.read_seconds, memory_mb=settings.read_memory_mb, output_mb=settings.read_output_mb)
 
 
 class DocumentReader:
