@@ -8,9 +8,11 @@ import zlib
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from posixpath import normpath
+from typing import Any
 
 from lxml import etree
 
+from retrieval.parsing.markdown_text import tags_of
 from retrieval.parsing.parsed import ENCRYPTED, TOO_LARGE, ParseError
 
 MAX_MEMBERS = 20_000
@@ -114,3 +116,14 @@ def core_properties(archive: Archive) -> dict[str, str]:
         return {}
     found = ((etree.QName(each).localname, each.text or "") for each in archive.xml("docProps/core.xml").iter("{*}*"))
     return {name: " ".join(value.split()) for name, value in found if value.strip()}
+
+
+def metadata_of(properties: dict[str, str]) -> dict[str, Any]:
+    """Return the metadata of a document from the core properties of its file."""
+    metadata: dict[str, Any] = {"author": properties["creator"]} if "creator" in properties else {}
+    if tags := tags_of(properties.get("keywords")):
+        metadata["tags"] = tags
+    language = properties.get("language", "").partition("-")[0].lower()
+    if language.isascii() and language.isalpha() and len(language) in (2, 3):
+        metadata["language"] = language
+    return metadata

@@ -26,7 +26,7 @@ _BLOCK_NAMES = """
 _BLOCKS = frozenset(_BLOCK_NAMES.split())
 _LISTS = frozenset(("ul", "ol", "menu", "dir"))
 _BLOCKS_IN_CELLS = frozenset((*_HEADINGS, "table", "pre", "ul", "ol", "dl", "blockquote"))
-_LANGUAGE = re.compile(r"\b(?:language|lang|highlight|sourceCode)-?([A-Za-z0-9+#]{1,20})\b")
+_LANGUAGE = re.compile(r"(?<![\w-])(?:language-|lang-|highlight-|sourceCode |code )(?!literal)([A-Za-z0-9+#]{1,20})")
 _MAX_SPAN = 50
 _INDENT = "    "
 

@@ -1,4 +1,4 @@
-"""OpenDocument texts and presentations (ODT, ODP)."""
+"""OpenDocument texts, presentations and spreadsheets (ODT, ODP, ODS)."""
 
 from __future__ import annotations
 
@@ -52,6 +52,18 @@ def parse_odp(content: bytes) -> Parsed:
                 title, rest = f"Slide {number}", slide.text
             document.add(heading(1, title.lstrip("#- ")), rest)
     return _parsed(document, archive, number)
+
+
+def parse_ods(content: bytes) -> Parsed:
+    """Return the sheets of a spreadsheet as they are shown, each a section with a table, and a mark."""
+    archive = _opened(content, "an OpenDocument spreadsheet")
+    document = MarkdownText()
+    for sheet in archive.xml("content.xml").iterfind(f"{{*}}body/{{*}}spreadsheet/{_TABLE}table"):
+        rows, name = _rows(sheet), collapsed(sheet.get(f"{_TABLE}name", ""))
+        if rows:
+            document.mark(sheet=name)
+            document.add(heading(1, name), table(rows))
+    return _parsed(document, archive)
 
 
 def _opened(content: bytes, label: str) -> Archive:

@@ -6,10 +6,9 @@ import re
 
 from lxml import etree
 
-from retrieval.parsing.archives import Archive, core_properties, open_archive, related
+from retrieval.parsing.archives import Archive, core_properties, metadata_of, open_archive, related
 from retrieval.parsing.markdown_text import MarkdownText, collapsed, escaped, heading, table
 from retrieval.parsing.parsed import EMPTY, Parsed, ParseError
-from retrieval.parsing.word_documents import metadata_of
 
 _LABEL = "a PowerPoint presentation"
 _MAIN = "ppt/presentation.xml"

@@ -8,10 +8,10 @@ from typing import Any
 
 import mammoth
 
-from retrieval.parsing.archives import Archive, core_properties, open_archive
+from retrieval.parsing.archives import Archive, core_properties, metadata_of, open_archive
 from retrieval.parsing.html_markdown import markdown_blocks
 from retrieval.parsing.html_pages import html_root
-from retrieval.parsing.markdown_text import MarkdownText, tags_of
+from retrieval.parsing.markdown_text import MarkdownText
 from retrieval.parsing.parsed import EMPTY, Parsed, ParseError
 
 _LABEL = "a Word document"
@@ -39,17 +39,6 @@ def parse(content: bytes) -> Parsed:
     if not document.text:
         raise ParseError("contains no text", EMPTY)
     return Parsed(document.text, properties.get("title"), metadata_of(properties))
-
-
-def metadata_of(properties: dict[str, str]) -> dict[str, Any]:
-    """Return the metadata of a document from the core properties of its file."""
-    metadata: dict[str, Any] = {"author": properties["creator"]} if "creator" in properties else {}
-    if tags := tags_of(properties.get("keywords")):
-        metadata["tags"] = tags
-    language = properties.get("language", "").partition("-")[0].lower()
-    if language.isascii() and language.isalpha() and len(language) in (2, 3):
-        metadata["language"] = language
-    return metadata
 
 
 def _check_xml(archive: Archive) -> None:

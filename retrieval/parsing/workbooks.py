@@ -1,25 +1,23 @@
-"""Workbooks of Excel and OpenDocument: each sheet a section with a table, and a mark."""
+"""Excel workbooks (XLSX): each sheet a section with a table, and a mark."""
 
 from __future__ import annotations
 
 import io
 from datetime import date, datetime, time, timedelta
-from functools import partial
 from typing import Any
 
 from python_calamine import CalamineError, CalamineWorkbook, PasswordError, SheetTypeEnum, SheetVisibleEnum
 
-from retrieval.parsing.archives import core_properties, open_archive
-from retrieval.parsing.markdown_text import MarkdownText, collapsed, heading, table, tags_of
+from retrieval.parsing.archives import core_properties, metadata_of, open_archive
+from retrieval.parsing.markdown_text import MarkdownText, collapsed, heading, table
 from retrieval.parsing.parsed import EMPTY, ENCRYPTED, Parsed, ParseError
 
+_LABEL = "an Excel workbook"
 
-def _parse(content: bytes, label: str) -> Parsed:
+
+def parse(content: bytes) -> Parsed:
     """Return the values of all visible sheets. Empty rows and columns are left out."""
-    archive = open_archive(content, label)
-    if archive.has("META-INF/manifest.xml") and b"encryption-data" in archive.read("META-INF/manifest.xml"):
-        raise ParseError("is encrypted", ENCRYPTED)
-    properties = core_properties(archive)
+    properties = core_properties(open_archive(content, _LABEL))
     try:
         workbook = CalamineWorkbook.from_filelike(io.BytesIO(content))
         sheets = workbook.sheets_metadata
@@ -37,16 +35,13 @@ def _parse(content: bytes, label: str) -> Parsed:
     except PasswordError as error:
         raise ParseError("is encrypted", ENCRYPTED) from error
     except (CalamineError, ValueError, OSError) as error:
-        raise ParseError(f"is not {label}, or is damaged") from error
+        raise ParseError(f"is not {_LABEL}, or is damaged") from error
     if not document.text:
         raise ParseError("contains no text", EMPTY)
-    metadata: dict[str, Any] = {"author": properties["creator"]} if "creator" in properties else {}
-    if tags := tags_of(properties.get("keywords")):
-        metadata["tags"] = tags
     return Parsed(
         document.text,
         properties.get("title"),
-        metadata,
+        metadata_of(properties),
         document.marks,
         warnings=[f"{hidden} hidden sheets are left out"] if hidden else [],
     )
@@ -72,7 +67,3 @@ def _shown(value: Any) -> str:
         case bool():
             return "TRUE" if value else "FALSE"
     return collapsed(str(value))
-
-
-parse_xlsx = partial(_parse, label="an Excel workbook")
-parse_ods = partial(_parse, label="an OpenDocument spreadsheet")

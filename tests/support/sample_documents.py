@@ -81,7 +81,8 @@ def outlined_pdf() -> bytes:
         paper.multi_cell(
             0,
             6,
-            f"{HIGH if number == 1 else LOW}\nThe light-\nhouse is lit from seven to seven.",
+            f"{HIGH if number == 1 else LOW}\nThe light-\nhouse is lit from seven to seven.\n{'More of day ' + str(number)}.\n"
+            + "\n".join(f"Line {number}.{each} of the log" for each in range(4)),
             new_x="LMARGIN",
             new_y="NEXT",
         )

@@ -40,7 +40,7 @@ def test_there_is_a_sample_of_every_kind_that_is_read():
 
 @pytest.mark.parametrize("kind", SAMPLES)
 def test_every_kind_is_known_by_its_name_and_keeps_its_text(read, kind):
-    name, content = SAMPLES[kind]
+    name = SAMPLES[kind][0]
     assert kind_of(name).name == kind
     document = read(kind)
     if kind not in ("csv", "tsv", "xlsx", "ods", "code"):
@@ -100,7 +100,7 @@ def test_the_bookmarks_of_a_pdf_are_its_headings_and_divided_words_are_joined(re
         (2, HEADINGS[1]),
         (2, HEADINGS[2]),
     ]
-    assert "lighthouse\nis lit from seven" in document.text
+    assert "The lighthouse is lit from seven" in " ".join(document.text.split())
 
 
 def test_slides_are_sections_with_their_notes(read):
@@ -157,9 +157,9 @@ def test_each_mail_of_a_mailbox_is_a_section(read):
 
 def test_roles_and_directives_of_sphinx_keep_their_text_and_no_file_is_included(read):
     text = read("rst").text
-    assert "See `the chart` and `sea.level`" in text
+    assert "See the chart and sea.level" in text
     assert "The moon counts." in text
-    assert "# no heading" in text
+    assert "```python\n# no heading\nx = 1\n```" in text
     assert "root:" not in text
     assert "alert" not in text
 
