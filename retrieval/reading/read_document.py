@@ -5,15 +5,36 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from retrieval.chunking import Syntax
-from retrieval.parsing.parsed import UNREADABLE
+from retrieval.parsing.parsed import (
+    EMPTY,
+    ENCRYPTED,
+    TOO_LARGE,
+    TOO_MUCH_MEMORY,
+    TOO_SLOW,
+    UNREADABLE,
+    UNSUPPORTED_KIND,
+)
 from schemas.errors import InvalidInputError
 from schemas.records import Metadata
+
+__all__ = [
+    "EMPTY",
+    "ENCRYPTED",
+    "TOO_LARGE",
+    "TOO_MUCH_MEMORY",
+    "TOO_SLOW",
+    "UNREADABLE",
+    "UNSUPPORTED_KIND",
+    "Mark",
+    "ReadDocument",
+    "UnreadableError",
+]
 
 
 class UnreadableError(InvalidInputError):
     """A file gives no text.
 
-    `code` is one of those of `retrieval/parsing/parsed.py`; the message is one line and names no path.
+    `code` is one of those above; the message is one line and names no path.
     """
 
     code = UNREADABLE

@@ -9,8 +9,8 @@ from typing import Any, Self
 from retrieval.parsing.child import Question
 from retrieval.parsing.parsed import EMPTY, TOO_LARGE, UNSUPPORTED_KIND, ParseError
 from retrieval.parsing.text_encodings import decoded, without_surrogates
-from retrieval.reading.document_kinds import Kind
 from retrieval.reading.front_matter import split_front_matter
+from retrieval.reading.kinds import Kind
 from retrieval.reading.parsing_process import ParsingProcess
 from retrieval.reading.read_document import Mark, ReadDocument, UnreadableError
 from schemas.errors import InvalidInputError

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from retrieval.reading import DocumentReader, ReadingLimits, UnreadableError, kind_named
-from tests.support import sample_documents as made
+from tests.support.documents import samples as made
 
 PROJECT = Path(__file__).parents[3]
 CONFINED = """

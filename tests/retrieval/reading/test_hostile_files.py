@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from retrieval.reading import DocumentReader, ReadDocument, ReadingLimits, UnreadableError, kind_named
 from schemas.metadata import check_metadata
-from tests.support import sample_documents as made
-from tests.support.sample_documents import zipped
+from tests.support.documents import samples as made
+from tests.support.documents.samples import zipped
 
 SAMPLES = made.samples()
 LAUGHS = '<!DOCTYPE a [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;"><!ENTITY c "&b;&b;&b;&b;&b;&b;&b;&b;">]>'

@@ -6,8 +6,8 @@ import pytest
 
 from retrieval.chunking import MarkdownDocument, Syntax
 from retrieval.reading import KINDS, DocumentReader, Mark, kind_named, kind_of, kind_of_content
-from tests.support import sample_documents as made
-from tests.support.sample_documents import HEADINGS, HIGH, LOW, PIPE_TABLE
+from tests.support.documents import samples as made
+from tests.support.documents.samples import HEADINGS, HIGH, LOW, PIPE_TABLE
 
 SAMPLES = made.samples()
 WITH_HEADINGS = ("pdf", "html", "docx", "pptx", "odt", "odp", "ipynb", "rst", "markdown")
