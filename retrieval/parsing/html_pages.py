@@ -9,7 +9,7 @@ from typing import Any
 from lxml import etree, html
 
 from retrieval.parsing.html_markdown import SKIPPED, local_name, markdown_blocks, text_of
-from retrieval.parsing.markdown_text import MarkdownText, collapsed
+from retrieval.parsing.markdown_text import MarkdownText, collapsed, heading
 from retrieval.parsing.parsed import EMPTY, Parsed, ParseError
 from retrieval.parsing.text_encodings import decoded
 
@@ -40,11 +40,14 @@ def parse(content: bytes) -> Parsed:
     root = html_root(characters(content))
     title = collapsed(root.findtext(".//title") or "")
     metadata = _metadata(root)
-    strip_hidden(root)
     body = next(iter(root.iter("body")), root)
     _strip_boilerplate(body)
-    document = MarkdownText()
-    document.add_all(markdown_blocks(_main(body)))
+    strip_hidden(root)
+    document, main = MarkdownText(), _main(body)
+    titles = list(body.iter("h1"))
+    if len(titles) == 1 and main not in (body, *titles[0].iterancestors()):
+        document.add(heading(1, text_of(titles[0])))  # a page's title may stand above its main content
+    document.add_all(markdown_blocks(main))
     if not document.text:
         raise ParseError("contains no text", EMPTY)
     first = next((each for each in body.iter("h1", "h2", "h3")), None)
@@ -132,7 +135,9 @@ def _is_boilerplate(element: etree._Element) -> bool:
     if tag in ("h1", "h2", "h3", "h4", "h5", "h6", "main", "article", "pre", "a"):
         return False
     if _CONSENT.search(named) and len(text_of(element)) < _CONSENT_CHARACTERS:
-        return next(element.iterdescendants("article", "main"), None) is None
+        # A banner asks for a click. A section about cookies does not.
+        asks = next(element.iterdescendants("button", "input"), None) is not None
+        return asks and next(element.iterancestors("article", "main"), None) is None
     return bool(_MENU.search(named)) and _links(element) > _LINKS_OF_A_MENU
 
 

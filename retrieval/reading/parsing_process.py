@@ -66,7 +66,9 @@ class ParsingProcess:
 
     def _running(self) -> subprocess.Popen[bytes]:
         """Return this process's own child. That of a parent, which a fork has inherited, is left to the parent."""
-        if self._process is None or self._owner != os.getpid() or self._process.poll() is not None:
+        if self._process is not None and (self._owner != os.getpid() or self._process.poll() is not None):
+            self._end()
+        if self._process is None:
             # Nothing of this process's environment is passed on: it may hold keys.
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "retrieval.parsing.child", "--nice", str(self._nice)],
@@ -74,7 +76,7 @@ class ParsingProcess:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 cwd="/",
-                env={"PYTHONPATH": _ROOT, "PYTHONUTF8": "1", "PYTHONDONTWRITEBYTECODE": "1"},
+                env={"PYTHONPATH": _ROOT, "PYTHONUTF8": "1"},
                 start_new_session=True,  # Ctrl-C is for whoever asks
             )
             self._owner = os.getpid()
@@ -82,10 +84,11 @@ class ParsingProcess:
 
     def _end(self) -> None:
         process, self._process = self._process, None
-        if process is None or self._owner != os.getpid():
+        if process is None:
             return
-        process.kill()
-        process.wait()
+        if self._owner == os.getpid():
+            process.kill()
+            process.wait()
         for pipe in (process.stdin, process.stdout):
             with suppress(OSError):
                 assert pipe is not None

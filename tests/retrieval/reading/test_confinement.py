@@ -15,7 +15,8 @@ from tests.support.documents import samples as made
 
 PROJECT = Path(__file__).parents[3]
 CONFINED = """
-import os, socket, subprocess, sys
+import ctypes, os, socket, subprocess, sys
+libc = ctypes.CDLL(None, use_errno=True)
 from retrieval.parsing.confinement import confine
 confine(5, 512)
 try:
@@ -56,6 +57,29 @@ def confined(statement):
 )
 def test_a_confined_process_may_not(statement):
     assert confined(statement) == "PermissionError"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "socket(2, 1, 0)",
+        "connect(0, 0, 0)",
+        "fork()",
+        "execv(b'/bin/true', None)",
+        "unlink(b'/tmp/nothing')",
+        "rename(b'/tmp/nothing', b'/tmp/other')",
+        "mkdir(b'/tmp/planted', 511)",
+        "symlink(b'/etc', b'/tmp/planted')",
+        "truncate(b'/tmp/nothing', 0)",
+        "chmod(b'/tmp/nothing', 0)",
+        "kill(os.getppid(), 0)",
+        "ptrace(16, os.getppid(), 0, 0)",
+        "syscall(425, 1, None)",
+    ],
+)
+def test_the_kernel_refuses_it_also_to_parsers_written_in_c(call):
+    """io_uring, 425, is a way around all others."""
+    assert confined(f"print(libc.{call}, ctypes.get_errno()); raise MemoryError") == "-1 1\nMemoryError"
 
 
 def test_memory_is_bounded_and_code_may_be_imported():

@@ -128,6 +128,19 @@ def test_of_a_web_page_the_main_content_is_left(read):
     assert "\\# no heading either" in text
 
 
+def test_an_article_stays_whole(read):
+    """GIVEN parts of an article that are named like boilerplate THEN they stay."""
+    page = b"""<html><body><header><h1>Cookies of Brittany</h1><a href="/">Home</a></header><article>
+    <header><h2>Before you bake</h2></header><section id="cookies"><p>Cookies need butter.</p></section>
+    <div class="related"><p>Related to shortbread, they keep for weeks.</p></div><aside>A note on salt</aside>
+    <footer>From a cook of Rennes</footer></article><div class="menu"><a href="/a">One</a> <a href="/b">Two</a></div>
+    <form class="consent"><p>We bake cookies for you</p><input type="checkbox"></form></body></html>"""
+    assert read("html", page).text == (
+        "# Cookies of Brittany\n\n## Before you bake\n\nCookies need butter.\n\nRelated to shortbread, they keep for "
+        "weeks.\n\nA note on salt\n\nFrom a cook of Rennes\n"
+    )
+
+
 def test_chapters_come_in_the_order_of_the_spine(read):
     document = read("epub")
     assert headings(document) == list(HEADINGS[1:])
