@@ -56,6 +56,9 @@ class RetrievalSettings:
     chat_without_sources: str = SAY_SO  # what a chat with retrieval does when no passage is relevant
     log_queries: bool = True  # whether the log and the metrics of single searches contain the questions
     metrics_days: int = 30  # how long the metrics of single searches are kept
+    read_seconds: float = 60.0  # computing time of parsing a file, and two more for each megabyte
+    read_memory_mb: int = 1024  # address space of the process that parses a file
+    read_output_mb: int = 64  # most text that a file may make
 
     @property
     def chat_says_so(self) -> bool:
@@ -155,6 +158,9 @@ def read_retrieval_settings() -> RetrievalSettings:
         ),
         "log_queries": env.bool("LOG_QUERIES", default.log_queries),
         "metrics_days": env.int("METRICS_DAYS", default.metrics_days, validate=validate.Range(min=1, max=36_500)),
+        "read_seconds": env.float("READ_SECONDS", default.read_seconds, validate=validate.Range(min=1, max=86_400)),
+        "read_memory_mb": env.int("READ_MEMORY_MB", default.read_memory_mb, validate=validate.Range(min=256)),
+        "read_output_mb": env.int("READ_OUTPUT_MB", default.read_output_mb, validate=validate.Range(min=1, max=1024)),
     }
     seal(env)
     values["chunking"] = values["chunking"].lower()

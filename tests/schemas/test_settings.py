@@ -213,6 +213,9 @@ def test_the_settings_of_retrieval_are_read_and_typed(environ):
         ("RAG_BREAKER_TIMEOUT_SECONDS", "-1"),
         ("RAG_CONTEXT_VECTOR_SECONDS", "0"),
         ("RAG_METRICS_DAYS", "0"),
+        ("RAG_READ_SECONDS", "0"),
+        ("RAG_READ_MEMORY_MB", "16"),
+        ("RAG_READ_OUTPUT_MB", "0"),
     ],
 )
 def test_a_wrong_value_of_retrieval_names_its_variable(environ, variable, value):
