@@ -8,84 +8,15 @@ import pytest
 from providers.outbound import deadlines
 from retrieval.search.engine import (
     PARALLEL,
-    SearchEngine,
     SearchFailedError,
     UnknownOracleError,
 )
-from retrieval.search.oracles.base import Oracle
-from retrieval.search.oracles.lexical import LexicalOracle
-from retrieval.search.oracles.persona import PersonaOracle
-from retrieval.search.oracles.semantic import SemanticOracle
-from schemas.contracts.search import InvalidQueryError, OracleAnswer, OracleResult, SearchRequest
+from schemas.contracts.search import InvalidQueryError, SearchRequest
 from schemas.errors import CollectionNotFoundError, InvalidInputError, UnavailableError
 from schemas.records import GatherSpec, OrderBy
 from schemas.where import parse_where
+from tests.retrieval.search.told_oracles import BOOKS, NOTES, PAPERS, QUERY, Told, ids
 from tests.support.live import eventually
-
-BOOKS, PAPERS, NOTES = "search-books", "search-papers", "search-notes"
-QUERY = "zebra"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def library(shelve):
-    animals = ["zebra", "zorro", "lizard", "mouse", "horse", "otter", "beaver", "hamster"]
-    shelve(
-        BOOKS,
-        {name: (f"{name} {name}", {"half": n % 2, "section": f"s{n // 4}"}) for n, name in enumerate(animals)}
-        | {f"dog-{n}": (f"dog {n}", {"document_id": "dog", "half": 0}) for n in range(3)},
-    )
-    shelve(PAPERS, {"zebra": ("a paper on the zebra", {"section": "s0"})})
-    shelve(NOTES, {"note": "zebras bite", "replaced": ("zebras are shy", {"superseded_by": "note"})})
-
-
-class Told(Oracle):
-    """An oracle that returns given results or raises a given error; `gate` holds it up."""
-
-    def __init__(self, name, *results, error=None, available=True, gate=None, left_out=None):
-        self.name = self.measure = name
-        self._results, self._error, self._available, self._gate = results, error, available, gate
-        self._left_out = left_out or {}
-        self.limits = []
-
-    def is_available(self, corpus):
-        return self._available
-
-    def query(self, question, limit):
-        self.limits.append(limit)
-        if self._gate is not None:
-            assert self._gate.wait(30)
-        if self._error is not None:
-            raise self._error
-        found = [OracleResult(each, BOOKS, each, each, 0.5, {}) for each in self._results[:limit]]
-        return OracleAnswer(found, self._left_out)
-
-
-@pytest.fixture
-def make(choice_of, embeddings):
-    made = []
-
-    def make(*oracles, **settings):
-        usual = (SemanticOracle(embeddings), LexicalOracle(), PersonaOracle(embeddings, NOTES))
-        defaults = {
-            "rrf_k": 60,
-            "fetch_multiplier": 2,
-            "fetch_min": 1,
-            "limit_seconds": 20.0,
-            "fusion": "rrf",
-            "embed": usual[0].embed,
-            "min_relevance": 0.0,
-        }
-        choice = choice_of(BOOKS, "there-is-none", notes=NOTES)
-        made.append(SearchEngine(oracles or usual, choice, **{**defaults, **settings}))
-        return made[-1]
-
-    yield make
-    for each in made:
-        each.close()
-
-
-def ids(answer):
-    return [each.doc_id for each in answer.results]
 
 
 def test_oracles_agree_and_the_receipt_says_who_did_what(make):
@@ -327,106 +258,3 @@ def test_hits_bring_their_groups_each_once(make):
     whole = next(each for each in groups if (each.collection, each.group.key) == (BOOKS, "s0"))
     assert [each.id for each in whole.group.documents] == ["zebra", "zorro", "lizard", "mouse"]
     assert make().search(SearchRequest(QUERY)).groups is None
-
-
-class Measured(Told):
-    """An oracle that found these, each (id, score), in the shelf of books."""
-
-    def __init__(self, name, **found):
-        super().__init__(name)
-        self._found = found
-
-    def query(self, question, limit):
-        found = sorted(self._found.items(), key=lambda pair: -pair[1])
-        return OracleAnswer([OracleResult(each, BOOKS, each, each, score, {}) for each, score in found])
-
-
-def test_the_fusion_is_the_settings_unless_the_request_names_one(make):
-    oracles = [Measured("one", zebra=0.9, zorro=0.88, mouse=0.1), Measured("two", mouse=0.9, zorro=0.8, zebra=0.1)]
-    engine = make(*oracles, fusion="scores")
-    by_scores = engine.search(SearchRequest(QUERY))
-    assert (by_scores.receipt.fusion, by_scores.receipt.compared_by) == ("scores", None)
-    assert ids(by_scores) == ["zorro", "mouse", "zebra"]
-    by_ranks = engine.search(SearchRequest(QUERY, fusion="rrf"))
-    assert (by_ranks.receipt.fusion, ids(by_ranks)) == ("rrf", ["mouse", "zebra", "zorro"])
-    assert {each.doc_id: each.rrf_score for each in by_scores.results} == {
-        each.doc_id: each.rrf_score for each in by_ranks.results
-    }
-    smoothed = engine.search(SearchRequest(QUERY, fusion="smoothed"))
-    assert (smoothed.receipt.fusion, smoothed.receipt.compared_by) == ("smoothed", "vectors and words")
-    assert [each.score for each in smoothed.results] == sorted((each.score for each in smoothed.results), reverse=True)
-
-
-def test_the_order_of_a_single_oracle_stays(make):
-    answer = make(fusion="smoothed").search(SearchRequest(QUERY, oracles=("semantic",)))
-    assert answer.receipt.fusion == "rrf"
-    places = [each.provenance["semantic"].rank for each in answer.results]
-    assert places == sorted(places)
-
-
-def test_candidates_of_different_models_are_compared_by_words(make, shelve):
-    strange = shelve("search-strange", {"other": "zebra of another model"}, embedding_model="letters-2")
-    answer = make(fusion="smoothed").search(SearchRequest(QUERY, collections=(BOOKS, strange)))
-    assert answer.receipt.compared_by == "words"
-    assert {each.doc_id: each.relevance for each in answer.results}["other"] is None
-
-
-def test_each_hit_says_how_relevant_it_is(make):
-    answer = make(fusion="smoothed").search(SearchRequest(QUERY))
-    assert all(0.0 <= each.relevance <= 1.0 for each in answer.results)
-    assert max(answer.results, key=lambda each: each.relevance).doc_id == "zebra"
-    only_words = make().search(SearchRequest(QUERY, oracles=("lexical",)))
-    assert [each.relevance for each in only_words.results] == [None]
-    assert only_words.receipt.min_relevance is None
-
-
-def test_hits_below_the_least_relevance_are_left_out_and_explained(make):
-    engine = make(fusion="smoothed")
-    everything = engine.search(SearchRequest(QUERY, min_relevance=0.0))
-    least = sorted(each.relevance for each in everything.results)[len(everything.results) // 2]
-    answer = engine.search(SearchRequest(QUERY, min_relevance=least, explain=True))
-    assert ids(answer) == [each.doc_id for each in everything.results if each.relevance >= least]
-    receipt = answer.receipt
-    assert receipt.min_relevance == least
-    assert receipt.below_min_relevance == len(everything.results) - len(answer.results) == len(answer.explanations) > 0
-    assert all("relevance" in each.reason and f"is below {least:.2f}" in each.reason for each in answer.explanations)
-    words = engine.search(SearchRequest(QUERY, oracles=("lexical",), min_relevance=1.0))
-    assert (ids(words), words.receipt.min_relevance) == ([], 1.0)
-
-
-def test_by_default_what_has_all_words_of_the_question_is_relevant_enough(make):
-    engine = make(fusion="smoothed", min_relevance=1.0)
-    answer = engine.search(SearchRequest(f"the {QUERY}"))
-    assert ids(answer) == ["zebra", "note"]
-    assert answer.receipt.below_min_relevance > 0
-    assert ids(engine.search(SearchRequest(f"{QUERY} in the moonlight"))) == []
-    assert ids(engine.search(SearchRequest(QUERY, min_relevance=1.0))) == []
-
-
-def test_without_embeddings_words_answer_and_relevance_is_unknown(make):
-    def fail(text):
-        raise UnavailableError("no embeddings")
-
-    class Failing(SemanticOracle):
-        def __init__(self):
-            self.embed = fail
-
-    answer = make(Failing(), LexicalOracle(), fusion="smoothed", embed=fail, min_relevance=0.9).search(
-        SearchRequest(QUERY, min_relevance=0.9)
-    )
-    assert (ids(answer), answer.receipt.min_relevance) == (["zebra"], None)
-    assert answer.receipt.oracles["semantic"].status == "failed"
-
-
-def test_a_question_is_embedded_once_for_all(make):
-    embedded = []
-
-    def embed(text):
-        embedded.append(text)
-        return usual(text)
-
-    engine = make(fusion="smoothed")
-    usual = engine._embed
-    engine._embed = embed
-    assert {"semantic", "persona"} <= engine.search(SearchRequest("zebras")).receipt.oracles.keys()
-    assert embedded == ["zebras"]
