@@ -12,7 +12,7 @@ from retrieval.search.oracles.base import Oracle, Question, ask_each, to_result
 from schemas.connections import CollectionInfo
 from schemas.contracts.search import OracleAnswer, OracleResult
 from schemas.records import TextMatch
-from schemas.stop_words import STOP_WORDS
+from schemas.words.stop_words import STOP_WORDS
 
 COMPARED = 5
 """The number of a collection's first results by which its scores are scaled."""

@@ -19,7 +19,7 @@ from wrapper.catalog import writes
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.contract import WordRow
 from wrapper.catalog.rows import find_collection
-from wrapper.catalog.sqlite.words import segment_of
+from wrapper.catalog.words.index import segment_of
 from wrapper.catalog.text_search import text_search
 from wrapper.catalog.words import merging as merging_module
 from wrapper.catalog.words.merging import WordMerging
@@ -127,7 +127,7 @@ def test_no_word_of_a_deleted_or_emptied_collection_is_left(make, add, catalog, 
     add("docs", ["alpha", "beta"])
     add("docs", ["gamma"], ids=["0"])
     catalog.commit(lambda transaction: end(transaction, "docs"))
-    tables = ("word_segments", "word_blocks", "word_removals") if catalog.kind == "sqlite" else ("words",)
+    tables = ("word_segments", "word_blocks", "word_removals")
     assert {table: _rows(catalog, table) for table in tables} == dict.fromkeys(tables, 0)
 
 
@@ -223,7 +223,7 @@ def test_what_was_found_before_is_found_by_another_connection(make, add, catalog
 
 @given(TEXTS, st.randoms())
 def test_a_segment_is_read_as_it_was_written(texts, random):
-    rows = [WordRow(number, "A Title", text, "a tag") for number, text in enumerate(texts)]
+    rows = [WordRow(number, "A Title", text, "a tag", "en") for number, text in enumerate(texts)]
     segment = segment_of(rows, STEMMER)
     stored = list(blocks(segment))
     read = joined(segment.layout, [decoded(block) for block in stored])
@@ -244,7 +244,7 @@ def test_a_segment_is_read_as_it_was_written(texts, random):
 
 
 def test_a_word_that_is_everywhere_has_a_block_of_its_own():
-    segment = segment_of([WordRow(1, "", "aa " + "common " * 10_000 + "zz " + "rare " * 10, "")], STEMMER)
+    segment = segment_of([WordRow(1, "", "aa " + "common " * 10_000 + "zz " + "rare " * 10, "", "en")], STEMMER)
     assert [block.terms for block in blocks(segment)] == ["aa", "common", "rare\nzz"]
 
 
