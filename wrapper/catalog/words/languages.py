@@ -41,7 +41,7 @@ LANGUAGES = {
 """The languages in Latin letters besides English (ISO 639-1), and Snowball's names of them."""
 ALSO_CALLED = {"nb": "no", "nn": "no"}
 
-READ_CHARACTERS = 1_000
+READ_CHARACTERS = 500
 """The beginning of a text that is read to tell its language."""
 FEWEST_WORDS = 5
 """The fewest words that tell a language."""
@@ -72,10 +72,11 @@ def _declared(metadata: Metadata) -> str | None:
 
 
 def _detected(text: str) -> str:
+    spaced = text.lower().split()
+    if sum(map(STOP_WORDS[DEFAULT].__contains__, spaced)) >= ENGLISH_SHARE * len(spaced):
+        return DEFAULT
     words = [word for word in split(text) if word[0] < "\u0250" and not word[0].isdigit()]
     if len(words) < FEWEST_WORDS:
-        return DEFAULT
-    if sum(word in STOP_WORDS[DEFAULT] for word in words) >= ENGLISH_SHARE * len(words):
         return DEFAULT
     with _guard:
         found, probability = _identifier().classify(" ".join(words))
