@@ -42,6 +42,7 @@ _SIMPLE = re.compile(r"[^\W_]+")
 _SIGNS = re.compile(r"[^\w\x00-\x7f]+")
 _LETTER = re.compile(rf".[{MARKS}]*", re.DOTALL)
 _OF_SPACELESS = re.compile(rf"[{_SPACELESS}]")
+_PART = re.compile(rf"[{_SPACELESS}][{_SPACELESS}{MARKS}]*|[^{_SPACELESS}]+")
 _HIRAGANA = re.compile("[\u3041-\u3096\u309d-\u309f\u30fc]+")
 # Signs inside words that nobody sees: soft hyphens, joiners, variants of a letter's form.
 _UNSEEN = re.compile("[\u00ad\u200b-\u200d\u2060\ufe00-\ufe0f\ufeff\U000e0100-\U000e01ef]")
@@ -77,8 +78,13 @@ def _parts(word: str) -> list[str]:
     return list(map("".join, zip(letters, [*letters[1:], ""], strict=True)))
 
 
+def script_parts(text: str) -> list[str]:
+    """Return a text in parts, in order: those in scripts without spaces, and those between them."""
+    return _PART.findall(text)
+
+
 def is_spaceless(word: str) -> bool:
-    """Return whether a word of `split` is of a script without spaces."""
+    """Return whether a word begins with a letter of a script without spaces."""
     return not word.isascii() and _OF_SPACELESS.match(word) is not None
 
 

@@ -9,15 +9,15 @@ import yaml
 
 from schemas.words.splitting import is_hiragana, split, without_accents
 
+_LISTED: dict[str, str] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
 
-def _read() -> Mapping[str, frozenset[str]]:
-    listed: dict[str, str] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text())
-    return {language: frozenset(map(without_accents, split(words))) for language, words in listed.items()}
+STOP_WORDS: Mapping[str, frozenset[str]] = {
+    language: frozenset(map(without_accents, split(words))) for language, words in _LISTED.items()
+}
+"""The stop words of each language as `split` has them, without diacritics; English, the language `en`, is the first."""
 
-
-STOP_WORDS = _read()
-"""The stop words of each language, without diacritics; languages are named as in ISO 639-1, English first."""
-
+SPACELESS_STOP_WORDS = tuple(word for language in ("ja", "ko", "th", "zh") for word in _LISTED[language].split())
+"""The stop words of scripts without spaces, whole."""
 
 # No word of these is a word of a language in Latin letters.
 _OF_OTHER_SCRIPTS = frozenset().union(*(STOP_WORDS[language] for language in ("ja", "ko", "ru", "th", "zh")))
@@ -28,7 +28,7 @@ def stop_words_of(words: Sequence[str], languages: Iterable[str] = tuple(STOP_WO
 
     Of the given languages the question seems to be in the one to which most of its words are stop words, the first of
     equals: `war` is a stop word in a German question and none in an English one. Words in hiragana alone are particles
-    and endings. When the question has no other words, none is a stop word.
+    and endings.
     """
     lists = [STOP_WORDS[language] for language in languages if language in STOP_WORDS] or [frozenset()]
     plain = [without_accents(word) for word in words]
@@ -38,4 +38,4 @@ def stop_words_of(words: Sequence[str], languages: Iterable[str] = tuple(STOP_WO
         plain = without_accents(word)
         return plain in most or plain in _OF_OTHER_SCRIPTS or is_hiragana(word)
 
-    return (lambda word: False) if all(map(is_stop_word, words)) else is_stop_word
+    return is_stop_word

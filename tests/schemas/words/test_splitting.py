@@ -71,6 +71,9 @@ def test_case_makes_no_difference(text):
     assert split(text.casefold()) == split(text)
 
 
-@pytest.mark.parametrize(("word", "spaceless", "letter"), [("水", True, True), ("ที่", True, True), ("東京", True, False), ("x", False, False), ("é", False, False)])
+@pytest.mark.parametrize(
+    ("word", "spaceless", "letter"),
+    [("水", True, True), ("ที่", True, True), ("東京", True, False), ("x", False, False), ("é", False, False)],
+)
 def test_a_letter_of_a_script_without_spaces_is_told_from_a_word(word, spaceless, letter):
     assert (is_spaceless(word), is_letter(word)) == (spaceless, letter)

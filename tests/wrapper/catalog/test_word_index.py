@@ -19,9 +19,9 @@ from wrapper.catalog import writes
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.contract import WordRow
 from wrapper.catalog.rows import find_collection
-from wrapper.catalog.words.index import segment_of
 from wrapper.catalog.text_search import text_search
 from wrapper.catalog.words import merging as merging_module
+from wrapper.catalog.words.index import segment_of
 from wrapper.catalog.words.merging import WordMerging
 from wrapper.catalog.words.segments import Segment, blocks, decoded, joined, merge, occurrences_in
 from wrapper.catalog.words.splitting import HEADING_WEIGHT, TAGS_WEIGHT, identifier_words

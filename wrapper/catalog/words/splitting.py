@@ -90,7 +90,9 @@ def query_terms(query: str, languages: Iterable[str] = (DEFAULT,)) -> dict[str, 
     words. There are at most `MAX_QUERY_TERMS`.
     """
     query = normalized(query)
-    is_stop_word = stop_words_of(split(query), languages)
+    words_of_query = split(query)
+    is_stop_word = stop_words_of(words_of_query, languages)
+    has_others = not all(map(is_stop_word, words_of_query))
     phrases = [words for quoted in _QUOTED.findall(query) if len(words := _phrase(quoted)) > 1]
     terms = dict.fromkeys(map(" ".join, phrases), 0)
 
@@ -114,7 +116,9 @@ def query_terms(query: str, languages: Iterable[str] = (DEFAULT,)) -> dict[str, 
                 for hump in humps:
                     say(split(hump))
     # A quoted phrase that no compound repeats is said once.
-    return _most_telling({term: max(1, times) for term, times in terms.items() if not is_stop_word(term)})
+    return _most_telling(
+        {term: max(1, times) for term, times in terms.items() if not (has_others and is_stop_word(term))}
+    )
 
 
 def _phrase(text: str) -> list[str]:
