@@ -39,13 +39,13 @@ Phrases = tuple[tuple[str, tuple[str, ...]], ...]
 
 
 def ranked(
-    transaction: Transaction, collection_key: int, segments: Sequence[StoredSegment], asked: Mapping[Phrases, int]
+    segments: Sequence[StoredSegment], occurrences: Mapping[tuple[int, str], Numbers], asked: Mapping[Phrases, int]
 ) -> tuple[Places, Scores]:
     """Return (positions, scores) of all documents that have any of the words and phrases asked, in no order.
 
-    `asked` says how often the question has each.
+    `asked` says how often the question has each, and `occurrences`, by segment and term, where they are.
     """
-    ranking = _Ranking(segments, _occurrences(transaction, collection_key, segments, asked))
+    ranking = _Ranking(segments, occurrences)
     for phrases, times in asked.items():
         ranking.ask(dict(phrases), times)
     return ranking.result()
@@ -103,16 +103,20 @@ class _Ranking:
         return owners[alive], frequency[alive]
 
 
-def _occurrences(
-    transaction: Transaction, collection_key: int, segments: Sequence[StoredSegment], asked: Iterable[Phrases]
+def terms_of(asked: Iterable[Phrases]) -> list[tuple[str, str]]:
+    """Return the terms of words and phrases, each once with its language."""
+    return list(dict.fromkeys((language, term) for phrases in asked for language, phrase in phrases for term in phrase))
+
+
+def stored_occurrences(
+    transaction: Transaction, collection_key: int, segments: Sequence[StoredSegment], terms: Sequence[tuple[str, str]]
 ) -> dict[tuple[int, str], Numbers]:
-    """Return the occurrences of each term that is asked, by segment and term; a term that occurs nowhere is missing.
+    """Return the occurrences of terms by segment and term; a term that occurs nowhere is missing.
 
     A single letter of a script without spaces occurs wherever a word begins with it.
     """
     found: dict[tuple[int, str], Numbers] = {}
-    terms = dict.fromkeys((language, term) for phrases in asked for language, phrase in phrases for term in phrase)
-    for number, term, block in blocks_of(transaction, collection_key, list(terms)):
+    for number, term, block in blocks_of(transaction, collection_key, terms):
         found[number, term] = occurrences_in(block, term)
     for language, term in terms:
         if is_letter(term):

@@ -23,7 +23,8 @@ from schemas.where import EVERYTHING, Where
 from schemas.words.splitting import normalized, split
 from wrapper.catalog.contract import Ranked, Sql, Transaction, WordRow
 from wrapper.catalog.filters import positions, predicate
-from wrapper.catalog.words.bm25 import Phrases, Scores, ranked
+from wrapper.catalog.words.bm25 import Phrases, Scores, ranked, stored_occurrences, terms_of
+from wrapper.catalog.words.held import HeldWords
 from wrapper.catalog.words.languages import DEFAULT
 from wrapper.catalog.words.segments import Mask, Places, Segment, build
 from wrapper.catalog.words.splitting import identifier_words, query_terms
@@ -40,6 +41,7 @@ class WordIndex:
     def __init__(self) -> None:
         self._layouts = Layouts()
         self._stemmer = Stemmer()
+        self._held = HeldWords()
 
     def drop(self, transaction: Transaction, collection_key: int) -> None:
         mine = "SELECT number FROM word_segments WHERE collection_key = ?"
@@ -78,7 +80,12 @@ class WordIndex:
         for term, times in query_terms(query, languages).items():
             words = term.split(" ")
             asked[tuple((language, tuple(self._stemmer.stems(words, language))) for language in languages)] += times
-        found, scores = ranked(transaction, collection.key, stored, asked)
+        terms = terms_of(asked)
+        held = self._held.find(transaction, collection.key, stored)
+        if held is None:
+            found, scores = ranked(stored, stored_occurrences(transaction, collection.key, stored, terms), asked)
+        else:
+            found, scores = ranked(held.segments, held.occurrences(terms), asked)
         if where != EVERYTHING and len(found):
             matches = _matching(transaction, collection, where, found)
             found, scores = found[matches], scores[matches]

@@ -1,0 +1,124 @@
+"""A question has the same answer whether the words of its collection are held in memory or read."""
+
+import numpy as np
+import pytest
+
+from schemas.records import DocumentBatch
+from schemas.where import EVERYTHING, Equals
+from wrapper.catalog import writes
+from wrapper.catalog.rows import find_collection
+from wrapper.catalog.text_search import text_search
+from wrapper.catalog.words import index as index_module
+from wrapper.catalog.words.held import HeldWords
+
+TEXTS = [
+    "The wing of the aircraft and the flow around the wing",
+    "Heat flows through a wall; a hot wall flows into nothing",
+    "getUserName reads a user, and snake_case_name does not",
+    "Der Motor der Maschine läuft, und die Maschinen laufen",
+    "東京の天気は晴れです。明日は雨です。",
+    "ระบบสำรองข้อมูลทำงานทุกคืน",
+    "nothing",
+]
+QUERIES = [
+    "wing flow",
+    "the flow of flows",
+    '"hot wall"',
+    "user name",
+    "Maschine",
+    "天気",
+    "雨",
+    "สำรอง",
+    "w",
+    "absent",
+    "",
+]
+
+
+@pytest.fixture
+def collection(catalog):
+    name = "held"
+    catalog.commit(lambda transaction: writes.create_collection(transaction, name, {}, "cosine"))
+
+    def add(texts, first=0):
+        ids = [str(first + number) for number in range(len(texts))]
+        batch = DocumentBatch(ids, list(texts), [{"n": each} for each in ids], np.ones((len(texts), 2), dtype="<f4"))
+        catalog.commit(lambda transaction: writes.add_documents(transaction, name, batch))
+
+    add(TEXTS[:3])
+    add(TEXTS[3:], first=3)
+    return name, add
+
+
+@pytest.fixture
+def ask(catalog, collection, monkeypatch):
+    """`ask(query)`: the answer, and whether the words were read from the tables for it."""
+    reads = []
+    usual = index_module.stored_occurrences
+    monkeypatch.setattr(index_module, "stored_occurrences", lambda *given: reads.append(1) or usual(*given))
+
+    def answer(query, where=EVERYTHING):
+        reads.clear()
+        with catalog.read() as transaction:
+            found, total = text_search(transaction, find_collection(transaction, collection[0]), query, where, limit=5)
+        return [(each.document.id, each.score) for each in found], total, bool(reads)
+
+    return answer
+
+
+def test_what_is_held_answers_like_what_is_read(ask):
+    read = {query: ask(query) for query in QUERIES[:1]}
+    assert [each[2] for each in read.values()] == [True]
+    assert ask(QUERIES[0]) == (*read[QUERIES[0]][:2], False)
+    assert ask("wing", Equals("n", "0"))[:2] == ([("0", pytest.approx(ask("wing")[0][0][1]))], 1)
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_each_kind_of_question_is_answered_alike(ask, collection, query):
+    """The first question after a write is read from the tables, the third from memory."""
+    _, add = collection
+    for change in (["another wing"], ["weather 天気 雨"], ["Maschinen"]):
+        add(change, first=7)
+        first, second, third = (ask(query) for _ in range(3))
+        assert (first[2], third[2]) == (True, False)
+        assert first[:2] == second[:2] == third[:2]
+
+
+def test_a_write_is_seen_at_once(ask, collection, catalog):
+    name, add = collection
+    for _ in range(3):
+        assert ask("zebra")[:2] == ([], 0)
+    add(["a zebra"], first=20)
+    assert ask("zebra")[1] == 1
+    for _ in range(3):
+        assert [document for document, _ in ask("zebra")[0]] == ["20"]
+    catalog.commit(lambda transaction: writes.delete_documents(transaction, name, ids=["20"]))
+    for _ in range(3):
+        assert ask("zebra")[:2] == ([], 0)
+
+
+class Counted:
+    """A stored segment as far as holding asks for it."""
+
+    def __init__(self, number, words):
+        self.number, self.documents, self.words, self.language, self.alive = number, 1, words, "en", None
+
+
+def test_holding_waits_for_as_many_questions_as_it_costs_and_is_bounded(monkeypatch):
+    merged = []
+    monkeypatch.setattr(
+        "wrapper.catalog.words.held._merged",
+        lambda transaction, state, stored: merged.append(state) or Made(state, sum(each.words for each in stored)),
+    )
+    held = HeldWords(most_words=1_000, words_a_question=100)
+    large, small = [Counted(1, 600)], [Counted(2, 500)]
+    assert [held.find(None, 1, large) is not None for _ in range(9)] == [False] * 7 + [True] * 2
+    assert [held.find(None, 2, small) is not None for _ in range(8)] == [False] * 6 + [True] * 2
+    assert held.find(None, 1, large) is None, "both are more than may be held"
+    assert [held.find(None, 3, [Counted(3, 2_000)]) for _ in range(50)] == [None] * 50
+    assert len(merged) == 2
+
+
+class Made:
+    def __init__(self, state, words):
+        self.state, self.words = state, words
