@@ -70,6 +70,10 @@ PLANTED = {
         ("retrieval/planted_sql.py", "import sqlite3"),
         ("wrapper/engine/planted_sql.py", "def late():\n    import sqlite3"),
     ],
+    "stemmers and languages stay in the word index": [
+        ("schemas/words/planted_stemmer.py", "import Stemmer"),
+        ("wrapper/catalog/planted_language.py", "from py3langid.langid import LanguageIdentifier"),
+    ],
     "Chroma stays in its own process": [
         ("wrapper/indexing/planted_chroma.py", "import chromadb"),
         ("wrapper/engine/planted_chroma.py", "import chromadb_rust_bindings"),
