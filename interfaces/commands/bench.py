@@ -33,12 +33,14 @@ from registry.stored_connections import StoredConnections
 from retrieval.bench.query_set import QuerySet, read_query_set
 from retrieval.bench.running import Bench, Missed, Plan, Run
 from retrieval.ingest.loading import load
+from retrieval.ingest.profiles import chunking_of
+from retrieval.reading import DocumentReader
 from retrieval.search.corpus import Corpus
 from retrieval.search.engine import SearchEngine, UnknownOracleError
 from schemas.connections import Connection
 from schemas.contracts.search import DEFAULT_LIMIT, MAX_LIMIT
 from schemas.errors import InvalidInputError
-from schemas.settings import read_registry_settings, read_retrieval_settings
+from schemas.settings import RetrievalSettings, read_registry_settings, read_retrieval_settings
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.sqlite.database import SQLiteDatabase
 
@@ -179,11 +181,14 @@ def _connections(scratch: Path, url: str) -> Iterator[Connections]:
 def _load(query_set: QuerySet, collection: str, connections: Connections) -> None:
     with documents_progress() as progress:
         task = progress.add_task("loading", total=None)
+        embedding = cast(EmbeddingProvider, connections.open("default", "embedding"))
         report = load(
             query_set.corpus,
             provider=cast(RagProvider, connections.open("local", "rag")),
             collection=collection,
-            embedding=cast(EmbeddingProvider, connections.open("default", "embedding")),
+            embedding=embedding,
+            chunking=chunking_of(RetrievalSettings(), embedding),
+            reader=DocumentReader(),
             on_progress=lambda at: progress.update(task, completed=at.done_bytes, total=at.total_bytes),
         )
     if report.errors:

@@ -21,13 +21,17 @@ from rich.table import Table
 from rich.text import Text
 
 from interfaces.commands.scratch_service import ScratchService, command, scratch_service
+from providers.embeddings.base import EmbeddingProvider
 from providers.embeddings.minilm import MiniLMProvider
 from providers.rag_wrapper.client import WrapperClient
 from retrieval.ingest.drafts import Draft, drafts_of
-from retrieval.ingest.loading import by_sections, document_of
-from retrieval.ingest.sources import find_sources
+from retrieval.ingest.files import GivenFile, source_document
+from retrieval.ingest.profiles import chunking_of
+from retrieval.ingest.sources import SourceFile, find_sources
+from retrieval.reading import DocumentReader
 from schemas.errors import RagError
 from schemas.records import Vector
+from schemas.settings import RetrievalSettings
 
 COLLECTION = "documentation"
 QUESTION = "What happens to acknowledged documents when the process is killed?"
@@ -94,7 +98,8 @@ class Demo:
         self._check("the best hit is marked in it", best["id"] in hits, hits)
 
     def show_page(self) -> None:
-        where = {"source": "README.md", "chunk_index": {"$gte": 1}}
+        readme = f"{COLLECTION}/README.md"
+        where = {"source": readme, "chunk_index": {"$gte": 1}}
         page = self._provider.page(COLLECTION, where, order_by=["-chunk_index"], limit=5)
         self._title(f"A filtered page: {where}, last chunk first", f"{page['count']} of {page['total']}")
         self._table(
@@ -107,7 +112,7 @@ class Demo:
         matching = [
             draft.id
             for draft in self._expected.values()
-            if draft.metadata["source"] == "README.md" and draft.metadata["chunk_index"] >= 1
+            if draft.metadata["source"] == readme and draft.metadata["chunk_index"] >= 1
         ]
         ids = [document["id"] for document in page["documents"]]
         self._check("total is the exact number of matches", page["total"] == len(matching), page["total"])
@@ -161,18 +166,18 @@ def copy_documentation(project: Path, folder: Path) -> None:
             shutil.copy(project / name, folder)
 
 
-def expected_documents(folder: Path) -> list[Draft]:
+def expected_documents(folder: Path, embedding: EmbeddingProvider) -> list[Draft]:
     """Return what loading `folder` must store, in its order."""
-    return [
-        draft
-        for file in find_sources(folder)
-        for draft in drafts_of(document_of(file, file.source, by_sections()), _MODEL)[0]
-    ]
+    chunking = chunking_of(RetrievalSettings(), embedding)
+    with DocumentReader() as reader:
+        given = (GivenFile(f"{folder.name}/{each.path_below}", each.path, each.kind) for each in _files(folder))
+        documents = [source_document(each, reader=reader, chunking=chunking) for each in given]
+    return [draft for document in documents for draft in drafts_of(document, _MODEL)[0]]
 
 
 def load_twice(service: ScratchService, folder: Path, expected: list[Draft], console: Console) -> None:
     """Run `rag-wrapper load` as a user types it, twice; the second time nothing is left to do."""
-    extent = f"{len(expected)} chunks from {len(find_sources(folder))} files"
+    extent = f"{len(expected)} chunks from {len(_files(folder))} files"
     for said in (f"{COLLECTION}: {extent}: {len(expected)} created", f"nothing changed: {extent} are already there"):
         arguments = ("load", str(folder), "--collection", COLLECTION)
         console.print(
@@ -190,8 +195,8 @@ def run(directory: Path, console: Console) -> int:
     """Run the whole demo in an empty directory. Return how many answers were checked."""
     folder = directory / COLLECTION
     copy_documentation(PROJECT, folder)
-    expected = expected_documents(folder)
     with MiniLMProvider({}) as embed:
+        expected = expected_documents(folder, embed)
         question = embed.embed([QUESTION])[0]
     with scratch_service(directory) as service, closing(WrapperClient.at(service.url)) as provider:
         console.print(f"The service is healthy at {service.url}", highlight=False)
@@ -210,6 +215,10 @@ def run(directory: Path, console: Console) -> int:
             console.print("The service's last words:\n" + service.log_tail, markup=False, highlight=False)
             raise
     return demo.checks
+
+
+def _files(folder: Path) -> list[SourceFile]:
+    return find_sources(folder).files
 
 
 def main() -> int:

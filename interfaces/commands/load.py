@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import cast
@@ -14,27 +14,28 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from interfaces.commands.options import log_to_stderr, url_option
+from interfaces.commands.priority import give_way
 from providers.base import ProviderContext
 from providers.embeddings.base import EmbeddingProvider
 from providers.rag_wrapper.provider import RagWrapperProvider
 from registry.provider_discovery import discover
 from registry.provider_registry import ProviderRegistry
-from retrieval.chunking import DEFAULT_MAX_TOKENS
-from retrieval.ingest import profiles
-from retrieval.ingest.loading import LoadProgress, LoadReport, Profile, by_sections
+from retrieval.ingest.loading import LoadProgress, LoadReport
 from retrieval.ingest.loading import load as load_files
+from retrieval.ingest.profiles import chunking_of
+from retrieval.ingest.sources import MAX_FILE_MB, MAX_NAMED
+from retrieval.reading import DocumentReader
 from schemas.plurals import counted
-from schemas.settings import read_registry_settings, read_retrieval_settings
-
-_SHOWN_ERRORS = 50
-
-
-PROFILES = ("sections", "whole", "windows")
+from schemas.settings import CHUNKINGS, read_registry_settings, read_retrieval_settings
 
 
 @click.command()
 @click.argument("path", type=click.Path(exists=True, path_type=Path))
-@click.option("--collection", required=True, metavar="NAME", help="Collection to fill; created when missing.")
+@click.option(
+    "--collection",
+    metavar="NAME",
+    help="Collection to fill; created when missing.  [default: $RAG_DOCUMENTS_COLLECTION, where questions are asked]",
+)
 @click.option(
     "--connection",
     type=click.Choice(["default"]),
@@ -56,50 +57,60 @@ PROFILES = ("sections", "whole", "windows")
 @url_option
 @click.option(
     "--source-prefix",
-    default="",
     metavar="TEXT",
-    help="Prefix of each source's path, which tells apart folders that have files of the same name.",
+    help="Name in front of each source's path, instead of the folder's own; an empty one means none.",
 )
 @click.option(
     "--profile",
-    type=click.Choice(PROFILES),
-    default="sections",
-    show_default=True,
+    type=click.Choice(CHUNKINGS),
+    show_default="$RAG_CHUNKING",
     help="How files are split: sections cuts at every heading, whole keeps a document in one piece as long as it fits, "
     "windows makes overlapping pieces of similar length.",
 )
 @click.option(
     "--max-tokens",
     type=click.IntRange(min=16),
-    help=f"Longest chunk; by default {DEFAULT_MAX_TOKENS} for sections, and as the settings say for the others.",
+    help="Longest chunk; by default what the embedding model reads at once for sections, and as the settings say for "
+    "the others.",
 )
+@click.option("--max-file-mb", type=click.IntRange(min=1), default=MAX_FILE_MB, show_default=True, help="Largest file.")
 @click.option("--follow-links", is_flag=True, help="Load what symbolic links lead to, even outside of the folder.")
+@click.option("--full-speed", is_flag=True, help="Do not give way to other processes of this machine.")
+@click.option("--verbose", is_flag=True, help=f"Name every file that is passed over, not only the first {MAX_NAMED}.")
 @click.pass_context
 def load(
     ctx: click.Context,
     path: Path,
-    collection: str,
+    collection: str | None,
     connection: str,
     embedding_provider: str,
     embedding_url: str | None,
     embedding_model: str | None,
     url: str,
-    source_prefix: str,
-    profile: str,
+    source_prefix: str | None,
+    profile: str | None,
     max_tokens: int | None,
+    max_file_mb: int,
     follow_links: bool,
+    full_speed: bool,
+    verbose: bool,
 ) -> None:
     """Load PATH, a file or a folder, into a collection of the running service.
 
-    Markdown is split by heading, text by paragraph; a JSONL line {id, title, text, metadata, embedding} is one
-    document, and a folder with corpus.jsonl is a BEIR data set. Loading again embeds and stores only what changed.
+    Each file is one document, whose source is the name of its folder followed by its path; a JSONL line {id, title,
+    text, metadata, embedding} is one, too, and a folder with corpus.jsonl is a BEIR data set. Loading again reads,
+    embeds and stores only what changed. The load gives way to other processes, so that questions are not delayed.
 
     The key of an embedding service is read from RAG_EMBEDDING_API_KEY.
 
-    Exit code: 0 if everything is loaded, 1 if some inputs could not be, 2 if nothing could be done or the service
-    failed.
+    Exit code: 0 if everything is loaded, but for what is named as passed over; 1 if some inputs could not be loaded, 2
+    if nothing could be done or the service failed.
     """
     log_to_stderr(logging.WARNING)
+    if not full_speed:
+        give_way()
+    settings = read_retrieval_settings()
+    target = settings.documents_collection if collection is None else collection
     embedding = {
         "url": embedding_url,
         "model": embedding_model,
@@ -108,23 +119,25 @@ def load(
     with (
         RagWrapperProvider({"url": url}, place=url) as provider,
         embedding_connection(embedding_provider, embedding) as embed,
+        DocumentReader() as reader,
         _progress_bar() as bar,
     ):
         report = load_files(
             path,
             provider=provider,
-            collection=collection,
+            collection=target,
             embedding=embed,
+            chunking=chunking_of(settings, embed, profile=profile, max_tokens=max_tokens),
+            reader=reader,
             on_progress=bar,
             source_prefix=source_prefix,
-            profile=_profile(profile, max_tokens, embed),
+            max_file_mb=max_file_mb,
             follow_links=follow_links,
         )
-    for error in report.errors[:_SHOWN_ERRORS]:
-        click.echo(str(error), err=True)
-    if len(report.errors) > _SHOWN_ERRORS:
-        click.echo(f"… and {len(report.errors) - _SHOWN_ERRORS} more", err=True)
-    click.echo(summary(collection, report))
+    _name(report.warnings, len(report.warnings) if verbose else MAX_NAMED)
+    _name([f"passed over: {each}" for each in report.passed_over], len(report.passed_over) if verbose else MAX_NAMED)
+    _name([str(each) for each in report.errors], MAX_NAMED)
+    click.echo(summary(target, report))
     ctx.exit(1 if report.errors else 0)
 
 
@@ -148,16 +161,11 @@ def configured_embedding() -> EmbeddingProvider:
     return embedding_connection(settings.embedding_provider, config)
 
 
-def _profile(name: str, max_tokens: int | None, embedding: EmbeddingProvider) -> Profile:
-    settings = read_retrieval_settings()
-    if name == "sections":
-        return by_sections(max_tokens or DEFAULT_MAX_TOKENS)
-    if name == "whole":
-        splitter = profiles.whole(embedding, max_tokens or settings.whole_max_tokens, levels=settings.whole_levels)
-    else:
-        most = max_tokens or settings.chunk_max_tokens
-        splitter = profiles.windows(embedding, most, min(settings.chunk_overlap_tokens, most // 4))
-    return lambda kind: splitter
+def _name(lines: Sequence[str], most: int) -> None:
+    for line in lines[:most]:
+        click.echo(line, err=True)
+    if len(lines) > most:
+        click.echo(f"… and {len(lines) - most} more", err=True)
 
 
 def summary(collection: str, report: LoadReport) -> str:
@@ -168,12 +176,15 @@ def summary(collection: str, report: LoadReport) -> str:
         for word in ("created", "updated", "unchanged", "deleted", "skipped")
         if (count := getattr(report, word))
     ]
+    if report.passed_over:
+        deeds.append(f"{len(report.passed_over)} passed over")
     if report.errors:
         deeds.append(counted(len(report.errors), "error"))
     if not report.indexed:
         deeds.append("the index is still catching up")
     if not report.changed and not report.errors:
-        return f"nothing changed: {extent} {'is' if report.chunks == 1 else 'are'} already there"
+        passed_over = f", {len(report.passed_over)} passed over" if report.passed_over else ""
+        return f"nothing changed: {extent} {'is' if report.chunks == 1 else 'are'} already there{passed_over}"
     return f"{collection}: {extent}: {', '.join(deeds) or 'nothing to store'}"
 
 

@@ -23,6 +23,9 @@ from providers.rag_wrapper.client import WrapperClient
 from providers.rag_wrapper.dialect import ONCE
 from providers.rag_wrapper.provider import RagWrapperProvider
 from retrieval.ingest.collection_writer import CollectionWriter
+from retrieval.ingest.profiles import chunking_of
+from retrieval.ingest.sources import MAX_FILE_MB, MAX_NAMED
+from retrieval.reading import DocumentReader
 from retrieval.watching.events import file_events, is_ignored, settled
 from retrieval.watching.folder import Folder
 from retrieval.watching.reporting import Reporter
@@ -48,7 +51,7 @@ Told = Callable[[str, WatcherReport], None]
     type=click.Path(exists=True, file_okay=False, path_type=Path),
 )
 @click.option("--name", metavar="NAME", help="Another name for the folder than its own; only for a single folder.")
-@click.option("--collection", metavar="NAME", help="Collection to fill.  [default: $RAG_CONTEXT_COLLECTION]")
+@click.option("--collection", metavar="NAME", help="Collection to fill.  [default: $RAG_DOCUMENTS_COLLECTION]")
 @click.option(
     "--debounce-seconds",
     type=click.FloatRange(min=0.01, max=3600),
@@ -57,12 +60,13 @@ Told = Callable[[str, WatcherReport], None]
     help="Seconds without further changes after which changes are indexed.",
 )
 @click.option(
-    "--max-file-kb",
+    "--max-file-mb",
     type=click.IntRange(min=1),
-    default=1024,
+    default=MAX_FILE_MB,
     show_default=True,
     help="Larger files are not indexed.",
 )
+@click.option("--max-file-kb", type=click.IntRange(min=1), help="The same in kilobytes.")
 @click.option("--allow-empty", is_flag=True, help="Believe that a folder is empty although documents of it are stored.")
 @click.option("--once", is_flag=True, help="Bring the collection up to date and exit.")
 @url_option
@@ -73,23 +77,28 @@ def watch(
     name: str | None,
     collection: str | None,
     debounce_seconds: float,
-    max_file_kb: int,
+    max_file_mb: int,
+    max_file_kb: int | None,
     allow_empty: bool,
     once: bool,
     url: str,
 ) -> None:
-    """Keep the documentation and the code in each DIR in sync with a collection of the running service: new, changed
-    and deleted files, until it is stopped.
+    """Keep the documents and the code in each DIR in sync with a collection of the running service: new, changed and
+    deleted files, until it is stopped.
 
     Each file is one document, and its `source` is the name of DIR followed by its path. Text that is stored already is
-    not embedded again. Hidden files, symbolic links, and the files of version control and editors are skipped; JSONL is
-    for `load`. Embeddings are made in this process, with the variables that the service reads too (RAG_EMBEDDING_…).
+    not embedded again. Hidden files, symbolic links, and the files of version control and editors are passed over, and
+    JSONL, which is for `load`. Embeddings are made in this process, with the variables that the service reads too
+    (RAG_EMBEDDING_…).
 
     Exit code: 0 if it was stopped or, with --once, everything is up to date; 1 if, with --once, some files could not be
     indexed; 2 if nothing could be done or, with --once, the service failed.
     """
     names = _names(folders, name)
-    target = check_collection_name(collection or read_retrieval_settings().context_collection)
+    settings = read_retrieval_settings()
+    target = check_collection_name(collection or settings.documents_collection)
+    former = settings.context_collection  # where releases before 0.3 stored watched folders
+    max_file_bytes = max_file_mb * 1024 * 1024 if max_file_kb is None else max_file_kb * 1024
     level = logging.ERROR if once else logging.WARNING if sys.stderr.isatty() else logging.INFO
     log_to_stderr(level)
     stop = threading.Event()
@@ -100,7 +109,13 @@ def watch(
             closing(WrapperClient.at(url, timeout_seconds=REPORT_TIMEOUT_SECONDS, retry=ONCE))
         )
         embedding = stack.enter_context(configured_embedding())
+        reader = stack.enter_context(DocumentReader())
         told = stack.enter_context(_progress())
+
+        def former_writer() -> CollectionWriter:
+            return CollectionWriter(provider, former, embedding)
+
+        open_former = former_writer if collection is None and former != target else None
 
         def watcher(root: Path, called: str) -> Watcher:
             def send(report: WatcherReport) -> None:
@@ -108,8 +123,11 @@ def watch(
 
             return Watcher(
                 FolderSync(
-                    Folder(root, called, is_ignored=is_ignored, max_file_bytes=max_file_kb * 1024),
+                    Folder(root, called, is_ignored=is_ignored, max_file_bytes=max_file_bytes),
                     lambda: CollectionWriter(provider, target, embedding),
+                    reader=reader,
+                    chunking=chunking_of(settings, embedding),
+                    open_former=open_former,
                     may_be_empty=allow_empty,
                 ),
                 Reporter(send, on_refused=stop.set),
@@ -177,6 +195,11 @@ def _run_all(watchers: Sequence[Watcher], debounce_seconds: float, stop: threadi
 def _end(ctx: click.Context, done: Sequence[tuple[str, WatcherReport]], watchers: Sequence[Watcher]) -> None:
     for name, report in done:
         click.echo(summary(name, report))
+    for each in watchers:
+        for path, reason in sorted(each.sync.passed_over.items())[:MAX_NAMED]:
+            click.echo(f"passed over: {each.sync.folder.name}/{path}: {reason}", err=True)
+        if len(each.sync.passed_over) > MAX_NAMED:
+            click.echo(f"… and {len(each.sync.passed_over) - MAX_NAMED} more", err=True)
     failed = [(each.sync.folder.name, *fault) for each in watchers for fault in sorted(each.sync.failed.items())]
     for name, path, reason in failed:
         click.echo(f"{name}/{path}: {reason}", err=True)
@@ -186,7 +209,8 @@ def _end(ctx: click.Context, done: Sequence[tuple[str, WatcherReport]], watchers
 def summary(name: str, report: WatcherReport) -> str:
     """Return a line that says what was done."""
     deeds = [f"{count} {word}" for word in ("indexed", "deleted", "failed") if (count := getattr(report, word))]
-    return f"{name}: {counted(report.files, 'file')}: {', '.join(deeds) or 'nothing changed'}"
+    passed_over = f", {report.skipped} passed over" if report.skipped else ""
+    return f"{name}: {counted(report.files, 'file')}: {', '.join(deeds) or 'nothing changed'}{passed_over}"
 
 
 @contextmanager

@@ -3,6 +3,9 @@
 *sections* (`split_markdown`, `split_text`): a chunk for each heading, for models with a small window.
 *whole* (`split_whole`): whole documents up to the model's limit, longer ones at `##`, then `###` (contract *rules*).
 *windows* (`split_windows`): chunks of similar size that overlap (contract *documents*).
+
+All of them only choose places to cut: no text is lost, and none is repeated except the overlaps of windows, the header
+of a section of *whole*, and the header of a table, which stands above each of its pieces.
 """
 
 from retrieval.chunking.boundaries import Syntax

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from itertools import pairwise
+from operator import itemgetter
 
+from retrieval.chunking.graphemes import grapheme_start, starts_grapheme
 from retrieval.chunking.markdown_blocks import MarkdownDocument
 
 # Words whose full stop ends no sentence. "No." is not among them: it is more often an answer than a number.
@@ -23,7 +25,7 @@ _SENTENCE_END = re.compile(r"(?<=[.!?…])[)\]\"'»”’*_]{0,4}\s+|[。！？]
 _BLANK_LINES = re.compile(r"\n[^\S\n]*(?:\n[^\S\n]*)*\n")
 _LINE = re.compile(r"\n")
 _WORD_START = re.compile(r"(?<=\s)\S")
-_LINES_OF_THEIR_OWN = frozenset({"fence", "code_block", "html_block"})
+_LINES_OF_THEIR_OWN = frozenset({"fence", "code_block", "html_block", "table"})
 
 
 class Syntax(StrEnum):
@@ -46,23 +48,30 @@ class Boundary(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Boundaries:
-    """The starts of paragraphs in `text`, and those of sentences and paragraphs: character positions, ascending."""
+    """The starts of paragraphs in `text`, and those of sentences and paragraphs: character positions, ascending.
+
+    Lines and words that start in one of the spans `whole`, after its start and up to its end, are no places to cut.
+    """
 
     text: str
     paragraphs: list[int]
     sentences: list[int]
+    whole: Sequence[tuple[int, int]] = ()
 
     def last(self, earliest: int, latest: int) -> tuple[int, Boundary]:
-        """Return the best place to cut from `earliest` to `latest`; among equally good ones, the last."""
+        """Return the best place to cut from `earliest` to `latest`; among equally good ones, the last.
+
+        It is before `earliest` when all in between is part of one grapheme cluster.
+        """
         for places, boundary in ((self.paragraphs, Boundary.PARAGRAPHS), (self.sentences, Boundary.SENTENCES)):
             found = bisect_right(places, latest)
             if found and places[found - 1] >= earliest:
                 return places[found - 1], boundary
         line = self.text.rfind("\n", max(earliest - 1, 0), latest) + 1
-        if line >= earliest and line > 0:
+        if line >= earliest and line > 0 and not is_within(self.whole, line):
             return line, Boundary.LINES
         *_, word = [0, *self._word_starts(earliest, latest)]
-        return (word, Boundary.WORDS) if word else (latest, Boundary.CHARACTERS)
+        return (word, Boundary.WORDS) if word else (grapheme_start(self.text, latest), Boundary.CHARACTERS)
 
     def starts(self, earliest: int, latest: int) -> Iterator[int]:
         """Yield places from `earliest` to `latest` to start at: those of sentences, then those of words, ascending."""
@@ -70,7 +79,14 @@ class Boundaries:
         yield from self._word_starts(earliest, latest)
 
     def _word_starts(self, earliest: int, latest: int) -> Iterator[int]:
-        return (match.start() for match in _WORD_START.finditer(self.text, earliest, latest + 1))
+        starts = (match.start() for match in _WORD_START.finditer(self.text, earliest, latest + 1))
+        return (start for start in starts if starts_grapheme(self.text, start) and not is_within(self.whole, start))
+
+
+def is_within(spans: Sequence[tuple[int, int]], place: int) -> bool:
+    """Return whether a place is after the start of one of the ascending spans, up to its end."""
+    found = bisect_left(spans, place, key=itemgetter(1))
+    return found < len(spans) and spans[found][0] < place
 
 
 def markdown_boundaries(document: MarkdownDocument) -> Boundaries:
@@ -88,7 +104,9 @@ def markdown_boundaries(document: MarkdownDocument) -> Boundaries:
         if token.map and token.type in _LINES_OF_THEIR_OWN:
             parts.update(document.line_starts[token.map[0] : token.map[1]])
     parts.update(_sentence_starts(document.text))
-    return Boundaries(document.text, paragraphs, sorted((parts - below_headings).union(paragraphs)))
+    headers = [(table.start, table.body) for table in document.tables]  # kept whole, and with the first row
+    parts = {start for start in parts - below_headings if not is_within(headers, start)}
+    return Boundaries(document.text, paragraphs, sorted(parts.union(paragraphs)), headers)
 
 
 def text_boundaries(text: str) -> Boundaries:

@@ -15,6 +15,8 @@ from markdown_it.parser_block import RuleFuncBlockType
 from markdown_it.rules_block import StateBlock
 from markdown_it.token import Token
 
+from retrieval.chunking.tables import HEADER_LINES, Table, read_table
+
 # Longer titles are cut: every path below repeats them, and inline parsing takes quadratic time on some texts.
 MAX_TITLE_CHARACTERS = 1_000
 # A text that takes more steps is read as plain text. A step takes about a microsecond. A line takes some ten steps; one
@@ -79,6 +81,7 @@ class MarkdownDocument:
         self.front_matter = _FRONT_MATTER.match(self.text)
         self._references: dict[str, Any] = {}
         self._parser = MarkdownIt("commonmark").enable("table")
+        self._parser.block.ruler.at("table", read_table, {"alt": ["paragraph", "reference"]})
         for rule in tuple(self._parser.block.ruler.__rules__):
             self._parser.block.ruler.at(rule.name, _counted(rule.fn), {"alt": rule.alt})
         hidden = "\n" * self.front_matter[0].count("\n") if self.front_matter else ""
@@ -111,6 +114,14 @@ class MarkdownDocument:
             if token.type == "heading_open" and token.level == 0
         ]
 
+    @cached_property
+    def tables(self) -> list[Table]:
+        return [
+            Table(*(self._line_start(line) for line in (token.map[0], token.map[0] + HEADER_LINES, token.map[1])))
+            for token in self.tokens
+            if token.type == "table" and token.map
+        ]
+
     def sections(self) -> list[Section]:
         """Return the text before the first heading as a section, then one section for each heading of any level."""
         sections = [Section(0, "", "")]
@@ -137,9 +148,10 @@ class MarkdownDocument:
 
     def line(self, index: int) -> str:
         """Return the line at `index`, from 0."""
-        start = self.line_starts[index]
-        end = self.line_starts[index + 1] if index + 1 < len(self.line_starts) else len(self.text)
-        return self.text[start:end].rstrip("\n")
+        return self.text[self.line_starts[index] : self._line_start(index + 1)].rstrip("\n")
+
+    def _line_start(self, index: int) -> int:
+        return self.line_starts[index] if index < len(self.line_starts) else len(self.text)
 
     def _title(self, content: str) -> str:
         if len(content) > MAX_TITLE_CHARACTERS:

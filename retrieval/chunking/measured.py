@@ -21,14 +21,17 @@ class MeasuredText:
         self.added_tokens = tokens.added()
         self._starts = tokens.starts(text)
 
-    def count(self, start: int, end: int, *, header: str = "") -> int:
+    def count(self, start: int, end: int, *, above: str = "") -> int:
         """Count the tokens of `chunk_text`, including those that the model adds."""
-        return self.tokens.count(self.chunk_text(start, end, header=header))
+        return self.tokens.count(self.chunk_text(start, end, above=above))
 
-    def chunk_text(self, start: int, end: int, *, header: str = "") -> str:
-        """Return the text of a chunk: `header` above the text from `start` to `end`, without white space at the end."""
-        body = self.text[start:end].rstrip()
-        return f"{header}\n\n{body}" if header else body
+    def chunk_text(self, start: int, end: int, *, above: str = "") -> str:
+        """Return the text of a chunk: `above`, and the text from `start` to `end` without white space at its end."""
+        return above + self.text[start:end].rstrip()
+
+    def count_above(self, above: str) -> int:
+        """Count the tokens that a chunk has before its own text, including those that the model adds."""
+        return self.tokens.count(above) if above else self.added_tokens
 
     def about(self, start: int, end: int) -> int:
         """Return about how many tokens there are from `start` to `end`."""

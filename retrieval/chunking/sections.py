@@ -2,18 +2,21 @@
 
 What is longer than the limit is cut again: between blocks, blocks inside them (list items), lines, sentences, words and
 characters, each only where the one before leaves too much. A cut is a position in the text, so nothing is lost or
-duplicated except white space at the edges. Tokens are estimated, so no tokenizer is loaded.
+duplicated except white space at the edges and a table's header, which each chunk that begins further down in the table
+repeats. Tokens are estimated, so no tokenizer is loaded.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 
 from retrieval.chunking.chunks import Chunk
+from retrieval.chunking.graphemes import starts_grapheme
 from retrieval.chunking.markdown_blocks import MarkdownDocument, Section, line_starts, normalised
+from retrieval.chunking.tables import Table, TableHeaders
 
 DEFAULT_MAX_TOKENS = 256  # the limit of all-MiniLM-L6-v2
 _RESERVED_TOKENS = 12  # the two that the model adds, and room for errors of the estimate
@@ -39,7 +42,7 @@ def split_markdown(text: str | MarkdownDocument, *, max_tokens: int = DEFAULT_MA
         return split_text(document.text, max_tokens=max_tokens)
     depth = max((token.level for token in document.tokens if token.map), default=0)
     levels = [_cuts_at(document.block_starts(level)) for level in range(depth + 1)]
-    return _chunks(document.text, document.sections(), levels, max_tokens)
+    return _chunks(document.text, document.sections(), levels, max_tokens, document.tables)
 
 
 def split_text(text: str, *, max_tokens: int = DEFAULT_MAX_TOKENS) -> list[Chunk]:
@@ -57,42 +60,69 @@ def _atom_tokens(atom: str) -> int:
     return 1 + (len(atom) - 1) // (2 if atom[0].isdigit() else 5)
 
 
-def _chunks(text: str, sections: list[Section], levels: list[Cuts], max_tokens: int) -> list[Chunk]:
+def _chunks(
+    text: str, sections: list[Section], levels: list[Cuts], max_tokens: int, tables: Sequence[Table] = ()
+) -> list[Chunk]:
     if max_tokens < 1:
         raise ValueError("max_tokens is at least 1")
     lines = line_starts(text)
-    levels = [*levels, *(_cuts_after(text, pattern) for pattern in (_LINE, _SENTENCE, _WORD, _ATOM))]
+    headers = TableHeaders(text, tables, estimate_tokens)
+    levels = [
+        *levels,
+        *(_cuts_after(text, pattern) for pattern in (_LINE, _SENTENCE, _WORD, _ATOM)),
+        range,  # within a grapheme cluster that is longer than a chunk
+    ]
     chunks: list[Chunk] = []
     ends = [section.start for section in sections[1:]] + [len(text)]
     for section, section_end in zip(sections, ends, strict=True):
         limit = max(max_tokens - _RESERVED_TOKENS - estimate_tokens(section.title), max_tokens // 2, 1)
-        for start, end in _fit(text, section.start, section_end, levels, limit):
+        room = _Room(text, limit, headers)
+        for start, end in _fit(room, section.start, section_end, levels):
             ink = _INK.search(text, start, end)
             if ink is None:
                 continue
             first = max(start, text.rfind("\n", start, ink.start()) + 1)
             line = bisect_right(lines, first)
-            chunks.append(Chunk(text[first:end].rstrip(), section.title, section.section_id, len(chunks), line))
+            chunk_text = headers.above(first, limit) + text[first:end].rstrip()
+            chunks.append(Chunk(chunk_text, section.title, section.section_id, len(chunks), line))
     return chunks
 
 
-def _fit(text: str, start: int, end: int, levels: list[Cuts], limit: int) -> Iterator[tuple[int, int]]:
-    """Yield spans that cover text[start:end], each of at most `limit` tokens unless it cannot be cut further."""
-    if not levels or estimate_tokens(text[start:end]) <= limit:
+class _Room:
+    """How many tokens a chunk that begins at a place may have, beside the table's header that it repeats."""
+
+    def __init__(self, text: str, limit: int, headers: TableHeaders) -> None:
+        self._text = text
+        self._limit = limit
+        self._headers = headers
+
+    def tokens(self, start: int, end: int) -> int:
+        return estimate_tokens(self._text[start:end])
+
+    def at(self, start: int) -> int:
+        return self._limit - self._headers.tokens_above(start, self._limit)
+
+    def may_cut(self, place: int) -> bool:
+        return not self._headers.hold(place, self._limit)
+
+
+def _fit(room: _Room, start: int, end: int, levels: list[Cuts]) -> Iterator[tuple[int, int]]:
+    """Yield spans that cover the text from `start` to `end`, each with room for it unless it cannot be cut further."""
+    if not levels or room.tokens(start, end) <= room.at(start):
         yield start, end
         return
     open_at, open_tokens = start, 0
-    bounds = [start, *(cut for cut in levels[0](start, end) if start < cut < end), end]
+    bounds = [start, *(cut for cut in levels[0](start, end) if start < cut < end and room.may_cut(cut)), end]
     for piece_start, piece_end in pairwise(bounds):
-        tokens = estimate_tokens(text[piece_start:piece_end])
-        if open_tokens + tokens <= limit:
+        tokens = room.tokens(piece_start, piece_end)
+        if open_tokens + tokens <= room.at(open_at):
             open_tokens += tokens
             continue
         if open_at < piece_start:
             yield open_at, piece_start
         open_at, open_tokens = piece_start, tokens
-        if tokens > limit:
-            yield from _fit(text, piece_start, piece_end, levels[1:], limit)
+        if tokens > room.at(piece_start):
+            yield from _fit(room, piece_start, piece_end, levels[1:])
             open_at, open_tokens = piece_end, 0
     if open_at < end:
         yield open_at, end
@@ -103,4 +133,8 @@ def _cuts_at(places: list[int]) -> Cuts:
 
 
 def _cuts_after(text: str, pattern: re.Pattern[str]) -> Cuts:
-    return lambda start, end: (match.end() for match in pattern.finditer(text, start, end))
+    def cuts(start: int, end: int) -> Iterator[int]:
+        places = (match.end() for match in pattern.finditer(text, start, end))
+        return (place for place in places if starts_grapheme(text, place))
+
+    return cuts

@@ -14,6 +14,7 @@ from retrieval.chunking.boundaries import Boundary, markdown_boundaries, text_bo
 from retrieval.chunking.chunks import Chunk
 from retrieval.chunking.markdown_blocks import Heading, MarkdownDocument, Section, SectionIds, slug
 from retrieval.chunking.measured import MIN_MAX_TOKENS, MeasuredText
+from retrieval.chunking.tables import TableHeaders
 from retrieval.chunking.tokens import TokenCounter
 
 MAX_NAMED_CHARACTERS = 100  # of a title in a warning
@@ -79,6 +80,7 @@ class _Splitter:
         self._document = document
         self._text = MeasuredText(document.text, tokens)
         self._boundaries = text_boundaries(document.text) if document.is_plain else markdown_boundaries(document)
+        self._tables = TableHeaders(document.text, document.tables, tokens.count)
         self._max_tokens = max_tokens
         self._level, self._fallback_level = levels
         self._section = Section(0, section, slug(section) if section else "")
@@ -152,11 +154,13 @@ class _Splitter:
         """Return where the chunk from `start` ends, as late as possible."""
         if self._fits(start, end, header):
             return end, Boundary.PARAGRAPHS
-        tokens = self._max_tokens - (self._text.tokens.count(header) if header else self._text.added_tokens)
+        above = self._above(start, header)
+        tokens = self._max_tokens - self._text.count_above(above)
         while tokens > 1:
             latest = min(max(self._text.reach(start, tokens), start + 1), end)
             cut, boundary = self._boundaries.last(start + 1, latest)
-            excess = self._text.count(start, cut, header=header) - self._max_tokens
+            cut = cut if cut > start else latest  # within a grapheme cluster that is longer than a chunk
+            excess = self._text.count(start, cut, above=above) - self._max_tokens
             if excess <= 0:
                 return cut, boundary
             tokens -= excess
@@ -167,7 +171,11 @@ class _Splitter:
 
     def _fits(self, start: int, end: int, header: str) -> bool:
         may_fit = self._text.about(start, end) <= self._max_tokens + _ESTIMATE_SLACK_TOKENS
-        return may_fit and self._text.count(start, end, header=header) <= self._max_tokens
+        return may_fit and self._text.count(start, end, above=self._above(start, header)) <= self._max_tokens
+
+    def _above(self, start: int, header: str) -> str:
+        """Return what stands above a chunk's own text: its section's header, and that of a table it goes on with."""
+        return (f"{header}\n\n" if header else "") + self._tables.above(start, self._max_tokens)
 
     def _header(self, part: _Part, end: int) -> str:
         """Return the header for the part's text, at most a quarter of a chunk; "" when the text up to `end` has it."""
@@ -190,7 +198,7 @@ class _Splitter:
         first = self._text.ink(start, end)
         if first is None:  # indentation longer than a chunk
             return
-        text = self._text.chunk_text(first, end, header=header)
+        text = self._text.chunk_text(first, end, above=self._above(first, header))
         line = self._document.line_of(first)
         self._chunks.append(Chunk(text, section.title, section.section_id, len(self._chunks), line))
 

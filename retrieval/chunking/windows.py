@@ -8,8 +8,10 @@ from itertools import chain
 
 from retrieval.chunking.boundaries import Boundaries, Syntax, code_boundaries, markdown_boundaries, text_boundaries
 from retrieval.chunking.chunks import Chunk
+from retrieval.chunking.graphemes import starts_grapheme
 from retrieval.chunking.markdown_blocks import MarkdownDocument, Section, line_starts, normalised
 from retrieval.chunking.measured import MIN_MAX_TOKENS, MeasuredText
+from retrieval.chunking.tables import Table, TableHeaders
 from retrieval.chunking.tokens import TokenCounter
 
 _LAST_CHUNK_PART = 4  # the last chunk has at least a quarter of the limit
@@ -35,33 +37,43 @@ def split_windows(
     """
     if max_tokens < MIN_MAX_TOKENS or not 0 <= overlap_tokens <= max_tokens // 4:
         raise ValueError(f"max_tokens is at least {MIN_MAX_TOKENS}, overlap_tokens at most a quarter of it")
-    plain, sections, boundaries = _structure(text, syntax)
-    windows = _Windows(MeasuredText(plain, tokens), boundaries, max_tokens, overlap_tokens)
+    plain, sections, boundaries, tables = _structure(text, syntax)
+    headers = TableHeaders(plain, tables, tokens.count)
+    windows = _Windows(MeasuredText(plain, tokens), boundaries, headers, max_tokens, overlap_tokens)
     lines = line_starts(plain)
     section_starts = [section.start for section in sections]
     chunks: list[Chunk] = []
     for start, end in windows.spans():
         section = sections[bisect_right(section_starts, start) - 1]
         line = bisect_right(lines, start)
-        chunks.append(Chunk(plain[start:end], section.title, section.section_id, len(chunks), line))
+        chunk_text = headers.above(start, max_tokens) + plain[start:end]
+        chunks.append(Chunk(chunk_text, section.title, section.section_id, len(chunks), line))
     return chunks
 
 
-def _structure(text: str | MarkdownDocument, syntax: Syntax) -> tuple[str, list[Section], Boundaries]:
+def _structure(text: str | MarkdownDocument, syntax: Syntax) -> tuple[str, list[Section], Boundaries, list[Table]]:
     if isinstance(text, MarkdownDocument) or syntax is Syntax.MARKDOWN:
         document = MarkdownDocument.of(text)
         if document.is_plain:
             return _structure(document.text, Syntax.TEXT)
-        return document.text, document.sections(), markdown_boundaries(document)
+        return document.text, document.sections(), markdown_boundaries(document), document.tables
     text = normalised(text)
     boundaries = code_boundaries(text) if syntax is Syntax.CODE else text_boundaries(text)
-    return text, [Section(0, "", "")], boundaries
+    return text, [Section(0, "", "")], boundaries, []
 
 
 class _Windows:
-    def __init__(self, text: MeasuredText, boundaries: Boundaries, max_tokens: int, overlap_tokens: int) -> None:
+    def __init__(
+        self,
+        text: MeasuredText,
+        boundaries: Boundaries,
+        headers: TableHeaders,
+        max_tokens: int,
+        overlap_tokens: int,
+    ) -> None:
         self._text = text
         self._boundaries = boundaries
+        self._headers = headers
         self._max_tokens = max_tokens
         self._min_tokens = (max_tokens + 1) // 2
         self._overlap_tokens = overlap_tokens
@@ -79,16 +91,20 @@ class _Windows:
     def _cut(self, start: int) -> int:
         """Return where the chunk from `start` ends; trailing white space may be on either side of it."""
         text_end = len(self._text.text)
-        left = self._text.about(start, text_end) + self._text.added_tokens
+        above = self._headers.above(start, self._max_tokens)
+        tokens_above = self._text.count_above(above)
+        left = self._text.about(start, text_end) + tokens_above
         # The factor leaves room: the estimate may be off by a few tokens, and white space at the end costs nothing.
-        if left <= 2 * self._max_tokens and self._text.count(start, text_end) <= self._max_tokens:
+        if left <= 2 * self._max_tokens and self._text.count(start, text_end, above=above) <= self._max_tokens:
             return text_end
-        most = min(self._max_tokens, left - self._max_tokens // _LAST_CHUNK_PART) - self._text.added_tokens
-        least = min(self._min_tokens - self._text.added_tokens, most)
+        most = min(self._max_tokens, left - self._max_tokens // _LAST_CHUNK_PART) - tokens_above
+        least = min(max(self._min_tokens - tokens_above, 1), most)
         while most > 1:
             earliest, latest = self._text.reach(start, least), self._text.reach(start, most)
-            cut, _ = self._boundaries.last(max(earliest, start + 1), max(latest, start + 1))
-            count = self._text.count(start, cut)
+            latest = max(latest, start + 1)
+            cut, _ = self._boundaries.last(max(earliest, start + 1), latest)
+            cut = cut if cut > start else latest  # within a grapheme cluster that is longer than a chunk
+            count = self._text.count(start, cut, above=above)
             if count > self._max_tokens:
                 most -= count - self._max_tokens
                 least = min(least, most)
@@ -109,7 +125,7 @@ class _Windows:
         return next((place for place in places if place > start and self._overlaps_enough(place, end)), rest)
 
     def _overlaps_enough(self, start: int, end: int) -> bool:
-        if self._text.text[start].isspace():
+        if self._text.text[start].isspace() or not starts_grapheme(self._text.text, start):
             return False
         overlap_tokens = self._text.count(start, end) - self._text.added_tokens
         return self._overlap_tokens <= 2 * overlap_tokens and overlap_tokens <= self._overlap_tokens

@@ -6,7 +6,7 @@ import time
 
 from retrieval.clock import milliseconds_since
 from retrieval.context.items import document_id_of, to_source
-from retrieval.ingest.drafts import chunk_id
+from retrieval.ingest.identity import chunk_id
 from retrieval.text_collections import TextCollections
 from schemas.contracts.context import ContextDocument, IndexedText
 

@@ -11,23 +11,23 @@ from providers.embeddings.base import EmbeddingProvider
 from retrieval.chunking import Syntax
 from retrieval.clock import z_time
 from retrieval.ingest import profiles
-from retrieval.ingest.drafts import INTERNAL, SourceDocument, Splitter, document_id
+from retrieval.ingest.drafts import INTERNAL, KIND, SourceDocument, Splitter
+from retrieval.ingest.files import CODE, CONTENT_TYPE
+from retrieval.ingest.identity import document_id
+from retrieval.ingest.profiles import CODE_MAX_TOKENS, CODE_OVERLAP_TOKENS
 from schemas.contracts.context import ContextDocument, ContextItem, ContextQuery
 from schemas.contracts.search import OracleResult
 from schemas.metadata import check_metadata
 from schemas.records import Metadata
 from schemas.where import Equals, Where, all_of
 
-SOURCE, SESSION_ID, CONTENT_TYPE, AGENT = "source", "sessionId", "contentType", "agent"
+SOURCE, SESSION_ID, AGENT = "source", "sessionId", "agent"
 CATEGORY, GAME = "category", "game"
 """The fields of the metadata, by the names under which chunks are stored."""
-CODE, DOCUMENTATION = "code", "documentation"
-"""Two of the values of `contentType`."""
 MAX_TOKENS, OVERLAP_TOKENS = 512, 50
-CODE_MAX_TOKENS, CODE_OVERLAP_TOKENS = 256, 25
 UNKNOWN_TIME = "1970-01-01T00:00:00.000Z"
 """The `timestamp` of chunks that were not ingested here."""
-_NOT_SHOWN = frozenset({*INTERNAL, SOURCE, "created_at", "updated_at", "embedding_model"})
+_NOT_SHOWN = frozenset({*INTERNAL, KIND, SOURCE, "created_at", "updated_at", "embedding_model"})
 _TEXTS = frozenset({AGENT, CATEGORY, GAME})
 
 
@@ -44,6 +44,7 @@ def to_source(document: ContextDocument, embedding: EmbeddingProvider) -> Source
         text=document.content,
         metadata=metadata,
         split=splitter(document.content_type, embedding),
+        kind="code" if document.content_type == CODE else "markdown",
     )
 
 

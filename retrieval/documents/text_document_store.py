@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,6 +11,9 @@ from providers.base import SupportsEmbeddings, SupportsMetadataFiltering
 from providers.embeddings.base import EmbeddingProvider
 from retrieval.ingest import profiles
 from retrieval.ingest.drafts import FIRST_CHUNKS, INTERNAL, SourceDocument, is_file_name
+from retrieval.ingest.files import merged_tags
+from retrieval.ingest.identity import same_text, text_document_id
+from retrieval.reading.front_matter import FrontMatter, split_front_matter
 from retrieval.text_collections import TextCollections
 from schemas.contracts.search import OracleResult
 from schemas.contracts.text_documents import (
@@ -33,6 +35,8 @@ from schemas.settings import RetrievalSettings
 from schemas.where import Contains, Equals, In, Or, Where, all_of
 
 NO_FILTERS = Filters()
+TEXT_KIND = "markdown"
+"""The `kind` of texts that are sent: they are read as Markdown."""
 
 
 class AmbiguousDocumentError(ConflictError):
@@ -77,7 +81,7 @@ class RagStore:
         done = self._texts.ingest(
             self._settings.documents_collection, lambda embedding: self._to_source(document, embedding)
         )
-        return Upserted(done.status, document_id_of(document.source, document.path), done.chunks)
+        return Upserted(done.status, text_document_id(document.source, document.path), done.chunks)
 
     def search_similar_chunks(
         self,
@@ -151,21 +155,22 @@ class RagStore:
         return StoreMetrics(counts, embedding.id, embedding.model, embedding.dimension)
 
     def _to_source(self, document: RagDocument, embedding: EmbeddingProvider) -> SourceDocument:
+        read = split_front_matter(document.text)
+        if not read.text.strip():
+            read = FrontMatter(document.text)
         about: Metadata = {"source": document.source, "path": document.path}
         return SourceDocument(
-            id=document_id_of(document.source, document.path),
+            id=text_document_id(document.source, document.path),
             title=document.title,
-            text=document.text,
-            metadata={**document.metadata, **about, "tags": list(document.tags)},
+            text=read.text,
+            metadata={**read.metadata, **document.metadata, **about, "tags": merged_tags(document.tags, read.metadata)},
             split=profiles.windows(embedding, self._settings.chunk_max_tokens, self._settings.chunk_overlap_tokens),
             hash=document.hash,
             title_is_file_name=is_file_name(document.title, document.path),
+            kind=TEXT_KIND,
+            warnings=read.warnings,
+            replaces=same_text(document.source, document.path),
         )
-
-
-def document_id_of(source: str, path: str) -> str:
-    """Return `md5(source + ":" + path)` in hexadecimal."""
-    return hashlib.md5(f"{source}:{path}".encode(), usedforsecurity=False).hexdigest()
 
 
 def _find(reads: SupportsMetadataFiltering, collection: str, document_id: str) -> _Found | None:

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import hashlib
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from uuid import UUID, uuid5
 
 import orjson
 
 from retrieval.chunking import Chunk, SplitDocument
+from retrieval.ingest.identity import chunk_id, record_id
 from retrieval.ingest.sources import Record
+from retrieval.reading.read_document import Mark
 from schemas.records import Document, Metadata, Vector
-from schemas.where import And, Equals, Exists
+from schemas.where import And, Equals, Exists, Where
 
-_IDS = UUID("6f2ac9a4-51a5-5d0e-8b0f-1f3c0f6a9e57")  # must never change: stored ids are made from it
-_OF_THE_WHOLE = ("chunk_count", "created_at", "updated_at", "embedding_model", "hash")
+_OF_THE_WHOLE = ("chunk_count", "created_at", "updated_at", "embedding_model", "hash", "chunking", "given")
 """Metadata of chunks beside their content: a change of these alone is no reason to write a chunk again."""
+KIND = "kind"
+"""The kind of file that a chunk's document is of, by the table of `retrieval.reading.kinds`."""
 FIRST_CHUNKS = And((Equals("chunk_index", 0), Exists("document_id")))
 """Selects one chunk of each ingested document, the one with the metadata of the whole."""
 TITLE_IS_FILE_NAME = "title_is_file_name"
@@ -26,6 +29,8 @@ INTERNAL = (
     "content_hash",
     "hash",
     "chunk_count",
+    "chunking",
+    "given",
     "document_id",
     "chunk_index",
     "start_line",
@@ -43,8 +48,14 @@ class SourceDocument:
     """A document before it is split.
 
     `title` is a heading for the model that reads the text, unless `title_is_file_name`. `metadata` goes to every chunk,
-    except for names that ingestion sets itself. `hash` is the caller's hash of the content, if it has one. Section ids
-    begin with `sections`, by default with the document's id.
+    except for names that ingestion sets itself; `kind` does where the metadata have none. `hash` is the
+    caller's hash of the content, if it has one. Section ids begin with `sections`, by default with the document's id.
+    `marks` say on which page, sheet or slide lines are, and `has_own_lines` whether lines are those of the file;
+    `warnings` are those of reading it.
+
+    The document takes the place of the chunks that `replaces` selects, by default those with its id. Of a file,
+    `chunking` says how it is split and `given` what was given with it: unlike a text, a file of the same `hash` is
+    unchanged only if these are the same too.
     """
 
     id: str
@@ -55,6 +66,13 @@ class SourceDocument:
     hash: str | None = None
     sections: str | None = None
     title_is_file_name: bool = False
+    kind: str = ""
+    marks: Sequence[Mark] = ()
+    has_own_lines: bool = True
+    warnings: Sequence[str] = ()
+    replaces: Where | None = None
+    chunking: str | None = None
+    given: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +92,6 @@ class Draft:
             and stored.text == self.text
             and stored.metadata.get("content_hash") == self.metadata["content_hash"]
         )
-
-
-def document_id(source: str) -> str:
-    """Make the id of a document without one of its own from its source's name for it."""
-    return str(uuid5(_IDS, source))
-
-
-def chunk_id(document: str, chunk_index: int) -> str:
-    """Make a chunk's id: always the same for the same document and position."""
-    return str(uuid5(_IDS, f"{document}\n{chunk_index}"))
 
 
 def is_file_name(title: str, path: str) -> bool:
@@ -119,14 +127,16 @@ def drafts_of(document: SourceDocument, model: str) -> tuple[list[Draft], Sequen
             hash=document.hash or hashlib.sha256(document.text.encode()).hexdigest(),
             embedding_model=model,
         )
-    return drafts, split.warnings
+        if document.chunking is not None:
+            drafts[0].metadata.update(chunking=document.chunking, given=document.given)
+    return drafts, [*document.warnings, *split.warnings]
 
 
-def draft_of_record(record: Record, source: str, *, model: str) -> Draft | None:
+def draft_of_record(record: Record, source: str, name: str, *, model: str) -> Draft | None:
     """Return the document of a JSONL record, or None when it has neither text nor title.
 
     It is not split: whoever wrote the record decided what a document is. A record without an id gets one made from its
-    content. Its `source` is always the file, whatever its metadata say: deleting the file's documents selects by it.
+    content and the file's `name`. Its `source` is always the file, whatever its metadata say.
     """
     text = record.text if record.text.strip() else record.title
     if not text:
@@ -134,7 +144,7 @@ def draft_of_record(record: Record, source: str, *, model: str) -> Draft | None:
     metadata = record.metadata | ({"title": record.title} if record.title else {}) | {"source": source}
     origin = model if record.embedding is None else hashlib.sha256(record.embedding.tobytes()).hexdigest()
     return Draft(
-        id=record.id or str(uuid5(_IDS, f"{source}\n{record.title}\n{record.text}")),
+        id=record.id or record_id(name, record.title, record.text),
         text=text,
         metadata=metadata | {"content_hash": _content_hash(text, metadata, origin)},
         embedding=record.embedding,
@@ -150,8 +160,12 @@ def _draft(document: SourceDocument, chunk: Chunk, model: str) -> Draft:
         "section": chunk.section,
         "section_id": f"{prefix}#{chunk.section_id}" if chunk.section_id else prefix,
         "chunk_index": chunk.chunk_index,
-        "start_line": chunk.start_line,
+        **_mark_at(document.marks, chunk.start_line),
     }
+    if document.kind:
+        metadata.setdefault(KIND, document.kind)
+    if document.has_own_lines:
+        metadata["start_line"] = chunk.start_line
     if document.title_is_file_name:
         metadata[TITLE_IS_FILE_NAME] = True
     return Draft(
@@ -159,6 +173,11 @@ def _draft(document: SourceDocument, chunk: Chunk, model: str) -> Draft:
         text=chunk.text,
         metadata=metadata | {"content_hash": _content_hash(chunk.text, metadata, model)},
     )
+
+
+def _mark_at(marks: Sequence[Mark], line: int) -> Metadata:
+    found = bisect_right(marks, line, key=lambda mark: mark.line)
+    return marks[found - 1].metadata if found else {}
 
 
 def _content_hash(text: str, metadata: Metadata, origin: str) -> str:

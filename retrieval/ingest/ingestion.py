@@ -13,6 +13,7 @@ from datetime import datetime
 from retrieval.clock import utc_now
 from retrieval.ingest.collection_writer import CollectionWriter, Stored
 from retrieval.ingest.drafts import SourceDocument, drafts_of
+from schemas.records import Metadata
 from schemas.where import Equals, Where
 
 CREATED, UPDATED, UNCHANGED, EMPTIED = "created", "updated", "unchanged", "emptied"
@@ -36,23 +37,25 @@ def ingest_document(
     writer: CollectionWriter,
     document: SourceDocument,
     *,
-    replaces: Where | None = None,
     advance: Callable[[float], None] = lambda part: None,
     clock: Callable[[], datetime] = utc_now,
 ) -> Ingested:
-    """Store a document in place of its previous version: the chunks that `replaces` selects, by default its own.
+    """Store a document in place of its previous version.
 
     A document or chunk that has not changed is not embedded again. Until the swap the previous version stays as it is,
     whatever fails. A text without words leaves no chunks.
     """
-    where = Equals("document_id", document.id) if replaces is None else replaces
+    where = Equals("document_id", document.id) if document.replaces is None else document.replaces
     stored = writer.stored(where)
-    if document.hash is not None and _recorded_hash(stored) == document.hash:
+    first = _first(stored)
+    is_own = {each.metadata.get("document_id") for each in stored.values()} == {document.id}
+    if document.chunking is None and document.hash is not None and is_own and first.get("hash") == document.hash:
         return Ingested(UNCHANGED, len(stored), unchanged=len(stored))
     drafts, warnings = drafts_of(document, writer.embedding.model)
     gone = stored.keys() - {draft.id for draft in drafts}
     same = {draft.id for draft in drafts if draft.is_stored_as(stored.get(draft.id))}
-    if len(same) == len(drafts) and not gone:
+    is_same = len(same) == len(drafts) and not gone
+    if is_same and (document.chunking is None or not drafts or is_same_file(first, drafts[0].metadata)):
         return Ingested(UNCHANGED, len(drafts), unchanged=len(drafts), warnings=warnings)
     if not drafts:
         writer.delete(where)
@@ -61,12 +64,13 @@ def ingest_document(
     for draft in drafts[1:]:
         unchanged = stored[draft.id].metadata if draft.id in same else {}
         draft.metadata["updated_at"] = unchanged.get("updated_at", now)
-    drafts[0].metadata.update(created_at=_created_at(stored) or now, updated_at=now)
+    updated_at = first.get("updated_at", now) if is_same else now
+    drafts[0].metadata.update(created_at=first.get("created_at") or now, updated_at=updated_at)
     vectors = writer.vectors(drafts, stored, advance)
     indexed = writer.write(drafts, vectors, replace_where=where)
     known = stored.keys() - gone
     return Ingested(
-        UPDATED if stored else CREATED,
+        UNCHANGED if is_same else UPDATED if stored else CREATED,
         len(drafts),
         created=len(drafts) - len(known),
         updated=len(known) - len(same),
@@ -77,13 +81,24 @@ def ingest_document(
     )
 
 
-def _recorded_hash(stored: Stored) -> object:
-    return _first(stored).get("hash")
+def find_unchanged(writer: CollectionWriter, where: Where, *, hash: str, chunking: str, given: str) -> Ingested | None:
+    """Return the outcome for a file that is stored already as it is, which need not be read for that, else None."""
+    stored = writer.stored(where)
+    wanted = {"hash": hash, "chunking": chunking, "given": given, "embedding_model": writer.embedding.model}
+    documents, first = {each.metadata.get("document_id") for each in stored.values()}, _first(stored)
+    if len(documents) == 1 and first.get("chunk_count") == len(stored) and is_same_file(first, wanted):
+        return Ingested(UNCHANGED, len(stored), unchanged=len(stored))
+    return None
 
 
-def _created_at(stored: Stored) -> object:
-    return _first(stored).get("created_at")
+def is_same_file(first: Metadata, wanted: Metadata) -> bool:
+    """Return whether a document with this first chunk was made of the same bytes in the same way.
+
+    Whoever gives nothing with a file leaves what others gave with it.
+    """
+    names = ("hash", "chunking", "embedding_model", *(["given"] if wanted["given"] else []))
+    return all(first.get(name) == wanted[name] for name in names)
 
 
-def _first(stored: Stored) -> dict[str, object]:
+def _first(stored: Stored) -> Metadata:
     return next((each.metadata for each in stored.values() if each.metadata.get("chunk_index") == 0), {})

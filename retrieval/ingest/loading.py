@@ -8,43 +8,26 @@ from pathlib import Path
 
 from providers.base import RagProvider
 from providers.embeddings.base import EmbeddingProvider
-from retrieval.chunking import (
-    DEFAULT_MAX_TOKENS,
-    MarkdownDocument,
-    SplitDocument,
-    markdown_title,
-    split_markdown,
-    split_text,
-)
 from retrieval.ingest.collection_writer import BATCH_DOCUMENTS, CollectionWriter, Stored, batches
-from retrieval.ingest.drafts import (
-    Draft,
-    SourceDocument,
-    Splitter,
-    document_id,
-    draft_of_record,
-)
-from retrieval.ingest.ingestion import Ingested, ingest_document
-from retrieval.ingest.sources import (
-    SourceError,
-    SourceFile,
-    SourceKind,
-    find_sources,
-    read_records,
-    read_text,
-)
+from retrieval.ingest.drafts import Draft, draft_of_record
+from retrieval.ingest.files import GivenFile, ingest_file
+from retrieval.ingest.ingestion import Ingested
+from retrieval.ingest.profiles import Chunking
+from retrieval.ingest.sources import MAX_FILE_MB, PassedOver, SourceError, SourceFile, find_sources, read_records
+from retrieval.reading import DocumentReader, UnreadableError
+from retrieval.reading.read_document import EMPTY, TOO_LARGE, UNSUPPORTED_KIND
 from schemas.errors import InvalidInputError
 from schemas.names import check_collection_name
-from schemas.where import Equals
 
-Profile = Callable[[SourceKind], Splitter]
-"""Returns the splitter for files of a kind."""
+MEGABYTE = 1024 * 1024
+NO_ERRORS = (EMPTY, UNSUPPORTED_KIND)
+"""The codes of unreadable files that are passed over, as there is nothing in them that could be missed."""
 
 
 @dataclass(slots=True)
 class LoadReport:
-    """The outcome of a load. sources: files read; chunks: documents made of them; skipped: files without text, repeated
-    lines and lines without text; indexed: False while vector queries do not see all of it yet."""
+    """The outcome of a load. sources: files read; chunks: documents made of them; skipped: repeated lines and lines
+    without text; indexed: False while vector queries do not see all of it yet."""
 
     sources: int = 0
     chunks: int = 0
@@ -54,6 +37,8 @@ class LoadReport:
     deleted: int = 0
     skipped: int = 0
     errors: list[SourceError] = field(default_factory=list)
+    passed_over: list[PassedOver] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
     indexed: bool = True
 
     @property
@@ -77,100 +62,90 @@ def load(
     provider: RagProvider,
     collection: str,
     embedding: EmbeddingProvider,
+    chunking: Chunking,
+    reader: DocumentReader,
     on_progress: Callable[[LoadProgress], None] = lambda progress: None,
-    source_prefix: str = "",
-    profile: Profile | None = None,
+    source_prefix: str | None = None,
+    max_file_mb: int = MAX_FILE_MB,
     follow_links: bool = False,
 ) -> LoadReport:
-    """Bring `collection` up to date with the files at `path`; `source_prefix` is put before each source's name.
+    """Bring `collection` up to date with the files at `path`.
 
-    Markdown and text files are split, by their sections when `profile` is None, and a changed file's chunks are swapped
-    in one request. A JSONL record is one document, under its own id if it has one. Bad files, lines and documents are
-    reported and do not stop the rest. Raises ConflictError, before anything is embedded, when the collection has
-    another embedding model. A failing service stops the load with its error; the next run continues from there.
+    A file's source is `<folder>/<path below it>`; a `source_prefix` takes the place of the folder's name, an empty one
+    of the folder's name and its slash. A changed file's chunks are swapped in one request. A JSONL record is one
+    document, under its own id if it has one. Bad files, lines and documents are reported and do not stop the rest.
+    Raises ConflictError, before anything is embedded, when the collection has another embedding model. A failing
+    service stops the load with its error; the next run continues from there.
     """
     check_collection_name(collection)
-    files = find_sources(path, follow_links=follow_links)
-    total_bytes = sum(file.size_bytes for file in files)
-    loader = _Loader(CollectionWriter(provider, collection, embedding), profile or by_sections())
+    found = find_sources(path, follow_links=follow_links)
+    folder = found.folder if source_prefix is None else source_prefix.rstrip("/")
+    total_bytes = sum(file.size_bytes for file in found.files)
+    loader = _Loader(CollectionWriter(provider, collection, embedding), reader, chunking, max_file_mb)
+    loader.report.passed_over += found.passed_over
+    loader.report.errors += found.errors
     done_bytes = 0
-    for file in files:
-        source = source_prefix + file.source
+    for file in found.files:
+        source = f"{folder}/{file.path_below}" if folder else file.path_below
+        earlier = (source_prefix or "") + file.path_below
 
         def advance(file_bytes: int, source: str = source, before: int = done_bytes) -> None:
             on_progress(LoadProgress(source, before + file_bytes, total_bytes, loader.report.chunks))
 
-        loader.load_file(file, source, advance)
+        loader.load_file(file, source, earlier, advance)
         advance(file.size_bytes)
         done_bytes += file.size_bytes
     return loader.report
 
 
-def by_sections(max_tokens: int = DEFAULT_MAX_TOKENS) -> Profile:
-    """Split Markdown at its headings, and texts between paragraphs, into chunks of at most `max_tokens`."""
-
-    def split_read(text: str | MarkdownDocument) -> SplitDocument:
-        document = MarkdownDocument.of(text)
-        return SplitDocument(split_markdown(document, max_tokens=max_tokens), document.warnings)
-
-    def splitter(kind: SourceKind) -> Splitter:
-        if kind is SourceKind.MARKDOWN:
-            return split_read
-        return lambda text: SplitDocument(split_text(text, max_tokens=max_tokens), [])
-
-    return splitter
-
-
-def document_of(file: SourceFile, source: str, profile: Profile) -> SourceDocument:
-    """Return the document of a Markdown or text file. Raises InvalidInputError when it cannot be read."""
-    text = read_text(file)
-    title = markdown_title(text) if file.kind is SourceKind.MARKDOWN else None
-    return SourceDocument(
-        id=document_id(source),
-        title=title or file.path.stem,
-        text=text,
-        metadata={"source": source},
-        split=profile(file.kind),
-        sections=source,
-        title_is_file_name=not title,
-    )
-
-
 class _Loader:
-    def __init__(self, writer: CollectionWriter, profile: Profile) -> None:
+    def __init__(self, writer: CollectionWriter, reader: DocumentReader, chunking: Chunking, max_file_mb: int) -> None:
         self.report = LoadReport()
         self._writer = writer
-        self._profile = profile
+        self._reader = reader
+        self._chunking = chunking
+        self._max_file_mb = max_file_mb
         self._first_use: dict[str, str] = {}  # id of a record → the place where it was first used
 
-    def load_file(self, file: SourceFile, source: str, advance: Callable[[int], None]) -> None:
+    def load_file(self, file: SourceFile, source: str, earlier: str, advance: Callable[[int], None]) -> None:
+        """Load a file; `earlier` is the source that releases before 0.3 gave it."""
         self.report.sources += 1
-        if file.kind is SourceKind.JSONL:
-            self._load_records(file, source, advance)
+        if file.kind.is_records:
+            self._load_records(file, source, earlier, advance)
             return
+        given = GivenFile(source, file.path, file.kind, earlier=earlier)
         try:
-            done = ingest_document(
+            if file.size_bytes > self._max_file_mb * MEGABYTE:
+                raise UnreadableError(f"is larger than {self._max_file_mb} MB", code=TOO_LARGE)
+            done = ingest_file(
                 self._writer,
-                document_of(file, source, self._profile),
-                replaces=Equals("source", source),
+                given,
+                reader=self._reader,
+                chunking=self._chunking,
                 advance=lambda part: advance(int(part * file.size_bytes)),
             )
         except InvalidInputError as error:
-            self._refuse(source, None, error.message)
+            if error.code == EMPTY:
+                self.report.deleted += len(self._writer.stored(given.where))
+                self._writer.delete(given.where)
+            if error.code in NO_ERRORS:
+                self.report.passed_over.append(PassedOver(source, error.code, error.message))
+            else:
+                self._refuse(source, None, error.message, error.code)
         else:
+            self.report.warnings += [f"{source}: {warning}" for warning in done.warnings]
             self._count(done)
 
     def _count(self, done: Ingested) -> None:
         self.report.chunks += done.chunks
-        self.report.skipped += not done.chunks
         self.report.created += done.created
         self.report.updated += done.updated
         self.report.unchanged += done.unchanged
         self.report.deleted += done.deleted
         self.report.indexed &= done.indexed
 
-    def _load_records(self, file: SourceFile, source: str, advance: Callable[[int], None]) -> None:
-        for batch in batches(read_records(file), BATCH_DOCUMENTS):
+    def _load_records(self, file: SourceFile, source: str, name: str, advance: Callable[[int], None]) -> None:
+        for batch in batches(read_records(file, source), BATCH_DOCUMENTS):
             drafts: list[Draft] = []
             end_bytes = 0
             for record in batch:
@@ -178,7 +153,7 @@ class _Loader:
                     self._refuse(source, record.line, record.message)
                     continue
                 end_bytes = record.end_bytes
-                draft = draft_of_record(record, source, model=self._writer.embedding.model)
+                draft = draft_of_record(record, source, name, model=self._writer.embedding.model)
                 first_use = self._first_use.setdefault(draft.id, f"{source}:{record.line}") if draft else ""
                 if draft and first_use == f"{source}:{record.line}":
                     drafts.append(draft)
@@ -214,5 +189,5 @@ class _Loader:
         self.report.created += len(drafts) - known
         self.report.updated += known
 
-    def _refuse(self, source: str, line: int | None, message: str) -> None:
-        self.report.errors.append(SourceError(source, line, message))
+    def _refuse(self, source: str, line: int | None, message: str, code: str = InvalidInputError.code) -> None:
+        self.report.errors.append(SourceError(source, line, message, code))

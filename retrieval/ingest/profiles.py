@@ -1,15 +1,100 @@
-"""The splitting profiles that count tokens as the embedding model does; `loading.by_sections` is the third one."""
+"""How documents are split: the one place that chooses a profile of `retrieval.chunking` by syntax and settings."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from providers.embeddings.base import EmbeddingProvider
-from retrieval.chunking import MarkdownDocument, SplitDocument, Syntax, split_whole, split_windows
+from retrieval.chunking import (
+    MarkdownDocument,
+    SplitDocument,
+    Syntax,
+    split_markdown,
+    split_text,
+    split_whole,
+    split_windows,
+)
 from retrieval.chunking.tokens import token_counter
+from schemas.settings import SECTIONS, WHOLE, RetrievalSettings
+
+CODE_MAX_TOKENS, CODE_OVERLAP_TOKENS = 256, 25
+_USUAL_WINDOW_TOKENS = 512
+"""The window of a model that does not tell its own."""
 
 ReadingSplitter = Callable[[str | MarkdownDocument], SplitDocument]
 """A splitter that also takes a document that was read already."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunking:
+    """How files are split: `profile` is one of the setting's words; code is always split into windows of its lines."""
+
+    profile: str
+    max_tokens: int
+    overlap_tokens: int
+    code_max_tokens: int
+    levels: tuple[int, int]
+    embedding: EmbeddingProvider = field(repr=False)
+
+    @property
+    def label(self) -> str:
+        """Name what decides where cuts are, as stored with each document, so that a change of it is noticed."""
+        numbers = (self.max_tokens, self.overlap_tokens, self.code_max_tokens, *self.levels)
+        return f"{self.profile} {'/'.join(map(str, numbers))}"
+
+    def splitter(self, syntax: Syntax) -> ReadingSplitter:
+        """Return how a file of that syntax is split."""
+        if syntax is Syntax.CODE:
+            overlap = min(CODE_OVERLAP_TOKENS, self.code_max_tokens // 4)
+            return windows(self.embedding, self.code_max_tokens, overlap, syntax)
+        if self.profile == SECTIONS:
+            return sections(self.max_tokens, syntax)
+        if self.profile == WHOLE:
+            return whole(self.embedding, self.max_tokens, levels=self.levels)
+        return windows(self.embedding, self.max_tokens, self.overlap_tokens, syntax)
+
+
+def chunking_of(
+    settings: RetrievalSettings,
+    embedding: EmbeddingProvider,
+    *,
+    profile: str | None = None,
+    max_tokens: int | None = None,
+) -> Chunking:
+    """Return how files are split by the settings, unless `profile` or `max_tokens` say otherwise.
+
+    Sections fit into the window of the embedding model; windows and whole documents have limits of their own.
+    """
+    profile = profile or settings.chunking
+    usual = {SECTIONS: window_tokens(embedding), WHOLE: settings.whole_max_tokens}
+    most = max_tokens or usual.get(profile, settings.chunk_max_tokens)
+    return Chunking(
+        profile=profile,
+        max_tokens=most,
+        overlap_tokens=min(settings.chunk_overlap_tokens, most // 4),
+        code_max_tokens=max_tokens or CODE_MAX_TOKENS,
+        levels=settings.whole_levels,
+        embedding=embedding,
+    )
+
+
+def window_tokens(embedding: EmbeddingProvider) -> int:
+    """Return how many tokens the model reads at once, as far as its connection knows."""
+    known = embedding.limits.get("window_tokens") or embedding.max_input_tokens
+    return known or _USUAL_WINDOW_TOKENS
+
+
+def sections(max_tokens: int, syntax: Syntax = Syntax.MARKDOWN) -> ReadingSplitter:
+    """Split Markdown at its headings, and texts between paragraphs."""
+
+    def split(text: str | MarkdownDocument) -> SplitDocument:
+        if syntax is not Syntax.MARKDOWN and isinstance(text, str):
+            return SplitDocument(split_text(text, max_tokens=max_tokens), [])
+        read = MarkdownDocument.of(text)
+        return SplitDocument(split_markdown(read, max_tokens=max_tokens), read.warnings)
+
+    return split
 
 
 def whole(

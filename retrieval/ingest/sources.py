@@ -1,4 +1,4 @@
-"""Find and read the files that can be loaded: Markdown, plain text and JSONL (such as BEIR's `corpus.jsonl`)."""
+"""Find the files of a folder that can be loaded, and read records in JSONL (such as BEIR's `corpus.jsonl`)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import base64
 import binascii
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
-from enum import Enum
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -15,39 +14,30 @@ from typing import Any
 import numpy as np
 import orjson
 
+from retrieval.reading import Kind, UnreadableError, kind_of, kind_of_content
+from retrieval.reading.read_document import UNREADABLE, UNSUPPORTED_KIND
 from schemas.errors import InvalidInputError
 from schemas.records import Metadata, Vector
 from schemas.wire.json_in import decode
 
-
-class SourceKind(Enum):
-    MARKDOWN = "markdown"
-    TEXT = "text"
-    JSONL = "jsonl"
-
-
-KINDS = {
-    ".md": SourceKind.MARKDOWN,
-    ".markdown": SourceKind.MARKDOWN,
-    ".txt": SourceKind.TEXT,
-    ".rst": SourceKind.TEXT,
-    ".jsonl": SourceKind.JSONL,
-}
-MAX_FILE_BYTES = 64 * 1024 * 1024
-"""The limit for a Markdown or text file, which is read as a whole."""
+MAX_FILE_MB = 64
+"""The usual limit for a file. Records have none: they are read one by one."""
 MAX_LINE_BYTES = 16 * 1024 * 1024
 """The limit for a line of a JSONL file: a record is a document of one request."""
+MAX_NAMED = 50
+"""How many files that were passed over, and how many errors, are named one by one."""
+_SNIFFED_BYTES = 64 * 1024 * 1024  # an archive's table of contents is at its end
 _BEIR_CORPUS = "corpus.jsonl"
 _BEIR_OTHERS = {"queries.jsonl", "qrels"}  # questions and judgements, not documents
 
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A file to load. source: its path below the loaded folder, with `/`; a single file's is its name."""
+    """A file to load. path_below: its path below the loaded folder, with `/`; a single file's is its name."""
 
     path: Path
-    source: str
-    kind: SourceKind
+    path_below: str
+    kind: Kind
     size_bytes: int
 
 
@@ -58,9 +48,36 @@ class SourceError:
     source: str
     line: int | None
     message: str
+    code: str = InvalidInputError.code
 
     def __str__(self) -> str:
         return f"{self.source}:{self.line}: {self.message}" if self.line else f"{self.source}: {self.message}"
+
+
+@dataclass(frozen=True, slots=True)
+class PassedOver:
+    """A file, or a folder (its path ends with `/`), that is not loaded, which is no error. `code` is one of those of
+    unreadable files, or `hidden`, `link`, `not_a_file` or `beir`; `reason` continues a sentence after the path."""
+
+    path: str
+    code: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.reason}"
+
+
+HIDDEN, LINK, NOT_A_FILE, BEIR = "hidden", "link", "not_a_file", "beir"
+
+
+@dataclass(slots=True)
+class Found:
+    """What is below a path: `folder` is the name of the folder, "" for the root of the file system."""
+
+    folder: str
+    files: list[SourceFile] = field(default_factory=list)
+    passed_over: list[PassedOver] = field(default_factory=list)
+    errors: list[SourceError] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,52 +93,44 @@ class Record:
     embedding: Vector | None
 
 
-def find_sources(path: Path, *, follow_links: bool = False) -> list[SourceFile]:
-    """Return the files at `path`, a file or a folder, that can be loaded, sorted by name.
+def find_sources(path: Path, *, follow_links: bool = False) -> Found:
+    """Return the files at `path`, a file or a folder, sorted by name, and what is passed over.
 
-    Skipped are hidden files and folders, other kinds of files, and BEIR's queries and judgements. Symbolic links are
-    skipped unless `follow_links`, because they may lead out of the folder. Raises InvalidInputError when there is
-    nothing to load.
+    Passed over are hidden files and folders, files of no known kind, and BEIR's queries and judgements. Symbolic links
+    are unless `follow_links`, because they may lead out of the folder. Raises InvalidInputError when there is nothing
+    to load.
     """
     if path.is_file():
-        if path.suffix.lower() not in KINDS:
-            raise InvalidInputError(f"'{path}' is not one of the kinds that can be loaded: {', '.join(KINDS)}")
-        return [_source_file(path, path.parent)]
+        found = Found(path.resolve().parent.name)
+        _add(path, path.name, found)
+        for reason in (*(each.reason for each in found.passed_over), *(each.message for each in found.errors)):
+            raise InvalidInputError(f"'{path}' {reason}")
+        return found
     if not path.is_dir():
         raise InvalidInputError(f"'{path}' does not exist")
-    found = [_source_file(file, path) for file in _walk(path, follow_links, frozenset())]
-    if not found:
-        raise InvalidInputError(f"'{path}' contains no files that can be loaded: {', '.join(KINDS)}")
+    found = Found(path.resolve().name)
+    _walk(path, "", follow_links, frozenset(), found)
+    if not found.files and not found.errors:
+        named = "".join(f"\n{each}" for each in found.passed_over[:MAX_NAMED])
+        raise InvalidInputError(f"'{path}' contains no files that can be loaded{named}")
     return found
 
 
-def read_text(file: SourceFile, *, max_bytes: int = MAX_FILE_BYTES) -> str:
-    """Return the whole text of a file.
-
-    Raises InvalidInputError with the reason when it is unreadable, too large, not UTF-8 or not a text.
-    """
-    try:
-        with file.path.open("rb") as opened:
-            content = opened.read(max_bytes + 1)
-    except OSError as error:
-        raise InvalidInputError(f"cannot be read: {error.strerror}") from error
-    if len(content) > max_bytes:
-        raise InvalidInputError(f"is larger than {max_bytes} bytes")
-    return decoded(content)
-
-
-def decoded(content: bytes) -> str:
-    """Decode the bytes of a file. Raises InvalidInputError with the reason when they are not UTF-8 or not a text."""
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InvalidInputError(f"is not UTF-8: byte {error.start} is wrong") from error
-    if "\0" in text:
-        raise InvalidInputError("is not a text: it contains NUL characters")
-    return text
+def kind_of_file(path: Path) -> Kind:
+    """Return the kind of a file: by its suffix, without one by its content. Raises UnreadableError without a kind."""
+    kind = kind_of(path.name)
+    if kind is None and not path.suffix:
+        try:
+            with path.open("rb") as opened:
+                kind = kind_of_content(opened.read(_SNIFFED_BYTES))
+        except OSError as error:
+            raise UnreadableError(f"cannot be read: {error.strerror}") from error
+    if kind is None:
+        raise UnreadableError("is of no kind that can be read", code=UNSUPPORTED_KIND)
+    return kind
 
 
-def read_records(file: SourceFile) -> Iterator[Record | SourceError]:
+def read_records(file: SourceFile, source: str) -> Iterator[Record | SourceError]:
     """Yield the records of a JSONL file, one line in memory at a time; a bad line is yielded as an error."""
     end_bytes = 0
     try:
@@ -135,38 +144,54 @@ def read_records(file: SourceFile) -> Iterator[Record | SourceError]:
                     while line and not line.endswith(b"\n"):
                         line = lines.readline(MAX_LINE_BYTES)
                         end_bytes += len(line)
-                    yield SourceError(file.source, number, f"is longer than {MAX_LINE_BYTES} bytes")
+                    yield SourceError(source, number, f"is longer than {MAX_LINE_BYTES} bytes")
                     continue
                 line = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
                 if line.strip():
-                    yield _record(file.source, number, end_bytes, line)
+                    yield _record(source, number, end_bytes, line)
     except OSError as error:
-        yield SourceError(file.source, None, f"cannot be read: {error.strerror}")
+        yield SourceError(source, None, f"cannot be read: {error.strerror}")
 
 
-def _walk(folder: Path, follow_links: bool, above: frozenset[Path]) -> Iterator[Path]:
-    """Yield the files below a folder. `above` are the real paths of its parents: a link back to one is a loop."""
+def _walk(folder: Path, below: str, follow_links: bool, above: frozenset[Path], found: Found) -> None:
+    """Add the files below a folder. `above` are the real paths of its parents: a link back to one is a loop."""
     place = folder.resolve()
     if place in above:
+        found.passed_over.append(PassedOver(below, LINK, "is a symbolic link to a folder above"))
         return
-    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
-        if entry.name.startswith(".") or (entry.name in _BEIR_OTHERS and (folder / _BEIR_CORPUS).is_file()):
-            continue
-        if entry.is_symlink() and not follow_links:
-            continue
-        if entry.is_dir():
-            yield from _walk(entry, follow_links, above | {place})
-        elif entry.is_file() and entry.suffix.lower() in KINDS:
-            yield entry
+    try:
+        entries = sorted(folder.iterdir(), key=lambda entry: entry.name)
+    except OSError as error:
+        found.errors.append(SourceError(below or folder.name, None, f"cannot be listed: {error.strerror}", UNREADABLE))
+        return
+    has_corpus = (folder / _BEIR_CORPUS).is_file()
+    for entry in entries:
+        is_folder = entry.is_dir() and (follow_links or not entry.is_symlink())
+        path = f"{below}{entry.name}{'/' if is_folder else ''}"
+        if entry.name.startswith("."):
+            found.passed_over.append(PassedOver(path, HIDDEN, "is hidden"))
+        elif has_corpus and entry.name in _BEIR_OTHERS:
+            found.passed_over.append(PassedOver(path, BEIR, "holds questions and judgements of BEIR, not documents"))
+        elif entry.is_symlink() and not follow_links:
+            found.passed_over.append(PassedOver(path, LINK, "is a symbolic link (--follow-links loads it)"))
+        elif is_folder:
+            _walk(entry, path, follow_links, above | {place}, found)
+        elif entry.is_file():
+            _add(entry, path, found)
+        else:
+            found.passed_over.append(PassedOver(path, NOT_A_FILE, "is not a file"))
 
 
-def _source_file(path: Path, root: Path) -> SourceFile:
-    return SourceFile(
-        path=path,
-        source=path.relative_to(root).as_posix(),
-        kind=KINDS[path.suffix.lower()],
-        size_bytes=os.stat(path).st_size,
-    )
+def _add(path: Path, path_below: str, found: Found) -> None:
+    try:
+        kind = kind_of_file(path)
+    except UnreadableError as error:
+        if error.code == UNSUPPORTED_KIND:
+            found.passed_over.append(PassedOver(path_below, error.code, error.message))
+        else:
+            found.errors.append(SourceError(path_below, None, error.message, error.code))
+    else:
+        found.files.append(SourceFile(path, path_below, kind, os.stat(path).st_size))
 
 
 def _record(source: str, number: int, end_bytes: int, line: bytes) -> Record | SourceError:

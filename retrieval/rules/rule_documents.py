@@ -9,7 +9,8 @@ from uuid import UUID
 from providers.embeddings.base import EmbeddingProvider
 from retrieval.chunking import MarkdownDocument, markdown_title
 from retrieval.ingest import profiles
-from retrieval.ingest.drafts import SourceDocument, document_id
+from retrieval.ingest.drafts import SourceDocument
+from retrieval.ingest.identity import document_id
 from schemas.contracts.rule_documents import InvalidDocumentError, RuleDocument
 from schemas.metadata import check_metadata
 from schemas.settings import RetrievalSettings
@@ -50,6 +51,7 @@ def to_source(document: RuleDocument, settings: RetrievalSettings, embedding: Em
         metadata={**metadata, "path": document.filename},
         split=lambda _: split(markdown),
         title_is_file_name=not title,
+        kind="markdown",
     )
 
 

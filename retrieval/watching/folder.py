@@ -8,10 +8,11 @@ import stat
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
-from retrieval.watching.kinds import content_type_of
-from schemas.errors import InvalidInputError, RagError, UnavailableError
+from retrieval.reading import kind_of
+from retrieval.reading.read_document import TOO_LARGE, UnreadableError
+from schemas.errors import RagError, UnavailableError
 
 Signature = tuple[int, int, int, int]
 """Inode, size in bytes, and the times of the last change of content and of attributes in nanoseconds, which are known
@@ -36,11 +37,14 @@ class FileGoneError(RagError):
 class Listing:
     """The files and folders below a folder, by path with `/`.
 
-    `folders` are those that were listed, "" among them. `refused` are files and folders (ending with `/`) that could
-    not be looked at, each with the reason: what was below them may still be there.
+    `files` are those to be indexed; whether one without a suffix can be is known when it is read. `folders` are those
+    that were listed, "" among them. `refused` are files and folders (ending with `/`) that could not be looked at, each
+    with the reason: what was below them may still be there. `passed_over` are files and folders that are not to be
+    indexed, with the reason.
     """
 
     files: dict[str, Signature] = field(default_factory=dict)
+    passed_over: dict[str, str] = field(default_factory=dict)
     folders: set[str] = field(default_factory=set)
     refused: dict[str, str] = field(default_factory=dict)
 
@@ -97,8 +101,7 @@ class Folder:
     def read(self, path: str) -> tuple[bytes, Signature]:
         """Return (content, signature before it was read).
 
-        Raises FileGoneError when there is no such regular file, InvalidInputError when it cannot be read or is too
-        large.
+        Raises FileGoneError when there is no such regular file, UnreadableError when it cannot be read or is too large.
         """
         place = self.root / path
         try:
@@ -114,9 +117,9 @@ class Folder:
         except OSError as error:
             if error.errno in _GONE:
                 raise FileGoneError(f"'{path}' is gone") from error
-            raise InvalidInputError(f"cannot be read: {error.strerror}") from error
+            raise UnreadableError(f"cannot be read: {error.strerror}") from error
         if len(content) > self._max_file_bytes:
-            raise InvalidInputError(f"is larger than {self._max_file_bytes} bytes")
+            raise UnreadableError(f"is larger than {self._max_file_bytes} bytes", code=TOO_LARGE)
         return content, _signature(found)
 
     def _list(self, folder: str, found: Listing) -> list[str]:
@@ -125,19 +128,37 @@ class Folder:
         with os.scandir(self.root / folder) as entries:
             for entry in entries:
                 path = folder + entry.name
-                if self.is_passed_over(path):
-                    continue
-                if entry.is_dir(follow_symlinks=False):
+                is_folder = entry.is_dir(follow_symlinks=False)
+                if reason := self._why_not(path, entry, is_folder):
+                    found.passed_over[_shown(f"{path}/" if is_folder else path)] = reason
+                elif is_folder:
                     below.append(f"{path}/")
-                elif entry.is_file(follow_symlinks=False) and content_type_of(path) is not None:
+                else:
                     self._add(path, entry, found)
         return below
+
+    def _why_not(self, path: str, entry: os.DirEntry[str], is_folder: bool) -> str:
+        """Return why a file or folder is passed over, "" when it is not."""
+        if entry.name.startswith("."):
+            return "is hidden"
+        if self._is_ignored(path):
+            return "is of version control, a package manager or an editor"
+        if entry.is_symlink():
+            return "is a symbolic link"
+        if is_folder:
+            return ""
+        if not entry.is_file(follow_symlinks=False):
+            return "is not a file"
+        kind = kind_of(entry.name)
+        if kind is None:
+            return "is of no kind that can be read" if PurePosixPath(entry.name).suffix else ""
+        return "has a document in each line, which is for `rag-wrapper load`" if kind.is_records else ""
 
     def _add(self, path: str, entry: os.DirEntry[str], found: Listing) -> None:
         try:
             path.encode()
         except UnicodeEncodeError:
-            found.refused[path.encode(errors="replace").decode()] = "has a name that is not UTF-8"
+            found.refused[_shown(path)] = "has a name that is not UTF-8"
             return
         with suppress(FileNotFoundError):
             found.files[path] = _signature(entry.stat(follow_symlinks=False))
@@ -150,6 +171,10 @@ class Folder:
         if not stat.S_ISDIR(found.st_mode):
             raise FolderUnavailableError(f"{self.root} is not a folder")
         return found.st_dev, found.st_ino
+
+
+def _shown(path: str) -> str:
+    return path.encode(errors="replace").decode()
 
 
 def _signature(found: os.stat_result) -> Signature:

@@ -129,7 +129,8 @@ class Watchers:
 
     def _known(self, name: str, reported_at_ms: int, stored: str) -> KnownWatcher:
         told = orjson.loads(stored)
-        told["failures"] = tuple(FailedFile(**each) for each in told["failures"])
+        for field in ("failures", "passed_over"):  # the second one is not in reports of releases before 0.3
+            told[field] = tuple(FailedFile(**each) for each in told.get(field, ()))
         report = WatcherReport(**told)
         is_late = self._clock() - reported_at_ms / 1e3 > LOST_AFTER_SECONDS
         state = LOST if is_late and report.state != STOPPED else report.state

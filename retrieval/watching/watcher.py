@@ -125,7 +125,8 @@ class Watcher:
         self._compare()
         self._pauses.reset()
         self._tell(state=WATCHING, failing_since=None, reason=None)
-        log.info("in sync", folder=self.sync.folder.name, files=self.sync.files, failed=len(self.sync.failed))
+        counts = {"files": self.sync.files, "failed": len(self.sync.failed), "passed_over": len(self.sync.passed_over)}
+        log.info("in sync", folder=self.sync.folder.name, **counts)
 
     def _compare(self) -> None:
         self._tell(state=SCANNING)
@@ -173,7 +174,7 @@ class Watcher:
         self._told(self._report)
 
     def _now(self) -> WatcherReport:
-        failed = self.sync.failed
+        failed, passed_over = self.sync.failed, self.sync.passed_over
         last_change = self.sync.last_change
         return replace(
             self._report,
@@ -182,9 +183,15 @@ class Watcher:
             indexed=self.sync.indexed,
             deleted=self.sync.deleted,
             failed=len(failed),
-            failures=tuple(
-                FailedFile(path[-MAX_TEXT_CHARACTERS:], failed[path][:MAX_TEXT_CHARACTERS])
-                for path in sorted(failed)[:MAX_FAILURES]
-            ),
+            failures=_first_of(failed),
+            skipped=len(passed_over),
+            passed_over=_first_of(passed_over),
             last_change=None if last_change is None else z_time(last_change),
         )
+
+
+def _first_of(reasons: dict[str, str]) -> tuple[FailedFile, ...]:
+    return tuple(
+        FailedFile(path[-MAX_TEXT_CHARACTERS:], reasons[path][:MAX_TEXT_CHARACTERS])
+        for path in sorted(reasons)[:MAX_FAILURES]
+    )

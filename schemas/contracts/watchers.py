@@ -10,7 +10,7 @@ LOST = "lost"
 """The state of a watcher that should have reported again and did not."""
 LOST_AFTER_SECONDS = 60.0
 MAX_FAILURES = 20
-"""The most failed files that a report names."""
+"""The most failed files that a report names, and the most that were passed over."""
 MAX_TEXT_CHARACTERS = 1_000
 """The longest sentence or path in a report."""
 MAX_NAME_CHARACTERS = 100
@@ -18,7 +18,7 @@ MAX_NAME_CHARACTERS = 100
 
 @dataclass(frozen=True, slots=True)
 class FailedFile:
-    """A file that failed; `reason` continues a sentence that begins with the path: "is not UTF-8: …"."""
+    """A file that failed or was passed over; `reason` continues a sentence that begins with the path: "is hidden"."""
 
     path: str
     reason: str
@@ -30,6 +30,7 @@ class WatcherReport:
 
     `instance` identifies the process and is the same in all its reports. Of the `files` in the folder, `pending` are
     not dealt with yet and `failed` are not in the collection as they are; `failures` names the first of these.
+    `skipped` files and folders are not to be indexed; `passed_over` names the first of these.
     `indexed` and `deleted` count since `started_at`. `failing_since` and `reason` say why the watcher is retrying.
     """
 
@@ -43,6 +44,8 @@ class WatcherReport:
     deleted: int = 0
     failed: int = 0
     failures: tuple[FailedFile, ...] = ()
+    skipped: int = 0
+    passed_over: tuple[FailedFile, ...] = ()
     last_change: str | None = None
     failing_since: str | None = None
     reason: str | None = None

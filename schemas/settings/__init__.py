@@ -6,15 +6,26 @@ Wrong values stop the start with a sentence that names all wrong variables at on
 from schemas.settings.config_file import CONNECTIONS, apply_config_file, read_declared_connections
 from schemas.settings.known import CONFIG_FILE, HOSTED, known_settings, unknown_variables
 from schemas.settings.registry import RegistrySettings, read_registry_settings
-from schemas.settings.retrieval import RetrievalSettings, read_retrieval_settings
+from schemas.settings.retrieval import (
+    CHUNKINGS,
+    SECTIONS,
+    WHOLE,
+    WINDOWS,
+    RetrievalSettings,
+    read_retrieval_settings,
+)
 from schemas.settings.storage import POSTGRESQL, SQLITE, WrapperSettings, read_wrapper_settings
 
 __all__ = [
+    "CHUNKINGS",
     "CONFIG_FILE",
     "CONNECTIONS",
     "HOSTED",
     "POSTGRESQL",
+    "SECTIONS",
     "SQLITE",
+    "WHOLE",
+    "WINDOWS",
     "RegistrySettings",
     "RetrievalSettings",
     "WrapperSettings",

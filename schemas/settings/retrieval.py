@@ -9,7 +9,9 @@ from environs import ValidationError, validate
 
 from schemas.errors import ConfigurationError, InvalidInputError
 from schemas.names import check_collection_name
-from schemas.settings.environment import LONGEST_KEPT_SECONDS, environment, seal
+from schemas.settings.environment import LONGEST_KEPT_SECONDS, OneWordOf, environment, seal
+
+SECTIONS, WINDOWS, WHOLE = CHUNKINGS = ("sections", "windows", "whole")
 
 
 @dataclass(frozen=True)
@@ -19,13 +21,14 @@ class RetrievalSettings:
     Defaults that a contract states are that contract's.
     """
 
-    documents_collection: str = "rag-documents"  # where `/api/rag/ingest` stores
+    documents_collection: str = "rag-documents"  # where files and the texts of `/api/rag/ingest` are stored
     rules_collection: str = "rag-rules"  # where `/api/rag/documents:batch` stores
     context_collection: str = "rag-context"  # where the tool `rag_context_index` stores
     notes_collection: str = "rag-notes"  # notes of sessions, the persona's knowledge
     context_categories: tuple[str, ...] = ("strategy", "bugfix", "architecture", "casino")
     context_content_types: tuple[str, ...] = ("chat", "decision", "code", "documentation")
     doc_types: tuple[str, ...] = ("core-rules", "faq", "team-rules", "ops", "killzone")
+    chunking: str = SECTIONS  # how files are split: at headings, into overlapping windows, or not as long as they fit
     chunk_max_tokens: int = 1024  # the longest window; all windows but the last have at least half of it
     chunk_overlap_tokens: int = 100  # most that neighbouring windows share; they share at least half of it
     whole_max_tokens: int = 8192  # longest document of `/api/rag/documents:batch` that stays one chunk
@@ -87,6 +90,7 @@ def read_retrieval_settings() -> RetrievalSettings:
         "context_content_types": env.list(
             "CONTEXT_CONTENT_TYPES", list(default.context_content_types), validate=validate.Length(min=1)
         ),
+        "chunking": env.str("CHUNKING", default.chunking, validate=OneWordOf(CHUNKINGS)),
         "chunk_max_tokens": env.int("CHUNK_MAX_TOKENS", default.chunk_max_tokens, validate=tokens),
         "chunk_overlap_tokens": env.int(
             "CHUNK_OVERLAP_TOKENS", default.chunk_overlap_tokens, validate=validate.Range(min=0)
@@ -138,6 +142,7 @@ def read_retrieval_settings() -> RetrievalSettings:
         "metrics_days": env.int("METRICS_DAYS", default.metrics_days, validate=validate.Range(min=1, max=36_500)),
     }
     seal(env)
+    values["chunking"] = values["chunking"].lower()
     for field in ("doc_types", "context_categories", "context_content_types"):
         values[field] = tuple(part.strip() for part in values[field] if part.strip())
         if not values[field]:

@@ -11,7 +11,7 @@ LEAST_OVERLAP = 20
 """The least characters that a chunk repeats of the one before it. Fewer are equal by chance."""
 MOST_OVERLAP = 8_000
 
-_DELIMITER_ROW = re.compile(r"[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*")
+_DASHES = re.compile(r":?-+:?")
 
 
 def joined_text(texts: Sequence[str], places: Sequence[int]) -> str:
@@ -78,7 +78,8 @@ def _repeated_header(before: str, text: str) -> int:
     """
     names, _, rest = text.partition("\n")
     dashes, _, rows = rest.partition("\n")
-    if "|" not in names or not rows or not _DELIMITER_ROW.fullmatch(dashes):
+    cells = dashes.strip().strip("|").split("|")
+    if "|" not in names or not rows or not all(_DASHES.fullmatch(cell.strip()) for cell in cells):
         return 0
     table = before.rpartition("\n\n")[2]
     return len(names) + len(dashes) + 2 if table.startswith(f"{names}\n{dashes}\n") else 0

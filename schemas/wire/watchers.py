@@ -48,13 +48,16 @@ class Report(Body):
     deleted = Count(least=0, most=_MOST, load_default=0)
     failed = Count(least=0, most=_MOST, load_default=0)
     failures = fields.List(fields.Nested(Failed), load_default=(), validate=validate.Length(max=MAX_FAILURES))
+    skipped = Count(least=0, most=_MOST, load_default=0)
+    passed_over = fields.List(fields.Nested(Failed), load_default=(), validate=validate.Length(max=MAX_FAILURES))
     last_change = Text(load_default=None, validate=_is_time)
     failing_since = Text(load_default=None, validate=_is_time)
     reason = Text(load_default=None, validate=_sentence)
 
     @post_load
     def _to_report(self, loaded: Json, **_: Any) -> dict[str, WatcherReport]:
-        return {"report": WatcherReport(**{**loaded, "failures": tuple(loaded["failures"])})}
+        named = {name: tuple(loaded[name]) for name in ("failures", "passed_over")}
+        return {"report": WatcherReport(**{**loaded, **named})}
 
 
 WATCHER_REPORT = Report()

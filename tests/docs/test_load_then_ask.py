@@ -16,7 +16,8 @@ from tests.support.model_server import model_server
 
 PROJECT = Path(__file__).parents[2]
 QUESTION = "What survives kill -9?"
-LOADED = "documentation"
+LOADED = "rag-documents"
+SOURCE = "docs/reliability.md"
 
 
 def blocks(chapter, *languages):
@@ -100,31 +101,31 @@ def test_the_questions_of_the_page_are_answered_from_the_loaded_texts(run, loade
     for question in questions:
         answer = json.loads(run(question))
         first = answer["results"][0]
-        assert (first["collection"], first["metadata"]["source"]) == (LOADED, "reliability.md")
+        assert (first["collection"], first["metadata"]["source"]) == (LOADED, SOURCE)
         assert "kill -9" in first["content"]
         assert answer["receipt"]["collections"][LOADED] == {"status": "asked"}
 
 
 def test_every_way_to_ask_finds_loaded_texts_above_others(ask, service):
-    asked = {LOADED: {"status": "asked"}, "rag-documents": {"status": "asked"}}
+    asked = {LOADED: {"status": "asked"}}
     chunks = ask("/api/rag/search", query=QUESTION)
-    assert chunks["results"][0]["metadata"]["collection"] == LOADED
+    assert chunks["results"][0]["metadata"]["source"] == SOURCE
     assert chunks["receipt"]["collections"] == asked
     context = ask("/api/rag/retrieve", query=QUESTION, context_key="a:b", min_relevance=0)
-    assert context["document_chunks"][0]["metadata"]["collection"] == LOADED
+    assert context["document_chunks"][0]["metadata"]["source"] == SOURCE
     assert context["receipt"]["collections"] == asked
     tool = ask("/tools/rag_context_search", query=QUESTION)
-    assert tool["results"][0]["metadata"]["collection"] == LOADED
+    assert tool["results"][0]["source"] == SOURCE
     assert tool["receipt"]["collections"] == asked
     said = ask("/api/chat", message=QUESTION, useRag=True)
-    assert said["ragSources"][0]["collection"] == LOADED
+    assert said["ragSources"][0]["source"] == SOURCE
     assert said["receipt"]["collections"] == asked
     assert "kill -9" in service.chat_requests[-1].body["messages"][0]["content"]
 
 
 def test_tools_of_language_models_find_loaded_texts(service, loaded):
     found = within_bounds(called, over_http(service.url), "rag_query", {"query": QUESTION})
-    assert found.structured_content["results"][0]["collection"] == LOADED
+    assert found.structured_content["results"][0]["metadata"]["source"] == SOURCE
     assert found.structured_content["receipt"]["collections"][LOADED] == {"status": "asked"}
     context = within_bounds(called, over_http(service.url), "rag_context", {"topic": QUESTION})
     assert context.structured_content["sources"][0]["collection"] == LOADED
@@ -155,7 +156,7 @@ def test_collections_are_named_in_the_same_way_everywhere(service, ask, path, bo
         return answer["receipt"]["collections"]
 
     assert receipt([LOADED]) == {LOADED: {"status": "asked"}}
-    assert receipt(["docu*", "nobody*"]) == {
+    assert receipt(["rag-doc*", "nobody*"]) == {
         LOADED: {"status": "asked"},
         "nobody*": {"status": "left_out", "reason": "no collection has a name that begins so"},
     }

@@ -14,9 +14,14 @@ from interfaces.commands.demo import COLLECTION, Demo, WrongAnswerError, copy_do
 from providers.embeddings.minilm import MiniLMProvider
 from retrieval.ingest.drafts import text_to_embed
 from retrieval.ingest.loading import load
+from retrieval.ingest.profiles import chunking_of
+from retrieval.reading import DocumentReader
 from schemas.errors import ConfigurationError, UnavailableError
+from schemas.settings import RetrievalSettings
 from tests.retrieval.letter_embedding import LetterEmbedding
 from tests.retrieval.model_store import ModelProvider, ModelStore
+
+MODEL = "all-MiniLM-L6-v2"
 
 README = "# Store\n\nIntro.\n\n## Safety\n\nWhat was acknowledged survives a kill.\n\n" + "More of it. " * 200
 
@@ -58,26 +63,34 @@ def folder(tmp_path):
     (project / "README.md").write_text(README)
     (project / "secret.md").write_text("# Not documentation")
     (project / "docs" / "api.md").write_text("# Api\n\nxyz\n\n## Errors\n\nzzz")
-    copy_documentation(project, tmp_path / "copy")
-    return tmp_path / "copy"
+    copy_documentation(project, tmp_path / COLLECTION)
+    return tmp_path / COLLECTION
 
 
 @pytest.fixture
 def store(folder):
     store = AnsweringStore()
     provider = ModelProvider(store)
-    load(folder, provider=provider, collection=COLLECTION, embedding=LetterEmbedding("all-MiniLM-L6-v2"))
+    embedding = LetterEmbedding(MODEL)
+    load(
+        folder,
+        provider=provider,
+        collection=COLLECTION,
+        embedding=embedding,
+        chunking=chunking_of(RetrievalSettings(), embedding),
+        reader=DocumentReader(),
+    )
     return store
 
 
 @pytest.fixture
 def demo(store, folder):
-    return Demo(store, expected_documents(folder), Console(quiet=True))
+    return Demo(store, expected_documents(folder, LetterEmbedding(MODEL)), Console(quiet=True))
 
 
 @pytest.fixture
 def question(folder):
-    draft = next(draft for draft in expected_documents(folder) if "acknowledged" in draft.text)
+    draft = next(draft for draft in expected_documents(folder, LetterEmbedding(MODEL)) if "acknowledged" in draft.text)
     return LetterEmbedding().embed([text_to_embed(draft.text, draft.metadata)])[0]
 
 
@@ -91,7 +104,10 @@ def steps(demo, question):
 
 
 def test_only_documentation_is_copied_and_expected(folder):
-    assert {draft.metadata["source"] for draft in expected_documents(folder)} == {"README.md", "docs/api.md"}
+    assert {draft.metadata["source"] for draft in expected_documents(folder, LetterEmbedding(MODEL))} == {
+        f"{folder.name}/README.md",
+        f"{folder.name}/docs/api.md",
+    }
 
 
 def test_right_answers_pass_every_check(demo, question):

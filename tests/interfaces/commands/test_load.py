@@ -75,15 +75,15 @@ def test_a_changed_file_is_swapped(run, tmp_path):
 
 
 def test_bad_inputs_are_named_and_the_exit_code_is_1(run, tmp_path):
-    (tmp_path / "a.md").write_bytes(b"\xff")
+    (tmp_path / "a.md").write_bytes(b"\x01")
     (tmp_path / "b.jsonl").write_text('{"text": "good"}\nbad\n' + json.dumps({"id": 1.5, "text": "x"}))
     result = run("load", tmp_path, "--collection", "docs")
     assert result.returncode == 1
     assert result.stdout == "docs: 1 chunk from 2 files: 1 created, 3 errors\n"
     first, second, third = result.stderr.splitlines()
-    assert first == "a.md: is not UTF-8: byte 0 is wrong"
-    assert second.startswith("b.jsonl:2: is not JSON: ")
-    assert third == "b.jsonl:3: 'id' is not a string"
+    assert first == f"{tmp_path.name}/a.md: is not a text: it contains control characters"
+    assert second.startswith(f"{tmp_path.name}/b.jsonl:2: is not JSON: ")
+    assert third == f"{tmp_path.name}/b.jsonl:3: 'id' is not a string"
 
 
 def test_the_first_of_many_errors_are_shown(run, tmp_path):

@@ -1,9 +1,11 @@
 """A document makes the same chunks under the same ids whether `load`, a client or a program brings it."""
 
 from retrieval.ingest import profiles
-from retrieval.ingest.drafts import document_id
+from retrieval.ingest.identity import document_id
 from retrieval.ingest.loading import load
+from retrieval.reading import DocumentReader
 from schemas.contracts.rule_documents import RuleDocument
+from schemas.settings import RetrievalSettings
 
 GUIDE = "# Guide\n\nHow to start.\n\n## Install\n\n" + "Put it there. " * 1250 + "\n\n## Use\n\n" + "Do that. " * 1700
 METADATA = {"source": "guide.md", "doc_type": "ops", "last_update_date": "2026-01-31"}
@@ -26,14 +28,16 @@ def test_three_callers_make_the_same_chunks(app, client, collection, tmp_path):
     assert (answer.status_code, answer.json["documents_failed"]) == (200, 0)
     layers.pipeline.ingest([RuleDocument("guide.md", GUIDE, METADATA)], collection=names[1])
     embedding = layers.connections.open("default", "embedding")
-    whole = profiles.whole(embedding, 8192)
-    report = load(
-        tmp_path,
-        provider=layers.connections.open("local", "rag"),
-        collection=names[2],
-        embedding=embedding,
-        profile=lambda kind: whole,
-    )
+    with DocumentReader() as reader:
+        report = load(
+            tmp_path,
+            provider=layers.connections.open("local", "rag"),
+            collection=names[2],
+            embedding=embedding,
+            chunking=profiles.chunking_of(RetrievalSettings(), embedding, profile="whole"),
+            reader=reader,
+            source_prefix="",
+        )
 
     http, program, loaded = (stored(client, name) for name in names)
     assert http == program == loaded

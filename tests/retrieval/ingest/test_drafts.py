@@ -1,6 +1,7 @@
 import pytest
 
-from retrieval.ingest.drafts import chunk_id, document_id, is_file_name, text_to_embed
+from retrieval.ingest.drafts import is_file_name, text_to_embed
+from retrieval.ingest.identity import chunk_id, document_id
 
 
 def test_ids_depend_on_document_and_position_alone():

@@ -4,9 +4,13 @@ import json
 
 import pytest
 
-from retrieval.ingest.drafts import document_id, text_to_embed
+from retrieval.ingest.drafts import text_to_embed
+from retrieval.ingest.identity import document_id
 from retrieval.ingest.loading import load
+from retrieval.ingest.profiles import chunking_of
+from retrieval.reading import DocumentReader
 from schemas.errors import ConflictError, InvalidInputError, UnavailableError
+from schemas.settings import RetrievalSettings
 from tests.retrieval.letter_embedding import LetterEmbedding
 from tests.retrieval.model_store import ModelProvider, ModelStore
 
@@ -22,16 +26,26 @@ def store():
 def folder(tmp_path):
     def write(**files):
         for name, content in files.items():
-            path = tmp_path / name.replace("__", "/").replace("_", ".")
-            path.parent.mkdir(exist_ok=True)
+            path = tmp_path / "docs" / name.replace("__", "/").replace("_", ".")
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(content if isinstance(content, str) else "\n".join(json.dumps(line) for line in content))
-        return tmp_path
+        return tmp_path / "docs"
 
     return write
 
 
-def run(path, store, embed=None, **options):
-    return load(path, provider=ModelProvider(store), collection="docs", embedding=embed or LetterEmbedding(), **options)
+def run(path, store, embed=None, *, profile=None, max_tokens=None, **options):
+    embed = embed or LetterEmbedding()
+    chunking = chunking_of(RetrievalSettings(), embed, profile=profile, max_tokens=max_tokens)
+    with DocumentReader() as reader:
+        return load(
+            path,
+            provider=ModelProvider(store),
+            embedding=embed,
+            chunking=chunking,
+            reader=reader,
+            **{"collection": "docs", **options},
+        )
 
 
 def counts(report):
@@ -44,19 +58,22 @@ def test_markdown_becomes_chunks_that_say_where_they_are_from(folder, store):
     install = next(store.documents("docs", {"section": "Guide > Install"}))
     assert install["text"] == "## Install\n\nPut it there."
     assert {key: value for key, value in install["metadata"].items() if key not in ("content_hash", "updated_at")} == {
-        "source": "guide.md",
+        "source": "docs/guide.md",
         "title": "Guide",
         "section": "Guide > Install",
-        "section_id": "guide.md#guide/install",
+        "section_id": "docs/guide.md#guide/install",
         "chunk_index": 1,
         "start_line": 5,
-        "document_id": document_id("guide.md"),
+        "kind": "markdown",
+        "contentType": "documentation",
+        "path": "guide.md",
+        "document_id": document_id("docs/guide.md"),
     }
-    first = next(store.documents("docs", {"source": "guide.md", "chunk_index": 0}))["metadata"]
+    first = next(store.documents("docs", {"source": "docs/guide.md", "chunk_index": 0}))["metadata"]
     assert (first["chunk_count"], first["embedding_model"]) == (3, "letters-1")
     assert first["created_at"] == first["updated_at"]
-    note = next(store.documents("docs", {"source": "sub/note.txt"}))
-    assert (note["metadata"]["section_id"], note["metadata"]["title"]) == ("sub/note.txt", "note")
+    note = next(store.documents("docs", {"source": "docs/sub/note.txt"}))
+    assert (note["metadata"]["section_id"], note["metadata"]["title"]) == ("docs/sub/note.txt", "note.txt")
 
 
 def test_the_new_collection_knows_its_model_and_where_titles_are(folder, store):
@@ -87,7 +104,7 @@ def test_a_changed_file_is_swapped_and_only_new_words_are_embedded(folder, store
     report = run(folder(guide_md=GUIDE.replace("## Install\n\nPut it there.", "## Set up\n\nNow.")), store, embed)
     assert counts(report) == (0, 1, 3, 0)
     assert embed.embedded == ["Guide > Set up\n\n## Set up\n\nNow."]
-    sections = [document["metadata"]["section"] for document in store.documents("docs", {"source": "guide.md"})]
+    sections = [document["metadata"]["section"] for document in store.documents("docs", {"source": "docs/guide.md"})]
     assert sorted(sections) == ["Guide", "Guide > Set up", "Guide > Use"]
 
 
@@ -105,14 +122,15 @@ def test_a_files_name_is_its_title_and_is_not_embedded(folder, store):
     embed = LetterEmbedding()
     run(folder(guide_md=GUIDE, note_txt="A note.", plain_md="No heading."), store, embed)
     assert {"A note.", "No heading."} <= set(embed.embedded)
-    assert {each["metadata"]["title"] for each in store.documents("docs")} == {"Guide", "note", "plain"}
+    assert {each["metadata"]["title"] for each in store.documents("docs")} == {"Guide", "note.txt", "plain.md"}
 
 
 def test_a_text_embedded_with_its_files_name_is_embedded_again_once(folder, store):
     path = folder(note_txt="A note.")
     run(path, store)
     [stored] = store.stored["docs"].values()  # made to look as earlier releases stored it
-    del stored["metadata"]["title_is_file_name"]
+    for name in ("title_is_file_name", "kind", "chunking", "given"):
+        del stored["metadata"][name]
     stored["metadata"]["content_hash"] = "another"
     stored["embedding"] = LetterEmbedding().embed(["note\n\nA note."])[0].tolist()
     embed = LetterEmbedding()
@@ -126,8 +144,9 @@ def test_a_text_embedded_with_its_files_name_is_embedded_again_once(folder, stor
 def test_an_emptied_file_leaves_no_chunks(folder, store):
     run(folder(guide_md=GUIDE, note_txt="A note."), store)
     report = run(folder(guide_md="\n"), store)
-    assert (counts(report), report.skipped) == ((0, 0, 1, 3), 1)
-    assert [document["metadata"]["source"] for document in store.documents("docs")] == ["note.txt"]
+    assert (counts(report), report.errors) == ((0, 0, 1, 3), [])
+    assert [(each.path, each.code) for each in report.passed_over] == [("docs/guide.md", "empty")]
+    assert [document["metadata"]["source"] for document in store.documents("docs")] == ["docs/note.txt"]
 
 
 def test_metadata_added_by_others_is_not_a_change(folder, store):
@@ -157,7 +176,7 @@ def test_a_collection_of_other_dimension_is_refused_at_once(folder, store):
 
 def test_a_wrong_collection_name_is_refused_at_once(folder, store):
     with pytest.raises(InvalidInputError, match="Collection name"):
-        load(folder(guide_md=GUIDE), provider=ModelProvider(store), collection="x", embedding=LetterEmbedding())
+        run(folder(guide_md=GUIDE), store, collection="x")
 
 
 def test_a_record_is_one_document_under_its_own_id(folder, store):
@@ -166,16 +185,16 @@ def test_a_record_is_one_document_under_its_own_id(folder, store):
     assert (report.sources, counts(report)) == (1, (1, 0, 0, 0))
     (document,) = store.documents("docs")
     assert (document["id"], document["text"]) == ("d1", record["text"])
-    assert document["metadata"].items() >= {"n": 1, "title": "A title", "source": "corpus.jsonl"}.items()
+    assert document["metadata"].items() >= {"n": 1, "title": "A title", "source": "docs/corpus.jsonl"}.items()
 
 
 def test_a_record_cannot_claim_another_files_source(folder, store):
-    path = folder(guide_md=GUIDE, records_jsonl=[{"id": "d1", "text": "x", "metadata": {"source": "guide.md"}}])
+    path = folder(guide_md=GUIDE, records_jsonl=[{"id": "d1", "text": "x", "metadata": {"source": "docs/guide.md"}}])
     run(path, store)
-    assert [each["id"] for each in store.documents("docs", {"source": "records.jsonl"})] == ["d1"]
+    assert [each["id"] for each in store.documents("docs", {"source": "docs/records.jsonl"})] == ["d1"]
     (path / "guide.md").write_text("# Another\n\nguide\n")
     run(path, store)
-    assert [each["id"] for each in store.documents("docs", {"source": "records.jsonl"})] == ["d1"]
+    assert [each["id"] for each in store.documents("docs", {"source": "docs/records.jsonl"})] == ["d1"]
 
 
 def test_changed_records_are_replaced_and_lost_metadata_is_lost(folder, store):
@@ -204,17 +223,17 @@ def test_bad_lines_and_documents_are_reported_and_the_rest_is_stored(folder, sto
     lines[130]["embedding"] = [1, 2, 3]
     lines[240] = {"id": "d3", "text": "again", "embedding": [1, 1]}
     report = run(folder(data_jsonl=lines), store)
-    assert [str(error) for error in report.errors][:1] == ["data.jsonl:121: 'text' is missing"]
+    assert [str(error) for error in report.errors][:1] == ["docs/data.jsonl:121: 'text' is missing"]
     assert [error.line for error in report.errors] == [121, 131, 241]
-    assert report.errors[2].message == "id 'd3' was already used by data.jsonl:4"
+    assert report.errors[2].message == "id 'd3' was already used by docs/data.jsonl:4"
     assert report.created == len(store.stored["docs"]) == 247
 
 
 def test_bad_files_are_reported_and_the_rest_is_stored(folder, store):
     path = folder(guide_md=GUIDE)
-    (path / "bad.md").write_bytes(b"# \xff")
+    (path / "bad.md").write_bytes(b"# \x01\x02")
     report = run(path, store)
-    assert [str(error) for error in report.errors] == ["bad.md: is not UTF-8: byte 2 is wrong"]
+    assert [str(error) for error in report.errors] == ["docs/bad.md: is not a text: it contains control characters"]
     assert report.created == 3
 
 
@@ -274,5 +293,8 @@ def test_refused_texts_do_not_stop_their_neighbours(folder, store):
 
     lines = [{"id": str(number), "text": "bad" if number == 7 else f"text {number}"} for number in range(30)]
     report = run(folder(data_jsonl=lines, a_md="bad", b_md="good"), store, Picky())
-    assert [str(e) for e in report.errors] == ["a.md: this text is refused", "data.jsonl:8: this text is refused"]
+    assert [str(e) for e in report.errors] == [
+        "docs/a.md: this text is refused",
+        "docs/data.jsonl:8: this text is refused",
+    ]
     assert report.created == 30

@@ -1,19 +1,13 @@
 from __future__ import annotations
 
 import base64
+import os
 
 import numpy as np
 import pytest
 
 from retrieval.ingest import sources
-from retrieval.ingest.sources import (
-    Record,
-    SourceError,
-    SourceKind,
-    find_sources,
-    read_records,
-    read_text,
-)
+from retrieval.ingest.sources import Record, SourceError, find_sources, read_records
 from schemas.errors import InvalidInputError
 
 
@@ -27,58 +21,94 @@ def write(folder, files):
 
 def read_lines(tmp_path, content):
     write(tmp_path, {"a.jsonl": content})
-    return list(read_records(find_sources(tmp_path / "a.jsonl")[0]))
+    return list(read_records(find_sources(tmp_path / "a.jsonl").files[0], "a.jsonl"))
 
 
-def test_a_folder_is_read_recursively_in_order_without_hidden_or_foreign_files(tmp_path):
-    names = ["b.md", "a/z.MARKDOWN", "a/y.txt", "c.rst", "d.jsonl", ".git/x.md", ".hidden.md", "e.pdf", "a/.x/f.md"]
-    write(tmp_path, dict.fromkeys(names, "text"))
-    found = find_sources(tmp_path)
-    assert [file.source for file in found] == ["a/y.txt", "a/z.MARKDOWN", "b.md", "c.rst", "d.jsonl"]
-    assert [file.kind.value for file in found] == ["text", "markdown", "markdown", "text", "jsonl"]
-    assert {file.size_bytes for file in found} == {4}
+def test_a_folder_is_read_recursively_in_order_and_what_is_passed_over_is_named(tmp_path):
+    names = ["b.md", "a/z.MARKDOWN", "a/y.txt", "c.rst", "d.jsonl", "README", "e.pdf"]
+    write(tmp_path / "docs", dict.fromkeys([*names, ".git/x.md", ".hidden.md", "f.xyz", "a/.x/f.md"], "text"))
+    (tmp_path / "docs" / "program").write_bytes(b"\x7fELF\0\0")
+    os.mkfifo(tmp_path / "docs" / "pipe")
+    found = find_sources(tmp_path / "docs")
+    assert found.folder == "docs"
+    assert [(file.path_below, file.kind.name) for file in found.files] == [
+        ("README", "text"),
+        ("a/y.txt", "text"),
+        ("a/z.MARKDOWN", "markdown"),
+        ("b.md", "markdown"),
+        ("c.rst", "rst"),
+        ("d.jsonl", "jsonl"),
+        ("e.pdf", "pdf"),
+    ]
+    assert {file.size_bytes for file in found.files} == {4}
+    assert {(each.path, each.code) for each in found.passed_over} == {
+        (".git/", "hidden"),
+        (".hidden.md", "hidden"),
+        ("a/.x/", "hidden"),
+        ("f.xyz", "unsupported_kind"),
+        ("pipe", "not_a_file"),
+        ("program", "unsupported_kind"),
+    }
+    assert found.errors == []
 
 
-def test_a_single_file_is_named_by_itself(tmp_path):
+def test_a_single_file_is_named_by_its_folder_and_itself(tmp_path):
     write(tmp_path, {"sub/a.md": "text"})
-    (file,) = find_sources(tmp_path / "sub/a.md")
-    assert (file.source, file.kind) == ("a.md", SourceKind.MARKDOWN)
+    found = find_sources(tmp_path / "sub/a.md")
+    assert (found.folder, [(file.path_below, file.kind.name) for file in found.files]) == (
+        "sub",
+        [("a.md", "markdown")],
+    )
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+def test_what_cannot_be_looked_at_is_an_error(tmp_path):
+    write(tmp_path, {"a.md": "text", "below/b.md": "text", "README": "text"})
+    for name in ("below", "README"):
+        (tmp_path / name).chmod(0)
+    try:
+        found = find_sources(tmp_path)
+    finally:
+        (tmp_path / "below").chmod(0o700)
+    assert [str(error) for error in found.errors] == [
+        "README: cannot be read: Permission denied",
+        "below/: cannot be listed: Permission denied",
+    ]
+    assert [file.path_below for file in found.files] == ["a.md"]
 
 
 def test_a_link_to_a_folder_above_is_not_followed(tmp_path):
     write(tmp_path, {"a.md": "text"})
     (tmp_path / "loop").symlink_to(tmp_path, target_is_directory=True)
-    assert [file.source for file in find_sources(tmp_path)] == ["a.md"]
+    assert [file.path_below for file in find_sources(tmp_path).files] == ["a.md"]
 
 
 def test_only_the_corpus_of_a_beir_folder_is_read(tmp_path):
     write(tmp_path, {"x/corpus.jsonl": "", "x/queries.jsonl": "", "x/qrels/test.jsonl": "", "y/queries.jsonl": ""})
-    assert [file.source for file in find_sources(tmp_path)] == ["x/corpus.jsonl", "y/queries.jsonl"]
+    assert [file.path_below for file in find_sources(tmp_path).files] == ["x/corpus.jsonl", "y/queries.jsonl"]
+    assert {(each.path, each.code) for each in find_sources(tmp_path).passed_over} == {
+        ("x/queries.jsonl", "beir"),
+        ("x/qrels/", "beir"),
+    }
 
 
 @pytest.mark.parametrize(
-    ("name", "sentence"), [("missing", "does not exist"), ("a.pdf", "not one of"), ("empty", "contains no files")]
+    ("name", "sentence"),
+    [
+        ("missing", "does not exist"),
+        ("a.xyz", "is of no kind that can be read"),
+        ("empty", "contains no files that can be loaded\nb.xyz: is of no kind"),
+    ],
 )
 def test_nothing_to_load_says_why(tmp_path, name, sentence):
-    write(tmp_path, {"a.pdf": "x", "empty/b.pdf": "x"})
+    write(tmp_path, {"a.xyz": "x", "empty/b.xyz": "x"})
     with pytest.raises(InvalidInputError, match=sentence):
         find_sources(tmp_path / name)
 
 
-@pytest.mark.parametrize(
-    ("content", "sentence"), [(b"abc \xff", "not UTF-8: byte 4"), (b"a\0b", "contains NUL characters")]
-)
-def test_a_file_that_is_not_text_is_refused(tmp_path, content, sentence):
-    write(tmp_path, {"a.txt": content})
-    with pytest.raises(InvalidInputError, match=sentence):
-        read_text(find_sources(tmp_path)[0])
-
-
 def test_a_byte_order_mark_is_not_text(tmp_path):
-    write(tmp_path, {"a.txt": b"\xef\xbb\xbfhello", "b.jsonl": b'\xef\xbb\xbf{"text": "hello"}'})
-    text_file, records_file = find_sources(tmp_path)
-    assert read_text(text_file) == "hello"
-    assert next(read_records(records_file)).text == "hello"
+    [read] = read_lines(tmp_path, b'\xef\xbb\xbf{"text": "hello"}')
+    assert read.text == "hello"
 
 
 def test_records_of_both_spellings(tmp_path):
@@ -142,18 +172,16 @@ def test_links_are_followed_only_when_asked_for_and_loops_end(tmp_path):
     (folder / "file.md").symlink_to(outside / "secret.md")
     (folder / "there").symlink_to(outside)
     (folder / "loop").symlink_to(folder)
-    assert [each.source for each in find_sources(folder)] == ["own.md"]
-    followed = [each.source for each in find_sources(folder, follow_links=True)]
-    assert followed == ["file.md", "own.md", "there/secret.md"]
+    found = find_sources(folder)
+    assert [each.path_below for each in found.files] == ["own.md"]
+    assert {(each.path, each.code) for each in found.passed_over} == {(n, "link") for n in ("file.md", "there", "loop")}
+    followed = find_sources(folder, follow_links=True)
+    assert [each.path_below for each in followed.files] == ["file.md", "own.md", "there/secret.md"]
+    assert [(each.path, each.code) for each in followed.passed_over] == [("loop/", "link")]
 
 
-def test_a_line_or_file_that_is_too_large_is_named_and_the_rest_is_read(tmp_path, monkeypatch):
+def test_a_line_that_is_too_long_is_named_and_the_rest_is_read(tmp_path, monkeypatch):
     monkeypatch.setattr(sources, "MAX_LINE_BYTES", 30)
-    (tmp_path / "a.jsonl").write_bytes(b'{"text": "' + b"x" * 95 + b'"}\n{"text": "short"}\n')
-    (records,) = find_sources(tmp_path)
-    refused, read = read_records(records)
+    refused, read = read_lines(tmp_path, b'{"text": "' + b"x" * 95 + b'"}\n{"text": "short"}\n')
     assert str(refused) == "a.jsonl:1: is longer than 30 bytes"
     assert (read.line, read.text) == (2, "short")
-    (tmp_path / "b.md").write_text("x" * 11)
-    with pytest.raises(InvalidInputError, match="is larger than 10 bytes"):
-        read_text(find_sources(tmp_path / "b.md")[0], max_bytes=10)

@@ -8,12 +8,15 @@ import pytest
 
 from providers.base import SupportsMetadataFiltering
 from retrieval.ingest.collection_writer import CollectionWriter
+from retrieval.ingest.profiles import chunking_of
+from retrieval.reading import DocumentReader
 from retrieval.watching.events import is_ignored
 from retrieval.watching.folder import Folder
 from retrieval.watching.pauses import Pauses
 from retrieval.watching.reporting import Reporter
 from retrieval.watching.syncing import FolderSync
 from retrieval.watching.watcher import Watcher
+from schemas.settings import RetrievalSettings
 from tests.retrieval.watching.brittle import MAX_FILE_BYTES, NOW, Embedding, Store
 
 
@@ -40,7 +43,14 @@ def open_sync(root, store, embedding):
 
     def open_sync(*, embedding=embedding, **options):
         folder = Folder(root, "docs", is_ignored=is_ignored, max_file_bytes=MAX_FILE_BYTES)
-        return FolderSync(folder, lambda: CollectionWriter(store, "context", embedding), clock=lambda: NOW, **options)
+        return FolderSync(
+            folder,
+            lambda: CollectionWriter(store, "context", embedding),
+            reader=DocumentReader(),
+            chunking=chunking_of(RetrievalSettings(), embedding),
+            clock=lambda: NOW,
+            **options,
+        )
 
     return open_sync
 

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from retrieval.ingest.drafts import document_id
+from retrieval.ingest.identity import document_id
 from retrieval.watching.folder import FolderUnavailableError
 from retrieval.watching.watched_documents import source_of
 from tests.retrieval.letter_embedding import LetterEmbedding
@@ -17,8 +17,8 @@ class TestFailed:
     @pytest.mark.parametrize(
         ("content", "reason"),
         [
-            (b"a\xffb", "is not UTF-8: byte 1 is wrong"),
-            (b"a\0b", "is not a text: it contains NUL characters"),
+            (b"\x01\x02", "is not a text: it contains control characters"),
+            (b"a\0b", "is not a text"),
             (b"x" * (MAX_FILE_BYTES + 1), "is larger than 10000 bytes"),
             (b"forbidden", "is refused by the model"),
         ],
@@ -48,7 +48,7 @@ class TestFailed:
     def test_the_last_good_version_of_a_failed_file_stays(self, root, in_step, stored):
         (root / "a.md").write_text("good")
         in_step()
-        (root / "a.md").write_bytes(b"\xff")
+        (root / "a.md").write_bytes(b"\x01")
         assert in_step().deleted == 0
         assert stored()["docs/a.md"].text == "good"
 

@@ -6,11 +6,12 @@ import os
 
 import pytest
 
-from retrieval.context.items import to_source
-from retrieval.ingest.drafts import drafts_of
+from retrieval.ingest.loading import load
+from retrieval.ingest.profiles import chunking_of
+from retrieval.reading import DocumentReader
 from retrieval.watching.events import is_ignored
 from retrieval.watching.folder import Folder
-from schemas.contracts.context import ContextDocument
+from schemas.settings import RetrievalSettings
 from tests.retrieval.watching.brittle import MAX_FILE_BYTES
 
 
@@ -30,15 +31,24 @@ class TestInStep:
         )
         assert (main["title"], main["contentType"], main["path"]) == ("main.py", "code", "app/main.py")
 
-    @pytest.mark.parametrize(("name", "content_type"), [("long.md", "documentation"), ("long.py", "code")])
-    def test_a_file_is_split_as_the_tool_splits_it(self, root, store, embedding, in_step, name, content_type):
-        text = "".join(f"value_{number} = {number}\n" for number in range(500))
-        (root / name).write_text(text)
+    @pytest.mark.parametrize("name", ["long.md", "long.py"])
+    def test_a_file_is_split_as_load_splits_it(self, root, store, embedding, in_step, name):
+        (root / name).write_text("".join(f"value_{number} = {number}\n" for number in range(500)))
         in_step()
-        chunks = sorted(store.store.stored["context"].values(), key=lambda each: each["metadata"]["chunk_index"])
-        by_tool, _ = drafts_of(to_source(ContextDocument(text, content_type=content_type), embedding), embedding.model)
-        assert [each["text"] for each in chunks] == [each.text for each in by_tool]
-        assert len(chunks) > 2
+        with DocumentReader() as reader:
+            load(
+                root,
+                provider=store,
+                collection="loaded",
+                embedding=embedding,
+                chunking=chunking_of(RetrievalSettings(), embedding),
+                reader=reader,
+            )
+        watched, loaded = (
+            {each["id"]: each["text"] for each in store.store.stored[n].values()} for n in ("context", "loaded")
+        )
+        assert watched == loaded
+        assert len(watched) > 2
 
     def test_an_unchanged_file_costs_no_embedding_and_no_write(self, root, store, embedding, in_step):
         (root / "guide.md").write_text("# Guide\n")
@@ -88,7 +98,7 @@ class TestInStep:
 
 
 class TestPassedOver:
-    def test_hidden_ignored_and_other_files_are_left_out(self, root, in_step, stored):
+    def test_hidden_ignored_and_other_files_are_named(self, root, in_step, stored):
         for path in (
             ".hidden.md",
             ".git/a.md",
@@ -102,8 +112,17 @@ class TestPassedOver:
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_text("text")
         (root / "seen.MD").write_text("text")
-        assert in_step().files == 1
-        assert list(stored()) == ["docs/seen.MD"]
+        sync = in_step()
+        assert (sync.files, list(stored()), sync.failed) == (1, ["docs/seen.MD"], {})
+        assert sync.passed_over == {
+            ".git/": "is hidden",
+            ".hidden.md": "is hidden",
+            "a/.b/": "is hidden",
+            "corpus.jsonl": "has a document in each line, which is for `rag-wrapper load`",
+            "node_modules/": "is of version control, a package manager or an editor",
+            "picture.png": "is of no kind that can be read",
+            "x.md~": "is of version control, a package manager or an editor",
+        }
 
     def test_the_names_of_folders_above_do_not_matter(self, tmp_path):
         root = tmp_path / "node_modules" / ".hidden"

@@ -90,6 +90,13 @@ def test_a_whole_identifier_outranks_its_parts(search, whole):
     assert search(texts, whole)[0] == 1
 
 
+def test_a_word_said_twice_counts_twice(search):
+    texts = ["one apple here", "one pear here", "nothing"]
+    assert search(texts, "apple apple pear")[0] == 0
+    assert search(texts, "apple pear pear")[0] == 1
+    assert search(texts, "apples apple pear")[0] == 0
+
+
 @settings(max_examples=40)
 @example('"')
 @example("a AND")

@@ -125,3 +125,19 @@ def test_the_shadow_is_made_of_the_text(text):
 def test_phrases_have_a_bounded_number_of_words_together():
     query = " ".join('"' + " ".join(f"w{phrase}x{word}" for word in range(60)) + '"' for phrase in range(20))
     assert sum(term.count(" ") + 1 for term in query_terms(query) if " " in term) <= MAX_WORDS_IN_PHRASES
+
+
+@pytest.mark.parametrize(
+    ("query", "times"),
+    [
+        ("flow of flow", {"flow": 2}),
+        ("Flow FLOW flows", {"flow": 2, "flows": 1}),
+        ("x.y and x.y", {"x y": 2, "xy": 2, "x": 2, "y": 2}),
+        ('"big end" of the big end', {"big end": 1, "big": 2, "end": 2}),
+        ('"x y"', {"x y": 1, "x": 1, "y": 1}),
+        ("getUser user", {"getuser": 1, "get": 1, "user": 2}),
+        ("the the", {"the": 2}),
+    ],
+)
+def test_words_said_twice_count_twice(query, times):
+    assert query_terms(query) == times

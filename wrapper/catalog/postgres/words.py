@@ -41,12 +41,12 @@ SETUP = (
 
 _SEARCH = (
     "WITH terms AS MATERIALIZED ("
-    f"SELECT given.number, phraseto_tsquery('{CONFIGURATION}', given.term) AS term "
-    "FROM unnest(?::text[]) WITH ORDINALITY AS given (term, number)"
+    f"SELECT given.number, given.times, phraseto_tsquery('{CONFIGURATION}', given.term) AS term "
+    "FROM unnest(?::text[], ?::bigint[]) WITH ORDINALITY AS given (term, times, number)"
     "), hits AS MATERIALIZED ("
-    f"SELECT t.number, w.position, max(ts_rank('{WEIGHTS}', w.lexemes, t.term, 1)) AS rank "
+    f"SELECT t.number, w.position, t.times * max(ts_rank('{WEIGHTS}', w.lexemes, t.term, 1)) AS rank "
     "FROM terms t JOIN words w ON w.lexemes @@ (?::tsquery && t.term) AND w.collection_key = ? "
-    "WHERE numnode(t.term) > 0 GROUP BY t.number, w.position"
+    "WHERE numnode(t.term) > 0 GROUP BY t.number, t.times, w.position"
     "), weights AS MATERIALIZED ("
     "SELECT h.number, ln(1 + (c.count - count(*) + 0.5) / (count(*) + 0.5)) AS weight "
     "FROM hits h JOIN collections c ON c.key = ? GROUP BY h.number, c.count"
@@ -91,14 +91,23 @@ def best(
     A score is the sum, over the terms, of `ts_rank` times the term's inverse document frequency, as BM25 has it.
     `ts_rank` grows ever more slowly with a term's occurrences, and is divided by the logarithm of the text's length.
     """
-    terms = [" ".join(map(bounded, words)) for term in query_terms(query) if (words := folded_words(term))]
+    asked = [(folded_words(term), times) for term, times in query_terms(query).items()]
+    terms = [(" ".join(map(bounded, words)), times) for words, times in asked if words]
     if not terms:
         return [], 0
     matching = predicate(transaction, where, "w.position")
     rows = transaction.rows(
         f"SELECT w.position, w.score, count(*) OVER () FROM ({_SEARCH}) w WHERE {matching.text} "
         "ORDER BY w.score DESC, w.position LIMIT ?",
-        (terms, f"'{_mark(collection.key)}'", collection.key, collection.key, *matching.parameters, limit),
+        (
+            [term for term, _ in terms],
+            [times for _, times in terms],
+            f"'{_mark(collection.key)}'",
+            collection.key,
+            collection.key,
+            *matching.parameters,
+            limit,
+        ),
     )
     return [Ranked(row[0], float(row[1])) for row in rows], int(rows[0][2]) if rows else 0
 

@@ -10,6 +10,7 @@ that moment. From time to time segments are merged without the removed documents
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -62,9 +63,12 @@ class SegmentIndex:
     ) -> tuple[list[Ranked], int]:
         """Return the best `limit` documents by BM25, and how many documents match."""
         ranking = Ranking(transaction, segments(transaction, self._layouts, collection.key))
-        phrases = [words for term in query_terms(query) if (words := folded_words(term))]
-        for phrase in dict.fromkeys(tuple(self._stemmer.stems(words)) for words in phrases):
-            ranking.ask(phrase)
+        asked: Counter[tuple[str, ...]] = Counter()
+        for term, times in query_terms(query).items():
+            if words := folded_words(term):
+                asked[tuple(self._stemmer.stems(words))] += times
+        for phrase, times in asked.items():
+            ranking.ask(phrase, times)
         found, scores = ranking.result()
         if where != EVERYTHING and len(found):
             matches = _matching(transaction, collection, where, found)

@@ -45,11 +45,11 @@ class Ranking:
         self._mean_words = sum(segment.words for segment in segments) / max(1, self._documents)
         self._scores: dict[int, Scores] = {}
 
-    def ask(self, phrase: Sequence[str]) -> None:
-        """Add the score of a phrase to the documents that have it."""
+    def ask(self, phrase: Sequence[str], times: int = 1) -> None:
+        """Add the score of a phrase to the documents that have it, as often as the question says it."""
         found = [(segment, *self._frequencies(segment, phrase)) for segment in self._segments]
         having = sum(len(owners) for _, owners, _ in found)
-        weight = max(LEAST_WEIGHT, math.log((self._documents - having + 0.5) / (having + 0.5)))
+        weight = times * max(LEAST_WEIGHT, math.log((self._documents - having + 0.5) / (having + 0.5)))
         for segment, owners, frequency in found:
             if len(owners):
                 if segment.number not in self._scores:

@@ -83,30 +83,38 @@ def tags_of(metadata: Metadata) -> str:
     return "\n".join(tag for tag in tags if isinstance(tag, str)) if isinstance(tags, list) else ""
 
 
-def query_terms(query: str) -> list[str]:
-    """Return the words and phrases to ask of the index for any text of a user; a phrase has spaces between its words.
+def query_terms(query: str) -> dict[str, int]:
+    """Return the words and phrases to ask of the index for any text of a user, and how often each is said.
 
-    A compound (`std::env`, `snake_case`, `a.b`) is asked as a phrase and in its parts, a camel-case word whole and in
-    its parts, so that a whole match outranks a partial one; text in quotation marks is asked as a phrase too. Stop
-    words count in phrases alone, unless the query has no other words. There are at most `MAX_QUERY_TERMS`.
+    A phrase has spaces between its words. A compound (`std::env`, `snake_case`, `a.b`) is asked as a phrase and in its
+    parts, a camel-case word whole and in its parts, so that a whole match outranks a partial one; text in quotation
+    marks is asked as a phrase too. Stop words count in phrases alone, unless the query has no other words. There are at
+    most `MAX_QUERY_TERMS`.
     """
     left_out = STOP_WORDS if any(_spelt(word) not in STOP_WORDS for word in _SIMPLE.findall(query)) else frozenset()
     phrases = [simple for quoted in _QUOTED.findall(query) if len(simple := _SIMPLE.findall(quoted)) > 1]
-    terms = {_spelt(" ".join(simple)): None for simple in phrases}
+    terms = dict.fromkeys((_spelt(" ".join(simple)) for simple in phrases), 0)
+
+    def say(term: str) -> None:
+        spelt = _spelt(term)
+        terms[spelt] = terms.get(spelt, 0) + 1
+
     for compound in _COMPOUND.findall(query):
         simple = _SIMPLE.findall(compound)
         if len(simple) > 1:
-            terms[_spelt(" ".join(simple))] = None
-            terms[_spelt("".join(simple))] = None
+            say(" ".join(simple))
+            say("".join(simple))
         for word in simple:
-            terms[_spelt(word)] = None
+            say(word)
             humps = _humps(word)
             if len(humps) > 1:
-                terms.update((_spelt(hump), None) for hump in humps)
-    return _most_telling([term for term in terms if term not in left_out])
+                for hump in humps:
+                    say(hump)
+    # A quoted phrase that no compound repeats is said once.
+    return _most_telling({term: max(1, times) for term, times in terms.items() if term not in left_out})
 
 
-def _most_telling(terms: list[str]) -> list[str]:
+def _most_telling(terms: dict[str, int]) -> dict[str, int]:
     words_left = MAX_WORDS_IN_PHRASES
     asked = []
     for term in terms:
@@ -114,10 +122,8 @@ def _most_telling(terms: list[str]) -> list[str]:
         if words == 1 or words <= words_left:
             asked.append(term)
             words_left -= words if words > 1 else 0
-    if len(asked) <= MAX_QUERY_TERMS:
-        return asked
     longest = set(sorted(asked, key=len, reverse=True)[:MAX_QUERY_TERMS])
-    return [term for term in asked if term in longest]
+    return {term: terms[term] for term in asked if term in longest}
 
 
 def folded_words(text: str) -> list[str]:

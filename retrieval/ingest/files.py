@@ -1,0 +1,143 @@
+"""Files as documents, in one way whether they are loaded, watched or uploaded: `source_document`."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+
+import orjson
+
+from retrieval.chunking import MarkdownDocument, Syntax, markdown_title
+from retrieval.clock import utc_now
+from retrieval.ingest.collection_writer import CollectionWriter
+from retrieval.ingest.drafts import KIND, SourceDocument
+from retrieval.ingest.identity import document_id, same_file
+from retrieval.ingest.ingestion import Ingested, find_unchanged, ingest_document
+from retrieval.ingest.profiles import Chunking
+from retrieval.reading import DocumentReader, Kind
+from schemas.errors import InvalidInputError
+from schemas.records import Metadata
+from schemas.where import Where
+
+CODE, DOCUMENTATION = "code", "documentation"
+CONTENT_TYPE = "contentType"
+"""Metadata of files by which the context tools filter: one of the two words above."""
+
+
+@dataclass(frozen=True)
+class GivenFile:
+    """A file to be stored, with what was given for it.
+
+    `source` identifies the document: `<folder>/<path below it>` with `/`, or the name it was uploaded under. `earlier`
+    is its source in releases before 0.3, where that was another. `metadata` and `tags` are beside those that the file
+    itself has.
+    """
+
+    source: str
+    content: bytes | Path
+    kind: Kind
+    metadata: Metadata = field(default_factory=dict)
+    tags: Sequence[str] = ()
+    earlier: str = ""
+
+    @cached_property
+    def digest(self) -> str:
+        """Return the SHA-256 of the bytes. Raises InvalidInputError when they cannot be read."""
+        if isinstance(self.content, bytes):
+            return hashlib.sha256(self.content).hexdigest()
+        try:
+            with self.content.open("rb") as opened:
+                return hashlib.file_digest(opened, "sha256").hexdigest()
+        except OSError as error:
+            raise InvalidInputError(f"cannot be read: {error.strerror}") from error
+
+    @property
+    def where(self) -> Where:
+        """Select all that is stored of this document, however it came."""
+        return same_file(self.source, self.earlier)
+
+    @property
+    def fingerprint(self) -> str:
+        """Return a hash of what was given beside the file, "" when nothing was."""
+        if not self.metadata and not self.tags:
+            return ""
+        given = orjson.dumps([self.metadata, list(self.tags)], option=orjson.OPT_SORT_KEYS)
+        return hashlib.sha256(given).hexdigest()[:16]
+
+
+def content_type_of(kind: Kind) -> str:
+    """Return the `contentType` of files of a kind."""
+    return CODE if kind.syntax is Syntax.CODE else DOCUMENTATION
+
+
+def unchanged(writer: CollectionWriter, file: GivenFile, chunking: Chunking) -> Ingested | None:
+    """Return the outcome for a file that is stored as it is already, which need not be read for that, else None."""
+    return find_unchanged(writer, file.where, hash=file.digest, chunking=chunking.label, given=file.fingerprint)
+
+
+def source_document(file: GivenFile, *, reader: DocumentReader, chunking: Chunking) -> SourceDocument:
+    """Read a file and return its document: the same one for the same bytes, whichever way they came.
+
+    Front matter and what else a file says of itself become metadata, below what was given; tags are those of both. The
+    number of its pages is in the metadata, too. Raises UnreadableError.
+    """
+    path = PurePosixPath(file.source)
+    read = reader.read(file.content, file.kind, name=path.name)
+    text = MarkdownDocument(read.text) if read.syntax is Syntax.MARKDOWN else read.text
+    title = read.title or (markdown_title(text) if isinstance(text, MarkdownDocument) else None)
+    split, tags = chunking.splitter(read.syntax), merged_tags(file.tags, read.metadata)
+    own = {
+        "source": file.source,
+        "path": file.source.partition("/")[2] or file.source,
+        KIND: file.kind.name,
+        CONTENT_TYPE: content_type_of(file.kind),
+        **({} if read.pages is None else {"pages": read.pages}),
+        **({"tags": tags} if tags else {}),
+    }
+    return SourceDocument(
+        id=document_id(file.source),
+        title=title or path.name,
+        text=read.text,
+        metadata={**read.metadata, **file.metadata, **own},
+        split=lambda _: split(text),
+        hash=file.digest,
+        sections=file.source,
+        title_is_file_name=not title,
+        marks=read.marks,
+        has_own_lines=read.has_own_lines,
+        warnings=read.warnings,
+        replaces=file.where,
+        chunking=chunking.label,
+        given=file.fingerprint,
+    )
+
+
+def ingest_file(
+    writer: CollectionWriter,
+    file: GivenFile,
+    *,
+    reader: DocumentReader,
+    chunking: Chunking,
+    advance: Callable[[float], None] = lambda part: None,
+    clock: Callable[[], datetime] = utc_now,
+) -> Ingested:
+    """Bring a file's document up to date; one that has not changed is not even read.
+
+    Raises UnreadableError when the file gives no text, and what `ingest_document` raises; the stored version then stays
+    as it is.
+    """
+    if (known := unchanged(writer, file, chunking)) is not None:
+        return known
+    document = source_document(file, reader=reader, chunking=chunking)
+    return ingest_document(writer, document, advance=advance, clock=clock)
+
+
+def merged_tags(given: Sequence[str], metadata: Metadata) -> list[str]:
+    """Return the tags that were given, and after them those in a file's own metadata."""
+    told = metadata.get("tags")
+    own = [tag for tag in told if isinstance(tag, str)] if isinstance(told, list) else []
+    return list(dict.fromkeys([*given, *own]))

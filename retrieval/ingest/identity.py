@@ -1,0 +1,52 @@
+"""Which document is which: one document is one document, however it came and whatever release stored it.
+
+A file is known by its source, `<folder>/<path below it>`, whether it is loaded, watched or uploaded. A text that comes
+with source S and path P (contract *documents*) is the same document as the file `S/P`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from uuid import UUID, uuid5
+
+from schemas.where import And, Equals, Exists, In, Not, Or, Where
+
+_IDS = UUID("6f2ac9a4-51a5-5d0e-8b0f-1f3c0f6a9e57")  # must never change: stored ids are made from it
+
+
+def document_id(source: str) -> str:
+    """Make the id of a document without one of its own from its source's name for it."""
+    return str(uuid5(_IDS, source))
+
+
+def chunk_id(document: str, chunk_index: int) -> str:
+    """Make a chunk's id: always the same for the same document and position."""
+    return str(uuid5(_IDS, f"{document}\n{chunk_index}"))
+
+
+def record_id(file: str, title: str, text: str) -> str:
+    """Make the id of a record without one of its own."""
+    return str(uuid5(_IDS, f"{file}\n{title}\n{text}"))
+
+
+def text_document_id(source: str, path: str) -> str:
+    """Return `md5(source + ":" + path)` in hexadecimal."""
+    return hashlib.md5(f"{source}:{path}".encode(), usedforsecurity=False).hexdigest()
+
+
+def same_file(source: str, earlier: str = "") -> Where:
+    """Select the chunks of a file's document: as a file, and as a text that was sent with its source and path.
+
+    `earlier` is the name under which releases before 0.3 loaded it; they stored no `kind`.
+    """
+    folder, slash, path = source.partition("/")
+    texts = (text_document_id(folder, path), text_document_id(folder, f"/{path}")) if slash else ()
+    where = In("document_id", (document_id(source), *texts))
+    if earlier in ("", source):
+        return where
+    return Or((where, And((Equals("document_id", document_id(earlier)), Not(Exists("kind"))))))
+
+
+def same_text(source: str, path: str) -> Where:
+    """Select the chunks of a text's document: as a text, and as the file of that name."""
+    return In("document_id", (text_document_id(source, path), document_id(f"{source}/{path.removeprefix('/')}")))

@@ -1,0 +1,83 @@
+"""What a reader takes for one character is never cut in two."""
+
+from __future__ import annotations
+
+import pytest
+import regex
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from retrieval.chunking import Syntax, split_markdown, split_text, split_whole, split_windows
+from retrieval.chunking.graphemes import grapheme_start, starts_grapheme
+from retrieval.chunking.tokens import token_counter
+
+CL100K = token_counter()
+SAMPLES = [
+    "a",
+    "é",
+    "e\u0301",
+    "漢",
+    "한",
+    "\u1112\u1161\u11ab",
+    "👩‍👩‍👧‍👦",
+    "🏳️‍🌈",
+    "🇩🇪",
+    "👍🏽",
+    "क्षि",
+    "กำ",
+    "\u0600",
+    "\r",
+    "\n",
+    " ",
+]
+PIECES = ["e\u0301", "\u1112\u1161\u11ab", "👩‍👧", "🇩🇪", "👍🏽", "กำ", "கி"]
+
+SPLITS = {
+    "sections": lambda text: split_text(text, max_tokens=40),
+    "markdown": lambda text: split_markdown(text, max_tokens=40),
+    "windows": lambda text: split_windows(text, tokens=CL100K, max_tokens=48, overlap_tokens=12),
+    "code": lambda text: split_windows(text, tokens=CL100K, max_tokens=48, overlap_tokens=0, syntax=Syntax.CODE),
+    "whole": lambda text: split_whole(text, tokens=CL100K, max_tokens=48).chunks,
+}
+
+
+@given(st.lists(st.sampled_from([*SAMPLES, "🇩", "\u200d", "\u0301", "\u1112"]), max_size=40).map("".join))
+@settings(max_examples=400, deadline=None)
+def test_starts_are_those_of_the_standard(text):
+    starts = {0, len(text), *(match.start() for match in regex.finditer(r"\X", text))}
+    assert {place for place in range(len(text) + 1) if starts_grapheme(text, place)} == starts
+    assert all(grapheme_start(text, place) == max(s for s in starts if s <= place) for place in range(len(text)))
+
+
+@pytest.mark.parametrize("piece", PIECES)
+def test_starts_are_found_far_into_a_long_run(piece):
+    text = "x" + piece * 400
+    starts = {0, *range(1, len(text) + 1, len(piece))}
+    assert {place for place in range(len(text) + 1) if starts_grapheme(text, place)} == starts
+
+
+@pytest.mark.parametrize("split", SPLITS)
+@pytest.mark.parametrize("piece", PIECES)
+def test_an_endless_word_is_cut_between_them(split, piece):
+    text = "x" + piece * 300
+    chunks = SPLITS[split](text)
+    assert len(chunks) > 3
+    for chunk in chunks:
+        assert regex.fullmatch(f"x?(?:{piece})+", chunk.text), chunk
+    if split != "windows":
+        assert "".join(chunk.text for chunk in chunks) == text
+
+
+@given(st.lists(st.sampled_from(SAMPLES), max_size=120).map("".join), st.sampled_from(sorted(SPLITS)))
+@settings(max_examples=300, deadline=None)
+def test_no_chunk_begins_or_ends_within_one(text, split):
+    text = text.replace("\r", "\n")
+    clusters = set(regex.findall(r"\X", text))
+    for chunk in SPLITS[split](text):
+        assert set(regex.findall(r"\X", chunk.text)) <= clusters, chunk
+
+
+def test_a_cluster_that_is_longer_than_a_chunk_is_cut():
+    text = "a" + "\u0301" * 2_000
+    for split in SPLITS.values():
+        assert len(split(text)) > 5
