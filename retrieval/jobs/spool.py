@@ -1,4 +1,4 @@
-"""The files of jobs on the disk, `<folder>/<job>/<number>`: whole and synced before anybody is told that they are taken.
+"""The files of jobs on the disk, `<folder>/<job>/<number>`: whole and synced before an upload is answered.
 
 A folder is locked while it is being filled. The kernel frees the lock when the process ends, so what a killed process
 left can be told from what is still arriving.

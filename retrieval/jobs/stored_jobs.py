@@ -132,16 +132,16 @@ class StoredJobs:
             jobs = [_job(transaction, row) for row in rows[:limit]]
         return jobs, _encoded(rows[limit - 1][5]) if len(rows) > limit else None
 
-    def cancel(self, job_id: str, *, owner: str) -> Job:
-        """Cancel a job that has not ended, and return it. What it has stored stays; one that has ended stays as it is.
+    def cancel(self, job_id: str, *, owner: str) -> tuple[Job, bool]:
+        """Cancel a job that has not ended, and return it and whether it was still waiting. What it has stored stays.
 
-        Raises JobNotFoundError when there is none.
+        One that has ended stays as it is. Raises JobNotFoundError when there is none.
         """
 
-        def operation(transaction: Transaction) -> Job:
-            _owned(transaction, job_id, owner)
+        def operation(transaction: Transaction) -> tuple[Job, bool]:
+            was_waiting = _owned(transaction, job_id, owner).status == QUEUED
             self._end(transaction, job_id, CANCELLED)
-            return _owned(transaction, job_id, owner)
+            return _owned(transaction, job_id, owner), was_waiting
 
         return self._database.commit(operation)
 
@@ -151,8 +151,9 @@ class StoredJobs:
 
         def operation(transaction: Transaction) -> Job | None:
             row = transaction.row(
-                f"{_JOB} WHERE home = ? AND status IN (?, ?) ORDER BY status DESC, number LIMIT 1",
-                (self._home, *WAITING),
+                f"{_JOB} WHERE home = ? AND status IN (?, ?) "
+                "ORDER BY CASE status WHEN ? THEN 0 ELSE 1 END, number LIMIT 1",
+                (self._home, *WAITING, RUNNING),
             )
             if row is None:
                 return None
@@ -160,7 +161,10 @@ class StoredJobs:
             return _job(transaction, (row[0], RUNNING, *row[2:]))
 
         with self._database.read() as transaction:  # mostly there is nothing to do, which is seen without a write
-            if transaction.row("SELECT 1 FROM jobs WHERE home = ? AND status IN (?, ?)", (self._home, *WAITING)) is None:
+            if (
+                transaction.row("SELECT 1 FROM jobs WHERE home = ? AND status IN (?, ?)", (self._home, *WAITING))
+                is None
+            ):
                 return None
         return self._database.commit(operation)
 
@@ -211,7 +215,9 @@ class StoredJobs:
         """Forget the jobs that ended so long ago."""
         ended_before_ms = round((self._clock() - older_than_days * 86_400) * 1e3)
         self._database.commit_quickly(
-            lambda transaction: _forget(transaction, "finished_at_ms IS NOT NULL AND finished_at_ms < ?", ended_before_ms)
+            lambda transaction: _forget(
+                transaction, "finished_at_ms IS NOT NULL AND finished_at_ms < ?", ended_before_ms
+            )
         )
 
     def _end(self, transaction: Transaction, job_id: str, status: str) -> None:
@@ -249,8 +255,12 @@ def _job(transaction: Transaction, row: tuple[Any, ...]) -> Job:
         created_at=_time(created_at_ms),
         finished_at=None if finished_at_ms is None else _time(finished_at_ms),
         wanted=Wanted(**{**told, "tags": tuple(told["tags"])}),
-        files=tuple(JobFile(*each[:9], tuple(orjson.loads(each[9])), *each[10:]) for each in files),
+        files=tuple(_file(each) for each in files),
     )
+
+
+def _file(row: tuple[Any, ...]) -> JobFile:
+    return JobFile(*(*row[:9], tuple(orjson.loads(row[9])), *row[10:]))
 
 
 def _forget(transaction: Transaction, condition: str, parameter: Any) -> None:
@@ -268,7 +278,9 @@ def _encoded(number: int) -> str:
 
 def _decoded(cursor: str) -> int:
     try:
-        word, _, number = base64.urlsafe_b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4)).decode().partition(":")
+        word, _, number = (
+            base64.urlsafe_b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4)).decode().partition(":")
+        )
         if word == "jobs" and number.isascii() and number.isdigit() and len(number) < 19:
             return int(number)
     except ValueError:

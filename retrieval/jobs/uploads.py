@@ -19,6 +19,7 @@ from schemas.contracts.jobs import (
     QUEUED,
     REFUSED,
     FileAnswer,
+    Job,
     JobsFullError,
     RefusedFileError,
     Uploaded,
@@ -42,6 +43,13 @@ class Uploads:
         """Begin an upload. Raises JobsFullError when too much waits already."""
         room_bytes = self._jobs.room_bytes()
         return Upload(self._jobs, self._spool.begin(), self._max_file_bytes, room_bytes, self._queued)
+
+    def cancel(self, job_id: str, *, owner: str) -> Job:
+        """Cancel a job as `StoredJobs.cancel` does, and remove the files that wait."""
+        job, was_waiting = self._jobs.cancel(job_id, owner=owner)
+        if was_waiting:
+            self._spool.remove(job_id)
+        return job
 
 
 class Upload:
@@ -88,9 +96,13 @@ class Upload:
         else:
             self.files.append(FileAnswer(name, QUEUED))
 
-    def content(self) -> bytes:
-        """Return what tells these files from others: their names, types and digests."""
-        return orjson.dumps([[each.name, each.media_type, each.sha256] for each in self._incoming.files])
+    def content(self, wanted: Wanted) -> bytes:
+        """Return what tells this upload from others: what it asks for, and the names, types and digests of its files.
+
+        Its body would not do: forms have another boundary each time.
+        """
+        files = [[each.name, each.media_type, each.sha256] for each in self._incoming.files]
+        return orjson.dumps([asdict(wanted), files], option=orjson.OPT_SORT_KEYS)
 
     def finish(self, wanted: Wanted, *, owner: str) -> Uploaded:
         """Make a job of the files, which are safe on the disk then.
@@ -113,15 +125,17 @@ class Upload:
         self._queued()
         return Uploaded(self._incoming.job_id, QUEUED, [asdict(each) for each in self.files])
 
-    def take_back(self, answered: Uploaded) -> None:
+    def take_back(self, answered: object) -> None:
         """Discard this job when another request with the same key was answered first."""
-        if answered.job_id != self._incoming.job_id and self._incoming.is_kept:
+        if isinstance(answered, Uploaded) and answered.job_id != self._incoming.job_id and self._incoming.is_kept:
             self._jobs.discard(self._incoming.job_id)
             self._incoming.drop()
 
     def _check_kind(self, name: str, media_type: str) -> None:
         if any(each.name == name for each in self._incoming.files):
-            raise RefusedFileError("The same name is in this upload twice: the first one is taken", code="repeated_name")
+            raise RefusedFileError(
+                "The same name is in this upload twice: the first one is taken", code="repeated_name"
+            )
         kind = kind_of(name, media_type)
         if kind is not None and kind.is_records:
             sentence = f"is {kind.label}: each line is a document of its own"

@@ -1,0 +1,81 @@
+"""`python -m retrieval.jobs.embedding_child`: embeds texts at the lowest priority, with a model of its own.
+
+It reads messages from its standard input and writes answers to its standard output: eight bytes with the length, then
+the content. The first message is the connection, `{"provider": …, "config": …}`; every other one is a list of texts.
+An answer is JSON: `{"shape": […]}`, followed by the float32 numbers as a message of their own, or `{"error": {…}}`. The
+process ends when its standard input does.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+from typing import IO, Any, cast
+
+import numpy as np
+import orjson
+
+from providers.base import ProviderContext
+from providers.embeddings.base import EmbeddingProvider
+from registry.provider_discovery import discover
+from registry.provider_registry import ProviderRegistry
+from schemas.errors import RagError
+
+LENGTH_BYTES = 8
+
+
+def main() -> None:
+    os.nice(19)
+    with suppress(OSError, AttributeError):
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    questions, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a library prints is no answer
+    opening = read_message(questions)
+    if opening is None:
+        return
+    connection = orjson.loads(opening)
+    embedding: EmbeddingProvider | None = None
+    while (message := read_message(questions)) is not None:
+        try:
+            if embedding is None:
+                embedding = _connect(connection)
+            vectors = np.ascontiguousarray(embedding.embed(orjson.loads(message)), dtype="<f4")
+        except RagError as error:
+            told = {
+                "kind": type(error).__name__,
+                "message": error.message,
+                "code": error.code,
+                "details": error.details,
+            }
+            write_message(answers, orjson.dumps({"error": told}, default=str))
+            continue
+        write_message(answers, orjson.dumps({"shape": vectors.shape}))
+        write_message(answers, vectors.tobytes())
+
+
+def read_message(file: IO[bytes]) -> bytes | None:
+    """Return the next message, None at the end of the file."""
+    head = file.read(LENGTH_BYTES)
+    if len(head) < LENGTH_BYTES:
+        return None
+    length = int.from_bytes(head, "big")
+    content = file.read(length)
+    return content if len(content) == length else None
+
+
+def write_message(file: IO[bytes], content: bytes) -> None:
+    file.write(len(content).to_bytes(LENGTH_BYTES, "big") + content)
+    file.flush()
+
+
+def _connect(connection: dict[str, Any]) -> EmbeddingProvider:
+    registry = discover(ProviderRegistry())
+    return cast(
+        EmbeddingProvider,
+        registry.connect("embedding", connection["provider"], connection["config"], ProviderContext()),
+    )
+
+
+if __name__ == "__main__":
+    main()
