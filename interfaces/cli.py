@@ -11,7 +11,7 @@ from schemas.errors import RagError
 COMMANDS = {  # name → (module:attribute, line in the list of commands)
     "serve": ("interfaces.commands.serve:serve", "Run the service."),
     "mcp": ("interfaces.commands.mcp:mcp", "Serve MCP on standard input and output."),
-    "load": ("interfaces.commands.load:load", "Load Markdown, text and JSONL files into a collection."),
+    "load": ("interfaces.commands.load:load", "Load files and folders into a collection."),
     "watch": ("interfaces.commands.watch:watch", "Keep folders in sync with a collection."),
     "export": ("interfaces.commands.export_import:export", "Write collections into a folder."),
     "check": ("interfaces.commands.check_rebuild:check", "Check the indexes of collections."),

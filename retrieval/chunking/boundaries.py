@@ -7,10 +7,11 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
+from functools import cached_property
 from itertools import pairwise
 from operator import itemgetter
 
-from retrieval.chunking.graphemes import grapheme_start, starts_grapheme
+from retrieval.chunking.graphemes import Graphemes
 from retrieval.chunking.markdown_blocks import MarkdownDocument
 
 # Words whose full stop ends no sentence. "No." is not among them: it is more often an answer than a number.
@@ -46,7 +47,7 @@ class Boundary(IntEnum):
     CHARACTERS = 5
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Boundaries:
     """The starts of paragraphs in `text`, and those of sentences and paragraphs: character positions, ascending.
 
@@ -57,6 +58,10 @@ class Boundaries:
     paragraphs: list[int]
     sentences: list[int]
     whole: Sequence[tuple[int, int]] = ()
+
+    @cached_property
+    def graphemes(self) -> Graphemes:
+        return Graphemes(self.text)
 
     def last(self, earliest: int, latest: int) -> tuple[int, Boundary]:
         """Return the best place to cut from `earliest` to `latest`; among equally good ones, the last.
@@ -71,7 +76,7 @@ class Boundaries:
         if line >= earliest and line > 0 and not is_within(self.whole, line):
             return line, Boundary.LINES
         *_, word = [0, *self._word_starts(earliest, latest)]
-        return (word, Boundary.WORDS) if word else (grapheme_start(self.text, latest), Boundary.CHARACTERS)
+        return (word, Boundary.WORDS) if word else (self.graphemes.start(latest), Boundary.CHARACTERS)
 
     def starts(self, earliest: int, latest: int) -> Iterator[int]:
         """Yield places from `earliest` to `latest` to start at: those of sentences, then those of words, ascending."""
@@ -80,7 +85,7 @@ class Boundaries:
 
     def _word_starts(self, earliest: int, latest: int) -> Iterator[int]:
         starts = (match.start() for match in _WORD_START.finditer(self.text, earliest, latest + 1))
-        return (start for start in starts if starts_grapheme(self.text, start) and not is_within(self.whole, start))
+        return (start for start in starts if self.graphemes.begin_at(start) and not is_within(self.whole, start))
 
 
 def is_within(spans: Sequence[tuple[int, int]], place: int) -> bool:

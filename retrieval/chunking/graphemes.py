@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from functools import cached_property
+
 import regex
 
 _LONGEST = 64
@@ -13,24 +16,36 @@ _MAY_GO_ON = regex.compile(
     regex.DOTALL,
 )
 _CLUSTER = regex.compile(r"\X")
-_FLAG_LETTERS = regex.compile(r"(?r)\p{GCB=RI}*")
+_FLAGS = regex.compile(r"\p{GCB=RI}{3,}")  # two letters make one flag
 
 
-def starts_grapheme(text: str, place: int) -> bool:
-    """Return whether a text may be cut at a place without tearing a grapheme cluster."""
-    return grapheme_start(text, place) == place
+class Graphemes:
+    """The places in a text where it may be cut without tearing a grapheme cluster."""
 
+    def __init__(self, text: str) -> None:
+        self._text = text
 
-def grapheme_start(text: str, place: int) -> int:
-    """Return the start of the grapheme cluster that goes on at `place`, `place` itself when none does."""
-    if not 0 < place < len(text) or not _MAY_GO_ON.match(text, place):
-        return place
-    # A cluster's start is certain after a character that never joins the next; flags are counted from the first letter.
-    earliest = max(place - _LONGEST, 0)
-    start = _FLAG_LETTERS.match(text, 0, earliest).start()
-    while start < place:
-        end = _CLUSTER.match(text, start).end()
-        if end > place:
-            return start
-        start = end
-    return place
+    def begin_at(self, place: int) -> bool:
+        return self.start(place) == place
+
+    def start(self, place: int) -> int:
+        """Return the start of the grapheme cluster that goes on at `place`, `place` itself when none does."""
+        text = self._text
+        if not 0 < place < len(text) or not _MAY_GO_ON.match(text, place):
+            return place
+        start = self._certain_start(max(place - _LONGEST, 0))
+        around = text[start : place + _LONGEST]  # in a longer text a match looks back, and far at flags
+        clusters = (match.span() for match in _CLUSTER.finditer(around))
+        return start + next(begin for begin, end in clusters if end > place - start)
+
+    def _certain_start(self, place: int) -> int:
+        """Return the place, or the one before it when it is between the two letters of a flag."""
+        found = bisect_right(self._flags, (place, len(self._text))) - 1
+        if found < 0 or place >= self._flags[found][1]:
+            return place
+        return place - (place - self._flags[found][0]) % 2
+
+    @cached_property
+    def _flags(self) -> list[tuple[int, int]]:
+        """The spans of several flags in a row: where one begins can only be counted from the first."""
+        return [match.span() for match in _FLAGS.finditer(self._text)]

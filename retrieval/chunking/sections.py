@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 
 from retrieval.chunking.chunks import Chunk
-from retrieval.chunking.graphemes import starts_grapheme
+from retrieval.chunking.graphemes import Graphemes
 from retrieval.chunking.markdown_blocks import MarkdownDocument, Section, line_starts, normalised
 from retrieval.chunking.tables import Table, TableHeaders
 
@@ -48,7 +48,7 @@ def split_markdown(text: str | MarkdownDocument, *, max_tokens: int = DEFAULT_MA
 def split_text(text: str, *, max_tokens: int = DEFAULT_MAX_TOKENS) -> list[Chunk]:
     """Split a plain text into chunks of whole paragraphs where they fit; its only section has the id ""."""
     text = normalised(text)
-    return _chunks(text, [Section(0, "", "")], [_cuts_after(text, _BLANK_LINES)], max_tokens)
+    return _chunks(text, [Section(0, "", "")], [_cuts_after(Graphemes(text), text, _BLANK_LINES)], max_tokens)
 
 
 def estimate_tokens(text: str) -> int:
@@ -67,9 +67,10 @@ def _chunks(
         raise ValueError("max_tokens is at least 1")
     lines = line_starts(text)
     headers = TableHeaders(text, tables, estimate_tokens)
+    graphemes = Graphemes(text)
     levels = [
         *levels,
-        *(_cuts_after(text, pattern) for pattern in (_LINE, _SENTENCE, _WORD, _ATOM)),
+        *(_cuts_after(graphemes, text, pattern) for pattern in (_LINE, _SENTENCE, _WORD, _ATOM)),
         range,  # within a grapheme cluster that is longer than a chunk
     ]
     chunks: list[Chunk] = []
@@ -132,9 +133,9 @@ def _cuts_at(places: list[int]) -> Cuts:
     return lambda start, end: places[bisect_left(places, start) : bisect_left(places, end)]
 
 
-def _cuts_after(text: str, pattern: re.Pattern[str]) -> Cuts:
+def _cuts_after(graphemes: Graphemes, text: str, pattern: re.Pattern[str]) -> Cuts:
     def cuts(start: int, end: int) -> Iterator[int]:
         places = (match.end() for match in pattern.finditer(text, start, end))
-        return (place for place in places if starts_grapheme(text, place))
+        return (place for place in places if graphemes.begin_at(place))
 
     return cuts

@@ -8,7 +8,6 @@ from itertools import chain
 
 from retrieval.chunking.boundaries import Boundaries, Syntax, code_boundaries, markdown_boundaries, text_boundaries
 from retrieval.chunking.chunks import Chunk
-from retrieval.chunking.graphemes import starts_grapheme
 from retrieval.chunking.markdown_blocks import MarkdownDocument, Section, line_starts, normalised
 from retrieval.chunking.measured import MIN_MAX_TOKENS, MeasuredText
 from retrieval.chunking.tables import Table, TableHeaders
@@ -125,7 +124,7 @@ class _Windows:
         return next((place for place in places if place > start and self._overlaps_enough(place, end)), rest)
 
     def _overlaps_enough(self, start: int, end: int) -> bool:
-        if self._text.text[start].isspace() or not starts_grapheme(self._text.text, start):
+        if self._text.text[start].isspace() or not self._boundaries.graphemes.begin_at(start):
             return False
         overlap_tokens = self._text.count(start, end) - self._text.added_tokens
         return self._overlap_tokens <= 2 * overlap_tokens and overlap_tokens <= self._overlap_tokens

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from providers.base import RagProvider
@@ -80,13 +80,17 @@ def load(
     check_collection_name(collection)
     found = find_sources(path, follow_links=follow_links)
     folder = found.folder if source_prefix is None else source_prefix.rstrip("/")
+
+    def source_of(path_below: str) -> str:
+        return f"{folder}/{path_below}" if folder else path_below
+
     total_bytes = sum(file.size_bytes for file in found.files)
     loader = _Loader(CollectionWriter(provider, collection, embedding), reader, chunking, max_file_mb)
-    loader.report.passed_over += found.passed_over
-    loader.report.errors += found.errors
+    loader.report.passed_over += [replace(each, path=source_of(each.path)) for each in found.passed_over]
+    loader.report.errors += [replace(each, source=source_of(each.source)) for each in found.errors]
     done_bytes = 0
     for file in found.files:
-        source = f"{folder}/{file.path_below}" if folder else file.path_below
+        source = source_of(file.path_below)
         earlier = (source_prefix or "") + file.path_below
 
         def advance(file_bytes: int, source: str = source, before: int = done_bytes) -> None:

@@ -19,6 +19,7 @@ from retrieval.reading import DocumentReader
 from retrieval.reading.read_document import EMPTY, UNSUPPORTED_KIND
 from retrieval.watching.folder import FileGoneError, Folder, FolderUnavailableError, Listing, Signature
 from retrieval.watching.watched_documents import given_file, source_of, stored_files
+from schemas.contracts.watchers import MAX_FAILURES
 from schemas.errors import InvalidInputError, RagError
 
 log = structlog.get_logger(__name__)
@@ -126,6 +127,7 @@ class FolderSync:
                 f"The folder {self.folder.root} has no files to index, but {len(gone)} of it are stored: "
                 "nothing is deleted unless an empty folder is allowed"
             )
+        self._name_passed_over(listing)
         self._listing = listing
         self._faults = {path: reason for path, reason in self._faults.items() if path in listing.files}
         self._empty = {path: reason for path, reason in self._empty.items() if path in listing.files}
@@ -149,6 +151,14 @@ class FolderSync:
             self._attempts.pop(path, None)
             del self._pending[path]
             self.on_progress()
+
+    def _name_passed_over(self, listing: Listing) -> None:
+        new = sorted(listing.passed_over.keys() - self._listing.passed_over.keys())
+        for path in new[:MAX_FAILURES]:
+            file = source_of(self.folder.name, path)
+            log.info("a file or folder is passed over", file=file, reason=listing.passed_over[path])
+        if len(new) > MAX_FAILURES:
+            log.info("more are passed over", folder=self.folder.name, count=len(new) - MAX_FAILURES)
 
     def _differs(self, path: str, signature: Signature) -> bool:
         seen = self._seen.get(path)

@@ -86,6 +86,71 @@ def test_bad_inputs_are_named_and_the_exit_code_is_1(run, tmp_path):
     assert third == f"{tmp_path.name}/b.jsonl:3: 'id' is not a string"
 
 
+def test_without_a_collection_files_go_where_questions_are_asked(run, service, tmp_path, monkeypatch):
+    (tmp_path / "guide.md").write_text(GUIDE)
+    assert run("load", tmp_path).stdout == "rag-documents: 2 chunks from 1 file: 2 created\n"
+    monkeypatch.setenv("RAG_DOCUMENTS_COLLECTION", "another")
+    assert run("load", tmp_path / "guide.md").stdout == "another: 2 chunks from 1 file: 2 created\n"
+    sources = {each["metadata"]["source"] for each in service.store.documents("another")}
+    assert sources == {f"{tmp_path.name}/guide.md"}
+
+
+def test_the_setting_says_how_files_are_split(run, service, tmp_path, monkeypatch):
+    (tmp_path / "guide.md").write_text(GUIDE)
+    monkeypatch.setenv("RAG_CHUNKING", "Whole")
+    assert run("load", tmp_path).stdout == "rag-documents: 1 chunk from 1 file: 1 created\n"
+    again = run("load", tmp_path, "--profile", "sections")
+    assert again.stdout == "rag-documents: 2 chunks from 1 file: 1 created, 1 updated\n"
+    monkeypatch.setenv("RAG_CHUNKING", "halves")
+    wrong = run("load", tmp_path)
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert "RAG_CHUNKING" in wrong.stderr
+
+
+def test_every_file_that_is_passed_over_is_named_and_is_no_error(run, tmp_path):
+    (tmp_path / "guide.md").write_text(GUIDE)
+    (tmp_path / ".hidden.md").write_text("hidden")
+    (tmp_path / "picture.png").write_bytes(b"x")
+    (tmp_path / "empty.txt").write_text("\n")
+    (tmp_path / "link.md").symlink_to(tmp_path / "guide.md")
+    result = run("load", tmp_path, "--collection", "docs")
+    assert (result.returncode, result.stdout) == (0, "docs: 2 chunks from 2 files: 2 created, 4 passed over\n")
+    assert result.stderr.splitlines() == [
+        f"passed over: {tmp_path.name}/{reason}"
+        for reason in (
+            ".hidden.md: is hidden",
+            "link.md: is a symbolic link (--follow-links loads it)",
+            "picture.png: is of no kind that can be read",
+            "empty.txt: contains no text",
+        )
+    ]
+    again = run("load", tmp_path, "--collection", "docs")
+    assert again.stdout == "nothing changed: 2 chunks from 2 files are already there, 4 passed over\n"
+
+
+def test_the_first_of_many_that_are_passed_over_are_named_and_all_when_asked(run, tmp_path):
+    (tmp_path / "guide.md").write_text(GUIDE)
+    for number in range(60):
+        (tmp_path / f"{number}.png").write_bytes(b"x")
+    few, all_of_them = run("load", tmp_path), run("load", tmp_path, "--verbose")
+    assert (len(few.stderr.splitlines()), few.stderr.splitlines()[-1]) == (51, "… and 10 more")
+    assert len(all_of_them.stderr.splitlines()) == 60
+
+
+def test_a_file_over_the_limit_is_an_error(run, tmp_path):
+    (tmp_path / "guide.md").write_text(GUIDE)
+    with (tmp_path / "large.md").open("wb") as file:
+        file.truncate(2 * 1024 * 1024)
+    result = run("load", tmp_path, "--max-file-mb", "1")
+    assert (result.returncode, result.stderr) == (1, f"{tmp_path.name}/large.md: is larger than 1 MB\n")
+
+
+def test_a_load_gives_way_unless_at_full_speed(tmp_path):
+    probe = "import os; from interfaces.commands.priority import give_way as g; g(); print(os.nice(0))"
+    shown = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, timeout=60, check=True)
+    assert shown.stdout == "19\n"
+
+
 def test_the_first_of_many_errors_are_shown(run, tmp_path):
     (tmp_path / "b.jsonl").write_text("bad\n" * 60)
     result = run("load", tmp_path, "--collection", "docs")
@@ -151,7 +216,7 @@ def test_progress_is_drawn_on_a_terminal_only_and_off_stdout(run, tmp_path):
 def test_help_lists_the_commands_without_importing_them(run):
     result = run("--help")
     assert result.returncode == 0
-    assert "Load Markdown, text and JSONL files" in result.stdout
+    assert "Load files and folders" in result.stdout
     probe = "import sys, interfaces.cli as c; c.main(['-h'], standalone_mode=False); print(sorted(sys.modules))"
     modules = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, timeout=60, check=True)
     assert "'interfaces.cli'" in modules.stdout

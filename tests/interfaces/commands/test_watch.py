@@ -40,7 +40,7 @@ def command(live, models, collection):
         "RAG_EMBEDDING_PROVIDER": "openai",
         "RAG_EMBEDDING_URL": f"{models.url}/v1",
         "RAG_EMBEDDING_MODEL": "stub",
-        "RAG_CONTEXT_COLLECTION": collection,
+        "RAG_DOCUMENTS_COLLECTION": collection,
     }
 
     def command(*arguments):
@@ -109,15 +109,20 @@ def test_once_brings_in_step_and_says_what_was_done(run, root, models, stored):
     assert (first.returncode, first.stdout, first.stderr) == (0, f"{root.name}: 2 files: 2 indexed\n", "")
     assert set(stored()) == {"guide.md", "with space/main.py"}
     embedded = len(models.requests)
-    (root / "bad.txt").write_bytes(b"\xff")
+    (root / "bad.txt").write_bytes(b"\x01")
     (root / "with space" / "main.py").unlink()
     second = run(root, "--once")
     assert (second.returncode, second.stdout) == (1, f"{root.name}: 2 files: 1 deleted, 1 failed\n")
-    assert second.stderr == f"{root.name}/bad.txt: is not UTF-8: byte 0 is wrong\n"
+    assert second.stderr == f"{root.name}/bad.txt: is not a text: it contains control characters\n"
     assert len(models.requests) == embedded
     assert list(stored()) == ["guide.md"]
-    (root / "guide.md").unlink()
     (root / "bad.txt").unlink()
+    (root / "picture.png").write_bytes(b"x")
+    third = run(root, "--once")
+    assert (third.returncode, third.stdout) == (0, f"{root.name}: 1 file: nothing changed, 1 passed over\n")
+    assert third.stderr == f"passed over: {root.name}/picture.png: is of no kind that can be read\n"
+    (root / "guide.md").unlink()
+    (root / "picture.png").unlink()
     refused = run(root, "--once")
     assert (refused.returncode, refused.stdout) == (2, "")
     assert "nothing is deleted unless an empty folder is allowed" in refused.stderr

@@ -1,7 +1,14 @@
 import pytest
 
-from retrieval.ingest.drafts import is_file_name, text_to_embed
-from retrieval.ingest.identity import chunk_id, document_id
+from retrieval.chunking import Syntax
+from retrieval.ingest.drafts import SourceDocument, drafts_of, is_file_name, text_to_embed
+from retrieval.ingest.files import GivenFile, source_document
+from retrieval.ingest.identity import chunk_id, document_id, same_file, text_document_id
+from retrieval.ingest.profiles import chunking_of, sections
+from retrieval.reading import Mark, ReadDocument, kind_named
+from schemas.settings import RetrievalSettings
+from schemas.where import In
+from tests.retrieval.letter_embedding import LetterEmbedding
 
 
 def test_ids_depend_on_document_and_position_alone():
@@ -43,3 +50,86 @@ def test_the_name_of_a_file_is_no_heading():
 )
 def test_a_title_is_a_file_name_when_the_path_ends_with_it(title, path, is_one):
     assert is_file_name(title, path) is is_one
+
+
+TEXT = "# One\n\nfirst\n\n# Two\n\nsecond\n\n# Three\n\nthird\n"
+PAGES = (Mark(1, {"page": 1}), Mark(5, {"page": 2}), Mark(7, {"page": 3}))
+
+
+def test_a_chunk_has_the_mark_that_holds_where_it_begins():
+    document = SourceDocument("d", "T", TEXT, {}, sections(256), kind="pdf", marks=PAGES, has_own_lines=False)
+    drafts, _ = drafts_of(document, "m")
+    assert [(each.metadata["page"], each.metadata["kind"]) for each in drafts] == [(1, "pdf"), (2, "pdf"), (3, "pdf")]
+    assert not any("start_line" in each.metadata for each in drafts)
+
+
+def test_before_the_first_mark_there_is_none_and_own_lines_are_told():
+    document = SourceDocument("d", "T", TEXT, {}, sections(256), marks=(Mark(5, {"sheet": "Q1"}),))
+    drafts, _ = drafts_of(document, "m")
+    assert [each.metadata.get("sheet") for each in drafts] == [None, "Q1", "Q1"]
+    assert [each.metadata["start_line"] for each in drafts] == [1, 5, 9]
+
+
+def test_a_kind_in_the_metadata_of_a_text_stays():
+    drafts, _ = drafts_of(SourceDocument("d", "T", "text", {"kind": "howto"}, sections(256), kind="markdown"), "m")
+    assert drafts[0].metadata["kind"] == "howto"
+
+
+class Reader:
+    """Reads every file as this document."""
+
+    def __init__(self, **told):
+        self._told = told
+
+    def read(self, content, kind, *, name):
+        return ReadDocument(**{"text": TEXT, "syntax": Syntax.MARKDOWN, **self._told})
+
+
+def read(given=None, **told):
+    file = GivenFile("docs/a.pdf", b"x", kind_named("pdf"), **(given or {}))
+    chunking = chunking_of(RetrievalSettings(), LetterEmbedding())
+    return source_document(file, reader=Reader(**told), chunking=chunking)
+
+
+def test_what_a_file_says_of_itself_is_below_what_was_given_and_forges_nothing():
+    document = read(
+        {"metadata": {"author": "given"}, "tags": ["b", "a"]},
+        title="A title",
+        pages=3,
+        marks=PAGES,
+        warnings=("An image has no text",),
+        metadata={
+            "author": "own",
+            "team": "x",
+            "tags": ["a", "c"],
+            "source": "forged",
+            "kind": "forged",
+            "hash": "forged",
+        },
+    )
+    drafts, warnings = drafts_of(document, "m")
+    told = drafts[0].metadata
+    assert (told["author"], told["team"], told["tags"], told["source"]) == ("given", "x", ["b", "a", "c"], "docs/a.pdf")
+    assert (told["title"], told["kind"], told["pages"], told["page"]) == ("A title", "pdf", 3, 1)
+    assert told["hash"] == document.hash != "forged"
+    assert warnings == ["An image has no text"]
+
+
+def test_without_a_title_of_its_own_a_file_has_that_of_its_heading_and_then_its_name():
+    assert (read().title, read().title_is_file_name) == ("One", False)
+    assert (read(text="plain").title, read(text="plain").title_is_file_name) == ("a.pdf", True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "content_type"), [("code", "code"), ("html", "documentation"), ("text", "documentation")]
+)
+def test_every_file_has_the_content_type_that_the_context_tools_filter_by(kind, content_type):
+    file = GivenFile("docs/a", b"x", kind_named(kind))
+    document = source_document(file, reader=Reader(), chunking=chunking_of(RetrievalSettings(), LetterEmbedding()))
+    assert document.metadata["contentType"] == content_type
+
+
+def test_a_file_is_also_the_text_of_its_folder_and_path():
+    texts = (text_document_id("docs", "a/b.md"), text_document_id("docs", "/a/b.md"))
+    assert same_file("docs/a/b.md") == In("document_id", (document_id("docs/a/b.md"), *texts))
+    assert same_file("b.md", earlier="b.md") == In("document_id", (document_id("b.md"),))

@@ -36,8 +36,8 @@ def transaction(query_set, tmp_path_factory):
     """A read of a catalogue whose collection `corpus` has all documents of the set."""
     catalog = Catalog(SQLiteDatabase(tmp_path_factory.mktemp("quality") / "catalog.sqlite"))
     catalog.open()
-    [file] = find_sources(query_set.corpus)
-    drafts = [draft for record in read_records(file) if (draft := draft_of_record(record, "", model="none"))]
+    [file] = find_sources(query_set.corpus).files
+    drafts = [draft for record in read_records(file, "") if (draft := draft_of_record(record, "", "", model="none"))]
 
     def fill(transaction):
         writes.create_collection(transaction, "corpus", {}, "cosine")

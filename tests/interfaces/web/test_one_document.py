@@ -1,0 +1,258 @@
+"""One document is one document, however it came: loaded, watched, uploaded, or sent as a text."""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from itertools import permutations
+
+import pytest
+
+from retrieval.ingest.collection_writer import CollectionWriter
+from retrieval.ingest.files import GivenFile, ingest_file
+from retrieval.ingest.identity import document_id, text_document_id
+from retrieval.ingest.loading import load
+from retrieval.ingest.profiles import chunking_of
+from retrieval.reading import DocumentReader, kind_of
+from retrieval.watching.events import is_ignored
+from retrieval.watching.folder import Folder
+from retrieval.watching.syncing import FolderSync
+from schemas.settings import RetrievalSettings
+
+COLLECTION = "rag-documents"
+GUIDE = "---\ntags: [setup, first]\nauthor: Ada\n---\n# Guide\n\nHow to start.\n\n## Install\n\nPut it there.\n"
+PATH = "below/guide.md"
+
+
+class Ways:
+    """The ways in for one file of a folder whose name no other test uses."""
+
+    def __init__(self, layers, client, root):
+        self.name = root.name
+        self.root = root
+        self._client = client
+        self._provider = layers.connections.open("local", "rag")
+        self._embedding = layers.connections.open("default", "embedding")
+        self._chunking = chunking_of(RetrievalSettings(), self._embedding)
+        self._reader = DocumentReader()
+
+    def write(self, text):
+        (self.root / PATH).parent.mkdir(exist_ok=True)
+        (self.root / PATH).write_text(text)
+        return self
+
+    def writer(self, collection=COLLECTION):
+        return CollectionWriter(self._provider, collection, self._embedding)
+
+    def loaded(self, path=None, **options):
+        return load(
+            path or self.root,
+            provider=self._provider,
+            collection=COLLECTION,
+            embedding=self._embedding,
+            chunking=self._chunking,
+            reader=self._reader,
+            **options,
+        )
+
+    def watched(self, former=None):
+        sync = FolderSync(
+            Folder(self.root, self.name, is_ignored=is_ignored, max_file_bytes=1_000_000),
+            self.writer,
+            reader=self._reader,
+            chunking=self._chunking,
+            open_former=None if former is None else lambda: self.writer(former),
+        )
+        sync.read_stored()
+        sync.look()
+        sync.work()
+        return sync
+
+    def uploaded(self, **given):
+        content = (self.root / PATH).read_bytes()
+        file = GivenFile(f"{self.name}/{PATH}", content, kind_of(PATH), **given)
+        return ingest_file(self.writer(), file, reader=self._reader, chunking=self._chunking)
+
+    def ingested(self, path=PATH, **more):
+        body = {"source": self.name, "path": path, "title": "Guide", "text": (self.root / PATH).read_text(), **more}
+        answer = self._client.post("/api/rag/ingest", json=body)
+        assert answer.status_code == 200, answer.json
+        return answer.json
+
+    def chunks(self, collection=COLLECTION):
+        """Return the stored chunks of the file, whatever their spelling of its name."""
+        sources = [self.name, f"{self.name}/{PATH}", PATH, PATH.rpartition("/")[2]]
+        where = {"$or": [{"source": {"$in": sources}}, {"folder": self.name}]}
+        answer = self._client.post(f"/collections/{collection}/documents/search", json={"where": where, "limit": 1000})
+        return sorted(answer.json["documents"], key=lambda each: each["metadata"]["chunk_index"])
+
+    def documents(self):
+        return {each["metadata"]["document_id"] for each in self.chunks()}
+
+    @property
+    def as_file(self):
+        return document_id(f"{self.name}/{PATH}")
+
+
+@pytest.fixture
+def ways(app, client, tmp_path):
+    root = tmp_path / f"docs-{uuid.uuid4().hex[:12]}"
+    root.mkdir()
+    return Ways(app.extensions["rag.layers"], client, root).write(GUIDE)
+
+
+@pytest.mark.parametrize("order", list(permutations(["loaded", "watched", "uploaded", "ingested"])), ids="-".join)
+def test_in_whatever_order_it_comes_there_is_one_document(ways, order):
+    for way in order:
+        getattr(ways, way)()
+        own = text_document_id(ways.name, PATH) if way == "ingested" else ways.as_file
+        assert ways.documents() == {own}
+        assert all("author:" not in each["text"] for each in ways.chunks())
+        first = ways.chunks()[0]["metadata"]
+        assert (first["tags"], first["author"], first["kind"]) == (["setup", "first"], "Ada", "markdown")
+
+
+@pytest.mark.parametrize("path", [PATH, f"/{PATH}"])
+def test_a_text_is_the_file_with_or_without_a_slash_before_its_path(ways, path):
+    ways.ingested(path)
+    ways.loaded()
+    assert ways.documents() == {ways.as_file}
+    ways.ingested(path)
+    assert ways.documents() == {text_document_id(ways.name, path)}
+
+
+def test_a_changed_file_replaces_what_another_way_stored(ways):
+    ways.ingested()
+    for number, way in enumerate(["loaded", "watched", "uploaded", "ingested"]):
+        getattr(ways.write(f"# Version {number}\n"), way)()
+        assert [each["text"] for each in ways.chunks()] == [f"# Version {number}"]
+
+
+def test_the_same_bytes_are_unchanged_by_every_way_of_files(ways):
+    assert ways.loaded().created == 2
+    stored = ways.chunks()
+    assert stored[0]["metadata"]["hash"] == hashlib.sha256(GUIDE.encode()).hexdigest()
+    assert ways.uploaded().status == "unchanged"
+    assert (ways.loaded().unchanged, ways.loaded().changed) == (2, False)
+    assert ways.chunks() == stored
+    ways.watched()
+    assert {each["metadata"]["folder"] for each in ways.chunks()} == {ways.name}
+    watched = ways.chunks()
+    assert (ways.uploaded().status, ways.loaded().changed, ways.watched().indexed) == ("unchanged", False, 0)
+    assert ways.chunks() == watched
+
+
+def test_a_file_that_was_loaded_and_then_watched_is_deleted_with_the_file(ways):
+    (ways.root / "other.md").write_text("Other.")
+    ways.loaded()
+    ways.watched()
+    (ways.root / PATH).unlink()
+    assert ways.watched().deleted == 1
+    assert [each["metadata"]["path"] for each in ways.chunks()] == ["other.md"]
+
+
+def test_watching_deletes_nothing_that_was_only_loaded(ways):
+    ways.loaded()
+    (ways.root / PATH).unlink()
+    (ways.root / "other.md").write_text("Other.")
+    assert ways.watched().deleted == 0
+    assert ways.as_file in ways.documents()
+
+
+def test_what_is_given_with_a_file_is_kept_and_a_change_of_it_is_one(ways):
+    given = {"metadata": {"team": "ops"}, "tags": ("urgent",)}
+    ways.uploaded(**given)
+    first = ways.chunks()[0]["metadata"]
+    assert (first["tags"], first["team"]) == (["urgent", "setup", "first"], "ops")
+    assert ways.uploaded(**given).status == "unchanged"
+    assert ways.loaded().unchanged == 2
+    assert ways.uploaded(metadata={"team": "dev"}).status == "updated"
+    first = ways.chunks()[0]["metadata"]
+    assert (first["tags"], first["team"]) == (["setup", "first"], "dev")
+
+
+def test_a_single_file_is_named_by_its_folder(ways):
+    ways.loaded()
+    assert ways.loaded(ways.root / PATH).created == 2
+    [other] = ways.documents() - {ways.as_file}
+    assert other == document_id("below/guide.md")
+
+
+@pytest.mark.parametrize(
+    ("prefix", "source"), [("one", f"one/{PATH}"), ("one/", f"one/{PATH}"), ("", PATH), ("a/b", f"a/b/{PATH}")]
+)
+def test_a_prefix_replaces_the_name_of_the_folder(ways, prefix, source, client):
+    ways.loaded(source_prefix=prefix)
+    where = {"document_id": document_id(source)}
+    answer = client.post(f"/collections/{COLLECTION}/documents/search", json={"where": where})
+    assert {each["metadata"]["source"] for each in answer.json["documents"]} == {source}
+    client.delete(f"/collections/{COLLECTION}/documents", json={"where": where})
+
+
+class TestUpgrade:
+    """What 0.2.0 stored: ids of the path alone by `load`, chunks of 512 tokens in another collection by `watch`."""
+
+    def stored_by_load(self, ways, client, source):
+        """Store the file as 0.2.0's `load` did, in its one chunk for each section."""
+        own = document_id(source)
+        vectors = ways._embedding.embed(["one", "two"]).tolist()
+        documents = [
+            {
+                "id": f"{own}-{index}",
+                "text": f"old {index}",
+                "embedding": vectors[index],
+                "metadata": {
+                    "source": source,
+                    "title": "Guide",
+                    "section": "",
+                    "section_id": source,
+                    "chunk_index": index,
+                    "start_line": 1,
+                    "document_id": own,
+                    **({"hash": "0" * 64, "chunk_count": 2} if index == 0 else {}),
+                },
+            }
+            for index in range(2)
+        ]
+        answer = client.post(f"/collections/{COLLECTION}/documents", json={"documents": documents})
+        assert answer.status_code == 201, answer.json
+
+    @pytest.mark.parametrize("prefix", [None, "v1-"])
+    def test_loading_again_leaves_no_duplicates(self, ways, client, prefix):
+        ways.ingested("unrelated")  # makes the collection
+        client.delete(f"/api/rag/documents/{text_document_id(ways.name, 'unrelated')}")
+        self.stored_by_load(ways, client, f"{prefix or ''}{PATH}")
+        report = ways.loaded(source_prefix=prefix)
+        assert (report.created, report.deleted) == (2, 2)
+        where = {"document_id": document_id(f"{prefix or ''}{PATH}")}
+        assert client.post(f"/collections/{COLLECTION}/documents/search", json={"where": where}).json["total"] == 0
+        assert not ways.loaded(source_prefix=prefix).changed
+
+    def test_a_file_of_that_name_that_was_stored_since_is_another_document(self, ways, client):
+        ways.loaded(source_prefix="")
+        ways.loaded()
+        assert ways.documents() == {ways.as_file, document_id(PATH)}
+        client.delete(f"/collections/{COLLECTION}/documents", json={"where": {"document_id": document_id(PATH)}})
+
+    def test_a_watched_folder_moves(self, ways, client, collection):
+        ways.watched()
+        in_new, other = ways.chunks(), ways.root / "other.md"
+        other.write_text("Other.")
+        in_old = {**in_new[0]["metadata"], "hash": "0" * 64}
+        for name in ("kind", "chunking", "given"):
+            del in_old[name]
+        gone = {**in_old, "path": "gone.md", "document_id": document_id(f"{ways.name}/gone.md")}
+        vector = ways._embedding.embed(["old"])[0].tolist()
+        client.post("/collections", json={"name": collection, "metadata": {"embedding_model": "all-MiniLM-L6-v2"}})
+        documents = [
+            {"id": f"{number}", "text": "old", "embedding": vector, "metadata": metadata}
+            for number, metadata in enumerate((in_old, gone, {"document_id": "of-others", "source": "a session"}))
+        ]
+        answer = client.post(f"/collections/{collection}/documents", json={"documents": documents})
+        assert answer.status_code == 201, answer.json
+        sync = ways.watched(former=collection)
+        assert (sync.indexed, sync.deleted, sync.pending, sync.failed) == (1, 1, 0, {})
+        left = client.post(f"/collections/{collection}/documents/search", json={}).json["documents"]
+        assert [each["metadata"]["document_id"] for each in left] == ["of-others"]
+        assert {each["metadata"]["path"] for each in ways.chunks()} == {PATH, "other.md"}
+        assert ways.watched(former=collection).indexed == 0
