@@ -1,0 +1,80 @@
+"""The process that embeds for jobs."""
+
+import os
+import signal
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from providers.embeddings.minilm import MiniLMProvider
+from retrieval.jobs import background_embedding
+from retrieval.jobs.background_embedding import BackgroundEmbedding
+from schemas.errors import InvalidInputError, UnavailableError
+from tests.durability.processes import alive
+from tests.support.live import eventually
+
+
+@pytest.fixture(scope="module")
+def minilm():
+    with MiniLMProvider({}) as provider:
+        yield provider
+
+
+@pytest.fixture(scope="module")
+def background(tmp_path_factory):
+    made = BackgroundEmbedding(tmp_path_factory.mktemp("data"))
+    yield made
+    made.close()
+
+
+def test_it_embeds_as_the_connection_would_at_the_lowest_priority(background, minilm):
+    texts = ["Backups run every night.", "Wie lange?", "x" * 5_000]
+    assert background.pid is None
+    np.testing.assert_allclose(background.embed(minilm, texts), minilm.embed(texts), atol=1e-5)
+    assert os.getpriority(os.PRIO_PROCESS, background.pid) == 19
+
+
+def test_a_wrong_text_is_refused_as_the_connection_refuses_it(background, minilm):
+    with pytest.raises(InvalidInputError) as caught:
+        background.embed(minilm, ["good", " "])
+    assert caught.value.details["index"] == 1
+    assert background.embed(minilm, ["good"]).shape == (1, 384)
+
+
+def test_a_killed_process_is_told_and_replaced(background, minilm):
+    background.embed(minilm, ["one"])
+    killed = background.pid
+    os.kill(killed, signal.SIGSTOP)
+    with ThreadPoolExecutor() as threads:
+        asked = threads.submit(background.embed, minilm, ["two"])
+        os.kill(killed, signal.SIGKILL)
+        assert isinstance(asked.exception(timeout=20), UnavailableError)
+    assert background.embed(minilm, ["three"]).shape == (1, 384)
+    assert background.pid != killed
+
+
+def test_it_rests_when_it_is_not_needed_and_does_not_come_back_after_the_end(tmp_path, minilm):
+    now = 0.0
+    background = BackgroundEmbedding(tmp_path, clock=lambda: now)
+    background.embed(minilm, ["one"])
+    pid = background.pid
+    now = background_embedding.IDLE_SECONDS - 1
+    background.rest()
+    assert background.pid == pid
+    now += 1
+    background.rest()
+    assert background.pid is None
+    assert not alive(pid)
+    background.close()
+    with pytest.raises(UnavailableError):
+        background.embed(minilm, ["two"])
+
+
+def test_it_ends_with_the_process_it_works_for(tmp_path, minilm):
+    background = BackgroundEmbedding(tmp_path)
+    background.embed(minilm, ["one"])
+    process = background._process
+    process.stdin.close()  # as the kernel does when the owner is killed
+    eventually(lambda: not alive(process.pid), seconds=20)
+    background.close()
