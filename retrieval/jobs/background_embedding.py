@@ -95,11 +95,11 @@ class BackgroundEmbedding:
         if self._is_closed:
             raise EOFError
         if self._process is None:
+            # In the session of the service: Linux may weigh sessions against each other whatever their niceness.
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "retrieval.jobs.embedding_child", "--for", str(self._owner)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                start_new_session=True,  # Ctrl-C is for the service
             )
             self._connection = opening
             log.info("embedding in the background", pid=self._process.pid)

@@ -1,4 +1,4 @@
-"""`python -m retrieval.jobs.embedding_child`: embeds texts at the lowest priority, with a model of its own.
+"""`python -m retrieval.jobs.embedding_child`: embeds texts at a low priority, with a model of its own.
 
 It reads messages from its standard input and writes answers to its standard output: eight bytes with the length, then
 the content. The first message is the connection, `{"provider": …, "config": …}`; every other one is a list of texts.
@@ -9,8 +9,8 @@ process ends when its standard input does.
 from __future__ import annotations
 
 import os
+import signal
 import sys
-from contextlib import suppress
 from typing import IO, Any, cast
 
 import numpy as np
@@ -23,12 +23,14 @@ from registry.provider_registry import ProviderRegistry
 from schemas.errors import RagError
 
 LENGTH_BYTES = 8
+NICE = 10
+"""The niceness of the process: where questions keep all cores busy it has a tenth of one. At a lower priority it would
+have next to nothing, and a busy neighbour on the machine would keep uploads waiting for ever."""
 
 
 def main() -> None:
-    os.nice(19)
-    with suppress(OSError, AttributeError):
-        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    os.nice(NICE)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the service
     questions, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints is no answer
     opening = read_message(questions)

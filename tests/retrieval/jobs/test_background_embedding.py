@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from providers.embeddings.minilm import MiniLMProvider
-from retrieval.jobs import background_embedding
+from retrieval.jobs import background_embedding, embedding_child
 from retrieval.jobs.background_embedding import BackgroundEmbedding
 from schemas.errors import InvalidInputError, UnavailableError
 from tests.durability.processes import alive
@@ -28,11 +28,11 @@ def background(tmp_path_factory):
     made.close()
 
 
-def test_it_embeds_as_the_connection_would_at_the_lowest_priority(background, minilm):
+def test_it_embeds_as_the_connection_would_at_a_low_priority(background, minilm):
     texts = ["Backups run every night.", "Wie lange?", "x" * 5_000]
     assert background.pid is None
     np.testing.assert_allclose(background.embed(minilm, texts), minilm.embed(texts), atol=1e-5)
-    assert os.getpriority(os.PRIO_PROCESS, background.pid) == 19
+    assert os.getpriority(os.PRIO_PROCESS, background.pid) == embedding_child.NICE
 
 
 def test_a_wrong_text_is_refused_as_the_connection_refuses_it(background, minilm):

@@ -24,10 +24,10 @@ def open_jobs(request):
     with one_database(request) as open_one:
         clock = Clock()
 
-        def open_more(home="here", limits=Limits()):
+        def open_more(home="here", limits=None):
             catalog = Catalog(open_one())
             catalog.open()
-            jobs = StoredJobs(catalog, home, limits, clock)
+            jobs = StoredJobs(catalog, home, limits or Limits(), clock)
             jobs.clock = clock
             return jobs
 
