@@ -44,24 +44,24 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as directory, scratch_service(Path(directory)) as service:
         connection = Connection(service.url)
         _ask(connection, "search", QUESTION.format("none"))
-        rows.append(("ingest a document of 10 KB", _ingest(connection, asked.rounds), "max", 5_000))
-        _fill(connection, Corpus(asked.chunks, DIMENSION, 1))
+        rows.append(("ingest a document of 10 KB", ingest(connection, asked.rounds), "max", 5_000))
+        fill(connection, Corpus(asked.chunks, DIMENSION, 1))
         for name in ("search", "retrieve", "context", "fused"):
             for _ in range(10):
                 _ask(connection, name, QUESTION.format(next(questions)))
             found = [_ask(connection, name, QUESTION.format(next(questions))) for _ in range(20 * asked.rounds)]
             rows.append((f"{name}, one client", found, "p95", {"retrieve": 5_000}.get(name, 500)))
         # A worker loads the model with its first text, and one client talks to one worker.
-        _burst(service.url, "search", questions)
+        burst(service.url, "search", questions)
         for name in ("search", "context", "fused"):
-            burst = [each for _ in range(asked.rounds) for each in _burst(service.url, name, questions)]
-            rows.append((f"{name}, {CLIENTS} at once", burst, "p99", 500))
+            bursts = [each for _ in range(asked.rounds) for each in burst(service.url, name, questions)]
+            rows.append((f"{name}, {CLIENTS} at once", bursts, "p99", 500))
         connection.close()
     rows.append(("embed 10 texts of 30 words", _embed(asked.rounds), "p95", 200))
     _print(rows, f"{asked.chunks} chunks")
 
 
-def _ingest(connection: Connection, rounds: int) -> list[float]:
+def ingest(connection: Connection, rounds: int) -> list[float]:
     found = []
     for number in range(rounds):
         text = "".join(SENTENCE.format(f"{number}-{part}") for part in range(105))
@@ -70,7 +70,7 @@ def _ingest(connection: Connection, rounds: int) -> list[float]:
     return found
 
 
-def _fill(connection: Connection, corpus: Corpus) -> None:
+def fill(connection: Connection, corpus: Corpus) -> None:
     """Store chunks beside the ingested ones, with ready-made vectors: embedding them is not measured."""
     for start in range(0, corpus.count, BATCH):
         part = range(start, min(start + BATCH, corpus.count))
@@ -113,7 +113,7 @@ def _timed(connection: Connection, path: str, body: dict[str, Any]) -> float:
     return seconds * 1e3
 
 
-def _burst(url: str, name: str, questions: count[int]) -> list[float]:
+def burst(url: str, name: str, questions: count[int]) -> list[float]:
     connections = [Connection(url) for _ in range(CLIENTS)]
     found: list[float] = []
     start = threading.Barrier(CLIENTS)

@@ -16,16 +16,17 @@ _CAPABILITIES = {"embedding": ("embeddings",), "llm": ("chat",)}
 
 
 class UnknownModelError(InvalidInputError):
-    """The connection has only one model, and the call names another."""
+    """The connection has only these models, and the call names another."""
 
     code = "unknown_model"
 
-    def __init__(self, provider: str, asked: str, known: str) -> None:
+    def __init__(self, provider: str, asked: str, *known: str) -> None:
+        models = ("the model " if len(known) == 1 else "the models ") + " and ".join(f"'{each}'" for each in known)
         super().__init__(
-            f"The provider '{provider}' has only the model '{known}', not '{asked}'",
+            f"The provider '{provider}' has only {models}, not '{asked}'",
             field="model",
             provider=provider,
-            allowed=[known],
+            allowed=list(known),
             error_type="not_found",
         )
 

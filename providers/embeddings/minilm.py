@@ -1,4 +1,5 @@
-"""The local embedding model: all-MiniLM-L6-v2 on onnxruntime, in this process, without a network."""
+"""The local embedding models: all-MiniLM-L6-v2 and its int8 form on onnxruntime, in this process, without a
+network."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ import structlog
 
 from providers.base import ProviderContext, Registry
 from providers.embeddings.base import EmbeddingProvider, SupportsTokens
-from providers.embeddings.minilm_graph import HIDDEN, MAX_TOKENS, build_graph
+from providers.embeddings.minilm_graph import HIDDEN, MAX_TOKENS, Graph, build_graph
+from providers.embeddings.minilm_int8 import Int8Graph
 from providers.embeddings.minilm_parts import (
     check_weights,
     locate_model,
@@ -20,7 +22,9 @@ from providers.embeddings.minilm_parts import (
     tokenizer_file,
     weights_file,
 )
+from providers.models import UnknownModelError, one_model
 from schemas.configuration import JsonSchema, read_schema
+from schemas.connections import ModelInfo
 from schemas.errors import ConfigurationError
 from schemas.records import Vector
 
@@ -30,6 +34,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
+MODELS: Mapping[str, type[Graph]] = {"all-MiniLM-L6-v2": Graph, "all-MiniLM-L6-v2-int8": Int8Graph}
 # Tokens of one run, padding included: speed per text is flat from here up, memory is not.
 MAX_BATCH_TOKENS = 2048
 # A longer text is read in windows; this many hold a chunk of 8,192 tokens, the longest that contract *rules* makes.
@@ -43,18 +48,19 @@ MAX_TOKENISED_TEXTS = 1024
 class MiniLMProvider(EmbeddingProvider, SupportsTokens):
     """384 dimensions, unit length, mean pooling over the mask.
 
-    The model reads 256 tokens, [CLS] and [SEP] included. A longer text is read in windows of that size, one after the
-    other; its vector is the mean of theirs, weighted by their tokens and scaled to unit length again. After 33 windows
-    (8,384 tokens) a text is cut, and the log says so.
+    Both models are made from the same weights; their vectors are alike but not the same, so they have names of their
+    own. A model reads 256 tokens, [CLS] and [SEP] included. A longer text is read in windows of that size, one after
+    the other; its vector is the mean of theirs, weighted by their tokens and scaled to unit length again. After 33
+    windows (8,384 tokens) a text is cut, and the log says so.
 
-    The constructor only checks that everything is there; the first `embed` loads the model (well under a second), and
-    every load checks the weights' sha256. `model_dir` holds `model.safetensors` and `tokenizer.json`; with None the
+    The constructor only checks that everything is there; the first `embed` by a model loads it (well under a second),
+    and every load checks the weights' sha256. `model_dir` holds `model.safetensors` and `tokenizer.json`; with None the
     weights package is used.
     """
 
     id = "minilm"
     display_name = "MiniLM on this machine"
-    description = "all-MiniLM-L6-v2 in this process: 384 dimensions, no network"
+    description = "all-MiniLM-L6-v2 or its int8 form in this process: 384 dimensions, no network"
     limits: ClassVar = {"max_input_tokens": MAX_INPUT_TOKENS, "window_tokens": MAX_TOKENS}
     parallel_calls = 1  # each has all cores
     max_input_tokens = MAX_INPUT_TOKENS
@@ -67,7 +73,7 @@ class MiniLMProvider(EmbeddingProvider, SupportsTokens):
         self._model_dir = locate_model(model_dir)
         self._threads: int | None = self.config.get("threads")
         self._lock = threading.Lock()
-        self._loaded: _Loaded | None = None
+        self._loaded: dict[str, _Loaded] = {}
 
     @classmethod
     def connection_schema(cls) -> JsonSchema:
@@ -95,23 +101,31 @@ class MiniLMProvider(EmbeddingProvider, SupportsTokens):
         return {"model": self.model, "dimension": HIDDEN}
 
     def warm_up(self) -> None:
-        self._load()
+        self._load(self.model)
 
     def count_tokens(self, text: str) -> int:
         """Return the number of tokens of the whole text as the model counts them, [CLS] and [SEP] included, before any
         cut."""
-        return len(self._load().tokenizer.encode_batch_fast([text])[0])
+        return len(self._load(self.model).tokenizer.encode_batch_fast([text])[0])
 
     def token_starts(self, text: str) -> list[int]:
-        (encoding,) = self._load().tokenizer.encode_batch([text], add_special_tokens=False)
+        (encoding,) = self._load(self.model).tokenizer.encode_batch([text], add_special_tokens=False)
         return [start for start, _ in encoding.offsets]
 
     def close(self) -> None:
         with self._lock:
-            self._loaded = None
+            self._loaded = {}
+
+    def models(self) -> list[ModelInfo]:
+        return [one_model(model, self.kind, self.max_input_tokens, self.description) for model in sorted(MODELS)]
 
     def _embed(self, texts: list[str]) -> Vector:
-        loaded = self._load()
+        return self._embed_by(self.model, texts)
+
+    def _embed_by(self, model: str, texts: list[str]) -> Vector:
+        if model not in MODELS:
+            raise UnknownModelError(self.id, model, *MODELS)
+        loaded = self._load(model)
         vectors = np.empty((len(texts), HIDDEN), dtype=np.float32)
         cut = 0
         for start in range(0, len(texts), MAX_TOKENISED_TEXTS):
@@ -123,11 +137,11 @@ class MiniLMProvider(EmbeddingProvider, SupportsTokens):
             log.warning("texts are cut to the model's limit", texts=cut, max_input_tokens=MAX_INPUT_TOKENS)
         return vectors
 
-    def _load(self) -> _Loaded:
+    def _load(self, model: str) -> _Loaded:
         with self._lock:
-            if self._loaded is None:
-                self._loaded = _load_model(self._model_dir, self._threads)
-            return self._loaded
+            if model not in self._loaded:
+                self._loaded[model] = _load_model(self._model_dir, MODELS[model], self._threads)
+            return self._loaded[model]
 
 
 class _Loaded(NamedTuple):
@@ -135,14 +149,14 @@ class _Loaded(NamedTuple):
     session: InferenceSession
 
 
-def _load_model(model_dir: Path, threads: int | None) -> _Loaded:
+def _load_model(model_dir: Path, graph: type[Graph], threads: int | None) -> _Loaded:
     check_weights(weights_file(locate_model(model_dir)))
     try:
         import onnxruntime
         from safetensors.numpy import load_file
         from tokenizers import Tokenizer
 
-        model, external = build_graph(load_file(weights_file(model_dir)))
+        model, external = build_graph(graph(load_file(weights_file(model_dir))))
     except ImportError as exc:
         raise missing_libraries(exc.name or "one cannot be imported") from exc
     tokenizer = Tokenizer.from_file(str(tokenizer_file(model_dir)))

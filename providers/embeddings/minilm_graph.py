@@ -1,12 +1,14 @@
 """all-MiniLM-L6-v2 as an ONNX graph, written from its weights.
 
 The architecture is BERT (Devlin et al. 2018: six layers, twelve heads, post-layer-norm, erf GELU) with mean pooling
-over the mask and L2 normalisation, as the model's `modules.json` lists them. Standard operators only.
+over the mask and L2 normalisation, as the model's `modules.json` lists them. Standard operators only; `minilm_int8`
+replaces some of them.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,15 +31,15 @@ IR_VERSION = 10
 MIN_EXTERNAL_BYTES = 1024
 
 
-def build_graph(weights: Weights) -> tuple[bytes, Weights]:
-    """Return a serialised model and, by name, the tensors to hand over beside it (`add_external_initializers`).
+def build_graph(graph: Graph) -> tuple[bytes, Weights]:
+    """Fill an empty graph. Return it serialised and, by name, the tensors to hand over beside it
+    (`add_external_initializers`).
 
     Inputs are `input_ids` and `attention_mask`, int64 (batch, tokens), at most 256 tokens. The output is float32
     (batch, 384), rows of length 1. The large tensors stay outside: serialising 90 MB takes four times as long as
     everything else here, and a graph of a few kilobytes needs no cache on disk.
     """
-    graph = _Graph(weights)
-    words = graph.node("Gather", graph.weight("embeddings.word_embeddings.weight"), "input_ids")
+    words = graph.rows("embeddings.word_embeddings.weight", "input_ids")
     x = graph.layer_norm(graph.node("Add", words, _positions(graph)), "embeddings.LayerNorm")
     mask = graph.node("Cast", "attention_mask", to=graph.float_type)
     blocked = graph.node("Sub", graph.constant(np.float32(1)), graph.unsqueeze(mask, 1, 2))
@@ -47,7 +49,7 @@ def build_graph(weights: Weights) -> tuple[bytes, Weights]:
     return graph.serialize(output=_pooled(graph, x, mask)), graph.external
 
 
-def _positions(graph: _Graph) -> str:
+def _positions(graph: Graph) -> str:
     """Return the embeddings of the first n positions, with the type embedding in them: a single text has one type
     throughout."""
     table = graph.weights["embeddings.position_embeddings.weight"][:MAX_TOKENS]
@@ -58,7 +60,7 @@ def _positions(graph: _Graph) -> str:
     return graph.node("Slice", graph.constant(table + types[0]), zero, length, zero)
 
 
-def _encoder_layer(graph: _Graph, x: str, mask_bias: str, name: str) -> str:
+def _encoder_layer(graph: Graph, x: str, mask_bias: str, name: str) -> str:
     split = graph.constant(np.array([0, 0, HEADS, HEAD_SIZE]))
     joined = graph.constant(np.array([0, 0, HIDDEN]))
 
@@ -78,7 +80,7 @@ def _encoder_layer(graph: _Graph, x: str, mask_bias: str, name: str) -> str:
     return graph.layer_norm(graph.node("Add", narrow, x), f"{name}output.LayerNorm")
 
 
-def _pooled(graph: _Graph, x: str, mask: str) -> str:
+def _pooled(graph: Graph, x: str, mask: str) -> str:
     tokens = graph.constant(np.array([1]))
     per_token = graph.unsqueeze(mask, -1)
     total = graph.node("ReduceSum", graph.node("Mul", x, per_token), tokens, keepdims=0)
@@ -86,8 +88,10 @@ def _pooled(graph: _Graph, x: str, mask: str) -> str:
     return graph.node("LpNormalization", mean, axis=-1, p=2)
 
 
-class _Graph:
-    """Collects nodes and tensors. Each method returns the name of what it added."""
+class Graph:
+    """Collects nodes and tensors of a model with these weights. Each method returns the name of what it added."""
+
+    domains: ClassVar[Mapping[str, int]] = {"": OPSET}
 
     def __init__(self, weights: Weights) -> None:
         # Heavy and optional, so not at module level.
@@ -106,14 +110,17 @@ class _Graph:
         return output
 
     def constant(self, values: Any) -> str:
-        return self._add(f"constant_{len(self._tensors)}", np.asarray(values))
+        return self.add(f"constant_{len(self._tensors)}", np.asarray(values))
 
     def weight(self, name: str) -> str:
-        return self._add(name, self.weights[name])
+        return self.add(name, self.weights[name])
+
+    def rows(self, name: str, ids: str) -> str:
+        return self.node("Gather", self.weight(name), ids)
 
     def dense(self, x: str, name: str) -> str:
         # PyTorch keeps a linear layer's weight as (out, in).
-        kernel = self._add(f"{name}.weight", np.ascontiguousarray(self.weights[f"{name}.weight"].T))
+        kernel = self.add(f"{name}.weight", np.ascontiguousarray(self.weights[f"{name}.weight"].T))
         return self.node("Add", self.node("MatMul", x, kernel), self.weight(f"{name}.bias"))
 
     def layer_norm(self, x: str, name: str) -> str:
@@ -131,10 +138,10 @@ class _Graph:
         ]
         outputs = [helper.make_tensor_value_info(output, kinds.FLOAT, ["batch", HIDDEN])]
         graph = helper.make_graph(self._nodes, "all-MiniLM-L6-v2", inputs, outputs, self._tensors)
-        opset = helper.make_opsetid("", OPSET)
-        return helper.make_model(graph, opset_imports=[opset], ir_version=IR_VERSION).SerializeToString()
+        opsets = [helper.make_opsetid(domain, version) for domain, version in self.domains.items()]
+        return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION).SerializeToString()
 
-    def _add(self, name: str, values: NDArray[Any]) -> str:
+    def add(self, name: str, values: NDArray[Any]) -> str:
         if values.nbytes < MIN_EXTERNAL_BYTES:
             self._tensors.append(self._onnx.numpy_helper.from_array(values, name))
             return name

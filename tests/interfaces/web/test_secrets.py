@@ -87,7 +87,9 @@ def test_the_local_model_says_that_it_is_the_only_one(client, filled):
     asked = {"service": "local", "name": name, "embedding_model": "another"}
     answer = client.post("/api/collect", json={"userMessage": "hello", "selectedCollections": [asked]}).json
     [receipt] = answer["receipt"]["collections"]
-    assert receipt["error"] == "The provider 'minilm' has only the model 'all-MiniLM-L6-v2', not 'another'"
+    assert receipt["error"] == (
+        "The provider 'minilm' has only the models 'all-MiniLM-L6-v2' and 'all-MiniLM-L6-v2-int8', not 'another'"
+    )
 
 
 def test_eighty_models_of_requests_leave_no_file_and_no_thread_open(asking):

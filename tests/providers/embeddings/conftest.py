@@ -67,3 +67,11 @@ def minilm():
 
     with MiniLMProvider({"threads": 2}) as connection:
         yield connection
+
+
+@pytest.fixture(scope="session")
+def minilm_int8():
+    from providers.embeddings.minilm import MiniLMProvider
+
+    with MiniLMProvider({"model": "all-MiniLM-L6-v2-int8", "threads": 2}) as connection:
+        yield connection

@@ -11,11 +11,12 @@ from providers.embeddings.openai import OpenAIProvider
 from registry.provider_discovery import BUILTINS
 
 
-@pytest.fixture(params=[builtin.id for builtin in BUILTINS if builtin.kind == "embedding"])
+@pytest.fixture(params=[*(builtin.id for builtin in BUILTINS if builtin.kind == "embedding"), "minilm, int8"])
 def connection(request):
-    """A connection of each kind; a new kind fails here until it has a builder."""
+    """A connection of each kind, and of each local model; a new kind fails here until it has a builder."""
     build = {
         "minilm": lambda: request.getfixturevalue("minilm"),
+        "minilm, int8": lambda: request.getfixturevalue("minilm_int8"),
         "openai": lambda: request.getfixturevalue("openai")(),
         "ollama": lambda: request.getfixturevalue("ollama")(),
     }
@@ -33,7 +34,7 @@ class TestEveryEmbeddingProvider(EmbeddingTests):
         """A connection to a closed port, or a model in this process whose files have since been removed."""
         if isinstance(connection, MiniLMProvider):
             (tmp_path / "model").symlink_to(locate_model())
-            with MiniLMProvider({}, model_dir=tmp_path / "model") as gone:
+            with MiniLMProvider({"model": connection.model}, model_dir=tmp_path / "model") as gone:
                 (tmp_path / "model").unlink()
                 yield gone
             return

