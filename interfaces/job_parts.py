@@ -9,13 +9,13 @@ from providers.embeddings.base import EmbeddingProvider
 from registry.connections import Connections
 from retrieval.documents.originals import Originals
 from retrieval.documents.stored_documents import StoredDocuments
-from retrieval.jobs.background_embedding import BackgroundEmbedding
+from retrieval.jobs.background_helper import BackgroundHelper
 from retrieval.jobs.ingesting import JobWork
 from retrieval.jobs.runner import JobRunner
 from retrieval.jobs.spool import Spool
 from retrieval.jobs.stored_jobs import Limits, StoredJobs
 from retrieval.jobs.uploads import Uploads
-from retrieval.reading import DocumentReader
+from retrieval.reading import DocumentReader, ReadingLimits
 from retrieval.text_collections import TextCollections
 from schemas.records import Vector
 from schemas.settings import RetrievalSettings
@@ -46,7 +46,7 @@ def open_jobs(
     data_dir = service.settings.data_dir
     spool, stopping = Spool(data_dir), threading.Event()
     jobs = StoredJobs(service.catalog, spool.home, Limits(settings.jobs_waiting, settings.upload_spool_mb << 20))
-    reader, background = DocumentReader(nice=NICE), BackgroundEmbedding(data_dir)
+    reader, background = DocumentReader(ReadingLimits.of(settings), nice=NICE), BackgroundHelper(data_dir)
     is_local = connections.address(connections.find("default")) is None
 
     def tidy() -> None:
@@ -56,6 +56,7 @@ def open_jobs(
     work = JobWork(
         *(jobs, spool, texts, originals, reader, settings),
         embed=background.embed if is_local else _asked_directly,
+        split=background.split,
         stopping=stopping,
     )
     runner = JobRunner(*(jobs, spool, work), reader=reader, background=background, stopping=stopping, tidy=tidy)

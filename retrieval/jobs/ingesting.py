@@ -14,7 +14,7 @@ import numpy as np
 import structlog
 
 from providers.embeddings.base import EmbeddingProvider
-from retrieval.chunking import SplitDocument
+from retrieval.chunking import SplitDocument, Syntax
 from retrieval.documents.originals import Originals
 from retrieval.ingest.collection_writer import batches
 from retrieval.ingest.drafts import SourceDocument
@@ -22,10 +22,11 @@ from retrieval.ingest.files import GivenFile, source_document, unchanged
 from retrieval.ingest.identity import document_id
 from retrieval.ingest.ingestion import UNCHANGED as STORED_ALREADY
 from retrieval.ingest.ingestion import ingest_document
-from retrieval.ingest.profiles import chunking_of
+from retrieval.ingest.profiles import Chunking, chunking_of
 from retrieval.jobs.spool import Spool
 from retrieval.jobs.stored_jobs import StoredJobs
 from retrieval.reading import DocumentReader, Kind, UnreadableError, kind_of, kind_of_content
+from retrieval.reading.read_document import UNREADABLE
 from retrieval.text_collections import TextCollections
 from schemas.contracts.jobs import (
     DONE,
@@ -52,7 +53,13 @@ PAUSES_SECONDS = (1, 2, 5, 10, 30, 60, 120, 300)
 PROGRESS_SECONDS = 1.0
 LOOK_SECONDS = 0.5
 
+MAX_BEGINNINGS = 10
+"""How often a file is begun before it is given up: one that ends the service each time must not do so for ever."""
+LONG_CHARACTERS = 50_000
+"""The length from which a text is split beside the questions."""
+
 Embed = Callable[[EmbeddingProvider, list[str]], Vector]
+Split = Callable[[Chunking, Syntax, str], SplitDocument]
 
 
 class StoppedError(Exception):
@@ -62,8 +69,8 @@ class StoppedError(Exception):
 class JobWork:
     """Works on jobs, one at a time.
 
-    `embed` makes vectors beside the questions. `stopping` is set when the service ends; what is under way is then left
-    to the next start. `clock` returns seconds.
+    `embed` makes vectors and `split` splits long texts, both beside the questions. `stopping` is set when the service
+    ends; what is under way is then left to the next start. `clock` returns seconds.
     """
 
     def __init__(
@@ -76,6 +83,7 @@ class JobWork:
         settings: RetrievalSettings,
         *,
         embed: Embed,
+        split: Split,
         stopping: threading.Event,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -86,6 +94,7 @@ class JobWork:
         self._reader = reader
         self._settings = settings
         self._embed = embed
+        self._split = split
         self._stopping = stopping
         self._clock = clock
 
@@ -97,8 +106,16 @@ class JobWork:
         for file in job.files:
             if file.status in (DONE, UNCHANGED, FAILED):
                 continue
+            self._check(job)
+            begun = self._jobs.begin_file(job.id, file.number)
             try:
-                self._store(job, file)
+                if begun > MAX_BEGINNINGS:
+                    sentence = f"The service ended {MAX_BEGINNINGS} times while it worked on this file"
+                    self._jobs.tell(
+                        job.id, replace(file, status=FAILED, code=UNREADABLE, message=sentence), lasting=True
+                    )
+                else:
+                    self._store(job, file)
             except StoppedError:
                 self._jobs.tell(job.id, JobFile(file.number, file.name, file.media_type, file.size_bytes, QUEUED))
                 raise
@@ -142,6 +159,8 @@ class JobWork:
         done = unchanged(writer, given, chunking)
         if done is None:
             document = source_document(given, reader=self._reader, chunking=chunking)
+            if len(document.text) >= LONG_CHARACTERS:
+                document = replace(document, split=partial(self._split, chunking, given.kind.syntax))
             self._check(job)
             done = ingest_document(writer, progress.watched(document), advance=progress.advance)
         info = writer.collection()

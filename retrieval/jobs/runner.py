@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import structlog
 
-from retrieval.jobs.background_embedding import BackgroundEmbedding
+from retrieval.jobs.background_helper import BackgroundHelper
 from retrieval.jobs.ingesting import JobWork, StoppedError
 from retrieval.jobs.spool import Spool
 from retrieval.jobs.stored_jobs import StoredJobs
@@ -37,7 +37,7 @@ class JobRunner:
         work: JobWork,
         *,
         reader: DocumentReader,
-        background: BackgroundEmbedding,
+        background: BackgroundHelper,
         stopping: threading.Event,
         tidy: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,

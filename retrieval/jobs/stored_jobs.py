@@ -44,7 +44,7 @@ STEPS = (
             job_id VARCHAR(40) NOT NULL, number INTEGER NOT NULL, name {text} NOT NULL, media_type {text} NOT NULL,
             size_bytes BIGINT NOT NULL, status VARCHAR(20) NOT NULL, document_id VARCHAR(100), chunks INTEGER,
             chunks_done INTEGER NOT NULL, pages INTEGER, warnings {text} NOT NULL, code VARCHAR(100), message {text},
-            PRIMARY KEY (job_id, number)
+            begun INTEGER NOT NULL, PRIMARY KEY (job_id, number)
         )""",
     ),
 )
@@ -103,7 +103,7 @@ class StoredJobs:
             )
             for each in files:
                 transaction.run(
-                    "INSERT INTO job_files VALUES (?, ?, ?, ?, ?, ?, NULL, NULL, 0, NULL, '[]', NULL, NULL)",
+                    "INSERT INTO job_files VALUES (?, ?, ?, ?, ?, ?, NULL, NULL, 0, NULL, '[]', NULL, NULL, 0)",
                     (job_id, each.number, each.name, each.media_type, each.size_bytes, QUEUED),
                 )
 
@@ -173,6 +173,16 @@ class StoredJobs:
         with self._database.read() as transaction:
             row = transaction.row("SELECT status FROM jobs WHERE id = ?", (job_id,))
         return row is not None and row[0] == RUNNING
+
+    def begin_file(self, job_id: str, number: int) -> int:
+        """Count that the work on a file begins, and return how often it has."""
+
+        def operation(transaction: Transaction) -> int:
+            transaction.run("UPDATE job_files SET begun = begun + 1 WHERE job_id = ? AND number = ?", (job_id, number))
+            row = transaction.row("SELECT begun FROM job_files WHERE job_id = ? AND number = ?", (job_id, number))
+            return 0 if row is None else int(row[0])
+
+        return self._database.commit(operation)
 
     def tell(self, job_id: str, file: JobFile, *, lasting: bool = False) -> None:
         """Store how far a file is, with `lasting` so that it survives a loss of power."""

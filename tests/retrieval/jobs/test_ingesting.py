@@ -33,6 +33,7 @@ def parts(app, connections, choice_of, embeddings, collection, tmp_path):
     made.originals = Originals(tmp_path / "originals", keeps=True)
     made.documents = StoredDocuments(made.texts, made.originals)
     made.batches = []
+    made.split = lambda chunking, syntax, text: chunking.splitter(syntax)(text)
 
     def embed(connection, texts):
         made.batches.append(len(texts))
@@ -41,6 +42,7 @@ def parts(app, connections, choice_of, embeddings, collection, tmp_path):
     made.work = JobWork(
         *(made.jobs, made.spool, made.texts, made.originals, DocumentReader(), RetrievalSettings()),
         embed=embed,
+        split=lambda chunking, syntax, text: made.split(chunking, syntax, text),
         stopping=made.stopping,
     )
 
@@ -188,6 +190,31 @@ def test_what_was_stored_before_a_kill_is_not_embedded_again(parts, monkeypatch)
     assert (file.status, file.chunks, parts.batches) == ("unchanged", 100, [])
     assert listed(parts)["long.md"].has_original
     assert left_in_spool(parts, job_id) == []
+
+
+def test_a_file_that_ends_the_service_each_time_is_given_up(parts, monkeypatch):
+    monkeypatch.setattr(ingesting, "MAX_BEGINNINGS", 3)
+    parts.upload(("a.md", "# A\n\nDeadly."), ("b.md", "# B\n\nGood."))
+
+    def end(connection, texts):
+        if "Deadly" in texts[0]:
+            raise SystemExit("as if it were killed")
+        return connection.embed(texts)
+
+    parts.embed = end
+    for _ in range(3):
+        with pytest.raises(SystemExit):
+            parts.run()
+    job = parts.run()
+    assert [(each.status, each.code) for each in job.files] == [("failed", "unreadable"), ("done", None)]
+
+
+def test_a_long_text_is_split_beside_the_questions(parts):
+    split = []
+    parts.split = lambda chunking, syntax, text: split.append(syntax) or chunking.splitter(syntax)(text)
+    parts.upload(("a.md", "# A\n\nShort."), ("long.md", LONG), ("long.py", "x = 1  # words\n" * 5_000))
+    assert [each.status for each in parts.run().files] == ["done"] * 3
+    assert split == ["markdown", "code"]
 
 
 def test_a_failure_that_may_pass_is_waited_for(parts, monkeypatch):

@@ -1,9 +1,10 @@
-"""`python -m retrieval.jobs.embedding_child`: embeds texts at a low priority, with a model of its own.
+"""`python -m retrieval.jobs.background_child`: splits and embeds texts at a low priority, with a model of its own.
 
 It reads messages from its standard input and writes answers to its standard output: eight bytes with the length, then
-the content. The first message is the connection, `{"provider": …, "config": …}`; every other one is a list of texts.
-An answer is JSON: `{"shape": […]}`, followed by the float32 numbers as a message of their own, or `{"error": {…}}`. The
-process ends when its standard input does.
+the content. The first message is the connection, `{"provider": …, "config": …}`; the others are tasks. The answer to
+`{"embed": [text, …]}` is `{"shape": […]}` and, as a message of their own, the float32 numbers; that to `{"split": text,
+"syntax": …, "chunking": {…}}` is `{"chunks": [[…], …], "warnings": […]}`; to a task that failed it is `{"error": {…}}`.
+The process ends when its standard input does.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from dataclasses import astuple
 from typing import IO, Any, cast
 
 import numpy as np
@@ -20,6 +22,8 @@ from providers.base import ProviderContext
 from providers.embeddings.base import EmbeddingProvider
 from registry.provider_discovery import discover
 from registry.provider_registry import ProviderRegistry
+from retrieval.chunking import Syntax
+from retrieval.ingest.profiles import Chunking
 from schemas.errors import RagError
 
 LENGTH_BYTES = 8
@@ -39,10 +43,10 @@ def main() -> None:
     connection = orjson.loads(opening)
     embedding: EmbeddingProvider | None = None
     while (message := read_message(questions)) is not None:
+        task = orjson.loads(message)
         try:
-            if embedding is None:
-                embedding = _connect(connection)
-            vectors = np.ascontiguousarray(embedding.embed(orjson.loads(message)), dtype="<f4")
+            embedding = embedding or _connect(connection)
+            parts = _embedded(embedding, task) if "embed" in task else _split(embedding, task)
         except RagError as error:
             told = {
                 "kind": type(error).__name__,
@@ -50,10 +54,9 @@ def main() -> None:
                 "code": error.code,
                 "details": error.details,
             }
-            write_message(answers, orjson.dumps({"error": told}, default=str))
-            continue
-        write_message(answers, orjson.dumps({"shape": vectors.shape}))
-        write_message(answers, vectors.tobytes())
+            parts = [orjson.dumps({"error": told}, default=str)]
+        for part in parts:
+            write_message(answers, part)
 
 
 def read_message(file: IO[bytes]) -> bytes | None:
@@ -69,6 +72,24 @@ def read_message(file: IO[bytes]) -> bytes | None:
 def write_message(file: IO[bytes], content: bytes) -> None:
     file.write(len(content).to_bytes(LENGTH_BYTES, "big") + content)
     file.flush()
+
+
+def _embedded(embedding: EmbeddingProvider, task: dict[str, Any]) -> list[bytes]:
+    vectors = np.ascontiguousarray(embedding.embed(task["embed"]), dtype="<f4")
+    return [orjson.dumps({"shape": vectors.shape}), vectors.tobytes()]
+
+
+def _split(embedding: EmbeddingProvider, task: dict[str, Any]) -> list[bytes]:
+    told = task["chunking"]
+    chunking = Chunking(**{**told, "levels": tuple(told["levels"])}, embedding=embedding)
+    split = chunking.splitter(Syntax(task["syntax"]))(task["split"])
+    chunks = [astuple(each) for each in split.chunks]
+    return [orjson.dumps({"chunks": chunks, "warnings": list(split.warnings)})]
+
+
+def _told(error: RagError) -> bytes:
+    told = {"kind": type(error).__name__, "message": error.message, "code": error.code, "details": error.details}
+    return orjson.dumps({"error": told}, default=str)
 
 
 def _connect(connection: dict[str, Any]) -> EmbeddingProvider:

@@ -1,4 +1,4 @@
-"""The process that embeds for jobs."""
+"""The process that splits and embeds for jobs."""
 
 import os
 import signal
@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 
 from providers.embeddings.minilm import MiniLMProvider
-from retrieval.jobs import background_embedding, embedding_child
-from retrieval.jobs.background_embedding import BackgroundEmbedding
+from retrieval.chunking import Syntax
+from retrieval.ingest.profiles import chunking_of
+from retrieval.jobs import background_child, background_helper
+from retrieval.jobs.background_helper import BackgroundHelper
 from schemas.errors import InvalidInputError, UnavailableError
+from schemas.settings import RetrievalSettings
 from tests.durability.processes import alive
 from tests.support.live import eventually
 
@@ -23,7 +26,7 @@ def minilm():
 
 @pytest.fixture(scope="module")
 def background(tmp_path_factory):
-    made = BackgroundEmbedding(tmp_path_factory.mktemp("data"))
+    made = BackgroundHelper(tmp_path_factory.mktemp("data"))
     yield made
     made.close()
 
@@ -32,7 +35,19 @@ def test_it_embeds_as_the_connection_would_at_a_low_priority(background, minilm)
     texts = ["Backups run every night.", "Wie lange?", "x" * 5_000]
     assert background.pid is None
     np.testing.assert_allclose(background.embed(minilm, texts), minilm.embed(texts), atol=1e-5)
-    assert os.getpriority(os.PRIO_PROCESS, background.pid) == embedding_child.NICE
+    assert os.getpriority(os.PRIO_PROCESS, background.pid) == background_child.NICE
+
+
+@pytest.mark.parametrize("profile", ["sections", "windows", "whole"])
+@pytest.mark.parametrize("syntax", list(Syntax))
+def test_it_splits_as_the_settings_say(background, minilm, profile, syntax):
+    text = "---\n# Café\n\n" + "Words of a long part. " * 400 + "\n\n| a | b |\n|---|---|\n" + "| 1 | 2 |\n" * 300
+    chunking = chunking_of(RetrievalSettings(chunk_max_tokens=200, chunk_overlap_tokens=50), minilm, profile=profile)
+    here = chunking.splitter(syntax)(text)
+    there = background.split(chunking, syntax, text)
+    assert there.chunks == here.chunks
+    assert list(there.warnings) == list(here.warnings)
+    assert len(here.chunks) > 1 or profile == "whole"
 
 
 def test_a_wrong_text_is_refused_as_the_connection_refuses_it(background, minilm):
@@ -56,10 +71,10 @@ def test_a_killed_process_is_told_and_replaced(background, minilm):
 
 def test_it_rests_when_it_is_not_needed_and_does_not_come_back_after_the_end(tmp_path, minilm):
     now = 0.0
-    background = BackgroundEmbedding(tmp_path, clock=lambda: now)
+    background = BackgroundHelper(tmp_path, clock=lambda: now)
     background.embed(minilm, ["one"])
     pid = background.pid
-    now = background_embedding.IDLE_SECONDS - 1
+    now = background_helper.IDLE_SECONDS - 1
     background.rest()
     assert background.pid == pid
     now += 1
@@ -72,7 +87,7 @@ def test_it_rests_when_it_is_not_needed_and_does_not_come_back_after_the_end(tmp
 
 
 def test_it_ends_with_the_process_it_works_for(tmp_path, minilm):
-    background = BackgroundEmbedding(tmp_path)
+    background = BackgroundHelper(tmp_path)
     background.embed(minilm, ["one"])
     process = background._process
     process.stdin.close()  # as the kernel does when the owner is killed

@@ -1,7 +1,7 @@
-"""Embedding beside the questions: the local model works in a process of its own, which takes what others leave.
+"""A process that splits and embeds for jobs, and takes what the questions leave of the machine.
 
-A question's text and a job's texts would otherwise share the model of the worker, where a batch of a job takes as long
-as some twenty questions.
+In a worker that answers questions, a batch of the model takes as long as some twenty questions, and splitting a long
+document holds Python's interpreter lock for seconds.
 """
 
 from __future__ import annotations
@@ -13,14 +13,18 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import orjson
 import structlog
 
 from providers.embeddings.base import EmbeddingProvider
-from retrieval.jobs.embedding_child import read_message, write_message
+from retrieval.chunking import Chunk, SplitDocument, Syntax
+from retrieval.ingest.profiles import Chunking
+from retrieval.jobs.background_child import read_message, write_message
 from schemas.errors import ConfigurationError, InvalidInputError, RagError, UnavailableError
 from schemas.records import Vector
 
@@ -29,11 +33,11 @@ log = structlog.get_logger(__name__)
 IDLE_SECONDS = 120.0
 """How long the process is kept without work. It holds a model in memory and takes seconds to start."""
 MAX_THREADS = 2
-_KINDS: dict[str, type[RagError]] = {each.__name__: each for each in (ConfigurationError, InvalidInputError)}
+_KINDS: dict[str, type[RagError]] = {each.__name__: each for each in (ConfigurationError, InvalidInputError, RagError)}
 
 
-class BackgroundEmbedding:
-    """The process that embeds for jobs, started with the first texts; threads wait for their turn.
+class BackgroundHelper:
+    """The process that helps with jobs, started with its first task; threads wait for their turn.
 
     `owner` is the data directory, which the command line of the process names. `clock` returns seconds.
     """
@@ -58,18 +62,15 @@ class BackgroundEmbedding:
 
         Raises what its `embed` raises, and UnavailableError when the process ends or is closed.
         """
-        opening = orjson.dumps({"provider": connection.id, "config": _frugal(connection)})
-        with self._turn:
-            try:
-                process = self._running(opening)
-                return _ask(process, texts)
-            except (OSError, EOFError) as error:
-                self._end()
-                raise UnavailableError(
-                    "The process that embeds in the background ended", code="background_embedding_ended"
-                ) from error
-            finally:
-                self._used_at = self._clock()
+        told, numbers = self._ask(connection, {"embed": texts}, messages=2)
+        return np.frombuffer(numbers, dtype="<f4").astype(np.float32).reshape(told["shape"])
+
+    def split(self, chunking: Chunking, syntax: Syntax, text: str) -> SplitDocument:
+        """Split a text as `chunking` would. Raises UnavailableError when the process ends or is closed."""
+        rules = {each.name: getattr(chunking, each.name) for each in fields(chunking) if each.name != "embedding"}
+        task = {"split": text, "syntax": syntax.value, "chunking": rules}
+        told, _ = self._ask(chunking.embedding, task, messages=1)
+        return SplitDocument([Chunk(*each) for each in told["chunks"]], told["warnings"])
 
     def rest(self) -> None:
         """End the process when it was not needed for a while."""
@@ -89,6 +90,29 @@ class BackgroundEmbedding:
         with self._turn:
             self._end()
 
+    def _ask(
+        self, connection: EmbeddingProvider, task: dict[str, Any], *, messages: int
+    ) -> tuple[dict[str, Any], bytes]:
+        """Return the answer to a task and, where it has two messages, the second one."""
+        opening = orjson.dumps({"provider": connection.id, "config": _frugal(connection)})
+        with self._turn:
+            try:
+                process = self._running(opening)
+                assert process.stdin is not None
+                write_message(process.stdin, orjson.dumps(task))
+                told = orjson.loads(_next(process))
+                more = _next(process) if messages > 1 and "error" not in told else b""
+            except (OSError, EOFError) as error:
+                self._end()
+                sentence = "The process that helps with jobs ended"
+                raise UnavailableError(sentence, code="background_helper_ended") from error
+            finally:
+                self._used_at = self._clock()
+        if "error" in told:
+            fault = told["error"]
+            raise _KINDS.get(fault["kind"], UnavailableError)(fault["message"], code=fault["code"], **fault["details"])
+        return told, more
+
     def _running(self, opening: bytes) -> subprocess.Popen[bytes]:
         if self._process is not None and (self._connection != opening or self._process.poll() is not None):
             self._end()
@@ -97,12 +121,12 @@ class BackgroundEmbedding:
         if self._process is None:
             # In the session of the service: Linux may weigh sessions against each other whatever their niceness.
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "retrieval.jobs.embedding_child", "--for", str(self._owner)],
+                [sys.executable, "-m", "retrieval.jobs.background_child", "--for", str(self._owner)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
             )
             self._connection = opening
-            log.info("embedding in the background", pid=self._process.pid)
+            log.info("a process helps with jobs", pid=self._process.pid)
             assert self._process.stdin is not None
             write_message(self._process.stdin, opening)
         return self._process
@@ -117,19 +141,6 @@ class BackgroundEmbedding:
             with suppress(OSError):
                 assert pipe is not None
                 pipe.close()
-
-
-def _ask(process: subprocess.Popen[bytes], texts: list[str]) -> Vector:
-    assert process.stdin is not None
-    assert process.stdout is not None
-    write_message(process.stdin, orjson.dumps(texts))
-    answer = _next(process)
-    told = orjson.loads(answer)
-    if "error" in told:
-        error = told["error"]
-        kind = _KINDS.get(error["kind"], UnavailableError)
-        raise kind(error["message"], code=error["code"], **error["details"])
-    return np.frombuffer(_next(process), dtype="<f4").astype(np.float32).reshape(told["shape"])
 
 
 def _next(process: subprocess.Popen[bytes]) -> bytes:
