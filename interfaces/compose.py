@@ -114,6 +114,7 @@ def create_app(
     if layers.connections.address(layers.connections.find("default")) is not None:
         lanes.embed_elsewhere()
     app.url_map.converters["connection_id"] = connections.ConnectionId
+    app.url_map.converters["stored_id"] = documents.StoredId
     app.url_map.converters["conversation_id"] = chat.ConversationId
     app.extensions["rag.mcp"] = mcp_http.Endpoint(mcp_tools(layers), may_write=retrieval_settings.mcp_write)
     route_table.register(

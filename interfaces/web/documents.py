@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from urllib.parse import unquote
 
 from flask import Blueprint, Response, request, send_file
+from werkzeug.routing import PathConverter
 
 from interfaces.web import current_request
 from interfaces.web.current_request import layers
@@ -35,6 +36,14 @@ FILE_NAME = "X-Filename"
 FIELDS = tuple(UPLOAD_ARGUMENTS.load_fields)
 MAX_FIELD_BYTES = 256 << 10
 
+
+class StoredId(PathConverter):
+    """Any id, slashes too, except one that ends as the route of originals does."""
+
+    regex = r"(?![\s\S]*/original\Z)[\s\S]+"
+    part_isolating = False
+
+
 blueprint = Blueprint("stored_documents", __name__, url_prefix="/api/documents")
 
 
@@ -59,7 +68,7 @@ def list_documents() -> Response:
     return json_response(stored_page(page.documents, page.total, page.next_cursor))
 
 
-@blueprint.get("/<path:document_id>")
+@blueprint.get("/<stored_id:document_id>")
 @declare(Lane.READ, query=ONE_STORED)
 def show_document(document_id: str) -> Response:
     asked = arguments()
@@ -68,13 +77,13 @@ def show_document(document_id: str) -> Response:
     return json_response(stored_document(layers().documents.one(document_id, asked["collection"])))
 
 
-@blueprint.delete("/<path:document_id>")
+@blueprint.delete("/<stored_id:document_id>")
 @declare(Lane.WRITE, query=COLLECTION_ARGUMENTS)
 def delete_document(document_id: str) -> Response:
     return json_response(deleted_stored(document_id, layers().documents.delete(document_id, arguments()["collection"])))
 
 
-@blueprint.get("/<path:document_id>/original")
+@blueprint.get("/<stored_id:document_id>/original")
 @declare(Lane.READ, query=COLLECTION_ARGUMENTS)
 def show_original(document_id: str) -> Response:
     document, path = layers().documents.original(document_id, arguments()["collection"])

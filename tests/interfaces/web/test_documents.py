@@ -5,6 +5,8 @@ import json
 
 import pytest
 
+from interfaces.web import current_request
+from retrieval.jobs.stored_jobs import Limits
 from tests.support.live import eventually
 
 ENDED = ("done", "failed", "cancelled")
@@ -261,6 +263,13 @@ class TestJobs:
             answer = method("/api/jobs/never")
             assert (answer.status_code, answer.json["code"]) == (404, "job_not_found")
 
+    def test_nobody_sees_the_jobs_of_another(self, client, collection, finished, monkeypatch):
+        job = finished(client.post("/api/documents", data=form(("a.md", b"# A"), collection=collection)))
+        monkeypatch.setattr(current_request, "owner", lambda: "bob")
+        assert client.get("/api/jobs").json == {"jobs": [], "next_cursor": None}
+        for method in (client.get, client.delete):
+            assert method(f"/api/jobs/{job['id']}").status_code == 404
+
     def test_an_ended_job_stays_as_it_ended(self, client, collection, finished):
         job = finished(client.post("/api/documents", data=form(("a.md", b"# A"), collection=collection)))
         assert client.delete(f"/api/jobs/{job['id']}").json == job
@@ -278,3 +287,51 @@ class TestJobs:
         job = finished(client.post("/api/documents", data=form(("a.txt", b"\0\1\2"), collection=collection)))
         assert (job["status"], job["files"][0]["code"]) == ("failed", "unreadable")
         assert str(app.extensions["rag.service"].settings.data_dir) not in json.dumps(job)
+
+
+class TestBounds:
+    def test_a_file_beyond_its_limit_is_refused_and_the_others_go_on(
+        self, client, collection, finished, app, monkeypatch
+    ):
+        monkeypatch.setattr(app.extensions["rag.layers"].uploads, "_max_file_bytes", 1 << 20)
+        large = b"x" * ((1 << 20) + 1)
+        answer = client.post("/api/documents", data=form(("a.md", large), ("b.md", b"# B"), collection=collection))
+        assert [(each["status"], each.get("code")) for each in answer.json["files"]] == [
+            ("refused", "too_large"),
+            ("queued", None),
+        ]
+        assert finished(answer)["progress"]["files"] == 1
+
+    def test_an_upload_beyond_the_limit_of_bodies_names_the_part(self, client, app, monkeypatch, spooled):
+        before = spooled()
+        monkeypatch.setitem(app.config, "MAX_BODY_BYTES", 1 << 20)
+        answer = client.post("/api/documents", data=form(("a.md", b"# A"), ("b.md", b"x" * (2 << 20))))
+        assert (answer.status_code, answer.json["code"]) == (413, "payload_too_large")
+        assert answer.json["details"].items() >= {"field": "file", "part": 2, "limit_bytes": 1 << 20}.items()
+        assert spooled() <= before
+
+    def test_too_many_files_are_refused_at_once(self, client, spooled):
+        before = spooled()
+        answer = client.post("/api/documents", data=form(*((f"{number}.md", b"x") for number in range(1_001))))
+        assert (answer.status_code, answer.json["code"], answer.json["details"]["limit"]) == (
+            413,
+            "too_many_files",
+            1_000,
+        )
+        assert spooled() <= before
+
+    @pytest.mark.parametrize("limits", [Limits(jobs=0), Limits(spool_bytes=2)])
+    def test_when_too_much_waits_the_client_is_told_when_to_come_back(self, client, app, monkeypatch, spooled, limits):
+        before = spooled()
+        monkeypatch.setattr(app.extensions["rag.layers"].jobs, "_limits", limits)
+        answer = client.post("/api/documents", data=form(("a.md", b"# A")))
+        assert (answer.status_code, answer.json["code"]) == (503, "jobs_full")
+        assert int(answer.headers["Retry-After"]) > 0
+        assert spooled() <= before
+
+    def test_a_disk_below_its_floor_takes_no_upload(self, client, app, monkeypatch, spooled):
+        before = spooled()
+        monkeypatch.setattr(app.extensions["rag.service"].store.writing, "_disk_floor_mb", 1 << 40)
+        answer = client.post("/api/documents", data=form(("a.md", b"# A")))
+        assert (answer.status_code, answer.json["code"]) == (507, "disk_floor_reached")
+        assert spooled() <= before
