@@ -14,6 +14,7 @@ from interfaces.built_in_connections import built_in_connections
 from interfaces.context_tools import context_tools
 from interfaces.declared_connections import declared_connections, operators_placeholders
 from interfaces.health import FRESH_SECONDS, MODELS, check_model, check_storage, report_health
+from interfaces.job_parts import open_jobs
 from interfaces.layers import Layers
 from interfaces.mcp import streamable as mcp_http
 from interfaces.mcp.tools import mcp_tools
@@ -22,6 +23,8 @@ from interfaces.web import (
     chat,
     collect,
     connections,
+    documents,
+    jobs,
     rule_documents,
     search,
     text_documents,
@@ -48,6 +51,8 @@ from registry.topics.topic import TopicByChat, TopicByRule
 from retrieval.chat.answering import Chat
 from retrieval.chat.history import ChatHistory
 from retrieval.context.layer import ContextLayer
+from retrieval.documents.originals import Originals
+from retrieval.documents.stored_documents import StoredDocuments
 from retrieval.documents.text_document_store import RagStore
 from retrieval.result_cache import ResultCache
 from retrieval.rules.pipeline import RAGPipeline
@@ -109,11 +114,14 @@ def create_app(
     if layers.connections.address(layers.connections.find("default")) is not None:
         lanes.embed_elsewhere()
     app.url_map.converters["connection_id"] = connections.ConnectionId
+    app.url_map.converters["stored_id"] = documents.StoredId
     app.url_map.converters["conversation_id"] = chat.ConversationId
     app.extensions["rag.mcp"] = mcp_http.Endpoint(mcp_tools(layers), may_write=retrieval_settings.mcp_write)
     route_table.register(
-        app, connections, collect, search, rule_documents, text_documents, chat, tools, watchers, mcp_http
+        *(app, connections, collect, search, rule_documents, text_documents, documents, jobs, chat, tools, watchers),
+        mcp_http,
     )
+    layers.job_runner.start()
     return app
 
 
@@ -165,7 +173,10 @@ def open_layers(service: Service, settings: RegistrySettings, retrieval: Retriev
         min_relevance=retrieval.min_relevance,
     )
     warm_up.begin(texts.hold_something, lambda: texts.embedding().warm_up())
-    store = RagStore(texts, retrieval)
+    originals = Originals(data_dir / "originals", keeps=retrieval.keep_originals)
+    stored = StoredDocuments(texts, originals)
+    store = RagStore(texts, stored, retrieval)
+    job_parts = open_jobs(service, known, texts, stored, originals, retrieval)
     search = search_engine(oracles, choice, retrieval)
     notes = Notes(texts, Sessions(service.catalog), retrieval.notes_collection)
     context_layer = ContextLayer(
@@ -189,6 +200,10 @@ def open_layers(service: Service, settings: RegistrySettings, retrieval: Retriev
         search=search,
         pipeline=RAGPipeline(texts, answers, retrieval),
         rag_store=store,
+        documents=stored,
+        jobs=job_parts.jobs,
+        uploads=job_parts.uploads,
+        job_runner=job_parts.runner,
         chat=Chat(known, store, ChatHistory(service.catalog), says_so=retrieval.chat_says_so),
         notes=notes,
         project_context=ContextWriter(search, choice, notes, retrieval),

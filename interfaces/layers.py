@@ -15,7 +15,11 @@ from registry.provider_registry import ProviderRegistry
 from registry.topics.conversations import Conversations
 from retrieval.chat.answering import Chat
 from retrieval.context.layer import ContextLayer
+from retrieval.documents.stored_documents import StoredDocuments
 from retrieval.documents.text_document_store import RagStore
+from retrieval.jobs.runner import JobRunner
+from retrieval.jobs.stored_jobs import StoredJobs
+from retrieval.jobs.uploads import Uploads
 from retrieval.rules.pipeline import RAGPipeline
 from retrieval.search.corpus import Corpus
 from retrieval.search.engine import SearchEngine
@@ -41,6 +45,10 @@ class Layers:
     search: SearchEngine
     pipeline: RAGPipeline
     rag_store: RagStore
+    documents: StoredDocuments
+    jobs: StoredJobs
+    uploads: Uploads
+    job_runner: JobRunner
     chat: Chat
     notes: Notes
     project_context: ContextWriter
@@ -54,6 +62,7 @@ class Layers:
     """The models of the settings, by the names that the health report gives them."""
 
     def close(self) -> None:
+        self.job_runner.stop()
         self.warm_up.close()
         self.context.close()
         self.search.close()

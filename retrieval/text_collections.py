@@ -24,6 +24,7 @@ from schemas.connections import CollectionInfo
 from schemas.contracts.rule_documents import EmbeddingFailureError
 from schemas.contracts.search import OracleAnswer
 from schemas.errors import ConflictError, InvalidInputError, RagError
+from schemas.records import Vector
 from schemas.where import Where
 
 
@@ -75,8 +76,12 @@ class TextCollections:
         """Return whether any searched collection has documents; raise VectorDBUnavailableError when the store fails."""
         return any(each.count for each in self.searched().asked)
 
-    def writer(self, name: str, embedding: EmbeddingProvider) -> CollectionWriter:
-        return CollectionWriter(self.corpus.open().provider, name, embedding)
+    def writer(
+        self, name: str, embedding: EmbeddingProvider, embed: Callable[[list[str]], Vector] | None = None
+    ) -> CollectionWriter:
+        """Return a writer of the collection of that name; `embed` as `CollectionWriter` takes it."""
+        self._about_to_embed()
+        return CollectionWriter(self.corpus.open().provider, name, embedding, embed)
 
     def ingest(self, name: str, to_source: Callable[[EmbeddingProvider], SourceDocument]) -> Ingested:
         """Bring a document in the collection of that name up to date.
@@ -85,7 +90,6 @@ class TextCollections:
         stays as it is.
         """
         embedding = self.embedding()
-        self._about_to_embed()
         try:
             return ingest_document(self.writer(name, embedding), to_source(embedding))
         except (InvalidInputError, EmbeddingFailureError, ConflictError):

@@ -60,7 +60,7 @@ def list_documents() -> Response:
 @blueprint.delete("/documents/<path:document_id>")
 @declare(Lane.WRITE, query=COLLECTION_ARGUMENTS)
 def delete_document(document_id: str) -> Response:
-    done = layers().rag_store.delete_document(document_id, arguments()["collection"])
+    done = layers().documents.delete(document_id, arguments()["collection"])
     return json_response(deleted_document(document_id, done))
 
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
-from providers.base import SupportsEmbeddings, SupportsMetadataFiltering
 from providers.embeddings.base import EmbeddingProvider
+from retrieval.documents.stored_documents import NO_FILTERS, StoredDocuments, number_in, tags_in, text_in, to_where
 from retrieval.ingest import profiles
-from retrieval.ingest.drafts import FIRST_CHUNKS, INTERNAL, SourceDocument, is_file_name
+from retrieval.ingest.drafts import INTERNAL, SourceDocument, is_file_name
 from retrieval.ingest.files import merged_tags
 from retrieval.ingest.identity import same_text, text_document_id
 from retrieval.reading.front_matter import FrontMatter, split_front_matter
@@ -19,7 +16,6 @@ from schemas.contracts.search import OracleResult
 from schemas.contracts.text_documents import (
     DEFAULT_TOP_K,
     CollectionCounts,
-    Deleted,
     Filters,
     KnownDocument,
     RagDocument,
@@ -28,34 +24,12 @@ from schemas.contracts.text_documents import (
     StoreMetrics,
     Upserted,
 )
-from schemas.errors import CollectionNotFoundError, ConflictError, InvalidInputError, NotFoundError
-from schemas.plurals import counted
-from schemas.records import Document, Metadata
+from schemas.errors import CollectionNotFoundError, InvalidInputError
+from schemas.records import Metadata
 from schemas.settings import RetrievalSettings
-from schemas.where import Contains, Equals, In, Or, Where, all_of
 
-NO_FILTERS = Filters()
 TEXT_KIND = "markdown"
 """The `kind` of texts that are sent: they are read as Markdown."""
-
-
-class AmbiguousDocumentError(ConflictError):
-    """Several collections have a document of that id."""
-
-    code = "ambiguous_document"
-
-    def __init__(self, document_id: str, collections: list[str]) -> None:
-        sentence = f"Document '{document_id}' is in {', '.join(collections)}: say which with 'collection'"
-        super().__init__(sentence, id=document_id, field="collection", allowed=collections)
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """A document in a collection, selected by `ids` when it is stored whole and by `where` when it has chunks."""
-
-    chunks: int
-    ids: list[str] | None = None
-    where: Where | None = None
 
 
 class RagStore:
@@ -64,8 +38,9 @@ class RagStore:
     Documents go to the settings' `documents_collection`, while searches ask the text collections of all contracts.
     """
 
-    def __init__(self, texts: TextCollections, settings: RetrievalSettings) -> None:
+    def __init__(self, texts: TextCollections, documents: StoredDocuments, settings: RetrievalSettings) -> None:
         self._texts = texts
+        self._documents = documents
         self._settings = settings
 
     @property
@@ -124,32 +99,13 @@ class RagStore:
         named.
         """
         name = self._settings.documents_collection if collection is None else collection
-        reads = self._texts.corpus.open().able(SupportsMetadataFiltering)
         try:
-            page = reads.documents(name, all_of(to_where(filters), FIRST_CHUNKS), limit=limit, cursor=cursor)
+            page = self._documents.page((name,), filters=filters, limit=limit, cursor=cursor)
         except CollectionNotFoundError:
             if collection is not None:
                 raise
             return [], 0, None
-        return [_known(each, name) for each in page.documents], page.total, page.next_cursor
-
-    def delete_document(self, document_id: str, collection: str | None = None) -> Deleted:
-        """Delete the document of that id with its chunks, in the named collection or in the one that has it.
-
-        Raises NotFoundError, CollectionNotFoundError, and AmbiguousDocumentError when several collections have one.
-        """
-        chosen = self._texts.searched(None if collection is None else (collection,))
-        reads = chosen.corpus.able(SupportsMetadataFiltering)
-        homes = {each.name: found for each in chosen.asked if (found := _find(reads, each.name, document_id))}
-        if not homes:
-            asked = "" if collection is not None else f" in the {counted(len(chosen.asked), 'text collection')} asked"
-            raise NotFoundError(f"Document '{document_id}' not found{asked}", code="document_not_found", id=document_id)
-        if len(homes) > 1:
-            raise AmbiguousDocumentError(document_id, sorted(homes))
-        [(name, found)] = homes.items()
-        writes = chosen.corpus.able(SupportsEmbeddings)
-        writes.delete_documents(name, ids=found.ids, where=found.where)
-        return Deleted(name, found.chunks)
+        return page.documents, page.total, page.next_cursor
 
     def metrics(self) -> StoreMetrics:
         """Return the current counts of the collections that searches ask."""
@@ -176,34 +132,8 @@ class RagStore:
             kind=TEXT_KIND,
             warnings=read.warnings,
             replaces=same_text(document.source, document.path),
+            size_bytes=len(document.text.encode()),
         )
-
-
-def _find(reads: SupportsMetadataFiltering, collection: str, document_id: str) -> _Found | None:
-    ids = _spellings(document_id)
-    where = In("document_id", tuple(ids))
-    chunks = reads.documents(collection, where, limit=1).total
-    if chunks:
-        return _Found(chunks, where=where)
-    whole = [each.id for each in reads.documents_by_id(collection, ids) if "document_id" not in each.metadata]
-    return _Found(len(whole), ids=whole) if whole else None
-
-
-def _spellings(document_id: str) -> list[str]:
-    """Return the spellings that the id may be stored in: documents of the contract *rules* have UUIDs."""
-    try:
-        known = uuid.UUID(document_id)
-    except ValueError:
-        return [document_id]
-    return list(dict.fromkeys((document_id, str(known), known.hex)))
-
-
-def to_where(filters: Filters) -> Where:
-    """Return what source, path and one of the tags must match, where they are given."""
-    given = {"source": filters.source, "path": filters.path}
-    same = [Equals(name, value) for name, value in given.items() if value is not None]
-    tags = tuple(Contains("tags", tag) for tag in filters.tags)
-    return all_of(*same, *tags) if len(tags) < 2 else all_of(*same, Or(tags))
 
 
 def _similar(found: OracleResult) -> SimilarChunk:
@@ -214,42 +144,11 @@ def _similar(found: OracleResult) -> SimilarChunk:
         document_id=found.doc_id,
         collection=found.collection,
         chunk_id=found.chunk_id,
-        source=_text(told, "source", found.collection),
-        path=_text(told, "path", found.chunk_id),
-        title=_text(told, "title", found.doc_id),
-        chunk_index=_number(told.get("chunk_index")),
-        tags=_tags(told),
+        source=text_in(told, "source", found.collection),
+        path=text_in(told, "path", found.chunk_id),
+        title=text_in(told, "title", found.doc_id),
+        chunk_index=number_in(told, "chunk_index"),
+        tags=tags_in(told),
         metadata={name: value for name, value in told.items() if name not in INTERNAL},
         relevance=found.relevance,
     )
-
-
-def _known(first: Document, collection: str) -> KnownDocument:
-    told = first.metadata
-    return KnownDocument(
-        document_id=str(told["document_id"]),
-        collection=collection,
-        source=_text(told, "source", ""),
-        path=_text(told, "path", ""),
-        title=_text(told, "title", ""),
-        hash=told.get("hash"),
-        tags=_tags(told),
-        chunk_count=_number(told.get("chunk_count")),
-        embedding_model=told.get("embedding_model"),
-        created_at=told.get("created_at"),
-        updated_at=told.get("updated_at"),
-    )
-
-
-def _text(metadata: Metadata, name: str, usual: str) -> str:
-    value = metadata.get(name)
-    return value if isinstance(value, str) and value else usual
-
-
-def _number(value: Any) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) else 0
-
-
-def _tags(metadata: Metadata) -> list[str]:
-    tags = metadata.get("tags")
-    return [each for each in tags if isinstance(each, str)] if isinstance(tags, list) else []

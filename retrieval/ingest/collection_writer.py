@@ -34,19 +34,31 @@ Stored = dict[str, Document]
 class CollectionWriter:
     """Reads and writes one collection, for one job in one thread; it caches the collection's description.
 
-    The collection is created with its first documents. Raises the provider's errors, EmbeddingFailureError when the
+    `embed` makes the vectors where that is not done by `embedding` itself, whose model it must use. The collection is
+    created with its first documents. Raises the provider's errors, EmbeddingFailureError when the
     embedding fails, and ConflictError when the collection's documents were embedded by another model.
     """
 
-    def __init__(self, provider: RagProvider, name: str, embedding: EmbeddingProvider) -> None:
+    def __init__(
+        self,
+        provider: RagProvider,
+        name: str,
+        embedding: EmbeddingProvider,
+        embed: Callable[[list[str]], Vector] | None = None,
+    ) -> None:
         self._reads = _able(provider, SupportsMetadataFiltering)
         self._writes = _able(provider, SupportsEmbeddings)
         self._provider = provider
         self.name = name
         self.embedding = embedding
         self.embedded = 0
+        self._embed_texts = embed or embedding.embed
         self._info = self._find()
         self._has_embedded = False
+
+    def collection(self) -> CollectionInfo | None:
+        """Return the description of the collection, None while it does not exist."""
+        return self._info
 
     def stored(self, where: Where) -> Stored:
         return {document.id: document for document in self.documents(where)}
@@ -130,7 +142,7 @@ class CollectionWriter:
                 given=self.embedding.model,
             )
         with embedding_errors():
-            vectors = self.embedding.embed(texts)
+            vectors = self._embed_texts(texts)
         self.embedded += len(texts)
         self._has_embedded = True
         dimension = self._info.dimension if self._info else None

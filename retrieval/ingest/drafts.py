@@ -17,7 +17,7 @@ from retrieval.reading.read_document import Mark
 from schemas.records import Document, Metadata, Vector
 from schemas.where import And, Equals, Exists, Where
 
-_OF_THE_WHOLE = ("chunk_count", "created_at", "updated_at", "embedding_model", "hash", "chunking", "given")
+_OF_THE_WHOLE = ("chunk_count", "created_at", "updated_at", "embedding_model", "hash", "chunking", "given", "bytes")
 """Metadata of chunks beside their content: a change of these alone is no reason to write a chunk again."""
 KIND = "kind"
 """The kind of file that a chunk's document is of, by the table of `retrieval.reading.kinds`."""
@@ -31,6 +31,7 @@ INTERNAL = (
     "chunk_count",
     "chunking",
     "given",
+    "bytes",
     "document_id",
     "chunk_index",
     "start_line",
@@ -55,7 +56,7 @@ class SourceDocument:
 
     The document takes the place of the chunks that `replaces` selects, by default those with its id. Of a file,
     `chunking` says how it is split and `given` what was given with it: unlike a text, a file of the same `hash` is
-    unchanged only if these are the same too.
+    unchanged only if these are the same too. `size_bytes` is how large the file or the text was.
     """
 
     id: str
@@ -73,6 +74,7 @@ class SourceDocument:
     replaces: Where | None = None
     chunking: str | None = None
     given: str = ""
+    size_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +131,8 @@ def drafts_of(document: SourceDocument, model: str) -> tuple[list[Draft], Sequen
         )
         if document.chunking is not None:
             drafts[0].metadata.update(chunking=document.chunking, given=document.given)
+        if document.size_bytes is not None:
+            drafts[0].metadata["bytes"] = document.size_bytes
     return drafts, [*document.warnings, *split.warnings]
 
 

@@ -56,6 +56,14 @@ class GivenFile:
             raise InvalidInputError(f"cannot be read: {error.strerror}") from error
 
     @property
+    def size_bytes(self) -> int:
+        """Return how large the file is. Raises InvalidInputError when that cannot be found out."""
+        try:
+            return len(self.content) if isinstance(self.content, bytes) else self.content.stat().st_size
+        except OSError as error:
+            raise InvalidInputError(f"cannot be read: {error.strerror}") from error
+
+    @property
     def where(self) -> Where:
         """Select all that is stored of this document, however it came."""
         return same_file(self.source, self.earlier)
@@ -113,6 +121,7 @@ def source_document(file: GivenFile, *, reader: DocumentReader, chunking: Chunki
         replaces=file.where,
         chunking=chunking.label,
         given=file.fingerprint,
+        size_bytes=file.size_bytes,
     )
 
 

@@ -39,6 +39,7 @@ class Filters:
     source: str | None = None
     tags: tuple[str, ...] = ()
     path: str | None = None
+    kind: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,10 @@ class SimilarChunks:
 
 @dataclass(frozen=True, slots=True)
 class KnownDocument:
-    """The description of an ingested document. Times are ISO 8601 in UTC."""
+    """The description of an ingested document. Times are ISO 8601 in UTC.
+
+    `kind`, `pages` and `size_bytes` are those of the file; each is None where it is not known.
+    """
 
     document_id: str
     collection: str
@@ -86,6 +90,24 @@ class KnownDocument:
     embedding_model: str | None
     created_at: str | None
     updated_at: str | None
+    kind: str | None = None
+    pages: int | None = None
+    size_bytes: int | None = None
+    has_original: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class KnownChunk:
+    """A chunk of an ingested document, with its place there as far as it is known. Pages count from 1."""
+
+    id: str
+    text: str
+    chunk_index: int
+    section: str | None = None
+    page: int | None = None
+    sheet: str | None = None
+    slide: int | None = None
+    start_line: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

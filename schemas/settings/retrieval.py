@@ -56,6 +56,11 @@ class RetrievalSettings:
     chat_without_sources: str = SAY_SO  # what a chat with retrieval does when no passage is relevant
     log_queries: bool = True  # whether the log and the metrics of single searches contain the questions
     metrics_days: int = 30  # how long the metrics of single searches are kept
+    upload_file_mb: int = 64  # largest file of an upload
+    upload_spool_mb: int = 4096  # most that the files of all waiting jobs take on the disk
+    jobs_waiting: int = 1000  # most jobs that wait
+    jobs_days: int = 7  # how long jobs that have ended are kept
+    keep_originals: bool = False  # whether uploaded files are kept beside the documents made of them
     read_seconds: float = 60.0  # computing time of parsing a file, and two more for each megabyte
     read_memory_mb: int = 1024  # address space of the process that parses a file
     read_output_mb: int = 64  # most text that a file may make
@@ -158,6 +163,11 @@ def read_retrieval_settings() -> RetrievalSettings:
         ),
         "log_queries": env.bool("LOG_QUERIES", default.log_queries),
         "metrics_days": env.int("METRICS_DAYS", default.metrics_days, validate=validate.Range(min=1, max=36_500)),
+        "upload_file_mb": env.int("UPLOAD_FILE_MB", default.upload_file_mb, validate=validate.Range(min=1, max=10_000)),
+        "upload_spool_mb": env.int("UPLOAD_SPOOL_MB", default.upload_spool_mb, validate=validate.Range(min=1)),
+        "jobs_waiting": env.int("JOBS_WAITING", default.jobs_waiting, validate=validate.Range(min=1, max=100_000)),
+        "jobs_days": env.int("JOBS_DAYS", default.jobs_days, validate=validate.Range(min=1, max=36_500)),
+        "keep_originals": env.bool("KEEP_ORIGINALS", default.keep_originals),
         "read_seconds": env.float("READ_SECONDS", default.read_seconds, validate=validate.Range(min=1, max=86_400)),
         "read_memory_mb": env.int("READ_MEMORY_MB", default.read_memory_mb, validate=validate.Range(min=256)),
         "read_output_mb": env.int("READ_OUTPUT_MB", default.read_output_mb, validate=validate.Range(min=1, max=1024)),

@@ -203,12 +203,14 @@ def _rules(path, method, operation, headers):
     reads = method == "GET" or path.endswith(("/search", "/query", "/gather", "/text-search"))
     reads = reads or (path.startswith(("/api/", "/tools/", "/mcp")) and not keeps_connection)
     asks_doctor = "/index/" in path  # asking twice is no more than asking once
+    uploads = (path, method) == ("/api/documents", "POST")
     ingests = method != "DELETE" and (
-        path.endswith(("/rag/ingest", ":batch")) or (path, method) == ("/tools/{tool}", "POST")
+        path.endswith(("/rag/ingest", ":batch")) or (path, method) == ("/tools/{tool}", "POST") or uploads
     )
     may_repeat = ingests or (not reads and not asks_doctor and not keeps_connection)
     writes_text = path.startswith(SHORT_ERRORS) and (path.endswith(("ingest", ":batch")) or method == "DELETE")
     writes_text = writes_text or (path.startswith("/tools/") and method == "POST")
+    writes_text = writes_text or uploads or (path, method) == ("/api/documents/{id}", "DELETE")
     writes = writes_text or (not reads and not path.endswith("/index/check"))
     preconditions = not reads and not asks_doctor and not keeps_connection and path != "/collections"
     return {

@@ -35,9 +35,10 @@ def keeper(service):
     return read_state(service.data_dir).keeper_pid
 
 
-def leader(service):
-    """Return the worker that drains the outbox, which holds the lock, or None while nobody holds it."""
-    inode = str((service.data_dir / "indexer.lock").stat().st_ino)
+def leader(service, lock="indexer.lock"):
+    """Return the worker that drains the outbox or, by its `lock`, does something else that only one does; None while
+    nobody does."""
+    inode = str((service.data_dir / lock).stat().st_ino)
     for line in Path("/proc/locks").read_text().splitlines():
         fields = line.split()
         if fields[1] == "FLOCK" and fields[5].rpartition(":")[2] == inode:

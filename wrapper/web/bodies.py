@@ -33,6 +33,10 @@ MOST_DISCARDED = 4
 """The multiple of the largest body that is still read after the answer is known."""
 JSON = "application/json"
 NDJSON = "application/x-ndjson"
+MULTIPART = "multipart/form-data"
+FORM = "application/x-www-form-urlencoded"
+ANY_MEDIA_TYPE = "*/*"
+"""Stands for every media type but that of a simple form, among those that a route takes."""
 MAX_GZIP_RATIO = 50
 """The most times that a gzip body may grow when it is unpacked. Documents pack to a half or a tenth; a body that packs
 better than this is meant to fill the memory."""
@@ -82,7 +86,10 @@ def check_media_type(allowed: tuple[str, ...]) -> None:
         return
     if given in allowed or (JSON in allowed and given.endswith("+json")):
         return
-    raise UnsupportedMediaError(f"The body must be {' or '.join(allowed)}", allowed=list(allowed))
+    if ANY_MEDIA_TYPE in allowed and given != FORM:
+        return
+    named = [each for each in allowed if each != ANY_MEDIA_TYPE]
+    raise UnsupportedMediaError(f"The body must be {' or '.join(named)}", allowed=named)
 
 
 def decode_json(body: bytes) -> Any:
@@ -107,17 +114,22 @@ def read_body() -> bytes:
     There is room to parse it until `finish_parsing` or the end of the request. Raises PayloadTooLargeError when it is
     too large, BusyError when there is no room in time, and what `body_chunks` raises.
     """
-    limit = int(current_app.config["MAX_BODY_BYTES"])
-    content = bytearray()
-    for chunk in body_chunks():
-        content += chunk
-        if len(content) > limit:
-            raise PayloadTooLargeError(f"The body is larger than {limit >> 20} MB", limit_bytes=limit)
-    body = bytes(content)
+    body = b"".join(bounded(body_chunks()))
     with ExitStack() as stack:
         stack.enter_context(room_for(body))
         g.parsing = stack.pop_all()
     return body
+
+
+def bounded(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield the pieces of a body. Raises PayloadTooLargeError for one that is larger than a body may be."""
+    limit = int(current_app.config["MAX_BODY_BYTES"])
+    received = 0
+    for chunk in chunks:
+        received += len(chunk)
+        if received > limit:
+            raise PayloadTooLargeError(f"The body is larger than {limit >> 20} MB", limit_bytes=limit)
+        yield chunk
 
 
 def room_for(content: bytes) -> AbstractContextManager[None]:

@@ -23,6 +23,9 @@ WAIT_SECONDS = 60.0
 LOOK_SECONDS = 0.5
 """The interval in seconds at which a waiting request checks that its client is still there."""
 STATE_REQUESTS = 2
+UPLOADS = 4
+"""The number of uploads at a time. They mostly wait for their clients and the disk, and must not take the places of
+writes."""
 SPARE_THREADS = 8
 """The number of threads for requests without a lane, and for refusing."""
 
@@ -34,6 +37,7 @@ class Lane(Enum):
     STATE = "state of the service"
     READ = "storage read"
     WRITE = "storage write"
+    UPLOAD = "upload of files"
     COMPUTING = "computing"
     SERVICE = "another service"
     EMBEDDING = "embedding"
@@ -54,6 +58,7 @@ def widths(settings: WrapperSettings) -> dict[Lane, Width]:
         Lane.STATE: STATE_REQUESTS,
         Lane.READ: settings.threads,
         Lane.WRITE: settings.writing_threads,
+        Lane.UPLOAD: UPLOADS,
         Lane.COMPUTING: settings.threads,
         Lane.SERVICE: settings.service_threads,
     }

@@ -59,6 +59,19 @@ def arguments() -> dict[str, Any]:
     return load(route.query, request.args.to_dict())
 
 
+def arguments_beside(given: Mapping[str, str]) -> dict[str, Any]:
+    """Return the checked query string with what a form gives beside it. Raises InvalidInputError for what both say."""
+    route = declared()
+    assert route is not None
+    assert route.query is not None
+    check_names(given, route.query_names, unknown())
+    for name in given:
+        if name in request.args:
+            sentence = f"'{name}' is given in the query string and in the body"
+            raise InvalidInputError(sentence, code="repeated_parameter", field=name)
+    return load(route.query, {**request.args.to_dict(), **given})
+
+
 def unknown() -> Unknown:
     """Return the collector of what this request's answer tells in `warnings`."""
     if "unknown" not in g:

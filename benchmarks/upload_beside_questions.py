@@ -1,0 +1,122 @@
+"""Compare the time of searches while nothing else happens with their time while a long document is uploaded.
+
+    python -m benchmarks.upload_beside_questions [--pages 500] [--clients 1]
+
+Clients ask `/api/search` one question after the other, each of them new, so that it is embedded. They ask of a quiet
+service first, and then from the upload of a document until its job is done. The document is Markdown of as many words
+as a PDF of `--pages` pages has, or the file given with `--file`. The ratio is that of the 95th percentiles.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import statistics
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+from pathlib import Path
+
+import requests
+from rich.console import Console
+from rich.table import Table
+
+from interfaces.commands.scratch_service import ScratchService, scratch_service
+
+WORDS_OF_PAGE = 400
+QUIET_SECONDS = 20.0
+WARM_UP = 20
+LOOK_SECONDS = 0.25
+SYLLABLES = ("ba", "ke", "lo", "mi", "nu", "pra", "ste", "tri", "vo", "xa", "yel", "zor")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pages", type=int, default=500)
+    parser.add_argument("--clients", type=int, default=1)
+    parser.add_argument("--file", type=Path, help="upload this file instead")
+    asked = parser.parse_args()
+    name = asked.file.name if asked.file else "long.md"
+    content = asked.file.read_bytes() if asked.file else "\n\n".join(_pages(asked.pages, seed=1)).encode()
+    with tempfile.TemporaryDirectory() as directory, scratch_service(Path(directory)) as service:
+        _job(service, "known.md", "\n\n".join(_pages(50, seed=2)).encode())
+        questions = _questions()
+        for _ in range(WARM_UP):
+            _ask(requests.Session(), service, next(questions))
+        until = time.monotonic() + QUIET_SECONDS
+        quiet = _measure(service, questions, asked.clients, lambda: time.monotonic() < until)
+        working = threading.Thread(target=_job, args=(service, name, content))
+        working.start()
+        beside = _measure(service, questions, asked.clients, working.is_alive)
+        working.join()
+    _show(f"{name}, {len(content) / 1e6:.1f} MB, {asked.clients} clients", quiet, beside)
+
+
+def _measure(service: ScratchService, questions: Iterator[str], clients: int, goes_on) -> list[float]:
+    lock = threading.Lock()
+
+    def client(_: int) -> list[float]:
+        took = []
+        with requests.Session() as session:
+            while goes_on():
+                with lock:
+                    question = next(questions)
+                took.append(_ask(session, service, question))
+        return took
+
+    with ThreadPoolExecutor(clients) as threads:
+        return [each for took in threads.map(client, range(clients)) for each in took]
+
+
+def _ask(session: requests.Session, service: ScratchService, question: str) -> float:
+    began = time.perf_counter()
+    answer = session.post(f"{service.url}/api/search", json={"query": question, "limit": 10}, timeout=60)
+    latency_ms = (time.perf_counter() - began) * 1e3
+    assert answer.json()["results"], answer.text
+    return latency_ms
+
+
+def _job(service: ScratchService, name: str, content: bytes) -> None:
+    answer = requests.post(f"{service.url}/api/documents", files={"file": (name, content)}, timeout=60)
+    place = f"{service.url}/api/jobs/{answer.json()['job']['id']}"
+    while (job := requests.get(place, timeout=60).json())["status"] in ("queued", "running"):
+        time.sleep(LOOK_SECONDS)
+    assert job["status"] == "done", job
+    print(f"{name}: {job['files'][0]['chunks']} chunks, {job['created_at']} to {job['finished_at']}")
+
+
+def _show(title: str, quiet: list[float], beside: list[float]) -> None:
+    table = Table(title=title)
+    for name in ("", "searches", "p50 ms", "p95 ms", "p99 ms", "longest ms"):
+        table.add_column(name, justify="right" if name else "left")
+    for name, took in (("quiet", quiet), ("beside the upload", beside)):
+        table.add_row(
+            name, str(len(took)), *(f"{_percentile(took, part):.1f}" for part in (50, 95, 99)), f"{max(took):.0f}"
+        )
+    Console().print(table)
+    print(f"p95 beside / p95 quiet: {_percentile(beside, 95) / _percentile(quiet, 95):.2f}")
+
+
+def _percentile(took: list[float], part: int) -> float:
+    return statistics.quantiles(took, n=100)[part - 1]
+
+
+def _pages(number: int, seed: int) -> Iterator[str]:
+    drawn = random.Random(seed)
+    words = ["".join(drawn.choices(SYLLABLES, k=drawn.randint(1, 4))) for _ in range(20_000)]
+    for page in range(number):
+        text = " ".join(drawn.choices(words, k=WORDS_OF_PAGE))
+        yield f"## Section {page}\n\n{text}."
+
+
+def _questions() -> Iterator[str]:
+    drawn = random.Random(3)
+    for number in count():
+        yield f"{number} " + " ".join("".join(drawn.choices(SYLLABLES, k=3)) for _ in range(6))
+
+
+if __name__ == "__main__":
+    main()

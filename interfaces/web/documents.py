@@ -1,0 +1,168 @@
+"""`/api/documents`: files in, and the documents made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from urllib.parse import unquote
+
+from flask import Blueprint, Response, request, send_file
+from werkzeug.routing import PathConverter
+
+from interfaces.web import current_request
+from interfaces.web.current_request import layers
+from interfaces.web.upload_parts import Part, parts_of
+from retrieval.jobs.uploads import Upload
+from retrieval.reading import KINDS
+from schemas.contracts.jobs import MAX_FILES, Uploaded
+from schemas.errors import InvalidInputError, PayloadTooLargeError
+from schemas.wire.jobs import UPLOAD_ARGUMENTS, uploaded, wanted
+from schemas.wire.stored_documents import (
+    ONE_STORED,
+    STORED_PAGE,
+    deleted_stored,
+    document_with_chunks,
+    stored_document,
+    stored_page,
+)
+from schemas.wire.text_documents import COLLECTION_ARGUMENTS
+from wrapper.web.bodies import ANY_MEDIA_TYPE, MULTIPART, body_chunks, bounded, json_response
+from wrapper.web.lanes import Lane
+from wrapper.web.request_parts import arguments, arguments_beside, store, write_options
+from wrapper.web.responses import respond
+from wrapper.web.route_table import declare
+
+FILE = "file"
+FILE_NAME = "X-Filename"
+FIELDS = tuple(UPLOAD_ARGUMENTS.load_fields)
+MAX_FIELD_BYTES = 256 << 10
+
+
+class StoredId(PathConverter):
+    """Any id, slashes too, except one that ends as the route of originals does."""
+
+    regex = r"(?![\s\S]*/original\Z)[\s\S]+"
+    part_isolating = False
+
+
+blueprint = Blueprint("stored_documents", __name__, url_prefix="/api/documents")
+
+
+@blueprint.post("")
+@declare(Lane.UPLOAD, query=UPLOAD_ARGUMENTS, media_types=(MULTIPART, ANY_MEDIA_TYPE))
+def upload() -> Response:
+    with layers().uploads.begin() as arriving:
+        fields = _take_parts(arriving) if request.mimetype == MULTIPART else _take_body(arriving)
+        asked = wanted(arguments_beside(fields), layers().rag_store.collection)
+        owner = current_request.owner()
+        written = store().writing.once(
+            Uploaded, write_options(arriving.content(asked)), lambda: arriving.finish(asked, owner=owner)
+        )
+        arriving.take_back(written.outcome)
+    return respond(written, uploaded, 202)
+
+
+@blueprint.get("")
+@declare(Lane.READ, query=STORED_PAGE)
+def list_documents() -> Response:
+    page = layers().documents.page(**arguments())
+    return json_response(stored_page(page.documents, page.total, page.next_cursor))
+
+
+@blueprint.get("/<stored_id:document_id>")
+@declare(Lane.READ, query=ONE_STORED)
+def show_document(document_id: str) -> Response:
+    asked = arguments()
+    if asked["chunks"]:
+        return json_response(document_with_chunks(*layers().documents.with_chunks(document_id, asked["collection"])))
+    return json_response(stored_document(layers().documents.one(document_id, asked["collection"])))
+
+
+@blueprint.delete("/<stored_id:document_id>")
+@declare(Lane.WRITE, query=COLLECTION_ARGUMENTS)
+def delete_document(document_id: str) -> Response:
+    return json_response(deleted_stored(document_id, layers().documents.delete(document_id, arguments()["collection"])))
+
+
+@blueprint.get("/<stored_id:document_id>/original")
+@declare(Lane.READ, query=COLLECTION_ARGUMENTS)
+def show_original(document_id: str) -> Response:
+    document, path = layers().documents.original(document_id, arguments()["collection"])
+    shown = stored_document(document)
+    response = send_file(
+        path,
+        as_attachment=True,
+        download_name=shown["name"],
+        conditional=False,
+        etag=False,
+    )
+    # Without a charset, which nobody knows.
+    response.headers["Content-Type"] = _media_type(document.kind)
+    # A browser must neither guess that it is a page, nor run what is in a page.
+    response.headers["X-Content-Type-Options"] = "nosniff"
+    response.headers["Content-Security-Policy"] = "sandbox"
+    return response
+
+
+def _media_type(kind: str | None) -> str:
+    """Return the media type of files of a kind; source code has many."""
+    types = {each.name: each.media_types[0] for each in KINDS} | {"code": "text/plain"}
+    return types.get(kind or "", "application/octet-stream")
+
+
+def _take_parts(arriving: Upload) -> dict[str, str]:
+    """Take the files of a form and return its fields."""
+    fields: dict[str, str] = {}
+    boundary = request.mimetype_params.get("boundary", "")
+    for number, part in enumerate(parts_of(_pieces(), boundary, most=MAX_FILES + len(FIELDS)), start=1):
+        try:
+            if part.file_name is None:
+                _take_field(fields, part)
+            elif part.name != FILE:
+                sentence = f"The part '{part.name[:100]}' is a file: files are parts named '{FILE}'"
+                raise InvalidInputError(sentence, code="invalid_field", field=FILE)
+            else:
+                arriving.take(part.file_name, part.media_type, part.pieces)
+        except PayloadTooLargeError as error:
+            error.details |= {"field": FILE, "part": number}
+            raise
+    return fields
+
+
+def _take_body(arriving: Upload) -> dict[str, str]:
+    """Take the body as one file."""
+    if FILE_NAME not in request.headers:
+        sentence = f"A body that is one file needs its name in {FILE_NAME}; several files come as {MULTIPART}"
+        raise InvalidInputError(sentence, code="invalid_field", field=FILE_NAME)
+    arriving.take(_file_name(request.headers[FILE_NAME]), request.mimetype, _pieces())
+    return {}
+
+
+def _pieces() -> Iterator[bytes]:
+    """Yield the pieces of the body as long as there is room on the disk."""
+    for piece in bounded(body_chunks()):
+        store().writing.check_disk()
+        yield piece
+
+
+def _take_field(fields: dict[str, str], part: Part) -> None:
+    name = part.name[:100]
+    if part.name in fields:
+        raise InvalidInputError(f"The field '{name}' is given twice", code="repeated_parameter", field=name)
+    content = bytearray()
+    for piece in part.pieces:
+        content += piece
+        if len(content) > MAX_FIELD_BYTES:
+            sentence = f"{name} is longer than {MAX_FIELD_BYTES >> 10} KB"
+            raise InvalidInputError(sentence, code="invalid_field", field=name)
+    try:
+        fields[part.name] = content.decode()
+    except UnicodeDecodeError:
+        raise InvalidInputError(f"{name} is not UTF-8", code="invalid_field", field=name) from None
+
+
+def _file_name(header: str) -> str:
+    """Return the name in a header, which may be UTF-8 or percent-encoded UTF-8."""
+    try:
+        return unquote(header.encode("latin-1").decode(), errors="strict")
+    except UnicodeError:
+        raise InvalidInputError(f"{FILE_NAME} is not UTF-8", code="invalid_field", field=FILE_NAME) from None

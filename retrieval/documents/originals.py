@@ -1,0 +1,86 @@
+"""The files that documents were made of, kept in the data directory where the operator wants that.
+
+An original lies at `<collection's id>/<document's id>-<SHA-256>`. The digest is that of the bytes the stored document
+was made of, so an original can never be that of another version.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+
+_DOCUMENT_ID = re.compile(r"[0-9a-f-]{32,36}")
+_COLLECTION_ID = re.compile(r"[0-9A-Za-z._-]{1,512}")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_ORIGINAL = re.compile(rf"({_DOCUMENT_ID.pattern})-({_SHA256.pattern})")
+
+
+class Originals:
+    """The originals in a folder; only with `keeps` are new ones kept. Usable by several processes."""
+
+    def __init__(self, folder: Path, *, keeps: bool) -> None:
+        self._folder = folder
+        self._keeps = keeps
+
+    def keep(self, file: Path, collection_id: str, document_id: str, sha256: str) -> None:
+        """Keep a file as the original of a document, in place of the original of its earlier version.
+
+        The file stays where it is, on the same disk: the original is another name of it. Without `keeps` only the
+        earlier one is removed.
+        """
+        kept = self._path(collection_id, document_id, sha256)
+        if not self._keeps or kept is None:
+            self.forget(collection_id, document_id)
+            return
+        kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with suppress(FileExistsError):
+            os.link(file, kept)
+        _sync(kept.parent)
+        self._remove(kept.parent.glob(f"{document_id}-*"), but=kept)
+
+    def find(self, collection_id: str, document_id: str, sha256: object) -> Path | None:
+        """Return where the original of a stored document lies, None when it is not kept."""
+        path = self._path(collection_id, document_id, sha256)
+        return path if path is not None and path.is_file() else None
+
+    def forget(self, collection_id: str, document_id: str) -> None:
+        """Remove the originals of a document."""
+        if _COLLECTION_ID.fullmatch(collection_id) and _DOCUMENT_ID.fullmatch(document_id):
+            self._remove((self._folder / collection_id).glob(f"{document_id}-*"))
+
+    def sweep(self, is_stored: Callable[[str, str, str], bool]) -> None:
+        """Remove what is no original of a stored document: `is_stored` takes the ids and the digest."""
+        if not self._folder.is_dir():
+            return
+        for collection in self._folder.iterdir():
+            for file in collection.iterdir():
+                named = _ORIGINAL.fullmatch(file.name)
+                if named is None or not is_stored(collection.name, named[1], named[2]):
+                    file.unlink(missing_ok=True)
+            if not any(collection.iterdir()):
+                shutil.rmtree(collection, ignore_errors=True)
+
+    def _path(self, collection_id: str, document_id: str, sha256: object) -> Path | None:
+        if not isinstance(sha256, str) or not _SHA256.fullmatch(sha256):
+            return None
+        if not _COLLECTION_ID.fullmatch(collection_id) or not _DOCUMENT_ID.fullmatch(document_id):
+            return None
+        return self._folder / collection_id / f"{document_id}-{sha256}"
+
+    def _remove(self, files: Iterable[Path], but: Path | None = None) -> None:
+        for file in files:
+            if file != but:
+                with suppress(FileNotFoundError):
+                    file.unlink()
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

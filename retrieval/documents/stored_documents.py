@@ -1,0 +1,280 @@
+"""The documents that are stored as text, whatever stored them: page through them, look one up, delete it."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+
+from providers.base import SupportsEmbeddings, SupportsMetadataFiltering
+from retrieval.documents.originals import Originals
+from retrieval.ingest.drafts import FIRST_CHUNKS, KIND
+from retrieval.search.choosing import Chosen
+from retrieval.text_collections import TextCollections
+from schemas.bounds import MAX_PAGE
+from schemas.connections import CollectionInfo
+from schemas.contracts.text_documents import Deleted, Filters, KnownChunk, KnownDocument
+from schemas.errors import CollectionNotFoundError, ConflictError, InvalidInputError, NotFoundError
+from schemas.names import NAME_BEGINNING
+from schemas.plurals import counted
+from schemas.records import Document, Metadata
+from schemas.where import And, Contains, Equals, In, Or, Where, all_of
+
+NO_FILTERS = Filters()
+
+
+class AmbiguousDocumentError(ConflictError):
+    """Several collections have a document of that id."""
+
+    code = "ambiguous_document"
+
+    def __init__(self, document_id: str, collections: list[str]) -> None:
+        sentence = f"Document '{document_id}' is in {', '.join(collections)}: say which with 'collection'"
+        super().__init__(sentence, id=document_id, field="collection", allowed=collections)
+
+
+class OriginalNotKeptError(NotFoundError):
+    code = "original_not_kept"
+
+    def __init__(self, document_id: str) -> None:
+        super().__init__(f"The original of document '{document_id}' is not kept", id=document_id)
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentPage:
+    """A page of documents, and how many match in all."""
+
+    documents: list[KnownDocument]
+    total: int
+    next_cursor: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A document in a collection, selected by `ids` when it is stored whole and by `where` when it has chunks."""
+
+    info: CollectionInfo
+    first: Document
+    chunks: int
+    ids: list[str] | None = None
+    where: Where | None = None
+
+
+class StoredDocuments:
+    """The documents of the text collections; usable by several threads."""
+
+    def __init__(self, texts: TextCollections, originals: Originals) -> None:
+        self._texts = texts
+        self._originals = originals
+
+    def page(
+        self,
+        names: Sequence[str] | None = None,
+        *,
+        filters: Filters = NO_FILTERS,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> DocumentPage:
+        """Return a page of the documents that match, in the collections that `names` gives as `CollectionChoice.choose`
+        takes them.
+
+        Collections come by name, and the documents of each in the order of their first ingestion. Raises
+        InvalidInputError for a wrong cursor, CollectionNotFoundError and VectorDBUnavailableError.
+        """
+        chosen = self._texts.searched(names)
+        reads, where = chosen.corpus.able(SupportsMetadataFiltering), all_of(to_where(filters), FIRST_CHUNKS)
+        asked = sorted(chosen.asked, key=lambda each: each.name)
+        mark = _fingerprint(where, names)
+        begin, inner = ("", None) if cursor is None else _decoded(cursor, mark)
+        found: list[KnownDocument] = []
+        total, following = 0, None
+        for each in asked:
+            is_read = each.name >= begin and following is None and len(found) < limit
+            own = inner if each.name == begin else None
+            try:
+                page = reads.documents(each.name, where, limit=limit - len(found) if is_read else 1, cursor=own)
+            except CollectionNotFoundError:  # deleted meanwhile
+                continue
+            total += page.total
+            if is_read:
+                found += [self._known(first, each) for first in page.documents]
+                if page.next_cursor is not None:
+                    following = _encoded(mark, each.name, page.next_cursor)
+            elif each.name >= begin and following is None and page.total:
+                following = _encoded(mark, each.name, None)
+        return DocumentPage(found, total, following)
+
+    def one(self, document_id: str, collection: str | None = None) -> KnownDocument:
+        """Return a document, from the named collection or the one that has it.
+
+        Raises NotFoundError, CollectionNotFoundError, and AmbiguousDocumentError when several collections have one.
+        """
+        _, found = self._home(document_id, collection)
+        return self._known(found.first, found.info, found.chunks)
+
+    def with_chunks(self, document_id: str, collection: str | None = None) -> tuple[KnownDocument, list[KnownChunk]]:
+        """Return a document and its chunks in order. Raises what `one` raises."""
+        chosen, found = self._home(document_id, collection)
+        chunks = [found.first] if found.where is None else list(_all(chosen, found))
+        chunks.sort(key=lambda each: number_in(each.metadata, "chunk_index"))
+        return self._known(found.first, found.info, found.chunks), [_chunk(each) for each in chunks]
+
+    def original(self, document_id: str, collection: str | None = None) -> tuple[KnownDocument, Path]:
+        """Return a document and where its original lies. Raises OriginalNotKeptError, and what `one` raises."""
+        _, found = self._home(document_id, collection)
+        path = self._original(found.first, found.info)
+        if path is None:
+            raise OriginalNotKeptError(document_id)
+        return self._known(found.first, found.info, found.chunks), path
+
+    def delete(self, document_id: str, collection: str | None = None) -> Deleted:
+        """Delete a document with its chunks and its original. Raises what `one` raises."""
+        chosen, found = self._home(document_id, collection)
+        chosen.corpus.able(SupportsEmbeddings).delete_documents(found.info.name, ids=found.ids, where=found.where)
+        self._originals.forget(found.info.id or found.info.name, str(found.first.metadata.get("document_id")))
+        return Deleted(found.info.name, found.chunks)
+
+    def sweep_originals(self) -> None:
+        """Remove the originals of documents that are gone or have another content now."""
+        corpus = self._texts.corpus.open()
+        reads = corpus.able(SupportsMetadataFiltering)
+        names = {each.id or each.name: each.name for each in corpus.collections.values()}
+
+        def is_stored(collection_id: str, document_id: str, sha256: str) -> bool:
+            name = names.get(collection_id)
+            where = And((Equals("document_id", document_id), Equals("hash", sha256)))
+            return name is not None and reads.documents(name, where, limit=1).total > 0
+
+        self._originals.sweep(is_stored)
+
+    def _home(self, document_id: str, collection: str | None) -> tuple[Chosen, _Found]:
+        chosen = self._texts.searched(None if collection is None else (collection,))
+        reads = chosen.corpus.able(SupportsMetadataFiltering)
+        homes = [found for each in chosen.asked if (found := _find(reads, each, document_id))]
+        if not homes:
+            asked = "" if collection is not None else f" in the {counted(len(chosen.asked), 'text collection')} asked"
+            raise NotFoundError(f"Document '{document_id}' not found{asked}", code="document_not_found", id=document_id)
+        if len(homes) > 1:
+            raise AmbiguousDocumentError(document_id, sorted(found.info.name for found in homes))
+        return chosen, homes[0]
+
+    def _known(self, first: Document, info: CollectionInfo, chunks: int | None = None) -> KnownDocument:
+        told = first.metadata
+        return KnownDocument(
+            document_id=str(told.get("document_id", first.id)),
+            collection=info.name,
+            source=text_in(told, "source", ""),
+            path=text_in(told, "path", ""),
+            title=text_in(told, "title", ""),
+            hash=told.get("hash"),
+            tags=tags_in(told),
+            chunk_count=number_in(told, "chunk_count") if chunks is None else chunks,
+            embedding_model=told.get("embedding_model"),
+            created_at=told.get("created_at"),
+            updated_at=told.get("updated_at"),
+            kind=text_in(told, KIND, "") or None,
+            pages=number_in(told, "pages") or None,
+            size_bytes=number_in(told, "bytes") or None,
+            has_original=self._original(first, info) is not None,
+        )
+
+    def _original(self, first: Document, info: CollectionInfo) -> Path | None:
+        told = first.metadata
+        return self._originals.find(info.id or info.name, str(told.get("document_id")), told.get("hash"))
+
+
+def to_where(filters: Filters) -> Where:
+    """Return what source, path, kind and one of the tags must match, where they are given."""
+    given = {"source": filters.source, "path": filters.path, KIND: filters.kind}
+    same = [Equals(name, value) for name, value in given.items() if value is not None]
+    tags = tuple(Contains("tags", tag) for tag in filters.tags)
+    return all_of(*same, *tags) if len(tags) < 2 else all_of(*same, Or(tags))
+
+
+def text_in(metadata: Metadata, name: str, usual: str) -> str:
+    value = metadata.get(name)
+    return value if isinstance(value, str) and value else usual
+
+
+def number_in(metadata: Metadata, name: str) -> int:
+    value = metadata.get(name)
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def tags_in(metadata: Metadata) -> list[str]:
+    tags = metadata.get("tags")
+    return [each for each in tags if isinstance(each, str)] if isinstance(tags, list) else []
+
+
+def _find(reads: SupportsMetadataFiltering, info: CollectionInfo, document_id: str) -> _Found | None:
+    ids = _spellings(document_id)
+    where = In("document_id", tuple(ids))
+    # The first chunk has the metadata of the whole; a document without one is told by any other.
+    for chunks in (And((where, Equals("chunk_index", 0))), where):
+        if firsts := reads.documents(info.name, chunks, limit=1).documents:
+            return _Found(info, firsts[0], reads.documents(info.name, where, limit=1).total, where=where)
+    whole = [each for each in reads.documents_by_id(info.name, ids) if "document_id" not in each.metadata]
+    return _Found(info, whole[0], len(whole), ids=[each.id for each in whole]) if whole else None
+
+
+def _spellings(document_id: str) -> list[str]:
+    """Return the spellings that the id may be stored in: documents of the contract *rules* have UUIDs."""
+    try:
+        known = uuid.UUID(document_id)
+    except ValueError:
+        return [document_id]
+    return list(dict.fromkeys((document_id, str(known), known.hex)))
+
+
+def _all(chosen: Chosen, found: _Found) -> Iterator[Document]:
+    reads, where, cursor = chosen.corpus.able(SupportsMetadataFiltering), found.where, None
+    assert where is not None
+    while True:
+        page = reads.documents(found.info.name, where, limit=MAX_PAGE, cursor=cursor)
+        yield from page.documents
+        cursor = page.next_cursor
+        if cursor is None:
+            return
+
+
+def _chunk(stored: Document) -> KnownChunk:
+    told = stored.metadata
+    return KnownChunk(
+        id=stored.id,
+        text=stored.text,
+        chunk_index=number_in(told, "chunk_index"),
+        section=text_in(told, "section", "") or None,
+        page=told.get("page"),
+        sheet=told.get("sheet"),
+        slide=told.get("slide"),
+        start_line=told.get("start_line"),
+    )
+
+
+def _fingerprint(where: Where, names: Sequence[str] | None) -> str:
+    asked = None if names is None else sorted(names)
+    return hashlib.blake2b(repr((where, asked)).encode(), digest_size=6).hexdigest()
+
+
+def _encoded(mark: str, name: str, inner: str | None) -> str:
+    return base64.urlsafe_b64encode(orjson.dumps([mark, name, inner])).decode().rstrip("=")
+
+
+def _decoded(cursor: str, mark: str) -> tuple[str, str | None]:
+    """Return (the collection that the page begins with, the cursor within it)."""
+    try:
+        padded = cursor.encode("ascii") + b"=" * (-len(cursor) % 4)
+        asked, name, inner = orjson.loads(base64.urlsafe_b64decode(padded))
+        if not isinstance(name, str) or not NAME_BEGINNING.fullmatch(name) or not isinstance(inner, str | None):
+            raise ValueError("no name")
+    except (ValueError, TypeError, binascii.Error):
+        raise InvalidInputError("Invalid cursor", code="invalid_cursor", field="cursor") from None
+    if asked != mark:
+        raise InvalidInputError("The cursor belongs to other filters", code="invalid_cursor", field="cursor")
+    return name, inner

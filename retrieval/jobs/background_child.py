@@ -1,0 +1,104 @@
+"""`python -m retrieval.jobs.background_child`: splits and embeds texts at a low priority, with a model of its own.
+
+It reads messages from its standard input and writes answers to its standard output: eight bytes with the length, then
+the content. The first message is the connection, `{"provider": …, "config": …}`; the others are tasks. The answer to
+`{"embed": [text, …]}` is `{"shape": […]}` and, as a message of their own, the float32 numbers; that to `{"split": text,
+"syntax": …, "chunking": {…}}` is `{"chunks": [[…], …], "warnings": […]}`; to a task that failed it is `{"error": {…}}`.
+The process ends when its standard input does.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from dataclasses import astuple
+from typing import IO, Any, cast
+
+import numpy as np
+import orjson
+
+from providers.base import ProviderContext
+from providers.embeddings.base import EmbeddingProvider
+from registry.provider_discovery import discover
+from registry.provider_registry import ProviderRegistry
+from retrieval.chunking import Syntax
+from retrieval.ingest.profiles import Chunking
+from schemas.errors import RagError
+
+LENGTH_BYTES = 8
+NICE = 10
+"""The niceness of the process: where questions keep all cores busy it has a tenth of one. At a lower priority it would
+have next to nothing, and a busy neighbour on the machine would keep uploads waiting for ever."""
+
+
+def main() -> None:
+    os.nice(NICE)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the service
+    questions, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a library prints is no answer
+    opening = read_message(questions)
+    if opening is None:
+        return
+    connection = orjson.loads(opening)
+    embedding: EmbeddingProvider | None = None
+    while (message := read_message(questions)) is not None:
+        task = orjson.loads(message)
+        try:
+            embedding = embedding or _connect(connection)
+            parts = _embedded(embedding, task) if "embed" in task else _split(embedding, task)
+        except RagError as error:
+            told = {
+                "kind": type(error).__name__,
+                "message": error.message,
+                "code": error.code,
+                "details": error.details,
+            }
+            parts = [orjson.dumps({"error": told}, default=str)]
+        for part in parts:
+            write_message(answers, part)
+
+
+def read_message(file: IO[bytes]) -> bytes | None:
+    """Return the next message, None at the end of the file."""
+    head = file.read(LENGTH_BYTES)
+    if len(head) < LENGTH_BYTES:
+        return None
+    length = int.from_bytes(head, "big")
+    content = file.read(length)
+    return content if len(content) == length else None
+
+
+def write_message(file: IO[bytes], content: bytes) -> None:
+    file.write(len(content).to_bytes(LENGTH_BYTES, "big") + content)
+    file.flush()
+
+
+def _embedded(embedding: EmbeddingProvider, task: dict[str, Any]) -> list[bytes]:
+    vectors = np.ascontiguousarray(embedding.embed(task["embed"]), dtype="<f4")
+    return [orjson.dumps({"shape": vectors.shape}), vectors.tobytes()]
+
+
+def _split(embedding: EmbeddingProvider, task: dict[str, Any]) -> list[bytes]:
+    told = task["chunking"]
+    chunking = Chunking(**{**told, "levels": tuple(told["levels"])}, embedding=embedding)
+    split = chunking.splitter(Syntax(task["syntax"]))(task["split"])
+    chunks = [astuple(each) for each in split.chunks]
+    return [orjson.dumps({"chunks": chunks, "warnings": list(split.warnings)})]
+
+
+def _told(error: RagError) -> bytes:
+    told = {"kind": type(error).__name__, "message": error.message, "code": error.code, "details": error.details}
+    return orjson.dumps({"error": told}, default=str)
+
+
+def _connect(connection: dict[str, Any]) -> EmbeddingProvider:
+    registry = discover(ProviderRegistry())
+    return cast(
+        EmbeddingProvider,
+        registry.connect("embedding", connection["provider"], connection["config"], ProviderContext()),
+    )
+
+
+if __name__ == "__main__":
+    main()

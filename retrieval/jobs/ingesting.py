@@ -1,0 +1,237 @@
+"""The work on one job: each of its files is read, split, embedded and stored as loading does it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import structlog
+
+from providers.embeddings.base import EmbeddingProvider
+from retrieval.chunking import SplitDocument, Syntax
+from retrieval.documents.originals import Originals
+from retrieval.ingest.collection_writer import batches
+from retrieval.ingest.drafts import SourceDocument
+from retrieval.ingest.files import GivenFile, source_document, unchanged
+from retrieval.ingest.identity import document_id
+from retrieval.ingest.ingestion import UNCHANGED as STORED_ALREADY
+from retrieval.ingest.ingestion import ingest_document
+from retrieval.ingest.profiles import Chunking, chunking_of
+from retrieval.jobs.spool import Spool
+from retrieval.jobs.stored_jobs import StoredJobs
+from retrieval.reading import DocumentReader, Kind, UnreadableError, kind_of, kind_of_content
+from retrieval.reading.read_document import UNREADABLE
+from retrieval.text_collections import TextCollections
+from schemas.contracts.jobs import (
+    DONE,
+    EMBEDDING,
+    FAILED,
+    QUEUED,
+    READING,
+    SKIP,
+    UNCHANGED,
+    Job,
+    JobFile,
+)
+from schemas.contracts.rule_documents import EmbeddingFailureError
+from schemas.errors import DiskFloorError, RagError, UnavailableError
+from schemas.records import Vector
+from schemas.settings import RetrievalSettings
+
+log = structlog.get_logger(__name__)
+
+BATCH_TEXTS = 32
+"""The texts of one call of the embedding model: between two calls a job can be cancelled."""
+PAUSES_SECONDS = (1, 2, 5, 10, 30, 60, 120, 300)
+"""The pauses before a file is tried again whose failure may pass; after the last one it has failed."""
+PROGRESS_SECONDS = 1.0
+LOOK_SECONDS = 0.5
+
+MAX_BEGINNINGS = 10
+"""How often a file is begun before it is given up: one that ends the service each time must not do so for ever."""
+LONG_CHARACTERS = 50_000
+"""The length from which a text is split beside the questions."""
+
+Embed = Callable[[EmbeddingProvider, list[str]], Vector]
+Split = Callable[[Chunking, Syntax, str], SplitDocument]
+
+
+class StoppedError(Exception):
+    """The job is not to go on: it was cancelled, or the service ends."""
+
+
+class JobWork:
+    """Works on jobs, one at a time.
+
+    `embed` makes vectors and `split` splits long texts, both beside the questions. `stopping` is set when the service
+    ends; what is under way is then left to the next start. `clock` returns seconds.
+    """
+
+    def __init__(
+        self,
+        jobs: StoredJobs,
+        spool: Spool,
+        texts: TextCollections,
+        originals: Originals,
+        reader: DocumentReader,
+        settings: RetrievalSettings,
+        *,
+        embed: Embed,
+        split: Split,
+        stopping: threading.Event,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._jobs = jobs
+        self._spool = spool
+        self._texts = texts
+        self._originals = originals
+        self._reader = reader
+        self._settings = settings
+        self._embed = embed
+        self._split = split
+        self._stopping = stopping
+        self._clock = clock
+
+    def run(self, job: Job) -> None:
+        """Work through the files of a job that are not done.
+
+        Raises StoppedError, and RagError when the database does not answer.
+        """
+        for file in job.files:
+            if file.status in (DONE, UNCHANGED, FAILED):
+                continue
+            self._check(job)
+            begun = self._jobs.begin_file(job.id, file.number)
+            try:
+                if begun > MAX_BEGINNINGS:
+                    sentence = f"The service ended {MAX_BEGINNINGS} times while it worked on this file"
+                    self._jobs.tell(
+                        job.id, replace(file, status=FAILED, code=UNREADABLE, message=sentence), lasting=True
+                    )
+                else:
+                    self._store(job, file)
+            except StoppedError:
+                self._jobs.tell(job.id, JobFile(file.number, file.name, file.media_type, file.size_bytes, QUEUED))
+                raise
+            self._spool.path(job.id, file.number).unlink(missing_ok=True)
+        self._jobs.finish(job.id)
+
+    def _store(self, job: Job, file: JobFile) -> None:
+        """Store a file, or tell why it failed; a failure that may pass is waited for."""
+        for pause_seconds in (*PAUSES_SECONDS, None):
+            self._check(job)
+            progress = _Progress(self._jobs, job.id, file, self._clock)
+            try:
+                self._ingest(job, progress)
+                return
+            except StoppedError:
+                raise
+            except RagError as error:
+                if pause_seconds is None or not _may_pass(error):
+                    progress.end(FAILED, code=error.code, message=error.message)
+                    return
+                log.warning("a file of a job waits", job=job.id, file=file.name, reason=error.message)
+                progress.tell(status=QUEUED, code=error.code, message=error.message)
+                self._wait(job, pause_seconds)
+            except Exception:
+                log.exception("a file of a job failed in a way nobody expected", job=job.id, file=file.name)
+                progress.end(FAILED, code=RagError.code, message="Internal error")
+                return
+
+    def _ingest(self, job: Job, progress: _Progress) -> None:
+        """Store a file as its document and tell the outcome. Raises RagError with the reason when that fails."""
+        wanted, file = job.wanted, progress.file
+        path = self._spool.path(job.id, file.number)
+        given = GivenFile(file.name, path, _kind(file, path), metadata=wanted.metadata, tags=wanted.tags)
+        progress.tell(status=READING, document_id=document_id(given.source))
+        embedding = self._texts.embedding()
+        writer = self._texts.writer(wanted.collection, embedding, partial(self._vectors, job, embedding))
+        if wanted.on_conflict == SKIP and any(True for _ in writer.documents(given.where)):
+            progress.end(UNCHANGED, warnings=("A document of this name is stored already, and stays as it is",))
+            return
+        chunking = chunking_of(self._settings, embedding)
+        done = unchanged(writer, given, chunking)
+        if done is None:
+            document = source_document(given, reader=self._reader, chunking=chunking)
+            if len(document.text) >= LONG_CHARACTERS:
+                document = replace(document, split=partial(self._split, chunking, given.kind.syntax))
+            self._check(job)
+            done = ingest_document(writer, progress.watched(document), advance=progress.advance)
+        info = writer.collection()
+        if info is not None and done.chunks:
+            self._originals.keep(path, info.id or info.name, document_id(given.source), given.digest)
+        status = UNCHANGED if done.status == STORED_ALREADY else DONE
+        progress.end(status, chunks=done.chunks, chunks_done=done.chunks, warnings=tuple(done.warnings))
+
+    def _vectors(self, job: Job, embedding: EmbeddingProvider, texts: list[str]) -> Vector:
+        parts = []
+        for batch in batches(texts, BATCH_TEXTS):
+            self._check(job)
+            parts.append(self._embed(embedding, batch))
+        return np.concatenate(parts)
+
+    def _check(self, job: Job) -> None:
+        if self._stopping.is_set() or not self._jobs.is_running(job.id):
+            raise StoppedError
+
+    def _wait(self, job: Job, seconds: float) -> None:
+        until = self._clock() + seconds
+        while self._clock() < until:
+            self._stopping.wait(LOOK_SECONDS)
+            self._check(job)
+
+
+class _Progress:
+    """How far one file is; what changes often is told to the database once a second."""
+
+    def __init__(self, jobs: StoredJobs, job_id: str, file: JobFile, clock: Callable[[], float]) -> None:
+        self.file = replace(file, code=None, message=None)
+        self._jobs = jobs
+        self._job_id = job_id
+        self._clock = clock
+        self._told_at = clock()
+
+    def tell(self, **changes: Any) -> None:
+        self.file = replace(self.file, **changes)
+        self._jobs.tell(self._job_id, self.file)
+        self._told_at = self._clock()
+
+    def end(self, status: str, **changes: Any) -> None:
+        """Tell the outcome, which survives a loss of power."""
+        self._jobs.tell(self._job_id, replace(self.file, status=status, **changes), lasting=True)
+
+    def advance(self, part: float) -> None:
+        """Tell that this part of the chunks, in [0, 1], is embedded."""
+        if self._clock() - self._told_at >= PROGRESS_SECONDS:
+            self.tell(chunks_done=round(part * (self.file.chunks or 0)))
+
+    def watched(self, document: SourceDocument) -> SourceDocument:
+        """Return the document such that it tells how many chunks it has as soon as it is split."""
+
+        def split(text: str) -> SplitDocument:
+            made = document.split(text)
+            pages = document.metadata.get("pages")
+            self.tell(status=EMBEDDING, chunks=len(made.chunks), pages=pages if isinstance(pages, int) else None)
+            return made
+
+        return replace(document, split=split)
+
+
+def _kind(file: JobFile, path: Path) -> Kind:
+    """Return the kind of a file by its name and media type, else by its content. Raises UnreadableError for others."""
+    kind = kind_of(file.name, file.media_type) or kind_of_content(path.read_bytes())
+    if kind is None:
+        raise UnreadableError("is of a kind that cannot be read", code="unsupported_kind")
+    return kind
+
+
+def _may_pass(error: RagError) -> bool:
+    """Return whether the same may succeed later: a connection that has to be changed first does not come back."""
+    cause = error.__cause__ if isinstance(error, EmbeddingFailureError) and error.__cause__ else error
+    return isinstance(cause, UnavailableError | DiskFloorError)

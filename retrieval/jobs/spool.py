@@ -1,0 +1,172 @@
+"""The files of jobs on the disk, `<folder>/<job>/<number>`: whole and synced before an upload is answered.
+
+A folder is locked while it is being filled. The kernel frees the lock when the process ends, so what a killed process
+left can be told from what is still arriving.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import uuid
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Self
+
+from schemas.contracts.jobs import RefusedFileError, SpooledFile
+from schemas.errors import DiskFloorError
+
+HOME = "home"
+LEAD = "jobs.lock"
+_JOB_ID = re.compile(r"[0-9a-f]{32}")
+
+
+class Spool:
+    """The spool of one data directory. `home` is its lasting id."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._folder = data_dir / "uploads"
+        self._lead_file = data_dir / LEAD
+        self._lead: int | None = None
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.home = self._identity()
+
+    def begin(self) -> Incoming:
+        """Begin the files of a new job."""
+        while True:
+            folder = self._folder / uuid.uuid4().hex
+            folder.mkdir(mode=0o700)
+            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            fcntl.flock(descriptor, fcntl.LOCK_SH)
+            if folder.exists():  # else `sweep` has found it between the two
+                return Incoming(folder, descriptor)
+            os.close(descriptor)
+
+    def path(self, job_id: str, number: int) -> Path:
+        """Return where a file of a job lies."""
+        return self._folder / job_id / str(number)
+
+    def remove(self, job_id: str) -> None:
+        """Remove all files of a job."""
+        shutil.rmtree(self._folder / job_id, ignore_errors=True)
+
+    def sweep(self, waiting: Callable[[list[str]], set[str]]) -> None:
+        """Remove the files of jobs that are not `waiting`, except for those that are still arriving."""
+        for folder in self._folder.iterdir():
+            if not _JOB_ID.fullmatch(folder.name):
+                continue
+            with suppress(OSError):
+                descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    if not waiting([folder.name]):
+                        shutil.rmtree(folder)
+                finally:
+                    os.close(descriptor)
+
+    def lead(self) -> bool:
+        """Try to become the one process that works on this spool, until it ends or gives up the lead."""
+        if self._lead is not None:
+            return True
+        descriptor = os.open(self._lead_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            return False
+        self._lead = descriptor
+        return True
+
+    def give_up_lead(self) -> None:
+        if self._lead is not None:
+            os.close(self._lead)
+            self._lead = None
+
+    def _identity(self) -> str:
+        place = self._folder / HOME
+        if not place.exists():
+            made = self._folder / f".{uuid.uuid4().hex}"
+            with made.open("x") as file:
+                file.write(uuid.uuid4().hex)
+                file.flush()
+                os.fsync(file.fileno())
+            with suppress(FileExistsError):  # another worker was first
+                os.link(made, place)
+            made.unlink()
+            sync_folder(self._folder)
+        return place.read_text().strip()
+
+
+class Incoming:
+    """The files of one upload while they arrive. Leaving the context without `keep` removes them."""
+
+    def __init__(self, folder: Path, descriptor: int) -> None:
+        self.job_id = folder.name
+        self.files: list[SpooledFile] = []
+        self._folder = folder
+        self._descriptor = descriptor
+        self.is_kept = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self.is_kept:
+            shutil.rmtree(self._folder, ignore_errors=True)
+        os.close(self._descriptor)
+
+    def add(self, name: str, media_type: str, pieces: Iterable[bytes], *, max_bytes: int) -> SpooledFile:
+        """Write a file.
+
+        Raises RefusedFileError for one that is empty or too large, which is not kept, and DiskFloorError when the disk
+        is full.
+        """
+        number = len(self.files)
+        path, digest, size_bytes = self._folder / str(number), hashlib.sha256(), 0
+        try:
+            with path.open("xb") as file:
+                for piece in pieces:
+                    size_bytes += len(piece)
+                    if size_bytes > max_bytes:
+                        raise RefusedFileError(f"is larger than {max_bytes >> 20} MB", code="too_large")
+                    file.write(piece)
+                    digest.update(piece)
+                if not size_bytes:
+                    raise RefusedFileError("is empty", code="empty")
+                file.flush()
+                os.fsync(file.fileno())
+        except BaseException as error:
+            path.unlink(missing_ok=True)
+            if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise DiskFloorError("The disk is full: the upload was not stored") from None
+            raise
+        spooled = SpooledFile(number, name, media_type, size_bytes, digest.hexdigest())
+        self.files.append(spooled)
+        return spooled
+
+    def sync(self) -> None:
+        """Make the names of the files survive a loss of power."""
+        sync_folder(self._folder)
+        sync_folder(self._folder.parent)
+
+    def keep(self) -> None:
+        """Leave the files to their job."""
+        self.is_kept = True
+
+    def drop(self) -> None:
+        """Remove the files after all."""
+        self.is_kept = False
+
+
+def sync_folder(folder: Path) -> None:
+    """Write a folder's entries to the disk."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

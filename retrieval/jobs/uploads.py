@@ -1,0 +1,152 @@
+"""Take the files of an upload: name by name, onto the disk, and then as one job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict
+from pathlib import PurePosixPath
+from types import TracebackType
+from typing import Self
+
+import orjson
+
+from retrieval.jobs.file_names import checked_name, shown_name
+from retrieval.jobs.spool import Incoming, Spool
+from retrieval.jobs.stored_jobs import StoredJobs
+from retrieval.reading import kind_of
+from schemas.contracts.jobs import (
+    MAX_FILES,
+    QUEUED,
+    REFUSED,
+    FileAnswer,
+    Job,
+    JobsFullError,
+    RefusedFileError,
+    Uploaded,
+    Wanted,
+)
+from schemas.errors import InvalidInputError, PayloadTooLargeError
+
+
+class Uploads:
+    """Where uploads arrive; safe for use by several threads. `queued` is called after each new job."""
+
+    def __init__(
+        self, jobs: StoredJobs, spool: Spool, *, max_file_bytes: int, queued: Callable[[], None] = lambda: None
+    ) -> None:
+        self._jobs = jobs
+        self._spool = spool
+        self._max_file_bytes = max_file_bytes
+        self._queued = queued
+
+    def begin(self) -> Upload:
+        """Begin an upload. Raises JobsFullError when too much waits already."""
+        room_bytes = self._jobs.room_bytes()
+        return Upload(self._jobs, self._spool.begin(), self._max_file_bytes, room_bytes, self._queued)
+
+    def cancel(self, job_id: str, *, owner: str) -> Job:
+        """Cancel a job as `StoredJobs.cancel` does, and remove the files that wait."""
+        job, was_waiting = self._jobs.cancel(job_id, owner=owner)
+        if was_waiting:
+            self._spool.remove(job_id)
+        return job
+
+
+class Upload:
+    """One upload. Leaving the context without `finish` removes what has arrived."""
+
+    def __init__(
+        self,
+        jobs: StoredJobs,
+        incoming: Incoming,
+        max_file_bytes: int,
+        room_bytes: int,
+        queued: Callable[[], None],
+    ) -> None:
+        self.files: list[FileAnswer] = []
+        self._jobs = jobs
+        self._incoming = incoming
+        self._max_file_bytes = max_file_bytes
+        self._room_bytes = room_bytes
+        self._queued = queued
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._incoming.__exit__(kind, error, traceback)
+
+    def take(self, file_name: str, media_type: str, pieces: Iterable[bytes]) -> None:
+        """Take a file, or refuse it and let the others go on.
+
+        Raises JobsFullError when there is no room for it, PayloadTooLargeError for one file more than `MAX_FILES`, and
+        DiskFloorError.
+        """
+        if len(self.files) == MAX_FILES:
+            sentence = f"An upload has at most {MAX_FILES} files"
+            raise PayloadTooLargeError(sentence, code="too_many_files", limit=MAX_FILES)
+        try:
+            name = checked_name(file_name)
+            self._check_kind(name, media_type)
+            self._incoming.add(name, media_type, self._within_room(pieces), max_bytes=self._max_file_bytes)
+        except RefusedFileError as error:
+            self.files.append(FileAnswer(shown_name(file_name), REFUSED, error.code, error.message))
+        else:
+            self.files.append(FileAnswer(name, QUEUED))
+
+    def content(self, wanted: Wanted) -> bytes:
+        """Return what tells this upload from others: what it asks for, and the names, types and digests of its files.
+
+        Its body would not do: forms have another boundary each time.
+        """
+        files = [[each.name, each.media_type, each.sha256] for each in self._incoming.files]
+        return orjson.dumps([asdict(wanted), files], option=orjson.OPT_SORT_KEYS)
+
+    def finish(self, wanted: Wanted, *, owner: str) -> Uploaded:
+        """Make a job of the files, which are safe on the disk then.
+
+        Raises InvalidInputError when none was taken, and JobsFullError.
+        """
+        if not self.files:
+            raise InvalidInputError("There is no file in the request", code="invalid_field", field="file")
+        if not self._incoming.files:
+            first = self.files[0]
+            raise InvalidInputError(
+                f"No file was taken; '{first.name}': {first.message}",
+                code="no_file_taken",
+                field="file",
+                files=[asdict(each) for each in self.files],
+            )
+        self._incoming.sync()
+        self._jobs.create(self._incoming.job_id, wanted, self._incoming.files, owner=owner)
+        self._incoming.keep()
+        self._queued()
+        return Uploaded(self._incoming.job_id, QUEUED, [asdict(each) for each in self.files])
+
+    def take_back(self, answered: object) -> None:
+        """Discard this job when another request with the same key was answered first."""
+        if isinstance(answered, Uploaded) and answered.job_id != self._incoming.job_id and self._incoming.is_kept:
+            self._jobs.discard(self._incoming.job_id)
+            self._incoming.drop()
+
+    def _check_kind(self, name: str, media_type: str) -> None:
+        if any(each.name == name for each in self._incoming.files):
+            raise RefusedFileError(
+                "The same name is in this upload twice: the first one is taken", code="repeated_name"
+            )
+        kind = kind_of(name, media_type)
+        if kind is not None and kind.is_records:
+            sentence = f"is {kind.label}: each line is a document of its own"
+            raise RefusedFileError(sentence, code="unsupported_kind")
+        # What has no suffix is told by its first bytes, when it is read.
+        if kind is None and (suffix := PurePosixPath(name).suffix):
+            raise RefusedFileError(f"is of a kind that cannot be read ({suffix})", code="unsupported_kind")
+
+    def _within_room(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
+        for piece in pieces:
+            self._room_bytes -= len(piece)
+            if self._room_bytes < 0:
+                raise JobsFullError("Too large files are waiting for the jobs before them")
+            yield piece

@@ -1,0 +1,116 @@
+"""Jobs: uploaded files on their way into a collection."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from schemas.errors import BusyError, InvalidInputError, NotFoundError
+from schemas.records import Metadata
+
+QUEUED, RUNNING, DONE, FAILED, CANCELLED = STATUSES = ("queued", "running", "done", "failed", "cancelled")
+"""The states of a job. One is `failed` when none of its files could be stored, and `done` when at least one is."""
+READING, EMBEDDING, UNCHANGED = "reading", "embedding", "unchanged"
+FILE_STATUSES = (QUEUED, READING, EMBEDDING, DONE, UNCHANGED, FAILED)
+WAITING = (QUEUED, RUNNING)
+"""The states of a job that has not ended."""
+REFUSED = "refused"
+REPLACE, SKIP = ON_CONFLICT = ("replace", "skip")
+MAX_FILES = 1_000
+"""The most files of one upload."""
+INGEST = "ingest"
+"""The kind of job that uploads make."""
+
+
+class JobNotFoundError(NotFoundError):
+    code = "job_not_found"
+
+    def __init__(self, job_id: str) -> None:
+        super().__init__(f"Job '{job_id}' not found", id=job_id)
+
+
+class JobsFullError(BusyError):
+    """Too many files wait for the jobs before them, or too large ones."""
+
+    code = "jobs_full"
+    retry_after_seconds = 30
+
+
+class RefusedFileError(InvalidInputError):
+    """One file of an upload cannot be taken; the others can. Its code is that of the file in the answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What an upload asks for: where its files go, and what each of their documents is given."""
+
+    collection: str
+    tags: tuple[str, ...] = ()
+    metadata: Metadata = field(default_factory=dict)
+    on_conflict: str = REPLACE
+
+
+@dataclass(frozen=True, slots=True)
+class SpooledFile:
+    """A file that lies on the disk and waits for its job. `number` is its place in the job, from 0."""
+
+    number: int
+    name: str
+    media_type: str
+    size_bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class FileAnswer:
+    """What became of a file of an upload: `queued` or `refused`, then with a code and a sentence."""
+
+    name: str
+    status: str
+    code: str | None = None
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Uploaded:
+    """The answer to an upload, in values that an idempotency key keeps."""
+
+    job_id: str
+    status: str
+    files: Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class JobFile:
+    """A file of a job and how far it is. `chunks_done` counts the chunks that are embedded."""
+
+    number: int
+    name: str
+    media_type: str
+    size_bytes: int
+    status: str
+    document_id: str | None = None
+    chunks: int | None = None
+    chunks_done: int = 0
+    pages: int | None = None
+    warnings: tuple[str, ...] = ()
+    code: str | None = None
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job with its files in the order of the upload. Times are ISO 8601 in UTC."""
+
+    id: str
+    status: str
+    created_at: str
+    finished_at: str | None
+    wanted: Wanted
+    files: tuple[JobFile, ...]
+
+    @property
+    def files_done(self) -> int:
+        """The number of files that need nothing more, stored or not."""
+        return sum(each.status in (DONE, UNCHANGED, FAILED) for each in self.files)

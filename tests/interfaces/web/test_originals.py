@@ -1,0 +1,74 @@
+"""Files that were uploaded can be downloaded, where the operator wants that, and cannot harm who does."""
+
+import io
+
+import pytest
+
+from schemas.settings import RetrievalSettings
+from tests.support.live import eventually
+
+PAGE = "<html><head><title>Büro</title></head><body><h1>Büro</h1><p>Öffnet um acht.</p><script>alert(1)</script></body></html>"
+
+
+@pytest.fixture(scope="module")
+def app(app_of_models):
+    return app_of_models(chats=False, retrieval=RetrievalSettings(keep_originals=True))
+
+
+@pytest.fixture
+def uploaded(client):
+    """`uploaded(name, content)`: the stored document of a file."""
+
+    def upload(name, content):
+        answer = client.post("/api/documents", data={"file": (io.BytesIO(content), name)})
+        place = f"/api/jobs/{answer.json['job']['id']}"
+        eventually(
+            lambda: client.get(place).json["status"] == "done", seconds=60, complaint=lambda: client.get(place).text
+        )
+        [document] = client.get("/api/documents", query_string={"source": name}).json["documents"]
+        return document
+
+    return upload
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "media_type", "disposition"),
+    [
+        (
+            "web/Büro.html",
+            PAGE.encode(),
+            "text/html",
+            "attachment; filename=Buro.html; filename*=UTF-8''B%C3%BCro.html",
+        ),
+        ("code/a.py", b"print('a')\n", "text/plain", "attachment; filename=a.py"),
+        ("notes/a;b c.md", b"# A\n\nText.", "text/markdown", 'attachment; filename="a;b c.md"'),
+        (
+            "日本.txt",
+            "夜".encode() * 9,
+            "text/plain",
+            "attachment; filename=.txt; filename*=UTF-8''%E6%97%A5%E6%9C%AC.txt",
+        ),
+    ],
+)
+def test_an_original_is_saved_and_never_shown(client, uploaded, name, content, media_type, disposition):
+    document = uploaded(name, content)
+    assert document["has_original"]
+    original = client.get(f"/api/documents/{document['id']}/original", buffered=True)
+    assert (original.status_code, original.data) == (200, content)
+    assert original.headers["Content-Type"] == media_type
+    assert original.headers["X-Content-Type-Options"] == "nosniff"
+    assert original.headers["Content-Security-Policy"] == "sandbox"
+    assert original.headers["Content-Disposition"] == disposition
+
+
+def test_an_original_goes_with_its_document(client, uploaded, app):
+    first = uploaded("a.md", b"# A\n\nFirst.")
+    second = uploaded("a.md", b"# A\n\nSecond.")
+    assert first["id"] == second["id"]
+    assert client.get(f"/api/documents/{first['id']}/original", buffered=True).data == b"# A\n\nSecond."
+    text = {"source": "s", "path": "p.md", "title": "T", "text": "Sent."}
+    sent = client.post("/api/rag/ingest", json=text).json["documentId"]
+    assert client.get(f"/api/documents/{sent}/original").json["code"] == "original_not_kept"
+    assert client.delete(f"/api/rag/documents/{first['id']}").status_code == 200
+    folder = app.extensions["rag.service"].settings.data_dir / "originals"
+    assert not [each for each in folder.rglob(f"{first['id']}*") if each.is_file()]

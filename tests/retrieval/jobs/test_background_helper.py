@@ -1,0 +1,95 @@
+"""The process that splits and embeds for jobs."""
+
+import os
+import signal
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from providers.embeddings.minilm import MiniLMProvider
+from retrieval.chunking import Syntax
+from retrieval.ingest.profiles import chunking_of
+from retrieval.jobs import background_child, background_helper
+from retrieval.jobs.background_helper import BackgroundHelper
+from schemas.errors import InvalidInputError, UnavailableError
+from schemas.settings import RetrievalSettings
+from tests.durability.processes import alive
+from tests.support.live import eventually
+
+
+@pytest.fixture(scope="module")
+def minilm():
+    with MiniLMProvider({}) as provider:
+        yield provider
+
+
+@pytest.fixture(scope="module")
+def background(tmp_path_factory):
+    made = BackgroundHelper(tmp_path_factory.mktemp("data"))
+    yield made
+    made.close()
+
+
+def test_it_embeds_as_the_connection_would_at_a_low_priority(background, minilm):
+    texts = ["Backups run every night.", "Wie lange?", "x" * 5_000]
+    assert background.pid is None
+    np.testing.assert_allclose(background.embed(minilm, texts), minilm.embed(texts), atol=1e-5)
+    assert os.getpriority(os.PRIO_PROCESS, background.pid) == background_child.NICE
+
+
+@pytest.mark.parametrize("profile", ["sections", "windows", "whole"])
+@pytest.mark.parametrize("syntax", list(Syntax))
+def test_it_splits_as_the_settings_say(background, minilm, profile, syntax):
+    text = "---\n# Café\n\n" + "Words of a long part. " * 400 + "\n\n| a | b |\n|---|---|\n" + "| 1 | 2 |\n" * 300
+    chunking = chunking_of(RetrievalSettings(chunk_max_tokens=200, chunk_overlap_tokens=50), minilm, profile=profile)
+    here = chunking.splitter(syntax)(text)
+    there = background.split(chunking, syntax, text)
+    assert there.chunks == here.chunks
+    assert list(there.warnings) == list(here.warnings)
+    assert len(here.chunks) > 1 or profile == "whole"
+
+
+def test_a_wrong_text_is_refused_as_the_connection_refuses_it(background, minilm):
+    with pytest.raises(InvalidInputError) as caught:
+        background.embed(minilm, ["good", " "])
+    assert caught.value.details["index"] == 1
+    assert background.embed(minilm, ["good"]).shape == (1, 384)
+
+
+def test_a_killed_process_is_told_and_replaced(background, minilm):
+    background.embed(minilm, ["one"])
+    killed = background.pid
+    os.kill(killed, signal.SIGSTOP)
+    with ThreadPoolExecutor() as threads:
+        asked = threads.submit(background.embed, minilm, ["two"])
+        os.kill(killed, signal.SIGKILL)
+        assert isinstance(asked.exception(timeout=20), UnavailableError)
+    assert background.embed(minilm, ["three"]).shape == (1, 384)
+    assert background.pid != killed
+
+
+def test_it_rests_when_it_is_not_needed_and_does_not_come_back_after_the_end(tmp_path, minilm):
+    now = 0.0
+    background = BackgroundHelper(tmp_path, clock=lambda: now)
+    background.embed(minilm, ["one"])
+    pid = background.pid
+    now = background_helper.IDLE_SECONDS - 1
+    background.rest()
+    assert background.pid == pid
+    now += 1
+    background.rest()
+    assert background.pid is None
+    assert not alive(pid)
+    background.close()
+    with pytest.raises(UnavailableError):
+        background.embed(minilm, ["two"])
+
+
+def test_it_ends_with_the_process_it_works_for(tmp_path, minilm):
+    background = BackgroundHelper(tmp_path)
+    background.embed(minilm, ["one"])
+    process = background._process
+    process.stdin.close()  # as the kernel does when the owner is killed
+    eventually(lambda: not alive(process.pid), seconds=20)
+    background.close()

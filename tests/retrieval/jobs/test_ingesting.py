@@ -1,0 +1,301 @@
+"""The work on jobs, with an embedding model that tests can stop, break and watch."""
+
+import threading
+from collections import Counter
+from types import SimpleNamespace
+
+import pytest
+
+from retrieval.documents.originals import Originals
+from retrieval.documents.stored_documents import StoredDocuments
+from retrieval.jobs import ingesting
+from retrieval.jobs.ingesting import JobWork, StoppedError
+from retrieval.jobs.spool import Spool
+from retrieval.jobs.stored_jobs import StoredJobs
+from retrieval.reading import DocumentReader
+from retrieval.search.oracles.semantic import SemanticOracle
+from retrieval.text_collections import TextCollections
+from schemas.contracts.jobs import Wanted
+from schemas.errors import ConfigurationError, UnavailableError
+from schemas.settings import RetrievalSettings
+
+LONG = "\n\n".join(f"# Part {number}\n\n" + f"Words of part {number}. " * 30 for number in range(100))
+"""A Markdown text of a hundred chunks: more than three batches."""
+
+
+@pytest.fixture
+def parts(app, connections, choice_of, embeddings, collection, tmp_path):
+    """All that works on jobs, in a data directory of its own; `embed` may be replaced, and is asked for each batch."""
+    made = SimpleNamespace(stopping=threading.Event(), embed=lambda connection, texts: connection.embed(texts))
+    made.spool = Spool(tmp_path)
+    made.jobs = StoredJobs(app.extensions["rag.service"].catalog, made.spool.home)
+    made.texts = TextCollections(connections, choice_of(collection), SemanticOracle(embeddings), limit_seconds=5)
+    made.originals = Originals(tmp_path / "originals", keeps=True)
+    made.documents = StoredDocuments(made.texts, made.originals)
+    made.batches = []
+    made.split = lambda chunking, syntax, text: chunking.splitter(syntax)(text)
+
+    def embed(connection, texts):
+        made.batches.append(len(texts))
+        return made.embed(connection, texts)
+
+    made.work = JobWork(
+        *(made.jobs, made.spool, made.texts, made.originals, DocumentReader(), RetrievalSettings()),
+        embed=embed,
+        split=lambda chunking, syntax, text: made.split(chunking, syntax, text),
+        stopping=made.stopping,
+    )
+
+    def upload(*files, **wanted):
+        with made.spool.begin() as arriving:
+            for name, content in files:
+                arriving.add(name, "", [content if isinstance(content, bytes) else content.encode()], max_bytes=1 << 20)
+            made.jobs.create(arriving.job_id, Wanted(collection, **wanted), arriving.files, owner="")
+            arriving.keep()
+        return arriving.job_id
+
+    def run():
+        job = made.jobs.take()
+        made.work.run(job)
+        return made.jobs.one(job.id, owner="")
+
+    made.upload, made.run, made.collection = upload, run, collection
+    yield made
+    if made.texts.corpus.open().existing([collection]):
+        app.extensions["rag.service"].store.delete_collection(collection)
+
+
+def listed(parts):
+    return {each.source: each for each in parts.documents.page((parts.collection,)).documents}
+
+
+def left_in_spool(parts, job_id):
+    folder = parts.spool.path(job_id, 0).parent
+    return sorted(each.name for each in folder.iterdir()) if folder.exists() else []
+
+
+def test_each_file_becomes_a_document_with_what_was_given(parts):
+    job_id = parts.upload(
+        ("docs/a.md", "---\ntags: own\n---\n# Backups\n\nEvery night."),
+        ("b.py", "print('restore')\n"),
+        tags=("ops",),
+        metadata={"team": "x"},
+    )
+    job = parts.run()
+    assert [(each.status, each.chunks, each.chunks_done, each.code) for each in job.files] == [("done", 1, 1, None)] * 2
+    assert job.status == "done"
+    assert left_in_spool(parts, job_id) == []
+    found = listed(parts)
+    assert {source: (each.kind, each.title) for source, each in found.items()} == {
+        "docs/a.md": ("markdown", "Backups"),
+        "b.py": ("code", "b.py"),
+    }
+    first = found["docs/a.md"]
+    assert (first.tags, first.document_id, first.size_bytes) == (["ops", "own"], job.files[0].document_id, 41)
+    stored, chunks = parts.documents.with_chunks(first.document_id, parts.collection)
+    assert (stored, [(each.text, each.section, each.start_line) for each in chunks]) == (
+        first,
+        [("# Backups\n\nEvery night.", "Backups", 4)],
+    )
+
+
+def test_a_file_that_cannot_be_stored_is_told_and_the_others_go_on(parts):
+    job_id = parts.upload(("a.txt", " \n"), ("b.txt", b"\0\1\2\3"), ("c", b"\x7fELF\0\0\0"), ("d.txt", "Good."))
+    job = parts.run()
+    assert [(each.status, each.code) for each in job.files] == [
+        ("failed", "empty"),
+        ("failed", "unreadable"),
+        ("failed", "unsupported_kind"),
+        ("done", None),
+    ]
+    assert all(each.message for each in job.files[:3])
+    assert job.status == "done"
+    assert left_in_spool(parts, job_id) == []
+    assert list(listed(parts)) == ["d.txt"]
+
+
+def test_the_same_file_again_is_unchanged_and_another_one_replaces_it(parts):
+    parts.upload(("a.md", "# One\n\nFirst."))
+    assert parts.run().files[0].status == "done"
+    before = listed(parts)["a.md"]
+    parts.upload(("a.md", "# One\n\nFirst."))
+    assert parts.run().files[0].status == "unchanged"
+    assert parts.batches == [1]
+    parts.upload(("a.md", "# Two\n\nSecond."), on_conflict="skip")
+    skipped = parts.run().files[0]
+    assert (skipped.status, len(skipped.warnings)) == ("unchanged", 1)
+    assert listed(parts) == {"a.md": before}
+    parts.upload(("a.md", "# Two\n\nSecond."))
+    assert parts.run().files[0].status == "done"
+    assert listed(parts)["a.md"].title == "Two"
+    assert listed(parts)["a.md"].document_id == before.document_id
+
+
+def test_a_job_cancelled_between_two_batches_ends_there(parts):
+    job_id = parts.upload(("a.md", "# A\n\nShort."), ("long.md", LONG), ("c.md", "# C\n\nNever."))
+
+    def cancel_in_the_third(connection, texts):
+        if len(parts.batches) == 3:
+            parts.jobs.cancel(job_id, owner="")
+        return connection.embed(texts)
+
+    parts.embed = cancel_in_the_third
+    with pytest.raises(StoppedError):
+        parts.run()
+    assert parts.batches == [1, 32, 32]
+    job = parts.jobs.one(job_id, owner="")
+    assert (job.status, [each.status for each in job.files]) == ("cancelled", ["done", "queued", "queued"])
+    assert list(listed(parts)) == ["a.md"]
+    assert parts.jobs.take() is None
+
+
+def test_a_stopped_job_goes_on_where_it_was(parts):
+    job_id = parts.upload(("a.md", "# A\n\nShort."), ("long.md", LONG))
+
+    def stop_in_the_second(connection, texts):
+        if len(parts.batches) == 2:
+            parts.stopping.set()
+        return connection.embed(texts)
+
+    parts.embed = stop_in_the_second
+    with pytest.raises(StoppedError):
+        parts.run()
+    job = parts.jobs.one(job_id, owner="")
+    assert (job.status, [each.status for each in job.files]) == ("running", ["done", "queued"])
+    parts.stopping.clear()
+    parts.batches.clear()
+    parts.embed = lambda connection, texts: connection.embed(texts)
+    job = parts.run()
+    assert (job.status, [each.status for each in job.files]) == ("done", ["done", "done"])
+    assert parts.batches == [32, 32, 32, 4]
+    assert job.files[1].chunks == listed(parts)["long.md"].chunk_count == 100
+
+
+def test_what_was_stored_before_a_kill_is_not_embedded_again(parts, monkeypatch):
+    job_id = parts.upload(("long.md", LONG))
+    tell = parts.jobs.tell
+
+    def die(*args, lasting=False):
+        if lasting:
+            raise SystemExit("killed between storing the document and telling so")
+        tell(*args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(parts.jobs, "tell", die)
+        with pytest.raises(SystemExit):
+            parts.run()
+    assert parts.batches == [32, 32, 32, 4]
+    parts.batches.clear()
+    file = parts.run().files[0]
+    assert (file.status, file.chunks, parts.batches) == ("unchanged", 100, [])
+    assert listed(parts)["long.md"].has_original
+    assert left_in_spool(parts, job_id) == []
+
+
+def test_a_file_that_ends_the_service_each_time_is_given_up(parts, monkeypatch):
+    monkeypatch.setattr(ingesting, "MAX_BEGINNINGS", 3)
+    parts.upload(("a.md", "# A\n\nDeadly."), ("b.md", "# B\n\nGood."))
+
+    def end(connection, texts):
+        if "Deadly" in texts[0]:
+            raise SystemExit("as if it were killed")
+        return connection.embed(texts)
+
+    parts.embed = end
+    for _ in range(3):
+        with pytest.raises(SystemExit):
+            parts.run()
+    job = parts.run()
+    assert [(each.status, each.code) for each in job.files] == [("failed", "unreadable"), ("done", None)]
+
+
+def test_a_long_text_is_split_beside_the_questions(parts):
+    split = []
+    parts.split = lambda chunking, syntax, text: split.append(syntax) or chunking.splitter(syntax)(text)
+    parts.upload(("a.md", "# A\n\nShort."), ("long.md", LONG), ("long.py", "x = 1  # words\n" * 5_000))
+    assert [each.status for each in parts.run().files] == ["done"] * 3
+    assert split == ["markdown", "code"]
+
+
+def test_a_failure_that_may_pass_is_waited_for(parts, monkeypatch):
+    monkeypatch.setattr(ingesting, "PAUSES_SECONDS", (0, 0, 0))
+    parts.upload(("a.md", "# A\n\nShort."))
+    seen = Counter()
+
+    def fail_twice(connection, texts):
+        file = parts.jobs.page(owner="", limit=1)[0][0].files[0]
+        seen[file.status, file.code] += 1
+        if len(parts.batches) < 3:
+            raise UnavailableError("It is asleep")
+        return connection.embed(texts)
+
+    parts.embed = fail_twice
+    file = parts.run().files[0]
+    assert (file.status, file.code, file.message, seen) == ("done", None, None, {("embedding", None): 3})
+
+
+def test_what_never_passes_has_failed_in_the_end(parts, monkeypatch):
+    monkeypatch.setattr(ingesting, "PAUSES_SECONDS", (0, 0, 0))
+    parts.upload(("a.md", "# A\n\nShort."))
+
+    def fail(connection, texts):
+        raise UnavailableError("It is asleep")
+
+    parts.embed = fail
+    job = parts.run()
+    assert (job.status, job.files[0].status, job.files[0].code) == ("failed", "failed", "embedding_unavailable")
+    assert job.files[0].message == "It is asleep"
+    assert len(parts.batches) == 4
+
+
+def test_a_wrong_configuration_is_not_waited_for(parts):
+    parts.upload(("a.md", "# A\n\nShort."))
+
+    def fail(connection, texts):
+        raise ConfigurationError("The key is wrong")
+
+    parts.embed = fail
+    assert (parts.run().files[0].status, len(parts.batches)) == ("failed", 1)
+
+
+def test_a_defect_fails_one_file_and_says_nothing_of_itself(parts):
+    parts.upload(("a.md", "# A\n\nShort."), ("b.md", "# B\n\nShort."))
+
+    def break_once(connection, texts):
+        if len(parts.batches) == 1:
+            raise ZeroDivisionError("/secret/path")
+        return connection.embed(texts)
+
+    parts.embed = break_once
+    job = parts.run()
+    assert [(each.status, each.code) for each in job.files] == [("failed", "internal_error"), ("done", None)]
+    assert job.files[0].message == "Internal error"
+
+
+def test_originals_follow_their_documents(parts, tmp_path):
+    def kept():
+        return sorted(each.read_bytes() for each in (tmp_path / "originals").rglob("*") if each.is_file())
+
+    parts.upload(("a.md", "# A\n\nFirst."), ("b.md", "# B\n\nOther."))
+    parts.run()
+    document, path = parts.documents.original(listed(parts)["a.md"].document_id, parts.collection)
+    assert (path.read_bytes(), document.has_original) == (b"# A\n\nFirst.", True)
+    parts.upload(("a.md", "# A\n\nSecond."))
+    parts.run()
+    assert kept() == [b"# A\n\nSecond.", b"# B\n\nOther."]
+    parts.documents.delete(document.document_id, parts.collection)
+    assert kept() == [b"# B\n\nOther."]
+    parts.texts.corpus.open().provider.delete_collection(parts.collection)
+    parts.documents.sweep_originals()
+    assert kept() == []
+    assert not any((tmp_path / "originals").iterdir())
+
+
+def test_without_the_setting_no_original_is_kept_and_an_earlier_one_goes(parts, tmp_path):
+    parts.upload(("a.md", "# A\n\nFirst."))
+    parts.run()
+    parts.work._originals = Originals(tmp_path / "originals", keeps=False)
+    parts.upload(("a.md", "# A\n\nSecond."))
+    parts.run()
+    assert not listed(parts)["a.md"].has_original
+    assert not [each for each in (tmp_path / "originals").rglob("*") if each.is_file()]

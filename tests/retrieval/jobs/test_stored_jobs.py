@@ -1,0 +1,202 @@
+"""Jobs in the catalogue's database, on SQLite and on PostgreSQL."""
+
+import pytest
+
+from retrieval.jobs.stored_jobs import Limits, StoredJobs
+from schemas.contracts.jobs import JobFile, JobNotFoundError, JobsFullError, SpooledFile, Wanted
+from schemas.errors import InvalidInputError
+from tests.support.catalogues import one_database
+from wrapper.catalog.catalog import Catalog
+
+WANTED = Wanted("handbook", ("ops", "ü"), {"team": "ops", "depth": {"n": 1}}, "skip")
+
+
+class Clock:
+    now = 1_000_000.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def open_jobs(request):
+    """`open_jobs(home=…, limits=…)` opens the test's one table of jobs, each time as another process would."""
+    with one_database(request) as open_one:
+        clock = Clock()
+
+        def open_more(home="here", limits=None):
+            catalog = Catalog(open_one())
+            catalog.open()
+            jobs = StoredJobs(catalog, home, limits or Limits(), clock)
+            jobs.clock = clock
+            return jobs
+
+        yield open_more
+
+
+def add(jobs, job_id, *names, owner="", size=10):
+    files = [SpooledFile(number, name, "text/plain", size, "0" * 64) for number, name in enumerate(names or ["a.txt"])]
+    jobs.create(job_id, WANTED, files, owner=owner)
+
+
+def told(job, number=0, **changes):
+    file = job.files[number]
+    return JobFile(**{name: getattr(file, name) for name in file.__slots__} | changes)
+
+
+def test_a_job_is_kept_as_it_was_given(open_jobs):
+    add(open_jobs(), "one", "a.txt", "docs/ü.md")
+    job = open_jobs().one("one", owner="")
+    assert (job.id, job.status, job.created_at, job.finished_at) == ("one", "queued", "1970-01-12T13:46:40.000Z", None)
+    assert job.wanted == WANTED
+    assert job.files == (
+        JobFile(0, "a.txt", "text/plain", 10, "queued"),
+        JobFile(1, "docs/ü.md", "text/plain", 10, "queued"),
+    )
+
+
+def test_the_oldest_is_taken_first_and_one_that_runs_before_it(open_jobs):
+    jobs = open_jobs()
+    add(jobs, "first")
+    add(jobs, "second")
+    assert (jobs.take().id, jobs.take().status) == ("first", "running")
+    assert open_jobs().take().id == "first", "as after a kill: it has not ended"
+    jobs.finish("first")
+    assert jobs.take().id == "second"
+    jobs.finish("second")
+    assert jobs.take() is None
+
+
+def test_a_job_stays_with_the_directory_that_has_its_files(open_jobs):
+    here, there = open_jobs("here"), open_jobs("there")
+    add(here, "mine")
+    assert there.take() is None
+    assert there.one("mine", owner="").status == "queued"
+    assert here.take().id == "mine"
+
+
+def test_what_is_told_of_a_file_is_kept(open_jobs):
+    jobs = open_jobs()
+    add(jobs, "one", "a.txt", "b.txt")
+    job = jobs.take()
+    jobs.tell("one", told(job, status="embedding", chunks=7, chunks_done=3, pages=2, document_id="d"))
+    jobs.tell("one", told(job, 1, status="failed", code="empty", message="contains no text", warnings=("w",) * 30))
+    first, second = open_jobs().one("one", owner="").files
+    assert (first.status, first.chunks, first.chunks_done, first.pages, first.document_id) == (
+        "embedding",
+        7,
+        3,
+        2,
+        "d",
+    )
+    assert (second.status, second.code, second.message, second.warnings) == (
+        "failed",
+        "empty",
+        "contains no text",
+        ("w",) * 20,
+    )
+    assert jobs.one("one", owner="").files_done == 1
+
+
+@pytest.mark.parametrize(
+    ("statuses", "outcome"),
+    [(("done", "failed"), "done"), (("unchanged",), "done"), (("failed", "failed"), "failed")],
+)
+def test_a_job_is_done_when_any_file_is_stored(open_jobs, statuses, outcome):
+    jobs = open_jobs()
+    add(jobs, "one", *(f"{number}.txt" for number, _ in enumerate(statuses)))
+    job = jobs.take()
+    for number, status in enumerate(statuses):
+        jobs.tell("one", told(job, number, status=status), lasting=True)
+    jobs.clock.now += 60
+    jobs.finish("one")
+    ended = jobs.one("one", owner="")
+    assert (ended.status, ended.finished_at) == (outcome, "1970-01-12T13:47:40.000Z")
+
+
+def test_a_cancelled_job_does_not_run_and_stays_cancelled(open_jobs):
+    jobs = open_jobs()
+    add(jobs, "waits")
+    add(jobs, "runs")
+    assert jobs.take().id == "waits"
+    job, was_waiting = jobs.cancel("waits", owner="")
+    assert (job.status, was_waiting, jobs.is_running("waits")) == ("cancelled", False, False)
+    jobs.finish("waits")
+    assert jobs.one("waits", owner="").status == "cancelled"
+    assert jobs.cancel("runs", owner="")[1]
+    assert jobs.take() is None
+    assert jobs.cancel("waits", owner="")[0].finished_at == jobs.one("waits", owner="").finished_at
+    assert jobs.waiting(["waits", "runs", "never"]) == set()
+
+
+def test_owners_do_not_see_each_others_jobs(open_jobs):
+    jobs = open_jobs()
+    add(jobs, "mine", owner="ada")
+    for ask in (jobs.one, jobs.cancel):
+        with pytest.raises(JobNotFoundError):
+            ask("mine", owner="bob")
+    assert jobs.page(owner="bob", limit=5) == ([], None)
+    assert jobs.one("mine", owner="ada").status == "queued"
+
+
+def test_pages_are_newest_first_and_skip_nothing(open_jobs):
+    jobs = open_jobs()
+    for number in range(7):
+        add(jobs, f"job-{number}")
+    jobs.cancel("job-5", owner="")
+    seen, cursor = [], None
+    while True:
+        page, cursor = jobs.page(owner="", limit=3, cursor=cursor)
+        seen += [job.id for job in page]
+        if cursor is None:
+            break
+        add(jobs, f"newer-{len(seen)}")
+    assert seen == [f"job-{number}" for number in reversed(range(7))]
+    assert [job.id for job in jobs.page(owner="", limit=9, status="cancelled")[0]] == ["job-5"]
+
+
+@pytest.mark.parametrize("cursor", ["", "x", "ü", "am9iczo", "am9iczotMQ", "am9iczox" * 9])
+def test_a_wrong_cursor_is_refused(open_jobs, cursor):
+    with pytest.raises(InvalidInputError) as caught:
+        open_jobs().page(owner="", limit=3, cursor=cursor)
+    assert caught.value.code == "invalid_cursor"
+
+
+def test_only_so_much_may_wait(open_jobs):
+    jobs = open_jobs(limits=Limits(jobs=2, spool_bytes=30))
+    add(jobs, "one", size=20)
+    assert jobs.room_bytes() == 10
+    with pytest.raises(JobsFullError):
+        add(jobs, "too large", size=11)
+    add(jobs, "two", size=10)
+    with pytest.raises(JobsFullError) as caught:
+        jobs.room_bytes()
+    assert caught.value.retry_after_seconds > 0
+    job = jobs.take()
+    jobs.tell("one", told(job, status="done"))
+    jobs.finish("one")
+    assert jobs.room_bytes() == 20, "what is done takes no room"
+    assert open_jobs("there", Limits(jobs=1, spool_bytes=5)).room_bytes() == 5, "nor does what another directory has"
+
+
+def test_jobs_are_forgotten_some_days_after_their_end(open_jobs):
+    jobs = open_jobs()
+    add(jobs, "ended")
+    add(jobs, "waits")
+    jobs.cancel("ended", owner="")
+    jobs.clock.now += 7 * 86_400 - 1
+    jobs.forget_ended(7)
+    assert jobs.one("ended", owner="").id == "ended"
+    jobs.clock.now += 2
+    jobs.forget_ended(7)
+    with pytest.raises(JobNotFoundError):
+        jobs.one("ended", owner="")
+    assert jobs.one("waits", owner="").id == "waits"
+
+
+def test_a_discarded_job_was_never_there(open_jobs):
+    jobs = open_jobs()
+    add(jobs, "one")
+    jobs.discard("one")
+    assert jobs.take() is None
+    assert jobs.page(owner="", limit=3) == ([], None)
