@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from functools import partial
 from typing import cast
 
@@ -18,7 +17,7 @@ from interfaces.health import FRESH_SECONDS, MODELS, check_model, check_storage,
 from interfaces.layers import Layers
 from interfaces.mcp import streamable as mcp_http
 from interfaces.mcp.tools import mcp_tools
-from interfaces.model_checks import check_models
+from interfaces.model_checks import check_models, own_calibrations
 from interfaces.web import (
     chat,
     collect,
@@ -55,7 +54,6 @@ from retrieval.rules.pipeline import RAGPipeline
 from retrieval.search.choosing import CollectionChoice
 from retrieval.search.corpus import Corpus
 from retrieval.search.engine import SearchEngine
-from retrieval.search.oracles.base import Oracle
 from retrieval.search.oracles.lexical import LexicalOracle
 from retrieval.search.oracles.persona import PersonaOracle
 from retrieval.search.oracles.semantic import SemanticOracle
@@ -125,7 +123,10 @@ def open_layers(service: Service, settings: RegistrySettings, retrieval: Retriev
     placeholders = operators_placeholders(settings)
     warn_of_free_secrets(settings, placeholders)
     context = ProviderContext(
-        network=Network(ConnectPolicy.parse(settings.connect_policy)), storage=service.store, data_dir=data_dir
+        network=Network(ConnectPolicy.parse(settings.connect_policy)),
+        storage=service.store,
+        data_dir=data_dir,
+        calibrations=own_calibrations(settings),
     )
     known = Connections(
         registry,
@@ -161,6 +162,7 @@ def open_layers(service: Service, settings: RegistrySettings, retrieval: Retriev
         semantic,
         limit_seconds=retrieval.retrieve_seconds,
         about_to_embed=warm_up.needed,
+        min_relevance=retrieval.min_relevance,
     )
     warm_up.begin(texts.hold_something, lambda: texts.embedding().warm_up())
     store = RagStore(texts, retrieval)
@@ -187,7 +189,7 @@ def open_layers(service: Service, settings: RegistrySettings, retrieval: Retriev
         search=search,
         pipeline=RAGPipeline(texts, answers, retrieval),
         rag_store=store,
-        chat=Chat(known, store, ChatHistory(service.catalog)),
+        chat=Chat(known, store, ChatHistory(service.catalog), says_so=retrieval.chat_says_so),
         notes=notes,
         project_context=ContextWriter(search, choice, notes, retrieval),
         context=context_layer,
@@ -217,8 +219,11 @@ def search_oracles(
     return SemanticOracle(embeddings), LexicalOracle(), PersonaOracle(embeddings, settings.notes_collection)
 
 
-def search_engine(oracles: Sequence[Oracle], choice: CollectionChoice, settings: RetrievalSettings) -> SearchEngine:
+def search_engine(
+    oracles: tuple[SemanticOracle, LexicalOracle, PersonaOracle], choice: CollectionChoice, settings: RetrievalSettings
+) -> SearchEngine:
     """Return the search engine of these settings."""
+    semantic, *_ = oracles
     return SearchEngine(
         oracles,
         choice,
@@ -226,6 +231,9 @@ def search_engine(oracles: Sequence[Oracle], choice: CollectionChoice, settings:
         fetch_multiplier=settings.fetch_multiplier,
         fetch_min=settings.fetch_min,
         limit_seconds=settings.retrieve_seconds,
+        fusion=settings.fusion,
+        embed=semantic.embed,
+        min_relevance=settings.min_relevance,
     )
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from importlib.metadata import entry_points
+from pathlib import Path
 
 from interfaces.built_in_connections import LOCAL_MODEL, built_in_connections
 from providers.base import Provider
+from providers.calibration import Calibration, read_calibration
 from providers.outbound.api_keys import checked_key
 from registry.provider_discovery import BUILTINS, GROUP, discover
 from registry.provider_registry import Entry, ProviderRegistry
@@ -25,6 +27,7 @@ VENDORS = {"openai": "api.openai.com", "cohere": "api.cohere.com"}
 def check_models(settings: RegistrySettings, *, thoroughly: bool = False) -> None:
     """Raise ConfigurationError when an embedding, chat or reranking connection of the settings cannot be used on this
     machine, whether or not its service answers; `thoroughly` reads the files of a local model too."""
+    own_calibrations(settings)
     for connection in _of_settings(settings):
         variable = f"{PREFIXES[connection.kind]}PROVIDER"
         provider = _provider(connection, variable)
@@ -32,6 +35,16 @@ def check_models(settings: RegistrySettings, *, thoroughly: bool = False) -> Non
         damage = provider.damaged_because() if thoroughly else None
         if damage is not None:
             raise _unusable(variable, connection.provider, damage)
+
+
+def own_calibrations(settings: RegistrySettings) -> dict[str, Calibration]:
+    """Return the operator's calibrations by the names of their models. Raises ConfigurationError for a faulty file."""
+    if not settings.embedding_calibration:
+        return {}
+    try:
+        return read_calibration(Path(settings.embedding_calibration))
+    except ConfigurationError as error:
+        raise ConfigurationError(f"RAG_EMBEDDING_CALIBRATION: {error.message}") from error
 
 
 def model_warnings(settings: RegistrySettings) -> Iterator[str]:

@@ -22,6 +22,7 @@ from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import structlog
 
+from providers.calibration import Calibration
 from providers.outbound.network import Network
 from providers.outbound.redaction import Redactor
 from providers.storage_protocol import Storage
@@ -68,13 +69,15 @@ class ProviderContext:
 
     `network` is the only way out: it refuses what the operator's policy does not allow. `storage` is the storage proxy
     of this process and `data_dir` its directory; either is None where the program has none. `redactor` knows the values
-    of the connection's placeholders. A connection that is only being tried out (`is_trial`) leaves nothing on the disk.
+    of the connection's placeholders. `calibrations` are the operator's own, by the names of embedding models. A
+    connection that is only being tried out (`is_trial`) leaves nothing on the disk.
     """
 
     network: Network = field(default_factory=Network)
     storage: Storage | None = None
     data_dir: Path | None = None
     redactor: Redactor = field(default_factory=Redactor)
+    calibrations: Mapping[str, Calibration] = field(default_factory=dict)
     is_trial: bool = False
 
 

@@ -1,7 +1,7 @@
 """A cache of answers in the catalogue's database, so that all workers give the same answer to the same question.
 
-Only ids and scores are kept. The texts are read from the collections each time, so a deleted document disappears from
-cached answers too; an answer that has lost a chunk is no longer used.
+Only ids, scores and relevances are kept. The texts are read from the collections each time, so a deleted document
+disappears from cached answers too; an answer that has lost a chunk is no longer used.
 """
 
 from __future__ import annotations
@@ -33,19 +33,20 @@ STEPS = (
         "CREATE INDEX kept_answers_by_age ON kept_answers (gone_after_ms)",
     ),
     ("DELETE FROM kept_answers",),  # answers of earlier releases contained texts
+    ("DELETE FROM kept_answers",),  # and later ones no relevance
 )
 
 
 @dataclass(frozen=True, slots=True)
 class KeptAnswer:
-    """`chunks`: (collection, id of the chunk, score), best first; `told`: the other fields of the answer."""
+    """`chunks`: (collection, id of the chunk, score, relevance), best first; `told`: the other fields of the answer."""
 
-    chunks: tuple[tuple[str, str, float], ...]
+    chunks: tuple[tuple[str, str, float, float | None], ...]
     told: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, found: Sequence[OracleResult], **told: str) -> KeptAnswer:
-        return cls(tuple((each.collection, each.chunk_id, each.score) for each in found), told)
+        return cls(tuple((each.collection, each.chunk_id, each.score, each.relevance) for each in found), told)
 
 
 class ResultCache:
@@ -116,7 +117,7 @@ def read_again(
     """
     known = {each.name: each for each in collections}
     wanted: dict[str, list[str]] = {}
-    for name, chunk_id, _ in kept.chunks:
+    for name, chunk_id, *_ in kept.chunks:
         wanted.setdefault(name, []).append(chunk_id)
     if not wanted.keys() <= known.keys():
         return None
@@ -127,9 +128,12 @@ def read_again(
         }
     except CollectionNotFoundError:
         return None
-    if any((name, chunk_id) not in stored for name, chunk_id, _ in kept.chunks):
+    if any((name, chunk_id) not in stored for name, chunk_id, *_ in kept.chunks):
         return None
-    return [to_result(stored[name, chunk_id], known[name], score) for name, chunk_id, score in kept.chunks]
+    return [
+        to_result(stored[name, chunk_id], known[name], score, relevance=relevance)
+        for name, chunk_id, score, relevance in kept.chunks
+    ]
 
 
 def _key(asked: list[Any]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import cast
 
 from providers.base import SupportsMetadataFiltering
@@ -18,6 +19,7 @@ from retrieval.search.choosing import Chosen, CollectionChoice
 from retrieval.search.corpus import OpenCorpus
 from retrieval.search.oracles.base import Question
 from retrieval.search.oracles.semantic import SemanticOracle
+from retrieval.search.relevance import CANDIDATES, with_relevance
 from schemas.connections import CollectionInfo
 from schemas.contracts.rule_documents import EmbeddingFailureError
 from schemas.contracts.search import OracleAnswer
@@ -29,7 +31,8 @@ class TextCollections:
     """The text collections of one contract; safe for use by several threads.
 
     `choice` decides which collections a question is asked of. `embedding_connection` embeds documents and questions,
-    questions within `limit_seconds`; `about_to_embed` is called before each.
+    questions within `limit_seconds`; `about_to_embed` is called before each. `min_relevance` is the least
+    relevance of a result where a question asks for a default; None is the embedding model's own.
     """
 
     def __init__(
@@ -41,6 +44,7 @@ class TextCollections:
         limit_seconds: float,
         embedding_connection: str = "default",
         about_to_embed: Callable[[], None] = lambda: None,
+        min_relevance: float | None = None,
     ) -> None:
         self.corpus = choice.corpus
         self._choice = choice
@@ -49,11 +53,23 @@ class TextCollections:
         self._limit_seconds = limit_seconds
         self._embedding_connection = embedding_connection
         self._about_to_embed = about_to_embed
+        self._min_relevance = min_relevance
 
     def embedding(self) -> EmbeddingProvider:
         """Return the embedding connection. Raises EmbeddingFailureError when it cannot be opened."""
         with embedding_errors():
             return cast(EmbeddingProvider, self._connections.open(self._embedding_connection, "embedding"))
+
+    def least_relevance(self, asked: float | None = None, *, uncalibrated: float = 0.0) -> float:
+        """Return the least relevance of a result: as asked, else as set, else the embedding model's, which is
+        `uncalibrated` where nobody knows it.
+
+        Raises EmbeddingFailureError when the model's is wanted and its connection cannot be opened.
+        """
+        if asked is not None:
+            return asked
+        usual = self.embedding().min_relevance if self._min_relevance is None else self._min_relevance
+        return uncalibrated if usual is None else usual
 
     def hold_something(self) -> bool:
         """Return whether any searched collection has documents; raise VectorDBUnavailableError when the store fails."""
@@ -85,8 +101,10 @@ class TextCollections:
         with store_errors():
             return self._choice.choose(names)
 
-    def nearest(self, text: str, chosen: Chosen, where: Where, limit: int) -> OracleAnswer:
-        """Return the chunks nearest to a text.
+    def nearest(
+        self, text: str, chosen: Chosen, where: Where, limit: int, *, min_relevance: float = 0.0
+    ) -> OracleAnswer:
+        """Return the chunks nearest to a text that are at least so relevant, each with its relevance.
 
         Raises EmbeddingFailureError when it cannot be embedded, VectorDBUnavailableError when the store fails.
         """
@@ -94,7 +112,8 @@ class TextCollections:
             return OracleAnswer([])
         embedded = self.embed(text, self._limit_seconds)
         until = time.monotonic() + self._limit_seconds
-        return self.near(embedded, Question(text, chosen.corpus, chosen.asked, where, until), limit)
+        question = Question(text, chosen.corpus, chosen.asked, where, until)
+        return self.near(embedded, question, limit, min_relevance=min_relevance)
 
     def embed(self, text: str, within_seconds: float) -> QueryEmbedding:
         """Embed a question. Raises EmbeddingFailureError when that fails or takes too long."""
@@ -102,10 +121,18 @@ class TextCollections:
         with embedding_errors():
             return self._semantic.embed(text, within_seconds)
 
-    def near(self, embedded: QueryEmbedding, question: Question, limit: int) -> OracleAnswer:
-        """Return the chunks nearest to an embedded question. Raises VectorDBUnavailableError when the store fails."""
+    def near(
+        self, embedded: QueryEmbedding, question: Question, limit: int, *, min_relevance: float = 0.0
+    ) -> OracleAnswer:
+        """Return the chunks nearest to an embedded question that are at least so relevant, each with its relevance.
+
+        A chunk whose relevance cannot be told is returned. Raises VectorDBUnavailableError when the store fails.
+        """
         with store_errors():
-            return self._semantic.nearest(embedded, question, limit)
+            answer = self._semantic.nearest(embedded, question, max(limit, CANDIDATES))
+        found = with_relevance(answer.results, question.text, embedded.connection)[:limit]
+        relevant = [each for each in found if each.relevance is None or each.relevance >= min_relevance]
+        return replace(answer, results=relevant)
 
     def documents_in(self, corpus: OpenCorpus, collection: CollectionInfo) -> int:
         """Return how many documents of the collection were ingested as text."""

@@ -38,7 +38,7 @@ from retrieval.reading import DocumentReader
 from retrieval.search.corpus import Corpus
 from retrieval.search.engine import SearchEngine, UnknownOracleError
 from schemas.connections import Connection
-from schemas.contracts.search import DEFAULT_LIMIT, MAX_LIMIT
+from schemas.contracts.search import DEFAULT_LIMIT, FUSIONS, MAX_LIMIT
 from schemas.errors import InvalidInputError
 from schemas.settings import RetrievalSettings, read_registry_settings, read_retrieval_settings
 from wrapper.catalog.catalog import Catalog
@@ -73,6 +73,7 @@ def _weight(_ctx: click.Context, _parameter: click.Parameter, given: Sequence[st
 @click.option(
     "--limit", type=click.IntRange(1, MAX_LIMIT), default=DEFAULT_LIMIT, show_default=True, help="Number of results."
 )
+@click.option("--fusion", type=click.Choice(FUSIONS), help="Overrides RAG_FUSION: what the run 'fused' is.")
 @click.option("--rrf-k", type=click.IntRange(1, 10_000), help="Overrides RAG_RRF_K.")
 @click.option("--fetch-multiplier", type=click.IntRange(1, 100), help="Overrides RAG_FETCH_MULTIPLIER.")
 @click.option("--fetch-min", type=click.IntRange(1, 1_000), help="Overrides RAG_FETCH_MIN.")
@@ -96,6 +97,7 @@ def bench(
     no_load: bool,
     oracles: tuple[str, ...],
     limit: int,
+    fusion: str | None,
     rrf_k: int | None,
     fetch_multiplier: int | None,
     fetch_min: int | None,
@@ -108,8 +110,8 @@ def bench(
     """Measure the search with DIRECTORY, a query set in BEIR's layout: corpus.jsonl, queries.jsonl, qrels/test.tsv.
 
     The documents are loaded as by `load`, into a service that lives as long as the measurement, or into the one at
-    --url. The queries are asked by the code that answers /api/search, of each oracle alone and of all of them fused.
-    RAG_EMBEDDING_… and the settings of retrieval apply.
+    --url. The queries are asked by the code that answers /api/search, of each oracle alone and of all of them, fused in
+    each way. RAG_EMBEDDING_… and the settings of retrieval apply.
 
     Exit code: 0 if everything is measured, 1 if an oracle could not answer all queries, 2 if nothing could be measured.
     """
@@ -123,6 +125,7 @@ def bench(
     settings = read_retrieval_settings()
     settings = replace(
         settings,
+        fusion=fusion or settings.fusion,
         rrf_k=rrf_k or settings.rrf_k,
         fetch_multiplier=fetch_multiplier or settings.fetch_multiplier,
         fetch_min=fetch_min or settings.fetch_min,
@@ -137,7 +140,9 @@ def bench(
         embeddings = QueryEmbeddings(connections, EmbeddingCache(ttl_seconds=0))
         choice = collection_choice(Corpus(connections), connections, settings)
         engine = stack.enter_context(closing(search_engine(search_oracles(embeddings, settings), choice, settings)))
-        runs, missed = _measure(engine, query_set, oracles, Plan(collection, limit, weights), verbose=verbose)
+        runs, missed = _measure(
+            engine, query_set, oracles, Plan(collection, limit, settings.fusion, weights), verbose=verbose
+        )
     report = bench_report.report(query_set, runs, settings, limit, weights)
     compared = [] if earlier is None else bench_report.comparisons(earlier, report)
     if plot is not None:

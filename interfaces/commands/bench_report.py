@@ -48,6 +48,7 @@ def report(
         "query_set": query_set.name,
         "num_queries": len(query_set.queries),
         "settings": {
+            "fusion": settings.fusion,
             "rrf_k": settings.rrf_k,
             "fetch_multiplier": settings.fetch_multiplier,
             "fetch_min": settings.fetch_min,

@@ -24,7 +24,7 @@ from retrieval.ingest.loading import LoadProgress, LoadReport
 from retrieval.ingest.loading import load as load_files
 from retrieval.ingest.profiles import chunking_of
 from retrieval.ingest.sources import MAX_FILE_MB, MAX_NAMED
-from retrieval.reading import DocumentReader
+from retrieval.reading import DocumentReader, ReadingLimits
 from schemas.plurals import counted
 from schemas.settings import CHUNKINGS, read_registry_settings, read_retrieval_settings
 
@@ -119,7 +119,7 @@ def load(
     with (
         RagWrapperProvider({"url": url}, place=url) as provider,
         embedding_connection(embedding_provider, embedding) as embed,
-        DocumentReader() as reader,
+        DocumentReader(ReadingLimits.of(settings)) as reader,
         _progress_bar() as bar,
     ):
         report = load_files(

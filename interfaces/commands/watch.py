@@ -25,7 +25,7 @@ from providers.rag_wrapper.provider import RagWrapperProvider
 from retrieval.ingest.collection_writer import CollectionWriter
 from retrieval.ingest.profiles import chunking_of
 from retrieval.ingest.sources import MAX_FILE_MB, MAX_NAMED
-from retrieval.reading import DocumentReader
+from retrieval.reading import DocumentReader, ReadingLimits
 from retrieval.watching.events import file_events, is_ignored, settled
 from retrieval.watching.folder import Folder
 from retrieval.watching.reporting import Reporter
@@ -109,7 +109,7 @@ def watch(
             closing(WrapperClient.at(url, timeout_seconds=REPORT_TIMEOUT_SECONDS, retry=ONCE))
         )
         embedding = stack.enter_context(configured_embedding())
-        reader = stack.enter_context(DocumentReader())
+        reader = stack.enter_context(DocumentReader(ReadingLimits.of(settings)))
         told = stack.enter_context(_progress())
 
         def former_writer() -> CollectionWriter:

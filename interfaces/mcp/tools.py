@@ -15,6 +15,7 @@ from schemas.contracts.sessions import Note
 from schemas.names import asked_collections
 from schemas.records import Group
 from schemas.tool_schemas import read_tool_schemas
+from schemas.where import parse_where
 from schemas.wire.search import gathered_group, search_answer, text_collections
 from schemas.wire.sessions import ended_session, kept_note, project_context, started_session
 
@@ -63,6 +64,9 @@ def _query(layers: Layers, asked: Json) -> SearchAnswer:
         asked["limit"],
         oracles=None if oracles is None else tuple(oracles),
         collections=asked_collections(asked),
+        where=parse_where(asked.get("where")),
+        fusion=asked.get("fusion"),
+        min_relevance=asked.get("min_relevance"),
         owner=current_request.owner(),
     )
     return layers.search.search(request)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from flask import Blueprint, Response
 from werkzeug.routing import PathConverter
 
 from interfaces.web import current_request
 from interfaces.web.current_request import layers
-from schemas.wire.chat import CHAT, chat_answer, conversation, forgotten_conversation
+from interfaces.web.event_streams import event_stream
+from schemas.wire.chat import CHAT, chat_answer, chat_event, conversation, forgotten_conversation
 from schemas.wire.error_bodies import error_body_with_short_word
-from wrapper.web.bodies import json_response
+from wrapper.web.bodies import client_watch, json_response
 from wrapper.web.error_statuses import spell_errors
 from wrapper.web.lanes import Lane
-from wrapper.web.request_parts import body
+from wrapper.web.request_parts import body, unknown
 from wrapper.web.route_table import declare
 
 
@@ -30,7 +33,13 @@ spell_errors(blueprint, error_body_with_short_word)
 @blueprint.post("")
 @declare(Lane.SERVICE, body=CHAT)
 def chat() -> Response:
-    return json_response(chat_answer(layers().chat.answer(body()["request"], owner=current_request.owner())))
+    asked, owner = body(), current_request.owner()
+    if not asked["streamed"]:
+        return json_response(chat_answer(layers().chat.answer(asked["request"], owner=owner)))
+    is_gone = client_watch()
+    parts = layers().chat.stream(asked["request"], owner=owner, is_unwanted=is_gone)
+    warnings = unknown().take()
+    return event_stream(parts, partial(chat_event, warnings=warnings), error_body_with_short_word, is_gone)
 
 
 @blueprint.get("/<conversation_id:conversation_id>")

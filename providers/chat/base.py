@@ -1,9 +1,9 @@
-"""The contract of a chat provider: messages in, an answer out."""
+"""The contract of a chat provider: messages in, an answer out, whole or as it is being said."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -13,7 +13,7 @@ from providers.outbound.json_client import JsonClient, RetryPolicy
 from providers.outbound.vendor_dialect import VendorDialect
 from schemas.connections import ModelInfo
 from schemas.contracts.chat import Message
-from schemas.errors import InvalidInputError, UnavailableError
+from schemas.errors import InvalidInputError, RagError, UnavailableError
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,20 @@ class ChatAnswer:
     answer_tokens: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of a streamed answer, with None for what it does not tell; `is_last` says that the answer is whole."""
+
+    text: str | None = None
+    is_last: bool = False
+    model: str | None = None
+    prompt_tokens: int | None = None
+    answer_tokens: int | None = None
+
+
+IsUnwanted = Callable[[], bool]
+MAX_ANSWER_CHARACTERS = 1_000_000
+"""The most characters of a streamed answer: some 250,000 tokens, more than any model says at once."""
 LENGTHS = ("max_tokens", "max_completion_tokens", "num_predict")
 """The names that servers have for the limit of an answer's length."""
 
@@ -72,13 +86,29 @@ class ChatProvider(Provider):
         UnavailableError when there is no usable answer now; ConfigurationError when there will be none until an
         operator changes something. `details.error_type` is as in embedding providers.
         """
-        if not messages:
-            raise InvalidInputError("messages must not be empty", field="messages")
-        asked = [{"role": message.role, "content": message.content} for message in messages]
-        said = self._with_configured(options or {})
+        asked, said = _as_sent(messages), self._with_configured(options or {})
         if model is None or model == self.model:
             return self._chat(asked, said)
         return self._chat_by(checked_model(model), asked, said)
+
+    def stream(
+        self,
+        messages: Sequence[Message],
+        *,
+        model: str | None = None,
+        options: Mapping[str, Any] | None = None,
+        is_unwanted: IsUnwanted | None = None,
+    ) -> Generator[str | ChatAnswer]:
+        """Yield the text of the model's answer in pieces as they arrive, and at last the answer as a whole.
+
+        Closing the iterator ends the request to the server. So does `is_unwanted`, which another thread asks while the
+        server is silent. Raises what `chat` raises, and while the pieces are read UnavailableError when the answer
+        breaks off.
+        """
+        asked, said = _as_sent(messages), self._with_configured(options or {})
+        if model is None or model == self.model:
+            return self._with_clean_errors(self._stream(asked, said, is_unwanted))
+        return self._with_clean_errors(self._stream_by(checked_model(model), asked, said, is_unwanted))
 
     def models(self) -> list[ModelInfo]:
         """Return the provider's models for chat, by id. Raise what `chat` raises."""
@@ -96,6 +126,51 @@ class ChatProvider(Provider):
         """Ask another model. A provider that has only one leaves this as it is."""
         raise UnknownModelError(self.id, model, self.model)
 
+    def _stream(
+        self, messages: list[dict[str, str]], options: dict[str, Any], is_unwanted: IsUnwanted | None
+    ) -> Generator[str | ChatAnswer]:
+        """Ask the connection's own model. A provider that does not stream leaves this as it is: one piece is all."""
+        return _in_one_piece(lambda: self._chat(messages, options))
+
+    def _stream_by(
+        self, model: str, messages: list[dict[str, str]], options: dict[str, Any], is_unwanted: IsUnwanted | None
+    ) -> Generator[str | ChatAnswer]:
+        """Ask another model, likewise."""
+        return _in_one_piece(lambda: self._chat_by(model, messages, options))
+
+    def _with_clean_errors(self, pieces: Generator[str | ChatAnswer]) -> Generator[str | ChatAnswer]:
+        """Have errors cleaned of secrets as those of every method are, although they come later."""
+        try:
+            yield from pieces
+        except RagError as error:
+            self.context.redactor.clean(error)
+            raise
+
+    def _told(self, model: str, pieces: Iterable[Piece]) -> Generator[str | ChatAnswer]:
+        """Yield the texts of the pieces and at last the whole, as `stream` does. `model` answers unless a piece says
+        which does. Raises UnavailableError when there is no last piece, no text, or too much of it."""
+        texts: list[str] = []
+        length, is_whole = 0, False
+        prompt_tokens = answer_tokens = None
+        for piece in pieces:
+            is_whole = is_whole or piece.is_last
+            model = piece.model or model
+            prompt_tokens = prompt_tokens if piece.prompt_tokens is None else piece.prompt_tokens
+            answer_tokens = answer_tokens if piece.answer_tokens is None else piece.answer_tokens
+            if piece.text is None:
+                continue
+            texts.append(piece.text)
+            length += len(piece.text)
+            if length > MAX_ANSWER_CHARACTERS:
+                raise self._unusable(f"more than {MAX_ANSWER_CHARACTERS} characters")
+            if piece.text:
+                yield piece.text
+        if not is_whole:
+            raise self._unusable("only a part of a message")
+        if not texts:
+            raise self._unusable("without a message")
+        yield ChatAnswer("".join(texts), model, prompt_tokens, answer_tokens)
+
     def _with_configured(self, options: Mapping[str, Any]) -> dict[str, Any]:
         said = dict(options)
         for name, same in (("temperature", ("temperature",)), ("max_tokens", LENGTHS)):
@@ -112,6 +187,18 @@ class ChatProvider(Provider):
         )
 
 
+def _as_sent(messages: Sequence[Message]) -> list[dict[str, str]]:
+    if not messages:
+        raise InvalidInputError("messages must not be empty", field="messages")
+    return [{"role": message.role, "content": message.content} for message in messages]
+
+
+def _in_one_piece(ask: Callable[[], ChatAnswer]) -> Generator[str | ChatAnswer]:
+    answer = ask()
+    yield answer.content
+    yield answer
+
+
 def member(value: Any, *path: str | int) -> Any:
     """Return what lies at a path of a decoded answer, None when the path ends early."""
     for step in path:
@@ -120,6 +207,12 @@ def member(value: Any, *path: str | int) -> Any:
         else:
             value = value.get(step) if isinstance(value, dict) else None
     return value
+
+
+def model_said(event: Mapping[str, Any]) -> str | None:
+    """Return the model that a streamed answer names, None when it names none."""
+    model = event.get("model")
+    return model if isinstance(model, str) and model else None
 
 
 def token_count(value: Any) -> int | None:

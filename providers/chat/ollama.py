@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from providers.base import Registry
-from providers.chat.base import ChatAnswer, ChatProvider, member, token_count
+from providers.chat.base import ChatAnswer, ChatProvider, IsUnwanted, Piece, member, model_said, token_count
 from providers.models import models_of
+from providers.outbound.answer_streams import not_blank
 from schemas.configuration import JsonSchema, read_schema
 from schemas.connections import ModelInfo
 from schemas.errors import ConfigurationError
 
 
 class OllamaProvider(ChatProvider):
-    """Asks `POST {url}/api/chat` for answers as a whole."""
+    """Asks `POST {url}/api/chat`, which streams lines of JSON."""
 
     id = "ollama"
     display_name = "Ollama"
@@ -39,18 +42,8 @@ class OllamaProvider(ChatProvider):
         return self._chat_by(self.model, messages, options)
 
     def _chat_by(self, model: str, messages: list[dict[str, str]], options: dict[str, Any]) -> ChatAnswer:
-        if "max_tokens" in options:
-            options = {"num_predict": options["max_tokens"], **options}
-            del options["max_tokens"]
-        asked = {"model": model, "messages": messages, "stream": False, "options": options}
-        try:
-            answer = self._service.post("/api/chat", asked)
-        except ConfigurationError as error:
-            if error.details.get("error_type") == "not_found" and "model" in str(error.details.get("reason", "")):
-                raise ConfigurationError(
-                    f"Ollama has no model '{model}'; get it with: ollama pull {model}", **error.details
-                ) from error
-            raise
+        with _saying_how_to_get(model):
+            answer = self._service.post("/api/chat", _request(model, messages, options, stream=False))
         content = member(answer, "message", "content")
         if not isinstance(content, str):
             raise self._unusable("without a message")
@@ -60,6 +53,54 @@ class OllamaProvider(ChatProvider):
             token_count(member(answer, "prompt_eval_count")),
             token_count(member(answer, "eval_count")),
         )
+
+    def _stream(
+        self, messages: list[dict[str, str]], options: dict[str, Any], is_unwanted: IsUnwanted | None
+    ) -> Generator[str | ChatAnswer]:
+        return self._stream_by(self.model, messages, options, is_unwanted)
+
+    def _stream_by(
+        self, model: str, messages: list[dict[str, str]], options: dict[str, Any], is_unwanted: IsUnwanted | None
+    ) -> Generator[str | ChatAnswer]:
+        asked = _request(model, messages, options, stream=True)
+        with (
+            _saying_how_to_get(model),
+            self._service.events("/api/chat", asked, not_blank, is_unwanted=is_unwanted) as events,
+        ):
+            yield from self._told(model, _pieces(events))
+
+
+def _request(model: str, messages: list[dict[str, str]], options: dict[str, Any], *, stream: bool) -> dict[str, Any]:
+    if "max_tokens" in options:
+        options = {"num_predict": options["max_tokens"], **options}
+        del options["max_tokens"]
+    return {"model": model, "messages": messages, "stream": stream, "options": options}
+
+
+@contextmanager
+def _saying_how_to_get(model: str) -> Iterator[None]:
+    try:
+        yield
+    except ConfigurationError as error:
+        if error.details.get("error_type") == "not_found" and "model" in str(error.details.get("reason", "")):
+            raise ConfigurationError(
+                f"Ollama has no model '{model}'; get it with: ollama pull {model}", **error.details
+            ) from error
+        raise
+
+
+def _pieces(events: Iterator[dict[str, Any]]) -> Iterator[Piece]:
+    for event in events:
+        text, is_last = member(event, "message", "content"), event.get("done") is True
+        yield Piece(
+            text if isinstance(text, str) else None,
+            is_last,
+            model_said(event),
+            token_count(event.get("prompt_eval_count")),
+            token_count(event.get("eval_count")),
+        )
+        if is_last:
+            return
 
 
 def register(registry: Registry) -> None:

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator, Iterable, Iterator
 from typing import Any
 
 from providers.base import Registry
-from providers.chat.base import ChatAnswer, ChatProvider, member, token_count
+from providers.chat.base import ChatAnswer, ChatProvider, IsUnwanted, Piece, member, model_said, token_count
 from providers.models import models_of
+from providers.outbound.answer_streams import event_data
 from schemas.configuration import JsonSchema, read_schema
 from schemas.connections import ModelInfo
 from schemas.errors import InvalidInputError
 
+END = b"[DONE]"
+"""The event after the last one of an answer. It is no JSON, so `_events` writes it as `AFTER_ALL`."""
+AFTER_ALL = b'{"done": true}'
+
 
 class OpenAIProvider(ChatProvider):
-    """Asks `POST {url}/chat/completions`. OpenAI's newer models take the limit of an answer under another name, which
-    is tried when the first is refused."""
+    """Asks `POST {url}/chat/completions`, which streams server-sent events.
+
+    OpenAI's newer models take the limit of an answer under another name, which is tried when the first is refused.
+    """
 
     id = "openai"
     display_name = "OpenAI-compatible server"
@@ -40,17 +48,11 @@ class OpenAIProvider(ChatProvider):
         return self._chat_by(self.model, messages, options)
 
     def _chat_by(self, model: str, messages: list[dict[str, str]], options: dict[str, Any]) -> ChatAnswer:
-        if "num_predict" in options:
-            options = {"max_tokens": options["num_predict"], **options}
-            del options["num_predict"]
-        asked = {**options, "model": model, "messages": messages}
+        asked = _request(model, messages, options)
         try:
             answer = self._service.post("/chat/completions", asked)
         except InvalidInputError as error:
-            if "max_tokens" not in asked or "max_tokens" not in str(error.details.get("reason", "")):
-                raise
-            longest = asked.pop("max_tokens")
-            answer = self._service.post("/chat/completions", {**asked, "max_completion_tokens": longest})
+            answer = self._service.post("/chat/completions", _by_newer_name(asked, error))
         content = member(answer, "choices", 0, "message", "content")
         if not isinstance(content, str):
             raise self._unusable("without a message")
@@ -60,6 +62,60 @@ class OpenAIProvider(ChatProvider):
             token_count(member(answer, "usage", "prompt_tokens")),
             token_count(member(answer, "usage", "completion_tokens")),
         )
+
+    def _stream(
+        self, messages: list[dict[str, str]], options: dict[str, Any], is_unwanted: IsUnwanted | None
+    ) -> Generator[str | ChatAnswer]:
+        return self._stream_by(self.model, messages, options, is_unwanted)
+
+    def _stream_by(
+        self, model: str, messages: list[dict[str, str]], options: dict[str, Any], is_unwanted: IsUnwanted | None
+    ) -> Generator[str | ChatAnswer]:
+        asked = _request(model, messages, options) | {"stream": True}
+        try:
+            yield from self._streamed(model, asked, is_unwanted)
+        except InvalidInputError as error:  # which only the beginning of an answer raises
+            yield from self._streamed(model, _by_newer_name(asked, error), is_unwanted)
+
+    def _streamed(
+        self, model: str, asked: dict[str, Any], is_unwanted: IsUnwanted | None
+    ) -> Generator[str | ChatAnswer]:
+        with self._service.events("/chat/completions", asked, _events, is_unwanted=is_unwanted) as events:
+            yield from self._told(model, map(_piece, events))
+
+
+def _request(model: str, messages: list[dict[str, str]], options: dict[str, Any]) -> dict[str, Any]:
+    if "num_predict" in options:
+        options = {"max_tokens": options["num_predict"], **options}
+        del options["num_predict"]
+    return {**options, "model": model, "messages": messages}
+
+
+def _by_newer_name(asked: dict[str, Any], refusal: InvalidInputError) -> dict[str, Any]:
+    """Return the request with the newer name of `max_tokens`. Raises the refusal when it is about something else."""
+    if "max_tokens" not in asked or "max_tokens" not in str(refusal.details.get("reason", "")):
+        raise refusal
+    others = {name: value for name, value in asked.items() if name != "max_tokens"}
+    return {**others, "max_completion_tokens": asked["max_tokens"]}
+
+
+def _events(lines: Iterable[bytes]) -> Iterator[bytes]:
+    for data in event_data(lines):
+        if data == END:
+            yield AFTER_ALL
+            return
+        yield data
+
+
+def _piece(event: dict[str, Any]) -> Piece:
+    text = member(event, "choices", 0, "delta", "content")
+    return Piece(
+        text if isinstance(text, str) else None,
+        event.get("done") is True or member(event, "choices", 0, "finish_reason") is not None,
+        model_said(event),
+        token_count(member(event, "usage", "prompt_tokens")),
+        token_count(member(event, "usage", "completion_tokens")),
+    )
 
 
 def register(registry: Registry) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -35,9 +36,24 @@ class ChatTests(ProviderTests):
         for name in ("max_tokens", "num_predict"):
             assert provider.chat(MESSAGES, options={name: 16, "temperature": 0.0}).model
 
+    def test_a_streamed_answer_is_the_sum_of_its_pieces(self, provider: Any) -> None:
+        *pieces, answer = provider.stream(MESSAGES, options={"max_tokens": 16}, is_unwanted=lambda: False)
+        assert isinstance(answer, ChatAnswer)
+        assert all(isinstance(piece, str) for piece in pieces)
+        assert "".join(pieces) == answer.content
+        assert answer.content.strip()
+        assert answer.model
+
+    def test_a_stream_may_be_left_in_the_middle(self, provider: Any) -> None:
+        with closing(provider.stream(MESSAGES)) as pieces:
+            assert isinstance(next(pieces), str)
+        assert list(pieces) == []
+        assert provider.chat(MESSAGES).model
+
     def test_no_messages_are_refused(self, provider: Any) -> None:
-        with pytest.raises(InvalidInputError):
-            provider.chat([])
+        for ask in (provider.chat, provider.stream):
+            with pytest.raises(InvalidInputError):
+                ask([])
 
     def test_a_trial_tells_the_model(self, provider: Any) -> None:
         assert provider.try_out()["model"]

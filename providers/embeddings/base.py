@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from providers.base import Provider, ProviderContext
-from providers.embeddings.calibration import calibration_of
+from providers.calibration import calibration_of
 from providers.models import UnknownModelError, checked_model, one_model
 from schemas.connections import ModelInfo
 from schemas.errors import InvalidInputError, RagError, UnavailableError
@@ -36,22 +36,25 @@ class EmbeddingProvider(Provider):
         self.model: str = self.config["model"]
         self._dimension: int | None = self.config.get("dimension")
         self._answered_at: float | None = None
-        self._calibration = calibration_of(self.model)
+        self._calibration = self.context.calibrations.get(self.model) or calibration_of(self.model)
 
     @property
-    def min_relevance(self) -> float:
-        """Return the relevance below which a text has nothing to do with a question, as far as `model` can tell."""
+    def min_relevance(self) -> float | None:
+        """Return the relevance below which a text has nothing to do with a question, as far as `model` can tell.
+
+        None for a model without a calibration.
+        """
         return self._calibration.min_relevance
 
-    def relevance(self, cosine: float) -> float:
-        """Return how likely it is, in [0, 1], that a text has to do with a question, given the cosine of their vectors
-        by `model`.
+    def relevance(self, cosine: float, words_found: float = 1.0) -> float:
+        """Return how likely it is, in [0, 1], that a text has to do with a question.
 
-        A greater cosine never gives less. The same relevance means the same for all questions and collections and, as
-        far as models are calibrated, for all models. For a model without a calibration it is the cosine itself, with 0
-        for negative ones.
+        `cosine` is that of their vectors by `model`, and `words_found` the share of the question's words that the texts
+        found for it have. More of either never gives less. The same relevance means the same for all questions and
+        collections and, as far as models are calibrated, for all models. For a model without a calibration it is the
+        cosine alone, with 0 for negative ones.
         """
-        return self._calibration.relevance(cosine)
+        return self._calibration.relevance(cosine, words_found)
 
     @property
     def dimension(self) -> int | None:

@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
+import math
 import socket
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from http.cookiejar import DefaultCookiePolicy
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import requests
 from requests.adapters import HTTPAdapter
 from urllib3 import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.connection import HTTPConnection, HTTPSConnection
-from urllib3.exceptions import ConnectTimeoutError, NewConnectionError, ReadTimeoutError
+from urllib3.exceptions import (
+    ConnectTimeoutError,
+    DecodeError,
+    NewConnectionError,
+    ProtocolError,
+    ReadTimeoutError,
+    SSLError,
+)
 
 from providers.outbound import deadlines
 
 MAX_CONNECTIONS = 32
 CONNECT_SECONDS = 5.0
 """The seconds that a host has to accept a connection. One that takes longer is not merely busy."""
+READ_BYTES = 1 << 16
+LOOK_SECONDS = 0.5
+"""The interval in seconds at which an answer that arrives piece by piece is checked to be still wanted."""
 ANSWER_PATIENCE = 3
 """The most time that a whole answer may take, as a multiple of the time that the server may be silent."""
 
@@ -61,68 +73,123 @@ def waits(timeout_seconds: float) -> tuple[float, float]:
     return min(CONNECT_SECONDS, bearable_seconds), bearable_seconds
 
 
+class AnswerLimit:
+    """Bounds one answer: its connection is cut after `seconds` or at the caller's deadline, `silence_seconds` after the
+    last `heard`, and once `is_unwanted` says so, which another thread asks twice a second.
+
+    The timeouts of requests only limit each silence between bytes.
+    """
+
+    def __init__(
+        self, seconds: float, *, silence_seconds: float = math.inf, is_unwanted: Callable[[], bool] | None = None
+    ) -> None:
+        now = time.monotonic()
+        self._ends_at = now + min(seconds, deadlines.seconds_left())
+        self._silence_seconds = silence_seconds
+        self._heard_at = now
+        self._is_unwanted = is_unwanted
+        self._lock = threading.Lock()
+        self._socket: socket.socket | None = None
+        self._end = threading.Event()
+        self._is_over = self._is_cut = False
+
+    def __enter__(self) -> Self:
+        """Begin to watch. Raises AnswerTimeout when there is no time at all."""
+        if self._seconds_left() <= 0:
+            raise AnswerTimeout
+        threading.Thread(target=self._watch_time, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end.set()
+        with self._lock:
+            self._socket = None
+
+    def heard(self) -> None:
+        """Note that the server has said something that counts."""
+        self._heard_at = time.monotonic()
+
+    @contextmanager
+    def of_request(self) -> Iterator[None]:
+        """Bound the answer to the one request that the block makes."""
+        token = _limit.set(self)
+        try:
+            yield
+        finally:
+            _limit.reset(token)
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Raise AnswerTimeout when the time was over before the block's end, also for an answer whose cut end looks
+        like a regular one."""
+        try:
+            yield
+        except requests.RequestException as error:
+            if self._is_over:
+                raise AnswerTimeout from error
+            raise
+        if self._is_over:
+            raise AnswerTimeout
+
+    def watch(self, connected: socket.socket | None) -> None:
+        """Take the socket to cut."""
+        with self._lock:
+            if self._is_cut:
+                raise TimeoutError("the time for this answer is over")
+            self._socket = connected
+
+    def _seconds_left(self) -> float:
+        return min(self._ends_at, self._heard_at + self._silence_seconds) - time.monotonic()
+
+    def _watch_time(self) -> None:
+        asks = self._is_unwanted
+        while (left_seconds := self._seconds_left()) > 0:
+            if self._end.wait(left_seconds if asks is None else min(left_seconds, LOOK_SECONDS)):
+                return
+            if asks is not None and asks():
+                break
+        else:
+            self._is_over = True
+        self._cut()
+
+    def _cut(self) -> None:
+        with self._lock:
+            self._is_cut = True
+            if isinstance(self._socket, socket.socket):
+                with suppress(OSError):
+                    # The method of a TLS socket would end its session under the reading thread.
+                    socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
+
+
+_limit: ContextVar[AnswerLimit | None] = ContextVar("answer_limit", default=None)
+
+
 @contextmanager
 def answer_within(seconds: float) -> Iterator[None]:
     """Cut the connection of the one request that the block makes and reads after that many seconds, or at the caller's
-    deadline.
-
-    The timeouts of requests only limit each silence. Raises AnswerTimeout, also for an answer whose cut end looks like
-    a regular one.
-    """
-    seconds = min(seconds, deadlines.seconds_left())
-    if seconds <= 0:
-        raise AnswerTimeout
-    limit = _Limit()
-    timer = threading.Timer(seconds, limit.cut)
-    timer.daemon = True
-    token = _limit.set(limit)
-    timer.start()
-    try:
+    deadline. Raises AnswerTimeout then."""
+    with AnswerLimit(seconds) as limit, limit.of_request(), limit.kept():
         yield
-    except requests.RequestException as error:
-        if limit.is_over:
-            raise AnswerTimeout from error
-        raise
-    finally:
-        _limit.reset(token)
-        timer.cancel()
-        limit.end()
-    if limit.is_over:
-        raise AnswerTimeout
+
+
+def arriving(response: requests.Response) -> Iterator[bytes]:
+    """Yield the body of an answer as it arrives, unlike `iter_content`, which waits until a piece has its full length.
+
+    Raises requests' errors.
+    """
+    try:
+        while piece := response.raw.read1(READ_BYTES, decode_content=True):
+            yield piece
+    except (ProtocolError, DecodeError) as error:
+        raise requests.exceptions.ChunkedEncodingError(error) from error
+    except (ReadTimeoutError, SSLError) as error:
+        raise requests.ConnectionError(error) from error
 
 
 def is_read_timeout(error: requests.RequestException) -> bool:
     # While a body is read, requests reports the timeout as a ConnectionError around urllib3's.
     inner = error.args[0] if error.args else None
     return isinstance(error, requests.ReadTimeout) or isinstance(inner, ReadTimeoutError)
-
-
-class _Limit:
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._socket: socket.socket | None = None
-        self.is_over = False
-
-    def watch(self, connected: socket.socket | None) -> None:
-        with self._lock:
-            if self.is_over:
-                raise TimeoutError("the time for this answer is over")
-            self._socket = connected
-
-    def cut(self) -> None:
-        with self._lock:
-            self.is_over = True
-            if isinstance(self._socket, socket.socket):
-                with suppress(OSError):
-                    # The method of a TLS socket would end its session under the reading thread.
-                    socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
-
-    def end(self) -> None:
-        with self._lock:
-            self._socket = None
-
-
-_limit: ContextVar[_Limit | None] = ContextVar("answer_limit", default=None)
 
 
 class _Adapter(HTTPAdapter):

@@ -17,14 +17,17 @@ from tenacity import RetryCallState, Retrying, retry_if_exception
 
 from providers.outbound import deadlines
 from providers.outbound.addresses import split_url
+from providers.outbound.answer_streams import json_object, lines
 from providers.outbound.answers import reading
 from providers.outbound.api_keys import checked_key
-from providers.outbound.http_sessions import ANSWER_PATIENCE, answer_within, waits
+from providers.outbound.http_sessions import ANSWER_PATIENCE, AnswerLimit, answer_within, arriving, waits
 from providers.outbound.network import Network
 from providers.outbound.redaction import Redactor
 from schemas.errors import RagError
 
 READ_BYTES = 1 << 18
+STREAMS = "text/event-stream, application/x-ndjson, application/json"
+"""The media types of answers that arrive in pieces, and that of a refusal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,10 @@ class Dialect(ABC):
     @abstractmethod
     def refused(self, answer: Answer, redact: Redactor, *, has_key: bool) -> RagError:
         """Return the error to raise for an answer whose status is not 2xx, without anything that `redact` knows."""
+
+    @abstractmethod
+    def broken_off(self, content: bytes, redact: Redactor) -> RagError:
+        """Return the error to raise for a JSON object that tells an error in the middle of an answer, likewise."""
 
     @abstractmethod
     def may_pass(self, error: BaseException) -> bool:
@@ -188,6 +195,33 @@ class JsonClient:
             yield response.headers, self._pieces(response)
 
     @contextmanager
+    def events(
+        self,
+        path: str,
+        body: dict[str, Any],
+        parted: Callable[[Iterable[bytes]], Iterator[bytes]],
+        *,
+        is_unwanted: Callable[[], bool] | None = None,
+    ) -> Iterator[Iterator[dict[str, Any]]]:
+        """Give the JSON objects of an answer to a POST as they arrive; `parted` makes their texts of its lines.
+
+        The request is sent again as any other, but not after the answer has begun. The size and the time of the whole
+        answer are limited as those of any other, and `timeout_seconds` limits the time between two objects, whatever
+        else arrives meanwhile. The connection ends with the block, and once it `is_unwanted`, which another thread
+        asks. Raises what `call` raises, also for an object with an `error`.
+        """
+        limit = AnswerLimit(
+            self._timeout_seconds * ANSWER_PATIENCE, silence_seconds=self._timeout_seconds, is_unwanted=is_unwanted
+        )
+        payload = orjson.dumps(body)
+        with (
+            self._telling_losses(),
+            limit,
+            closing(self._retrying()(self._begun, "POST", path, payload, limit)) as response,
+        ):
+            yield self._objects(response, parted, limit)
+
+    @contextmanager
     def reading(self) -> Iterator[None]:
         """Raise UnavailableError when the block, which takes an answer apart, finds something missing or of another
         type."""
@@ -195,7 +229,10 @@ class JsonClient:
             yield
 
     def _repeated(self, method: str, path: str, payload: bytes | None, **options: Any) -> Answer:
-        retrying = Retrying(
+        return self._retrying()(self._accepted, method, path, payload, **options)
+
+    def _retrying(self) -> Retrying:
+        return Retrying(
             stop=self._is_the_end,
             wait=self._wait_seconds,
             retry=retry_if_exception(self._is_worth_another_attempt),
@@ -203,7 +240,6 @@ class JsonClient:
             before_sleep=self._log_retry,
             reraise=True,
         )
-        return retrying(self._accepted, method, path, payload, **options)
 
     def _accepted(self, method: str, path: str, payload: bytes | None, **options: Any) -> Answer:
         answer = self._ask(method, path, payload, **options)
@@ -218,6 +254,37 @@ class JsonClient:
             closing(self._open(method, path, payload, **options)) as response,
         ):
             return self._read(response)
+
+    def _begun(self, method: str, path: str, payload: bytes | None, limit: AnswerLimit) -> requests.Response:
+        """Return an accepted answer whose body is still to be read within the limit."""
+        limit.heard()  # the wait before another attempt is no silence
+        with self._telling_losses(), limit.kept(), limit.of_request():
+            response = self._open(method, path, payload, headers={"Accept": STREAMS})
+            if Answer(response.status_code, response.headers, b"").is_ok:
+                return response
+            with closing(response):
+                answer = self._read(response)
+        raise self._refusal(answer)
+
+    def _objects(
+        self, response: requests.Response, parted: Callable[[Iterable[bytes]], Iterator[bytes]], limit: AnswerLimit
+    ) -> Iterator[dict[str, Any]]:
+        for content in parted(lines(self._pieces_within(response, limit))):
+            with self.reading():
+                found = json_object(content)
+            if found.get("error"):
+                raise self._dialect.broken_off(content, self._redact)
+            limit.heard()
+            yield found
+
+    def _pieces_within(self, response: requests.Response, limit: AnswerLimit) -> Iterator[bytes]:
+        received = 0
+        with self._telling_losses(), limit.kept():
+            for piece in arriving(response):
+                received += len(piece)
+                if received > self._dialect.max_answer_bytes:
+                    raise self._dialect.oversized()
+                yield piece
 
     def _open(self, method: str, path: str, payload: bytes | None, **options: Any) -> requests.Response:
         """Return an answer whose body is still to be read."""

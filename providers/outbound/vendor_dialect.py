@@ -102,6 +102,12 @@ class VendorDialect(Dialect):
             error.retry_after_seconds = max(1, math.ceil(error.wait_seconds))
         return error
 
+    def broken_off(self, content: bytes, redact: Redactor) -> RagError:
+        reason = _reason(content, redact)
+        return self._error(
+            UnavailableError, f"broke its answer off{f': {reason}' if reason else ''}", "unknown", reason=reason
+        )
+
     def may_pass(self, error: BaseException) -> bool:
         return isinstance(error, _PassingError)
 

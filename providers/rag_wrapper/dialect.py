@@ -159,6 +159,9 @@ class WrapperDialect(Dialect):
         error.details = details
         return error
 
+    def broken_off(self, content: bytes, redact: Redactor) -> RagError:
+        return self.refused(Answer(HTTPStatus.SERVICE_UNAVAILABLE, {}, content), redact, has_key=False)
+
     def may_pass(self, error: BaseException) -> bool:
         return isinstance(error, UnavailableError) and error.code not in (_TIMEOUT, _TOO_LARGE, UNUSABLE)
 

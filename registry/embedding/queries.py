@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import cast
 from weakref import WeakKeyDictionary
@@ -14,7 +15,7 @@ from registry.embedding.batches import EmbeddingBatches
 from registry.embedding.cache import EmbeddingCache, EmbeddingKey
 from registry.live_connections import LiveConnection
 from schemas.connections import CollectionInfo
-from schemas.errors import InvalidInputError
+from schemas.errors import InvalidInputError, RagError
 from schemas.records import Vector
 
 
@@ -84,3 +85,29 @@ class QueryEmbeddings:
     def _batches_of(self, live: LiveConnection, connection: EmbeddingProvider) -> EmbeddingBatches:
         with self._lock:
             return self._batches.setdefault(live, EmbeddingBatches(connection))
+
+
+class AskedEmbedding:
+    """The embedding of one question, made when it is first wanted and once for all who want it, in any thread."""
+
+    def __init__(self, make: Callable[[], QueryEmbedding]) -> None:
+        self._make = make
+        self._lock = threading.Lock()
+        self._made: QueryEmbedding | RagError | None = None
+
+    def get(self) -> QueryEmbedding:
+        """Return the embedding. Raises what `QueryEmbeddings.embed` raises, the same for all who want it."""
+        with self._lock:
+            if self._made is None:
+                try:
+                    self._made = self._make()
+                except RagError as error:
+                    self._made = error
+        if isinstance(self._made, RagError):
+            raise self._made
+        return self._made
+
+    @property
+    def made(self) -> QueryEmbedding | None:
+        """The embedding as far as it was made, None when nobody wanted it or it failed."""
+        return self._made if isinstance(self._made, QueryEmbedding) else None

@@ -11,17 +11,18 @@ import numpy as np
 from retrieval.bench.quality import Quality, mean, quality
 from retrieval.bench.query_set import Query, QuerySet
 from retrieval.search.engine import SearchEngine
-from schemas.contracts.search import FAILED, Explanation, SearchRequest
+from schemas.contracts.search import FAILED, FUSIONS, Explanation, SearchRequest
 
 FUSED = "fused"
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The parts of a search that are the same for all queries; `weights` apply to the fused run."""
+    """The parts of a search that are the same for all queries; `weights` and `fusion` apply to the fused run."""
 
     collection: str
     limit: int
+    fusion: str
     weights: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -42,6 +43,7 @@ class Run:
 
     name: str
     oracles: tuple[str, ...]
+    fusion: str
     asked: tuple[Asked, ...]
 
     @property
@@ -88,43 +90,45 @@ class Bench:
         self._clock = clock
 
     def runs(self, oracles: Sequence[str]) -> list[Run]:
-        """Return one run for each oracle and, when there are several, the run `fused`.
+        """Return one run for each oracle and, when there are several, the run `fused` and one for each other fusion.
 
         A first query, which does not count, opens whatever has to be opened. Raises SearchFailedError when a query
         cannot be answered at all.
         """
-        named: dict[str, tuple[str, ...]] = {name: (name,) for name in oracles}
+        usual = self._plan.fusion
+        named: dict[str, tuple[tuple[str, ...], str]] = {name: ((name,), usual) for name in oracles}
         if len(oracles) > 1:
-            named[FUSED] = tuple(oracles)
-        for asked in named.values():
-            self._engine.search(self._request(self._query_set.queries[0], asked))
+            others = {f"{FUSED}-{fusion}": (tuple(oracles), fusion) for fusion in FUSIONS if fusion != usual}
+            named |= others | {FUSED: (tuple(oracles), usual)}
+        for asked, fusion in named.values():
+            self._engine.search(self._request(self._query_set.queries[0], asked, fusion))
         return [
-            Run(name, asked, tuple(self._ask(name, query, asked) for query in self._query_set.queries))
-            for name, asked in named.items()
+            Run(name, asked, fusion, tuple(self._ask(name, query, asked, fusion) for query in self._query_set.queries))
+            for name, (asked, fusion) in named.items()
         ]
 
     def missed(self, run: Run) -> list[Missed]:
         """Return what each query of a run missed, with the engine's own explanation of where it was."""
         return [
-            Missed(asked, self._explained(asked, run.oracles, wanted))
-            for asked in run.asked
-            if (wanted := _missing(asked))
+            Missed(asked, self._explained(asked, run, wanted)) for asked in run.asked if (wanted := _missing(asked))
         ]
 
-    def _ask(self, name: str, query: Query, oracles: tuple[str, ...]) -> Asked:
+    def _ask(self, name: str, query: Query, oracles: tuple[str, ...], fusion: str) -> Asked:
         began = self._clock()
-        answer = self._engine.search(self._request(query, oracles))
+        answer = self._engine.search(self._request(query, oracles, fusion))
         latency_ms = (self._clock() - began) * 1e3
         self._on_query(name)
         ranking = tuple(dict.fromkeys(result.doc_id for result in answer.results))
         failed = tuple(name for name, each in answer.receipt.oracles.items() if each.status == FAILED or each.left_out)
         return Asked(query, ranking, quality(ranking, query.judgements), latency_ms, failed)
 
-    def _explained(self, asked: Asked, oracles: tuple[str, ...], wanted: tuple[str, ...]) -> tuple[Explanation, ...]:
-        answer = self._engine.search(self._request(asked.query, oracles, explain=wanted))
+    def _explained(self, asked: Asked, run: Run, wanted: tuple[str, ...]) -> tuple[Explanation, ...]:
+        answer = self._engine.search(self._request(asked.query, run.oracles, run.fusion, explain=wanted))
         return tuple(answer.explanations or ())
 
-    def _request(self, query: Query, oracles: tuple[str, ...], explain: tuple[str, ...] = ()) -> SearchRequest:
+    def _request(
+        self, query: Query, oracles: tuple[str, ...], fusion: str, explain: tuple[str, ...] = ()
+    ) -> SearchRequest:
         return SearchRequest(
             query.text,
             limit=self._plan.limit,
@@ -132,6 +136,8 @@ class Bench:
             weights=self._plan.weights if len(oracles) > 1 else {},
             collections=(self._plan.collection,),
             explain=explain,
+            fusion=fusion,
+            min_relevance=0.0,  # the ranking is measured, not where it is cut
         )
 
 

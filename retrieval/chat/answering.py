@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from typing import cast
 
 import structlog
 
-from providers.chat.base import ChatProvider
+from providers.chat.base import ChatAnswer, ChatProvider
 from registry.connections import Connections
 from registry.stored_connections import ConnectionNotFoundError
+from retrieval.chat.citations import citations
 from retrieval.chat.history import ChatHistory, ConversationNotFoundError
 from retrieval.documents.text_document_store import RagStore
-from retrieval.quoting import BLOCK_IS_DATA, context_block
+from retrieval.quoting import BLOCK_IS_DATA, HOW_TO_CITE, context_block
 from schemas.contracts.chat import ChatRequest, ChatSource, ChatTurn, Message, StoredMessage
-from schemas.contracts.text_documents import SimilarChunk, SimilarChunks
+from schemas.contracts.search import CollectionsReceipt
+from schemas.contracts.text_documents import SimilarChunk
 from schemas.errors import ConfigurationError, RagError, UnavailableError
 
 log = structlog.get_logger(__name__)
 
 REMEMBERED_MESSAGES = 20
 """Earlier messages of a conversation that are sent along with a message that comes alone."""
+ABOUT_THE_BLOCK = f"{BLOCK_IS_DATA} {HOW_TO_CITE}"
+"""What the prompt says of the block of passages, after it and the original system prompt."""
+NOTHING_FOUND = "Nothing relevant to this question was found in the documents."
+"""The answer to a question without a relevant passage."""
 SHOWN_CHARACTERS = 200
 """Characters of a chunk that are stored and shown as an answer's source."""
 
@@ -32,15 +40,47 @@ class ChatUnavailableError(UnavailableError):
     code = "chat_unavailable"
 
 
+@dataclass(frozen=True, slots=True)
+class Passages:
+    """What was found for a question: the passages that are relevant enough, best first, and the relevance of the best
+    that there was. A passage whose relevance cannot be told is relevant enough."""
+
+    chunks: Sequence[SimilarChunk] = ()
+    relevance: float | None = None
+    receipt: CollectionsReceipt | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A request whose question is known, and the passages found for it."""
+
+    request: ChatRequest
+    owner: str
+    text: str
+    conversation_id: str
+    passages: Passages
+
+
 class Chat:
-    """Answers chat requests through the connection of the operator's settings; safe for use by several threads."""
+    """Answers chat requests through the connection of the operator's settings; safe for use by several threads.
+
+    With `says_so` a request for retrieval for which nothing relevant is found is answered by `NOTHING_FOUND`, and the
+    model is not asked.
+    """
 
     def __init__(
-        self, connections: Connections, store: RagStore, history: ChatHistory, *, chat_connection: str = "chat"
+        self,
+        connections: Connections,
+        store: RagStore,
+        history: ChatHistory,
+        *,
+        says_so: bool,
+        chat_connection: str = "chat",
     ) -> None:
         self._connections = connections
         self._store = store
         self._history = history
+        self._says_so = says_so
         self._chat_connection = chat_connection
 
     def answer(self, request: ChatRequest, *, owner: str) -> ChatTurn:
@@ -50,29 +90,34 @@ class Chat:
         what `RagStore.search_similar_chunks` raises: without the context that it asked for, a request gets no answer.
         """
         chat = self._connected()
-        asked = next(each.content for each in reversed(request.messages) if each.role == "user")
-        conversation_id = request.conversation_id or str(uuid.uuid4())
-        found = self._found(request, asked)
-        sources = [] if found is None else found.chunks
-        messages = (*self._earlier(request, owner), *request.messages)
-        try:
-            answered = chat.chat(
-                with_context(messages, request.system, sources),
-                model=request.model,
-                options=request.options,
+        question = self._question(request, owner)
+        if self._lacks_sources(question):
+            return self._turn(question, _nothing_found(chat, request))
+        with _telling_that_it_is_unavailable():
+            answered = chat.chat(self._messages(question), model=request.model, options=request.options)
+        return self._turn(question, answered)
+
+    def stream(
+        self, request: ChatRequest, *, owner: str, is_unwanted: Callable[[], bool] | None = None
+    ) -> Generator[str | ChatTurn]:
+        """Yield the pieces of the answer as the model says them, and at last the turn, which is stored by then.
+
+        A turn that does not come to its end is not stored: closing the iterator before, or `is_unwanted`, which another
+        thread asks, ends the request to the model. Raises what `answer` raises.
+        """
+        chat = self._connected()
+        question = self._question(request, owner)
+        if self._lacks_sources(question):
+            yield NOTHING_FOUND
+            yield self._turn(question, _nothing_found(chat, request))
+            return
+        with _telling_that_it_is_unavailable():
+            pieces = chat.stream(
+                self._messages(question), model=request.model, options=request.options, is_unwanted=is_unwanted
             )
-        except (UnavailableError, ConfigurationError) as error:
-            raise ChatUnavailableError(error.message, **error.details) from error
-        turn = ChatTurn(
-            answered.content,
-            answered.model,
-            conversation_id,
-            request.use_rag,
-            tuple(map(to_source, sources)),
-            None if found is None else found.receipt,
-        )
-        self._remember(turn, asked, owner)
-        return turn
+            with closing(pieces):
+                for piece in pieces:
+                    yield piece if isinstance(piece, str) else self._turn(question, piece)
 
     def conversation(self, conversation_id: str, *, owner: str) -> list[StoredMessage]:
         """Return the messages of a conversation. Raises ConversationNotFoundError when there are none."""
@@ -93,12 +138,48 @@ class Chat:
         except ConfigurationError as error:
             raise ChatUnavailableError(error.message, **error.details) from error
 
-    def _found(self, request: ChatRequest, asked: str) -> SimilarChunks | None:
-        if not request.use_rag:
-            return None
-        return self._store.search_similar_chunks(
+    def _question(self, request: ChatRequest, owner: str) -> Question:
+        asked = next(each.content for each in reversed(request.messages) if each.role == "user")
+        conversation_id = request.conversation_id or str(uuid.uuid4())
+        passages = self._passages(request, asked) if request.use_rag else Passages()
+        return Question(request, owner, asked, conversation_id, passages)
+
+    def _passages(self, request: ChatRequest, asked: str) -> Passages:
+        found = self._store.search_similar_chunks(
             asked, top_k=request.rag_top_k, filters=request.rag_filters, collections=request.collections
         )
+        told = [each.relevance for each in found.chunks if each.relevance is not None]
+        least = self._least_relevance(request)
+        relevant = [each for each in found.chunks if each.relevance is None or each.relevance >= least]
+        return Passages(relevant, max(told, default=None), found.receipt)
+
+    def _least_relevance(self, request: ChatRequest) -> float:
+        if request.min_relevance is None and not self._says_so:
+            return 0.0
+        return self._store.least_relevance(request.min_relevance)
+
+    def _lacks_sources(self, question: Question) -> bool:
+        return question.request.use_rag and self._says_so and not question.passages.chunks
+
+    def _messages(self, question: Question) -> list[Message]:
+        request = question.request
+        messages = (*self._earlier(request, question.owner), *request.messages)
+        return with_context(messages, request.system, question.passages.chunks)
+
+    def _turn(self, question: Question, answered: ChatAnswer) -> ChatTurn:
+        passages = question.passages
+        turn = ChatTurn(
+            answered.content,
+            answered.model,
+            question.conversation_id,
+            question.request.use_rag,
+            tuple(map(to_source, passages.chunks)),
+            passages.receipt,
+            citations(answered.content, passages.chunks) if question.request.use_rag else (),
+            passages.relevance,
+        )
+        self._remember(turn, question.text, question.owner)
+        return turn
 
     def _earlier(self, request: ChatRequest, owner: str) -> list[Message]:
         if not request.is_continued or request.conversation_id is None:
@@ -124,19 +205,42 @@ def with_context(messages: Sequence[Message], system: str | None, sources: Seque
     """Return the messages to send to the model.
 
     The system prompt is `system`, else the text of the messages of that role. The retrieved chunks come before it, and
-    a sentence about them after it. Without system prompt and sources the messages stay as they are.
+    sentences about them after it. Without system prompt and sources the messages stay as they are.
     """
     if system is None and not sources:
         return list(messages)
     said = [each.content for each in messages if each.role == "system"]
     original = "\n\n".join(said) if system is None else system
     block = context_block([(chunk.title, chunk.text) for chunk in sources])
-    prompt = "\n\n".join(filter(None, (block, original, BLOCK_IS_DATA))) if sources else original
+    prompt = "\n\n".join(filter(None, (block, original, ABOUT_THE_BLOCK))) if sources else original
     others = [each for each in messages if each.role != "system"]
     return [Message("system", prompt), *others] if prompt else others
 
 
+def _nothing_found(chat: ChatProvider, request: ChatRequest) -> ChatAnswer:
+    """Return the answer that says so, under the name of the model that was not asked."""
+    return ChatAnswer(NOTHING_FOUND, request.model or chat.model)
+
+
+@contextmanager
+def _telling_that_it_is_unavailable() -> Iterator[None]:
+    try:
+        yield
+    except UnavailableError as error:
+        unavailable = ChatUnavailableError(error.message, **error.details)
+        unavailable.retry_after_seconds = error.retry_after_seconds
+        raise unavailable from error
+    except ConfigurationError as error:
+        raise ChatUnavailableError(error.message, **error.details) from error
+
+
 def to_source(chunk: SimilarChunk) -> ChatSource:
     return ChatSource(
-        chunk.text[:SHOWN_CHARACTERS], chunk.score, chunk.source, chunk.title, chunk.document_id, chunk.collection
+        chunk.text[:SHOWN_CHARACTERS],
+        chunk.score,
+        chunk.source,
+        chunk.title,
+        chunk.document_id,
+        chunk.collection,
+        chunk.relevance,
     )

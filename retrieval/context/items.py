@@ -90,6 +90,7 @@ def to_item(found: OracleResult) -> ContextItem:
         chunk_index=told.get("chunk_index", 0),
         collection=found.collection,
         chunk_id=found.chunk_id,
+        relevance=found.relevance,
     )
 
 

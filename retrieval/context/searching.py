@@ -106,7 +106,7 @@ class ContextSearch:
         embedding_latency_ms = milliseconds_since(began)
         began = time.perf_counter()
         question = Question(asked.query, chosen.corpus, chosen.asked, to_where(asked), until)
-        answer = self._texts.near(embedded, question, asked.limit)
+        answer = self._texts.near(embedded, question, asked.limit, min_relevance=asked.min_relevance)
         vector_latency_ms = milliseconds_since(began)
         results = [to_item(each) for each in answer.results]
         if key and not answer.left_out:
@@ -133,6 +133,7 @@ class ContextSearch:
             "context",
             asked.query,
             asked.limit,
+            asked.min_relevance,
             to_json(to_where(asked)) or None,
             states,
             self._texts.embedding().model,

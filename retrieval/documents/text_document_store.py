@@ -89,20 +89,26 @@ class RagStore:
         *,
         top_k: int = DEFAULT_TOP_K,
         min_score: float = 0.0,
+        min_relevance: float | None = 0.0,
         filters: Filters = NO_FILTERS,
         collections: Sequence[str] | None = None,
     ) -> SimilarChunks:
-        """Return the chunks nearest to a text that score at least `min_score`, best first.
+        """Return the chunks nearest to a text that have at least that score and relevance, best first.
 
-        `collections` are what `CollectionChoice.choose` takes. Raises InvalidInputError, CollectionNotFoundError,
-        EmbeddingFailureError and VectorDBUnavailableError.
+        `min_relevance` of None is the default of `least_relevance`. `collections` are what `CollectionChoice.choose`
+        takes. Raises InvalidInputError, CollectionNotFoundError, EmbeddingFailureError and VectorDBUnavailableError.
         """
         if not query.strip():
             raise InvalidInputError("query must not be blank", code="invalid_query", field="query")
         chosen = self._texts.searched(collections)
-        answer = self._texts.nearest(query, chosen, to_where(filters), top_k)
+        least = self.least_relevance(min_relevance)
+        answer = self._texts.nearest(query, chosen, to_where(filters), top_k, min_relevance=least)
         similar = [_similar(each) for each in answer.results if each.score >= min_score]
         return SimilarChunks(similar, chosen.receipt.without(answer.left_out))
+
+    def least_relevance(self, asked: float | None = None) -> float:
+        """Return the least relevance of a chunk: as asked, else as set, else the embedding model's."""
+        return self._texts.least_relevance(asked)
 
     def documents(
         self,
@@ -214,6 +220,7 @@ def _similar(found: OracleResult) -> SimilarChunk:
         chunk_index=_number(told.get("chunk_index")),
         tags=_tags(told),
         metadata={name: value for name, value in told.items() if name not in INTERNAL},
+        relevance=found.relevance,
     )
 
 

@@ -5,20 +5,37 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from retrieval.chunking import Syntax
+from retrieval.parsing.parsed import (
+    EMPTY,
+    ENCRYPTED,
+    TOO_LARGE,
+    TOO_MUCH_MEMORY,
+    TOO_SLOW,
+    UNREADABLE,
+    UNSUPPORTED_KIND,
+)
 from schemas.errors import InvalidInputError
 from schemas.records import Metadata
 
-UNSUPPORTED_KIND = "unsupported_kind"
-ENCRYPTED = "encrypted"
-TOO_LARGE = "too_large"
-TOO_SLOW = "too_slow"
-TOO_MUCH_MEMORY = "too_much_memory"
-UNREADABLE = "unreadable"
-EMPTY = "empty"
+__all__ = [
+    "EMPTY",
+    "ENCRYPTED",
+    "TOO_LARGE",
+    "TOO_MUCH_MEMORY",
+    "TOO_SLOW",
+    "UNREADABLE",
+    "UNSUPPORTED_KIND",
+    "Mark",
+    "ReadDocument",
+    "UnreadableError",
+]
 
 
 class UnreadableError(InvalidInputError):
-    """A file gives no text. `code` is one of those above; the message is one line and names no path."""
+    """A file gives no text.
+
+    `code` is one of those above; the message is one line and names no path.
+    """
 
     code = UNREADABLE
 

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Self
+from pathlib import Path, PurePath
+from typing import Any, Self
 
-from retrieval.reading.document_kinds import Kind
+from retrieval.parsing.child import Question
+from retrieval.parsing.parsed import EMPTY, TOO_LARGE, UNSUPPORTED_KIND, ParseError
+from retrieval.parsing.text_encodings import decoded, without_surrogates
 from retrieval.reading.front_matter import split_front_matter
-from retrieval.reading.plain_text import decoded
-from retrieval.reading.read_document import EMPTY, TOO_LARGE, UNSUPPORTED_KIND, ReadDocument, UnreadableError
+from retrieval.reading.kinds import Kind
+from retrieval.reading.parsing_process import ParsingProcess
+from retrieval.reading.read_document import Mark, ReadDocument, UnreadableError
+from schemas.errors import InvalidInputError
+from schemas.metadata import check_metadata
+from schemas.settings import RetrievalSettings
 
 _MEGABYTE = 1024 * 1024
+_WALL_FACTOR = 4
+"""How many times as long as it may compute a parser may take by the clock: the machine may be busy, or it is nice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,30 +32,41 @@ class ReadingLimits:
     memory_mb: int = 1024
     output_mb: int = 64
 
+    @classmethod
+    def of(cls, settings: RetrievalSettings) -> Self:
+        """Return the limits that an operator set."""
+        return cls(seconds=settings.read_seconds, memory_mb=settings.read_memory_mb, output_mb=settings.read_output_mb)
+
 
 class DocumentReader:
     """Reads files one after the other; threads wait for their turn.
 
-    `nice` is added to the niceness of the process that parses.
+    What needs a library is parsed in a process of its own, which starts with the first such file. `nice` is added to
+    its niceness.
     """
 
     def __init__(self, limits: ReadingLimits = ReadingLimits(), *, nice: int = 0) -> None:
         self._limits = limits
-        self._nice = nice
+        self._process = ParsingProcess(nice)
 
     def read(self, content: bytes | Path, kind: Kind, *, name: str) -> ReadDocument:
-        """Return the text of a file, given its bytes or its place. `name` is only for titles.
+        """Return the text of a file, given its bytes or its place. Its `name` is no title of a file that has one.
 
         Raises UnreadableError, whose code says why there is no text.
         """
         if kind.is_records:
             raise UnreadableError(f"is {kind.label}: each line is a document of its own", code=UNSUPPORTED_KIND)
-        if kind.is_isolated:
-            raise UnreadableError(f"is {kind.label}, which cannot be read yet", code=UNSUPPORTED_KIND)
-        return _read_plain(self._bytes(content), kind)
+        content = self._bytes(content)
+        try:
+            document = self._parsed(content, kind) if kind.is_isolated else _read_plain(content, kind)
+        except ParseError as error:
+            raise UnreadableError(error.message, code=error.code) from error
+        # A program's own name for a file is no title, whatever the file says.
+        return document if document.title != PurePath(name).name else _without_title(document)
 
     def close(self) -> None:
-        """End the process that parses."""
+        """End the process that parses. The reader can be used again."""
+        self._process.close()
 
     def __enter__(self) -> Self:
         return self
@@ -65,16 +84,62 @@ class DocumentReader:
                 raise UnreadableError(f"cannot be read: {error.strerror}") from error
         if len(content) > limit:
             raise UnreadableError(f"is larger than {self._limits.input_mb} MB", code=TOO_LARGE)
+        if not content.strip():
+            raise UnreadableError("contains no text", code=EMPTY)
         return content
+
+    def _parsed(self, content: bytes, kind: Kind) -> ReadDocument:
+        limits = self._limits
+        seconds = limits.seconds + limits.seconds_per_mb * len(content) / _MEGABYTE
+        question = Question(
+            kind.name, len(content), seconds, seconds * _WALL_FACTOR, limits.memory_mb, limits.output_mb
+        )
+        answer = self._process.ask(question, content)
+        if "parsed" not in answer:
+            raise ParseError(answer["message"], answer["code"])
+        return _document(answer["parsed"], kind)
+
+
+def _document(parsed: dict[str, Any], kind: Kind) -> ReadDocument:
+    warnings = list(parsed["warnings"])
+    try:
+        metadata = check_metadata(parsed["metadata"])
+    except InvalidInputError:
+        metadata = {}
+        warnings.append("What the file says of itself is too much to be kept")
+    return ReadDocument(
+        text=parsed["text"],
+        syntax=kind.syntax,
+        title=parsed["title"],
+        metadata=metadata,
+        marks=tuple(Mark(line, mark) for line, mark in parsed["marks"]),
+        pages=parsed["pages"],
+        warnings=tuple(warnings),
+    )
 
 
 def _read_plain(content: bytes, kind: Kind) -> ReadDocument:
-    text = decoded(content)
+    text = without_surrogates(decoded(content))
     if not text.strip():
-        raise UnreadableError("contains no text", code=EMPTY)
+        raise ParseError("contains no text", EMPTY)
     if kind.name != "markdown":
         return ReadDocument(text, kind.syntax, has_own_lines=True)
     front = split_front_matter(text)
+    if not front.text.strip():
+        raise ParseError("contains no text", EMPTY)
     return ReadDocument(
         front.text, kind.syntax, front.title, front.metadata, warnings=front.warnings, has_own_lines=True
+    )
+
+
+def _without_title(document: ReadDocument) -> ReadDocument:
+    return ReadDocument(
+        document.text,
+        document.syntax,
+        None,
+        document.metadata,
+        document.marks,
+        document.pages,
+        document.warnings,
+        document.has_own_lines,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import structlog
@@ -38,6 +38,8 @@ from schemas.where import In, Where, to_json
 
 log = structlog.get_logger(__name__)
 
+UNCALIBRATED_MIN_RELEVANCE = 0.6
+"""The contract's threshold, which it means for the cosines of the models of its time."""
 UNKNOWN_DATE = "1970-01-01"
 """The `last_update_date` of chunks that have no date at all."""
 _IDS = uuid.UUID("0d0f3f5e-6d0a-5c53-a6d4-5b1d7b0c9a11")  # must never change: UUIDs are derived from it
@@ -154,6 +156,7 @@ class RAGPipeline:
         max_chunks, least = request.max_chunks, request.min_relevance
         max_chunks = settings.retrieve_max_chunks if max_chunks is None else max_chunks
         least = settings.retrieve_min_relevance if least is None else least
+        least = self._texts.least_relevance(least, uncalibrated=UNCALIBRATED_MIN_RELEVANCE)
         check_query(request.query)
         if not request.context_key.strip():
             raise InvalidInputError("context_key is blank", field="context_key", code="invalid_field")
@@ -164,9 +167,9 @@ class RAGPipeline:
         return _Question(request.query, request.context_key, max_chunks, least, request.where)
 
     def _search(self, question: _Question, chosen: Chosen) -> OracleAnswer:
-        answer = self._texts.nearest(question.query, chosen, question.where, question.max_chunks)
-        relevant = [each for each in answer.results if each.score >= question.min_relevance]
-        return replace(answer, results=relevant)
+        return self._texts.nearest(
+            question.query, chosen, question.where, question.max_chunks, min_relevance=question.min_relevance
+        )
 
     def _read_again(self, kept: KeptAnswer | None, chosen: Chosen) -> list[OracleResult] | None:
         with store_errors():
@@ -238,7 +241,7 @@ def _chunk(found: OracleResult, settings: RetrievalSettings) -> DocumentChunk:
         document_id=_uuid(found.doc_id),
         text=found.content,
         metadata={**metadata, **contract},
-        relevance_score=found.score,
+        relevance_score=found.score if found.relevance is None else found.relevance,
         position_in_doc=position if isinstance(position, int) else 0,
     )
 

@@ -11,24 +11,33 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotInTimeError
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import structlog
 
 from providers.outbound import deadlines
+from registry.embedding.queries import AskedEmbedding, QueryEmbedding
 from retrieval.search.choosing import Chosen, CollectionChoice
 from retrieval.search.explaining import Explainer
-from retrieval.search.fusion import rrf_fuse
+from retrieval.search.fusion import fuse
 from retrieval.search.gathering import gather_groups
+from retrieval.search.judging import Candidates, Threshold
 from retrieval.search.oracles.base import Oracle, Question
+from retrieval.search.relevance import words_found
+from retrieval.search.smoothing import SMOOTHED as FIRST
+from retrieval.search.smoothing import WordSimilarity
 from schemas.contracts.search import (
     FAILED,
     MAX_LIMIT,
     OK,
+    RRF,
+    SMOOTHED,
     UNAVAILABLE,
+    FusedResult,
     OracleAnswer,
     OracleReceipt,
+    OracleResult,
     SearchAnswer,
     SearchReceipt,
     SearchRequest,
@@ -68,12 +77,24 @@ class _Outcome:
     latency_ms: float
 
 
+@dataclass(frozen=True, slots=True)
+class _Ranked:
+    """All candidates in order, those of them that are relevant enough, and how both was found out."""
+
+    results: list[FusedResult]
+    passing: list[FusedResult]
+    compared_by: str | None
+    min_relevance: float | None
+
+
 class SearchEngine:
     """A search over several oracles, usable by several threads.
 
-    `choice` says which collections a request means, and `limit_seconds` bounds a search. Each oracle is asked for
-    `fetch_multiplier` times the limit, and for `fetch_min` at least: with k = 60 a document down to rank 61 of two
-    lists is above the first of only one, so a low limit must not hide what the oracles agree on.
+    `choice` says which collections a request means, `embed` embeds its question, and `limit_seconds` bounds a search.
+    Each oracle is asked for `fetch_multiplier` times the limit, and for `fetch_min` at least: with k = 60 a document
+    down to rank 61 of two lists is above the first of only one, so a low limit must not hide what the oracles agree on.
+    `fusion` and `min_relevance` are those of requests that name none; with None for the latter it is the embedding
+    model's.
     """
 
     def __init__(
@@ -85,6 +106,9 @@ class SearchEngine:
         fetch_multiplier: int,
         fetch_min: int,
         limit_seconds: float,
+        fusion: str,
+        embed: Callable[[str], QueryEmbedding],
+        min_relevance: float | None = None,
         weights: Mapping[str, float] = UNWEIGHTED,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -94,6 +118,10 @@ class SearchEngine:
         self._fetch_multiplier = fetch_multiplier
         self._fetch_min = fetch_min
         self._limit_seconds = limit_seconds
+        self._fusion = fusion
+        self._embed = embed
+        self._min_relevance = min_relevance
+        self._words = WordSimilarity()
         self._weights = weights
         self._clock = clock
         # Each has threads of its own: an oracle that hangs keeps nobody from asking the others.
@@ -133,6 +161,7 @@ class SearchEngine:
             request.where,
             until - self._limit_seconds / 5,
             request.owner,
+            AskedEmbedding(lambda: self._embed(request.query)),
         )
         fetched = min(MAX_FETCHED, max(self._fetch_min, request.limit * self._fetch_multiplier))
         asked = {
@@ -146,8 +175,12 @@ class SearchEngine:
         if failed and not found:
             said = "; ".join(f"{name}: {sentence}" for name, sentence in failed.items())
             raise SearchFailedError(f"No oracle could answer: {said}", oracles=failed)
-        fused = rrf_fuse(found, k=self._rrf_k, weights=weights)
-        results = fused[: request.limit]
+        # There is nothing to fuse in the answer of a single oracle: its order stays.
+        fusion = (request.fusion or self._fusion) if len(asked) > 1 else RRF
+        measures = {name: oracle.measure for name, oracle in self._oracles.items()}
+        fused = fuse(found, fusion=fusion, k=self._rrf_k, weights=weights, measures=measures)
+        ranked = self._rank(fused, question, request, found, smooth=fusion == SMOOTHED, until=until)
+        results = ranked.passing[: request.limit]
         own = [name for oracle in asked for name in self._oracles[oracle].own_collections]
         receipt = SearchReceipt(
             oracles={name: _receipt(outcome) for name, outcome in outcomes.items()},
@@ -158,15 +191,67 @@ class SearchEngine:
             collections=chosen.receipt.without(self._asked_by_none(chosen, outcomes)).with_asked(
                 [notes.name for notes in chosen.corpus.existing(own) if notes.count != 0]
             ),
+            fusion=fusion,
+            compared_by=ranked.compared_by,
+            min_relevance=ranked.min_relevance,
+            below_min_relevance=len(ranked.results) - len(ranked.passing),
         )
         log.info("search", oracles={name: each.status for name, each in receipt.oracles.items()}, results=len(results))
         explanations = None
         if request.explain:
             searched = receipt.collections.asked
-            explainer = Explainer(chosen.corpus, question, searched, receipt, fused, request.limit, fetched)
+            explainer = Explainer(
+                chosen.corpus, question, searched, receipt, ranked.results, ranked.passing, results, fetched
+            )
             explanations = explainer.of(request.explain) if isinstance(request.explain, tuple) else explainer.cut()
         groups = None if request.gather is None else gather_groups(chosen.corpus, results, request.gather)
         return SearchAnswer(results, receipt, groups, explanations)
+
+    def _rank(
+        self,
+        fused: list[FusedResult],
+        question: Question,
+        request: SearchRequest,
+        found: Mapping[str, Sequence[OracleResult]],
+        *,
+        smooth: bool,
+        until: float,
+    ) -> _Ranked:
+        """Smooth the scores of the first candidates if asked to, and judge their relevance where it can be told."""
+        with deadlines.within(max(0.0, until - self._clock())):
+            asked = self._embedding_of(question, request)
+            candidates = Candidates.read(question.corpus, fused, asked)
+            first, compared_by = candidates.smoothed(question.corpus, self._words) if smooth else (fused[:FIRST], None)
+        ordered = [*first, *fused[len(first) :]]
+        if asked is None:
+            return _Ranked(ordered, ordered, compared_by, None)
+        by_meaning = [each for name, each in found.items() if self._oracles[name].measure == "cosine"]
+        nearest: Sequence[OracleResult | FusedResult] = by_meaning[0] if by_meaning else ordered
+        known = candidates.relevances(asked, words_found(question.text, nearest))
+        judged = [replace(each, relevance=known.get((each.collection, each.chunk_id))) for each in ordered]
+        threshold = self._threshold(request, asked)
+        passing = [each for each in judged if threshold.passes(each, question.text)]
+        return _Ranked(judged, passing, compared_by, threshold.least)
+
+    def _embedding_of(self, question: Question, request: SearchRequest) -> QueryEmbedding | None:
+        """Return the embedded question, None when it could not be embedded.
+
+        Where no oracle wanted it, it is embedded only for a request that says how relevant hits must be.
+        """
+        assert question.embedding is not None
+        if not request.min_relevance:
+            return question.embedding.made
+        try:
+            return question.embedding.get()
+        except RagError as error:
+            log.warning("no relevance", reason=error.message)
+            return None
+
+    def _threshold(self, request: SearchRequest, asked: QueryEmbedding) -> Threshold:
+        if request.min_relevance is not None:
+            return Threshold(request.min_relevance, words_count=False)
+        usual = asked.connection.min_relevance if self._min_relevance is None else self._min_relevance
+        return Threshold(usual or 0.0, words_count=True)
 
     def _asked_by_none(self, chosen: Chosen, outcomes: Mapping[str, _Outcome]) -> dict[str, str]:
         """Return the collections that no oracle could ask, each with a reason."""

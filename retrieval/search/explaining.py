@@ -25,8 +25,9 @@ from schemas.where import EVERYTHING, Equals, Where, all_of
 class Explainer:
     """Explains one search.
 
-    `fused` are all candidates, best first, of which the first `limit` are the results. Each oracle was asked for
-    `fetched` results in `collections`, the names of all collections that were searched.
+    `fused` are all candidates, best first; `relevant` are those of them that are relevant enough, and `results` those
+    that were given. Each oracle was asked for `fetched` results in `collections`, the names of all collections that
+    were searched.
     """
 
     corpus: OpenCorpus
@@ -34,12 +35,15 @@ class Explainer:
     collections: Sequence[str]
     receipt: SearchReceipt
     fused: Sequence[FusedResult]
-    limit: int
+    relevant: Sequence[FusedResult]
+    results: Sequence[FusedResult]
     fetched: int
 
     def cut(self) -> list[Explanation]:
-        """Return an explanation of each candidate beyond the limit."""
-        return [self._candidate(rank, each) for rank, each in enumerate(self.fused, start=1) if rank > self.limit]
+        """Return an explanation of each candidate that was not given."""
+        return [
+            self._candidate(rank, each) for rank, each in enumerate(self.fused, start=1) if each not in self.results
+        ]
 
     def of(self, doc_ids: Sequence[str]) -> list[Explanation]:
         """Return explanations of these documents, found or not.
@@ -55,10 +59,13 @@ class Explainer:
         return explanations
 
     def _candidate(self, rank: int, candidate: FusedResult) -> Explanation:
-        if rank <= self.limit:
+        if candidate in self.results:
             reason = "among the results"
+        elif candidate in self.relevant:
+            reason = f"cut: rank {rank} of {len(self.fused)}, the limit is {len(self.results)}"
         else:
-            reason = f"cut: rank {rank} of {len(self.fused)}, the limit is {self.limit}"
+            least = self.receipt.min_relevance
+            reason = f"left out: rank {rank}, but its relevance {candidate.relevance:.2f} is below {least:.2f}"
         verdicts = {
             name: OracleVerdict(candidate.provenance[name])
             if name in candidate.provenance

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from schemas.contracts.search import CollectionsReceipt
-from schemas.contracts.text_documents import DEFAULT_TOP_K, Filters
+from schemas.contracts.text_documents import DEFAULT_TOP_K, Filters, SimilarChunk
 
 ROLES = ("system", "user", "assistant")
 
@@ -24,8 +24,9 @@ class ChatRequest:
     """One request to the chat model.
 
     `messages` are as the client has them. With `is_continued` they are only the last one, and the service remembers the
-    others. A value of None is left to the connection, except for `system`, which is left to the messages. `options` are
-    the model's own, by the names that its server uses.
+    others. A value of None is left to the connection, except for `system`, which is left to the messages, and
+    `min_relevance`, which is left to the settings. `options` are the model's own, by the names that its server
+    uses.
     """
 
     messages: tuple[Message, ...]
@@ -38,11 +39,12 @@ class ChatRequest:
     rag_top_k: int = DEFAULT_TOP_K
     rag_filters: Filters = field(default_factory=Filters)
     collections: tuple[str, ...] | None = None
+    min_relevance: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ChatSource:
-    """A chunk that an answer was made from; `text` is its beginning."""
+    """A chunk that an answer was made from; `text` is its beginning, and `relevance` None where it cannot be told."""
 
     text: str
     score: float
@@ -50,11 +52,21 @@ class ChatSource:
     title: str
     document_id: str
     collection: str = ""  # unknown for answers that earlier releases stored
+    relevance: float | None = None  # likewise
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """A number that an answer cites, and the passage of that number: None when there was no such passage."""
+
+    number: int
+    passage: SimilarChunk | None
 
 
 @dataclass(frozen=True, slots=True)
 class ChatTurn:
-    """An answer; `rag_used` says whether retrieval was used for it, `receipt` which collections were asked."""
+    """An answer; `rag_used` says whether retrieval was used for it, `receipt` which collections were asked. `relevance`
+    is that of the best passage, None when nothing was found and where it cannot be told."""
 
     answer: str
     model: str
@@ -62,6 +74,8 @@ class ChatTurn:
     rag_used: bool
     sources: tuple[ChatSource, ...] = ()
     receipt: CollectionsReceipt | None = None
+    citations: tuple[Citation, ...] = ()
+    relevance: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,8 @@ TimeRange = Literal["1h", "24h", "7d", "30d"]
 class ContextQuery:
     """A search in the collections named (names and `prefix*`), by default in all text collections.
 
-    `category`, `session_id`, `content_type` and `game` filter the results where they are given. `agent` is the name
-    under which the search is counted.
+    `category`, `session_id`, `content_type` and `game` filter the results where they are given, and so does
+    `min_relevance` those found by vector. `agent` is the name under which the search is counted.
     """
 
     query: str
@@ -32,6 +32,7 @@ class ContextQuery:
     content_type: str | None = None
     game: str | None = None
     agent: str | None = None
+    min_relevance: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +58,8 @@ class IndexedText:
 
 @dataclass(frozen=True, slots=True)
 class ContextItem:
-    """A stored chunk, whoever stored it. `timestamp` is ISO 8601 in UTC, 1970 for chunks that were not ingested
-    here."""
+    """A stored chunk, whoever stored it. `timestamp` is ISO 8601 in UTC, 1970 for chunks that were not ingested here.
+    `relevance` is None for what words found."""
 
     content: str
     score: float
@@ -69,6 +70,7 @@ class ContextItem:
     chunk_index: int
     collection: str
     chunk_id: str
+    relevance: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,7 +98,7 @@ class DocumentChunk:
     """A retrieved chunk.
 
     `metadata` has `source`, `doc_type`, `last_update_date` and `section`, whoever stored the chunk. `relevance_score`
-    is cosine similarity in [0, 1]; `position_in_doc` counts from 0.
+    is the relevance to the question in [0, 1] (`EmbeddingProvider.relevance`); `position_in_doc` counts from 0.
     """
 
     chunk_id: UUID
@@ -131,9 +131,9 @@ class RAGContext:
 class RetrieveRequest:
     """One question.
 
-    `max_chunks` and `min_relevance` of None are left to the settings. `collections` are names and `prefix*`; None means
-    all text collections. `context_key` is "{channel_id}:{user_id}" and separates the answers of one conversation from
-    those of another.
+    `max_chunks` and `min_relevance` of None are left to the settings, which leave the latter to the embedding model
+    unless they are set. `collections` are names and `prefix*`; None means all text collections. `context_key` is
+    "{channel_id}:{user_id}" and separates the answers of one conversation from those of another.
     """
 
     query: str

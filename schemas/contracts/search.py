@@ -12,6 +12,9 @@ from schemas.where import EVERYTHING, Where
 
 ASKED, LEFT_OUT = "asked", "left_out"
 OK, FAILED, UNAVAILABLE = "ok", "failed", "unavailable"
+SMOOTHED, SCORES, RRF = "smoothed", "scores", "rrf"
+FUSIONS = (SMOOTHED, SCORES, RRF)
+"""The ways to fuse the answers of several oracles (`retrieval/search/fusion.py`)."""
 MAX_QUERY_CHARACTERS = 2_000
 MAX_LIMIT = 100
 DEFAULT_LIMIT = 10
@@ -45,7 +48,10 @@ class SearchRequest:
 
     By default `oracles` are the service's own, `collections` (names and `prefix*`) are all text collections, and an
     oracle missing in `weights` weighs 1. `explain` asks why documents are not among the results: True for all that were
-    cut, or ids of documents. `owner` is the caller: only their notes are found.
+    cut, or ids of documents. `owner` is the caller: only their notes are found. `fusion` is one of `FUSIONS`.
+
+    Hits whose relevance is below `min_relevance` are left out. By default that is the least of the embedding model, and
+    a hit that has all words of the question is not left out.
     """
 
     query: str
@@ -57,6 +63,8 @@ class SearchRequest:
     explain: bool | tuple[str, ...] = False
     gather: GatherSpec | None = None
     owner: str = OPEN
+    fusion: str | None = None
+    min_relevance: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +72,9 @@ class OracleResult:
     """One finding of an oracle.
 
     `doc_id` is the document that the chunk belongs to. `chunk_id` is the id it is stored under, the same where
-    documents are whole. `score` is in [0, 1] and compares results of one oracle only.
+    documents are whole. `score` is in [0, 1] and compares results of one oracle only. `cosine` is that of the vectors
+    of question and chunk, None where nobody compared them; `relevance` is what it stands for
+    (`retrieval/search/relevance.py`), None until that has been worked out.
     """
 
     doc_id: str
@@ -73,6 +83,14 @@ class OracleResult:
     content: str
     score: float
     metadata: Metadata
+    cosine: float | None = None
+    relevance: float | None = None
+    measured: float | None = None
+
+    @property
+    def strength(self) -> float:
+        """What the oracle measured: `score`, unless that is a form of it which fits into [0, 1]."""
+        return self.score if self.measured is None else self.measured
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +113,9 @@ class Provenance:
 class FusedResult:
     """A document with its best chunk.
 
-    `rrf_score` is the plain sum of reciprocal ranks. `score` is the same scaled to [0, 1], where 1 means first with
-    every oracle that answered. `sources` are the keys of `provenance`.
+    `rrf_score` is the plain sum of reciprocal ranks. `score` is in [0, 1] and compares results of one answer only:
+    without smoothing, 1 means the best of every oracle that answered. `relevance` compares across questions; it is None
+    where nobody can tell. `sources` are the keys of `provenance`.
     """
 
     doc_id: str
@@ -108,6 +127,7 @@ class FusedResult:
     sources: tuple[str, ...]
     provenance: Mapping[str, Provenance]
     metadata: Metadata
+    relevance: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +167,12 @@ class CollectionsReceipt:
 
 @dataclass(frozen=True, slots=True)
 class SearchReceipt:
-    """A record of how a search was answered; `fetched` is the number of documents that each oracle was asked for."""
+    """A record of how a search was answered; `fetched` is the number of documents that each oracle was asked for.
+
+    `compared_by` says what candidates were compared by to smooth their scores, None when they were not smoothed.
+    `min_relevance` is None when no hit's relevance was known; `below_min_relevance` counts the candidates left out by
+    it.
+    """
 
     oracles: Mapping[str, OracleReceipt]
     rrf_k: int
@@ -155,6 +180,10 @@ class SearchReceipt:
     fetched: int
     weights: Mapping[str, float]
     collections: CollectionsReceipt
+    fusion: str
+    compared_by: str | None = None
+    min_relevance: float | None = None
+    below_min_relevance: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,11 @@ class Filters:
 
 @dataclass(frozen=True, slots=True)
 class SimilarChunk:
-    """A chunk that was found; `score` is cosine similarity in [0, 1]; it is stored in `collection` as `chunk_id`."""
+    """A chunk that was found; it is stored in `collection` as `chunk_id`.
+
+    `score` is cosine similarity in [0, 1]. `relevance`, in [0, 1] too, means the same for all questions, as far as the
+    model is calibrated; None where it cannot be told.
+    """
 
     text: str
     score: float
@@ -56,6 +60,7 @@ class SimilarChunk:
     chunk_index: int
     tags: list[str]
     metadata: Metadata
+    relevance: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

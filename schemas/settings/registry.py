@@ -19,6 +19,7 @@ class RegistrySettings:
     embedding_provider: str = "minilm"
     embedding_url: str = ""  # empty: the provider's own default
     embedding_model: str = ""
+    embedding_calibration: str = ""  # a file with what a cosine means by some models; empty: the built-in ones
     chat_provider: str = ""  # empty: the operator configures no chat connection
     chat_url: str = ""
     chat_model: str = ""
@@ -59,6 +60,7 @@ def read_registry_settings() -> RegistrySettings:
         "embedding_provider": env.str("EMBEDDING_PROVIDER", default.embedding_provider),
         "embedding_url": env.str("EMBEDDING_URL", default.embedding_url),
         "embedding_model": env.str("EMBEDDING_MODEL", default.embedding_model),
+        "embedding_calibration": env.str("EMBEDDING_CALIBRATION", default.embedding_calibration),
         "chat_provider": env.str("CHAT_PROVIDER", default.chat_provider),
         "chat_url": env.str("CHAT_URL", default.chat_url),
         "chat_model": env.str("CHAT_MODEL", default.chat_model),

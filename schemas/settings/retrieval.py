@@ -7,11 +7,14 @@ from typing import Any
 
 from environs import ValidationError, validate
 
+from schemas.contracts.search import FUSIONS, SMOOTHED
 from schemas.errors import ConfigurationError, InvalidInputError
 from schemas.names import check_collection_name
 from schemas.settings.environment import LONGEST_KEPT_SECONDS, OneWordOf, environment, seal
 
 SECTIONS, WINDOWS, WHOLE = CHUNKINGS = ("sections", "windows", "whole")
+SAY_SO, ANSWER = "say_so", "answer"
+"""What a chat with retrieval does when no passage is relevant: it says so, or the model answers without any."""
 
 
 @dataclass(frozen=True)
@@ -35,10 +38,12 @@ class RetrievalSettings:
     whole_header_level: int = 2  # heading level at which a longer document is split
     whole_fallback_header_level: int = 3  # heading level at which a section that is still longer is split
     retrieve_max_chunks: int = 5  # most results of `/api/rag/retrieve`, unless a question says otherwise
-    retrieve_min_relevance: float = 0.6  # least relevance of these, unless a question says otherwise
+    retrieve_min_relevance: float | None = None  # least relevance of these, unless a question says so; None: the next
+    min_relevance: float | None = None  # least relevance where an answer is to be relevant; None: the model's own
+    fusion: str = SMOOTHED  # how the answers of several oracles are fused, unless a question says otherwise
     rrf_k: int = 60  # the constant of reciprocal rank fusion
     fetch_multiplier: int = 2  # each oracle is asked for this many times the limit
-    fetch_min: int = 50  # each oracle is asked for at least this many documents
+    fetch_min: int = 100  # each oracle is asked for at least this many documents
     search_collections: int = 100  # most collections per question, beside those it names in full
     cache_ttl_seconds: float = 300.0  # how long an answer of `/api/rag/retrieve` is reused
     retrieve_seconds: float = 10.0  # time limit of embedding a question, and of the oracles of a search
@@ -48,8 +53,17 @@ class RetrievalSettings:
     text_fallback: bool = True  # off: level 2 counts as failed
     breaker_threshold: int = 5  # failed searches until the circuit breaker opens
     breaker_timeout_seconds: float = 60.0  # wait after the last failure until it lets one search try again
+    chat_without_sources: str = SAY_SO  # what a chat with retrieval does when no passage is relevant
     log_queries: bool = True  # whether the log and the metrics of single searches contain the questions
     metrics_days: int = 30  # how long the metrics of single searches are kept
+    read_seconds: float = 60.0  # computing time of parsing a file, and two more for each megabyte
+    read_memory_mb: int = 1024  # address space of the process that parses a file
+    read_output_mb: int = 64  # most text that a file may make
+
+    @property
+    def chat_says_so(self) -> bool:
+        """Whether a chat with retrieval that found no relevant passage says so instead of asking the model."""
+        return self.chat_without_sources.lower() == SAY_SO
 
     @property
     def whole_levels(self) -> tuple[int, int]:
@@ -78,6 +92,7 @@ def read_retrieval_settings() -> RetrievalSettings:
     env = environment()
     default = RetrievalSettings()
     name, tokens = _is_name, validate.Range(min=16, max=1_000_000)
+    share = validate.Range(min=0, max=1)
     values: dict[str, Any] = {
         "documents_collection": env.str("DOCUMENTS_COLLECTION", default.documents_collection, validate=name),
         "rules_collection": env.str("RULES_COLLECTION", default.rules_collection, validate=name),
@@ -105,9 +120,9 @@ def read_retrieval_settings() -> RetrievalSettings:
         "retrieve_max_chunks": env.int(
             "RETRIEVE_MAX_CHUNKS", default.retrieve_max_chunks, validate=validate.Range(min=1, max=100)
         ),
-        "retrieve_min_relevance": env.float(
-            "RETRIEVE_MIN_RELEVANCE", default.retrieve_min_relevance, validate=validate.Range(min=0, max=1)
-        ),
+        "retrieve_min_relevance": env.float("RETRIEVE_MIN_RELEVANCE", default.retrieve_min_relevance, validate=share),
+        "min_relevance": env.float("MIN_RELEVANCE", default.min_relevance, validate=share),
+        "fusion": env.str("FUSION", default.fusion, validate=validate.OneOf(FUSIONS)),
         "rrf_k": env.int("RRF_K", default.rrf_k, validate=validate.Range(min=1, max=10_000)),
         "fetch_multiplier": env.int(
             "FETCH_MULTIPLIER", default.fetch_multiplier, validate=validate.Range(min=1, max=100)
@@ -138,8 +153,14 @@ def read_retrieval_settings() -> RetrievalSettings:
             default.breaker_timeout_seconds,
             validate=validate.Range(min=0, max=LONGEST_KEPT_SECONDS),
         ),
+        "chat_without_sources": env.str(
+            "CHAT_WITHOUT_SOURCES", default.chat_without_sources, validate=OneWordOf((SAY_SO, ANSWER))
+        ),
         "log_queries": env.bool("LOG_QUERIES", default.log_queries),
         "metrics_days": env.int("METRICS_DAYS", default.metrics_days, validate=validate.Range(min=1, max=36_500)),
+        "read_seconds": env.float("READ_SECONDS", default.read_seconds, validate=validate.Range(min=1, max=86_400)),
+        "read_memory_mb": env.int("READ_MEMORY_MB", default.read_memory_mb, validate=validate.Range(min=256)),
+        "read_output_mb": env.int("READ_OUTPUT_MB", default.read_output_mb, validate=validate.Range(min=1, max=1024)),
     }
     seal(env)
     values["chunking"] = values["chunking"].lower()

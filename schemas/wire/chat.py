@@ -8,12 +8,12 @@ from typing import Any
 
 from marshmallow import ValidationError, fields, post_load, validate
 
-from schemas.contracts.chat import ROLES, ChatRequest, ChatSource, ChatTurn, Message, StoredMessage
+from schemas.contracts.chat import ROLES, ChatRequest, ChatSource, ChatTurn, Citation, Message, StoredMessage
 from schemas.contracts.text_documents import DEFAULT_TOP_K, MAX_TOP_K, Filters
 from schemas.errors import InvalidInputError
 from schemas.metadata import check_metadata
 from schemas.wire.body import Body
-from schemas.wire.checked_fields import Flag, Words
+from schemas.wire.checked_fields import Flag, Share, Words
 from schemas.wire.fields import Count, ModelName, Number, Text
 from schemas.wire.search import AskingCollections, collections_receipt
 from schemas.wire.text_documents import FiltersObject
@@ -21,6 +21,8 @@ from schemas.wire.text_documents import FiltersObject
 MAX_MESSAGES = 1_000
 RESERVED_OPTIONS = ("model", "messages", "stream")
 """Names that `options` must not have: they have fields of their own, or are decided here."""
+PLACES = ("page", "sheet", "slide", "start_line")
+"""The metadata of a passage that say where in its document it begins."""
 
 Json = dict[str, Any]
 
@@ -82,9 +84,12 @@ class Chat(AskingCollections):
     use_rag = Flag(data_key="useRag", load_default=False)
     rag_top_k = Count(data_key="ragTopK", least=1, most=MAX_TOP_K, load_default=DEFAULT_TOP_K)
     rag_filters = fields.Nested(FiltersObject, data_key="ragFilters", load_default=Filters)
+    min_relevance = Share(load_default=None)
+    stream = Flag(load_default=False)
 
     @post_load
-    def _to_request(self, loaded: Json, **_: Any) -> dict[str, ChatRequest]:
+    def _to_request(self, loaded: Json, **_: Any) -> Json:
+        streamed = loaded.pop("stream")
         messages, message = loaded.pop("messages"), loaded.pop("message")
         if not messages and message is None:
             raise ValidationError("is required", "messages")
@@ -96,7 +101,8 @@ class Chat(AskingCollections):
                 messages=tuple(said),
                 is_continued=not messages,
                 **self.one_field(loaded),
-            )
+            ),
+            "streamed": streamed,
         }
 
 
@@ -104,7 +110,10 @@ CHAT = Chat()
 
 
 def chat_answer(turn: ChatTurn) -> Json:
-    """Spell an answer under `message`, as the contract does, and under `response`, as earlier clients read it."""
+    """Spell an answer under `message`, as the contract does, and under `response`, as earlier clients read it.
+
+    An answer with retrieval also tells its citations, and how relevant the best passage is.
+    """
     said = {
         "message": turn.answer,
         "response": turn.answer,
@@ -112,9 +121,35 @@ def chat_answer(turn: ChatTurn) -> Json:
         "model": turn.model,
     }
     answer: Json = {"status": "success", "data": said, "ragUsed": turn.rag_used, "ragSources": _sources(turn.sources)}
+    if turn.rag_used:
+        answer |= {"citations": [_citation(each) for each in turn.citations], "relevance": turn.relevance}
     if turn.receipt is not None:
         answer["receipt"] = collections_receipt(turn.receipt)
     return answer
+
+
+def chat_event(part: str | ChatTurn, warnings: Sequence[str]) -> Json:
+    """Spell a part of a streamed answer: `{delta}` for a piece of its text, and for the whole, at its end, what
+    `chat_answer` spells beside `done`, with the warnings that an answer in one piece has."""
+    if isinstance(part, str):
+        return {"delta": part}
+    whole = {"done": True, **chat_answer(part)}
+    return whole | {"warnings": warnings} if warnings else whole
+
+
+def _citation(citation: Citation) -> Json:
+    passage = citation.passage
+    if passage is None:
+        return {"number": citation.number, "collection": None, "id": None, "valid": False}
+    return {
+        "number": citation.number,
+        "collection": passage.collection,
+        "id": passage.chunk_id,
+        "valid": True,
+        "source": passage.source,
+        "title": passage.title,
+        **{name: passage.metadata[name] for name in PLACES if name in passage.metadata},
+    }
 
 
 def _sources(sources: tuple[ChatSource, ...]) -> list[Json]:
@@ -122,6 +157,7 @@ def _sources(sources: tuple[ChatSource, ...]) -> list[Json]:
         {
             "text": each.text,
             "score": each.score,
+            "relevance": each.relevance,
             "source": each.source,
             "title": each.title,
             "documentId": each.document_id,

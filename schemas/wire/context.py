@@ -40,6 +40,7 @@ def context_query(arguments: Json) -> ContextQuery:
         content_type=arguments.get("contentType"),
         game=arguments.get("game"),
         agent=arguments.get("agent"),
+        min_relevance=arguments["min_relevance"],
     )
 
 
@@ -103,6 +104,7 @@ def _item(item: ContextItem) -> Json:
     return {
         "content": item.content,
         "score": item.score,
+        "relevance": item.relevance,
         "source": item.source,
         "timestamp": item.timestamp,
         "metadata": item.metadata

@@ -11,6 +11,7 @@ from schemas.connections import CollectionInfo
 from schemas.contracts.search import (
     ASKED,
     DEFAULT_LIMIT,
+    FUSIONS,
     LEFT_OUT,
     MAX_LIMIT,
     CollectionsReceipt,
@@ -28,7 +29,8 @@ from schemas.names import asked_collections
 from schemas.records import Group
 from schemas.where import EVERYTHING
 from schemas.wire.body import Body
-from schemas.wire.fields import Count, Filter, Names, Text
+from schemas.wire.checked_fields import Share
+from schemas.wire.fields import Choice, Count, Filter, Names, Text
 from schemas.wire.storage.query import Gather
 
 MAX_EXPLAINED = 100
@@ -85,6 +87,8 @@ class Search(AskingCollections):
     where = Filter(load_default=EVERYTHING)
     explain = Explained(load_default=False)
     gather = fields.Nested(Gather, load_default=None)
+    fusion = Choice(FUSIONS, load_default=None)
+    min_relevance = Share(load_default=None)
 
     @post_load
     def _to_request(self, loaded: Json, **_: Any) -> dict[str, SearchRequest]:
@@ -111,6 +115,7 @@ def _result(result: FusedResult) -> Json:
         "chunk_id": result.chunk_id,
         "content": result.content,
         "score": result.score,
+        "relevance": result.relevance,
         "rrf_score": result.rrf_score,
         "sources": list(result.sources),
         "provenance": {name: _provenance(place) for name, place in result.provenance.items()},
@@ -123,8 +128,14 @@ def _provenance(place: Provenance) -> Json:
 
 
 def _receipt(receipt: SearchReceipt) -> Json:
+    told: Json = {"fusion": receipt.fusion}
+    if receipt.compared_by is not None:
+        told["compared_by"] = receipt.compared_by
+    if receipt.min_relevance is not None:
+        told |= {"min_relevance": receipt.min_relevance, "below_min_relevance": receipt.below_min_relevance}
     return {
         "oracles": {name: _oracle(each) for name, each in receipt.oracles.items()},
+        **told,
         "rrf_k": receipt.rrf_k,
         "fetch_multiplier": receipt.fetch_multiplier,
         "fetched": receipt.fetched,

@@ -92,6 +92,7 @@ class RagSearch(AskingCollections):
     query = Words(required=True, validate=validate.Length(max=MAX_QUERY_CHARACTERS))
     top_k = Count(data_key="topK", least=1, most=MAX_TOP_K, load_default=DEFAULT_TOP_K)
     min_score = Share(data_key="minScore", load_default=0.0)
+    min_relevance = Share(load_default=0.0)
     filters = fields.Nested(FiltersObject, load_default=Filters)
 
     @post_load
@@ -137,6 +138,7 @@ def _similar_chunk(chunk: SimilarChunk) -> Json:
     return {
         "text": chunk.text,
         "score": chunk.score,
+        "relevance": chunk.relevance,
         "metadata": {
             **chunk.metadata,
             "documentId": chunk.document_id,

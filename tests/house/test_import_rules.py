@@ -113,6 +113,10 @@ PLANTED = {
         ("retrieval/chunking/planted_upward.py", "def late():\n    import retrieval.ingest.drafts"),
         ("retrieval/planted_nowhere.py", ""),
     ],
+    "parsers stay where they are confined": [
+        ("retrieval/reading/planted_parser.py", "from lxml import etree"),
+        ("interfaces/commands/planted_parser.py", "def late():\n    import pypdfium2"),
+    ],
     "the product imports neither tests nor benchmarks": [
         ("providers/planted_test.py", "from tests.support.live import free_port"),
         ("interfaces/commands/planted_benchmark.py", "import benchmarks.report"),

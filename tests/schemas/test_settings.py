@@ -139,6 +139,16 @@ def test_a_file_may_have_the_sections_of_the_contract(environ, tmp_path):
     assert read_wrapper_settings().port == 6001
 
 
+def test_the_least_relevance_is_the_models_unless_it_is_set(environ):
+    read = read_retrieval_settings()
+    assert (read.min_relevance, read.retrieve_min_relevance) == (None, None)
+    environ["RAG_MIN_RELEVANCE"] = "0"
+    assert read_retrieval_settings().min_relevance == 0.0
+    environ["RAG_MIN_RELEVANCE"] = "1.5"
+    with pytest.raises(ConfigurationError, match="RAG_MIN_RELEVANCE"):
+        read_retrieval_settings()
+
+
 def test_the_models_limit_is_the_longest_chunk_unless_a_shorter_one_is_said(environ, tmp_path):
     file = tmp_path / "rag.yaml"
     file.write_text("embedding: {max_tokens: 512}")
@@ -203,6 +213,9 @@ def test_the_settings_of_retrieval_are_read_and_typed(environ):
         ("RAG_BREAKER_TIMEOUT_SECONDS", "-1"),
         ("RAG_CONTEXT_VECTOR_SECONDS", "0"),
         ("RAG_METRICS_DAYS", "0"),
+        ("RAG_READ_SECONDS", "0"),
+        ("RAG_READ_MEMORY_MB", "16"),
+        ("RAG_READ_OUTPUT_MB", "0"),
     ],
 )
 def test_a_wrong_value_of_retrieval_names_its_variable(environ, variable, value):

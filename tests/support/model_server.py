@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,12 +18,13 @@ DIMENSION = 8
 @dataclass
 class Answer:
     """An answer of the server; a body of None breaks the connection off without a word. `hold` keeps it open
-    afterwards."""
+    afterwards, and `hung_up` is set when the client ends it first."""
 
     status: int = 200
     body: bytes | None = b""
     headers: dict = field(default_factory=dict)
     hold: threading.Event | None = None
+    hung_up: threading.Event | None = None
 
 
 @dataclass
@@ -41,6 +43,13 @@ def vector(text: str) -> np.ndarray:
 
 def as_json(value, status=200, **headers) -> Answer:
     return Answer(status, json.dumps(value).encode(), {"Content-Type": "application/json", **headers})
+
+
+def as_events(*events: dict | str, **answer: object) -> Answer:
+    """Return an answer of server-sent events; those that are no objects are sent as they are."""
+    texts = (event if isinstance(event, str) else json.dumps(event) for event in events)
+    body = "".join(f"data: {text}\n\n" for text in texts).encode()
+    return Answer(200, body, {"Content-Type": "text/event-stream"}, **answer)
 
 
 def openai_answer(body: dict, *, plain: bool = False, meanings: Mapping[str, Sequence[float]] | None = None) -> Answer:
@@ -65,8 +74,12 @@ def old_ollama_answer(body: dict) -> Answer:
     return as_json({"embedding": (vector(body["prompt"]) * 7).tolist()})
 
 
-def chat_answer(body: dict) -> Answer:
-    return as_json({"model": body["model"], "choices": [{"message": {"role": "assistant", "content": "So it is."}}]})
+def chat_answer(body: dict, words: str = "So it is.") -> Answer:
+    """Say `words`, one by one where the request wants a stream."""
+    if body.get("stream"):
+        pieces = [{"choices": [{"delta": {"content": word}}]} for word in re.findall(r"\S+\s*", words)]
+        return as_events({"model": body["model"], "choices": []}, *pieces, "[DONE]")
+    return as_json({"model": body["model"], "choices": [{"message": {"role": "assistant", "content": words}}]})
 
 
 class QuietServer(ThreadingHTTPServer):
@@ -139,6 +152,10 @@ class StubServer:
                     self.send_header(name, value)
                 self.end_headers()
                 self.wfile.write(answer.body)
+                if answer.hung_up:
+                    self.connection.settimeout(20)
+                    if not self.connection.recv(1):
+                        answer.hung_up.set()
                 if answer.hold:
                     answer.hold.wait(20)
                 if int(headers["Content-Length"]) != len(answer.body):

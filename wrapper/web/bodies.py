@@ -174,6 +174,12 @@ def client_is_gone() -> bool:
     return connection is not None and connection.is_gone()
 
 
+def client_watch() -> Callable[[], bool]:
+    """Return the same as a function that any thread may call until this request is answered."""
+    connection = _connection()
+    return (lambda: False) if connection is None else connection.is_gone
+
+
 def finish_within(seconds: float, give_up: Callable[[], None]) -> None:
     """Cut the connection, after `give_up`, when the client has not taken all of this request's answer by then."""
     connection = _connection()

@@ -11,6 +11,7 @@ from typing import ClassVar
 
 import structlog
 
+from registry.embedding.queries import AskedEmbedding
 from retrieval.search.corpus import OpenCorpus
 from schemas.connections import CollectionInfo
 from schemas.contracts.search import OracleAnswer, OracleResult
@@ -27,7 +28,7 @@ class Question:
     """A user's text, the collections of `corpus` that are asked, and the filter that results must match.
 
     Only notes of `owner` may be found. Collections that have not been asked at `until`, in seconds of the monotonic
-    clock, are left out.
+    clock, are left out. `embedding` is that of the text, shared by all who answer this question.
     """
 
     text: str
@@ -36,16 +37,18 @@ class Question:
     where: Where = EVERYTHING
     until: float = math.inf
     owner: str = OPEN
+    embedding: AskedEmbedding | None = None
 
 
 class Oracle(ABC):
     """One way to find documents, usable by several threads and asked in parallel with others.
 
     `own_collections` are asked whatever collections a question names. A request that names other collections leaves
-    such an oracle out, unless it names the oracle too.
+    such an oracle out, unless it names the oracle too. Scores of oracles that `measure` the same can be compared.
     """
 
     name: ClassVar[str]
+    measure: ClassVar[str]
     own_collections: tuple[str, ...] = ()
 
     @abstractmethod
@@ -81,7 +84,15 @@ def ask_each(question: Question, limit: int, ask: Callable[[CollectionInfo], Seq
     return OracleAnswer(best, {name: error.message for name, error in failures.items()})
 
 
-def to_result(document: Document, collection: CollectionInfo, score: float) -> OracleResult:
+def to_result(
+    document: Document,
+    collection: CollectionInfo,
+    score: float,
+    *,
+    cosine: float | None = None,
+    relevance: float | None = None,
+    measured: float | None = None,
+) -> OracleResult:
     """Return a stored document as a result. `doc_id` is the `document_id` of its metadata where that is a string."""
     metadata = document.metadata
     origin = metadata.get("document_id")
@@ -92,4 +103,7 @@ def to_result(document: Document, collection: CollectionInfo, score: float) -> O
         content=document.text,
         score=score,
         metadata=metadata,
+        cosine=cosine,
+        relevance=relevance,
+        measured=measured,
     )

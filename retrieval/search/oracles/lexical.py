@@ -30,6 +30,7 @@ class LexicalOracle(Oracle):
     """
 
     name = "lexical"
+    measure = "words"
 
     def is_available(self, corpus: OpenCorpus) -> bool:
         return corpus.can(SupportsTextSearch)
@@ -41,7 +42,11 @@ class LexicalOracle(Oracle):
         def with_its_words(collection: CollectionInfo) -> list[OracleResult]:
             found = search.text_search(collection.name, question.text, top_k=limit, where=question.where)
             scale = _scale(asked, found[:COMPARED])
-            return [to_result(match.document, collection, bounded(scale * match.score)) for match in found]
+            scores = [scale * match.score for match in found]
+            return [
+                to_result(match.document, collection, bounded(score), measured=score)
+                for match, score in zip(found, scores, strict=True)
+            ]
 
         return ask_each(question, limit, with_its_words)
 

@@ -19,10 +19,13 @@ class SemanticOracle(Oracle):
     """Finds documents by their embeddings.
 
     `embedding_connection` is the one that the collections were filled with. A collection of another model is left out
-    and named. The text is embedded once for all collections.
+    and named. The text is embedded once for all collections. The score of a result is its cosine, 0 for a negative one;
+    where a provider gives no vectors it is the match's own (`schemas.scores.score`), which compares only within one
+    metric, and there is no cosine.
     """
 
     name = "semantic"
+    measure = "cosine"
 
     def __init__(self, embeddings: QueryEmbeddings, embedding_connection: str = "default") -> None:
         self._embeddings = embeddings
@@ -32,7 +35,8 @@ class SemanticOracle(Oracle):
         return corpus.can(SupportsSearch)
 
     def query(self, question: Question, limit: int) -> OracleAnswer:
-        return self.nearest(self.embed(question.text), question, limit)
+        shared = question.embedding
+        return self.nearest(self.embed(question.text) if shared is None else shared.get(), question, limit)
 
     def embed(self, text: str, within_seconds: float | None = None) -> QueryEmbedding:
         return self._embeddings.embed(self._embedding_connection, text, within_seconds=within_seconds)
@@ -44,9 +48,14 @@ class SemanticOracle(Oracle):
         def found_in(collection: CollectionInfo) -> list[OracleResult]:
             embedded.check_fits(collection)
             matches = search.search(collection.name, embedded.vector, top_k=limit, where=question.where)
-            scores = similarities(question.corpus, collection, embedded.vector, matches)
-            pairs = zip(matches, scores, strict=True)
-            return [to_result(match.document, collection, score) for match, score in pairs if score is not None]
+            if not _tells_cosines(question.corpus, collection):
+                return [to_result(match.document, collection, match.score) for match in matches]
+            cosines = similarities(question.corpus, collection, embedded.vector, matches)
+            return [
+                to_result(match.document, collection, _bounded(cosine), cosine=cosine)
+                for match, cosine in zip(matches, cosines, strict=True)
+                if cosine is not None
+            ]
 
         return ask_each(question, limit, found_in)
 
@@ -54,17 +63,14 @@ class SemanticOracle(Oracle):
 def similarities(
     corpus: OpenCorpus, collection: CollectionInfo, asked: Vector, matches: Sequence[Match]
 ) -> list[float | None]:
-    """Return the cosine of the question and each match in [0, 1], where anything below 0 counts as 0.
+    """Return the cosine of the question and each match in [-1, 1].
 
     It compares matches across collections of all metrics, because their vectors are of one model. The distance of a
     cosine collection tells it. For other metrics the vectors are read: a squared distance or a product does not tell it
-    for vectors of any length. It is None for a match that was deleted meanwhile. Where a provider gives no vectors the
-    match's own score (`schemas.scores.score`) is returned, which compares only within one metric.
+    for vectors of any length. It is None for a match that was deleted meanwhile.
     """
     if collection.metric == "cosine":
-        return [_bounded(1.0 - match.distance) for match in matches]
-    if not corpus.can(SupportsMetadataFiltering):
-        return [match.score for match in matches]
+        return [1.0 - match.distance for match in matches]
     ids = [match.document.id for match in matches]
     if not ids:
         return []
@@ -75,7 +81,11 @@ def similarities(
 
 def _cosine(one: Vector, other: Vector) -> float:
     lengths = float(np.linalg.norm(one)) * float(np.linalg.norm(other))
-    return _bounded(float(one @ other) / lengths) if lengths else 0.0
+    return float(one @ other) / lengths if lengths else 0.0
+
+
+def _tells_cosines(corpus: OpenCorpus, collection: CollectionInfo) -> bool:
+    return collection.metric == "cosine" or corpus.can(SupportsMetadataFiltering)
 
 
 def _bounded(cosine: float) -> float:

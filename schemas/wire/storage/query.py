@@ -23,6 +23,7 @@ MAX_NEIGHBOURS = 100
 """The most documents before, and after, each hit of a group."""
 MAX_QUERY_CHARACTERS = 10_000
 MAX_PHRASE_WORDS = 64
+NO_VECTOR = "is required: this route does not embed; POST /api/search and /api/rag/search take a question as text"
 
 Answer = dict[str, Any]
 
@@ -58,7 +59,7 @@ class Gather(_Rule):
 
 class Query(Body):
     collection = Text()
-    query_embedding = Embedding(required=True, error_messages={"required": "is required: this service does not embed"})
+    query_embedding = Embedding(required=True, error_messages={"required": NO_VECTOR})
     query = Text(load_default=None)
     top_k = Count(least=1, most=MAX_TOP_K, load_default=DEFAULT_TOP_K)
     where = Filter(load_default=EVERYTHING)

@@ -65,6 +65,8 @@ def test_json_is_one_object_with_a_run_for_each_oracle_and_one_for_all(measured,
     assert [(run["name"], run["oracles"]) for run in report["runs"]] == [
         ("semantic", ["semantic"]),
         ("lexical", ["lexical"]),
+        ("fused-scores", ["semantic", "lexical"]),
+        ("fused-rrf", ["semantic", "lexical"]),
         ("fused", ["semantic", "lexical"]),
     ]
     assert all(run.keys() >= KEYS for run in report["runs"])
@@ -80,7 +82,7 @@ def test_tables_misses_and_the_change_since_an_earlier_run(bench, measured):
     assert "semantic" not in result.stdout
     assert "lexical: 0 of 3 queries better, 0 worse" in result.stdout
     assert "3: herds (nDCG@10 0.000)" in result.stdout
-    assert "  missed garden (relevance 1): no oracle found it; lexical not among the first 50" in result.stdout
+    assert "  missed garden (relevance 1): no oracle found it; lexical not among the first 100" in result.stdout
 
 
 def test_with_json_everything_else_is_on_stderr(bench, measured, tmp_path):
@@ -88,11 +90,18 @@ def test_with_json_everything_else_is_on_stderr(bench, measured, tmp_path):
         "--json", "--verbose", "--compare", measured[1], "--no-load", "--weight", "lexical=2", "--rrf-k", "5"
     )
     report = json.loads(result.stdout)
-    assert {each["name"] for each in report["compared"]} == {"semantic", "lexical", "fused"}
+    assert {each["name"] for each in report["compared"]} == {
+        "semantic",
+        "lexical",
+        "fused-scores",
+        "fused-rrf",
+        "fused",
+    }
     assert report["settings"] == {
+        "fusion": "smoothed",
         "rrf_k": 5,
         "fetch_multiplier": 2,
-        "fetch_min": 50,
+        "fetch_min": 100,
         "limit": 10,
         "weights": {"lexical": 2.0},
     }

@@ -30,6 +30,9 @@ ANSWERS = {
         "prompt_eval_count": 9,
         "eval_count": 2,
     },
+    "/v1/chat/completions streamed": b'data: {"model":"m-2026","choices":[{"delta":{"content":"H"}}]}\n\n'
+    b'data: {"choices":[{"delta":{"content":"i."}}]}\n\ndata: [DONE]\n\n',
+    "/api/chat streamed": b'{"model":"m-2026","message":{"content":"H"}}\n{"message":{"content":"i."},"done":true}\n',
     "/v1/models": {"data": [{"id": "m"}, {"id": "n"}]},
     "/api/tags": {"models": [{"name": "m"}, {"name": "n"}]},
 }
@@ -51,7 +54,8 @@ class Server:
 
             def _answer(self, body):
                 server.requests.append((self.path, self.headers.get("Authorization"), body))
-                status, answer = server.script.pop(0) if server.script else (200, ANSWERS.get(self.path))
+                how = " streamed" if body and body.get("stream") else ""
+                status, answer = server.script.pop(0) if server.script else (200, ANSWERS.get(self.path + how))
                 content = answer if isinstance(answer, bytes) else orjson.dumps(answer)
                 self.send_response(status if answer is not None else 404)
                 self.send_header("Content-Length", str(len(content)))

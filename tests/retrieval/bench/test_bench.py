@@ -109,6 +109,8 @@ def engine(choice_of, embeddings, shelve):
         fetch_multiplier=1,
         fetch_min=1,
         limit_seconds=20.0,
+        fusion="rrf",
+        embed=SemanticOracle(embeddings).embed,
     )
     yield made
     made.close()
@@ -117,15 +119,17 @@ def engine(choice_of, embeddings, shelve):
 def test_each_oracle_is_measured_alone_and_all_of_them_together(folder, engine):
     query_set = read_query_set(folder(judgements="1\ta\t1\n2\tb\t2\n2\tc\t1\n"))
     told = []
-    bench = Bench(engine, query_set, Plan(SHELF, 1), on_query=told.append)
+    bench = Bench(engine, query_set, Plan(SHELF, 1, "smoothed"), on_query=told.append)
     runs = bench.runs(["semantic", "lexical"])
     assert [(run.name, run.oracles) for run in runs] == [
         ("semantic", ("semantic",)),
         ("lexical", ("lexical",)),
+        ("fused-scores", ("semantic", "lexical")),
+        ("fused-rrf", ("semantic", "lexical")),
         ("fused", ("semantic", "lexical")),
     ]
     assert [run.name for run in bench.runs(["lexical"])] == ["lexical"]
-    assert told[:6] == ["semantic"] * 2 + ["lexical"] * 2 + ["fused"] * 2
+    assert told[:10] == [run.name for run in runs for _ in range(2)]
     lexical = runs[1]
     assert [each.ranking for each in lexical.asked] == [("a",), ("b",)]
     assert (lexical.quality.mrr, lexical.quality.recall_at_10, lexical.failures) == (1.0, 0.75, 0)
@@ -138,7 +142,7 @@ def test_each_oracle_is_measured_alone_and_all_of_them_together(folder, engine):
 
 def test_a_failing_oracle_is_counted(folder, engine, shelve):
     strange = shelve("bench-strange", {"a": "zebra"}, embedding_model="words-2")
-    bench = Bench(engine, read_query_set(folder()), Plan(strange, 5))
+    bench = Bench(engine, read_query_set(folder()), Plan(strange, 5, "smoothed"))
     [lexical] = bench.runs(["lexical"])
     assert lexical.failures == 0
     with pytest.raises(SearchFailedError):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retrieval.search.fusion import rrf_fuse
+from retrieval.search.fusion import SCORED, fuse
 from schemas.contracts.search import OracleResult
 
 
@@ -39,7 +39,7 @@ def test_scores_are_the_formula_and_the_order_is_theirs(rankings, weights, k):
         for rank, doc_id in enumerate(dict.fromkeys(each.doc_id for each in found), start=1):
             share = Fraction(weights.get(oracle, 1.0)) / (k + rank)
             expected[doc_id] = expected.get(doc_id, Fraction(0)) + share
-    fused = rrf_fuse(rankings, k=k, weights=weights)
+    fused = fuse(rankings, k=k, weights=weights)
     assert {each.doc_id: each.rrf_score for each in fused} == pytest.approx({d: float(s) for d, s in expected.items()})
     assert ids(fused) == sorted(ids(fused), key=lambda doc_id: (-dict(scores(fused))[doc_id], doc_id))
     assert all(0.0 <= each.score <= 1.0 for each in fused)
@@ -49,7 +49,7 @@ def test_scores_are_the_formula_and_the_order_is_theirs(rankings, weights, k):
 @given(rankings)
 def test_the_order_of_the_oracles_makes_no_difference(rankings):
     backwards = dict(reversed(rankings.items()))
-    assert scores(rrf_fuse(rankings)) == scores(rrf_fuse(backwards))
+    assert scores(fuse(rankings)) == scores(fuse(backwards))
 
 
 def scores(fused):
@@ -57,7 +57,7 @@ def scores(fused):
 
 
 def test_ranks_count_from_1_and_k_is_60():
-    [first, second] = rrf_fuse({"semantic": ranking("a", "b"), "lexical": ranking("a")})
+    [first, second] = fuse({"semantic": ranking("a", "b"), "lexical": ranking("a")})
     assert (first.rrf_score, second.rrf_score) == (2 / 61, 1 / 62)
     assert {name: place.rank for name, place in first.provenance.items()} == {"semantic": 1, "lexical": 1}
     assert first.score == 1.0
@@ -66,12 +66,12 @@ def test_ranks_count_from_1_and_k_is_60():
 
 
 def test_a_document_of_two_oracles_outranks_what_only_one_has_first():
-    assert ids(rrf_fuse({"semantic": ranking("a", "b"), "lexical": ranking("c", "b")})) == ["b", "a", "c"]
+    assert ids(fuse({"semantic": ranking("a", "b"), "lexical": ranking("c", "b")})) == ["b", "a", "c"]
 
 
 def test_a_document_has_the_rank_of_its_best_chunk_and_ranks_count_documents():
     chunks = [result("a", chunk="a1", score=0.9), result("a", chunk="a2", score=0.8), result("b", score=0.7)]
-    first, second = rrf_fuse({"semantic": chunks})
+    first, second = fuse({"semantic": chunks})
     assert (first.chunk_id, first.content, first.provenance["semantic"].score) == ("a1", "text of a1", 0.9)
     assert (second.doc_id, second.provenance["semantic"].rank) == ("b", 2)
 
@@ -79,25 +79,85 @@ def test_a_document_has_the_rank_of_its_best_chunk_and_ranks_count_documents():
 def test_a_document_shows_the_chunk_that_counted_most():
     lexical = [result("x"), result("a", chunk="by words")]
     semantic = [result("a", chunk="by meaning")]
-    assert rrf_fuse({"lexical": lexical, "semantic": semantic})[0].chunk_id == "by meaning"
-    assert rrf_fuse({"lexical": lexical, "semantic": semantic}, weights={"lexical": 9.0})[0].chunk_id == "by words"
+    assert fuse({"lexical": lexical, "semantic": semantic})[0].chunk_id == "by meaning"
+    assert fuse({"lexical": lexical, "semantic": semantic}, weights={"lexical": 9.0})[0].chunk_id == "by words"
 
 
 def test_one_id_in_two_collections_is_two_documents():
-    fused = rrf_fuse({"semantic": [result("a", collection="z"), result("a", collection="b")]})
+    fused = fuse({"semantic": [result("a", collection="z"), result("a", collection="b")]})
     assert [(each.collection, each.provenance["semantic"].rank) for each in fused] == [("z", 1), ("b", 2)]
 
 
 def test_equal_scores_come_in_the_order_of_ids():
-    assert ids(rrf_fuse({"semantic": ranking("b"), "lexical": ranking("a"), "persona": ranking("c")})) == list("abc")
+    assert ids(fuse({"semantic": ranking("b"), "lexical": ranking("a"), "persona": ranking("c")})) == list("abc")
 
 
 def test_a_weight_counts_and_the_best_possible_score_is_that_of_all_who_answered():
-    fused = rrf_fuse({"semantic": ranking("a"), "lexical": ranking("b"), "persona": []}, weights={"lexical": 2.0})
+    fused = fuse({"semantic": ranking("a"), "lexical": ranking("b"), "persona": []}, weights={"lexical": 2.0})
     assert ids(fused) == ["b", "a"]
     assert [each.score for each in fused] == pytest.approx([2 / 4, 1 / 4])
     assert math.isclose(fused[0].rrf_score, 2 / 61)
 
 
 def test_nothing_found_is_nothing():
-    assert rrf_fuse({}) == rrf_fuse({"semantic": []}) == []
+    assert fuse({}) == fuse({"semantic": []}) == []
+
+
+def measured(*pairs):
+    return [
+        OracleResult(doc_id, "docs", doc_id, doc_id, min(1.0, max(0.0, score)), {}, measured=score)
+        for doc_id, score in pairs
+    ]
+
+
+scored = st.dictionaries(
+    st.sampled_from(["semantic", "lexical", "persona"]),
+    st.dictionaries(st.sampled_from("abcdefgh"), st.floats(-2, 30), max_size=8).map(
+        lambda found: measured(*sorted(found.items(), key=lambda pair: -pair[1]))
+    ),
+    min_size=1,
+)
+
+
+@settings(max_examples=100, deadline=None, derandomize=True, database=None)
+@given(scored, weights)
+def test_scores_are_scaled_from_the_last_to_the_best_and_added(rankings, weights):
+    expected, possible = {}, sum(weights.get(oracle, 1.0) for oracle in rankings)
+    for oracle, found in rankings.items():
+        values = [each.measured for each in found]
+        for each in found:
+            spread = max(values) - min(values)
+            share = (each.measured - min(values)) / spread if spread > 0 else 1.0
+            expected[each.doc_id] = expected.get(each.doc_id, 0.0) + weights.get(oracle, 1.0) * share
+    fused = fuse(rankings, fusion="scores", weights=weights)
+    shown = {each.doc_id: each.score for each in fused}
+    assert shown == pytest.approx({doc: value / possible if possible else 0.0 for doc, value in expected.items()})
+    assert [each.score for each in fused] == sorted(shown.values(), reverse=True)
+    assert {each.doc_id: each.rrf_score for each in fused} == {
+        each.doc_id: each.rrf_score for each in fuse(rankings, weights=weights)
+    }
+    backwards = fuse(dict(reversed(rankings.items())), fusion="scores", weights=weights)
+    assert [(each.doc_id, each.score) for each in backwards] == [(each.doc_id, each.score) for each in fused]
+
+
+def test_oracles_that_measure_the_same_are_scaled_together():
+    rankings = {"semantic": measured(("a", 0.8), ("b", 0.4)), "persona": measured(("note", 0.5))}
+    alone = {each.doc_id: each.score for each in fuse(rankings, fusion="scores")}
+    together = {
+        each.doc_id: each.score for each in fuse(rankings, fusion="scores", measures=dict.fromkeys(rankings, "cosine"))
+    }
+    assert alone == pytest.approx({"a": 0.5, "b": 0.0, "note": 0.5})
+    assert together == pytest.approx({"a": 0.5, "b": 0.0, "note": 0.125})
+
+
+def test_scores_beyond_the_first_hundred_do_not_count():
+    found = measured(*((f"d{number:03}", 1000.0 - number) for number in range(SCORED + 50)))
+    scores = [each.score for each in fuse({"lexical": found}, fusion="scores")]
+    assert scores[0] == 1.0
+    assert scores[SCORED - 1 :] == [0.0] * 51
+
+
+def test_of_several_chunks_the_best_is_scored_and_shown():
+    chunks = [result("a", score=0.9, chunk="a1"), result("b", score=0.5), result("a", score=0.1, chunk="a2")]
+    first, second = fuse({"semantic": chunks}, fusion="scores")
+    assert (first.chunk_id, first.score, second.doc_id, second.score) == ("a1", 1.0, "b", 0.0)

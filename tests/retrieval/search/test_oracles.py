@@ -98,12 +98,15 @@ def test_a_score_is_the_cosine_whatever_the_metric_and_the_length_of_vectors(
     far = embeddings.embed("default", "quick fox").vector
     near = embeddings.embed("default", "zebra zoo").vector
     name = shelve(f"oracle-metric-{metric}", {}, metric=metric)
-    vectors = np.stack([near * 0.01, far * 50, np.zeros_like(near)]).astype("<f4")
-    batch = DocumentBatch(["near", "far", "nothing"], ["near", "far", "nothing"], [{}] * 3, vectors)
+    vectors = np.stack([near * 0.01, far * 50, -question, np.zeros_like(near)]).astype("<f4")
+    names = ["near", "far", "opposite", "nothing"]
+    batch = DocumentBatch(names, names, [{}] * 4, vectors)
     if metric == "cosine":
-        batch = DocumentBatch(batch.ids[:2], batch.texts[:2], batch.metadatas[:2], vectors[:2])
+        batch = DocumentBatch(batch.ids[:3], batch.texts[:3], batch.metadatas[:3], vectors[:3])
     app.extensions["rag.service"].store.add_documents(name, batch)
-    found = {each.chunk_id: each.score for each in ask(semantic, "zebra", name).results}
+    results = ask(semantic, "zebra", name).results
+    found = {each.chunk_id: each.score for each in results}
+    cosines = {each.chunk_id: each.cosine for each in results}
 
     def cosine(vector):
         return question @ vector / ((question @ question) * (vector @ vector)) ** 0.5
@@ -111,6 +114,8 @@ def test_a_score_is_the_cosine_whatever_the_metric_and_the_length_of_vectors(
     assert found["near"] == pytest.approx(cosine(near), abs=1e-5)
     assert found["far"] == pytest.approx(cosine(far), abs=1e-5)
     assert found.get("nothing", 0.0) == 0.0
+    assert (found["opposite"], cosines["opposite"]) == (0.0, pytest.approx(-1.0, abs=1e-5))
+    assert cosines["near"] == pytest.approx(found["near"])
 
 
 def test_a_collection_of_another_model_is_left_out_and_named(ask, semantic, shelve):

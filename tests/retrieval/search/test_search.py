@@ -8,75 +8,15 @@ import pytest
 from providers.outbound import deadlines
 from retrieval.search.engine import (
     PARALLEL,
-    SearchEngine,
     SearchFailedError,
     UnknownOracleError,
 )
-from retrieval.search.oracles.base import Oracle
-from retrieval.search.oracles.lexical import LexicalOracle
-from retrieval.search.oracles.persona import PersonaOracle
-from retrieval.search.oracles.semantic import SemanticOracle
-from schemas.contracts.search import InvalidQueryError, OracleAnswer, OracleResult, SearchRequest
+from schemas.contracts.search import InvalidQueryError, SearchRequest
 from schemas.errors import CollectionNotFoundError, InvalidInputError, UnavailableError
 from schemas.records import GatherSpec, OrderBy
 from schemas.where import parse_where
+from tests.retrieval.search.told_oracles import BOOKS, NOTES, PAPERS, QUERY, Told, ids
 from tests.support.live import eventually
-
-BOOKS, PAPERS, NOTES = "search-books", "search-papers", "search-notes"
-QUERY = "zebra"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def library(shelve):
-    animals = ["zebra", "zorro", "lizard", "mouse", "horse", "otter", "beaver", "hamster"]
-    shelve(
-        BOOKS,
-        {name: (f"{name} {name}", {"half": n % 2, "section": f"s{n // 4}"}) for n, name in enumerate(animals)}
-        | {f"dog-{n}": (f"dog {n}", {"document_id": "dog", "half": 0}) for n in range(3)},
-    )
-    shelve(PAPERS, {"zebra": ("a paper on the zebra", {"section": "s0"})})
-    shelve(NOTES, {"note": "zebras bite", "replaced": ("zebras are shy", {"superseded_by": "note"})})
-
-
-class Told(Oracle):
-    """An oracle that returns given results or raises a given error; `gate` holds it up."""
-
-    def __init__(self, name, *results, error=None, available=True, gate=None, left_out=None):
-        self.name, self._results, self._error, self._available, self._gate = name, results, error, available, gate
-        self._left_out = left_out or {}
-        self.limits = []
-
-    def is_available(self, corpus):
-        return self._available
-
-    def query(self, question, limit):
-        self.limits.append(limit)
-        if self._gate is not None:
-            assert self._gate.wait(30)
-        if self._error is not None:
-            raise self._error
-        found = [OracleResult(each, BOOKS, each, each, 0.5, {}) for each in self._results[:limit]]
-        return OracleAnswer(found, self._left_out)
-
-
-@pytest.fixture
-def make(choice_of, embeddings):
-    made = []
-
-    def make(*oracles, **settings):
-        usual = (SemanticOracle(embeddings), LexicalOracle(), PersonaOracle(embeddings, NOTES))
-        defaults = {"rrf_k": 60, "fetch_multiplier": 2, "fetch_min": 1, "limit_seconds": 20.0}
-        choice = choice_of(BOOKS, "there-is-none", notes=NOTES)
-        made.append(SearchEngine(oracles or usual, choice, **{**defaults, **settings}))
-        return made[-1]
-
-    yield make
-    for each in made:
-        each.close()
-
-
-def ids(answer):
-    return [each.doc_id for each in answer.results]
 
 
 def test_oracles_agree_and_the_receipt_says_who_did_what(make):

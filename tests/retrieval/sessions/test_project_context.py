@@ -51,6 +51,8 @@ def writer(app, connections, choice_of, embeddings, shelve):
         fetch_multiplier=2,
         fetch_min=50,
         limit_seconds=10,
+        fusion="smoothed",
+        embed=SemanticOracle(embeddings).embed,
     )
     texts = TextCollections(connections, choice, SemanticOracle(embeddings), limit_seconds=10)
     notes = Notes(texts, Sessions(app.extensions["rag.service"].catalog), "context-notes")

@@ -44,6 +44,23 @@ class TestSearching:
         age = datetime.now(UTC) - datetime.fromisoformat(found["timestamp"])
         assert -1 < age.total_seconds() < 600
 
+    def test_relevance_is_beside_the_score_and_filters_where_asked_to(self, index, search, models_up):
+        models_up.meanings = {"asked": [1.0, 0.0], "near": [0.9, 0.4359], "far": [0.5, 0.866]}
+        for word in ("far", "near"):
+            index(f"The {word} one.")
+        for _ in range(2):  # the second time from the cache
+            results = search("asked")["results"]
+            assert [each["relevance"] for each in results] == pytest.approx([0.9, 0.5], abs=1e-3)
+        (found,) = search("asked", min_relevance=0.6)["results"]
+        assert found["content"] == "The near one."
+
+    def test_what_words_found_has_no_relevance_and_is_not_filtered_by_it(self, index, search, models_up):
+        index(JACKPOT)
+        models_up.is_down = True
+        answer = search("FireKirin jackpot threshold", min_relevance=0.9)
+        assert answer["fallbackLevel"] == 2
+        assert [each["relevance"] for each in answer["results"]] == [None]
+
     def test_a_score_below_zero_is_zero(self, index, search, models_up):
         models_up.meanings = {"opposite": [1.0, 0.0], "Selenium": [-1.0, 0.0]}
         index(TIMEOUT)

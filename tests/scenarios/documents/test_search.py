@@ -49,6 +49,19 @@ class TestSearch:
         for wrong in (-0.1, 1.1, "0.5", True):
             assert fault(search(minScore=wrong, status=400))[0] == "minScore"
 
+    def test_relevance_is_beside_the_score_and_filters_where_asked_to(self, ingest, search):
+        ingest("/a")
+        ingest("/b", text=HOLIDAY)
+        results = search()["results"]
+        relevances = [each["relevance"] for each in results]
+        assert relevances[0] > 0.9 > relevances[1]
+        assert [each["relevance"] for each in search(min_relevance=0.6)["results"]] == relevances[:1]
+        assert search("How do I cook pasta?")["resultCount"] == 2, "by default nothing is left out"
+        assert search("How do I cook pasta?", min_relevance=0.6)["results"] == []
+        assert search("How do I cook pasta?", min_relevance=None)["resultCount"] == 2
+        for wrong in (-0.1, 1.1, "0.5", True):
+            assert fault(search(min_relevance=wrong, status=400))[0] == "min_relevance"
+
     def test_source_and_tags_filter_and_one_matching_tag_is_enough(self, ingest, search):
         ingest("/a", tags=["red", "green"])
         ingest("/b", tags=["blue"])

@@ -12,13 +12,14 @@ from schemas.settings import RetrievalSettings
 from tests.scenarios.rules.texts import BARRICADES, DOC_TYPES, MOVEMENT, PHASES, WEAPONS, rule, sections
 
 
-def test_contract_test_1_retrieve_with_high_relevance_as_minilm_sees_it(ingest, retrieve):
-    """all-MiniLM-L6-v2 gives 0.38 for the question and the section. The contract's 0.8 belongs to another model, and is
-    tested in `test_figures_and_failures.py` with vectors that have it."""
+def test_contract_test_1_retrieve_with_high_relevance(ingest, retrieve):
+    """With all defaults. The cosine is 0.38; `test_figures_and_failures.py` has vectors of a model without a
+    calibration."""
     ingest(rule("rules-1-phases.md", MOVEMENT))
-    context = retrieve("What can I do during movement?", min_relevance=0.3)
+    context = retrieve("What can I do during movement?")
     assert context["meets_threshold"] is True
-    assert context["avg_relevance"] == pytest.approx(0.38, abs=0.03)
+    assert context["avg_relevance"] >= 0.8
+    assert len(context["document_chunks"]) >= 1
     assert sections(context)[0] == "Movement Phase"
 
 
@@ -33,9 +34,9 @@ def test_contract_test_2_retrieve_with_low_relevance(ingest, retrieve):
 
 def test_contract_test_3_chunk_ordering(ingest, retrieve):
     ingest(*(rule(f"{number}.md", content) for number, content in enumerate(BARRICADES)))
-    context = retrieve("Barricade rules", min_relevance=0)
+    context = retrieve("Barricade rules")
     scores = context["relevance_scores"]
-    assert len(scores) == 3
+    assert len(scores) == 2, "all but the dice"
     assert all(first >= second for first, second in pairwise(scores))
     assert scores == [chunk["relevance_score"] for chunk in context["document_chunks"]]
     assert sections(context)[0] == "Barricades"
@@ -80,8 +81,9 @@ def test_settings_fill_in_what_a_question_leaves_open(app, client, collection, i
     ingest(*(rule(f"{number}.md", content) for number, content in enumerate(BARRICADES)))
     layers = app.extensions["rag.layers"]
     settings = RetrievalSettings(retrieve_max_chunks=2, retrieve_min_relevance=0.0)
+    asked = RetrieveRequest("How do I cook pasta?", f"of:{collection}", collections=(collection,))
+    assert layers.pipeline.retrieve(asked).document_chunks == []
     pipeline = RAGPipeline(layers.pipeline._texts, layers.pipeline._cache, settings)
-    asked = RetrieveRequest("barricades", f"of:{collection}", collections=(collection,))
     assert len(pipeline.retrieve(asked).document_chunks) == 2
 
 
@@ -132,7 +134,7 @@ def test_documents_stored_under_one_contract_are_found_under_the_other(client):
     text = f"The quokka {token} is a small marsupial of Rottnest Island."
     stored = {"source": "zoo", "path": f"{token}.md", "title": "Quokka", "text": text}
     document_id = client.post("/api/rag/ingest", json=stored).json["documentId"]
-    body = {"query": f"quokka {token} marsupial", "context_key": "a:b", "min_relevance": 0.3}
+    body = {"query": f"quokka {token} marsupial", "context_key": "a:b"}
     first = client.post("/api/rag/retrieve", json=body).json["document_chunks"][0]
     assert first["text"] == text
     assert first["document_id"] == str(uuid.UUID(document_id))

@@ -193,7 +193,9 @@ def test_a_faulty_query_embedding_is_refused(client, filled, embedding):
 def test_a_query_needs_an_embedding(client, filled):
     answer = client.post(f"/collections/{filled(DOCUMENTS)}/query", json={"query": "words only"})
     assert answer.status_code == 400
-    assert "this service does not embed" in answer.json["message"]
+    message = answer.json["message"]
+    assert message.startswith("query_embedding is required: this route does not embed")
+    assert all(route in message for route in ("/api/search", "/api/rag/search"))
 
 
 def test_a_wrong_dimension_is_refused_with_both_numbers(query, filled):

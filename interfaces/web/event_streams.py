@@ -1,0 +1,69 @@
+"""Answers as server-sent events, while they are being made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
+from typing import Any, TypeVar
+
+import structlog
+from flask import Response
+
+from providers.outbound import deadlines
+from schemas.errors import RagError
+from wrapper.web.bodies import encode, finish_within
+from wrapper.web.error_statuses import Spelling
+
+log = structlog.get_logger(__name__)
+
+Part = TypeVar("Part")
+
+EVENT_STREAM = "text/event-stream"
+LAST_EVENT_SECONDS = 5.0
+"""The time that a client has to take the last event of an answer that took all the time there was."""
+
+
+def event_stream(
+    parts: Generator[Part],
+    spell: Callable[[Part], dict[str, Any]],
+    spell_error: Spelling,
+    is_gone: Callable[[], bool],
+) -> Response:
+    """Answer with an event for each part, its data a JSON object in one line.
+
+    What fails before the first part is raised, so that it is answered with its status; what fails later becomes the
+    last event. The parts are closed when the client has all of them, and when it has left.
+    """
+    first = next(parts)
+    response = Response(_events(first, parts, spell, spell_error, is_gone), mimetype=EVENT_STREAM)
+    response.call_on_close(parts.close)  # because the first event may never be asked for
+    # Proxies may hold answers back until they are whole; nginx is told so in particular.
+    response.headers.update({"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+    limit_seconds = deadlines.seconds_left() + LAST_EVENT_SECONDS
+    finish_within(limit_seconds, lambda: log.warning("an answer was cut: its reader was too slow"))
+    return response
+
+
+def _events(
+    first: Part,
+    parts: Generator[Part],
+    spell: Callable[[Part], dict[str, Any]],
+    spell_error: Spelling,
+    is_gone: Callable[[], bool],
+) -> Iterator[bytes]:
+    with closing(parts):
+        try:
+            yield _event(spell(first))
+            for part in parts:
+                yield _event(spell(part))
+        except RagError as error:
+            if not is_gone():
+                log.warning("an answer broke off", code=error.code, reason=error.message, cause=repr(error.__cause__))
+            yield _event(spell_error(error))
+        except Exception as error:
+            log.exception("unexpected failure", error=repr(error))
+            yield _event(spell_error(RagError("Internal server error")))
+
+
+def _event(value: dict[str, Any]) -> bytes:
+    return b"data: " + encode(value) + b"\n\n"

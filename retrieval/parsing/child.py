@@ -1,0 +1,210 @@
+"""`python -m retrieval.parsing.child`: parses files, each in a fork of its own that is confined before it sees a byte.
+
+It reads questions from its standard input and writes the answers to its standard output, one after the other. A
+question is a line of JSON (`Question`) and the bytes of the file; an answer is eight bytes with its length and JSON:
+`{"parsed": {…}}` or `{"code": …, "message": …}`. This process itself never parses anything: it imports the parsers,
+forks, and watches the clock. It ends when its standard input does, and its fork with it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import importlib
+import json
+import os
+import re
+import resource
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from retrieval.parsing.confinement import confine
+from retrieval.parsing.parsed import (
+    EMPTY,
+    TOO_LARGE,
+    TOO_MUCH_MEMORY,
+    TOO_SLOW,
+    UNREADABLE,
+    UNSUPPORTED_KIND,
+    Parsed,
+    ParseError,
+)
+
+PARSERS = {
+    "pdf": "pdf_pages:parse",
+    "html": "html_pages:parse",
+    "docx": "word_documents:parse",
+    "pptx": "slides:parse",
+    "xlsx": "workbooks:parse",
+    "ods": "open_documents:parse_ods",
+    "odt": "open_documents:parse_odt",
+    "odp": "open_documents:parse_odp",
+    "epub": "epub_books:parse",
+    "ipynb": "notebooks:parse",
+    "email": "mails:parse_email",
+    "mbox": "mails:parse_mbox",
+    "rst": "restructured:parse",
+    "csv": "delimited:parse_csv",
+    "tsv": "delimited:parse_tsv",
+}
+_MEGABYTE = 1024 * 1024
+_OVERHEAD = 2  # of JSON over the text in it, and some for marks
+_PIECE_BYTES = 1 << 20
+_MOST_ERROR_BYTES = 4096
+_UNREPRESENTABLE = re.compile(r"[\ud800-\udfff\x00]")
+_CONTROLS = re.compile(r"[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_DAMAGED = "cannot be read: it is damaged, or not what its name says"
+
+Parser = Callable[[bytes], Parsed]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What to parse, and the most that it may take. wall_seconds: of time on the clock, for a machine that is busy."""
+
+    kind: str
+    size: int
+    seconds: float
+    wall_seconds: float
+    memory_mb: int
+    output_mb: int
+
+
+def main() -> None:
+    options = argparse.ArgumentParser()
+    options.add_argument("--nice", type=int, default=0)
+    os.nice(options.parse_args().nice)
+    questions, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a library prints is no answer
+    while line := questions.readline():
+        question = Question(**json.loads(line))
+        content = questions.read(question.size)
+        if len(content) < question.size:
+            return
+        answer = _answer(question, content)
+        answers.write(len(answer).to_bytes(8, "big") + answer)
+        answers.flush()
+
+
+def _answer(question: Question, content: bytes) -> bytes:
+    try:
+        parser = _parser(question.kind)
+    except ImportError:
+        return _error(
+            UNSUPPORTED_KIND, f"{question.kind} files need the extra 'formats': pip install 'rag-wrapper[formats]'"
+        )
+    reader, writer = os.pipe()
+    problems, problems_writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.dup2(problems_writer, 2)
+            os.dup2(os.open(os.devnull, os.O_RDWR), 0)
+            _parse(parser, question, content, writer)
+        finally:
+            os._exit(0)
+    os.close(writer)
+    os.close(problems_writer)
+    try:
+        return _watch(pid, reader, problems, question)
+    finally:
+        os.close(reader)
+        os.close(problems)
+
+
+def _parser(kind: str) -> Parser:
+    module, _, function = PARSERS[kind].partition(":")
+    parser: Parser = getattr(importlib.import_module(f"retrieval.parsing.{module}"), function)
+    return parser
+
+
+def _parse(parser: Parser, question: Question, content: bytes, writer: int) -> None:
+    """Parse in this process, which is the fork, and write the answer."""
+    try:
+        confine(question.seconds, question.memory_mb)
+        answer = _spelt(parser(content), question.output_mb)
+    except ParseError as error:
+        answer = _error(error.code, error.message)
+    except MemoryError:
+        answer = _error(TOO_MUCH_MEMORY, f"needs more than {question.memory_mb} MB of memory to be read")
+    except Exception:  # whatever a parser raises for a broken file
+        answer = _error(UNREADABLE, _DAMAGED)
+    view = memoryview(answer)
+    while view:
+        view = view[os.write(writer, view) :]
+
+
+def _spelt(parsed: Parsed, output_mb: int) -> bytes:
+    text = _clean(parsed.text)
+    if not text.strip():
+        raise ParseError("contains no text", EMPTY)
+    if len(text) > output_mb * _MEGABYTE or len(text.encode()) > output_mb * _MEGABYTE:
+        raise ParseError(f"makes more than {output_mb} MB of text", TOO_LARGE)
+    fields = {each.name: getattr(parsed, each.name) for each in dataclasses.fields(parsed)} | {"text": text}
+    return json.dumps({"parsed": fields}, ensure_ascii=False).encode("utf-8", "replace")
+
+
+def _clean(text: str) -> str:
+    return _CONTROLS.sub(" ", _UNREPRESENTABLE.sub("\ufffd", text.replace("\f", "\n").replace("\v", "\n")))
+
+
+def _error(code: str, message: str) -> bytes:
+    return json.dumps({"code": code, "message": message}).encode()
+
+
+def _watch(pid: int, reader: int, problems: int, question: Question) -> bytes:
+    """Return the answer of the fork, or what became of it. Ends this process when nobody waits for the answer."""
+    deadline = time.monotonic() + question.wall_seconds
+    limit = question.output_mb * _MEGABYTE * _OVERHEAD + _MEGABYTE
+    answer, said = bytearray(), bytearray()
+    poll = select.poll()
+    poll.register(0, 0)  # only whether it has ended: no question comes before this answer
+    poll.register(reader, select.POLLIN)
+    poll.register(problems, select.POLLIN)
+    open_pipes = {reader, problems}
+    too_slow = too_large = False
+    while open_pipes:
+        left = deadline - time.monotonic()
+        events = dict(poll.poll(max(left, 0) * 1000)) if left > 0 else {}
+        too_slow = not events
+        too_large = len(answer) > limit
+        if too_slow or too_large or 0 in events:
+            break
+        for pipe in open_pipes & events.keys():
+            piece = os.read(pipe, _PIECE_BYTES)
+            if pipe == reader:
+                answer += piece
+            else:
+                said = (said + piece)[-_MOST_ERROR_BYTES:]
+            if not piece:
+                poll.unregister(pipe)
+                open_pipes.discard(pipe)
+    nobody_waits = bool(open_pipes) and not (too_slow or too_large)
+    if open_pipes:
+        os.kill(pid, signal.SIGKILL)
+    _, status, usage = os.wait4(pid, 0)
+    if nobody_waits:
+        sys.exit()
+    if too_slow or (
+        os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGXCPU, signal.SIGKILL) and _took(usage, question)
+    ):
+        return _error(TOO_SLOW, f"takes more than {question.seconds:g} seconds to be read")
+    if too_large:
+        return _error(TOO_LARGE, f"makes more than {question.output_mb} MB of text")
+    if os.WIFSIGNALED(status) or not answer:
+        if b"memory" in said or usage.ru_maxrss * 1024 > 0.7 * question.memory_mb * _MEGABYTE:
+            return _error(TOO_MUCH_MEMORY, f"needs more than {question.memory_mb} MB of memory to be read")
+        return _error(UNREADABLE, _DAMAGED)
+    return bytes(answer)
+
+
+def _took(usage: resource.struct_rusage, question: Question) -> bool:
+    return usage.ru_utime + usage.ru_stime >= max(1.0, question.seconds) * 0.9
+
+
+if __name__ == "__main__":
+    main()

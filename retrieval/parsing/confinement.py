@@ -1,0 +1,140 @@
+"""What a process that parses strangers' files gives up: writing, the network, other programs, and more than its share.
+
+The kernel holds the limits and refuses the system calls, also to parsers written in C. An audit hook refuses the same
+to Python code, and reading what is neither code nor data of Python.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import math
+import os
+import platform
+import resource
+import signal
+import sys
+from typing import Any
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_NO_NEW_PRIVS = 38
+_PR_SET_SECCOMP = 22
+_SECCOMP_MODE_FILTER = 2
+# Instructions of the kernel's filter language (linux/bpf_common.h), and what a filter may answer (linux/seccomp.h).
+_LOAD, _JUMP_IF_EQUAL, _JUMP_IF_AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
+_ALLOW, _FAIL = 0x7FFF0000, 0x00050000
+_NUMBER_AT, _ARCHITECTURE_AT = 0, 4  # places in seccomp_data
+_OTHER_ABI = 0x40000000  # from this number on: calls of x32, which has no numbers of its own here
+# Numbers of asm/unistd_64.h and asm-generic/unistd.h. Which calls: sockets; processes and threads; other processes;
+# names and modes of files; rings, which can do all of it.
+_REFUSED_CALLS = {
+    "x86_64": (
+        0xC000003E,
+        "41 42 43 44 49 50 53 56 57 58 59 62 76 77 82 83 84 85 86 87 88 90 91 92 93 94 101 133 200 234 258 259 260 263 "
+        "264 265 266 268 288 310 311 316 322 424 425 426 427 435 438 452",
+    ),
+    "aarch64": (
+        0xC00000B7,
+        "33 34 35 36 37 38 45 46 52 53 54 55 117 129 130 131 198 199 200 201 202 203 206 220 221 242 270 271 276 281 "
+        "424 425 426 427 435 438 452",
+    ),
+}
+_MAX_OPEN_FILES = 64
+_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_REFUSED = (
+    "socket.",
+    "subprocess.",
+    "os.system",
+    "os.exec",
+    "os.fork",
+    "os.posix_spawn",
+    "os.spawn",
+    "os.startfile",
+    "os.remove",
+    "os.rename",
+    "os.mkdir",
+    "os.rmdir",
+    "os.link",
+    "os.symlink",
+    "os.truncate",
+    "os.chmod",
+    "os.chown",
+    "os.kill",
+    "os.putenv",
+    "shutil.",
+    "tempfile.",
+    "sqlite3.",
+    "urllib.",
+    "http.",
+    "ctypes.dlopen",
+)
+
+
+def confine(seconds: float, memory_mb: int) -> None:
+    """Confine this process for good. Beyond `seconds` of computing the kernel kills it; memory that is not to be had
+    is a MemoryError."""
+    libc = ctypes.CDLL(None)
+    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    limits = {
+        resource.RLIMIT_CPU: max(1, math.ceil(seconds)),
+        resource.RLIMIT_AS: memory_mb * 1024 * 1024,
+        resource.RLIMIT_FSIZE: 0,
+        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_NPROC: 0,
+        resource.RLIMIT_NOFILE: _MAX_OPEN_FILES,
+    }
+    for limit, value in limits.items():
+        resource.setrlimit(limit, (value, value))
+    _refuse_calls(libc)
+    sys.addaudithook(_refuse)
+
+
+class _Instruction(ctypes.Structure):
+    _fields_ = (("code", ctypes.c_uint16), ("true", ctypes.c_uint8), ("false", ctypes.c_uint8), ("k", ctypes.c_uint32))
+
+
+class _Program(ctypes.Structure):
+    _fields_ = (("length", ctypes.c_uint16), ("instructions", ctypes.POINTER(_Instruction)))
+
+
+def _refuse_calls(libc: ctypes.CDLL) -> None:
+    """Have the kernel refuse system calls with EPERM; one built without such filters is left as it is."""
+    if platform.machine() not in _REFUSED_CALLS:
+        return
+    architecture, numbers = _REFUSED_CALLS[platform.machine()]
+    calls = [int(number) for number in numbers.split()]
+    refuse, allow = _FAIL | errno.EPERM, _ALLOW
+    steps = [
+        (_LOAD, 0, 0, _ARCHITECTURE_AT),
+        (_JUMP_IF_EQUAL, 1, 0, architecture),
+        (_RETURN, 0, 0, refuse),
+        (_LOAD, 0, 0, _NUMBER_AT),
+        (_JUMP_IF_AT_LEAST, len(calls) + 1, 0, _OTHER_ABI),
+        *((_JUMP_IF_EQUAL, len(calls) - place, 0, call) for place, call in enumerate(calls)),
+        (_RETURN, 0, 0, allow),
+        (_RETURN, 0, 0, refuse),
+    ]
+    instructions = (_Instruction * len(steps))(*(_Instruction(*step) for step in steps))
+    program = _Program(len(steps), instructions)
+    libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.byref(program), 0, 0)
+
+
+def _refuse(event: str, arguments: tuple[Any, ...]) -> None:
+    if event == "open":
+        path, _, flags = arguments
+        # Code and data of Python and of the parsers may be read, nothing else.
+        if flags & _WRITING or not _is_code(path):
+            raise PermissionError(f"a parser may not open {path!r}")
+    elif event in ("os.listdir", "os.scandir") and not _is_code(arguments[0]):
+        raise PermissionError(f"a parser may not list {arguments[0]!r}")
+    elif event.startswith(_REFUSED):
+        raise PermissionError(f"a parser may not use {event}")
+
+
+def _is_code(path: Any) -> bool:
+    name = os.fsdecode(path) if isinstance(path, str | bytes) else ""
+    return any(f"{name}/".startswith(f"{folder}/") for folder in _CODE) and "/../" not in name
+
+
+_CODE = tuple({sys.prefix, sys.base_prefix, sys.exec_prefix, *(each for each in sys.path if each.startswith("/"))})

@@ -1,0 +1,81 @@
+"""EPUB books: their chapters in the order of the spine."""
+
+from __future__ import annotations
+
+from posixpath import dirname, join, normpath
+from typing import Any
+from urllib.parse import unquote
+
+from lxml import etree
+
+from retrieval.parsing.archives import Archive, open_archive
+from retrieval.parsing.html_markdown import local_name, markdown_blocks
+from retrieval.parsing.html_pages import characters, html_root, strip_hidden
+from retrieval.parsing.markdown_text import MarkdownText, collapsed
+from retrieval.parsing.parsed import EMPTY, ENCRYPTED, UNREADABLE, Parsed, ParseError
+
+_LABEL = "an EPUB book"
+_CHAPTERS = (".xhtml", ".html", ".htm", ".xml")
+_CONTAINER = "META-INF/container.xml"
+_ENCRYPTION = "META-INF/encryption.xml"
+
+
+def parse(content: bytes) -> Parsed:
+    """Return the text of a book; the page of its contents is left out."""
+    archive = open_archive(content, _LABEL)
+    _refuse_encrypted(archive)
+    package_name = next((each.get("full-path") for each in archive.xml(_CONTAINER).iter("{*}rootfile")), None)
+    if not package_name:
+        raise ParseError(f"is not {_LABEL}: it names no package")
+    package = archive.xml(package_name)
+    document, missing = MarkdownText(), 0
+    for name in _spine(package, dirname(package_name)):
+        if not archive.has(name):
+            missing += 1
+            continue
+        try:
+            root = html_root(characters(archive.read(name)))
+        except ParseError as error:
+            if error.code != EMPTY:
+                missing += 1
+            continue
+        strip_hidden(root)
+        document.add_all(markdown_blocks(next(iter(root.iter("body")), root)))
+    if not document.text:
+        raise ParseError("contains no text", EMPTY if not missing else UNREADABLE)
+    found = [(local_name(each), collapsed(each.text or "")) for each in package.iterfind("{*}metadata/{*}*")]
+    title = next((text for name, text in found if name == "title" and text), None)
+    warnings = [f"{missing} chapters are missing or cannot be read"] if missing else []
+    return Parsed(document.text, title, _metadata(found), warnings=warnings)
+
+
+def _refuse_encrypted(archive: Archive) -> None:
+    """Fonts may be obfuscated; chapters must not be encrypted."""
+    if archive.has(_ENCRYPTION):
+        for reference in archive.xml(_ENCRYPTION).iter("{*}CipherReference"):
+            if reference.get("URI", "").lower().endswith(_CHAPTERS):
+                raise ParseError("is encrypted", ENCRYPTED)
+
+
+def _spine(package: etree._Element, folder: str) -> list[str]:
+    """Return the names of the chapters in the order in which they are read."""
+    items = {
+        item.get("id"): normpath(join(folder, unquote(item.get("href", ""))))
+        for item in package.iterfind("{*}manifest/{*}item")
+        if "nav" not in (item.get("properties") or "").split() and "html" in (item.get("media-type") or "html")
+    }
+    named = (each.get("idref") for each in package.iterfind("{*}spine/{*}itemref"))
+    return list(dict.fromkeys(items[name] for name in named if name in items))
+
+
+def _metadata(found: list[tuple[str | None, str]]) -> dict[str, Any]:
+    metadata: dict[str, Any] = {}
+    authors = [text for name, text in found if name == "creator" and text]
+    if authors:
+        metadata["author"] = ", ".join(authors)
+    if subjects := [text for name, text in found if name == "subject" and text]:
+        metadata["tags"] = list(dict.fromkeys(subjects))
+    language = next((text for name, text in found if name == "language"), "").partition("-")[0].lower()
+    if language.isascii() and language.isalpha() and len(language) in (2, 3):
+        metadata["language"] = language
+    return metadata

@@ -1,0 +1,160 @@
+"""HTML: the main content of a page, without navigation, banners and what is hidden."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from typing import Any
+
+from lxml import etree, html
+
+from retrieval.parsing.html_markdown import SKIPPED, local_name, markdown_blocks, text_of
+from retrieval.parsing.markdown_text import MarkdownText, collapsed, heading
+from retrieval.parsing.parsed import EMPTY, Parsed, ParseError
+from retrieval.parsing.text_encodings import decoded
+
+_DECLARED = re.compile(
+    rb"<(?:meta[^>]{0,200}?charset|\?xml[^>]{0,100}?encoding)\s*=\s*[\"']?\s*([A-Za-z0-9_:.-]{1,40})", re.I
+)
+_XML_DECLARATION = re.compile(r"^\s*<\?xml[^>]*\?>")
+_LOOKED_AT = 4096
+_BOILERPLATE_TAGS = frozenset(("nav", "aside", "footer", "dialog"))
+_BOILERPLATE_ROLES = frozenset(
+    ("navigation", "banner", "contentinfo", "complementary", "search", "dialog", "alertdialog")
+)
+_HIDING = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.I)
+_CONSENT = re.compile(r"(?:^|[\s_-])(?:cookies?|consent|gdpr)(?:$|[\s_-])", re.I)
+_CONSENT_CHARACTERS = 2_000
+_MENU = re.compile(
+    r"(?:^|[\s_-])(?:nav|navbar|navigation|navheader|navfooter|menu|menubar|sidebar|sphinxsidebar|breadcrumbs?|related|"
+    r"pagination|pager|skip|toc|header|footer|share|social)(?:$|[\s_-])",
+    re.I,
+)
+_LINKS_OF_A_MENU = 0.5  # share of its characters
+_SHARE_OF_MAIN = 0.5  # of a page's characters, from which its main element is all that counts
+_PERMALINKS = ("¶", "#", "§", "🔗", "⚓")
+
+
+def parse(content: bytes) -> Parsed:
+    """Return the main content of a page. Its title is that of `<title>`, else its first heading."""
+    root = html_root(characters(content))
+    title = collapsed(root.findtext(".//title") or "")
+    metadata = _metadata(root)
+    body = next(iter(root.iter("body")), root)
+    _strip_boilerplate(body)
+    strip_hidden(root)
+    document, main = MarkdownText(), _main(body)
+    titles = list(body.iter("h1"))
+    if len(titles) == 1 and main not in (body, *titles[0].iterancestors()):
+        document.add(heading(1, text_of(titles[0])))  # a page's title may stand above its main content
+    document.add_all(markdown_blocks(main))
+    if not document.text:
+        raise ParseError("contains no text", EMPTY)
+    first = next((each for each in body.iter("h1", "h2", "h3")), None)
+    return Parsed(document.text, title or (text_of(first) if first is not None else "") or None, metadata)
+
+
+def characters(content: bytes) -> str:
+    """Decode a page: by its byte order mark, by what it declares, else by what the bytes look like."""
+    declared = _DECLARED.search(content[:_LOOKED_AT])
+    if declared and not content.startswith((codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        try:
+            name = codecs.lookup(declared[1].decode("ascii")).name
+            # Declared as Latin-1, written as Windows-1252: so browsers read it.
+            return content.decode("cp1252" if name == "iso8859-1" else name, "replace")
+        except (LookupError, UnicodeError, ValueError):
+            pass
+    return decoded(content)
+
+
+def html_root(text: str) -> etree._Element:
+    """Return the root of a page or a piece of HTML. Raises ParseError when there is nothing."""
+    parser = html.HTMLParser(huge_tree=True, remove_comments=True, remove_pis=True, no_network=True)
+    # libxml2 ends at U+0000, and refuses a text that declares an encoding.
+    cleaned = _XML_DECLARATION.sub("", text.replace("\0", "\ufffd"))
+    try:
+        root = html.document_fromstring(cleaned, parser=parser, ensure_head_body=False)
+    except (etree.ParserError, etree.XMLSyntaxError, ValueError) as error:
+        raise ParseError("contains no text", EMPTY) from error
+    return root
+
+
+def strip_hidden(root: etree._Element) -> None:
+    """Remove what nobody sees: scripts, hidden elements, and the links of headings to themselves."""
+    for element in list(root.iter("*")):
+        if element is root or element.getparent() is None:
+            continue
+        tag = local_name(element)
+        hidden = (
+            element.get("hidden") is not None
+            or element.get("aria-hidden") == "true"
+            or _HIDING.search(element.get("style") or "")
+            or (tag == "input" and element.get("type") == "hidden")
+            or (
+                tag == "a"
+                and (element.text or "").strip() in _PERMALINKS
+                and not len(element)
+                and element.get("href", "").startswith("#")
+            )
+        )
+        if tag != "body" and (tag in SKIPPED - {"head", "title"} or hidden):
+            element.drop_tree()
+
+
+def _metadata(root: etree._Element) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    language = root.get("lang") or root.get("{http://www.w3.org/XML/1998/namespace}lang") or ""
+    if re.fullmatch(r"[A-Za-z]{2,3}(?:[-_].*)?", language):
+        found["language"] = re.split("[-_]", language)[0].lower()
+    for meta in root.iter("meta"):
+        if (meta.get("name") or "").lower() == "author" and (author := collapsed(meta.get("content") or "")):
+            found["author"] = author
+    return found
+
+
+def _strip_boilerplate(body: etree._Element) -> None:
+    for element in list(body.iter("*")):
+        if element is body or element.getparent() is None or local_name(element) is None:
+            continue
+        if _is_boilerplate(element):
+            for title in element.iter("h1"):  # a page's header often holds the only title
+                if sum(1 for _ in body.iter("h1")) == 1 and local_name(element) == "header":
+                    element.addprevious(title)
+                    break
+            element.drop_tree()
+
+
+def _is_boilerplate(element: etree._Element) -> bool:
+    tag = local_name(element) or ""
+    named = f"{element.get('class') or ''} {element.get('id') or ''}"
+    if element.get("role") in _BOILERPLATE_ROLES or tag == "nav":
+        return True
+    if tag in _BOILERPLATE_TAGS or tag == "header":
+        # Within an article they are its own, for example its title or its notes.
+        return next(element.iterancestors("article", "main", "section", "blockquote"), None) is None or tag == "dialog"
+    if tag in ("h1", "h2", "h3", "h4", "h5", "h6", "main", "article", "pre", "a"):
+        return False
+    if _CONSENT.search(named) and len(text_of(element)) < _CONSENT_CHARACTERS:
+        # A banner asks for a click. A section about cookies does not.
+        asks = next(element.iterdescendants("button", "input"), None) is not None
+        return asks and next(element.iterancestors("article", "main"), None) is None
+    return bool(_MENU.search(named)) and _links(element) > _LINKS_OF_A_MENU
+
+
+def _links(element: etree._Element) -> float:
+    """Return the share of an element's characters that are links."""
+    text = len(text_of(element))
+    return sum(len(text_of(link)) for link in element.iter("a") if link.get("href")) / text if text else 0.0
+
+
+def _main(body: etree._Element) -> etree._Element:
+    """Return the element of the main content when it has most of the page's text, else the whole body."""
+    candidates = [
+        each for each in body.iter("main", "article", "div") if each.tag != "div" or each.get("role") == "main"
+    ]
+    whole = len(text_of(body))
+    for tag in ("main", "div", "article"):
+        found = [each for each in candidates if each.tag == tag]
+        if len(found) == 1 and len(text_of(found[0])) >= _SHARE_OF_MAIN * whole:
+            return found[0]
+    return body

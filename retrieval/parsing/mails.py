@@ -1,0 +1,125 @@
+"""E-mails and mailboxes: the text parts, with who wrote to whom; attachments are only named."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from email import message_from_bytes, policy
+from email.message import EmailMessage
+from typing import Any
+
+from retrieval.parsing.html_markdown import markdown_blocks
+from retrieval.parsing.html_pages import html_root, strip_hidden
+from retrieval.parsing.markdown_text import MarkdownText, collapsed, escaped, heading
+from retrieval.parsing.parsed import EMPTY, Parsed, ParseError
+from retrieval.parsing.text_encodings import decoded
+
+_HEADERS = ("From", "To", "Cc", "Date")
+_MESSAGE_START = re.compile(rb"(?:\A|(?<=\n\n)|(?<=\n\r\n))From [^\n]*\n")
+_QUOTED_START = re.compile(rb"^>(>*From )", re.MULTILINE)
+_MAX_NAMED = 20
+
+
+def parse_email(content: bytes) -> Parsed:
+    """Return one mail. Its title is its subject."""
+    message = _message(content)
+    if not any(message[name] for name in (*_HEADERS, "Subject", "Message-ID", "Content-Type")):
+        raise ParseError("is not an e-mail: it has no headers")
+    document, attachments = MarkdownText(), list[str]()
+    body = list(_body(message, attachments))
+    if not any(each.strip() for each in body):
+        raise ParseError("contains no text", EMPTY)
+    subject = _header(message, "Subject")
+    _add_mail(document, message, subject, body)
+    metadata: dict[str, Any] = {"author": sender} if (sender := _header(message, "From")) else {}
+    return Parsed(document.text, subject or None, metadata, warnings=_named(attachments))
+
+
+def parse_mbox(content: bytes) -> Parsed:
+    """Return the mails of a mailbox, each a section."""
+    starts = list(_MESSAGE_START.finditer(content))
+    if not starts or starts[0].start() != 0:
+        raise ParseError("is not a mailbox: it does not begin with 'From '")
+    ends = [found.start() for found in starts[1:]] + [len(content)]
+    document, attachments = MarkdownText(), list[str]()
+    for found, end in zip(starts, ends, strict=True):
+        message = _message(_QUOTED_START.sub(rb"\1", content[found.end() : end]))
+        _add_mail(document, message, _header(message, "Subject"), list(_body(message, attachments)))
+    return Parsed(document.text, warnings=_named(attachments))
+
+
+def _message(content: bytes) -> EmailMessage:
+    message = message_from_bytes(content, policy=policy.default)
+    assert isinstance(message, EmailMessage)
+    return message
+
+
+def _header(message: EmailMessage, name: str) -> str:
+    try:
+        return collapsed(str(message.get(name, "")))
+    except (ValueError, TypeError, IndexError, AttributeError):  # what the standard library raises for broken headers
+        return ""
+
+
+def _add_mail(document: MarkdownText, message: EmailMessage, subject: str, body: list[str]) -> None:
+    document.add(heading(1, subject or "(no subject)"))
+    headers = ((name, _header(message, name)) for name in _HEADERS)
+    document.add("\n".join(f"{name}: {value}" for name, value in headers if value))
+    document.add_all(body)
+
+
+def _body(message: EmailMessage, attachments: list[str]) -> Iterator[str]:
+    """Yield the blocks of the text parts; of alternatives the one in HTML only where there is no plain text."""
+    parts = [part for part in message.walk() if not part.is_multipart()]
+    has_plain = any(part.get_content_type() == "text/plain" and not _is_attachment(part) for part in parts)
+    for part in parts:
+        kind = part.get_content_type()
+        if _is_attachment(part) or not kind.startswith("text/"):
+            attachments.append(_file_name(part) or kind)
+        elif kind == "text/html":
+            if not has_plain:
+                yield from _html_blocks(_characters(part))
+        else:
+            yield from (escaped(block) for block in re.split(r"\n[ \t]*\n", _characters(part).replace("\r\n", "\n")))
+
+
+def _is_attachment(part: Any) -> bool:
+    try:
+        return part.get_content_disposition() == "attachment"
+    except (ValueError, TypeError, IndexError, AttributeError):
+        return True
+
+
+def _file_name(part: Any) -> str | None:
+    try:
+        name = part.get_filename()
+    except (ValueError, TypeError, IndexError, AttributeError, LookupError):
+        return None
+    return collapsed(str(name)).rpartition("/")[2].rpartition("\\")[2][:100] if name else None
+
+
+def _characters(part: Any) -> str:
+    content = part.get_payload(decode=True) or b""
+    try:
+        return str(content.decode(part.get_content_charset() or "utf-8"))
+    except (LookupError, UnicodeError, ValueError):
+        try:
+            return decoded(content)
+        except ParseError:
+            return ""
+
+
+def _html_blocks(page: str) -> list[str]:
+    try:
+        root = html_root(page)
+    except ParseError:
+        return []
+    strip_hidden(root)
+    return markdown_blocks(next(iter(root.iter("body")), root))
+
+
+def _named(attachments: list[str]) -> list[str]:
+    if not attachments:
+        return []
+    more = f" and {len(attachments) - _MAX_NAMED} more" if len(attachments) > _MAX_NAMED else ""
+    return [f"Attachments are left out: {', '.join(attachments[:_MAX_NAMED])}{more}"]

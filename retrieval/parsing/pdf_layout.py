@@ -1,0 +1,257 @@
+"""The lines of a PDF's pages made into Markdown: headings, paragraphs, and no running headers, footers or numbers."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from retrieval.parsing.markdown_text import MarkdownText, collapsed, escaped, heading
+
+_EDGE_LINES = 2  # lines at the top and at the bottom of a page that may be running ones
+_MOST_PAGES = 0.5
+_FEWEST_PAGES = 3
+_LARGER, _LARGER_BOLD = 1.12, 1.05  # of the text's size, from which a line is a heading
+_HEADING_CHARACTERS = 120
+_HEADING_LINES = 3
+_SIZES = 4  # levels of headings by size
+_MANY_HEADINGS = 0.3  # share of all lines from which sizes say nothing
+_GAP = 1.6  # distance of lines, in that of most lines, from which a paragraph ends
+_OUTLINE_FOUND = 0.6  # share of the bookmarks that must be found on their pages to go by them
+_NUMBER = re.compile(r"\d+")
+_ENDS_WITH_NUMBER = re.compile(r"(?:^|\s)(\d{1,5})$")
+_BEGINS_WITH_NUMBER = re.compile(r"^(\d{1,5})(?:\s|$)")
+_SECTION_NUMBER = re.compile(r"^(?:(?:chapter|appendix|part|section)\s+)?(?:[A-Z]|\d+|[IVXLC]+)(?:\.\d+)*\.?\s+", re.I)
+_SECTION = re.compile(r"^(?:\d+|[A-Z])(?:\.\d+){0,4}\.?\s+\S")
+_WORD = re.compile(r"[^\W\d_]{3}|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]")
+_LEADER = re.compile(r"(?:\.\s?){4,}")  # of a table of contents
+_DIVIDED = re.compile(r"(\w)[-\u2010]$")
+_SOFTLY_DIVIDED = "\xad"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a page. size: of its letters; y: of their feet, from the foot of the page. Both in points."""
+
+    text: str
+    size: float
+    bold: bool
+    y: float
+
+
+@dataclass(slots=True)
+class Page:
+    number: int
+    lines: list[Line]
+
+
+def markdown_of(
+    pages: Sequence[Page], outline: Sequence[tuple[int, int, str]]
+) -> tuple[str, list[tuple[int, dict[str, Any]]]]:
+    """Return (Markdown, a mark for each page with text). outline: bookmarks as (page, level, title)."""
+    _remove_running_lines(pages)
+    levels = _outline_levels(pages, outline) or _size_levels(pages)
+    leading = _leading(pages)
+    document = MarkdownText()
+    rest = ""  # a word divided by the end of a page
+    for page in pages:
+        blocks = list(_blocks(page, levels, leading))
+        if blocks:
+            document.mark(page=page.number)
+        if rest and blocks and not blocks[0].startswith("#"):
+            blocks[0] = rest + blocks[0]
+            rest = ""
+        elif rest:
+            document.add(rest)
+            rest = ""
+        if blocks and blocks[-1].endswith(_SOFTLY_DIVIDED):
+            head, _, word = blocks[-1].rpartition(" ")
+            blocks[-1], rest = head, word.rstrip(_SOFTLY_DIVIDED)
+        document.add_all(blocks)
+    document.add(rest)
+    return document.text.replace(_SOFTLY_DIVIDED, ""), document.marks
+
+
+def _remove_running_lines(pages: Sequence[Page]) -> None:
+    """Take from the edges of pages what stands on most of them: the same words, or the number of the page."""
+    repeated: Counter[tuple[bool, str]] = Counter()
+    offsets: Counter[int] = Counter()
+    for page in pages:
+        edges = [(is_top, line) for is_top, lines in _edges(page) for line in lines]
+        repeated.update({(is_top, _without_numbers(line.text)) for is_top, line in edges})
+        offsets.update({number - page.number for _, line in edges for number in _numbers(line.text)})
+    least = max(_FEWEST_PAGES, _MOST_PAGES * sum(bool(page.lines) for page in pages))
+    running = {key for key, count in repeated.items() if count >= least}
+    offset, count = next(iter(offsets.most_common(1)), (0, 0))
+    for page in pages:
+        removed: set[int] = set()
+        for is_top, lines in _edges(page):
+            for line in lines:
+                numbered = count >= least and page.number + offset in _numbers(line.text)
+                if (is_top, _without_numbers(line.text)) in running or (
+                    numbered and len(line.text) < _HEADING_CHARACTERS
+                ):
+                    removed.add(id(line))
+        page.lines = [line for line in page.lines if id(line) not in removed]
+
+
+def _edges(page: Page) -> Iterator[tuple[bool, list[Line]]]:
+    by_height = sorted(page.lines, key=lambda line: -line.y)
+    yield True, by_height[:_EDGE_LINES]
+    yield False, by_height[_EDGE_LINES:][-_EDGE_LINES:]
+
+
+def _without_numbers(text: str) -> str:
+    return _NUMBER.sub("0", collapsed(text).casefold())
+
+
+def _numbers(text: str) -> set[int]:
+    found = (_BEGINS_WITH_NUMBER.search(text), _ENDS_WITH_NUMBER.search(text))
+    return {int(each[1]) for each in found if each}
+
+
+def _outline_levels(pages: Sequence[Page], outline: Sequence[tuple[int, int, str]]) -> dict[int, int]:
+    """Return the levels of the lines (by their identity) that are bookmarked; {} when most bookmarks are not found."""
+    by_number = {page.number: page for page in pages}
+    levels: dict[int, int] = {}
+    found = 0
+    for number, level, title in outline:
+        page = by_number.get(number)
+        lines = _lines_of_title(page.lines, _comparable(title)) if page else []
+        found += bool(lines)
+        levels.update({id(line): level for line in lines})
+    return levels if outline and found >= _OUTLINE_FOUND * len(outline) else {}
+
+
+def _lines_of_title(lines: Sequence[Line], title: str) -> list[Line]:
+    """Return the lines, one or a few that follow each other, which together are a title."""
+    for start in range(len(lines)):
+        joined = ""
+        for end in range(start, min(start + _HEADING_LINES, len(lines))):
+            joined = f"{joined} {lines[end].text}".strip()
+            if title and title in (_comparable(joined), _comparable(_SECTION_NUMBER.sub("", joined))):
+                return list(lines[start : end + 1])
+    return []
+
+
+def _comparable(text: str) -> str:
+    return "".join(character for character in _SECTION_NUMBER.sub("", text).casefold() if character.isalnum())
+
+
+def _size_levels(pages: Sequence[Page]) -> dict[int, int]:
+    """Return the levels of the lines (by their identity) that are larger than the text, or bold lines by themselves."""
+    weights: Counter[float] = Counter()
+    for page in pages:
+        for line in page.lines:
+            weights[line.size] += len(line.text)
+    body = weights.most_common(1)[0][0] if weights else 0.0
+    lines = [line for page in pages for line in page.lines]
+    larger = [
+        line
+        for line in lines
+        if line.size >= body * (_LARGER_BOLD if line.bold else _LARGER) and _is_like_heading(line)
+    ]
+    if len(larger) > _MANY_HEADINGS * len(lines):
+        return {}
+    sizes = sorted({line.size for line in larger}, reverse=True)
+    ranks = {size: min(rank, _SIZES) for rank, size in enumerate(sizes, start=1)}
+    levels = {id(line): ranks[line.size] for line in larger}
+    bold = [line for page in pages for line in _bold_lines(page, body) if id(line) not in levels]
+    if len(bold) + len(larger) <= _MANY_HEADINGS * len(lines):
+        level = min(len(ranks), _SIZES) + 1
+        levels |= {id(line): level for line in bold}
+    return levels
+
+
+def _is_like_heading(line: Line) -> bool:
+    """Return whether a line may be a heading by its words: not a formula, a label of a figure or a row of a table."""
+    letters = [character for character in line.text if character.isalpha()]
+    return (
+        len(line.text) <= _HEADING_CHARACTERS
+        and 2 * len(letters) >= len(line.text.replace(" ", ""))
+        and bool(_WORD.search(line.text))
+        and not letters[0].islower()
+        and not _LEADER.search(line.text)
+    )
+
+
+def _bold_lines(page: Page, body: float) -> Iterator[Line]:
+    """Yield the bold lines of the text's size that stand alone between others and are short."""
+    for index, line in enumerate(page.lines):
+        alone = all(
+            not page.lines[near].bold or abs(page.lines[near].y - line.y) > 3 * line.size
+            for near in (index - 1, index + 1)
+            if 0 <= near < len(page.lines)
+        )
+        ended = line.text.endswith((".", ",", ";", ":")) and not _SECTION.match(line.text)
+        if (
+            line.bold
+            and alone
+            and not ended
+            and line.size >= body * 0.95
+            and _is_like_heading(line)
+            and len(line.text) <= 80
+        ):
+            yield line
+
+
+def _leading(pages: Sequence[Page]) -> float:
+    """Return the distance from line to line that is the most common."""
+    distances: Counter[float] = Counter()
+    for page in pages:
+        for above, below in zip(page.lines, page.lines[1:], strict=False):
+            if 0 < above.y - below.y < 60:
+                distances[round(above.y - below.y)] += 1
+    return distances.most_common(1)[0][0] if distances else 12.0
+
+
+def _blocks(page: Page, levels: dict[int, int], leading: float) -> Iterator[str]:
+    """Yield the headings and paragraphs of a page. A paragraph keeps its lines; a word divided by one is joined."""
+    titles: list[Line] = []
+    paragraph: list[str] = []
+    above: Line | None = None
+    for line in page.lines:
+        level = levels.get(id(line))
+        if titles and (level != levels[id(titles[0])] or len(titles) == _HEADING_LINES or titles[0].size != line.size):
+            yield _heading(titles, levels)
+            titles = []
+        if level is not None:
+            if paragraph:
+                yield _paragraph(paragraph)
+                paragraph = []
+            if titles and titles[-1].y - line.y > 2 * line.size:
+                yield _heading(titles, levels)
+                titles = []
+            titles.append(line)
+        else:
+            ended = above is not None and (above.y - line.y > _GAP * max(leading, line.size) or above.size != line.size)
+            if paragraph and ended and not _is_divided(paragraph[-1]):
+                yield _paragraph(paragraph)
+                paragraph = []
+            paragraph.append(line.text)
+        above = line
+    if titles:
+        yield _heading(titles, levels)
+    if paragraph:
+        yield _paragraph(paragraph)
+
+
+def _heading(titles: list[Line], levels: dict[int, int]) -> str:
+    title = " ".join(line.text for line in titles).replace(f"{_SOFTLY_DIVIDED} ", "")
+    return heading(levels[id(titles[0])], title)
+
+
+def _is_divided(text: str) -> bool:
+    return text.endswith(_SOFTLY_DIVIDED) or bool(_DIVIDED.search(text))
+
+
+def _paragraph(lines: list[str]) -> str:
+    joined = lines[0]
+    for line in lines[1:]:
+        first, _, others = line.partition(" ")
+        divided = joined.endswith(_SOFTLY_DIVIDED) or (_DIVIDED.search(joined) and line[:1].islower())
+        # The rest of the word goes up to its beginning, what follows stays on its line.
+        joined = f"{joined[:-1]}{first}\n{others}".rstrip("\n") if divided else f"{joined}\n{line}"
+    return escaped(joined)

@@ -1,0 +1,359 @@
+"""Answers of chat models that arrive in pieces: both protocols as servers speak them, and everything that breaks one."""
+
+import itertools
+import threading
+
+import orjson
+import pytest
+
+from providers.base import ProviderContext
+from providers.chat import base
+from providers.chat.base import ChatAnswer
+from providers.chat.ollama import OllamaProvider
+from providers.chat.openai import OpenAIProvider
+from providers.outbound import deadlines
+from providers.outbound.json_client import RetryPolicy
+from providers.outbound.redaction import Redactor
+from providers.outbound.vendor_dialect import VendorDialect
+from registry.provider_discovery import BUILTINS
+from schemas.contracts.chat import Message
+from schemas.errors import ConfigurationError, InvalidInputError, UnavailableError
+from tests.support.raw_server import raw_server, saying, silent
+
+pytestmark = pytest.mark.timeout(60)
+
+HELLO = [Message("user", "Hello?")]
+KEY = "sk-planted-1234"
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
+CUT = HEAD + b"Connection: close\r\n\r\n"
+
+
+def openai_piece(text, **more):
+    return b"data: " + orjson.dumps({"model": "m-2026", "choices": [{"index": 0, "delta": {"content": text}}], **more})
+
+
+def ollama_piece(text, **more):
+    return orjson.dumps({"model": "m-2026", "message": {"role": "assistant", "content": text}, "done": False, **more})
+
+
+class Protocol:
+    """One protocol: what its server says for each text, at the end, and for an error; `gap` ends a message."""
+
+    def __init__(self, kind, path, piece, gap, end, error):
+        self.kind, self.path, self.piece, self.gap, self.end, self.error = kind, path, piece, gap, end, error
+
+    def body(self, *texts):
+        return b"".join(self.piece(text) + self.gap for text in texts) + self.end
+
+
+PROTOCOLS = {
+    "openai": Protocol(
+        OpenAIProvider,
+        "/v1",
+        openai_piece,
+        b"\n\n",
+        b'data: {"choices":[{"delta":{},"finish_reason":"stop"}]}\n\n'
+        b'data: {"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":2}}\n\ndata: [DONE]\n\n',
+        b'data: {"error": {"message": "no memory for sk-planted-1234", "code": 500}}\n\n',
+    ),
+    "ollama": Protocol(
+        OllamaProvider,
+        "",
+        ollama_piece,
+        b"\n",
+        b'{"model":"m-2026","message":{"content":""},"done":true,"prompt_eval_count":9,"eval_count":2}\n',
+        b'{"error": "no memory for sk-planted-1234"}\n',
+    ),
+}
+
+
+@pytest.fixture(params=[builtin.id for builtin in BUILTINS if builtin.kind == "llm"])
+def protocol(request):
+    return PROTOCOLS[request.param]
+
+
+@pytest.fixture
+def connect(protocol):
+    built = []
+
+    def build(server, **config):
+        retry = RetryPolicy(attempts=2, first_wait_seconds=0.0)
+        built.append(protocol.kind({"url": server.url + protocol.path, "model": "m", **config}, retry=retry))
+        return built[-1]
+
+    yield build
+    for each in built:
+        each.close()
+
+
+def pieces_then_error(stream, error):
+    """Read until the error; return the pieces before it, and it."""
+    pieces = []
+    with pytest.raises(error) as caught:
+        pieces.extend(stream)  # which keeps what came before an error
+    return pieces, caught.value
+
+
+def sized(body):
+    return HEAD + f"Content-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+def in_chunks(body, length):
+    texts = [body[begin : begin + length] for begin in range(0, len(body), length)]
+    framed = b"".join(f"{len(text):x}\r\n".encode() + text + b"\r\n" for text in texts)
+    return HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + framed + b"0\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "frame", [sized, lambda body: in_chunks(body, 1), lambda body: in_chunks(body, 7), CUT.__add__]
+)
+@pytest.mark.parametrize("ends", [b"\n", b"\r\n"])
+def test_pieces_are_the_texts_in_order_however_the_bytes_are_cut(protocol, connect, frame, ends):
+    texts = ["Grüße ", "日本", "🙂\n", "data: [DONE]\r\n"]
+    with raw_server(saying(frame(protocol.body(*texts).replace(b"\n", ends)))) as server:
+        *pieces, answer = connect(server).stream(HELLO)
+    assert pieces == texts
+    assert answer == ChatAnswer("".join(texts), "m-2026", 9, 2)
+
+
+def test_what_says_nothing_is_passed_over():
+    said = (
+        b": keep-alive\r\n\r\nevent: message\r\nid: 7\r\nretry: 10\r\n\r\n"
+        b'data: {"choices":[],"prompt_filter_results":[]}\r\n\r\n'
+        b'data: {"choices":[{"delta":{"role":"assistant","content":null}}]}\r\n\r\n'
+        b'data:{"choices":[{"delta":{"reasoning_content":"hm"}}]}\r\r'
+        b'data: {"choices":\ndata: [{"delta":{"content":"So."},"finish_reason":null}],"error":null}\n\n'
+        b"data\n\ndata: [DONE]"
+    )
+    with (
+        raw_server(saying(CUT + said)) as server,
+        OpenAIProvider({"url": server.url, "model": "m"}) as connection,
+    ):
+        assert list(connection.stream(HELLO)) == ["So.", ChatAnswer("So.", "m")]
+
+
+def test_the_request_is_that_of_a_whole_answer_but_for_the_wish_to_stream(protocol, connect):
+    with raw_server(saying(sized(protocol.body("Hi.")))) as server:
+        connection = connect(server, temperature=0.5)
+        list(connection.stream(HELLO, model="other", options={"max_tokens": 7, "top_p": 0.9}))
+        [asked] = server.requests
+    body = orjson.loads(asked.partition(b"\r\n\r\n")[2])
+    assert (body["model"], body["stream"], body["messages"]) == ("other", True, [{"role": "user", "content": "Hello?"}])
+    options = body.get("options", body)
+    assert (options["top_p"], options["temperature"], options.get("num_predict", options.get("max_tokens"))) == (
+        0.9,
+        0.5,
+        7,
+    )
+
+
+def test_a_piece_arrives_before_the_next_one_is_said(protocol, connect):
+    read = threading.Event()
+
+    def speak(server, connection):
+        connection.sendall(CUT + protocol.piece("One") + protocol.gap)
+        assert read.wait(20)
+        connection.sendall(protocol.body(" two."))
+
+    with raw_server(speak) as server:
+        stream = connect(server).stream(HELLO)
+        assert next(stream) == "One"
+        read.set()
+        assert list(stream)[-1].content == "One two."
+
+
+@pytest.mark.parametrize("frame", [CUT.__add__, lambda body: HEAD + b"Content-Length: 100000\r\n\r\n" + body])
+def test_an_answer_that_is_cut_is_no_answer(protocol, connect, frame):
+    with raw_server(saying(frame(protocol.piece("Half") + protocol.gap))) as server:
+        pieces, _ = pieces_then_error(connect(server).stream(HELLO), UnavailableError)
+        assert pieces == ["Half"]
+        assert len(server.requests) == 1
+
+
+def test_an_error_in_the_stream_is_told_without_secrets(protocol, connect):
+    body = protocol.piece("Half") + protocol.gap + protocol.error + protocol.body("more")
+    with raw_server(saying(sized(body))) as server:
+        pieces, error = pieces_then_error(connect(server, api_key=KEY).stream(HELLO), UnavailableError)
+    assert pieces == ["Half"]
+    assert "no memory for ***" in error.message
+    assert KEY not in error.message + str(error.details)
+
+
+@pytest.mark.parametrize("line", [b"{", b"[1]", b"nonsense", b'"text"', b"\xff"])
+def test_a_line_that_is_no_object_ends_the_answer(protocol, connect, line):
+    prefix = b"data: " if protocol.path else b""
+    body = protocol.piece("Half") + protocol.gap + prefix + line + protocol.gap + protocol.body("more")
+    with raw_server(saying(sized(body))) as server:
+        pieces, error = pieces_then_error(connect(server).stream(HELLO), UnavailableError)
+    assert pieces == ["Half"]
+    assert "unexpected" in error.message
+
+
+def test_an_answer_without_text_is_unusable(protocol, connect):
+    end = protocol.end.replace(b'"content":""', b'"role":"assistant"')
+    with raw_server(saying(sized(end))) as server:
+        assert pieces_then_error(connect(server).stream(HELLO), UnavailableError)[0] == []
+
+
+def endless(protocol, text):
+    def speak(server, connection):
+        connection.sendall(CUT)
+        while True:
+            connection.sendall((protocol.piece(text) + protocol.gap) * 10)
+
+    return speak
+
+
+def test_an_endless_answer_is_given_up_by_its_characters(protocol, connect, monkeypatch):
+    monkeypatch.setattr(base, "MAX_ANSWER_CHARACTERS", 50_000)
+    with raw_server(endless(protocol, "x" * 1_000)) as server:
+        pieces, error = pieces_then_error(connect(server).stream(HELLO), UnavailableError)
+    assert len(pieces) == 50
+    assert "more than 50000 characters" in error.message
+
+
+def test_an_endless_answer_without_text_is_given_up_by_its_bytes(protocol, connect, monkeypatch):
+    monkeypatch.setattr(VendorDialect, "max_answer_bytes", 100_000)
+    with raw_server(endless(protocol, "")) as server:
+        assert "100000 bytes" in pieces_then_error(connect(server).stream(HELLO), UnavailableError)[1].message
+
+
+def test_a_server_that_falls_silent_is_given_up(protocol, connect):
+    def speak(server, connection):
+        connection.sendall(CUT + protocol.piece("Half") + protocol.gap)
+        silent(server, connection)
+
+    with raw_server(speak) as server:
+        pieces, error = pieces_then_error(connect(server, timeout_seconds=0.2).stream(HELLO), UnavailableError)
+    assert pieces == ["Half"]
+    assert error.details["error_type"] == "timeout"
+
+
+def test_dripping_without_saying_anything_is_silence(protocol, connect):
+    blank = b": keep-alive\n\n" if protocol.path else b"\n"
+
+    def speak(server, connection):
+        connection.sendall(CUT + protocol.piece("Half") + protocol.gap)
+        server.drip(connection, itertools.repeat(blank))
+
+    with raw_server(speak) as server:
+        pieces, error = pieces_then_error(connect(server, timeout_seconds=0.2).stream(HELLO), UnavailableError)
+    assert pieces == ["Half"]
+    assert error.details["error_type"] == "timeout"
+
+
+def test_an_answer_that_goes_on_and_on_ends_at_the_callers_deadline(protocol, connect):
+    def speak(server, connection):
+        connection.sendall(CUT)
+        server.drip(connection, itertools.repeat(protocol.piece("x") + protocol.gap))
+
+    with raw_server(speak) as server, deadlines.within(0.5):
+        pieces, error = pieces_then_error(connect(server).stream(HELLO), UnavailableError)
+    assert set(pieces) == {"x"}
+    assert error.details["error_type"] == "timeout"
+
+
+class Watched:
+    """A server that says one piece and then waits until its client hangs up."""
+
+    def __init__(self, protocol):
+        self.protocol, self.hung_up = protocol, threading.Event()
+
+    def __call__(self, server, connection):
+        connection.sendall(CUT + self.protocol.piece("Half") + self.protocol.gap)
+        if not connection.recv(1):
+            self.hung_up.set()
+
+
+def test_closing_the_iterator_hangs_up(protocol, connect):
+    watched = Watched(protocol)
+    with raw_server(watched) as server:
+        stream = connect(server).stream(HELLO)
+        assert next(stream) == "Half"
+        stream.close()
+        assert watched.hung_up.wait(20)
+
+
+def test_an_answer_that_nobody_wants_any_more_is_hung_up_while_its_server_is_silent(protocol, connect):
+    watched, unwanted = Watched(protocol), threading.Event()
+    with raw_server(watched) as server:
+        stream = connect(server).stream(HELLO, is_unwanted=unwanted.is_set)
+        assert next(stream) == "Half"
+        unwanted.set()
+        pieces_then_error(stream, UnavailableError)
+        assert watched.hung_up.wait(20)
+
+
+def refusal(status, body=b"{}", **headers):
+    named = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in headers.items())
+    return f"HTTP/1.1 {status} No\r\n{named}Connection: close\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+def in_turn(*answers):
+    left = iter(answers)
+    return lambda server, connection: connection.sendall(next(left))
+
+
+def test_a_refusal_before_the_first_piece_is_tried_again_as_soon_as_the_server_says(protocol, connect):
+    speak = in_turn(refusal(429, Retry_After="0"), sized(protocol.body("Hi.")))
+    with raw_server(speak) as server:
+        assert list(connect(server).stream(HELLO))[-1].content == "Hi."
+        assert len(server.requests) == 2
+
+
+def test_a_server_that_wants_to_be_left_alone_for_long_is(protocol, connect):
+    with raw_server(saying(refusal(429, b'{"error": "slow down"}', Retry_After="77"))) as server:
+        _, error = pieces_then_error(connect(server).stream(HELLO), UnavailableError)
+        assert len(server.requests) == 1
+    assert (error.details["error_type"], error.retry_after_seconds) == ("rate_limit", 77)
+
+
+@pytest.mark.parametrize(("status", "kind"), [(400, InvalidInputError), (401, ConfigurationError)])
+def test_a_refusal_is_that_of_a_whole_answer(protocol, connect, status, kind):
+    with raw_server(saying(refusal(status, b'{"error": {"message": "no sk-planted-1234"}}'))) as server:
+        _, error = pieces_then_error(connect(server, api_key=KEY).stream(HELLO), kind)
+    assert KEY not in error.message + str(error.details)
+
+
+def test_openais_newer_name_for_the_limit_is_tried_when_the_older_is_refused():
+    refused = refusal(400, b'{"error": {"message": "Unsupported parameter: \'max_tokens\'"}}')
+    with (
+        raw_server(in_turn(refused, sized(PROTOCOLS["openai"].body("Hi.")))) as server,
+        OpenAIProvider({"url": server.url, "model": "o9"}) as connection,
+    ):
+        assert list(connection.stream(HELLO, options={"max_tokens": 5}))[-1].content == "Hi."
+        assert b'"max_completion_tokens":5' in server.requests[1]
+
+
+def test_ollama_says_how_to_get_a_missing_model():
+    with (
+        raw_server(saying(refusal(404, b'{"error": "model \'m\' not found"}'))) as server,
+        OllamaProvider({"url": server.url, "model": "m"}) as connection,
+    ):
+        _, error = pieces_then_error(connection.stream(HELLO), ConfigurationError)
+    assert "ollama pull m" in error.message
+
+
+def test_a_provider_that_does_not_stream_answers_in_one_piece():
+    class Whole(OllamaProvider):
+        _stream, _stream_by = base.ChatProvider._stream, base.ChatProvider._stream_by
+
+        def _chat_by(self, model, messages, options):
+            return ChatAnswer(f"I am {model}.", model)
+
+    with Whole({"url": "http://127.0.0.1:9", "model": "m"}) as connection:
+        for model, said in ((None, "I am m."), ("n", "I am n.")):
+            assert list(connection.stream(HELLO, model=model)) == [said, ChatAnswer(said, model or "m")]
+
+
+def test_errors_that_come_late_are_cleaned_of_secrets():
+    class Leaking(OllamaProvider):
+        def _stream(self, messages, options, is_unwanted):
+            yield "Half"
+            raise UnavailableError(f"it said {KEY}", reason=KEY)
+
+    context = ProviderContext(redactor=Redactor([KEY]))
+    with Leaking({"url": "http://127.0.0.1:9", "model": "m"}, context) as connection:
+        pieces, error = pieces_then_error(connection.stream(HELLO), UnavailableError)
+    assert pieces == ["Half"]
+    assert (error.message, error.details) == ("it said ***", {"reason": "***"})

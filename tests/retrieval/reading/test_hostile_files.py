@@ -1,0 +1,255 @@
+"""Files that are broken, locked or hostile: one sentence each, nothing leaves the process, and the next file is read."""
+
+from __future__ import annotations
+
+import io
+import random
+import zipfile
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from retrieval.reading import DocumentReader, ReadDocument, ReadingLimits, UnreadableError, kind_named
+from schemas.metadata import check_metadata
+from tests.support.documents import samples as made
+from tests.support.documents.samples import zipped
+
+SAMPLES = made.samples()
+LAUGHS = '<!DOCTYPE a [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;"><!ENTITY c "&b;&b;&b;&b;&b;&b;&b;&b;">]>'
+OUTSIDE = '<!DOCTYPE a [<!ENTITY c SYSTEM "file:///etc/passwd">]>'
+OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"\0" * 600
+MANIFEST = '<manifest:manifest xmlns:manifest="m"><manifest:encryption-data/></manifest:manifest>'
+LIMITS = ReadingLimits(seconds=20, memory_mb=512, output_mb=8)
+
+
+@pytest.fixture(scope="module")
+def reader():
+    with DocumentReader(LIMITS) as reader:
+        yield reader
+
+
+def refusal(reader, content, kind):
+    """Return the code and message with which a file is refused; the next file is read."""
+    with pytest.raises(UnreadableError) as caught:
+        reader.read(content, kind_named(kind), name=f"/secret/place/a.{kind}")
+    assert "\n" not in caught.value.message
+    assert "/" not in caught.value.message
+    assert len(caught.value.message) < 200
+    assert reader.read(made.CSV, kind_named("csv"), name="a.csv").text == made.PIPE_TABLE + "\n"
+    return caught.value.code, caught.value.message
+
+
+def changed(content, **members):
+    """Return an archive with members replaced; `__` in a name stands for `/`, `_` for `.`."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        found = {name: archive.read(name) for name in archive.namelist()}
+    return zipped(found | {name.replace("__", "/").replace("_", "."): text for name, text in members.items()})
+
+
+def bomb():
+    """Return an archive with a member that unpacks, by its directory, to more than four thousand times its size."""
+    content = zipped({"word/document.xml": b"\0" * 150_000})
+    declared = (150_000).to_bytes(4, "little")
+    return content.replace(declared, (600 * 1024 * 1024).to_bytes(4, "little"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "content"),
+    [
+        ("pdf", made.pdf(1, password="secret")),
+        ("docx", OLE + "EncryptedPackage".encode("utf-16-le")),
+        ("xlsx", OLE + "EncryptedPackage".encode("utf-16-le")),
+        ("odt", changed(made.odt_file(), **{"META-INF__manifest_xml": MANIFEST})),
+        ("ods", changed(made.ods_file(), **{"META-INF__manifest_xml": MANIFEST})),
+        (
+            "epub",
+            changed(
+                made.epub_file(),
+                **{"META-INF__encryption_xml": '<e><CipherReference xmlns="x" URI="OPS/one.xhtml"/></e>'},
+            ),
+        ),
+    ],
+)
+def test_what_is_locked_is_encrypted(reader, kind, content):
+    assert refusal(reader, content, kind) == ("encrypted", "is encrypted")
+
+
+@pytest.mark.parametrize("kind", [kind for kind in SAMPLES if kind not in ("code", "text", "markdown")])
+@pytest.mark.parametrize("content", [b"", b" \n\t"])
+def test_an_empty_file_is_empty(reader, kind, content):
+    assert refusal(reader, content, kind)[0] == "empty"
+
+
+@pytest.mark.parametrize(
+    ("kind", "content"),
+    [
+        ("pdf", made.pdf(2, text=False)),
+        (
+            "html",
+            b"<html><head><title>Only a title</title></head><body><nav>Menu</nav><script>x</script></body></html>",
+        ),
+        ("html", b"<!-- nothing -->"),
+        ("ipynb", b'{"cells": []}'),
+        ("markdown", b"---\ntitle: Only a title\n---\n"),
+        ("csv", b";;\n;;\n"),
+    ],
+)
+def test_a_file_without_text_is_empty(reader, kind, content):
+    assert refusal(reader, content, kind)[0] == "empty"
+
+
+def test_a_scanned_document_is_told_from_an_empty_one(reader):
+    assert "text layer" in refusal(reader, made.pdf(1, text=False), "pdf")[1]
+
+
+@pytest.mark.parametrize("kind", ["docx", "pptx", "xlsx", "odt", "ods", "odp", "epub"])
+def test_a_bomb_is_too_large_before_it_is_unpacked(reader, kind):
+    assert refusal(reader, bomb(), kind)[0] == "too_large"
+
+
+def test_an_archive_of_too_many_members_is_too_large(reader):
+    assert refusal(reader, zipped({f"{number}.xml": "" for number in range(20_001)}), "epub")[0] == "too_large"
+
+
+def test_a_sheet_that_claims_every_cell_needs_too_much_memory():
+    corners = '<row r="1"><c r="A1"><v>1</v></c></row><row r="1048576"><c r="XFD1048576"><v>1</v></c></row>'
+    namespace = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+    sheet = f'<worksheet xmlns="{namespace}"><sheetData>{corners}</sheetData></worksheet>'
+    content = changed(made.xlsx_file(), xl__worksheets__sheet1_xml=sheet)
+    with DocumentReader(ReadingLimits(seconds=20, memory_mb=256)) as reader:
+        assert refusal(reader, content, "xlsx")[0] == "too_much_memory"
+
+
+@pytest.mark.parametrize("declared", [LAUGHS, OUTSIDE])
+@pytest.mark.parametrize(
+    ("kind", "content", "member"),
+    [
+        ("odt", made.odt_file(), "content_xml"),
+        ("docx", made.docx_file(), "word__document_xml"),
+        ("pptx", made.pptx_file(), "ppt__slides__slide1_xml"),
+        ("epub", made.epub_file(), "OPS__book_opf"),
+    ],
+)
+def test_entities_are_neither_expanded_nor_fetched(reader, kind, content, member, declared):
+    code, _ = refusal(reader, changed(content, **{member: f"{declared}<a>&c;</a>"}), kind)
+    assert code == "unreadable"
+
+
+def test_entities_of_html_fetch_nothing(reader):
+    page = f"{OUTSIDE}<html><body><p>Before &c; after</p><iframe src='file:///etc/passwd'></iframe></body></html>"
+    assert "root:" not in reader.read(page.encode(), kind_named("html"), name="a").text
+
+
+def test_only_the_words_of_pictures_and_scripts_are_left(reader):
+    page = (
+        b"<p>Words</p><svg><script>alert(1)</script><text>drawn</text></svg><img src=x onerror=alert(2) alt='a chart'>"
+    )
+    assert reader.read(page, kind_named("html"), name="a").text == "Words\n\na chart\n"
+
+
+def test_names_in_archives_are_only_names_and_macros_are_never_run(reader):
+    content = changed(made.docx_file(), **{"..__..__..__tmp__evil_txt": "out", "word__vbaProject_bin": b"\0macro"})
+    text = reader.read(content, kind_named("docx"), name="a.docx").text
+    assert text == reader.read(made.docx_file(), kind_named("docx"), name="a.docx").text
+
+
+@pytest.mark.parametrize("kind", ["pdf", "docx", "pptx", "xlsx", "odt", "epub", "ipynb", "mbox"])
+def test_a_file_that_is_not_what_its_name_says_is_unreadable(reader, kind):
+    assert refusal(reader, b"Once upon a time there was a text.", kind)[0] == "unreadable"
+    other = "odt" if kind == "docx" else "docx"
+    assert refusal(reader, SAMPLES[other][1], kind)[0] == "unreadable"
+
+
+@pytest.mark.parametrize("kind", ["text", "markdown", "code"])
+def test_a_pdf_that_is_named_as_a_text_is_unreadable(reader, kind):
+    assert refusal(reader, made.pdf(), kind)[0] == "unreadable"
+
+
+def test_a_file_with_too_many_pages_is_too_large(reader):
+    kids = b" ".join(b"3 0 R" for _ in range(10_000))
+    content = b"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n2 0 obj<</Type/Pages/Count 10000/Kids["
+    content += kids + b"]>>endobj\n3 0 obj<</Type/Page/Parent 2 0 R/MediaBox[0 0 9 9]>>endobj\ntrailer<</Root 1 0 R>>"
+    assert refusal(reader, content, "pdf") == ("too_large", "has 10,000 pages; 5,000 are read at most")
+
+
+def test_more_text_than_allowed_is_too_large(reader):
+    assert refusal(reader, b"<p>" + b"word " * 2_000_000, "html")[0] == "too_large"
+
+
+def test_a_file_larger_than_allowed_is_too_large():
+    with DocumentReader(ReadingLimits(input_mb=1)) as reader:
+        assert refusal(reader, b"x" * (1024 * 1024 + 1), "text")[0] == "too_large"
+
+
+def test_a_parser_that_takes_too_long_is_ended():
+    """A hundred thousand nested lists take docutils minutes."""
+    slow = "\n\n".join("  " * level + "- x" for level in range(900)).encode()
+    with DocumentReader(ReadingLimits(seconds=1, seconds_per_mb=0)) as reader:
+        assert refusal(reader, slow, "rst")[0] in ("too_slow", "unreadable")
+
+
+def test_depth_is_no_fault(reader):
+    page = b"<div>" * 1_000 + b"deep" + b"</div>" * 1_000
+    assert reader.read(page, kind_named("html"), name="a").text.strip() == "deep"
+    refusal(reader, b"<div>" * 50_000 + b"deep" + b"</div>" * 50_000, "html")
+    assert refusal(reader, b"[" * 100_000, "ipynb")[0] == "unreadable"
+
+
+def test_records_have_no_one_text(reader):
+    assert refusal(reader, b'{"text": "x"}', "jsonl")[0] == "unsupported_kind"
+
+
+def test_what_is_read_can_be_stored(reader):
+    page = (
+        b"<meta charset=utf-8>"
+        + "<p>a\0b\ud800c\x0bd</p>".encode("utf-8", "surrogatepass")
+        + b"<p>&#0;&#xD800;&#x8;</p>"
+    )
+    text = reader.read(page, kind_named("html"), name="a").text
+    text.encode()
+    assert "\0" not in text
+
+
+@pytest.mark.parametrize("kind", SAMPLES)
+def test_a_damaged_file_is_read_or_refused_and_the_next_one_is_read(reader, kind):
+    generator = random.Random(kind)
+    _, content = SAMPLES[kind]
+    for _ in range(6):
+        damaged = bytearray(content)
+        for _ in range(generator.randint(1, 12)):
+            damaged[generator.randrange(len(damaged))] = generator.randrange(256)
+        outcome(reader, bytes(damaged[: generator.randint(len(damaged) // 2, len(damaged))]), kind)
+    assert reader.read(content, kind_named(kind), name="a").text
+
+
+def outcome(reader, content, kind):
+    """Read anything: it ends in a document that can be stored, or in a refusal."""
+    try:
+        document = reader.read(content, kind_named(kind), name="a")
+    except UnreadableError as error:
+        assert error.message
+        assert "\n" not in error.message
+        return
+    assert isinstance(document, ReadDocument)
+    assert document.text.strip()
+    document.text.encode()
+    check_metadata(document.metadata)
+    lines = [mark.line for mark in document.marks]
+    assert lines == sorted(lines)
+    assert all(1 <= line <= document.text.count("\n") + 1 for line in lines)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    kind=st.sampled_from(sorted(SAMPLES)),
+    content=st.binary(max_size=400) | st.text(max_size=200).map(lambda text: text.encode("utf-8", "replace")),
+)
+@example(kind="mbox", content=b"From \n\n")
+@example(kind="email", content=b"Subject: =?utf-8?b?/?=\nContent-Type: text/plain; charset=\xff\n\nx")
+@example(kind="html", content=b"<table><tr><td rowspan=99999999 colspan=0>x<td>y")
+@example(kind="rst", content=b".. |a| replace:: |a|\n\n|a|_ `x`__ [#]_ *")
+@example(kind="csv", content=b'"')
+@example(kind="markdown", content=b"---\na: !!timestamp 9999-99-99\n---\nx")
+def test_any_bytes_end_in_a_document_or_a_refusal(reader, kind, content):
+    outcome(reader, content, kind)

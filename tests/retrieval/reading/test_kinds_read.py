@@ -1,0 +1,222 @@
+"""What reading makes of a file of each kind: headings, tables, marks, titles and metadata."""
+
+from __future__ import annotations
+
+import pytest
+
+from retrieval.chunking import MarkdownDocument, Syntax
+from retrieval.reading import KINDS, DocumentReader, Mark, kind_named, kind_of, kind_of_content
+from tests.support.documents import samples as made
+from tests.support.documents.samples import HEADINGS, HIGH, LOW, PIPE_TABLE
+
+SAMPLES = made.samples()
+WITH_HEADINGS = ("pdf", "html", "docx", "pptx", "odt", "odp", "ipynb", "rst", "markdown")
+WITH_TABLE = ("html", "docx", "pptx", "odt", "xlsx", "ods", "epub", "ipynb", "mbox", "rst", "csv", "tsv", "markdown")
+
+
+@pytest.fixture(scope="module")
+def read():
+    """A function that reads a sample, or the bytes given, as a file of a kind."""
+    with DocumentReader() as reader:
+
+        def read(kind, content=None):
+            name, sample = SAMPLES[kind]
+            return reader.read(sample if content is None else content, kind_named(kind), name=name)
+
+        yield read
+
+
+def headings(document):
+    return [heading.title for heading in MarkdownDocument(document.text).headings]
+
+
+def line(document, number):
+    return document.text.splitlines()[number - 1]
+
+
+def test_there_is_a_sample_of_every_kind_that_is_read():
+    assert set(SAMPLES) == {kind.name for kind in KINDS if not kind.is_records}
+
+
+@pytest.mark.parametrize("kind", SAMPLES)
+def test_every_kind_is_known_by_its_name_and_keeps_its_text(read, kind):
+    name = SAMPLES[kind][0]
+    assert kind_of(name).name == kind
+    document = read(kind)
+    if kind not in ("csv", "tsv", "xlsx", "ods", "code"):
+        together = " ".join(document.text.split())
+        assert HIGH in together
+        assert LOW in together or kind == "mbox"
+    assert document.text.endswith("\n") or kind in ("csv", "tsv", "code", "text", "markdown", "csv")
+    assert document.syntax is kind_named(kind).syntax
+    assert document.warnings == () or kind in ("xlsx", "ipynb", "email", "mbox")
+
+
+@pytest.mark.parametrize("kind", WITH_HEADINGS)
+def test_headings_become_headings(read, kind):
+    assert [title for title in headings(read(kind)) if title in HEADINGS] == list(HEADINGS)
+
+
+@pytest.mark.parametrize("kind", WITH_TABLE)
+def test_tables_become_pipe_tables(read, kind):
+    assert PIPE_TABLE in read(kind).text
+
+
+@pytest.mark.parametrize("kind", ["html", "docx", "pptx", "xlsx", "odt", "odp", "ods", "epub", "pdf", "markdown"])
+def test_the_title_is_that_of_the_file(read, kind):
+    assert read(kind).title == "Tides"
+
+
+@pytest.mark.parametrize(
+    ("kind", "metadata"),
+    [
+        ("pdf", {"author": "Ada Tide", "tags": ["sea", "moon"]}),
+        ("html", {"author": "Ada Tide", "language": "en"}),
+        ("docx", {"author": "Ada Tide", "tags": ["sea", "moon"]}),
+        ("xlsx", {"author": "Ada Tide"}),
+        ("odt", {"author": "Ada Tide", "language": "en", "tags": ["sea"]}),
+        ("epub", {"author": "Ada Tide", "language": "en", "tags": ["sea"]}),
+        ("email", {"author": "Ada Tide <ada@example.org>"}),
+        ("markdown", {"tags": ["sea", "moon"]}),
+    ],
+)
+def test_what_a_file_says_of_itself_is_metadata(read, kind, metadata):
+    assert read(kind).metadata == metadata
+
+
+def test_pages_of_a_pdf_are_marked_and_their_running_lines_are_gone(read):
+    document = read("pdf")
+    assert document.pages == 3
+    assert [mark.metadata for mark in document.marks] == [{"page": 1}, {"page": 2}, {"page": 3}]
+    assert [line(document, mark.line).lstrip("# ") for mark in document.marks] == list(HEADINGS)
+    assert "Almanac of the coast" not in document.text
+    assert "Page 2" not in document.text
+
+
+def test_the_bookmarks_of_a_pdf_are_its_headings_and_divided_words_are_joined(read):
+    document = read("pdf", made.outlined_pdf())
+    assert [(heading.level, heading.title) for heading in MarkdownDocument(document.text).headings] == [
+        (1, HEADINGS[0]),
+        (2, HEADINGS[1]),
+        (2, HEADINGS[2]),
+    ]
+    assert "The lighthouse is lit from seven" in " ".join(document.text.split())
+
+
+def test_slides_are_sections_with_their_notes(read):
+    for kind in ("pptx", "odp"):
+        document = read(kind)
+        assert [mark.metadata for mark in document.marks] == [{"slide": 1}, {"slide": 2}, {"slide": 3}]
+        assert [line(document, mark.line) for mark in document.marks] == [f"# {heading}" for heading in HEADINGS]
+        assert document.pages == 3
+    assert "## Notes\n\nSpeak of the seals" in read("pptx").text
+
+
+def test_sheets_are_sections_and_hidden_ones_are_left_out(read):
+    document = read("xlsx")
+    assert document.marks == (Mark(1, {"sheet": HEADINGS[1]}), Mark(8, {"sheet": HEADINGS[2]}))
+    assert document.text == f"# {HEADINGS[1]}\n\n{PIPE_TABLE}\n\n# {HEADINGS[2]}\n\n{PIPE_TABLE}\n"
+    assert document.warnings == ("1 hidden sheets are left out",)
+
+
+def test_of_a_web_page_the_main_content_is_left(read):
+    text = read("html").text
+    for gone in ("script", "Home of", "Navigation", "cookies", "Hidden", "Related", "Imprint", "¶", "color"):
+        assert gone not in text
+    assert "1. Bring boots\n    - of rubber\n2. and a map" in text
+    assert "```python\nx = 1\n# no heading\n```" in text
+    assert "\\# no heading either" in text
+
+
+def test_an_article_stays_whole(read):
+    """GIVEN parts of an article that are named like boilerplate THEN they stay."""
+    page = b"""<html><body><header><h1>Cookies of Brittany</h1><a href="/">Home</a></header><article>
+    <header><h2>Before you bake</h2></header><section id="cookies"><p>Cookies need butter.</p></section>
+    <div class="related"><p>Related to shortbread, they keep for weeks.</p></div><aside>A note on salt</aside>
+    <footer>From a cook of Rennes</footer></article><div class="menu"><a href="/a">One</a> <a href="/b">Two</a></div>
+    <form class="consent"><p>We bake cookies for you</p><input type="checkbox"></form></body></html>"""
+    assert read("html", page).text == (
+        "# Cookies of Brittany\n\n## Before you bake\n\nCookies need butter.\n\nRelated to shortbread, they keep for "
+        "weeks.\n\nA note on salt\n\nFrom a cook of Rennes\n"
+    )
+
+
+def test_chapters_come_in_the_order_of_the_spine(read):
+    document = read("epub")
+    assert headings(document) == list(HEADINGS[1:])
+    assert "Contents of the book" not in document.text
+
+
+def test_a_notebook_keeps_short_outputs_and_names_long_ones(read):
+    document = read("ipynb")
+    assert "```python\n# no heading\nprint(12)\n```\n\n```text\n12\n```" in document.text
+    assert document.title == HEADINGS[0]
+    assert len(document.warnings) == 1
+
+
+def test_attachments_are_named_and_alternatives_are_read_once(read):
+    document = read("email")
+    assert document.warnings == ("Attachments are left out: chart.pdf",)
+    assert document.text.count(HIGH) == 1
+    assert document.title == HEADINGS[0]
+    assert "From: Ada Tide" in document.text
+
+
+def test_each_mail_of_a_mailbox_is_a_section(read):
+    document = read("mbox")
+    assert [title for title in headings(document) if title in HEADINGS] == [HEADINGS[1], HEADINGS[2], HEADINGS[1]]
+    assert "alert" not in document.text
+
+
+def test_roles_and_directives_of_sphinx_keep_their_text_and_no_file_is_included(read):
+    text = read("rst").text
+    assert "See the chart and sea.level" in text
+    assert "The moon counts." in text
+    assert "```python\n# no heading\nx = 1\n```" in text
+    assert "root:" not in text
+    assert "alert" not in text
+
+
+def test_front_matter_is_no_text_and_moves_no_line(read):
+    document = read("markdown")
+    assert line(document, 5) == f"# {HEADINGS[0]}"
+    assert document.has_own_lines
+    assert "tags" not in document.text
+
+
+def test_only_texts_have_lines_of_their_own(read):
+    own = {kind for kind in SAMPLES if read(kind).has_own_lines}
+    assert own == {"markdown", "code", "text"}
+    assert read("code").syntax is Syntax.CODE
+    assert read("text").text == made.TEXT.decode()
+
+
+@pytest.mark.parametrize("kind", ["pdf", "html", "docx", "pptx", "xlsx", "odt", "ods", "odp", "epub", "ipynb", "text"])
+def test_a_file_without_a_suffix_is_known_by_its_content(kind):
+    assert kind_of_content(SAMPLES[kind][1]).name == kind
+
+
+@pytest.mark.parametrize(
+    ("name", "media_type", "kind"),
+    [
+        ("A.PDF", None, "pdf"),
+        ("a.md", "application/pdf", "markdown"),
+        ("download", "text/html; charset=utf-8", "html"),
+        ("notes", "TEXT/Plain", "text"),
+        ("notes", "text/troff", "text"),
+        ("photo.jpg", None, None),
+        ("photo.jpg", "image/jpeg", None),
+        ("photo.jpg", "text/x-strange", None),
+        ("README", None, None),
+        (".md", None, None),
+    ],
+)
+def test_a_kind_is_decided_by_suffix_then_by_media_type(name, media_type, kind):
+    found = kind_of(name, media_type)
+    assert (found and found.name) == kind
+
+
+def test_no_suffix_and_no_media_type_stands_for_two_kinds():
+    for attribute in ("suffixes", "media_types"):
+        every = [each for kind in KINDS for each in getattr(kind, attribute)]
+        assert len(every) == len(set(every))

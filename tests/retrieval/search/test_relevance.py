@@ -1,0 +1,91 @@
+"""Which of a question's words were found, and the relevance of what was found."""
+
+import pytest
+
+from providers.calibration import calibration_of
+from retrieval.search.relevance import CANDIDATES, share_of_words, with_relevance
+from schemas.contracts.search import OracleResult
+
+
+class Model:
+    """A calibrated model that embeds nothing."""
+
+    def relevance(self, cosine, words_found=1.0):
+        return calibration_of("all-MiniLM-L6-v2").relevance(cosine, words_found)
+
+
+def found(text, cosine, **metadata):
+    return OracleResult("doc", "c", text, text, 0.5, metadata, cosine=cosine)
+
+
+TEXTS = ["Backups run every night.", "The service listens on a port.", "Restore a backup on another machine."]
+
+
+@pytest.mark.parametrize(
+    ("question", "share"),
+    [
+        ("backups", 1.0),
+        ("Where do they RUN?", 1.0),
+        ("What is it?", 1.0),
+        ("", 1.0),
+        ("tractor", 0.0),
+        ("Traktor, Öl?", 0.0),
+    ],
+)
+def test_the_share_of_words(question, share):
+    assert share_of_words(question, TEXTS) == pytest.approx(share)
+
+
+def test_forms_of_a_word_are_the_same_word():
+    assert share_of_words("listening", TEXTS) == 1.0
+    assert share_of_words("restored", TEXTS) == 1.0
+
+
+def test_a_part_within_a_word_is_not_a_word():
+    assert share_of_words("port", ["transport"]) == 0.0
+    assert share_of_words("port", ["transport by port"]) == 1.0
+    assert share_of_words("port", ["the_port"]) == 1.0
+
+
+def test_the_rarer_a_word_the_more_it_counts():
+    common_missing = share_of_words("alpha omega", ["alpha", "omega", "omega", "omega"])
+    assert common_missing == 1.0
+    rare, frequent = share_of_words("rare zebra", ["rare", "x", "x"]), share_of_words("x zebra", ["rare", "x", "x"])
+    assert 0.0 < frequent < rare < 1.0
+    assert rare < 0.5, "a word that no text has is the rarest"
+
+
+def test_scripts_without_spaces_are_compared_by_pairs_of_characters():
+    text = "数据库每天晚上备份"
+    assert share_of_words("备份", [text]) == 1.0
+    assert 0.0 < share_of_words("备份餐馆", [text]) < 1.0
+    assert share_of_words("餐馆", [text]) == 0.0
+    assert share_of_words("本", ["日本"]) == 1.0
+
+
+def test_the_heading_belongs_to_a_text():
+    [one] = with_relevance([found("It runs every night.", 0.3, title="Backups")], "backups", Model())
+    [other] = with_relevance([found("It runs every night.", 0.3)], "backups", Model())
+    assert one.relevance > other.relevance
+
+
+def test_the_order_by_cosine_is_the_order_by_relevance():
+    results = [found(text, cosine) for text, cosine in zip(TEXTS, (0.5, 0.3, 0.1), strict=True)]
+    relevances = [each.relevance for each in with_relevance(results, "When do backups run?", Model())]
+    assert relevances == sorted(relevances, reverse=True)
+    assert relevances[0] > 0.9 > 0.1 > relevances[2]
+
+
+def test_words_are_looked_for_in_the_nearest_texts_only():
+    far = [found("nothing", 0.2) for _ in range(CANDIDATES)]
+    near, beyond = found("zebra", 0.3), found("zebra", 0.1)
+    with_it = with_relevance([near, *far], "zebra", Model())[0].relevance
+    without = with_relevance([found("nothing", 0.3), *far[1:], beyond], "zebra", Model())[0].relevance
+    assert with_it > without
+
+
+def test_what_was_compared_by_nobody_has_no_relevance():
+    [one, other] = with_relevance([found("a", None), found("b", 0.9)], "b", Model())
+    assert one.relevance is None
+    assert other.relevance > 0.9
+    assert with_relevance([], "b", Model()) == []

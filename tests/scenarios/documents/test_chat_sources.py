@@ -1,0 +1,130 @@
+"""Contract *documents*, over HTTP: chats that cite their passages, and say when there are none."""
+
+import uuid
+
+import pytest
+
+from retrieval.chat.answering import NOTHING_FOUND
+from schemas.settings import RetrievalSettings
+from tests.scenarios.documents.texts import BACKUPS, HOLIDAY
+from tests.support.model_server import chat_answer
+
+QUESTION = {"role": "user", "content": "How long are backups kept?"}
+UNRELATED = {"role": "user", "content": "Does the moon sing?"}
+
+
+@pytest.fixture(scope="module")
+def talking(app_of_models):
+    return app_of_models()
+
+
+@pytest.fixture(scope="module")
+def guessing(app_of_models):
+    return app_of_models(retrieval=RetrievalSettings(chat_without_sources="answer"))
+
+
+def talker(app, models):
+    client, source = app.test_client(), uuid.uuid4().hex
+    models.meanings = {"How long": [1, 0], "Backups": [0.96, 0.28], "Employees": [0.8, 0.6], "moon": [0, 0, 1]}
+    for path, text in (("/a", BACKUPS), ("/b", HOLIDAY)):
+        body = {"source": source, "path": path, "title": f"T{path}", "text": text}
+        assert client.post("/api/rag/ingest", json={**body, "metadata": {"page": 7}}).status_code == 200
+
+    def send(question=QUESTION, **body):
+        body = {"messages": [question], "useRag": True, "ragFilters": {"source": source}, **body}
+        answer = client.post("/api/chat", json=body)
+        assert answer.status_code == 200, answer.json
+        return answer.json
+
+    send.client = client
+    return send
+
+
+@pytest.fixture
+def talk(talking, models_up):
+    return talker(talking, models_up)
+
+
+@pytest.fixture
+def guess(guessing, models_up):
+    return talker(guessing, models_up)
+
+
+@pytest.fixture
+def chats(models):
+    """Return what the chat model was asked so far."""
+    return lambda: [each.body for each in models.requests if each.path == "/v1/chat/completions"]
+
+
+@pytest.fixture
+def says(models):
+    """`says(words)` has the chat model say these words to everything."""
+    usual = models.routes["/v1/chat/completions"]
+
+    def set_words(words):
+        models.routes["/v1/chat/completions"] = lambda body: chat_answer(body, words)
+
+    yield set_words
+    models.routes["/v1/chat/completions"] = usual
+
+
+class TestCitations:
+    def test_each_number_is_told_with_its_passage_or_as_not_valid(self, talk, says):
+        says("So [2], and so [1, 3]. Not `[4]`, but [2] again.")
+        answer = talk()
+        first, second = answer["ragSources"]
+        assert [each["number"] for each in answer["citations"]] == [2, 1, 3]
+        for citation, source in zip(answer["citations"], (second, first), strict=False):
+            assert citation["valid"] is True
+            assert (citation["title"], citation["collection"]) == (source["title"], source["collection"])
+            assert citation["page"] == 7
+            stored = talk.client.get(f"/collections/{citation['collection']}/documents/{citation['id']}").json
+            assert stored["text"] == source["text"]
+        assert answer["citations"][2] == {"number": 3, "collection": None, "id": None, "valid": False}
+        assert answer["relevance"] == pytest.approx(0.96, abs=1e-3)
+
+    def test_without_rag_there_is_nothing_to_check(self, talk, says):
+        says("So [1].")
+        answer = talk(useRag=False)
+        assert {"citations", "relevance"}.isdisjoint(answer)
+
+    def test_the_model_is_told_how_to_cite_after_the_block(self, talk, chats):
+        talk()
+        block, _, after = chats()[-1]["messages"][0]["content"].partition("=== End Context ===")
+        assert "[1]" not in block
+        assert "cite" in after
+        assert "[1]" in after
+
+
+class TestNothingRelevant:
+    def test_it_says_so_and_the_model_is_not_asked(self, talk, chats):
+        asked, name = len(chats()), uuid.uuid4().hex
+        answer = talk(UNRELATED, conversationId=name)
+        assert len(chats()) == asked
+        assert (answer["status"], answer["ragUsed"], answer["ragSources"]) == ("success", True, [])
+        assert answer["data"]["message"] == answer["data"]["response"] == NOTHING_FOUND
+        assert answer["data"]["model"] == "chatty"
+        assert answer["citations"] == []
+        assert answer["relevance"] is None or answer["relevance"] < 0.1
+        kept = talk.client.get(f"/api/chat/{name}").json["messages"]
+        assert [each["content"] for each in kept] == [UNRELATED["content"], NOTHING_FOUND]
+
+    def test_the_request_sets_the_limit(self, talk):
+        assert [each["title"] for each in talk(min_relevance=0.9)["ragSources"]] == ["T/a"]
+        assert talk(min_relevance=0.97)["data"]["message"] == NOTHING_FOUND
+        assert len(talk(UNRELATED, min_relevance=0)["ragSources"]) == 2
+
+    def test_no_documents_at_all_are_nothing_relevant(self, talk):
+        answer = talk(ragFilters={"source": "nobodys"})
+        assert (answer["data"]["message"], answer["relevance"]) == (NOTHING_FOUND, None)
+
+    def test_a_chat_without_rag_is_answered(self, talk):
+        assert talk(UNRELATED, useRag=False)["data"]["message"] == "So it is."
+
+    def test_the_model_answers_where_the_operator_wants_it(self, guess, chats):
+        answer = guess(UNRELATED)
+        assert answer["data"]["message"] == "So it is."
+        assert len(answer["ragSources"]) == 2
+        answer = guess(UNRELATED, min_relevance=0.9, system="Be brief.")
+        assert (answer["data"]["message"], answer["ragSources"]) == ("So it is.", [])
+        assert chats()[-1]["messages"] == [{"role": "system", "content": "Be brief."}, UNRELATED]

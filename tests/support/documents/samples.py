@@ -1,0 +1,355 @@
+"""Files of every kind, made by the formats' own libraries or by hand: headings, a table, several pages.
+
+Every file of structure tells of a tide table: `HEADINGS` are its headings, `CELLS` the rows of its table.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from email.message import EmailMessage
+
+import docx
+import pptx
+import xlsxwriter
+from fpdf import FPDF, TextStyle
+
+HEADINGS = ("Tides of the bay", "High water", "Low water")
+CELLS = (("Place", "Hours"), ("Harbour", "12"), ("Island", "15"))
+HIGH = "The harbour floods at noon, and boats with a deep keel may leave."
+LOW = "The sandbank dries at dusk, and seals rest on it until the water returns."
+PIPE_TABLE = "| Place | Hours |\n| --- | --- |\n| Harbour | 12 |\n| Island | 15 |"
+
+
+def zipped(members: dict[str, str | bytes], compression: int = zipfile.ZIP_DEFLATED) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", compression) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return file.getvalue()
+
+
+def pdf(pages: int = 3, *, title: str | None = "Tides", password: str | None = None, text: bool = True) -> bytes:
+    """A running header and a page number on each page; a section for each page after the first."""
+
+    class Paper(FPDF):
+        def header(self) -> None:
+            self.set_font("helvetica", size=8)
+            self.cell(0, 10, "Almanac of the coast", new_x="LMARGIN", new_y="NEXT")
+
+        def footer(self) -> None:
+            self.set_y(-15)
+            self.set_font("helvetica", size=8)
+            self.cell(0, 10, f"Page {self.page_no()}")
+
+    paper = Paper() if text else FPDF()
+    if title:
+        paper.set_title(title)
+        paper.set_author("Ada Tide")
+        paper.set_keywords("sea, moon")
+    if password:
+        paper.set_encryption(owner_password="owner", user_password=password)
+    for number in range(pages):
+        paper.add_page()
+        if not text:
+            paper.rect(10, 10, 50, 50)
+            continue
+        paper.set_font("helvetica", "B", 20 if number == 0 else 15)
+        paper.multi_cell(
+            0, 10, HEADINGS[0] if number == 0 else HEADINGS[1 + (number - 1) % 2], new_x="LMARGIN", new_y="NEXT"
+        )
+        paper.set_font("helvetica", size=11)
+        sentence = HIGH if number % 2 else LOW
+        for paragraph in range(4):
+            paper.multi_cell(
+                0, 6, f"{sentence} " * 3 + f"So it is on day {number * 4 + paragraph}.", new_x="LMARGIN", new_y="NEXT"
+            )
+            paper.ln(6)
+    return bytes(paper.output())
+
+
+def outlined_pdf() -> bytes:
+    """Bookmarks instead of large letters, and a word divided at the end of a line."""
+    paper = FPDF()
+    paper.set_font("helvetica", size=11)
+    paper.set_section_title_styles(TextStyle("helvetica", "", 11), TextStyle("helvetica", "", 11))
+    for number, heading in enumerate(HEADINGS):
+        paper.add_page()
+        paper.start_section(heading, level=min(number, 1))
+        paper.set_font("helvetica", size=11)
+        paper.multi_cell(
+            0,
+            6,
+            f"{HIGH if number == 1 else LOW}\nThe light-\nhouse is lit from seven to seven.\n{'More of day ' + str(number)}.\n"
+            + "\n".join(f"Line {number}.{each} of the log" for each in range(4)),
+            new_x="LMARGIN",
+            new_y="NEXT",
+        )
+    return bytes(paper.output())
+
+
+def docx_file() -> bytes:
+    document = docx.Document()
+    document.core_properties.title = "Tides"
+    document.core_properties.author = "Ada Tide"
+    document.core_properties.keywords = "sea, moon"
+    document.add_heading(HEADINGS[0], 0)
+    document.add_heading(HEADINGS[1], 1)
+    document.add_paragraph(HIGH)
+    document.add_paragraph("Bring boots", style="List Bullet")
+    document.add_heading(HEADINGS[2], 2)
+    document.add_paragraph(LOW)
+    rows = document.add_table(len(CELLS), 2)
+    for row, cells in zip(rows.rows, CELLS, strict=True):
+        for cell, text in zip(row.cells, cells, strict=True):
+            cell.text = text
+    file = io.BytesIO()
+    document.save(file)
+    return file.getvalue()
+
+
+def pptx_file() -> bytes:
+    presentation = pptx.Presentation()
+    presentation.core_properties.title = "Tides"
+    for heading, text in zip(HEADINGS, ("An almanac", HIGH, LOW), strict=True):
+        slide = presentation.slides.add_slide(presentation.slide_layouts[1])
+        slide.shapes.title.text = heading
+        slide.placeholders[1].text = text
+    slide.notes_slide.notes_text_frame.text = "Speak of the seals"
+    frame = slide.shapes.add_table(len(CELLS), 2, 0, 0, 5_000_000, 1_000_000)
+    for row, cells in zip(frame.table.rows, CELLS, strict=True):
+        for cell, text in zip(row.cells, cells, strict=True):
+            cell.text = text
+    file = io.BytesIO()
+    presentation.save(file)
+    return file.getvalue()
+
+
+def xlsx_file() -> bytes:
+    file = io.BytesIO()
+    with xlsxwriter.Workbook(file, {"in_memory": True}) as workbook:
+        workbook.set_properties({"title": "Tides", "author": "Ada Tide"})
+        for name in HEADINGS[1:]:
+            sheet = workbook.add_worksheet(name)
+            for row, cells in enumerate(CELLS, start=2):
+                for column, text in enumerate(cells, start=1):
+                    sheet.write(row, column, int(text) if text.isdigit() else text)
+        workbook.add_worksheet("Secret").hide()
+    return file.getvalue()
+
+
+_ODF = (
+    'xmlns:office="urn:oasis:names:tc:opendocument:xmlns:office:1.0" '
+    'xmlns:text="urn:oasis:names:tc:opendocument:xmlns:text:1.0" '
+    'xmlns:table="urn:oasis:names:tc:opendocument:xmlns:table:1.0" '
+    'xmlns:draw="urn:oasis:names:tc:opendocument:xmlns:drawing:1.0" '
+    'xmlns:meta="urn:oasis:names:tc:opendocument:xmlns:meta:1.0" '
+    'xmlns:dc="http://purl.org/dc/elements/1.1/"'
+)
+
+
+def _odf(kind: str, body: str) -> bytes:
+    return zipped(
+        {
+            "mimetype": f"application/vnd.oasis.opendocument.{kind}",
+            "content.xml": f"<office:document-content {_ODF}><office:body>{body}</office:body></office:document-content>",
+            "meta.xml": f"<office:document-meta {_ODF}><office:meta><dc:title>Tides</dc:title><dc:creator>Ada Tide"
+            "</dc:creator><dc:language>en-GB</dc:language><meta:keyword>sea</meta:keyword></office:meta></office:document-meta>",
+        }
+    )
+
+
+def _odf_table() -> str:
+    rows = "".join(
+        "<table:table-row>"
+        + "".join(f"<table:table-cell><text:p>{cell}</text:p></table:table-cell>" for cell in row)
+        + "</table:table-row>"
+        for row in CELLS
+    )
+    return f'<table:table table:name="Hours">{rows}</table:table>'
+
+
+def odt_file() -> bytes:
+    return _odf(
+        "text",
+        f'<office:text><text:h text:outline-level="1">{HEADINGS[0]}</text:h>'
+        f'<text:h text:outline-level="2">{HEADINGS[1]}</text:h><text:p>{HIGH}</text:p>'
+        "<text:list><text:list-item><text:p>Bring boots</text:p></text:list-item></text:list>"
+        f'<text:h text:outline-level="2">{HEADINGS[2]}</text:h><text:p>{LOW}<text:line-break/>Twice</text:p>'
+        f"{_odf_table()}</office:text>",
+    )
+
+
+def odp_file() -> bytes:
+    slides = "".join(
+        f'<draw:page draw:name="p"><draw:frame><draw:text-box><text:p>{heading}</text:p></draw:text-box></draw:frame>'
+        f"<draw:frame><draw:text-box><text:p>{text}</text:p></draw:text-box></draw:frame></draw:page>"
+        for heading, text in zip(HEADINGS, ("An almanac", HIGH, LOW), strict=True)
+    )
+    return _odf("presentation", f"<office:presentation>{slides}</office:presentation>")
+
+
+def ods_file() -> bytes:
+    return _odf("spreadsheet", f"<office:spreadsheet>{_odf_table()}</office:spreadsheet>")
+
+
+def html_table() -> str:
+    rows = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in CELLS)
+    return f"<table>{rows}</table>"
+
+
+def html_page() -> bytes:
+    return f"""<!DOCTYPE html><html lang="en-GB"><head><meta charset="utf-8"><title>Tides</title>
+<meta name="author" content="Ada Tide"><script>alert("script")</script><style>p {{color: red}}</style></head><body>
+<header><a href="/">Home of the almanac</a></header><nav><ul><li><a href="/a">Navigation</a></li></ul></nav>
+<div id="cookie-banner">We use cookies <button>Accept</button></div><div hidden>Hidden words</div>
+<main><h1>{HEADINGS[0]}<a href="#t">¶</a></h1><h2>{HEADINGS[1]}</h2><p>{HIGH}</p><ol><li>Bring boots<ul><li>of rubber</li></ul>
+</li><li>and a <b>map</b></li></ol><pre><code class="language-python">x = 1
+# no heading
+</code></pre><h2>{HEADINGS[2]}</h2><p>{LOW}<br># no heading either</p>{html_table()}</main>
+<aside>Related pages</aside><footer>Imprint</footer></body></html>""".encode()
+
+
+def epub_file() -> bytes:
+    chapters = {
+        "two.xhtml": f"<html><body><h1>{HEADINGS[2]}</h1><p>{LOW}</p>{html_table()}</body></html>",
+        "one.xhtml": f"<html><body><h1>{HEADINGS[1]}</h1><p>{HIGH}&nbsp;</p></body></html>",
+    }
+    package = """<package xmlns="http://www.idpf.org/2007/opf" xmlns:dc="http://purl.org/dc/elements/1.1/"><metadata>
+<dc:title>Tides</dc:title><dc:creator>Ada Tide</dc:creator><dc:language>en-GB</dc:language><dc:subject>sea</dc:subject>
+</metadata><manifest><item id="n" href="nav.xhtml" properties="nav" media-type="application/xhtml+xml"/>
+<item id="2" href="two.xhtml" media-type="application/xhtml+xml"/><item id="1" href="one.xhtml" media-type="application/xhtml+xml"/>
+</manifest><spine><itemref idref="n"/><itemref idref="1"/><itemref idref="2"/></spine></package>"""
+    return zipped(
+        {
+            "mimetype": "application/epub+zip",
+            "META-INF/container.xml": '<container xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><rootfiles>'
+            '<rootfile full-path="OPS/book.opf"/></rootfiles></container>',
+            "OPS/book.opf": package,
+            "OPS/nav.xhtml": "<html><body>Contents of the book</body></html>",
+            **{f"OPS/{name}": page for name, page in chapters.items()},
+        }
+    )
+
+
+def notebook() -> bytes:
+    return json.dumps(
+        {
+            "nbformat": 4,
+            "metadata": {"language_info": {"name": "python"}},
+            "cells": [
+                {"cell_type": "markdown", "source": [f"# {HEADINGS[0]}\n", "\n", f"## {HEADINGS[1]}\n", HIGH]},
+                {
+                    "cell_type": "code",
+                    "source": "# no heading\nprint(12)",
+                    "outputs": [
+                        {"output_type": "stream", "text": ["12\n"]},
+                        {"output_type": "display_data", "data": {"image/png": "aGFsbG8=", "text/plain": "x" * 5_000}},
+                    ],
+                },
+                {"cell_type": "markdown", "source": f"## {HEADINGS[2]}\n{LOW}\n\n{PIPE_TABLE}"},
+            ],
+        }
+    ).encode()
+
+
+def mail(subject: str = HEADINGS[0], *, only_html: bool = False) -> bytes:
+    message = EmailMessage()
+    message["From"], message["To"], message["Subject"] = "Ada Tide <ada@example.org>", "bo@example.org", subject
+    if only_html:
+        message.set_content(
+            f"<h2>{HEADINGS[1]}</h2><p>{HIGH}</p>{html_table()}<script>alert(1)</script>", subtype="html"
+        )
+    else:
+        message.set_content(f"{HIGH}\n\n{LOW}\n")
+        message.add_alternative(f"<p>{HIGH}</p>", subtype="html")
+    message.add_attachment(b"%PDF", maintype="application", subtype="pdf", filename="chart.pdf")
+    return message.as_bytes()
+
+
+def mailbox() -> bytes:
+    mails = (mail(HEADINGS[1]), mail(HEADINGS[2], only_html=True))
+    return b"".join(
+        b"From ada@example.org Mon Nov 23 00:00:00 2026\n" + each.replace(b"\nFrom ", b"\n>From ") + b"\n\n"
+        for each in mails
+    )
+
+
+RST = f"""{HEADINGS[0]}
+================
+
+{HEADINGS[1]}
+----------
+
+{HIGH} See :ref:`the chart <chart>` and :py:func:`~sea.level`.
+
+.. code-block:: python
+
+   # no heading
+   x = 1
+
+.. versionadded:: 2.0
+   The moon counts.
+
+{HEADINGS[2]}
+---------
+
+{LOW}
+
+=======  =====
+Place    Hours
+=======  =====
+Harbour  12
+Island   15
+=======  =====
+
+.. include:: /etc/passwd
+
+.. raw:: html
+
+   <script>alert(1)</script>
+""".encode()
+
+CSV = "\n".join(";".join(row) for row in CELLS).encode()
+TSV = "\n".join("\t".join(row) for row in CELLS).encode()
+MARKDOWN = f"""---
+title: Tides
+tags: sea, moon
+---
+# {HEADINGS[0]}
+
+## {HEADINGS[1]}
+{HIGH}
+
+## {HEADINGS[2]}
+{LOW}
+
+{PIPE_TABLE}
+""".encode()
+CODE = b"def tide():\n    return 12\n"
+TEXT = f"{HIGH}\n\n{LOW}\n".encode()
+
+
+def samples() -> dict[str, tuple[str, bytes]]:
+    """Return a file of every kind that is read: the kind's name to (name of the file, its bytes)."""
+    return {
+        "pdf": ("a.pdf", pdf()),
+        "html": ("a.html", html_page()),
+        "docx": ("a.docx", docx_file()),
+        "pptx": ("a.pptx", pptx_file()),
+        "xlsx": ("a.xlsx", xlsx_file()),
+        "odt": ("a.odt", odt_file()),
+        "ods": ("a.ods", ods_file()),
+        "odp": ("a.odp", odp_file()),
+        "epub": ("a.epub", epub_file()),
+        "ipynb": ("a.ipynb", notebook()),
+        "email": ("a.eml", mail()),
+        "mbox": ("a.mbox", mailbox()),
+        "rst": ("a.rst", RST),
+        "csv": ("a.csv", CSV),
+        "tsv": ("a.tsv", TSV),
+        "markdown": ("a.md", MARKDOWN),
+        "code": ("a.py", CODE),
+        "text": ("a.txt", TEXT),
+    }
