@@ -22,6 +22,7 @@ from interfaces.web import (
     chat,
     collect,
     connections,
+    rerank,
     rule_documents,
     search,
     text_documents,
@@ -57,6 +58,7 @@ from retrieval.search.engine import SearchEngine
 from retrieval.search.oracles.lexical import LexicalOracle
 from retrieval.search.oracles.persona import PersonaOracle
 from retrieval.search.oracles.semantic import SemanticOracle
+from retrieval.search.reranking import Reranking
 from retrieval.sessions.notes import Notes
 from retrieval.sessions.project_context import ContextWriter
 from retrieval.sessions.sessions import Sessions
@@ -112,7 +114,7 @@ def create_app(
     app.url_map.converters["conversation_id"] = chat.ConversationId
     app.extensions["rag.mcp"] = mcp_http.Endpoint(mcp_tools(layers), may_write=retrieval_settings.mcp_write)
     route_table.register(
-        app, connections, collect, search, rule_documents, text_documents, chat, tools, watchers, mcp_http
+        app, connections, collect, search, rerank, rule_documents, text_documents, chat, tools, watchers, mcp_http
     )
     return app
 
@@ -166,7 +168,8 @@ def open_layers(service: Service, settings: RegistrySettings, retrieval: Retriev
     )
     warm_up.begin(texts.hold_something, lambda: texts.embedding().warm_up())
     store = RagStore(texts, retrieval)
-    search = search_engine(oracles, choice, retrieval)
+    reranking = Reranking(known)
+    search = search_engine(oracles, choice, reranking, retrieval)
     notes = Notes(texts, Sessions(service.catalog), retrieval.notes_collection)
     context_layer = ContextLayer(
         texts,
@@ -187,6 +190,7 @@ def open_layers(service: Service, settings: RegistrySettings, retrieval: Retriev
         embeddings=embeddings,
         corpus=corpus,
         search=search,
+        reranking=reranking,
         pipeline=RAGPipeline(texts, answers, retrieval),
         rag_store=store,
         chat=Chat(known, store, ChatHistory(service.catalog), says_so=retrieval.chat_says_so),
@@ -220,7 +224,10 @@ def search_oracles(
 
 
 def search_engine(
-    oracles: tuple[SemanticOracle, LexicalOracle, PersonaOracle], choice: CollectionChoice, settings: RetrievalSettings
+    oracles: tuple[SemanticOracle, LexicalOracle, PersonaOracle],
+    choice: CollectionChoice,
+    reranking: Reranking,
+    settings: RetrievalSettings,
 ) -> SearchEngine:
     """Return the search engine of these settings."""
     semantic, *_ = oracles
@@ -233,6 +240,7 @@ def search_engine(
         limit_seconds=settings.retrieve_seconds,
         fusion=settings.fusion,
         embed=semantic.embed,
+        reranking=reranking,
         min_relevance=settings.min_relevance,
     )
 
