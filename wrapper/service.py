@@ -325,9 +325,7 @@ def open_service(settings: WrapperSettings, *, serves: bool = True) -> Service:
         indexer,
         writing,
     )
-    tidying = Tidying(
-        [WordMerging(catalog, time.monotonic).step] if catalog.kind == "sqlite" else [], lambda: indexer.leads
-    )
+    tidying = Tidying([WordMerging(catalog, time.monotonic).step], lambda: indexer.leads)
     indexer.start()
     tidying.start()
     return Service(settings, host, catalog, store, indexer, engine, state, guard, tidying, catalogue)

@@ -67,10 +67,13 @@ class Candidates:
 
     def relevances(self, asked: QueryEmbedding, words_found: float) -> dict[tuple[str, str], float]:
         """Return the relevance by collection and chunk, of those that have a vector."""
+        pairs = [(each, vector) for each, vector in zip(self.results, self.vectors, strict=True) if vector is not None]
+        if not pairs:
+            return {}
+        found = _cosines_to(asked.vector, np.stack([vector for _, vector in pairs]))
         return {
-            (each.collection, each.chunk_id): asked.connection.relevance(_cosine(asked.vector, vector), words_found)
-            for each, vector in zip(self.results, self.vectors, strict=True)
-            if vector is not None
+            (each.collection, each.chunk_id): asked.connection.relevance(cosine, words_found)
+            for (each, _), cosine in zip(pairs, found, strict=True)
         }
 
     def _cosines(self, corpus: OpenCorpus) -> Similarities | None:
@@ -106,6 +109,9 @@ def _fits(asked: QueryEmbedding, corpus: OpenCorpus, collection: str) -> bool:
     return True
 
 
-def _cosine(one: Vector, other: Vector) -> float:
-    lengths = float(np.linalg.norm(one)) * float(np.linalg.norm(other))
-    return float(one @ other) / lengths if lengths else 0.0
+def _cosines_to(asked: Vector, vectors: Vector) -> list[float]:
+    """Return the cosine of each row of `vectors` to `asked`, 0 for one without a direction."""
+    lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(asked)
+    products = vectors @ asked
+    found: list[float] = np.divide(products, lengths, out=np.zeros_like(products), where=lengths > 0).tolist()
+    return found

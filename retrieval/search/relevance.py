@@ -10,7 +10,7 @@ from dataclasses import replace
 from providers.embeddings.base import EmbeddingProvider
 from retrieval.ingest.drafts import text_with_heading
 from schemas.contracts.search import FusedResult, OracleResult
-from schemas.stop_words import STOP_WORDS
+from schemas.words.stop_words import STOP_WORDS
 
 CANDIDATES = 50
 """The number of texts in which a question's words are looked for: the nearest ones."""
@@ -68,7 +68,7 @@ def _stems(question: str) -> list[str]:
     for word in _WORD.findall(question.casefold()):
         if _UNSPACED.search(word):
             stems |= dict.fromkeys(word[at : at + 2] for at in range(max(1, len(word) - 1)))
-        elif word not in STOP_WORDS:
+        elif word not in STOP_WORDS["en"]:
             stems[word[:STEM_CHARACTERS]] = None
     return list(stems)
 

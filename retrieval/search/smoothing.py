@@ -7,7 +7,6 @@ it is most like, which brings forward what several good candidates agree with, a
 
 from __future__ import annotations
 
-import re
 import threading
 from collections import Counter
 from collections.abc import Sequence
@@ -17,7 +16,8 @@ from cachetools import LRUCache
 from numpy.typing import NDArray
 
 from schemas.records import Vector
-from schemas.stop_words import STOP_WORDS
+from schemas.words.splitting import split
+from schemas.words.stop_words import STOP_WORDS
 
 SMOOTHED = 100
 """The number of candidates that are smoothed, the best ones."""
@@ -27,8 +27,6 @@ SHARE = 0.4
 K1, B = 1.2, 0.75
 CACHED_CHARACTERS = 16 << 20
 """The most characters of texts whose words are kept, which take about twice as many bytes."""
-
-_WORD = re.compile(r"\w+")
 
 Scores = NDArray[np.float64]
 Similarities = NDArray[np.float32]
@@ -104,7 +102,7 @@ class _Words:
     __slots__ = ("characters", "counts", "length", "numbers")
 
     def __init__(self, text: str) -> None:
-        counted = Counter(word for word in _WORD.findall(text.casefold()) if word not in STOP_WORDS)
+        counted = Counter(word for word in split(text) if word not in STOP_WORDS["en"])
         self.numbers = np.fromiter((hash(word) for word in counted), dtype=np.int64, count=len(counted))
         self.counts = np.fromiter(counted.values(), dtype=np.float32, count=len(counted))
         self.length = int(self.counts.sum())

@@ -14,9 +14,9 @@ from providers.contract_tests.model import ModelCollection
 from schemas.metadata import without_reserved
 from wrapper.catalog.contract import WordRow
 from wrapper.catalog.sortable_values import flatten
-from wrapper.catalog.sqlite.words import segment_of
+from wrapper.catalog.words.index import segment_of
 from wrapper.catalog.words.segments import FIELDS, Block, Layout, Segment, decoded, joined, merge
-from wrapper.catalog.words.splitting import heading_of, tags_of
+from wrapper.catalog.words.splitting import word_row
 from wrapper.catalog.words.stems import Stemmer
 
 STEMMER = Stemmer()
@@ -25,7 +25,7 @@ STEMMER = Stemmer()
 def check_tables(path: Path) -> None:
     """Assert that every table of a catalogue holds exactly what its documents say."""
     with closing(sqlite3.connect(path)) as connection:
-        collections = connection.execute("SELECT key, name, count, dimension FROM collections").fetchall()
+        collections = connection.execute("SELECT key, name, count, dimension, metadata FROM collections").fetchall()
         documents = connection.execute(
             "SELECT position, collection_key, id, text, metadata FROM documents ORDER BY position"
         ).fetchall()
@@ -44,9 +44,9 @@ def check_tables(path: Path) -> None:
         assert {key for (key,) in connection.execute(segments)} <= {key for key, *_ in collections}
         blocks = "SELECT count(*) FROM word_blocks WHERE segment NOT IN (SELECT number FROM word_segments)"
         assert connection.execute(blocks).fetchone() == (0,)
-        for key, _name, counted, dimension in collections:
+        for key, _name, counted, dimension, of_collection in collections:
             mine = [
-                WordRow(position, heading_of(json.loads(metadata)), text, tags_of(json.loads(metadata)))
+                word_row(position, text, json.loads(metadata), json.loads(of_collection))
                 for position, owner, _, text, metadata in documents
                 if owner == key
             ]

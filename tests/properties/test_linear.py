@@ -24,8 +24,9 @@ from retrieval.chunking import (
 )
 from retrieval.chunking.markdown_blocks import MAX_MARKED_CHARACTERS
 from retrieval.chunking.tokens import TokenCounter
+from schemas.words.splitting import split
 from tests.support.regex_steps import Kinds, steps
-from wrapper.catalog.words.splitting import folded_words, identifier_words, query_terms
+from wrapper.catalog.words.splitting import identifier_words, query_terms
 
 PRODUCT = Path(__file__).resolve().parents[2]
 PACKAGES = ("schemas", "wrapper", "providers", "registry", "retrieval", "interfaces")
@@ -119,7 +120,7 @@ READERS = {
     "code": lambda text: split_windows(text, tokens=COUNTER, max_tokens=100, overlap_tokens=20, syntax=Syntax.CODE),
     "shadow words": identifier_words,
     "query terms": query_terms,
-    "folded words": folded_words,
+    "words": split,
     "topic": lambda text: TopicByRule().next_topic("a b", text),
 }
 TEXTS = {

@@ -69,7 +69,51 @@ def test_a_topic_does_not_grow_without_end():
     assert topic.endswith("word49a word49b")
 
 
-@pytest.mark.parametrize("message", ["?!", "...", "it", "日本語の文章です", "👩‍🚀"])
+@pytest.mark.parametrize(
+    ("message", "topic", "leaning", "still", "other", "changed"),
+    [
+        (
+            "备份文件会保留多少天？",
+            "备份文件会保留 天",
+            "它在哪里？",
+            "备份文件会保留 天 在",
+            "机房太热会怎么样？",
+            "机房太热会",
+        ),
+        (
+            "バックアップは何日間保存されますか",
+            "バックアップ 何日間保存",
+            "それはどこにありますか",
+            "バックアップ 何日間保存",
+            "会議室の予約が取り消されたのはなぜ",
+            "会議室 予約 取 消",
+        ),
+        (
+            "ข้อมูลสำรองเก็บไว้กี่วัน",
+            "ข้อมูลสำรองเก็บไว้ วัน",
+            "มันอยู่ที่ไหน",
+            "ข้อมูลสำรองเก็บไว้ วัน อยู่",
+            "จองห้องประชุมอย่างไร",
+            "จองห้องประชุม",
+        ),
+        (
+            "백업 사본은 며칠 동안 보관하나요?",
+            "백업 사본은 며칠 동안 보관",
+            "그것은 어디에 있나요?",
+            "백업 사본은 며칠 동안 보관",
+            "회의실 예약은 언제 취소됩니까?",
+            "회의실 예약은 취소됩니까",
+        ),
+    ],
+)
+def test_topics_of_scripts_without_spaces_are_kept_and_change(message, topic, leaning, still, other, changed):
+    keeper = TopicByRule()
+    assert keeper.next_topic("", message) == topic
+    assert keeper.next_topic(topic, leaning) == still
+    assert keeper.next_topic(topic, other) == changed
+
+
+@pytest.mark.parametrize("message", ["?!", "...", "it", "そうですか", "👩‍🚀"])
 def test_any_message_gives_a_topic(message):
     assert TopicByRule().next_topic("", message) == normalized(message)
 

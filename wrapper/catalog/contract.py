@@ -73,12 +73,16 @@ class Transaction(ABC):
 
 
 class WordRow(NamedTuple):
-    """What the word index holds of a document: its `text`, the `heading` above it and the `tags` beside it."""
+    """What the word index holds of a document: its `text`, the `heading` above it and the `tags` beside it.
+
+    `language` is the one by whose rules the words are stemmed (`wrapper/catalog/words/languages.py`).
+    """
 
     position: int
     heading: str
     text: str
     tags: str
+    language: str
 
 
 FieldRow = tuple[int, str, bytes, int]

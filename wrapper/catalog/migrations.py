@@ -13,8 +13,12 @@ from sqlalchemy import Connection, inspect, text
 
 from schemas.errors import ConfigurationError
 from wrapper.catalog import tables
-from wrapper.catalog.postgres.words import SETUP as WORD_CONFIGURATION
 from wrapper.catalog.words.old_tables import drop_old_tables
+
+OLD_CONFIGURATION = text(
+    "SELECT 1 FROM pg_ts_config WHERE cfgname = 'rag_words' AND cfgnamespace = current_schema()::regnamespace"
+)
+"""What finds the text search configuration by which earlier releases indexed words on PostgreSQL."""
 
 
 def _first_tables(connection: Connection) -> None:
@@ -23,8 +27,6 @@ def _first_tables(connection: Connection) -> None:
         tables.sqlite_metadata.create_all(connection)
     else:
         tables.postgres_metadata.create_all(connection)
-        for statement in WORD_CONFIGURATION:
-            connection.execute(text(statement))
     connection.execute(
         tables.counters.insert(), [{"name": name, "value": 0} for name in ("collection", "document", "outbox")]
     )
@@ -74,10 +76,20 @@ def _set_aside(connection: Connection) -> None:
 def _one_word_index(connection: Connection) -> None:
     if connection.dialect.name != "sqlite":
         return
-    for table in (tables.word_segments, tables.word_blocks, tables.word_removals):
-        table.create(connection, checkfirst=True)
-    connection.execute(text("INSERT INTO counters (name, value) VALUES ('words', 0) ON CONFLICT (name) DO NOTHING"))
     drop_old_tables(connection)
+    _reindex_words(connection)
+
+
+def _words_by_language(connection: Connection) -> None:
+    """Both databases have their words in segments, which know their language."""
+    if connection.dialect.name == "postgresql" and connection.execute(OLD_CONFIGURATION).first():
+        connection.execute(text("DROP TABLE words"))
+        connection.execute(text("DROP TEXT SEARCH CONFIGURATION rag_words"))
+        connection.execute(text("DROP TEXT SEARCH DICTIONARY rag_english"))
+    for table in (tables.word_segments, tables.word_blocks, tables.word_removals):
+        table.drop(connection, checkfirst=True)
+        table.create(connection)
+    connection.execute(text("INSERT INTO counters (name, value) VALUES ('words', 0) ON CONFLICT (name) DO NOTHING"))
     _reindex_words(connection)
 
 
@@ -102,6 +114,7 @@ STEPS: list[Callable[[Connection], None]] = [
     _set_aside,
     _one_word_index,
     _outcomes,
+    _words_by_language,
 ]
 
 TYPES = {

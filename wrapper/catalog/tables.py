@@ -3,8 +3,8 @@
 `documents.position` is drawn from one counter, never reused, and orders documents by first insertion. `document_fields`
 holds every filterable value twice: by document (residual conditions, order, facets) and by value (the covering index
 behind `where`). On PostgreSQL, whose indexes have no room for long values, it holds them in two parts
-(`wrapper/catalog/postgres/transaction.py`). The words of SQLite are in segments (`wrapper/catalog/sqlite/words.py`),
-those of PostgreSQL in one table (`wrapper/catalog/postgres/words.py`).
+(`wrapper/catalog/postgres/transaction.py`). Words are in segments
+(`wrapper/catalog/words/index.py`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from sqlalchemy import (
     literal_column,
     text,
 )
-from sqlalchemy.dialects.postgresql import TEXT, TSVECTOR, VARCHAR
+from sqlalchemy.dialects.postgresql import TEXT, VARCHAR
 
 ID_CHARACTERS = 256
 """The characters of an id that PostgreSQL's index of ids holds."""
@@ -172,12 +172,13 @@ words_to_index = Table(
 
 word_segments = Table(
     "word_segments",
-    sqlite_metadata,
+    metadata,
     _key("number"),
-    Column("collection_key", Integer, nullable=False),
-    Column("clean_to", Integer, nullable=False),
-    Column("documents", Integer, nullable=False),
-    Column("words", Integer, nullable=False),
+    Column("collection_key", WHOLE, nullable=False),
+    Column("language", _string(8), nullable=False),
+    Column("clean_to", BigInteger, nullable=False),
+    Column("documents", BigInteger, nullable=False),
+    Column("words", BigInteger, nullable=False),
     Column("positions", LargeBinary, nullable=False),
     Column("lengths", LargeBinary, nullable=False),
     Index("word_segments_by_collection", "collection_key", "number"),
@@ -185,20 +186,20 @@ word_segments = Table(
 
 word_blocks = Table(
     "word_blocks",
-    sqlite_metadata,
-    Column("segment", Integer, nullable=False),
-    Column("first_term", Text, nullable=False),
-    Column("terms", Text, nullable=False),
+    metadata,
+    Column("segment", WHOLE, nullable=False),
+    Column("first_term", TEXTS, nullable=False),
+    Column("terms", TEXTS, nullable=False),
     Column("content", LargeBinary, nullable=False),
     Index("word_blocks_by_term", "segment", "first_term"),
 )
 
 word_removals = Table(
     "word_removals",
-    sqlite_metadata,
+    metadata,
     _key("collection_key"),
     _key("position"),
-    Column("moment", Integer, nullable=False),
+    Column("moment", BigInteger, nullable=False),
     sqlite_with_rowid=False,
 )
 
@@ -229,14 +230,4 @@ Index(
     document_fields.c.collection_key,
     document_fields.c.path,
     postgresql_where=text("rest <> ''"),
-)
-
-Table(
-    "words",
-    postgres_metadata,
-    Column("position", BigInteger, nullable=False),
-    Column("collection_key", BigInteger, nullable=False),
-    Column("lexemes", TSVECTOR, nullable=False),
-    Index("words_by_document", "collection_key", "position"),
-    Index("words_by_lexeme", "lexemes", postgresql_using="gin"),
 )

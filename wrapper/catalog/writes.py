@@ -142,7 +142,7 @@ def add_documents(
     first = draw(transaction, "document", len(new)) if new else 0
     placed = [(first + offset, index) for offset, index in enumerate(new)]
     placed += [(stored[batch.ids[index]].position, index) for index in changed]
-    _insert(transaction, collection.key, placed, batch)
+    _insert(transaction, collection, placed, batch)
 
     outcome = WriteOutcome(
         revision=collection.revision,
@@ -224,7 +224,7 @@ def take_in(transaction: Transaction, collection_key: int, batch: DocumentBatch)
     if collection is None or collection.index_state != states.ADOPTING:
         return False
     first = draw(transaction, "document", len(batch))
-    _insert(transaction, collection_key, [(first + index, index) for index in range(len(batch))], batch)
+    _insert(transaction, collection, [(first + index, index) for index in range(len(batch))], batch)
     transaction.run(
         "UPDATE collections SET revision = revision + 1, count = count + ?, dimension = ? WHERE key = ?",
         (len(batch), batch.dimension, collection_key),
@@ -297,13 +297,15 @@ def _canonical(metadata: Metadata) -> bytes:
     return orjson.dumps(metadata, option=orjson.OPT_SORT_KEYS)
 
 
-def _insert(transaction: Transaction, collection_key: int, placed: list[tuple[int, int]], batch: DocumentBatch) -> None:
+def _insert(
+    transaction: Transaction, collection: Collection, placed: list[tuple[int, int]], batch: DocumentBatch
+) -> None:
     vectors = np.ascontiguousarray(batch.embeddings, dtype="<f4")
     transaction.insert(
         "documents",
         "position, collection_key, id, text, metadata",
         [
-            (position, collection_key, batch.ids[index], batch.texts[index], dump_json(batch.metadatas[index]))
+            (position, collection.key, batch.ids[index], batch.texts[index], dump_json(batch.metadatas[index]))
             for position, index in placed
         ],
     )
@@ -313,7 +315,7 @@ def _insert(transaction: Transaction, collection_key: int, placed: list[tuple[in
     transaction.dialect.insert_fields(
         transaction,
         [
-            (position, bounded(path), value, collection_key)
+            (position, bounded(path), value, collection.key)
             for position, index in placed
             for path, values in flatten(batch.metadatas[index]).items()
             for value in values
@@ -321,8 +323,11 @@ def _insert(transaction: Transaction, collection_key: int, placed: list[tuple[in
     )
     transaction.dialect.text_index.add(
         transaction,
-        collection_key,
-        [word_row(position, batch.texts[index], batch.metadatas[index]) for position, index in placed],
+        collection.key,
+        [
+            word_row(position, batch.texts[index], batch.metadatas[index], collection.metadata)
+            for position, index in placed
+        ],
     )
 
 

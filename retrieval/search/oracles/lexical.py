@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from providers.base import SupportsTextSearch
 from retrieval.ingest.drafts import text_with_heading
@@ -12,13 +11,12 @@ from retrieval.search.oracles.base import Oracle, Question, ask_each, to_result
 from schemas.connections import CollectionInfo
 from schemas.contracts.search import OracleAnswer, OracleResult
 from schemas.records import TextMatch
-from schemas.stop_words import STOP_WORDS
+from schemas.words.splitting import is_spaceless, split, without_accents
+from schemas.words.stop_words import stop_words_of
 
 COMPARED = 5
 """The number of a collection's first results by which its scores are scaled."""
 STEM_LETTERS = 5
-
-_WORD = re.compile(r"\w+")
 
 
 class LexicalOracle(Oracle):
@@ -37,7 +35,9 @@ class LexicalOracle(Oracle):
 
     def query(self, question: Question, limit: int) -> OracleAnswer:
         search = question.corpus.able(SupportsTextSearch)
-        asked = _words(question.text)
+        words = split(question.text)
+        is_stop_word = stop_words_of(words)
+        asked = _stems(word for word in words if not is_stop_word(word))
 
         def with_its_words(collection: CollectionInfo) -> list[OracleResult]:
             found = search.text_search(collection.name, question.text, top_k=limit, where=question.where)
@@ -61,11 +61,12 @@ def _scale(asked: set[str], best: Sequence[TextMatch]) -> float:
     scores = sum(match.score for match in best)
     # Each result has one of the words at least, if only in a form that is not recognised here.
     shared = sum(
-        max(1, len(asked & _words(text_with_heading(each.document.text, each.document.metadata)))) for each in best
+        max(1, len(asked.intersection(_stems(split(text_with_heading(each.document.text, each.document.metadata))))))
+        for each in best
     )
     return shared / max(1, len(asked)) / scores if scores > 0 else 0.0
 
 
-def _words(text: str) -> set[str]:
-    """Return rough stems of the words that mean something. They are exact enough to count by."""
-    return {word[:STEM_LETTERS] for word in _WORD.findall(text.lower()) if word not in STOP_WORDS}
+def _stems(words: Iterable[str]) -> set[str]:
+    """Return rough stems of words. They are exact enough to count by."""
+    return {word if is_spaceless(word) else without_accents(word)[:STEM_LETTERS] for word in words}

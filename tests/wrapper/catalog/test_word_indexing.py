@@ -1,4 +1,4 @@
-"""A catalogue of an earlier release, whose word indexes lack headings or tags, is reindexed when it is opened."""
+"""A catalogue of an earlier release, whose words have no headings, tags or languages, is reindexed when it is opened."""
 
 from __future__ import annotations
 
@@ -51,7 +51,8 @@ Catalog(SQLiteDatabase(Path(sys.argv[1]))).open()
 def make_old(catalog):
     """`make_old(version=3)`: makes the test's database one of an earlier release.
 
-    Before version 4 there were no headings, before 5 no tags, and before 6 each collection had a table on SQLite.
+    Before version 4 there were no headings, before 5 no tags, before 9 each collection had a table on SQLite, and
+    before 11 there were no languages.
     """
 
     def fill(transaction):
@@ -111,7 +112,7 @@ def _find_all(catalog):
 
 
 @pytest.mark.parametrize("interrupted_after", [0, 1, 5])
-@pytest.mark.parametrize("version", [3, 4, 5])
+@pytest.mark.parametrize("version", [3, 4, 5, 10])
 def test_every_document_is_found_by_its_title_its_tags_and_its_text(old, interrupted_after, version):
     _find_all(old(interrupted_after, version))
 
@@ -176,6 +177,15 @@ def test_where_the_list_of_tables_cannot_be_written_they_go_one_by_one(make_old,
     again.open()
     _find_all(again)
     _is_sound_without_old_tables(again)
+
+
+@pytest.mark.parametrize("open_database", ["postgresql"], indirect=True)
+def test_what_earlier_releases_indexed_words_with_on_postgresql_is_dropped(old):
+    with old(version=10).read() as transaction:
+        assert transaction.value("SELECT to_regclass('words')") is None
+        here = "= current_schema()::regnamespace"
+        assert transaction.value(f"SELECT count(*) FROM pg_ts_dict WHERE dictnamespace {here}") == 0
+        assert transaction.value(f"SELECT count(*) FROM pg_ts_config WHERE cfgnamespace {here}") == 0
 
 
 def test_reindexed_documents_are_removed_and_replaced_like_the_rest(old):

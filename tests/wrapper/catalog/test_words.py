@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from wrapper.catalog.words.splitting import (
     MAX_QUERY_TERMS,
     MAX_WORDS_IN_PHRASES,
-    folded_words,
     heading_of,
     identifier_words,
     query_terms,
@@ -53,24 +52,6 @@ SYNTAX = st.lists(
 @given(NOISE | SYNTAX)
 def test_whatever_is_asked_is_a_bounded_number_of_words(text):
     assert len(query_terms(text)) <= MAX_QUERY_TERMS
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("Größe, GRÖSSE", ["große", "grosse"]),
-        ("naïve — “café”", ["naive", "cafe"]),
-        ("cafe\u0301s", ["cafes"]),
-        ("ﬁne ＦＵＬＬ width", ["fine", "full", "width"]),
-        ("snake_case std::env", ["snake", "case", "std", "env"]),
-        ("日本語 ελληνικά", ["日本語", "ελληνικα"]),
-        ("\x00 a\x00b", ["a", "b"]),
-        ("", []),
-    ],
-)
-def test_words_are_folded_alike_whatever_letters_are_around_them(text, words):
-    assert folded_words(text) == words
-    assert folded_words(f"{text} – x") == [*words, "x"]
 
 
 @pytest.mark.parametrize("text", ["plain words only", "", "ALL CAPS", "x", "2024-01-05", "日本語"])

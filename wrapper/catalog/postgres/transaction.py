@@ -17,9 +17,9 @@ import psycopg
 from psycopg.pq import TransactionStatus
 
 from wrapper.catalog.contract import FieldRow, Row, Sql, TextIndex, Transaction
-from wrapper.catalog.postgres import words
 from wrapper.catalog.postgres.text import escape
 from wrapper.catalog.tables import ID_CHARACTERS
+from wrapper.catalog.words.index import WordIndex
 
 VALUE_BYTES = 512
 CACHED_CHARACTERS = 4_000
@@ -28,10 +28,10 @@ NO_LIMIT = "SET LOCAL statement_timeout = 0"
 
 class PostgresDialect:
     bytes_type = "BYTEA"
-    text_index: TextIndex = words
 
     def __init__(self, value_bytes: int = VALUE_BYTES) -> None:
         self._value_bytes = value_bytes
+        self.text_index: TextIndex = WordIndex()
 
     def one_of(self, column: str, values: Sequence[int | str]) -> Sql:
         kind = "text" if values and isinstance(values[0], str) else "bigint"

@@ -9,7 +9,7 @@ import orjson
 from sqlalchemy import PoolProxiedConnection
 
 from wrapper.catalog.contract import Dialect, FieldRow, Row, Sql, TextIndex, Transaction
-from wrapper.catalog.sqlite.words import SegmentIndex
+from wrapper.catalog.words.index import WordIndex
 
 
 class Deadline:
@@ -37,7 +37,7 @@ class SQLiteDialect:
     bytes_type = "BLOB"
 
     def __init__(self) -> None:
-        self.text_index: TextIndex = SegmentIndex()
+        self.text_index: TextIndex = WordIndex()
 
     def one_of(self, column: str, values: Sequence[int | str]) -> Sql:
         encoded = orjson.dumps(values).decode()

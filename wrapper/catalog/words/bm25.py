@@ -7,16 +7,16 @@ other, is scored like a word of its own.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from schemas.words.splitting import is_letter
 from wrapper.catalog.contract import Transaction
 from wrapper.catalog.words.segments import (
     FIELDS,
     NOWHERE,
-    Block,
     Mask,
     Numbers,
     Places,
@@ -24,7 +24,7 @@ from wrapper.catalog.words.segments import (
     occurrences_in,
 )
 from wrapper.catalog.words.splitting import HEADING_WEIGHT, TAGS_WEIGHT
-from wrapper.catalog.words.stored_segments import StoredSegment
+from wrapper.catalog.words.stored_segments import StoredSegment, blocks_of, occurrences_beginning
 
 K1, B = 1.2, 0.75
 LEAST_WEIGHT = 1e-6
@@ -34,20 +34,36 @@ WEIGHTS = np.array([HEADING_WEIGHT, 1.0, TAGS_WEIGHT, 1.0])
 Scores = NDArray[np.float64]
 
 
-class Ranking:
-    """The scores of a collection's documents for words and phrases that are asked one by one, in one snapshot."""
+Phrases = tuple[tuple[str, tuple[str, ...]], ...]
+"""One word or phrase of a question: for each language of the collection, the terms that it is made of there."""
 
-    def __init__(self, transaction: Transaction, segments: Sequence[StoredSegment]) -> None:
-        self._transaction = transaction
+
+def ranked(
+    transaction: Transaction, collection_key: int, segments: Sequence[StoredSegment], asked: Mapping[Phrases, int]
+) -> tuple[Places, Scores]:
+    """Return (positions, scores) of all documents that have any of the words and phrases asked, in no order.
+
+    `asked` says how often the question has each.
+    """
+    ranking = _Ranking(segments, _occurrences(transaction, collection_key, segments, asked))
+    for phrases, times in asked.items():
+        ranking.ask(dict(phrases), times)
+    return ranking.result()
+
+
+class _Ranking:
+    """The scores of a collection's documents for words and phrases that are asked one by one."""
+
+    def __init__(self, segments: Sequence[StoredSegment], occurrences: Mapping[tuple[int, str], Numbers]) -> None:
         self._segments = segments
-        self._read: dict[tuple[int, str], Numbers] = {}
+        self._occurrences = occurrences
         self._documents = sum(segment.documents for segment in segments)
         self._mean_words = sum(segment.words for segment in segments) / max(1, self._documents)
         self._scores: dict[int, Scores] = {}
 
-    def ask(self, phrase: Sequence[str], times: int = 1) -> None:
+    def ask(self, phrases: Mapping[str, Sequence[str]], times: int) -> None:
         """Add the score of a phrase to the documents that have it, as often as the question says it."""
-        found = [(segment, *self._frequencies(segment, phrase)) for segment in self._segments]
+        found = [(segment, *self._frequencies(segment, phrases[segment.language])) for segment in self._segments]
         having = sum(len(owners) for _, owners, _ in found)
         weight = times * max(LEAST_WEIGHT, math.log((self._documents - having + 0.5) / (having + 0.5)))
         for segment, owners, frequency in found:
@@ -58,7 +74,6 @@ class Ranking:
                 self._scores[segment.number][owners] += weight * frequency * (K1 + 1) / (frequency + norm)
 
     def result(self) -> tuple[Places, Scores]:
-        """Return (positions, scores) of all documents that have any of the words and phrases asked."""
         positions, scores = [np.zeros(0, dtype=np.int64)], [np.zeros(0)]
         for segment in self._segments:
             if segment.number in self._scores:
@@ -69,11 +84,11 @@ class Ranking:
 
     def _frequencies(self, segment: StoredSegment, phrase: Sequence[str]) -> tuple[Places, Scores]:
         """Return (documents of the segment that have the phrase, the sum of its occurrences' weights in each)."""
-        found = self._occurrences(segment, phrase[0])
+        found = self._occurrences.get((segment.number, phrase[0]), NOWHERE)
         for further, word in enumerate(phrase[1:], start=1):
             if not len(found):
                 break
-            found = found[_among(found + np.uint32(further), self._occurrences(segment, word))]
+            found = found[_among(found + np.uint32(further), self._occurrences.get((segment.number, word), NOWHERE))]
         if not len(found):
             return np.zeros(0, dtype=np.int64), np.zeros(0)
         fields = field_of(segment.layout, found)
@@ -87,16 +102,24 @@ class Ranking:
         alive = segment.alive[owners]
         return owners[alive], frequency[alive]
 
-    def _occurrences(self, segment: StoredSegment, term: str) -> Numbers:
-        key = segment.number, term
-        if key not in self._read:
-            row = self._transaction.row(
-                "SELECT first_term, terms, content FROM word_blocks WHERE segment = ? AND first_term <= ? "
-                "ORDER BY first_term DESC LIMIT 1",
-                key,
-            )
-            self._read[key] = NOWHERE if row is None else occurrences_in(Block(*row), term)
-        return self._read[key]
+
+def _occurrences(
+    transaction: Transaction, collection_key: int, segments: Sequence[StoredSegment], asked: Iterable[Phrases]
+) -> dict[tuple[int, str], Numbers]:
+    """Return the occurrences of each term that is asked, by segment and term; a term that occurs nowhere is missing.
+
+    A single letter of a script without spaces occurs wherever a word begins with it.
+    """
+    found: dict[tuple[int, str], Numbers] = {}
+    terms = dict.fromkeys((language, term) for phrases in asked for language, phrase in phrases for term in phrase)
+    for number, term, block in blocks_of(transaction, collection_key, list(terms)):
+        found[number, term] = occurrences_in(block, term)
+    for language, term in terms:
+        if is_letter(term):
+            for segment in segments:
+                if segment.language == language:
+                    found[segment.number, term] = occurrences_beginning(transaction, segment.number, term)
+    return found
 
 
 def _among(wanted: Numbers, ascending: Numbers) -> Mask:

@@ -1,7 +1,7 @@
 """Merging of the word index's segments: few large ones are read faster than many small ones.
 
-A merge also drops the words of removed documents from the file. Segments of about the same size become one, sixteen at
-a time: a word is written again only when its segment grows to sixteen times its size.
+A merge also drops the words of removed documents from the file. Segments of one language and of about the same size
+become one, sixteen at a time: a word is written again only when its segment grows to sixteen times its size.
 
 The work is done beside the writers: a merge is made from a snapshot, and then replaces its sources in one short write.
 Changes in between are not lost: each is another segment, or a removal later than the snapshot.
@@ -24,8 +24,8 @@ MOST_WORDS = 4 << 20
 are enough: such a segment is not merged with others of its size any more."""
 QUIET_SECONDS = 5.0
 FEW_WORDS = 1 << 19
-"""The most words of a collection whose segments all become one when nothing has been written to it for
-`QUIET_SECONDS`."""
+"""The most words of a language in a collection whose segments all become one when nothing has been written to the
+collection for `QUIET_SECONDS`."""
 PURGE_EVERY_SECONDS = 60.0
 PURGE_SHARE = 0.05
 """The share of the time that may go into rewriting segments without their removed documents."""
@@ -60,10 +60,10 @@ class WordMerging:
                     return self._merge(transaction, self._changed[0], several)
                 self._quiet_since[self._changed.popleft()] = started
             for collection_key in [key for key, since in self._quiet_since.items() if started - since >= QUIET_SECONDS]:
+                for every in _by_language(segments(transaction, self._layouts, collection_key)):
+                    if len(every) > 1 and sum(each.words for each in every) <= FEW_WORDS:
+                        return self._merge(transaction, collection_key, every)
                 del self._quiet_since[collection_key]
-                every = segments(transaction, self._layouts, collection_key)
-                if len(every) > 1 and sum(each.words for each in every) <= FEW_WORDS:
-                    return self._merge(transaction, collection_key, every)
             while self._to_purge:
                 every = segments(transaction, self._layouts, self._to_purge[0])
                 if with_removals := [each for each in every if each.alive is not None]:
@@ -87,19 +87,20 @@ class WordMerging:
     def _merge(self, transaction: Transaction, collection_key: int, several: Sequence[StoredSegment]) -> bool:
         now = moment(transaction)
         merged = merge([(read(transaction, each), each.alive) for each in several])
-        numbers = [each.number for each in several]
-        self._catalog.commit_quickly(lambda writing: replace(writing, collection_key, numbers, merged, clean_to=now))
+        self._catalog.commit_quickly(lambda writing: replace(writing, collection_key, several, merged, clean_to=now))
         return True
 
     def _alike(self, transaction: Transaction, collection_key: int) -> list[StoredSegment]:
         """Return the segments to merge next: those of the smallest size that has enough of them."""
         rows = transaction.rows(
-            "SELECT number, words FROM word_segments WHERE collection_key = ? ORDER BY number", (collection_key,)
+            "SELECT number, language, words FROM word_segments WHERE collection_key = ? ORDER BY number",
+            (collection_key,),
         )
-        by_size: dict[int, list[tuple[int, int]]] = {}
-        for number, words in rows:
+        by_size: dict[tuple[int, str], list[tuple[int, int]]] = {}
+        for number, language, words in rows:
             if words < MOST_WORDS // 2:
-                by_size.setdefault(max(0, words.bit_length() - FIRST_SIZE_BITS + 3) // 4, []).append((number, words))
+                size = max(0, words.bit_length() - FIRST_SIZE_BITS + 3) // 4
+                by_size.setdefault((size, language), []).append((number, words))
         for size in sorted(by_size):
             if len(by_size[size]) >= self._merged_at_once:
                 chosen, total = set(), 0
@@ -110,3 +111,10 @@ class WordMerging:
                     chosen.add(number)
                 return [each for each in segments(transaction, self._layouts, collection_key) if each.number in chosen]
         return []
+
+
+def _by_language(every: Sequence[StoredSegment]) -> list[list[StoredSegment]]:
+    by_language: dict[str, list[StoredSegment]] = {}
+    for segment in every:
+        by_language.setdefault(segment.language, []).append(segment)
+    return list(by_language.values())

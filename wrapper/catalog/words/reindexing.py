@@ -13,7 +13,7 @@ from collections.abc import Callable
 import structlog
 
 from wrapper.catalog.contract import Committing, Transaction
-from wrapper.catalog.rows import DOCUMENT, to_document
+from wrapper.catalog.rows import DOCUMENT, collection_by_key, to_document
 from wrapper.catalog.words.merging import WordMerging
 from wrapper.catalog.words.splitting import word_row
 
@@ -32,7 +32,7 @@ _LEFT = (
 
 def index_all(catalog: Committing, clock: Callable[[], float] = time.monotonic) -> None:
     """Index the words of all listed collections, and log how much is left."""
-    merging = WordMerging(catalog, clock) if catalog.kind == "sqlite" else None
+    merging = WordMerging(catalog, clock)
     say_again_at = float("-inf")
     while True:
         with catalog.read() as transaction:
@@ -43,7 +43,7 @@ def index_all(catalog: Committing, clock: Callable[[], float] = time.monotonic) 
             log.info("reindexing the words of all documents", collections_left=collections, documents_left=documents)
             say_again_at = clock() + SECONDS_BETWEEN_WORDS
         catalog.commit(index_next)
-        while merging is not None and merging.step():
+        while merging.step():
             pass
     if say_again_at > float("-inf"):
         log.info("the words of all documents are indexed")
@@ -74,7 +74,9 @@ def _index_some(transaction: Transaction, collection_key: int, done_to: int, *, 
         f"SELECT {DOCUMENT} FROM documents d WHERE d.collection_key = ? AND d.position > ? ORDER BY d.position LIMIT ?",
         (collection_key, done_to, limit),
     )
-    words = [word_row(each.position, each.text, each.metadata) for each in map(to_document, rows)]
+    collection = collection_by_key(transaction, collection_key)
+    described = collection.metadata if collection else {}
+    words = [word_row(each.position, each.text, each.metadata, described) for each in map(to_document, rows)]
     if words:
         index.add(transaction, collection_key, words)
     if len(words) < limit:

@@ -1,8 +1,8 @@
-"""Splitting of texts into words for the word index, and of queries, in which no text is a syntax error.
+"""What the word index holds of a document, and what is asked of it for a question, in which no text is a syntax error.
 
-The index itself splits at everything that is neither letter nor digit, so `std::env` and `snake_case` are found in
-parts and, as phrases, whole; `getUserName` is one word to it. A shadow field adds the parts of camel-case words and the
-joined form of words with underscores.
+Texts are split by the rules of `schemas/words/splitting.py`: `std::env` and `snake_case` are found in parts and, as
+phrases, whole; `getUserName` is one word. A shadow field adds the parts of camel-case words and the joined form of
+words with underscores.
 
 A document's heading (its title and its section) is indexed beside its text and counts for more; its tags count for
 less.
@@ -11,12 +11,13 @@ less.
 from __future__ import annotations
 
 import re
-import unicodedata
-from functools import lru_cache
+from collections.abc import Iterable, Sequence
 
 from schemas.records import Metadata
-from schemas.stop_words import STOP_WORDS
+from schemas.words.splitting import RUN, is_letter, is_spaceless, normalized, split
+from schemas.words.stop_words import stop_words_of
 from wrapper.catalog.contract import WordRow
+from wrapper.catalog.words.languages import DEFAULT, language_of
 
 MAX_QUERY_TERMS = 64
 """The most words and phrases asked of the index. A longer question keeps its longest words, which tell most."""
@@ -27,14 +28,10 @@ TAGS_WEIGHT = 0.5
 """The weight of a word in a heading and in a tag, where it is 1 in a text (tags: contract *context*, content 10, tags
 5)."""
 
-_COMPOUND = re.compile(r"[^\W_]+(?:(?:_+|::|->|[.\-/:])[^\W_]+)*")
+_COMPOUND = re.compile(rf"{RUN}(?:(?:_+|::|->|[.\-/:]){RUN})*")
 _QUOTED = re.compile(r'"([^"]+)"')
+_RUN = re.compile(RUN)
 _SIMPLE = re.compile(r"[^\W_]+")
-# Single letters, and one expression for all texts, would do: runs of letters and a table for ASCII are for speed.
-_FOREIGN = re.compile(r"[^\x00-\x7f]{1,16}")
-_FOLDED_ASCII = bytes(
-    ord(letter.lower()) if (letter := chr(code)).isalnum() and code < 128 else 32 for code in range(256)
-)
 _WORD = re.compile(r"\w+")
 # A seam is a capital after a small letter or digit, the last of several capitals before a small letter, or an inner
 # underscore. The expression begins with one set of characters because the search then skips ordinary prose fast.
@@ -63,9 +60,10 @@ def identifier_words(text: str) -> str:
     return " ".join(shadow)
 
 
-def word_row(position: int, text: str, metadata: Metadata) -> WordRow:
-    """Return what the word index holds of a document."""
-    return WordRow(position, heading_of(metadata), text, tags_of(metadata))
+def word_row(position: int, text: str, metadata: Metadata, collection: Metadata) -> WordRow:
+    """Return what the word index holds of a document in a collection with this metadata."""
+    heading = heading_of(metadata)
+    return WordRow(position, heading, text, tags_of(metadata), language_of(f"{heading}\n{text}", metadata, collection))
 
 
 def heading_of(metadata: Metadata) -> str:
@@ -83,35 +81,54 @@ def tags_of(metadata: Metadata) -> str:
     return "\n".join(tag for tag in tags if isinstance(tag, str)) if isinstance(tags, list) else ""
 
 
-def query_terms(query: str) -> dict[str, int]:
+def query_terms(query: str, languages: Iterable[str] = (DEFAULT,)) -> dict[str, int]:
     """Return the words and phrases to ask of the index for any text of a user, and how often each is said.
 
     A phrase has spaces between its words. A compound (`std::env`, `snake_case`, `a.b`) is asked as a phrase and in its
     parts, a camel-case word whole and in its parts, so that a whole match outranks a partial one; text in quotation
-    marks is asked as a phrase too. Stop words count in phrases alone, unless the query has no other words. There are at
-    most `MAX_QUERY_TERMS`.
+    marks is asked as a phrase too. Stop words of the languages count in phrases alone, unless the query has no other
+    words. There are at most `MAX_QUERY_TERMS`.
     """
-    left_out = STOP_WORDS if any(_spelt(word) not in STOP_WORDS for word in _SIMPLE.findall(query)) else frozenset()
-    phrases = [simple for quoted in _QUOTED.findall(query) if len(simple := _SIMPLE.findall(quoted)) > 1]
-    terms = dict.fromkeys((_spelt(" ".join(simple)) for simple in phrases), 0)
+    query = normalized(query)
+    words_of_query = split(query)
+    is_stop_word = stop_words_of(words_of_query, languages)
+    has_others = not all(map(is_stop_word, words_of_query))
+    phrases = [words for quoted in _QUOTED.findall(query) if len(words := _phrase(quoted)) > 1]
+    terms = dict.fromkeys(map(" ".join, phrases), 0)
 
-    def say(term: str) -> None:
-        spelt = _spelt(term)
-        terms[spelt] = terms.get(spelt, 0) + 1
+    def say(words: Sequence[str]) -> None:
+        term = " ".join(words)
+        terms[term] = terms.get(term, 0) + 1
 
     for compound in _COMPOUND.findall(query):
-        simple = _SIMPLE.findall(compound)
-        if len(simple) > 1:
-            say(" ".join(simple))
-            say("".join(simple))
-        for word in simple:
-            say(word)
-            humps = _humps(word)
+        runs = _RUN.findall(compound)
+        if len(runs) > 1:
+            say(_phrase(compound))
+            if len(joined := split("".join(runs))) == 1:
+                say(joined)
+        for run in runs:
+            words = split(run)
+            for place, word in enumerate(words):
+                if not _is_end(words, place):
+                    say([word])
+            humps = _humps(run)
             if len(humps) > 1:
                 for hump in humps:
-                    say(hump)
+                    say(split(hump))
     # A quoted phrase that no compound repeats is said once.
-    return _most_telling({term: max(1, times) for term, times in terms.items() if term not in left_out})
+    return _most_telling(
+        {term: max(1, times) for term, times in terms.items() if not (has_others and is_stop_word(term))}
+    )
+
+
+def _phrase(text: str) -> list[str]:
+    words = split(text)
+    return words[:-1] if words and _is_end(words, len(words) - 1) else words
+
+
+def _is_end(words: Sequence[str], place: int) -> bool:
+    """Return whether a word is only the last letter of the one before it, as at the end of a run without spaces."""
+    return place > 0 and is_letter(words[place]) and is_spaceless(words[place - 1]) and not is_letter(words[place - 1])
 
 
 def _most_telling(terms: dict[str, int]) -> dict[str, int]:
@@ -126,30 +143,5 @@ def _most_telling(terms: dict[str, int]) -> dict[str, int]:
     return {term: terms[term] for term in asked if term in longest}
 
 
-def folded_words(text: str) -> list[str]:
-    """Return the words of a text in small letters without diacritics, for an index that does not fold them itself."""
-    if not text.isascii():
-        text = _FOREIGN.sub(_without_accents, text.lower())
-        if not text.isascii():
-            return _SIMPLE.findall(text)
-    return text.encode().translate(_FOLDED_ASCII).decode().split()
-
-
-@lru_cache(maxsize=10_000)
-def _unaccented(letters: str) -> str:
-    decomposed = (letter for letter in unicodedata.normalize("NFKD", letters) if not unicodedata.combining(letter))
-    return "".join(letter if letter.isalnum() else " " for letter in decomposed).lower()
-
-
-def _without_accents(found: re.Match[str]) -> str:
-    return _unaccented(found.group())
-
-
 def _humps(word: str) -> list[str]:
     return _HUMP.findall(word) if _SEAM.search(word) else [word]
-
-
-def _spelt(term: str) -> str:
-    # Terms that differ only in case are asked once. The index folds other letters in its own way, and not all that
-    # Python folds.
-    return term.lower() if term.isascii() else term

@@ -1,18 +1,24 @@
-"""Stems of words for the word index of SQLite.
+"""Terms of the word index: the stems of words, without diacritics.
 
-FTS5's own tokenizer makes them, in memory, so that `porter` means here what it always meant to a catalogue.
+English words are stemmed by FTS5's own tokenizer, in memory, so that `porter` means here what it always meant to a
+catalogue; words of other languages by Snowball's stemmers, which know them by their diacritics.
 """
 
 from __future__ import annotations
 
 import sqlite3
 import threading
+from bisect import bisect
 from collections.abc import Sequence
 
+import Stemmer as snowball
+
+from schemas.words.splitting import is_spaceless, without_accents
 from wrapper.catalog.sortable_values import bounded
+from wrapper.catalog.words.languages import DEFAULT, LANGUAGES
 
 MAX_KEPT = 200_000
-"""The number of words whose stems are remembered: some 30 MB."""
+"""The number of words of a language whose terms are remembered: some 30 MB."""
 
 LAST_LETTERS = frozenset("cdegilmnrstuy")
 """The last letters of the endings that `porter` takes off: any other English word, number or identifier is its own
@@ -21,42 +27,90 @@ stem."""
 LONGEST = 64
 """The most letters of a word that is stemmed."""
 
+# The stemmers of words by the block of their first letter: where each block begins, and the stemmer up to the next.
+_BLOCKS = (
+    ("\u0370", "greek"),
+    ("\u0400", "russian"),
+    ("\u0530", "armenian"),
+    ("\u0590", ""),
+    ("\u0600", "arabic"),
+    ("\u0700", ""),
+    ("\u0900", "hindi"),
+    ("\u0980", ""),
+    ("\u0b80", "tamil"),
+    ("\u0c00", ""),
+    ("\u1e00", DEFAULT),
+    ("\u1f00", "greek"),
+    ("\u2000", ""),
+)
+_FIRSTS = [first for first, _ in _BLOCKS]
+
 
 class Stemmer:
-    """A stemmer that remembers the stems of the words it has met; safe for any number of threads."""
+    """The terms of words; it remembers those that it has met, and is safe for any number of threads."""
 
     def __init__(self) -> None:
-        self._known: dict[str, str] = {}
+        self._known: dict[str, dict[str, str]] = {}
         self._guard = threading.Lock()
         self._tokenizer: sqlite3.Connection | None = None
+        self._snowball: dict[str, snowball.Stemmer] = {}
 
-    def stems(self, words: Sequence[str]) -> list[str]:
-        """Return the stem of each word. A word that the tokenizer splits or does not know is its own stem."""
-        known = self._known
-        found = [known.get(word) or (None if _has_an_ending(word) else bounded(word)) for word in words]
-        learnt = self._learn(list({word for word, stem in zip(words, found, strict=True) if stem is None}))
+    def stems(self, words: Sequence[str], language: str = DEFAULT) -> list[str]:
+        """Return the term of each word of a text in a language (`wrapper/catalog/words/languages.py`).
+
+        A word in other letters is stemmed by the rules of a language that has them, or is its own stem.
+        """
+        known = self._known.get(language, {})
+        found = [known.get(word) or _plain(word, language) for word in words]
+        learnt = self._learn(list({word for word, stem in zip(words, found, strict=True) if stem is None}), language)
         return [stem or learnt[word] for word, stem in zip(words, found, strict=True)]
 
-    def _learn(self, words: list[str]) -> dict[str, str]:
+    def _learn(self, words: list[str], language: str) -> dict[str, str]:
         if not words:
             return {}
+        by_rules: dict[str, list[str]] = {}
+        for word in words:
+            by_rules.setdefault(_rules(word, language), []).append(word)
+        learnt: dict[str, str] = {}
         with self._guard:
-            if self._tokenizer is None:
-                self._tokenizer = _opened()
-            learnt = dict(zip(words, _stemmed(self._tokenizer, words), strict=True))
-            # Other threads read the dictionary meanwhile: it is replaced, and in place it only grows.
-            if len(self._known) + len(learnt) > MAX_KEPT:
-                self._known = learnt
+            for rules, some in by_rules.items():
+                learnt |= zip(some, self._stemmed(some, rules), strict=True)
+            # Other threads read the dictionaries meanwhile: they are replaced, and in place they only grow.
+            known = self._known.get(language)
+            if known is None or len(known) + len(learnt) > MAX_KEPT:
+                self._known[language] = dict(learnt)
             else:
-                self._known.update(learnt)
+                known.update(learnt)
         return learnt
 
+    def _stemmed(self, words: list[str], rules: str) -> list[str]:
+        if rules == DEFAULT:
+            if self._tokenizer is None:
+                self._tokenizer = _opened()
+            return _by_porter(self._tokenizer, [without_accents(word) for word in words])
+        if rules and rules not in self._snowball:
+            self._snowball[rules] = snowball.Stemmer(rules, 0)
+        stems = self._snowball[rules].stemWords(words) if rules else words
+        return [bounded(without_accents(stem or word)) for word, stem in zip(words, stems, strict=True)]
 
-def _has_an_ending(word: str) -> bool:
-    return len(word) <= LONGEST and (word[-1] in LAST_LETTERS or not word.isascii())
+
+def _plain(word: str, language: str) -> str | None:
+    """Return the term of a word that has no ending for sure, else None."""
+    if len(word) > LONGEST or is_spaceless(word):
+        return bounded(without_accents(word))
+    if word.isascii() and ((language == DEFAULT and word[-1] not in LAST_LETTERS) or word.isdigit()):
+        return word
+    return None
 
 
-def _stemmed(tokenizer: sqlite3.Connection, words: list[str]) -> list[str]:
+def _rules(word: str, language: str) -> str:
+    """Return the name of the stemmer of a word: `DEFAULT`, one of Snowball's, or an empty one for none."""
+    place = bisect(_FIRSTS, word[0])
+    rules = _BLOCKS[place - 1][1] if place else DEFAULT
+    return LANGUAGES.get(language, DEFAULT) if rules == DEFAULT else rules
+
+
+def _by_porter(tokenizer: sqlite3.Connection, words: list[str]) -> list[str]:
     tokenizer.execute("INSERT INTO words (words) VALUES ('delete-all')")
     tokenizer.execute("INSERT INTO words (rowid, word) VALUES (1, ?)", ("\n".join(words),))
     tokens = tokenizer.execute("SELECT offset, term FROM tokens").fetchall()
@@ -65,7 +119,7 @@ def _stemmed(tokenizer: sqlite3.Connection, words: list[str]) -> list[str]:
     if len(words) == 1:
         return words
     middle = len(words) // 2
-    return _stemmed(tokenizer, words[:middle]) + _stemmed(tokenizer, words[middle:])
+    return _by_porter(tokenizer, words[:middle]) + _by_porter(tokenizer, words[middle:])
 
 
 def _opened() -> sqlite3.Connection:

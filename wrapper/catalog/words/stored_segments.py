@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 
 from wrapper.catalog.contract import Transaction
 from wrapper.catalog.words.segments import (
     FIELDS,
+    NOWHERE,
     Block,
     Layout,
     Mask,
+    Numbers,
     Segment,
     blocks,
     decoded,
@@ -24,17 +27,19 @@ from wrapper.catalog.words.segments import (
 
 LAYOUTS_KEPT = 300_000
 """The number of documents whose layout a process keeps in memory, at 64 bytes for each."""
+LAST_CHARACTER = "\U0010ffff"
 
 
 @dataclass(frozen=True)
 class StoredSegment:
-    """A segment as it is stored.
+    """A segment as it is stored; `language` is that of its documents.
 
     `documents` and `words` count the documents that are alive and their words. `alive` says which they are, None when
     all are.
     """
 
     number: int
+    language: str
     documents: int
     words: int
     alive: Mask | None
@@ -85,11 +90,12 @@ def segments(transaction: Transaction, layouts: Layouts, collection_key: int) ->
     )
     removed = np.array(removals, dtype=np.int64).reshape(-1, 2)
     rows = transaction.rows(
-        "SELECT number, clean_to, documents, words FROM word_segments WHERE collection_key = ? ORDER BY number",
+        "SELECT number, language, clean_to, documents, words FROM word_segments WHERE collection_key = ? "
+        "ORDER BY number",
         (collection_key,),
     )
     found = []
-    for number, clean_to, documents, words in rows:
+    for number, language, clean_to, documents, words in rows:
 
         def read(number: int = number) -> Layout:
             return layouts.read(transaction, number)
@@ -102,7 +108,7 @@ def segments(transaction: Transaction, layouts: Layouts, collection_key: int) ->
             if dead.any():
                 alive = ~dead
                 documents, words = int(alive.sum()), int(layout.words[alive].sum())
-        found.append(StoredSegment(number, documents, words, alive, read))
+        found.append(StoredSegment(number, language, documents, words, alive, read))
     return found
 
 
@@ -114,15 +120,54 @@ def read(transaction: Transaction, segment: StoredSegment) -> Segment:
     return joined(segment.layout, [decoded(Block(*row)) for row in rows])
 
 
-def store(transaction: Transaction, collection_key: int, segment: Segment, *, number: int, clean_to: int) -> None:
+def blocks_of(
+    transaction: Transaction, collection_key: int, terms: Sequence[tuple[str, str]]
+) -> Iterator[tuple[int, str, Block]]:
+    """Yield (segment, term, the block that has the term if any has) for terms with their languages.
+
+    All are read by one statement: on PostgreSQL each takes a way over the network.
+    """
+    if not terms:
+        return
+    rows = transaction.rows(
+        f"WITH asked (language, term) AS (VALUES {', '.join(['(?, ?)'] * len(terms))}), "
+        "places AS (SELECT s.number, a.term, (SELECT max(b.first_term) FROM word_blocks b "
+        "WHERE b.segment = s.number AND b.first_term <= a.term) AS first_term "
+        "FROM word_segments s JOIN asked a ON a.language = s.language WHERE s.collection_key = ?) "
+        "SELECT p.number, p.term, b.first_term, b.terms, b.content "
+        "FROM places p JOIN word_blocks b ON b.segment = p.number AND b.first_term = p.first_term",
+        [*chain.from_iterable(terms), collection_key],
+    )
+    for number, term, *block in rows:
+        yield number, term, Block(*block)
+
+
+def occurrences_beginning(transaction: Transaction, number: int, beginning: str) -> Numbers:
+    """Return the occurrences of all terms of a segment that begin so, in ascending order."""
+    rows = transaction.rows(
+        "SELECT first_term, terms, content FROM word_blocks WHERE segment = ? AND first_term < ? AND first_term >= "
+        "coalesce((SELECT max(first_term) FROM word_blocks WHERE segment = ? AND first_term <= ?), '')",
+        (number, beginning + LAST_CHARACTER, number, beginning),
+    )
+    found = [NOWHERE]
+    for row in rows:
+        terms, counts, occurrences = decoded(Block(*row))
+        found.append(occurrences[np.repeat([term.startswith(beginning) for term in terms], counts)])
+    return np.sort(np.concatenate(found))
+
+
+def store(
+    transaction: Transaction, collection_key: int, segment: Segment, *, language: str, number: int, clean_to: int
+) -> None:
     """Write a segment that lacks all documents removed up to the moment `clean_to`."""
     layout = segment.layout
     transaction.run(
-        "INSERT INTO word_segments (number, collection_key, clean_to, documents, words, positions, lengths) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO word_segments (number, collection_key, language, clean_to, documents, words, positions, lengths) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         (
             number,
             collection_key,
+            language,
             clean_to,
             len(layout.positions),
             int(layout.words.sum()),
@@ -136,12 +181,13 @@ def store(transaction: Transaction, collection_key: int, segment: Segment, *, nu
 
 
 def replace(
-    transaction: Transaction, collection_key: int, numbers: Sequence[int], merged: Segment, *, clean_to: int
+    transaction: Transaction, collection_key: int, sources: Sequence[StoredSegment], merged: Segment, *, clean_to: int
 ) -> None:
-    """Replace segments by the one that was merged from them at the moment `clean_to`.
+    """Replace segments of one language by the one that was merged from them at the moment `clean_to`.
 
     Does nothing when one of them is gone: the collection was emptied meanwhile, or another process replaced them.
     """
+    numbers = [source.number for source in sources]
     listed = transaction.dialect.one_of("number", numbers)
     there = transaction.value(f"SELECT count(*) FROM word_segments WHERE {listed.text}", listed.parameters)
     if there != len(numbers):
@@ -150,7 +196,8 @@ def replace(
     transaction.run(f"DELETE FROM word_blocks WHERE {gone.text}", gone.parameters)
     transaction.run(f"DELETE FROM word_segments WHERE {listed.text}", listed.parameters)
     if len(merged.layout.positions):
-        store(transaction, collection_key, merged, number=next_moment(transaction), clean_to=clean_to)
+        number = next_moment(transaction)
+        store(transaction, collection_key, merged, language=sources[0].language, number=number, clean_to=clean_to)
     transaction.run(
         "DELETE FROM word_removals WHERE collection_key = ? AND moment <= "
         "(SELECT coalesce(min(clean_to), ?) FROM word_segments WHERE collection_key = ?)",

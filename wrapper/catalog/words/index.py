@@ -1,11 +1,14 @@
-"""The word index on SQLite: three tables for the words of all collections.
+"""The word index: three tables for the words of all collections.
 
 Making or dropping a collection therefore changes no schema and costs the others nothing, and word statistics are the
 collection's own.
 
-Each write adds a segment (`wrapper/catalog/words/segments.py`): the words of its documents. Segments never change. A
-document that is removed is listed in `word_removals` with a moment; the removal holds for everything written before
-that moment. From time to time segments are merged without the removed documents (`wrapper/catalog/words/merging.py`).
+Each write adds segments (`wrapper/catalog/words/segments.py`): the words of its documents, those of each language in a
+segment of their own. Segments never change. A document that is removed is listed in `word_removals` with a moment; the
+removal holds for everything written before that moment. From time to time segments are merged without the removed
+documents (`wrapper/catalog/words/merging.py`).
+
+A question is asked of each segment in the stems of its language.
 """
 
 from __future__ import annotations
@@ -17,11 +20,13 @@ import numpy as np
 
 from schemas.records import Collection
 from schemas.where import EVERYTHING, Where
+from schemas.words.splitting import normalized, split
 from wrapper.catalog.contract import Ranked, Sql, Transaction, WordRow
 from wrapper.catalog.filters import positions, predicate
-from wrapper.catalog.words.bm25 import Ranking, Scores
+from wrapper.catalog.words.bm25 import Phrases, Scores, ranked
+from wrapper.catalog.words.languages import DEFAULT
 from wrapper.catalog.words.segments import Mask, Places, Segment, build
-from wrapper.catalog.words.splitting import folded_words, identifier_words, query_terms
+from wrapper.catalog.words.splitting import identifier_words, query_terms
 from wrapper.catalog.words.stems import Stemmer
 from wrapper.catalog.words.stored_segments import Layouts, next_moment, segments, store
 
@@ -29,7 +34,7 @@ FEW_FOUND = 1_000
 """The most documents found by words that are checked against a filter one by one."""
 
 
-class SegmentIndex:
+class WordIndex:
     """The word index of one database."""
 
     def __init__(self) -> None:
@@ -43,10 +48,13 @@ class SegmentIndex:
             transaction.run(f"DELETE FROM {table} WHERE collection_key = ?", (collection_key,))
 
     def add(self, transaction: Transaction, collection_key: int, rows: Sequence[WordRow]) -> None:
-        if rows:
-            now = next_moment(transaction)
-            segment = segment_of(rows, self._stemmer)
-            store(transaction, collection_key, segment, number=now, clean_to=now)
+        by_language: dict[str, list[WordRow]] = {}
+        for row in rows:
+            by_language.setdefault(row.language, []).append(row)
+        for language, some in by_language.items():
+            segment = segment_of(some, self._stemmer)
+            number = next_moment(transaction)
+            store(transaction, collection_key, segment, language=language, number=number, clean_to=number)
 
     def remove(self, transaction: Transaction, collection_key: int, places: Sequence[int]) -> None:
         if not places:
@@ -62,14 +70,15 @@ class SegmentIndex:
         self, transaction: Transaction, collection: Collection, query: str, where: Where, *, limit: int
     ) -> tuple[list[Ranked], int]:
         """Return the best `limit` documents by BM25, and how many documents match."""
-        ranking = Ranking(transaction, segments(transaction, self._layouts, collection.key))
-        asked: Counter[tuple[str, ...]] = Counter()
-        for term, times in query_terms(query).items():
-            if words := folded_words(term):
-                asked[tuple(self._stemmer.stems(words))] += times
-        for phrase, times in asked.items():
-            ranking.ask(phrase, times)
-        found, scores = ranking.result()
+        stored = segments(transaction, self._layouts, collection.key)
+        languages = sorted(
+            {segment.language for segment in stored}, key=lambda language: (language != DEFAULT, language)
+        )
+        asked: Counter[Phrases] = Counter()
+        for term, times in query_terms(query, languages).items():
+            words = term.split(" ")
+            asked[tuple((language, tuple(self._stemmer.stems(words, language))) for language in languages)] += times
+        found, scores = ranked(transaction, collection.key, stored, asked)
         if where != EVERYTHING and len(found):
             matches = _matching(transaction, collection, where, found)
             found, scores = found[matches], scores[matches]
@@ -78,16 +87,17 @@ class SegmentIndex:
 
 
 def segment_of(rows: Sequence[WordRow], stemmer: Stemmer) -> Segment:
-    """Build the segment that holds the words of documents."""
+    """Build the segment that holds the words of documents of one language."""
     words: list[str] = []
     lengths = []
     for row in rows:
-        identifiers = identifier_words(f"{row.heading}\n{row.text}")
-        fields = [folded_words(text) for text in (row.heading, row.text, row.tags, identifiers)]
+        fields = [split(text) for text in (row.heading, row.text, row.tags)]
+        fields.append(split(identifier_words(normalized(f"{row.heading}\n{row.text}"))))
         lengths.append([len(field) for field in fields])
         for field in fields:
             words += field
-    return build([row.position for row in rows], lengths, words, stemmer.stems)
+    language = rows[0].language if rows else DEFAULT
+    return build([row.position for row in rows], lengths, words, lambda some: stemmer.stems(some, language))
 
 
 def _matching(transaction: Transaction, collection: Collection, where: Where, found: Places) -> Mask:

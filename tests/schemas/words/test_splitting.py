@@ -1,0 +1,79 @@
+"""Texts of any script are split into words that meet again, however they are spelt."""
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from schemas.words.splitting import is_letter, is_spaceless, normalized, split, without_accents
+
+TEXTS = st.text(st.characters(exclude_categories=("Cs",)), max_size=60)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Größe, GRÖSSE, Strasse Straße", ["grösse", "grösse", "strasse", "strasse"]),
+        ("naïve — “café”", ["naïve", "café"]),
+        ("cafe\u0301s", ["cafés"]),
+        ("ﬁne ＦＵＬＬ width", ["fine", "full", "width"]),
+        ("snake_case std::env", ["snake", "case", "std", "env"]),
+        ("ελληνικός ΕΛΛΗΝΙΚΌΣ", ["ελληνικόσ", "ελληνικόσ"]),
+        ("Sicher\u00adung", ["sicherung"]),
+        ("हिन्दी में", ["हिन्दी", "में"]),
+        ("½ m²", ["1", "2", "m2"]),
+        ("\x00 a\x00b", ["a", "b"]),
+        ("", []),
+    ],
+)
+def test_words_are_folded_alike_whatever_letters_are_around_them(text, words):
+    assert split(text) == words
+    assert split(f"{text} – x") == [*words, "x"]
+    assert split(f"{text} 東京") == [*words, "東京", "京"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("東京都", ["東京", "京都", "都"]),
+        ("水", ["水"]),
+        ("日本語、英語", ["日本", "本語", "語", "英語", "語"]),
+        ("3月のiPhone用", ["3", "月の", "の", "iphone", "用"]),
+        ("ﾊﾟｽﾜｰﾄﾞ", ["パス", "スワ", "ワー", "ード", "ド"]),
+        ("か\u3099", ["が"]),
+        ("备份", ["备份", "份"]),
+        ("葛\U000e0100飾", ["葛飾", "飾"]),
+        ("백업은 매일", ["백업", "업은", "은", "매일", "일"]),
+        ("รหัสผ่าน", ["รหั", "หัส", "สผ่", "ผ่า", "าน", "น"]),
+    ],
+)
+def test_scripts_without_spaces_are_split_into_two_letters_each(text, words):
+    assert split(text) == words
+
+
+@pytest.mark.parametrize(
+    ("word", "plain"), [("café", "cafe"), ("й", "и"), ("が", "が"), ("한", "한"), ("ที่", "ที่"), ("מִלָּה", "מלה")]
+)
+def test_diacritics_are_left_out_where_they_make_no_other_letter(word, plain):
+    assert without_accents(word) == plain
+
+
+@given(TEXTS)
+@example("ǆ İ ﷺ ㍿")
+def test_words_are_what_they_are_split_into(text):
+    for word in split(text):
+        assert word.strip() == word != ""
+        assert without_accents(word)
+    assert split(normalized(text)) == split(text)
+
+
+@given(TEXTS)
+def test_case_makes_no_difference(text):
+    assert split(text.casefold()) == split(text)
+
+
+@pytest.mark.parametrize(
+    ("word", "spaceless", "letter"),
+    [("水", True, True), ("ที่", True, True), ("東京", True, False), ("x", False, False), ("é", False, False)],
+)
+def test_a_letter_of_a_script_without_spaces_is_told_from_a_word(word, spaceless, letter):
+    assert (is_spaceless(word), is_letter(word)) == (spaceless, letter)
