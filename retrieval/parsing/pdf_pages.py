@@ -23,9 +23,10 @@ _FONT_NAME_BYTES = 128
 # Titles that programs write instead of one: the name of a file, or of themselves.
 _NO_TITLE = re.compile(
     r"untitled|microsoft (?:word|powerpoint|excel)\b.*|.*\.(?:docx?|pptx?|xlsx?|pdf|tex|dvi|indd|qxd|ps|odt|rtf|html?)|"
-    r"[\w-]*\d{4,}[\w-]*|title|document\d*|presentation\d*|\(?anonymous\)?|\W*|https?://\S+|file:\S+",
+    r"title|document\d*|presentation\d*|\(?anonymous\)?|\W*|https?://\S+|file:\S+",
     re.I,
 )
+_NAME, _FOUR_DIGITS = re.compile(r"[\w-]+"), re.compile(r"\d{4}")
 _ENOUGH_LETTERS = 3  # a title has words
 
 
@@ -125,6 +126,8 @@ def _outline(document: pypdfium2.PdfDocument) -> list[tuple[int, int, str]]:
 def _title(given: str | None) -> str | None:
     title = collapsed((given or "").replace("\0", ""))
     if sum(character.isalpha() for character in title) < _ENOUGH_LETTERS or _NO_TITLE.fullmatch(title):
+        return None
+    if _NAME.fullmatch(title) and _FOUR_DIGITS.search(title):
         return None
     return title.removeprefix("Microsoft Word - ").removeprefix("Microsoft PowerPoint - ")
 

@@ -32,7 +32,6 @@ _SETTINGS = {
     "initial_header_level": 1,
     "line_length_limit": 1_000_000,
 }
-_TARGET = re.compile(r"\A(.*?)\s*<[^<>]*>\Z", re.DOTALL)
 _LISTS_OF_PAGES = frozenset(("toctree", "index", "contents", "highlight", "currentmodule", "py:currentmodule"))
 
 
@@ -57,8 +56,9 @@ class _UnknownDirective(Directive):
 
 
 def _unknown_role(name: str, rawtext: str, text: str, lineno: int, inliner: Any, *_: Any, **__: Any) -> tuple[Any, Any]:
-    titled = _TARGET.match(text)
-    return [nodes.literal(rawtext, (titled[1] if titled else text).lstrip("~!"))], []
+    title, opened, target = text.rpartition("<")
+    has_target = bool(opened) and target.find(">") == len(target) - 1
+    return [nodes.literal(rawtext, (title.rstrip() if has_target else text).lstrip("~!"))], []
 
 
 def _directive(name: str, language: Any, document: Any) -> tuple[Any, list[Any]]:
