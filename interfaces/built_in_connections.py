@@ -12,7 +12,7 @@ LOCAL_MODEL = "minilm"
 
 
 def built_in_connections(settings: RegistrySettings) -> list[Connection]:
-    """Return `local`, and the embedding and chat connections that the settings describe."""
+    """Return `local`, and the embedding, chat and reranking connections that the settings describe."""
     made = [
         Connection("local", "rag", "local", {}, "Storage of this service", "built-in"),
         Connection(
@@ -29,6 +29,13 @@ def built_in_connections(settings: RegistrySettings) -> list[Connection]:
     if settings.chat_provider:
         config = _config(settings.chat_provider, settings.chat_url, settings.chat_model, "RAG_CHAT_API_KEY")
         made.append(Connection("chat", "llm", settings.chat_provider, config, "The configured chat model", "built-in"))
+    if settings.rerank_provider:
+        config = _config(settings.rerank_provider, settings.rerank_url, settings.rerank_model, "RAG_RERANK_API_KEY")
+        made.append(
+            Connection(
+                "rerank", "rerank", settings.rerank_provider, config, "The configured reranking model", "built-in"
+            )
+        )
     return made
 
 

@@ -25,6 +25,7 @@ from interfaces.web import (
     connections,
     documents,
     jobs,
+    rerank,
     rule_documents,
     search,
     text_documents,
@@ -62,6 +63,7 @@ from retrieval.search.engine import SearchEngine
 from retrieval.search.oracles.lexical import LexicalOracle
 from retrieval.search.oracles.persona import PersonaOracle
 from retrieval.search.oracles.semantic import SemanticOracle
+from retrieval.search.reranking import Reranking
 from retrieval.sessions.notes import Notes
 from retrieval.sessions.project_context import ContextWriter
 from retrieval.sessions.sessions import Sessions
@@ -118,8 +120,8 @@ def create_app(
     app.url_map.converters["conversation_id"] = chat.ConversationId
     app.extensions["rag.mcp"] = mcp_http.Endpoint(mcp_tools(layers), may_write=retrieval_settings.mcp_write)
     route_table.register(
-        *(app, connections, collect, search, rule_documents, text_documents, documents, jobs, chat, tools, watchers),
-        mcp_http,
+        *(app, connections, collect, search, rerank, rule_documents, text_documents, documents, jobs, chat, tools),
+        *(watchers, mcp_http),
     )
     layers.job_runner.start()
     return app
@@ -177,7 +179,8 @@ def open_layers(service: Service, settings: RegistrySettings, retrieval: Retriev
     stored = StoredDocuments(texts, originals)
     store = RagStore(texts, stored, retrieval)
     job_parts = open_jobs(service, known, texts, stored, originals, retrieval)
-    search = search_engine(oracles, choice, retrieval)
+    reranking = Reranking(known)
+    search = search_engine(oracles, choice, reranking, retrieval)
     notes = Notes(texts, Sessions(service.catalog), retrieval.notes_collection)
     context_layer = ContextLayer(
         texts,
@@ -198,6 +201,7 @@ def open_layers(service: Service, settings: RegistrySettings, retrieval: Retriev
         embeddings=embeddings,
         corpus=corpus,
         search=search,
+        reranking=reranking,
         pipeline=RAGPipeline(texts, answers, retrieval),
         rag_store=store,
         documents=stored,
@@ -235,7 +239,10 @@ def search_oracles(
 
 
 def search_engine(
-    oracles: tuple[SemanticOracle, LexicalOracle, PersonaOracle], choice: CollectionChoice, settings: RetrievalSettings
+    oracles: tuple[SemanticOracle, LexicalOracle, PersonaOracle],
+    choice: CollectionChoice,
+    reranking: Reranking,
+    settings: RetrievalSettings,
 ) -> SearchEngine:
     """Return the search engine of these settings."""
     semantic, *_ = oracles
@@ -248,6 +255,7 @@ def search_engine(
         limit_seconds=settings.retrieve_seconds,
         fusion=settings.fusion,
         embed=semantic.embed,
+        reranking=reranking,
         min_relevance=settings.min_relevance,
     )
 

@@ -13,7 +13,7 @@ FRESH_SECONDS = 2.0
 """The number of seconds for which a health report is reused."""
 PAID_LOOKS = 10
 """The number of looks of which only one asks a model that takes a key, as long as the model answers."""
-MODELS = {"embedding": "embedding", "llm": "chat"}
+MODELS = {"embedding": "embedding", "llm": "chat", "rerank": "rerank"}
 """The names of the settings' models in health reports, by their kind."""
 
 

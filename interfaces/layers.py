@@ -23,6 +23,7 @@ from retrieval.jobs.uploads import Uploads
 from retrieval.rules.pipeline import RAGPipeline
 from retrieval.search.corpus import Corpus
 from retrieval.search.engine import SearchEngine
+from retrieval.search.reranking import Reranking
 from retrieval.sessions.notes import Notes
 from retrieval.sessions.project_context import ContextWriter
 from retrieval.warm_up import WarmUp
@@ -43,6 +44,7 @@ class Layers:
     embeddings: QueryEmbeddings
     corpus: Corpus
     search: SearchEngine
+    reranking: Reranking
     pipeline: RAGPipeline
     rag_store: RagStore
     documents: StoredDocuments
@@ -66,6 +68,7 @@ class Layers:
         self.warm_up.close()
         self.context.close()
         self.search.close()
+        self.reranking.close()
         self.collector.close()
         self.health.close()
         self.connections.close()

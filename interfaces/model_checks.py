@@ -18,13 +18,15 @@ from schemas.connections import Connection
 from schemas.errors import ConfigurationError
 from schemas.settings import RegistrySettings
 
-PREFIXES = {"embedding": "RAG_EMBEDDING_", "llm": "RAG_CHAT_"}
+PREFIXES = {"embedding": "RAG_EMBEDDING_", "llm": "RAG_CHAT_", "rerank": "RAG_RERANK_"}
 """The beginnings of the variables that describe the connection of a kind."""
+VENDORS = {"openai": "api.openai.com", "cohere": "api.cohere.com"}
+"""The addresses that providers ask when no other is named, and that want a key."""
 
 
 def check_models(settings: RegistrySettings, *, thoroughly: bool = False) -> None:
-    """Raise ConfigurationError when the embedding or chat connection of the settings cannot be used on this machine,
-    whether or not its service answers; `thoroughly` reads the files of a local model too."""
+    """Raise ConfigurationError when an embedding, chat or reranking connection of the settings cannot be used on this
+    machine, whether or not its service answers; `thoroughly` reads the files of a local model too."""
     own_calibrations(settings)
     for connection in _of_settings(settings):
         variable = f"{PREFIXES[connection.kind]}PROVIDER"
@@ -54,10 +56,14 @@ def model_warnings(settings: RegistrySettings) -> Iterator[str]:
     if not settings.chat_provider:
         said = {"URL": settings.chat_url, "MODEL": settings.chat_model}
         yield from _unused("llm", said, "RAG_CHAT_PROVIDER is not set")
+    if not settings.rerank_provider:
+        said = {"URL": settings.rerank_url, "MODEL": settings.rerank_model}
+        yield from _unused("rerank", said, "RAG_RERANK_PROVIDER is not set")
     for connection in _of_settings(settings):
-        if connection.provider == "openai" and not {"url", "api_key"} & connection.config.keys():
+        vendor = VENDORS.get(connection.provider)
+        if vendor and not {"url", "api_key"} & connection.config.keys():
             prefix = PREFIXES[connection.kind]
-            yield f"{prefix}API_KEY is not set, which api.openai.com asks for; {prefix}URL names another server"
+            yield f"{prefix}API_KEY is not set, which {vendor} asks for; {prefix}URL names another server"
 
 
 def _unused(kind: str, said: dict[str, str], reason: str) -> Iterator[str]:

@@ -1,1 +1,1 @@
-"""Other services behind one contract: vector stores, embedding models and chat models."""
+"""Other services behind one contract: vector stores, and models that embed, chat and rerank."""

@@ -39,7 +39,7 @@ from schemas.errors import BusyError, ConfigurationError, NotFoundError, RagErro
 
 log = structlog.get_logger(__name__)
 
-METHODS = {"rag": "list_collections", "embedding": "embed_text", "llm": "complete_chat"}
+METHODS = {"rag": "list_collections", "embedding": "embed_text", "llm": "complete_chat", "rerank": "rerank_texts"}
 MAX_COLLECTIONS = 1000
 MAX_TEXT_CHARS = 512
 

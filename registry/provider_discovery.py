@@ -38,6 +38,8 @@ BUILTINS = (
     Builtin("embedding", "ollama", "providers.embeddings.ollama"),
     Builtin("llm", "ollama", "providers.chat.ollama"),
     Builtin("llm", "openai", "providers.chat.openai"),
+    Builtin("rerank", "cohere", "providers.rerank.cohere"),
+    Builtin("rerank", "tei", "providers.rerank.tei"),
 )
 
 

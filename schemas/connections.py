@@ -8,8 +8,8 @@ from typing import Any
 from schemas.errors import InvalidInputError
 from schemas.records import Metadata
 
-KINDS = ("rag", "embedding", "llm")
-"""The kinds of connections: to documents, to embeddings, to language models."""
+KINDS = ("rag", "embedding", "llm", "rerank")
+"""The kinds of connections: to documents, to embeddings, to language models, to reranking models."""
 
 HEALTHY, DEGRADED, UNHEALTHY = "healthy", "degraded", "unhealthy"
 
@@ -172,7 +172,8 @@ class Stage:
 class TestReport:
     """The result of a connection test; `stages` are always all of `STAGES`.
 
-    After a success, `method` names the last call (`list_collections`, `embed_text`, `complete_chat`) and `details` are
+    After a success, `method` names the last call (`list_collections`, `embed_text`, `complete_chat`,
+    `rerank_texts`) and `details` are
     what the service said of itself; `collections` (each `{name, count, metadata}`) and `collections_count` are None
     where it has none, and `models` is None unless they were asked for. After a failure, `message` is the sentence and
     `error_type` one of `ERROR_TYPES`.

@@ -10,7 +10,6 @@ import structlog
 from flask import Flask, Response, current_app, g, request
 from flask_cors import CORS
 
-from schemas.errors import BusyError
 from schemas.host_patterns import OriginPattern
 from schemas.settings import WrapperSettings, read_wrapper_settings
 from wrapper import logs, metrics
@@ -23,14 +22,12 @@ from wrapper.web.bodies import (
     OrjsonProvider,
     check_media_type,
     check_request_line,
-    client_is_gone,
     discard_body,
     finish_parsing,
-    leave_body,
 )
 from wrapper.web.document_paths import DocumentId
 from wrapper.web.hosts_and_origins import READING, AllowedHostsAndOrigins
-from wrapper.web.lanes import Lane, Lanes
+from wrapper.web.lanes import Lanes
 from wrapper.web.parsing_budget import budget_of
 from wrapper.web.route_table import RouteTable
 
@@ -89,16 +86,7 @@ def _begin() -> None:
     if route is not None and request.method not in READING:
         check_media_type(route.media_types)
     if route is not None and request.method != "OPTIONS":
-        _enter(current_app.extensions["rag.lanes"], route.lane)
-
-
-def _enter(lanes: Lanes, lane: Lane) -> None:
-    try:
-        g.leave = lanes.enter(lane, client_is_gone)
-    except BusyError as error:
-        metrics.REFUSED_REQUESTS.labels(error.code).inc()
-        leave_body()
-        raise
+        request_parts.enter_lane(route.lane)
 
 
 def _end(response: Response) -> Response:

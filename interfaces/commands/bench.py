@@ -37,6 +37,7 @@ from retrieval.ingest.profiles import chunking_of
 from retrieval.reading import DocumentReader
 from retrieval.search.corpus import Corpus
 from retrieval.search.engine import SearchEngine, UnknownOracleError
+from retrieval.search.reranking import Reranking
 from schemas.connections import Connection
 from schemas.contracts.search import DEFAULT_LIMIT, FUSIONS, MAX_LIMIT
 from schemas.errors import InvalidInputError
@@ -139,7 +140,9 @@ def bench(
         # Nothing is kept: each query is measured with its embedding.
         embeddings = QueryEmbeddings(connections, EmbeddingCache(ttl_seconds=0))
         choice = collection_choice(Corpus(connections), connections, settings)
-        engine = stack.enter_context(closing(search_engine(search_oracles(embeddings, settings), choice, settings)))
+        reranking = stack.enter_context(closing(Reranking(connections)))
+        found_by = search_oracles(embeddings, settings)
+        engine = stack.enter_context(closing(search_engine(found_by, choice, reranking, settings)))
         runs, missed = _measure(
             engine, query_set, oracles, Plan(collection, limit, settings.fusion, weights), verbose=verbose
         )

@@ -67,6 +67,7 @@ def _query(layers: Layers, asked: Json) -> SearchAnswer:
         where=parse_where(asked.get("where")),
         fusion=asked.get("fusion"),
         min_relevance=asked.get("min_relevance"),
+        rerank=asked.get("rerank"),
         owner=current_request.owner(),
     )
     return layers.search.search(request)

@@ -86,6 +86,7 @@ def test() -> Response:
 @blueprint.post("/rag/test", defaults={"kind": "rag"})
 @blueprint.post("/embedding/test", defaults={"kind": "embedding"})
 @blueprint.post("/llm/test", defaults={"kind": "llm"})
+@blueprint.post("/rerank/test", defaults={"kind": "rerank"})
 @declare(Lane.SERVICE, body=TYPED_CANDIDATE)
 def test_kind(kind: str) -> Response:
     asked = body()

@@ -11,7 +11,7 @@ from interfaces.web.current_request import layers
 from schemas.wire.search import SEARCH_REQUEST, search_answer
 from wrapper.web.bodies import json_response
 from wrapper.web.lanes import Lane
-from wrapper.web.request_parts import body
+from wrapper.web.request_parts import body, change_lane
 from wrapper.web.route_table import declare
 
 blueprint = Blueprint("search", __name__, url_prefix="/api")
@@ -21,4 +21,6 @@ blueprint = Blueprint("search", __name__, url_prefix="/api")
 @declare(Lane.EMBEDDING, body=SEARCH_REQUEST)
 def search() -> Response:
     request = replace(body()["request"], owner=current_request.owner())
+    if request.rerank is not None:
+        change_lane(Lane.SERVICE)
     return json_response(search_answer(layers().search.search(request)))

@@ -19,5 +19,6 @@ from providers.contract_tests.chat import ChatTests  # noqa: E402
 from providers.contract_tests.embeddings import EmbeddingTests  # noqa: E402
 from providers.contract_tests.failures import FailureTests  # noqa: E402
 from providers.contract_tests.rag import RagProviderTests  # noqa: E402
+from providers.contract_tests.rerank import RerankTests  # noqa: E402
 
-__all__ = ["ChatTests", "EmbeddingTests", "FailureTests", "RagProviderTests"]
+__all__ = ["ChatTests", "EmbeddingTests", "FailureTests", "RagProviderTests", "RerankTests"]

@@ -35,7 +35,7 @@ from schemas.errors import InvalidInputError, RagError
 from schemas.json_pointers import escaped
 from schemas.settings import CONFIG_FILE, HOSTED, RegistrySettings, RetrievalSettings, WrapperSettings
 
-SERVICE_KEYS = ("RAG_EMBEDDING_API_KEY", "RAG_CHAT_API_KEY")
+SERVICE_KEYS = ("RAG_EMBEDDING_API_KEY", "RAG_CHAT_API_KEY", "RAG_RERANK_API_KEY")
 """Variables with the keys of the connections that the operator's settings describe."""
 OWN_VARIABLES = frozenset(
     f"RAG_{field.name.upper()}"

@@ -20,11 +20,12 @@ from providers.outbound import deadlines
 from registry.embedding.queries import AskedEmbedding, QueryEmbedding
 from retrieval.search.choosing import Chosen, CollectionChoice
 from retrieval.search.explaining import Explainer
-from retrieval.search.fusion import fuse
+from retrieval.search.fusion import fuse, key_of
 from retrieval.search.gathering import gather_groups
 from retrieval.search.judging import Candidates, Threshold
 from retrieval.search.oracles.base import Oracle, Question
 from retrieval.search.relevance import words_found
+from retrieval.search.reranking import Reranking
 from retrieval.search.smoothing import SMOOTHED as FIRST
 from retrieval.search.smoothing import WordSimilarity
 from schemas.contracts.search import (
@@ -86,6 +87,14 @@ class _Ranked:
     compared_by: str | None
     min_relevance: float | None
 
+    def reordered(self, best: Sequence[FusedResult]) -> _Ranked:
+        """Return the same with its first passing results in another order."""
+        passing = [*best, *self.passing[len(best) :]]
+        in_turn = iter(passing)
+        passed = {key_of(each) for each in passing}
+        results = [next(in_turn) if key_of(each) in passed else each for each in self.results]
+        return replace(self, results=results, passing=passing)
+
 
 class SearchEngine:
     """A search over several oracles, usable by several threads.
@@ -93,8 +102,8 @@ class SearchEngine:
     `choice` says which collections a request means, `embed` embeds its question, and `limit_seconds` bounds a search.
     Each oracle is asked for `fetch_multiplier` times the limit, and for `fetch_min` at least: with k = 60 a document
     down to rank 61 of two lists is above the first of only one, so a low limit must not hide what the oracles agree on.
-    `fusion` and `min_relevance` are those of requests that name none; with None for the latter it is the embedding
-    model's.
+    `reranking` puts the best in another order where a request asks for it. `fusion` and `min_relevance` are those of
+    requests that name none; with None for the latter it is the embedding model's.
     """
 
     def __init__(
@@ -108,6 +117,7 @@ class SearchEngine:
         limit_seconds: float,
         fusion: str,
         embed: Callable[[str], QueryEmbedding],
+        reranking: Reranking,
         min_relevance: float | None = None,
         weights: Mapping[str, float] = UNWEIGHTED,
         clock: Callable[[], float] = time.monotonic,
@@ -120,6 +130,7 @@ class SearchEngine:
         self._limit_seconds = limit_seconds
         self._fusion = fusion
         self._embed = embed
+        self._reranking = reranking
         self._min_relevance = min_relevance
         self._words = WordSimilarity()
         self._weights = weights
@@ -145,13 +156,15 @@ class SearchEngine:
         """Return the best documents by all oracles.
 
         The receipt names an oracle that failed while others answered. Raises SearchFailedError when none can answer,
-        InvalidInputError, and CollectionNotFoundError for a collection that the request names in full.
+        InvalidInputError, CollectionNotFoundError for a collection that the request names in full, and what
+        `Reranking.connection_of` raises for the connection that it names.
         """
         began = self._clock()
         check_query(request.query)
         if not 1 <= request.limit <= MAX_LIMIT:
             raise InvalidInputError(f"limit must be between 1 and {MAX_LIMIT}", field="limit", code="invalid_field")
         weights = self._weights_of(request)
+        reranker = None if request.rerank is None else self._reranking.connection_of(request.rerank)
         chosen = self._choice.choose(request.collections)
         until = began + self._limit_seconds
         question = Question(
@@ -180,6 +193,10 @@ class SearchEngine:
         measures = {name: oracle.measure for name, oracle in self._oracles.items()}
         fused = fuse(found, fusion=fusion, k=self._rrf_k, weights=weights, measures=measures)
         ranked = self._rank(fused, question, request, found, smooth=fusion == SMOOTHED, until=until)
+        reranked = None
+        if reranker is not None:
+            best, reranked = self._reranking.reordered(reranker, request.query, ranked.passing, until - self._clock())
+            ranked = ranked.reordered(best)
         results = ranked.passing[: request.limit]
         own = [name for oracle in asked for name in self._oracles[oracle].own_collections]
         receipt = SearchReceipt(
@@ -195,6 +212,7 @@ class SearchEngine:
             compared_by=ranked.compared_by,
             min_relevance=ranked.min_relevance,
             below_min_relevance=len(ranked.results) - len(ranked.passing),
+            rerank=reranked,
         )
         log.info("search", oracles={name: each.status for name, each in receipt.oracles.items()}, results=len(results))
         explanations = None

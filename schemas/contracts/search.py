@@ -51,7 +51,8 @@ class SearchRequest:
     cut, or ids of documents. `owner` is the caller: only their notes are found. `fusion` is one of `FUSIONS`.
 
     Hits whose relevance is below `min_relevance` are left out. By default that is the least of the embedding model, and
-    a hit that has all words of the question is not left out.
+    a hit that has all words of the question is not left out. `rerank` is a connection that puts the best hits in
+    another order.
     """
 
     query: str
@@ -65,6 +66,7 @@ class SearchRequest:
     owner: str = OPEN
     fusion: str | None = None
     min_relevance: float | None = None
+    rerank: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +117,8 @@ class FusedResult:
 
     `rrf_score` is the plain sum of reciprocal ranks. `score` is in [0, 1] and compares results of one answer only:
     without smoothing, 1 means the best of every oracle that answered. `relevance` compares across questions; it is None
-    where nobody can tell. `sources` are the keys of `provenance`.
+    where nobody can tell. `rerank_score` is that of a reranking connection, which compares within one answer only; None
+    where none was asked about the document. `sources` are the keys of `provenance`.
     """
 
     doc_id: str
@@ -128,6 +131,7 @@ class FusedResult:
     provenance: Mapping[str, Provenance]
     metadata: Metadata
     relevance: float | None = None
+    rerank_score: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,12 +170,24 @@ class CollectionsReceipt:
 
 
 @dataclass(frozen=True, slots=True)
+class RerankReceipt:
+    """A record of how a connection put the best `count` results in another order. `status` is ok or failed; after a
+    failure, of which `error` is the reason, the results are in the order that they had before."""
+
+    connection: str
+    status: str
+    count: int
+    latency_ms: float
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class SearchReceipt:
     """A record of how a search was answered; `fetched` is the number of documents that each oracle was asked for.
 
     `compared_by` says what candidates were compared by to smooth their scores, None when they were not smoothed.
     `min_relevance` is None when no hit's relevance was known; `below_min_relevance` counts the candidates left out by
-    it.
+    it. `rerank` is None unless a connection was asked for another order.
     """
 
     oracles: Mapping[str, OracleReceipt]
@@ -184,6 +200,7 @@ class SearchReceipt:
     compared_by: str | None = None
     min_relevance: float | None = None
     below_min_relevance: int = 0
+    rerank: RerankReceipt | None = None
 
 
 @dataclass(frozen=True, slots=True)

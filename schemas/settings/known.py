@@ -13,7 +13,7 @@ from schemas.settings.retrieval import RetrievalSettings
 from schemas.settings.storage import WrapperSettings
 
 # Not fields of the settings: these are read as placeholders in a connection.
-OTHER_VARIABLES = ("RAG_EMBEDDING_API_KEY", "RAG_CHAT_API_KEY")
+OTHER_VARIABLES = ("RAG_EMBEDDING_API_KEY", "RAG_CHAT_API_KEY", "RAG_RERANK_API_KEY")
 CONFIG_FILE = "RAG_CONFIG_FILE"
 HOSTED = "RAG_HOSTED_BY"
 """The variable that is set in worker processes whose parent owns the data directory and the engine."""

@@ -23,6 +23,9 @@ class RegistrySettings:
     chat_provider: str = ""  # empty: the operator configures no chat connection
     chat_url: str = ""
     chat_model: str = ""
+    rerank_provider: str = ""  # empty: the operator configures no reranking connection
+    rerank_url: str = ""
+    rerank_model: str = ""
     connect_policy: str = "loopback,private,public"  # what connections may reach; never link-local addresses
     env_patterns: tuple[str, ...] = (
         "RAG_*",
@@ -61,6 +64,9 @@ def read_registry_settings() -> RegistrySettings:
         "chat_provider": env.str("CHAT_PROVIDER", default.chat_provider),
         "chat_url": env.str("CHAT_URL", default.chat_url),
         "chat_model": env.str("CHAT_MODEL", default.chat_model),
+        "rerank_provider": env.str("RERANK_PROVIDER", default.rerank_provider),
+        "rerank_url": env.str("RERANK_URL", default.rerank_url),
+        "rerank_model": env.str("RERANK_MODEL", default.rerank_model),
         "connect_policy": env.str("CONNECT_POLICY", default.connect_policy),
         "env_patterns": env.list("ENV_PATTERNS", list(default.env_patterns)),
         "secret_dirs": env.list("SECRET_DIRS", list(default.secret_dirs)),

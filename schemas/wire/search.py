@@ -20,6 +20,7 @@ from schemas.contracts.search import (
     OracleReceipt,
     OracleVerdict,
     Provenance,
+    RerankReceipt,
     SearchAnswer,
     SearchedGroup,
     SearchReceipt,
@@ -89,6 +90,7 @@ class Search(AskingCollections):
     gather = fields.Nested(Gather, load_default=None)
     fusion = Choice(FUSIONS, load_default=None)
     min_relevance = Share(load_default=None)
+    rerank = Text(load_default=None)
 
     @post_load
     def _to_request(self, loaded: Json, **_: Any) -> dict[str, SearchRequest]:
@@ -109,6 +111,7 @@ def search_answer(answer: SearchAnswer) -> Json:
 
 
 def _result(result: FusedResult) -> Json:
+    reranked = {} if result.rerank_score is None else {"rerank_score": result.rerank_score}
     return {
         "doc_id": result.doc_id,
         "collection": result.collection,
@@ -117,6 +120,7 @@ def _result(result: FusedResult) -> Json:
         "score": result.score,
         "relevance": result.relevance,
         "rrf_score": result.rrf_score,
+        **reranked,
         "sources": list(result.sources),
         "provenance": {name: _provenance(place) for name, place in result.provenance.items()},
         "metadata": result.metadata,
@@ -133,6 +137,8 @@ def _receipt(receipt: SearchReceipt) -> Json:
         told["compared_by"] = receipt.compared_by
     if receipt.min_relevance is not None:
         told |= {"min_relevance": receipt.min_relevance, "below_min_relevance": receipt.below_min_relevance}
+    if receipt.rerank is not None:
+        told["rerank"] = _rerank(receipt.rerank)
     return {
         "oracles": {name: _oracle(each) for name, each in receipt.oracles.items()},
         **told,
@@ -142,6 +148,16 @@ def _receipt(receipt: SearchReceipt) -> Json:
         "weights": dict(receipt.weights),
         **collections_receipt(receipt.collections),
     }
+
+
+def _rerank(receipt: RerankReceipt) -> Json:
+    said: Json = {
+        "connection": receipt.connection,
+        "status": receipt.status,
+        "count": receipt.count,
+        "latency_ms": receipt.latency_ms,
+    }
+    return said if receipt.error is None else {**said, "error": receipt.error}
 
 
 def collections_receipt(receipt: CollectionsReceipt) -> Json:

@@ -200,7 +200,7 @@ def _rules(path, method, operation, headers):
     """Return what holds for every operation, by name."""
     responses = operation["responses"]
     keeps_connection = path in ("/api/connections", "/api/connections/{id}") and method != "GET"
-    reads = method == "GET" or path.endswith(("/search", "/query", "/gather", "/text-search"))
+    reads = method == "GET" or path.endswith(("/search", "/query", "/gather", "/text-search", "/rerank"))
     reads = reads or (path.startswith(("/api/", "/tools/", "/mcp")) and not keeps_connection)
     asks_doctor = "/index/" in path  # asking twice is no more than asking once
     uploads = (path, method) == ("/api/documents", "POST")

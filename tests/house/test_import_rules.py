@@ -109,9 +109,10 @@ PLANTED = {
         ("providers/outbound/planted_neighbour.py", "import providers.rag_wrapper.client"),
         ("providers/contract_tests/planted_neighbour.py", "import providers.embeddings.minilm"),
     ],
-    "chat and embedding providers do not know each other": [
+    "providers of models do not know each other": [
         ("providers/chat/planted_vendor.py", "from providers.chat.ollama import OllamaChat"),
         ("providers/embeddings/planted_vendor.py", "import providers.embeddings.openai"),
+        ("providers/rerank/planted_vendor.py", "import providers.rerank.tei"),
         ("providers/embeddings/planted_parts.py", "import providers.embeddings.minilm_parts"),
     ],
     "rooms of retrieval point down": [

@@ -20,7 +20,7 @@ MAX_LINES = 400
 MAX_MEDIAN_LINES = 110
 FAMILIES = (
     {"schemas.contracts", "schemas.wire", "schemas.settings"},  # one subject: its values, its wire, its settings
-    {"providers.chat", "providers.embeddings"},  # one vendor's protocol
+    {"providers.chat", "providers.embeddings", "providers.rerank"},  # one vendor's protocol
     {"wrapper.catalog.sqlite", "wrapper.catalog.postgres"},  # one job for different databases
     {"interfaces.web", "interfaces.mcp"},  # one subject through different interfaces
 )

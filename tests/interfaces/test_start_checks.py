@@ -83,6 +83,8 @@ def test_the_check_imports_neither_the_server_nor_the_engine(environ):
         ({"RAG_HOST": "192.0.2.7"}, "RAG_HOST: 192.0.2.7 is no address of this machine"),
         ({"RAG_HOST": "no-such-host.invalid"}, "RAG_HOST: the name 'no-such-host.invalid' is not known"),
         ({"RAG_CHAT_PROVIDER": "bar"}, "RAG_CHAT_PROVIDER: there is no provider 'bar', only ollama, openai"),
+        ({"RAG_RERANK_PROVIDER": "bar"}, "RAG_RERANK_PROVIDER: there is no provider 'bar', only cohere, tei"),
+        ({"RAG_RERANK_PROVIDER": "tei"}, "RAG_RERANK_"),
         ({"RAG_EMBEDDING_MODEL": "bge-m3"}, "RAG_EMBEDDING_MODEL: "),
         ({"RAG_EMBEDDING_PROVIDER": "ollama", "RAG_EMBEDDING_URL": "nowhere"}, "RAG_EMBEDDING_URL: URL must be"),
         ({"RAG_CONNECT_POLICY": "ftp://x"}, "RAG_CONNECT_POLICY"),
@@ -204,18 +206,28 @@ def test_a_model_at_its_vendor_s_address_without_a_key_is_a_warning(environ):
     assert warning.startswith("RAG_EMBEDDING_API_KEY is not set, which api.openai.com asks for")
 
 
+def test_a_reranking_model_at_its_vendor_s_address_without_a_key_is_a_warning(environ):
+    environ["RAG_RERANK_PROVIDER"] = "cohere"
+    found = look_before_start()
+    assert found.problems == []
+    (warning,) = found.warnings
+    assert warning.startswith("RAG_RERANK_API_KEY is not set, which api.cohere.com asks for")
+
+
 def test_each_setting_that_the_chosen_models_do_not_use_is_a_warning(environ):
     environ |= {
         "RAG_EMBEDDING_URL": "http://127.0.0.1:1",
         "RAG_EMBEDDING_API_KEY": "hidden-word",
         "RAG_CHAT_MODEL": "x",
+        "RAG_RERANK_URL": "http://127.0.0.1:1",
     }
     found = look_before_start()
     assert found.problems == []
-    url, key, chat = found.warnings
+    url, key, chat, rerank = found.warnings
     assert url.startswith("RAG_EMBEDDING_URL is not used: the embeddings are minilm, ")
     assert key.startswith("RAG_EMBEDDING_API_KEY is not used: ")
     assert chat == "RAG_CHAT_MODEL is not used: RAG_CHAT_PROVIDER is not set"
+    assert rerank == "RAG_RERANK_URL is not used: RAG_RERANK_PROVIDER is not set"
     assert "hidden-word" not in "".join(found.warnings)
 
 

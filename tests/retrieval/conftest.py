@@ -15,6 +15,7 @@ from registry.provider_registry import ProviderRegistry
 from registry.stored_connections import StoredConnections
 from retrieval.search.choosing import CollectionChoice
 from retrieval.search.corpus import Corpus
+from retrieval.search.reranking import Reranking
 from schemas.connections import Connection
 from schemas.records import DocumentBatch
 from tests.retrieval.letter_embedding import LetterEmbedding
@@ -62,6 +63,13 @@ def choice_of(corpus, connections):
 @pytest.fixture(scope="module")
 def embeddings(connections):
     return QueryEmbeddings(connections, EmbeddingCache(ttl_seconds=60))
+
+
+@pytest.fixture(scope="module")
+def reranking(connections):
+    made = Reranking(connections)
+    yield made
+    made.close()
 
 
 @pytest.fixture(scope="module")

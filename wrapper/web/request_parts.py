@@ -7,11 +7,13 @@ from typing import Any, TypeVar, cast
 
 from flask import Flask, current_app, g, request
 
-from schemas.errors import InvalidInputError
+from schemas.errors import BusyError, InvalidInputError
 from schemas.field_names import Unknown, check_names
 from schemas.wire.body import load
+from wrapper import metrics
 from wrapper.store import Store
-from wrapper.web.bodies import decode_json, read_body, request_digest
+from wrapper.web.bodies import client_is_gone, decode_json, leave_body, read_body, request_digest
+from wrapper.web.lanes import Lane, Lanes
 from wrapper.web.route_table import Route, RouteTable
 from wrapper.writing import WriteOptions
 
@@ -30,6 +32,25 @@ def declared() -> Route | None:
     """Return the row of this request's route."""
     table: RouteTable = current_app.extensions["rag.routes"]
     return table.find(request.endpoint)
+
+
+def enter_lane(lane: Lane) -> None:
+    """Wait for a place in the lane, which the request keeps until it ends. Raises BusyError when none is free in
+    time."""
+    lanes: Lanes = current_app.extensions["rag.lanes"]
+    try:
+        g.leave = lanes.enter(lane, client_is_gone)
+    except BusyError as error:
+        metrics.REFUSED_REQUESTS.labels(error.code).inc()
+        leave_body()
+        raise
+
+
+def change_lane(lane: Lane) -> None:
+    """Give the request's place back and wait for one in another lane, because its body asks for something else than its
+    route usually does. Raises BusyError when none is free in time."""
+    g.pop("leave")()
+    enter_lane(lane)
 
 
 def store() -> Store:

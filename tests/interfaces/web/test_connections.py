@@ -30,7 +30,7 @@ def openai(connection_id, **config):
 
 def test_a_form_for_every_provider_can_be_drawn_from_one_answer(client):
     answer = client.get("/api/connections/providers").json
-    everything = [provider for kind in ("rag", "embedding", "llm") for provider in answer[kind]]
+    everything = [provider for kind in ("rag", "embedding", "llm", "rerank") for provider in answer[kind]]
     assert len(everything) >= 9
     for provider in everything:
         assert provider["viable"] or provider["reason"]

@@ -100,7 +100,7 @@ def test_another_folder_is_refused_by_what_it_lacks(folder, missing):
 
 
 @pytest.fixture(scope="module")
-def engine(choice_of, embeddings, shelve):
+def engine(choice_of, embeddings, reranking, shelve):
     shelve(SHELF, {"a": "zebra zebra", "b": "mouse in the house", "c": "elephant"})
     made = SearchEngine(
         (SemanticOracle(embeddings), LexicalOracle()),
@@ -111,6 +111,7 @@ def engine(choice_of, embeddings, shelve):
         limit_seconds=20.0,
         fusion="rrf",
         embed=SemanticOracle(embeddings).embed,
+        reranking=reranking,
     )
     yield made
     made.close()

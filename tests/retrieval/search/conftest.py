@@ -22,7 +22,7 @@ def library(shelve):
 
 
 @pytest.fixture
-def make(library, choice_of, embeddings):
+def make(library, choice_of, embeddings, reranking):
     made = []
 
     def make(*oracles, **settings):
@@ -34,6 +34,7 @@ def make(library, choice_of, embeddings):
             "limit_seconds": 20.0,
             "fusion": "rrf",
             "embed": usual[0].embed,
+            "reranking": reranking,
             "min_relevance": 0.0,
         }
         choice = choice_of(BOOKS, "there-is-none", notes=NOTES)

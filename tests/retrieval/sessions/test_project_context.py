@@ -26,7 +26,7 @@ def chunk(document, index, section):
 
 
 @pytest.fixture(scope="module")
-def writer(app, connections, choice_of, embeddings, shelve):
+def writer(app, connections, choice_of, embeddings, reranking, shelve):
     shelve(
         "context-rules",
         {"r0": ("Backups must be encrypted.", chunk("rules", 0, "Encryption"))},
@@ -53,6 +53,7 @@ def writer(app, connections, choice_of, embeddings, shelve):
         limit_seconds=10,
         fusion="smoothed",
         embed=SemanticOracle(embeddings).embed,
+        reranking=reranking,
     )
     texts = TextCollections(connections, choice, SemanticOracle(embeddings), limit_seconds=10)
     notes = Notes(texts, Sessions(app.extensions["rag.service"].catalog), "context-notes")

@@ -1,0 +1,1 @@
+"""Reranking models as providers."""

@@ -1,0 +1,132 @@
+"""The contract of a reranking provider: a question and texts in, scores out."""
+
+from __future__ import annotations
+
+import math
+import time
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from providers.base import Provider, ProviderContext
+from providers.outbound.answers import UNUSABLE, number, whole
+from providers.outbound.json_client import JsonClient, RetryPolicy
+from providers.outbound.vendor_dialect import VendorDialect
+from schemas.errors import InvalidInputError, RagError, UnavailableError
+
+MAX_TEXTS = 1000
+"""The most texts of one call; Cohere advises against more."""
+
+
+class RerankProvider(Provider):
+    """One reranking model, usable by several threads.
+
+    `model` is its name, "" where the server has only one and is not told. A failed request is sent once more only:
+    somebody waits for the order.
+    """
+
+    kind = "rerank"
+    limits: ClassVar[Mapping[str, Any]] = {"max_texts": MAX_TEXTS}
+    retry: ClassVar[RetryPolicy] = RetryPolicy(attempts=2)
+
+    def __init__(
+        self, config: Mapping[str, Any], context: ProviderContext | None = None, *, retry: RetryPolicy | None = None
+    ) -> None:
+        super().__init__(config, context)
+        self.model: str = self.config.get("model", "")
+        self._answered_at: float | None = None
+        self._dialect = VendorDialect("reranking service", self.id)
+        self._service = JsonClient(
+            self.config["url"],
+            self._dialect,
+            network=self.context.network,
+            redactor=self.context.redactor,
+            api_key=self.config.get("api_key"),
+            timeout_seconds=self.config["timeout_seconds"],
+            retry=retry or self.retry,
+        )
+
+    def close(self) -> None:
+        self._service.close()
+
+    def rerank(self, query: str, texts: Sequence[str]) -> list[float]:
+        """Return a finite score for each text, in the order of the texts; the greater, the better it answers.
+
+        Scores of one call compare with each other, not with those of other questions or models. Without texts nothing
+        is asked.
+
+        Raises InvalidInputError when the query or a text is blank or not Unicode (`details.index` says which), when
+        there are more than 1,000 texts, or when the model refuses them; UnavailableError when there is no usable answer
+        now; ConfigurationError when there will be none until an operator changes something. `details.error_type` is as
+        in embedding providers.
+        """
+        _check(query, texts)
+        if not texts:
+            return []
+        try:
+            scores = self._rerank(query, list(texts))
+        except InvalidInputError:
+            raise  # a faulty text says nothing about the service
+        except RagError:
+            self._answered_at = None
+            raise
+        self._answered_at = time.monotonic()
+        return scores
+
+    def answered(self, within_seconds: float) -> dict[str, Any] | None:
+        age_seconds = math.inf if self._answered_at is None else time.monotonic() - self._answered_at
+        return {"model": self.model, "age_seconds": age_seconds} if age_seconds < within_seconds else None
+
+    def check(self) -> dict[str, Any]:
+        return self.try_out()
+
+    def try_out(self) -> dict[str, Any]:
+        self.rerank("connection test", ["a text", "another text"])
+        return {"model": self.model}
+
+    @abstractmethod
+    def _rerank(self, query: str, texts: list[str]) -> list[float]:
+        """Score at least one text, all checked already."""
+
+    def _scores(self, results: Any, name: str, count: int) -> list[float]:
+        """Return the scores of `count` texts, which an answer lists as `{index, <name>}` in any order.
+
+        Raises UnavailableError when a text has none or several, when one has no number, or when a text was not sent.
+        """
+        scores: dict[int, float] = {}
+        with self._service.reading():
+            for each in results:
+                index, score = whole(each["index"]), number(each[name])
+                if index >= count or index in scores or not math.isfinite(score):
+                    raise self._unusable("a score that belongs to no text, comes twice or is not finite")
+                scores[index] = score
+        if len(scores) != count:
+            raise self._unusable(f"{len(scores)} scores for {count} texts")
+        return [scores[index] for index in range(count)]
+
+    def _unusable(self, what: str) -> UnavailableError:
+        return UnavailableError(
+            f"{self._dialect.service} answered {what}", code=UNUSABLE, provider=self.id, error_type="unknown"
+        )
+
+
+def _check(query: str, texts: Sequence[str]) -> None:
+    # A str is a Sequence[str] too: scoring its letters one by one would look like success.
+    if isinstance(texts, str):
+        raise InvalidInputError("texts must be a list of strings, not one string", field="texts")
+    if len(texts) > MAX_TEXTS:
+        raise InvalidInputError(f"texts are {len(texts)}, at most {MAX_TEXTS} are allowed", field="texts")
+    _check_text(query, "query", {"field": "query"})
+    for index, text in enumerate(texts):
+        _check_text(text, f"texts[{index}]", {"field": "texts", "index": index})
+
+
+def _check_text(text: str, name: str, place: dict[str, Any]) -> None:
+    if not isinstance(text, str):
+        raise InvalidInputError(f"{name} is not a string", **place)
+    if not text.strip():
+        raise InvalidInputError(f"{name} is blank", **place)
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidInputError(f"{name} is not valid Unicode", **place) from error

@@ -1,0 +1,41 @@
+"""Reranking by a Text Embeddings Inference server, in its own protocol."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from providers.base import Registry
+from providers.outbound.answers import array
+from providers.rerank.base import RerankProvider
+from schemas.configuration import JsonSchema, read_schema
+
+
+class TEIProvider(RerankProvider):
+    """Asks `POST {url}/rerank` for at most `batch_size` texts at a time, one request after the other.
+
+    The server has one model, a cross-encoder, which scores each text by itself; longer texts than it reads are cut.
+    """
+
+    id = "tei"
+    display_name = "Text Embeddings Inference"
+    description = "A reranking model on Hugging Face's Text Embeddings Inference"
+
+    @classmethod
+    def connection_schema(cls) -> JsonSchema:
+        return read_schema("rerank-tei")
+
+    def _rerank(self, query: str, texts: list[str]) -> list[float]:
+        size: int = self.config["batch_size"]
+        scores: list[float] = []
+        for start in range(0, len(texts), size):
+            batch = texts[start : start + size]
+            asked: dict[str, Any] = {"query": query, "texts": batch, "truncate": True}
+            answer = self._service.post("/rerank", asked)
+            with self._service.reading():
+                results = array(answer)
+            scores += self._scores(results, "score", len(batch))
+        return scores
+
+
+def register(registry: Registry) -> None:
+    registry.register(TEIProvider)

@@ -1,0 +1,156 @@
+"""Reranking: a second look at texts that have been found, by a reranking model or, without one, by their neighbours."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotInTimeError
+from dataclasses import replace
+from typing import cast
+
+import numpy as np
+import structlog
+
+from providers.embeddings.base import EmbeddingProvider
+from providers.outbound import deadlines
+from providers.rerank.base import RerankProvider
+from registry.connections import Connections
+from retrieval.failures import embedding_errors
+from retrieval.ingest.drafts import text_with_heading
+from retrieval.search.smoothing import SMOOTHED, WordSimilarity, cosines, smoothed
+from schemas.contracts.rerank import RerankAnswer, RerankDocument, Reranked, RerankRequest
+from schemas.contracts.search import FAILED, OK, FusedResult, RerankReceipt
+from schemas.errors import ConflictError, RagError, UnavailableError
+
+log = structlog.get_logger(__name__)
+
+CONFIGURED = "rerank"
+"""The connection that the operator's settings describe, where they do."""
+RERANKED = 100
+"""The number of results of a search that a connection is asked about, the best ones."""
+PARALLEL = 16
+"""The number of searches of one worker for which connections are asked at a time."""
+
+
+class Reranking:
+    """Puts texts in the order in which they answer a question; safe for use by several threads."""
+
+    def __init__(self, connections: Connections, *, embedding_connection: str = "default") -> None:
+        self._connections = connections
+        self._embedding_connection = embedding_connection
+        self._words = WordSimilarity()
+        # Not in the threads of searches, which a connection that hangs must not hold beyond their limit.
+        self._pool = ThreadPoolExecutor(PARALLEL, thread_name_prefix="rerank")
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def connection_of(self, asked: str | None) -> str | None:
+        """Return the connection that is asked when a request names this one: by default the operator's, None where
+        there is none.
+
+        Raises ConnectionNotFoundError for a name that is not known, ConflictError for a connection of another type.
+        """
+        known = [each.id for each in self._connections.all() if each.kind == "rerank"]
+        if asked is None:
+            return CONFIGURED if CONFIGURED in known else None
+        if self._connections.find(asked).id not in known:
+            raise ConflictError(
+                f"Connection '{asked}' is not of type rerank",
+                code="wrong_connection_type",
+                connection=asked,
+                allowed=known,
+            )
+        return asked
+
+    def rerank(self, request: RerankRequest) -> RerankAnswer:
+        """Return the best documents first; equal ones stay in their order.
+
+        Raises what `connection_of` and `RerankProvider.rerank` raise, or EmbeddingFailureError when the documents
+        cannot be embedded.
+        """
+        connection = self.connection_of(request.connection)
+        texts = [each.text for each in request.documents]
+        if connection is None:
+            scores = self.local_scores(request.query, texts)
+        else:
+            scores = self.scores(connection, request.query, texts)
+        return RerankAnswer(_ordered(request.documents, scores)[: request.top_k], connection)
+
+    def reordered(
+        self, connection: str, query: str, results: Sequence[FusedResult], within_seconds: float
+    ) -> tuple[list[FusedResult], RerankReceipt]:
+        """Return the first results of a search in the order of a connection, and a record of how it was asked.
+
+        When it gives no usable order in time, they are returned as they are, and the record says why.
+        """
+        first = list(results[:RERANKED])
+        began = time.monotonic()
+        try:
+            scores = self._scores_of(connection, query, first, within_seconds)
+        except RagError as error:
+            log.warning("no reranking", connection=connection, reason=error.message)
+            return first, RerankReceipt(connection, FAILED, 0, _milliseconds_since(began), error.message)
+        scored = [replace(each, rerank_score=score) for each, score in zip(first, scores, strict=True)]
+        order = sorted(scored, key=lambda each: -(each.rerank_score or 0.0))
+        return order, RerankReceipt(connection, OK, len(order), _milliseconds_since(began))
+
+    def scores(self, connection: str, query: str, texts: Sequence[str]) -> list[float]:
+        """Return the score of each text by a connection. Raises what `RerankProvider.rerank` raises, or
+        ConfigurationError when the connection cannot be used."""
+        provider = cast(RerankProvider, self._connections.open(connection, "rerank"))
+        return provider.rerank(query, texts)
+
+    def local_scores(self, query: str, texts: Sequence[str]) -> list[float]:
+        """Return a score for each text without a reranking model: its cosine with the question, smoothed among the
+        texts that are like it.
+
+        Only the first 100 by cosine are smoothed; none of the others has more than the least of them.
+        """
+        with embedding_errors():
+            provider = cast(EmbeddingProvider, self._connections.open(self._embedding_connection, "embedding"))
+            vectors = provider.embed([query, *texts])
+        own = cosines(list(vectors))[0, 1:].astype(np.float64)
+        first = np.argsort(-own, kind="stable")[:SMOOTHED]
+        similar = self._words.of([texts[position] for position in first])
+        similar = (similar + cosines([vectors[1 + position] for position in first])) * np.float32(0.5)
+        scores = smoothed(own[first].tolist(), similar)
+        found = np.minimum(own, scores.min())
+        found[first] = scores
+        return cast(list[float], found.tolist())
+
+    def _scores_of(
+        self, connection: str, query: str, results: Sequence[FusedResult], within_seconds: float
+    ) -> list[float]:
+        texts = [text_with_heading(each.content, each.metadata) for each in results]
+
+        def ask() -> list[float]:
+            # Set in this thread, so that the request ends when nobody waits for it.
+            with deadlines.within(until - time.monotonic()):
+                return self.scores(connection, query, texts)
+
+        until = time.monotonic() + max(0.0, within_seconds)
+        asked = self._pool.submit(ask)
+        try:
+            return asked.result(max(0.0, within_seconds))
+        except NotInTimeError:
+            asked.cancel()
+            raise UnavailableError("The reranking service gave no order in the time that was left") from None
+        except RagError:
+            raise
+        except Exception as error:
+            log.exception("a reranking connection failed", connection=connection)
+            raise UnavailableError("The reranking failed for a reason that is in the log") from error
+
+
+def _milliseconds_since(began: float) -> float:
+    return round((time.monotonic() - began) * 1e3, 2)
+
+
+def _ordered(documents: Sequence[RerankDocument], scores: Sequence[float]) -> list[Reranked]:
+    found = [
+        Reranked(document.id, score, rank)
+        for rank, (document, score) in enumerate(zip(documents, scores, strict=True), start=1)
+    ]
+    return sorted(found, key=lambda each: -each.score)

@@ -1,0 +1,264 @@
+"""`POST /rerank`, and searches that have their results reranked, through a connection to a small server."""
+
+import pytest
+
+from schemas.settings import RegistrySettings
+from tests.providers.rerank.rerank_server import rerank_server
+from tests.support.apps import running_app
+from wrapper.web.lanes import Lane
+
+KEY = "sk-planted-rerank-77"
+QUERY = "how hot is lava"
+DOCUMENTS = [
+    {"id": "minutes", "text": "The committee met on Tuesday."},
+    {"id": "volcano", "text": "A volcano sends out molten rock of a thousand degrees."},
+    {"id": "lava", "text": "How hot lava is: about 1,000 degrees."},
+]
+
+
+@pytest.fixture(scope="module")
+def server():
+    with rerank_server() as server:
+        yield server
+
+
+@pytest.fixture
+def answering(server):
+    """The server, which has got no request yet and answers as its protocol says."""
+    server.requests.clear()
+    server.script.clear()
+    return server
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tei(app, server):
+    """The connection `tei` to the server. The service has no reranking model of its own."""
+    client = app.test_client()
+    made = {"id": "tei", "type": "rerank", "provider": "tei", "config": {"url": server.url, "timeout_seconds": 0.5}}
+    assert client.post("/api/connections", json=made).status_code == 201
+    yield
+    client.delete("/api/connections/tei")
+
+
+@pytest.fixture(scope="module")
+def lava(shared_collection):
+    texts = ("Lava is hot.", "Lava flows.", "How hot lava is, nobody said.")
+    return shared_collection(
+        [
+            {"id": f"lava-{number}", "text": text, "metadata": {"title": f"Text {number}"}, "embedding": [1.0, number]}
+            for number, text in enumerate(texts, start=1)
+        ]
+    )
+
+
+def ids(answer):
+    assert answer.status_code == 200, answer.json
+    return [each["id"] for each in answer.json["reranked"]]
+
+
+def test_without_a_reranking_model_the_local_one_answers(client):
+    answer = client.post("/rerank", json={"query": QUERY, "documents": DOCUMENTS})
+    assert ids(answer) == ["lava", "volcano", "minutes"]
+    assert [each["original_rank"] for each in answer.json["reranked"]] == [3, 2, 1]
+    scores = [each["score"] for each in answer.json["reranked"]]
+    assert scores == sorted(scores, reverse=True)
+    assert answer.json["connection"] is None
+
+
+def test_top_k_cuts_the_answer_and_not_the_comparison(client):
+    answer = client.post("/rerank", json={"query": QUERY, "documents": DOCUMENTS, "top_k": 1})
+    whole = client.post("/rerank", json={"query": QUERY, "documents": DOCUMENTS})
+    assert answer.json["reranked"] == whole.json["reranked"][:1]
+    assert ids(client.post("/rerank", json={"query": QUERY, "documents": DOCUMENTS[:1], "top_k": 9})) == ["minutes"]
+
+
+def test_more_documents_than_are_smoothed_keep_their_order_behind_the_others(client):
+    many = [{"id": f"d{number}", "text": f"Sentence {number} of the minutes."} for number in range(150)]
+    answer = client.post("/rerank", json={"query": QUERY, "documents": [*many, DOCUMENTS[2]]})
+    assert ids(answer)[0] == "lava"
+    scores = [each["score"] for each in answer.json["reranked"]]
+    assert (len(scores), scores) == (151, sorted(scores, reverse=True))
+
+
+def test_a_connection_that_is_named_is_asked(client, answering):
+    answer = client.post("/rerank", json={"query": QUERY, "documents": DOCUMENTS, "connection": "tei"})
+    assert ids(answer) == ["lava", "minutes", "volcano"]  # equal scores stay in their order
+    assert answer.json["reranked"][0] == {"id": "lava", "score": 1.0, "original_rank": 3}
+    assert answer.json["connection"] == "tei"
+    [(path, _, body)] = answering.requests
+    assert (path, body["texts"]) == ("/rerank", [each["text"] for each in DOCUMENTS])
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"documents": DOCUMENTS}, "query"),
+        ({"query": " ", "documents": DOCUMENTS}, "query"),
+        ({"query": "x" * 2_001, "documents": DOCUMENTS}, "query"),
+        ({"query": QUERY}, "documents"),
+        ({"query": QUERY, "documents": []}, "documents"),
+        ({"query": QUERY, "documents": "texts"}, "documents"),
+        ({"query": QUERY, "documents": ["text"]}, "documents.0"),
+        ({"query": QUERY, "documents": [DOCUMENTS[0], {"id": "a"}]}, "documents.1.text"),
+        ({"query": QUERY, "documents": [DOCUMENTS[0], {"text": "a"}]}, "documents.1.id"),
+        ({"query": QUERY, "documents": [DOCUMENTS[0], {"id": 7, "text": "a"}]}, "documents.1.id"),
+        ({"query": QUERY, "documents": [{"id": "a" * 513, "text": "a"}]}, "documents.0.id"),
+        ({"query": QUERY, "documents": [{"id": "a", "text": "\t\n"}]}, "documents.0.text"),
+        ({"query": QUERY, "documents": [{"id": "a", "text": None}]}, "documents.0.text"),
+        ({"query": QUERY, "documents": DOCUMENTS[:1] * 1_001}, "documents"),
+        ({"query": QUERY, "documents": [{"id": "a", "text": "word " * 200_001}]}, "documents"),
+        ({"query": QUERY, "documents": DOCUMENTS, "top_k": 0}, "top_k"),
+        ({"query": QUERY, "documents": DOCUMENTS, "top_k": 1_001}, "top_k"),
+        ({"query": QUERY, "documents": DOCUMENTS, "top_k": "all"}, "top_k"),
+        ({"query": QUERY, "documents": DOCUMENTS, "connection": 7}, "connection"),
+    ],
+)
+def test_a_wrong_field_is_named(client, body, field):
+    answer = client.post("/rerank", json=body)
+    assert answer.status_code == 400
+    assert answer.json["details"]["field"] == field
+
+
+@pytest.mark.parametrize(
+    ("connection", "status", "code"), [("nobody", 404, "connection_not_found"), ("local", 409, "wrong_connection_type")]
+)
+@pytest.mark.parametrize("path", ["/rerank", "/api/search"])
+def test_a_connection_that_cannot_rerank_is_refused(client, path, connection, status, code):
+    asked = {"documents": DOCUMENTS, "connection": connection} if path == "/rerank" else {"rerank": connection}
+    answer = client.post(path, json={"query": QUERY, **asked})
+    assert (answer.status_code, answer.json["code"]) == (status, code)
+
+
+def test_a_service_that_fails_is_an_error_of_a_request_that_asks_for_nothing_else(client, answering):
+    answering.script = [(200, [{"index": 9, "score": 1.0}])]
+    answer = client.post("/rerank", json={"query": QUERY, "documents": DOCUMENTS, "connection": "tei"})
+    assert (answer.status_code, answer.json["code"]) == (503, "answer_unusable")
+
+
+@pytest.fixture
+def search(client, lava):
+    def search(**asked):
+        answer = client.post(
+            "/api/search", json={"query": QUERY, "collections": [lava], "oracles": ["lexical"], **asked}
+        )
+        assert answer.status_code == 200, answer.json
+        return answer.json
+
+    return search
+
+
+def test_a_search_has_its_results_in_the_order_of_the_connection(search, answering):
+    plain, found = search(), search(rerank="tei")
+    assert "rerank" not in plain["receipt"]
+    assert all("rerank_score" not in each for each in plain["results"])
+    scores = [each["rerank_score"] for each in found["results"]]
+    assert scores == sorted(scores, reverse=True)
+    assert found["results"][0]["content"] == "How hot lava is, nobody said."
+    assert {each["doc_id"] for each in found["results"]} == {each["doc_id"] for each in plain["results"]}
+    by_id = {each["doc_id"]: each["score"] for each in plain["results"]}
+    assert {each["doc_id"]: each["score"] for each in found["results"]} == by_id
+    receipt = found["receipt"]["rerank"]
+    assert (receipt["connection"], receipt["status"], receipt["count"]) == ("tei", "ok", 3)
+    [(_, _, body)] = answering.requests
+    assert sorted(text.splitlines()[0] for text in body["texts"]) == ["Text 1", "Text 2", "Text 3"]
+
+
+def test_the_limit_is_kept_after_reranking_and_explanations_go_by_the_new_order(search, answering):
+    found = search(rerank="tei", limit=1, explain=True)
+    assert [each["content"] for each in found["results"]] == ["How hot lava is, nobody said."]
+    assert [each["rank"] for each in found["explanations"]] == [2, 3]
+    assert found["receipt"]["rerank"]["count"] == 3
+
+
+@pytest.mark.parametrize(
+    ("status", "answer"), [(500, {"error": "out of memory"}), (422, {"error": "too long"}), (200, {"scores": []})]
+)
+def test_a_failure_leaves_the_order_and_is_in_the_receipt(search, answering, status, answer):
+    plain = search()
+    answering.script = [(status, answer)] * 2
+    found = search(rerank="tei")
+    assert found["results"] == plain["results"]
+    receipt = found["receipt"]["rerank"]
+    assert (receipt["connection"], receipt["status"], receipt["count"]) == ("tei", "failed", 0)
+    assert receipt["error"].startswith("The reranking service 'tei' ")
+
+
+def test_a_service_that_hangs_leaves_the_order_too(search, answering):
+    plain = search()
+    answering.held.set()
+    try:
+        found = search(rerank="tei")
+    finally:
+        answering.held.clear()
+    assert found["results"] == plain["results"]
+    assert found["receipt"]["rerank"]["status"] == "failed"
+    assert "did not answer in 0.5 s" in found["receipt"]["rerank"]["error"]
+
+
+@pytest.fixture
+def lanes_entered(client, monkeypatch):
+    """The lanes that requests enter, in order, and `None` for each place that is given back."""
+    lanes, entered = client.application.extensions["rag.lanes"], []
+
+    class Watched:
+        def enter(self, lane, is_gone):
+            leave = lanes.enter(lane, is_gone)
+            entered.append(lane)
+            return lambda: (entered.append(None), leave())
+
+    monkeypatch.setitem(client.application.extensions, "rag.lanes", Watched())
+    return entered
+
+
+def test_requests_that_ask_a_connection_wait_with_those_of_other_services(client, lanes_entered, search, answering):
+    client.post("/rerank", json={"query": QUERY, "documents": DOCUMENTS})
+    search()
+    assert lanes_entered == [Lane.EMBEDDING, None] * 2
+    lanes_entered.clear()
+    client.post("/rerank", json={"query": QUERY, "documents": DOCUMENTS, "connection": "tei"})
+    search(rerank="tei")
+    assert lanes_entered == [Lane.EMBEDDING, None, Lane.SERVICE, None] * 2
+
+
+def test_language_models_can_ask_for_it(client, lava, answering):
+    message = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "tools/call",
+        "params": {"name": "rag_query", "arguments": {"query": QUERY, "collections": [lava], "rerank": "tei"}},
+    }
+    accepts = {"Accept": "application/json, text/event-stream"}
+    answer = client.post("/mcp", json=message, headers=accepts).json["result"]["structuredContent"]
+    assert answer["results"][0]["content"] == "How hot lava is, nobody said."
+    assert answer["receipt"]["rerank"]["status"] == "ok"
+
+
+def test_the_configured_connection_is_asked_by_default_and_part_of_the_health(
+    processes, answering, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("RAG_RERANK_API_KEY", KEY)
+    registry = RegistrySettings(rerank_provider="cohere", rerank_url=f"{answering.url}/v1", rerank_model="m")
+    with running_app(tmp_path, registry=registry) as app:
+        client = app.test_client()
+        answer = client.post("/rerank", json={"query": QUERY, "documents": DOCUMENTS})
+        assert ids(answer)[0] == "lava"
+        assert answer.json["connection"] == "rerank"
+        assert {(path, key) for path, key, _ in answering.requests} == {("/v1/rerank", f"Bearer {KEY}")}
+        shown = client.get("/api/connections/rerank").json
+        assert (shown["type"], shown["provider"], shown["origin"]) == ("rerank", "cohere", "built-in")
+        assert KEY not in str(shown)
+        assert client.get("/health").json["rerank"]["provider"] == "cohere"
+        assert client.get("/api/connections/rerank/health").json["status"] == "healthy"
+
+
+@pytest.mark.parametrize(
+    ("provider", "path", "extra"), [("cohere", "/v1", {"model": "m"}), ("tei", "", {})], ids=["cohere", "tei"]
+)
+def test_a_connection_is_tried_out_stage_by_stage(client, answering, provider, path, extra):
+    body = {"provider": provider, "config": {"url": answering.url + path, **extra}}
+    answer = client.post("/api/connections/rerank/test", json=body)
+    assert (answer.status_code, answer.json["success"], answer.json["method"]) == (200, True, "rerank_texts")
+    answering.script = [(401, {})] * 4
+    answer = client.post("/api/connections/rerank/test", json=body)
+    assert answer.status_code == 400
+    assert [each["name"] for each in answer.json["stages"] if each["verdict"] == "failed"] == ["authenticate"]

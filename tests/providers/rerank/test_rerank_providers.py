@@ -1,0 +1,172 @@
+"""Every reranking provider keeps the same promises; both protocols are tested on a small server on loopback."""
+
+import pytest
+
+from providers.contract_tests import RerankTests
+from providers.outbound.json_client import RetryPolicy
+from providers.rerank.cohere import CohereProvider
+from providers.rerank.tei import TEIProvider
+from registry.provider_discovery import BUILTINS
+from schemas.connections import InvalidConfigurationError
+from schemas.errors import ConfigurationError, InvalidInputError, RagError, UnavailableError
+from tests.providers.rerank.rerank_server import rerank_server
+
+KEY = "sk-planted-1234"
+QUERY = "how hot is lava"
+TEXTS = ["Nothing of it.", "How hot lava is.", "Lava."]
+
+
+@pytest.fixture
+def server():
+    with rerank_server() as server:
+        yield server
+
+
+@pytest.fixture(params=[builtin.id for builtin in BUILTINS if builtin.kind == "rerank"])
+def connect(request, server):
+    """`connect(**config)` builds connections of one protocol; a new kind fails here until it has a line."""
+    kind, path, own = {
+        "cohere": (CohereProvider, "/v1", {"model": "m"}),
+        "tei": (TEIProvider, "", {}),
+    }[request.param]
+    built = []
+
+    def build(**config):
+        built.append(kind({"url": server.url + path, **own, **config}, retry=RetryPolicy(attempts=1)))
+        return built[-1]
+
+    yield build
+    for connection in built:
+        connection.close()
+
+
+class TestEveryRerankProvider(RerankTests):
+    @pytest.fixture
+    def provider(self, connect):
+        return connect(api_key=KEY)
+
+
+def listed(connection, scores):
+    """An answer of the connection's protocol with these {index: score} or pairs."""
+    name = "relevance_score" if connection.id == "cohere" else "score"
+    pairs = scores.items() if isinstance(scores, dict) else scores
+    results = [{"index": index, name: score} for index, score in pairs]
+    return {"results": results} if connection.id == "cohere" else results
+
+
+def test_each_protocol_is_asked_in_its_own_words(connect, server):
+    connection = connect(api_key=KEY)
+    assert connection.rerank(QUERY, TEXTS) == [0.0, 1.0, 0.25]
+    asked = {
+        "cohere": ("/v1/rerank", {"model": "m", "query": QUERY, "documents": TEXTS, "top_n": 3}),
+        "tei": ("/rerank", {"query": QUERY, "texts": TEXTS, "truncate": True}),
+    }
+    path, body = asked[connection.id]
+    assert server.requests == [(path, f"Bearer {KEY}", body)]
+
+
+def test_a_server_that_does_not_sort_is_understood(connect, server):
+    connection = connect()
+    server.script = [(200, listed(connection, {2: -3, 0: 7.5, 1: 0}))]
+    assert connection.rerank(QUERY, TEXTS) == [7.5, 0.0, -3.0]
+
+
+def test_members_that_nobody_asked_for_are_ignored(connect, server):
+    connection = connect()
+    answer = listed(connection, {0: 0.1, 1: 0.2, 2: 0.3})
+    for each in answer["results"] if connection.id == "cohere" else answer:
+        each["document"] = {"text": "whatever"}
+    server.script = [(200, answer)]
+    assert connection.rerank(QUERY, TEXTS) == [0.1, 0.2, 0.3]
+
+
+@pytest.mark.parametrize(
+    "scores",
+    [
+        {0: 0.1, 1: 0.2},
+        {},
+        [(0, 0.1), (1, 0.2), (1, 0.3)],
+        [(0, 0.1), (1, 0.2), (2, 0.3), (0, 0.1)],
+        {0: 0.1, 1: 0.2, 3: 0.3},
+        {0: 0.1, 1: 0.2, -1: 0.3},
+        {0: 0.1, 1: 0.2, 1.5: 0.3},
+        {0: 0.1, 1: 0.2, "2": 0.3},
+        {0: 0.1, 2: 0.2, True: 0.3},
+        {0: 0.1, 1: 0.2, None: 0.3},
+        {0: 0.1, 1: 0.2, 2: "0.3"},
+        {0: 0.1, 1: 0.2, 2: None},
+        {0: 0.1, 1: 0.2, 2: True},
+    ],
+)
+def test_scores_that_do_not_fit_the_texts_make_an_answer_unusable(connect, server, scores):
+    connection = connect()
+    server.script = [(200, listed(connection, scores))]
+    with pytest.raises(UnavailableError) as caught:
+        connection.rerank(QUERY, TEXTS)
+    assert caught.value.code == "answer_unusable"
+    assert caught.value.details["error_type"] == "unknown"
+    assert connection.answered(60) is None
+
+
+@pytest.mark.parametrize("answer", [None, 7, "scores", {}, {"results": None}, {"results": {}}, [None], [7], [[0, 1]]])
+def test_an_answer_of_another_shape_is_unusable(connect, server, answer):
+    server.script = [(200, answer)]
+    with pytest.raises(UnavailableError) as caught:
+        connect().rerank(QUERY, TEXTS)
+    assert caught.value.code == "answer_unusable"
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b'{"results": [{"index": 0, "relevance_score": NaN}]}', b"[{"])
+def test_an_answer_that_is_not_json_is_unusable(connect, server, body):
+    server.script = [(200, body)]
+    with pytest.raises(UnavailableError, match="not JSON"):
+        connect().rerank(QUERY, TEXTS)
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "error_type"),
+    [
+        (401, ConfigurationError, "authentication"),
+        (404, ConfigurationError, "not_found"),
+        (422, InvalidInputError, "unknown"),
+        (429, UnavailableError, "rate_limit"),
+        (500, UnavailableError, "unknown"),
+    ],
+)
+def test_a_refusal_is_told_without_the_key(connect, server, status, kind, error_type):
+    server.script = [(status, {"error": f"you sent {KEY}"})]
+    with pytest.raises(RagError) as caught:
+        connect(api_key=KEY).rerank(QUERY, TEXTS)
+    assert isinstance(caught.value, kind)
+    assert caught.value.details["error_type"] == error_type
+    assert KEY not in f"{caught.value} {caught.value.details}"
+
+
+def test_a_silent_server_times_out(connect, server):
+    server.held.set()
+    with pytest.raises(UnavailableError) as caught:
+        connect(timeout_seconds=0.05).rerank(QUERY, TEXTS)
+    assert caught.value.details["error_type"] == "timeout"
+
+
+def test_tei_is_asked_for_as_many_texts_as_it_takes(server):
+    texts = [f"text {number}" for number in range(70)]
+    with TEIProvider({"url": server.url, "batch_size": 30}) as connection:
+        connection.rerank("text 69", texts)
+    assert [len(body["texts"]) for _, _, body in server.requests] == [30, 30, 10]
+
+
+def test_a_server_of_another_batch_size_says_so(server):
+    with (
+        TEIProvider({"url": server.url, "batch_size": 64}) as connection,
+        pytest.raises(InvalidInputError, match="maximum allowed batch size 32"),
+    ):
+        connection.rerank(QUERY, ["text"] * 64)
+
+
+def test_the_defaults_are_those_of_the_schema():
+    with CohereProvider({}) as cohere, TEIProvider({"url": "http://127.0.0.1:8080"}) as tei:
+        assert (cohere.model, cohere.config["url"]) == ("rerank-v3.5", "https://api.cohere.com/v2")
+        assert (tei.model, tei.config["batch_size"]) == ("", 32)
+    with pytest.raises(InvalidConfigurationError):
+        TEIProvider({})

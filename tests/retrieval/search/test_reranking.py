@@ -1,0 +1,123 @@
+"""Reranking the results of a search, whatever the connection does."""
+
+import threading
+
+import pytest
+
+from providers.rerank.base import RerankProvider
+from retrieval.search.reranking import RERANKED, Reranking
+from schemas.connections import Connection
+from schemas.contracts.rerank import RerankDocument, RerankRequest
+from schemas.contracts.search import FusedResult
+from schemas.errors import ConflictError, NotFoundError, UnavailableError
+
+
+class Scripted(RerankProvider):
+    """A provider of another package that does what `act` says, in its own time."""
+
+    id = "scripted"
+    display_name = "Scripted"
+    act = staticmethod(lambda texts: [float(len(text)) for text in texts])
+
+    @classmethod
+    def connection_schema(cls):
+        return {"type": "object", "properties": {}, "additionalProperties": False}
+
+    def __init__(self, config, context=None):
+        self.config, self.context = {}, context
+        self.model = "scripted"
+        self._answered_at = None
+
+    def close(self):
+        pass
+
+    def _rerank(self, query, texts):
+        return Scripted.act(texts)
+
+
+@pytest.fixture(scope="module")
+def reranking(connections):
+    connections.registry.register(Scripted)
+    connections.create(Connection("scripted", "rerank", "scripted", {}))
+    made = Reranking(connections)
+    yield made
+    made.close()
+    connections.delete("scripted")
+
+
+@pytest.fixture
+def act(monkeypatch):
+    return lambda action: monkeypatch.setattr(Scripted, "act", staticmethod(action))
+
+
+def found(*texts):
+    return [FusedResult(text, "shelf", text, text, 0.5, 0.1, (), {}, {}) for text in texts]
+
+
+def test_the_first_results_are_returned_in_the_order_of_the_connection(reranking):
+    results = found("a", "ccc", "bb", *(f"later {number}" for number in range(RERANKED)))
+    order, receipt = reranking.reordered("scripted", "q", results, 10)
+    assert len(order) == RERANKED
+    assert [each.content for each in order[-3:]] == ["ccc", "bb", "a"]
+    assert order[-1].rerank_score == 1.0
+    assert (receipt.connection, receipt.status, receipt.count, receipt.error) == ("scripted", "ok", RERANKED, None)
+
+
+def test_equal_scores_keep_the_order(reranking):
+    order, _ = reranking.reordered("scripted", "q", found("b", "a", "c"), 10)
+    assert [each.content for each in order] == ["b", "a", "c"]
+
+
+def test_nothing_found_needs_no_reranking(reranking, act):
+    act(lambda texts: pytest.fail("nobody is asked about nothing"))
+    order, receipt = reranking.reordered("scripted", "q", [], 10)
+    assert (order, receipt.status, receipt.count) == ([], "ok", 0)
+
+
+def test_a_connection_that_heeds_no_deadline_is_not_waited_for(reranking, act):
+    over = threading.Event()
+    act(lambda texts: [0.0 for _ in texts if over.wait(30)])
+    try:
+        order, receipt = reranking.reordered("scripted", "q", found("a", "b"), 0.05)
+    finally:
+        over.set()
+    assert [(each.content, each.rerank_score) for each in order] == [("a", None), ("b", None)]
+    assert (receipt.status, receipt.count) == ("failed", 0)
+    assert "in the time that was left" in receipt.error
+
+
+def test_a_defect_of_a_provider_does_not_fail_a_search(reranking, act):
+    act(lambda texts: texts[99])
+    order, receipt = reranking.reordered("scripted", "q", found("a"), 10)
+    assert [each.content for each in order] == ["a"]
+    assert receipt.error == "The reranking failed for a reason that is in the log"
+
+
+def test_a_failure_is_told_in_its_own_words(reranking, act):
+    def refuse(texts):
+        raise UnavailableError("The reranking service is on holiday")
+
+    act(refuse)
+    _, receipt = reranking.reordered("scripted", "q", found("a"), 10)
+    assert (receipt.status, receipt.error) == ("failed", "The reranking service is on holiday")
+
+
+def test_only_reranking_connections_are_taken(reranking):
+    assert reranking.connection_of("scripted") == "scripted"
+    assert reranking.connection_of(None) is None
+    with pytest.raises(NotFoundError):
+        reranking.connection_of("nobody")
+    with pytest.raises(ConflictError) as caught:
+        reranking.connection_of("default")
+    assert caught.value.details["allowed"] == ["scripted"]
+
+
+def test_the_local_implementation_prefers_what_the_best_are_like(reranking):
+    texts = ["zzz", "zebra", "zebras and zebus", "bee"]
+    documents = tuple(RerankDocument(text, text) for text in texts)
+    answer = reranking.rerank(RerankRequest("zebra", documents))
+    assert answer.reranked[0].id == "zebra"
+    assert {each.id: each.original_rank for each in answer.reranked} == {
+        text: rank for rank, text in enumerate(texts, start=1)
+    }
+    assert answer.connection is None
