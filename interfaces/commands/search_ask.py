@@ -175,10 +175,11 @@ def ask(
 def _asked(screen: Screen, service: AskedService, body: Json, *, as_json: bool) -> bool:
     """Show the model's answer. Return whether there were sources."""
     from interfaces.terminal.answers import answer_of, show_sources
+    from interfaces.terminal.screen import as_json_text
 
     if as_json:
         turn = json.loads(service.post("/api/chat", body))
-        screen.raw(json.dumps(answer_of(turn), ensure_ascii=False, indent=2).encode())
+        screen.raw(as_json_text(answer_of(turn)))
         return bool(turn["ragSources"])
     turn = {}
     with service.events("/api/chat", {**body, "stream": True}) as events:
@@ -196,10 +197,11 @@ def _without_model(screen: Screen, service: AskedService, body: Json, *, as_json
     """Show the passages that a model would have been given. Return whether there are any."""
     from interfaces.terminal.answers import answer_of_passages
     from interfaces.terminal.passages import show_hit, words_of
+    from interfaces.terminal.screen import as_json_text
 
     answer = json.loads(service.post("/api/search", body))
     if as_json:
-        screen.raw(json.dumps(answer_of_passages(answer), ensure_ascii=False, indent=2).encode())
+        screen.raw(as_json_text(answer_of_passages(answer)))
     elif not answer["results"]:
         _say_nothing(screen, answer["receipt"])
     else:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import sys
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import click
+import orjson
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.style import Style
@@ -33,6 +35,10 @@ def harmless(text: str) -> str:
 
 def in_one_line(text: str) -> str:
     return " ".join(harmless(text).split())
+
+
+def as_json_text(value: Mapping[str, Any]) -> bytes:
+    return orjson.dumps(value, option=orjson.OPT_INDENT_2)
 
 
 def _commands(character: str) -> bool:
@@ -75,7 +81,7 @@ class Screen:
         cells = [[self._spelt(Text(in_one_line(cell))).plain for cell in row] for row in rows]
         if not self.is_terminal:
             for row in cells:
-                self._console.print(Text("\t".join(row)), soft_wrap=True)
+                click.echo("\t".join(row))
             return
         widths = [max(map(cell_len, column)) for column in zip(header, *cells, strict=True)]
         self._console.print(_aligned(header, widths, right, Style(bold=True)), soft_wrap=True)
