@@ -86,9 +86,9 @@ def documents(
 def status(ctx: click.Context, url: str | None, data_dir: Path | None, as_json: bool) -> None:
     """Say how the service and its parts are: engine, catalogue, models, indexes, disk, watched folders and jobs.
 
-    --json prints {service, health, watchers, jobs}.
+    --json prints {service, runs, health, watchers, jobs}.
 
-    Exit code: 0 if all is well or degraded, 1 if it is unhealthy, 2 if nothing answers.
+    Exit code: 0 if the service is healthy or degraded, or none runs; 1 if it is unhealthy, 2 if nothing answers.
     """
     one_of_two(url, data_dir)
     from interfaces.terminal.report import report_of, show_report
@@ -102,4 +102,4 @@ def status(ctx: click.Context, url: str | None, data_dir: Path | None, as_json: 
             screen.raw(as_json_text(report))
         else:
             show_report(screen, report)
-    ctx.exit(UNWELL if report["health"]["status"] == "unhealthy" else 0)
+    ctx.exit(UNWELL if report["runs"] and report["health"]["status"] == "unhealthy" else 0)

@@ -8,11 +8,12 @@ from typing import Any
 from rich.style import Style
 from rich.text import Text
 
-from interfaces.terminal.passages import headline, source_of
+from interfaces.source_places import source_of
+from interfaces.terminal.passages import headline
 from interfaces.terminal.screen import Screen
+from schemas.wire.chat import PLACES
 
 WRONG = Style(color="red", bold=True)
-PLACES = ("page", "sheet", "slide", "start_line")
 
 Json = Mapping[str, Any]
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from interfaces.terminal.passages import place_of, source_of
+from interfaces.source_places import place_of, source_of
 from interfaces.terminal.services import AskedService
 
 SMOOTHED, PLAIN = "smoothed", "scores"

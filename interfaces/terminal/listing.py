@@ -57,7 +57,9 @@ def documents_page(
         if not is_missing_route(error):
             raise
     if kind is not None:
-        raise UnsupportedError(f"{service.place} cannot filter documents by kind: it is an older release")
+        raise UnsupportedError(
+            f"The service at {service.address} is an older release and cannot filter documents by kind"
+        )
     found = json.loads(service.get("/api/rag/documents", **asked))
     documents = [_in_later_words(each) for each in found["documents"]]
     return {"documents": documents, "total": found["total"], "next_cursor": found["nextCursor"]}

@@ -1,4 +1,4 @@
-"""Passages on the screen: where they stand, the words of the question in them, and the part that is about these."""
+"""Passages on the screen: the words of the question in them, and the part that is about these."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 from rich.style import Style
 from rich.text import Text
 
+from interfaces.source_places import heading_of, percentage, place_of, source_of
 from interfaces.terminal.screen import FAINT, Screen, harmless, in_one_line, linked
 from schemas.stop_words import STOP_WORDS
 
@@ -78,42 +79,14 @@ def _before_a_break(text: str, end: int, after: int) -> int:
     return space if space > after else end
 
 
-def place_of(source: str, metadata: Mapping[str, Any]) -> str:
-    """Return a source and where in it: `guide.pdf p. 12`, `plan.xlsx sheet Q1`, `talk.pptx slide 3`, `notes.md:7`."""
-    if "page" in metadata:
-        return in_one_line(f"{source} p. {metadata['page']}")
-    for name in ("sheet", "slide"):
-        if name in metadata:
-            return in_one_line(f"{source} {name} {metadata[name]}")
-    return in_one_line(f"{source}:{metadata['start_line']}" if "start_line" in metadata else source)
-
-
-def heading_of(metadata: Mapping[str, Any]) -> str:
-    """Return the title and the section that is below it, `Guide › Backups › Retention`."""
-    title, section = (in_one_line(str(metadata.get(name) or "")) for name in ("title", "section"))
-    below = section.split(" > ") if section else []
-    parts = below if title and below[:1] == [title] else [title, *below]
-    return " › ".join(filter(None, parts))
-
-
-def percentage(share: float | None) -> str:
-    """Return a relevance in words; one that nobody can tell is empty."""
-    return "" if share is None else f"{share:.0%}"
-
-
 def headline(source: str, metadata: Mapping[str, Any], relevance: float | None, *, number: int | None = None) -> Text:
     """Return the line above a passage."""
     line = Text("" if number is None else f"[{number}] ")
-    line.append_text(linked(place_of(source, metadata), source))
-    for said in (heading_of(metadata), percentage(relevance)):
+    line.append_text(linked(in_one_line(place_of(source, metadata)), source))
+    for said in (in_one_line(heading_of(metadata)), percentage(relevance)):
         if said:
             line.append(f"  {said}", FAINT)
     return line
-
-
-def source_of(hit: Mapping[str, Any]) -> str:
-    """Return what to call the document of a hit."""
-    return str(hit["metadata"].get("source") or hit["doc_id"])
 
 
 def neighbours_of(hit: Json, groups: Iterable[Json]) -> tuple[list[str], list[str]]:

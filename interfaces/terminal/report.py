@@ -22,9 +22,9 @@ Json = Mapping[str, Any]
 
 
 def report_of(service: AskedService) -> dict[str, Any]:
-    """Return `{service, health, watchers, jobs}`; `jobs` is None where the service has none."""
+    """Return `{service, runs, health, watchers, jobs}`; `jobs` is None where the service has none."""
     return {
-        "service": service.place,
+        "service": service.address,
         "runs": service.runs,
         "health": service.health(),
         "watchers": json.loads(service.get("/api/watchers"))["watchers"],
@@ -43,10 +43,10 @@ def show_report(screen: Screen, report: Json) -> None:
 def _lines(report: Json) -> Iterator[tuple[str, str]]:
     health = report["health"]
     if report["runs"]:
-        yield "service", f"{health['status']}, version {health['version']} ({report['service']})"
+        yield "service", f"{health['status']}, version {health['version']}, at {report['service']}"
         yield "engine", _engine(health["engine"])
     else:
-        yield "service", f"not running ({report['service']}), version {health['version']}"
+        yield "service", f"none runs; this is the data directory {report['service']}"
     catalog = health["catalog"]
     yield "catalogue", f"{catalog['kind']}, {catalog['status']}{_because(catalog.get('message'))}"
     yield "collections", str(health["collections_count"])
@@ -54,7 +54,7 @@ def _lines(report: Json) -> Iterator[tuple[str, str]]:
         for name in ("embedding", "chat"):
             if name in health:
                 yield f"{name}", _model(health[name])
-    yield from _indexes(health)
+    yield from _indexes(report)
     disk = health["disk"]
     yield "disk", f"{disk['free_mb']:,.0f} MB free; writes stop below {disk['floor_mb']:,} MB"
     for each in report["watchers"]:
@@ -76,12 +76,15 @@ def _model(model: Json) -> str:
     return f"{model['status']}{provider}{_because(model.get('error'))}"
 
 
-def _indexes(health: Json) -> Iterator[tuple[str, str]]:
+def _indexes(report: Json) -> Iterator[tuple[str, str]]:
+    health = report["health"]
     indexes = health["indexes"]
     if indexes is not None:
         lag = health["index_lag"]
         waiting = f"{counted(lag, 'write')} waiting" if lag else "no write waits"
-        yield "indexes", f"{indexes['ready']} ready, {waiting}"
+        # Without a service there is no engine that would have them.
+        ready = f"{indexes['ready']} ready, " if report["runs"] else ""
+        yield "indexes", f"{ready}{waiting}"
         for each in indexes["rebuilding"]:
             yield "index", f"{each['collection']} is being rebuilt{_because(each.get('reason'))}"
         for each in indexes["faulty"]:

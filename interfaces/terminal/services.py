@@ -40,9 +40,9 @@ Json = dict[str, Any]
 
 
 class AskedService(ABC):
-    """Answers requests for the routes of the service, whoever answers them. `place` is what to call it."""
+    """Answers requests for the routes of the service, whoever answers them, at `address`."""
 
-    place: str
+    address: str
     runs: bool
     """Whether it is a service, and not a directory that this process has opened."""
 
@@ -75,7 +75,7 @@ class AskedService(ABC):
         try:
             yield
         except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-            raise UnavailableError(f"{self.place} gave an answer that cannot be read") from error
+            raise UnavailableError(f"{self.address} gave an answer that cannot be read") from error
 
 
 class RunningService(AskedService):
@@ -84,9 +84,8 @@ class RunningService(AskedService):
     runs = True
 
     def __init__(self, url: str) -> None:
-        dialect = WrapperDialect(url.rstrip("/"))
-        self._client = JsonClient(url, dialect, network=Network(), retry=ONCE)
-        self.place = f"The service at {url.rstrip('/')}"
+        self.address = url.rstrip("/")
+        self._client = JsonClient(url, WrapperDialect(self.address), network=Network(), retry=ONCE)
 
     def asked(self, method: str, path: str, body: Json | None = None) -> bytes:
         return self._client.send(method, path, None if body is None else orjson.dumps(body))
@@ -110,8 +109,8 @@ class DataDirectory(AskedService):
     def __init__(self, app: Flask, data_dir: Path) -> None:
         self._app = app
         self._client = app.test_client()
-        self.place = f"The data directory {data_dir}"
-        self._dialect = WrapperDialect(str(data_dir))
+        self.address = str(data_dir)
+        self._dialect = WrapperDialect(self.address)
 
     def asked(self, method: str, path: str, body: Json | None = None) -> bytes:
         with closing(self._opened(method, path, body)) as response:
