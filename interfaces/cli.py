@@ -11,6 +11,11 @@ from schemas.errors import RagError
 COMMANDS = {  # name → (module:attribute, line in the list of commands)
     "serve": ("interfaces.commands.serve:serve", "Run the service."),
     "mcp": ("interfaces.commands.mcp:mcp", "Serve MCP on standard input and output."),
+    "search": ("interfaces.commands.search_ask:search", "Show what fits a question best."),
+    "ask": ("interfaces.commands.search_ask:ask", "Have the chat model answer a question, with its sources."),
+    "collections": ("interfaces.commands.listings:collections", "List the collections."),
+    "documents": ("interfaces.commands.listings:documents", "List the documents of text collections."),
+    "status": ("interfaces.commands.listings:status", "Say how the service and its parts are."),
     "load": ("interfaces.commands.load:load", "Load files and folders into a collection."),
     "watch": ("interfaces.commands.watch:watch", "Keep folders in sync with a collection."),
     "export": ("interfaces.commands.export_import:export", "Write collections into a folder."),

@@ -90,8 +90,12 @@ def create_app(
     settings: WrapperSettings | None = None,
     registry_settings: RegistrySettings | None = None,
     retrieval_settings: RetrievalSettings | None = None,
+    *,
+    serves: bool = True,
 ) -> Flask:
     """Return the storage proxy and everything above it as one WSGI application.
+
+    One that `serves` leaves its address in the data directory for others to find.
 
     Raises ConfigurationError when a setting, a configured model or a declared connection cannot be used, or another
     service owns the data.
@@ -100,7 +104,7 @@ def create_app(
     registry_settings = registry_settings or read_registry_settings()
     retrieval_settings = retrieval_settings or read_retrieval_settings()
     check_models(registry_settings)
-    app = wrapper.create_app(settings)
+    app = wrapper.create_app(settings, serves=serves)
     service: Service = app.extensions["rag.service"]
     try:
         layers = open_layers(service, registry_settings, retrieval_settings)

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from schemas.settings import WrapperSettings
 
 
-def create_app(settings: WrapperSettings | None = None) -> Flask:
+def create_app(settings: WrapperSettings | None = None, *, serves: bool = True) -> Flask:
     """Return the WSGI application (see `wrapper.app`). It is imported late because the engine's keeper must stay
     small."""
     from wrapper import app
 
-    return app.create_app(settings)
+    return app.create_app(settings, serves=serves)

@@ -38,9 +38,10 @@ QUIET = frozenset({"service.health", "service.live", "service.ready", "service.s
 EXPOSED_HEADERS = ["ETag", "Retry-After", "X-Document-Count", "X-Request-ID", responses.REPLAYED]
 
 
-def create_app(settings: WrapperSettings | None = None) -> Flask:
+def create_app(settings: WrapperSettings | None = None, *, serves: bool = True) -> Flask:
     """Return the storage proxy as a WSGI application, with its catalogue open and its engine started.
 
+    One that `serves` leaves its address in the data directory for others to find.
     Raises ConfigurationError when a setting is wrong or another service owns the data directory.
     """
     settings = settings or read_wrapper_settings()
@@ -57,7 +58,7 @@ def create_app(settings: WrapperSettings | None = None) -> Flask:
     app.extensions["rag.parsing"] = budget_of(settings.max_body_mb << 20)
     app.extensions["rag.routes"] = RouteTable()
     route_table.register(app, collection, document, index, query, service_routes)
-    app.extensions["rag.service"] = service = open_service(settings)
+    app.extensions["rag.service"] = service = open_service(settings, serves=serves)
     service.looks.add(
         "snapshots",
         lambda: metrics.OLDEST_SNAPSHOT_SECONDS.set(service.catalog.oldest_snapshot_seconds()),

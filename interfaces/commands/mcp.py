@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import click
 import structlog
 
-from interfaces.commands.options import service_url
+from interfaces.commands.options import running_service
 from schemas.settings import (
     apply_config_file,
     read_registry_settings,
@@ -16,7 +15,6 @@ from schemas.settings import (
     read_wrapper_settings,
 )
 from wrapper import logs
-from wrapper.engine.data_directory_lock import serving_address
 
 log = structlog.get_logger(__name__)
 
@@ -42,7 +40,7 @@ def mcp(url: str | None, config_file: Path | None) -> None:
         apply_config_file(config_file)
     settings, registry, retrieval = read_wrapper_settings(), read_registry_settings(), read_retrieval_settings()
     logs.configure(settings.log_level, settings.log_format)
-    url = url or _running_service(settings.data_dir)
+    url = url or running_service(settings.data_dir)
     # Imported late, so that a wrong setting is reported at once.
     import anyio
 
@@ -63,11 +61,3 @@ def mcp(url: str | None, config_file: Path | None) -> None:
         anyio.run(lambda: serve_stdio(server, max_line_bytes=settings.max_body_mb << 20))
     finally:
         local.close()
-
-
-def _running_service(data_dir: Path) -> str | None:
-    address = serving_address(data_dir)
-    if address is None:
-        return None
-    listens = urlsplit(address)
-    return service_url({"RAG_HOST": listens.hostname or "", "RAG_PORT": str(listens.port)})

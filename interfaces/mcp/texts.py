@@ -7,7 +7,8 @@ from typing import Any
 
 import orjson
 
-from retrieval.quoting import excerpt, one_line, quoted
+from interfaces.source_places import heading_of, percentage, place_of, source_of
+from retrieval.quoting import excerpt, quoted
 from schemas.plurals import counted
 
 Json = dict[str, Any]
@@ -26,19 +27,23 @@ def _query(result: Json) -> str:
         for name, each in result["receipt"]["oracles"].items()
         if each["status"] == "failed"
     ]
-    return "\n\n".join([*(found or [_nothing(result["receipt"]["collections"])]), *failed])
+    return "\n\n".join([*(found or [_nothing(result["receipt"])]), *failed])
 
 
-def _nothing(collections: Json) -> str:
-    asked = [name for name, each in collections.items() if each["status"] == "asked"]
-    return f"Nothing was found. Asked: {', '.join(asked) or 'no collection'}."
+def _nothing(receipt: Json) -> str:
+    asked = [name for name, each in receipt["collections"].items() if each["status"] == "asked"]
+    sentence = f"Nothing was found. Asked: {', '.join(asked) or 'no collection'}."
+    below = receipt.get("below_min_relevance")
+    return f"{sentence} Not relevant enough, below {receipt['min_relevance']:g}: {below}." if below else sentence
 
 
 def _result(number: int, result: Json) -> str:
-    title = one_line(str(result["metadata"].get("section") or result["metadata"].get("title") or result["doc_id"]))
+    """Return a result below a line that says where it stands, how relevant it is, and how to read on from there."""
+    stands = " › ".join(filter(None, (place_of(source_of(result), result["metadata"]), heading_of(result["metadata"]))))
     found_by = ", ".join(f"{name} #{place['rank']}" for name, place in result["provenance"].items())
-    where = f"collection {result['collection']}, chunk_id {result['chunk_id']}"
-    return f"[{number}] {title} ({found_by}; {where})\n{quoted(excerpt(result['content']))}"
+    chunk = f"collection {result['collection']}, chunk_id {result['chunk_id']}"
+    told = "; ".join(filter(None, (percentage(result.get("relevance")), found_by, chunk)))
+    return f"[{number}] {stands} ({told})\n{quoted(excerpt(result['content']))}"
 
 
 def _gather(result: Json) -> str:

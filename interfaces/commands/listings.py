@@ -1,0 +1,105 @@
+"""`rag-wrapper collections`, `documents` and `status`: what there is, and how the service is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from interfaces.terminal.asking import asking, one_of_two
+
+# What takes long to import is imported where it is used, so that help and usage errors are quick.
+
+SHOWN = 100
+PAGE = 1000
+"""The most documents that the service gives at once."""
+UNWELL = 1
+"""The exit code of `status` when the service is not well."""
+
+
+@click.command()
+@asking
+def collections(url: str | None, data_dir: Path | None, as_json: bool) -> None:
+    """List the collections: name, number of documents, dimension, metric, embedding model.
+
+    In a pipe the columns are separated by tabs and have no header. --json prints the answer of GET /collections.
+
+    Exit code: 0, or 2 if they could not be listed.
+    """
+    one_of_two(url, data_dir)
+    from interfaces.terminal.listing import show_collections
+    from interfaces.terminal.screen import Screen
+    from interfaces.terminal.services import service_to_ask
+
+    screen = Screen()
+    with service_to_ask(url, data_dir) as service, service.reading():
+        content = service.get("/collections")
+        if as_json:
+            screen.raw(content)
+        else:
+            show_collections(screen, json.loads(content)["collections"])
+
+
+@click.command()
+@click.option("--collection", metavar="NAME", help="Only documents of this collection.")
+@click.option("--source", metavar="TEXT", help="Only documents of this source.")
+@click.option("--tag", metavar="TEXT", help="Only documents with this tag.")
+@click.option("--kind", metavar="NAME", help="Only documents of this kind: pdf, html, markdown, …")
+@click.option("--limit", type=click.IntRange(1, PAGE), default=SHOWN, show_default=True, help="The most documents.")
+@asking
+def documents(
+    collection: str | None,
+    source: str | None,
+    tag: str | None,
+    kind: str | None,
+    limit: int,
+    url: str | None,
+    data_dir: Path | None,
+    as_json: bool,
+) -> None:
+    """List the documents of the text collections: source, kind, title, chunks, tags, time of the last change.
+
+    In a pipe the columns are separated by tabs and have no header. --json prints the answer of GET /api/documents.
+
+    Exit code: 0, or 2 if they could not be listed.
+    """
+    one_of_two(url, data_dir)
+    from interfaces.terminal.listing import documents_page, show_documents
+    from interfaces.terminal.screen import Screen, as_json_text
+    from interfaces.terminal.services import service_to_ask
+
+    screen = Screen()
+    with service_to_ask(url, data_dir) as service, service.reading():
+        page = documents_page(service, collection=collection, source=source, tag=tag, kind=kind, limit=limit)
+        if as_json:
+            screen.raw(as_json_text(page))
+            return
+        show_documents(screen, page["documents"])
+        if page["total"] > len(page["documents"]):
+            click.echo(f"{len(page['documents'])} of {page['total']} documents; --limit shows more", err=True)
+
+
+@click.command()
+@asking
+@click.pass_context
+def status(ctx: click.Context, url: str | None, data_dir: Path | None, as_json: bool) -> None:
+    """Say how the service and its parts are: engine, catalogue, models, indexes, disk, watched folders and jobs.
+
+    --json prints {service, runs, health, watchers, jobs}.
+
+    Exit code: 0 if the service is healthy or degraded, or none runs; 1 if it is unhealthy, 2 if nothing answers.
+    """
+    one_of_two(url, data_dir)
+    from interfaces.terminal.report import report_of, show_report
+    from interfaces.terminal.screen import Screen, as_json_text
+    from interfaces.terminal.services import service_to_ask
+
+    screen = Screen()
+    with service_to_ask(url, data_dir) as service, service.reading():
+        report = report_of(service)
+        if as_json:
+            screen.raw(as_json_text(report))
+        else:
+            show_report(screen, report)
+    ctx.exit(UNWELL if report["runs"] and report["health"]["status"] == "unhealthy" else 0)

@@ -1,0 +1,240 @@
+"""`rag-wrapper search` and `rag-wrapper ask`: questions in a terminal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from interfaces.terminal.asking import asking, collection_option, min_relevance_option, one_of_two
+
+if TYPE_CHECKING:
+    from interfaces.terminal.screen import Screen
+    from interfaces.terminal.services import AskedService
+
+# What takes long to import is imported where it is used, so that help and usage errors are quick.
+
+FUSIONS = ("smoothed", "scores", "rrf")
+MOST = 100
+PASSAGES = 5
+MOST_PASSAGES = 20
+CHAT_UNAVAILABLE = "chat_unavailable"
+AROUND = {"by": "document_id", "order_by": ["chunk_index"]}
+"""How the passages around a hit are gathered."""
+NOTHING = 1
+"""The exit code when nothing fits."""
+
+Json = dict[str, Any]
+
+
+class JsonObject(click.ParamType):
+    """A JSON object."""
+
+    name = "json"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Json:
+        try:
+            found = json.loads(value)
+        except ValueError as error:
+            self.fail(f"is not JSON: {error}", param, ctx)
+        if not isinstance(found, dict):
+            self.fail("must be a JSON object", param, ctx)
+        return found
+
+
+@click.command()
+@click.argument("question")
+@collection_option
+@click.option(
+    "--top-k", type=click.IntRange(1, MOST), default=10, show_default=True, help="The most documents to show."
+)
+@click.option(
+    "--context",
+    type=click.IntRange(0, MOST),
+    default=0,
+    help="Also show this many passages before and after each hit, of the same document.",
+)
+@min_relevance_option
+@click.option("--where", type=JsonObject(), help="""Filter by metadata, for example '{"kind": "pdf"}'.""")
+@click.option("--oracle", "oracles", metavar="NAME", multiple=True, help="Ask only semantic, lexical or persona.")
+@click.option("--fusion", type=click.Choice(FUSIONS), help="How the answers of the oracles become one.")
+@click.option("--explain", is_flag=True, help="Say who found what, at which rank with which score, and what was cut.")
+@click.option("--full", is_flag=True, help="Show whole passages, not only the parts around the question's words.")
+@asking
+@click.pass_context
+def search(
+    ctx: click.Context,
+    question: str,
+    collections: tuple[str, ...],
+    top_k: int,
+    context: int,
+    min_relevance: float | None,
+    where: Json | None,
+    oracles: tuple[str, ...],
+    fusion: str | None,
+    explain: bool,
+    full: bool,
+    url: str | None,
+    data_dir: Path | None,
+    as_json: bool,
+) -> None:
+    """Show what fits QUESTION best: where it stands, how relevant it is, and the passage.
+
+    --json prints the answer of POST /api/search.
+
+    Exit code: 0 if something fits, 1 if nothing does, 2 if the question could not be asked.
+    """
+    one_of_two(url, data_dir)
+    from interfaces.terminal.explaining import about_the_search, without_smoothing
+    from interfaces.terminal.screen import Screen
+    from interfaces.terminal.services import service_to_ask
+
+    body = _given(
+        query=question,
+        limit=top_k,
+        collections=list(collections) or None,
+        min_relevance=min_relevance,
+        where=where,
+        oracles=list(oracles) or None,
+        fusion=fusion,
+        explain=explain or None,
+        gather={**AROUND, "before": context, "after": context} if context else None,
+    )
+    screen = Screen()
+    with service_to_ask(url, data_dir) as service, service.reading():
+        content = service.post("/api/search", body)
+        answer = json.loads(content)
+        if as_json:
+            screen.raw(content)
+        else:
+            plain = without_smoothing(service, answer, body) if explain else None
+            _show_hits(screen, answer, body, plain, full=full)
+            if not answer["results"]:
+                _say_nothing(screen, answer["receipt"])
+            for line in about_the_search(answer, plain) if plain is not None else ():
+                screen.show_faint(line)
+        found = bool(answer["results"])
+    ctx.exit(0 if found else NOTHING)
+
+
+@click.command()
+@click.argument("question")
+@collection_option
+@click.option(
+    "--top-k",
+    type=click.IntRange(1, MOST_PASSAGES),
+    default=PASSAGES,
+    show_default=True,
+    help="The most passages that the chat model is given.",
+)
+@min_relevance_option
+@click.option("--model", metavar="NAME", help="Chat model.  [default: $RAG_CHAT_MODEL]")
+@asking
+@click.pass_context
+def ask(
+    ctx: click.Context,
+    question: str,
+    collections: tuple[str, ...],
+    top_k: int,
+    min_relevance: float | None,
+    model: str | None,
+    url: str | None,
+    data_dir: Path | None,
+    as_json: bool,
+) -> None:
+    """Answer QUESTION by the chat model, as it says it, with the numbered sources that it was given.
+
+    Without a chat model the passages are shown. --json prints {answer, sources, relevance}.
+
+    Exit code: 0 if there is an answer with sources, 1 if nothing relevant was found, 2 if the question could not be
+    asked.
+    """
+    one_of_two(url, data_dir)
+    from interfaces.terminal.screen import Screen
+    from interfaces.terminal.services import service_to_ask
+    from schemas.errors import UnavailableError
+
+    shared = _given(collections=list(collections) or None, min_relevance=min_relevance)
+    body = _given(message=question, useRag=True, ragTopK=top_k, model=model, **shared)
+    screen = Screen()
+    with service_to_ask(url, data_dir) as service, service.reading():
+        try:
+            found = _asked(screen, service, body, as_json=as_json)
+        except UnavailableError as error:
+            if error.code != CHAT_UNAVAILABLE:
+                raise
+            click.echo(f"No chat model answers ({error.message}); these are the passages.", err=True)
+            passages = {"query": question, "limit": top_k, **shared}
+            found = _without_model(screen, service, passages, as_json=as_json)
+    ctx.exit(0 if found else NOTHING)
+
+
+def _asked(screen: Screen, service: AskedService, body: Json, *, as_json: bool) -> bool:
+    """Show the model's answer. Return whether there were sources."""
+    from interfaces.terminal.answers import answer_of, show_sources
+    from interfaces.terminal.screen import as_json_text
+
+    if as_json:
+        turn = json.loads(service.post("/api/chat", body))
+        screen.raw(as_json_text(answer_of(turn)))
+        return bool(turn["ragSources"])
+    turn = {}
+    with service.events("/api/chat", {**body, "stream": True}) as events:
+        for event in events:
+            if "delta" in event:
+                screen.write(event["delta"])
+            else:
+                turn = event
+    screen.show()
+    show_sources(screen, turn)
+    return bool(turn["ragSources"])
+
+
+def _without_model(screen: Screen, service: AskedService, body: Json, *, as_json: bool) -> bool:
+    """Show the passages that a model would have been given. Return whether there are any."""
+    from interfaces.terminal.answers import answer_of_passages
+    from interfaces.terminal.passages import show_hit, words_of
+    from interfaces.terminal.screen import as_json_text
+
+    answer = json.loads(service.post("/api/search", body))
+    if as_json:
+        screen.raw(as_json_text(answer_of_passages(answer)))
+    elif not answer["results"]:
+        _say_nothing(screen, answer["receipt"])
+    else:
+        words = words_of(body["query"])
+        for number, hit in enumerate(answer["results"], start=1):
+            show_hit(screen, hit, words, full=False, number=number)
+    return bool(answer["results"])
+
+
+def _show_hits(screen: Screen, answer: Json, body: Json, plain: Sequence[Json] | None, *, full: bool) -> None:
+    """Show hits, and with `plain`, the candidates without smoothing, how they were found."""
+    from interfaces.terminal.explaining import found_by
+    from interfaces.terminal.passages import neighbours_of, show_hit, words_of
+
+    words = words_of(body["query"])
+    for rank, hit in enumerate(answer["results"], start=1):
+        if rank > 1:
+            screen.show()
+        before, after = neighbours_of(hit, answer.get("groups", ()))
+        show_hit(screen, hit, words, full=full, before=before, after=after)
+        if plain is not None:
+            for line in found_by(hit, rank, plain, fusion=answer["receipt"]["fusion"]):
+                screen.show_faint(line, indent="    ")
+
+
+def _say_nothing(screen: Screen, receipt: Json) -> None:
+    asked = [name for name, each in receipt["collections"].items() if each["status"] == "asked"]
+    screen.show(f"Nothing relevant was found. Asked: {', '.join(asked) or 'no collection'}.")
+    below = receipt.get("below_min_relevance")
+    if below:
+        least = receipt["min_relevance"]
+        screen.show(f"Less relevant than {least:.0%}, and left out: {below}; --min-relevance 0 shows them.")
+
+
+def _given(**options: Any) -> Json:
+    return {name: value for name, value in options.items() if value is not None}

@@ -1,0 +1,146 @@
+"""The screen of commands that show answers: text that cannot command the terminal, lines, and tables.
+
+On a terminal there are colours (unless NO_COLOR is set), links and columns; otherwise plain lines, and tables are rows
+with tabs in between. What the encoding of the output does not have is spelt in ASCII.
+"""
+
+from __future__ import annotations
+
+import sys
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import click
+import orjson
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console
+from rich.style import Style
+from rich.text import Text
+
+_IN_ASCII = str.maketrans({"›": ">", "…": "...", "·": "-", "–": "-", "—": "-", "‘": "'", "’": "'", "“": '"', "”": '"'})
+# They change the order in which a line is shown.
+_BIDIRECTIONAL = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+COLUMN_GAP = "  "
+FAINT = Style(dim=True)
+
+
+def harmless(text: str) -> str:
+    """Return a text without the characters by which it could command a terminal; line feeds and tabs stay."""
+    text = text.replace("\r\n", "\n").expandtabs(4)
+    return "".join(each for each in text if each == "\n" or not _commands(each))
+
+
+def in_one_line(text: str) -> str:
+    return " ".join(harmless(text).split())
+
+
+def as_json_text(value: Mapping[str, Any]) -> bytes:
+    return orjson.dumps(value, option=orjson.OPT_INDENT_2)
+
+
+def _commands(character: str) -> bool:
+    return unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") or character in _BIDIRECTIONAL
+
+
+class Screen:
+    """Writes to standard output."""
+
+    def __init__(self) -> None:
+        self._console = Console(file=sys.stdout, highlight=False, markup=False, emoji=False)
+
+    @property
+    def is_terminal(self) -> bool:
+        return self._console.is_terminal
+
+    def show(self, line: Text | str = "", *, indent: str = "") -> None:
+        """Write a text; on a terminal it is wrapped between words, each line behind `indent`."""
+        text = self._spelt(Text(line) if isinstance(line, str) else line)
+        if not self.is_terminal:
+            parts = text.split("\n", allow_blank=True)
+        else:
+            parts = text.wrap(self._console, max(self._console.width - len(indent), 1))
+        for part in parts:
+            part.rstrip()
+            self._console.print(Text(indent if part else "") + part, soft_wrap=True)
+
+    def show_faint(self, line: str, *, indent: str = "") -> None:
+        """Write a line about the answer."""
+        self.show(Text(in_one_line(line), FAINT), indent=indent)
+
+    def write(self, piece: str) -> None:
+        """Write a piece of an answer as it comes, without a line break."""
+        self._console.print(self._spelt(Text(harmless(piece))), soft_wrap=True, end="")
+        self._console.file.flush()
+
+    def table(self, header: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> None:
+        """Write rows of cells: aligned below a header on a terminal, those with numbers in `right` to the right;
+        else separated by tabs, and without a header."""
+        cells = [[self._spelt(Text(in_one_line(cell))).plain for cell in row] for row in rows]
+        if not self.is_terminal:
+            for row in cells:
+                click.echo("\t".join(row))
+            return
+        widths = [max(map(cell_len, column)) for column in zip(header, *cells, strict=True)]
+        self._console.print(_aligned(header, widths, right, Style(bold=True)), soft_wrap=True)
+        for row in cells:
+            self._console.print(_aligned(row, widths, right, Style()), soft_wrap=True)
+
+    def raw(self, content: bytes) -> None:
+        """Write bytes and the end of a line."""
+        click.echo(content)
+
+    def _spelt(self, text: Text) -> Text:
+        """Return a text that the output's encoding has, with the styles where they were."""
+        encoding = self._console.encoding
+        if _fits(text.plain, encoding):
+            return text
+        spelt = Text(end=text.end)
+        for piece, style in _styled_pieces(text):
+            spelt.append(
+                "".join(
+                    each
+                    if _fits(each, encoding)
+                    else each.translate(_IN_ASCII).encode(encoding, "replace").decode(encoding)
+                    for each in piece
+                ),
+                style,
+            )
+        return spelt
+
+
+def linked(text: str, source: str) -> Text:
+    """Return a text that opens a source if it is the path of a file that is there, else the text alone."""
+    path = Path(source)
+    try:
+        is_there = path.is_file()
+    except (OSError, ValueError):
+        is_there = False
+    return Text(text, Style(bold=True, link=path.resolve().as_uri()) if is_there else Style(bold=True))
+
+
+def _fits(text: str, encoding: str) -> bool:
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _styled_pieces(text: Text) -> Iterator[tuple[str, Style]]:
+    """Yield the pieces of a text that have one style each."""
+    ends = sorted({0, len(text), *(place for span in text.spans for place in (span.start, span.end))})
+    base = text.style if isinstance(text.style, Style) else Style()
+    for start, end in pairwise(ends):
+        styles = [each.style for each in text.spans if each.start <= start and end <= each.end]
+        yield text.plain[start:end], Style.combine([base, *(each for each in styles if isinstance(each, Style))])
+
+
+def _aligned(cells: Sequence[str], widths: Sequence[int], right: Sequence[int], style: Style) -> Text:
+    padded = [
+        " " * (width - cell_len(cell)) + cell if number in right else set_cell_size(cell, width)
+        for number, (cell, width) in enumerate(zip(cells, widths, strict=True))
+    ]
+    return Text(COLUMN_GAP.join(padded).rstrip(), style)
