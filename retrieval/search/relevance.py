@@ -14,6 +14,12 @@ from schemas.words.stop_words import STOP_WORDS
 
 CANDIDATES = 50
 """The number of texts in which a question's words are looked for: the nearest ones."""
+USUAL_SHARE = 0.6
+"""The share of a question's words that the texts of a large collection have which answers it, more or less."""
+TOGETHER = 3
+"""The number of texts in one of which the question's words are looked for together."""
+COMMON_WORD = 1.0
+"""The rarity of a word that half of the texts have, roughly."""
 STEM_CHARACTERS = 5
 
 _WORD = re.compile(r"\w+")
@@ -31,36 +37,46 @@ def with_relevance(found: Sequence[OracleResult], question: str, embedding: Embe
 
 
 def words_found(question: str, nearest: Sequence[OracleResult | FusedResult]) -> float:
-    """Return how far the words of a question were found among the texts nearest to it, in [0, 1].
+    """Return the share of a question's words, in [0, 1), that the texts nearest to it have (`share_of_words`).
 
-    It is the share of its words that the first `CANDIDATES` have. Of fewer texts it says less that a word is missing:
-    of five, a tenth.
+    Few texts tell little about that: of five, what they have counts a tenth, and `USUAL_SHARE` the rest.
     """
     texts = [text_with_heading(each.content, each.metadata) for each in nearest[:CANDIDATES]]
-    return 1.0 - (1.0 - share_of_words(question, texts)) * len(texts) / CANDIDATES
+    told = len(texts) / CANDIDATES
+    return told * share_of_words(question, texts) + (1.0 - told) * USUAL_SHARE
 
 
 def share_of_words(question: str, texts: Sequence[str]) -> float:
-    """Return the share of the question's words, in [0, 1], that at least one of the texts has.
+    """Return the share of the question's words, in [0, 1), that texts have which are the nearest first.
 
-    Words count by their rarity in the texts, so those that none has count most. Words are compared by their first
-    letters. A question without a word that means something has all of them.
+    It is the mean of two: the share that any of them has, and the greatest that one of the first `TOGETHER` has, since
+    words of a question stand together where it is answered. Words count by their rarity in the texts, so those that
+    none has count most, and beside them stands one common word that none has: to find what is everywhere says little.
+    Words are compared by their first letters.
     """
     folded = [text.casefold() for text in texts]
-    found = total = 0.0
+    total, anywhere, together = COMMON_WORD, 0.0, [0.0] * min(TOGETHER, len(texts))
     for stem in _stems(question):
-        having = sum(_has(text, stem) for text in folded)
-        rarity = math.log(1.0 + (len(texts) - having + 0.5) / (having + 0.5))
+        having = [_has(text, stem) for text in folded]
+        count = sum(having)
+        rarity = math.log(1.0 + (len(texts) - count + 0.5) / (count + 0.5))
         total += rarity
-        if having:
-            found += rarity
-    return found / total if total else 1.0
+        anywhere += rarity if count else 0.0
+        for place in range(len(together)):
+            together[place] += rarity if having[place] else 0.0
+    return (anywhere + max(together, default=0.0)) / 2.0 / total
 
 
 def has_all_words(question: str, text: str) -> bool:
-    """Return whether a text has each word of the question that means something, and there is one."""
-    folded, stems = text.casefold(), _stems(question)
-    return bool(stems) and all(_has(folded, stem) for stem in stems)
+    """Return whether a text has each word of the question that means something, if those are a third of its words.
+
+    Else there is too little to find: `How do I write a will?` is not about writing.
+    """
+    stems = _stems(question)
+    if not stems or len(stems) * 3 < len(_WORD.findall(question)):
+        return False
+    folded = text.casefold()
+    return all(_has(folded, stem) for stem in stems)
 
 
 def _stems(question: str) -> list[str]:
