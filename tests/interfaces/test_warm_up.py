@@ -10,8 +10,8 @@ def _model(app):
 
 def test_a_service_with_texts_loads_the_model_before_it_is_asked(tmp_path, processes):
     with running_app(tmp_path) as app:
-        assert _model(app)._loaded is None
+        assert _model(app)._loaded == {}
         document = {"source": "warm", "path": "/up", "title": "Warm up", "text": "A text to ask about."}
         assert app.test_client().post("/api/rag/ingest", json=document).status_code == 200
     with running_app(tmp_path) as again:
-        eventually(lambda: _model(again)._loaded is not None, seconds=30)
+        eventually(lambda: _model(again)._loaded != {}, seconds=30)

@@ -104,13 +104,12 @@ def _kept_answers(app):
 
 
 def _tables(transaction, kind):
-    if kind == "sqlite":
-        rows = transaction.rows("SELECT name, sql FROM sqlite_master WHERE type = 'table'")
-        words = {"word"} | {name for name, sql in rows if "fts5" in sql}
-        # The pieces of a word index cannot be read as rows; what they say of deleted documents disappears when it
-        # merges them.
-        return [name for name, _ in rows if not any(name.startswith(f"{each}_") for each in words)]
-    return [row[0] for row in transaction.rows("SELECT tablename FROM pg_tables WHERE schemaname = current_schema()")]
+    """Return all tables but those of the word index: what its pieces say of deleted documents disappears when it merges
+    them."""
+    every = "SELECT name FROM sqlite_master WHERE type = 'table'"
+    if kind != "sqlite":
+        every = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()"
+    return [name for (name,) in transaction.rows(every) if not name.startswith("word_")]
 
 
 def _holds(transaction, table, marker):

@@ -27,7 +27,8 @@ class TestTransport:
         given = next(tool["inputSchema"] for tool in listed if tool["name"] == SEARCH)
         fields = given["properties"]
         assert given["required"] == ["query"]
-        assert set(fields) == {"query", "limit", "category", "sessionId", "contentType", "game", "agent", "collections"}
+        contracts = {"query", "limit", "category", "sessionId", "contentType", "game", "agent", "collections"}
+        assert set(fields) == contracts | {"min_relevance"}
         assert (fields["query"]["minLength"], fields["query"]["maxLength"]) == (1, 1000)
         assert (fields["limit"]["minimum"], fields["limit"]["maximum"], fields["limit"]["default"]) == (1, 20, 5)
         assert fields["category"]["enum"] == ["strategy", "bugfix", "architecture", "casino"]

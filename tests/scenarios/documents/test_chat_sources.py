@@ -15,7 +15,8 @@ UNRELATED = {"role": "user", "content": "Does the moon sing?"}
 
 @pytest.fixture(scope="module")
 def talking(app_of_models):
-    return app_of_models()
+    """The models of these tests are not calibrated, so the service has to be told what is relevant."""
+    return app_of_models(retrieval=RetrievalSettings(min_relevance=0.5))
 
 
 @pytest.fixture(scope="module")

@@ -90,8 +90,19 @@ class Stemmer:
             return _by_porter(self._tokenizer, [without_accents(word) for word in words])
         if rules and rules not in self._snowball:
             self._snowball[rules] = snowball.Stemmer(rules, 0)
-        stems = self._snowball[rules].stemWords(words) if rules else words
-        return [bounded(without_accents(stem or word)) for word, stem in zip(words, stems, strict=True)]
+        if not rules:
+            return [bounded(without_accents(word)) for word in words]
+        return self._stemmed_without_accents(words, self._snowball[rules])
+
+    @staticmethod
+    def _stemmed_without_accents(words: list[str], stemmer: snowball.Stemmer) -> list[str]:
+        stems = [stem or word for word, stem in zip(words, stemmer.stemWords(words), strict=True)]
+        found = [without_accents(stem) for stem in stems]
+        # A stem may end in letters that are an ending without their accents: "café", but "caf" of "cafe" in German.
+        again = [place for place, (stem, bare) in enumerate(zip(stems, found, strict=True)) if stem != bare]
+        for place, stem in zip(again, stemmer.stemWords([found[place] for place in again]), strict=True):
+            found[place] = without_accents(stem) or found[place]
+        return [bounded(term) for term in found]
 
 
 def _plain(word: str, language: str) -> str | None:

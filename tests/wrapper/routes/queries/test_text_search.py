@@ -67,7 +67,7 @@ def test_the_better_match_comes_first_with_the_higher_score(search):
         ("std::env", "path"),
         ("env", "path"),
         ("a.b.c", "path"),
-        ("grosse", None),
+        ("grosse", "umlaut"),
         ("große", "umlaut"),
         ("CAFE", "umlaut"),
         ("备份", "chinese"),
