@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import structlog
 
-from interfaces.commands.options import running_service
+from interfaces.service_address import running_service
 from schemas.settings import (
     apply_config_file,
     read_registry_settings,

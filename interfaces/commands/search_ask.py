@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -211,7 +211,9 @@ def _without_model(screen: Screen, service: AskedService, body: Json, *, as_json
     return bool(answer["results"])
 
 
-def _show_hits(screen: Screen, answer: Json, body: Json, plain: Sequence[Json] | None, *, full: bool) -> None:
+def _show_hits(
+    screen: Screen, answer: Json, body: Json, plain: Sequence[Mapping[str, Any]] | None, *, full: bool
+) -> None:
     """Show hits, and with `plain`, the candidates without smoothing, how they were found."""
     from interfaces.terminal.explaining import found_by
     from interfaces.terminal.passages import neighbours_of, show_hit, words_of

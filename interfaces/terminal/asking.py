@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 
@@ -56,7 +56,7 @@ def asking(command: FunctionT) -> FunctionT:
     wrapped: Any = run
     for option in reversed(_OPTIONS):
         wrapped = option(wrapped)
-    return wrapped  # type: ignore[no-any-return]
+    return cast(FunctionT, wrapped)
 
 
 def one_of_two(url: str | None, data_dir: Path | None) -> None:

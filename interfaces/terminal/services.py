@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import replace
-from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 import orjson
 
-from interfaces.commands.options import running_service, service_url
+from interfaces.service_address import configured_url, running_service
 from providers.outbound.answer_streams import event_data, json_object, lines
 from providers.outbound.json_client import Answer, JsonClient
 from providers.outbound.network import Network
@@ -35,6 +33,8 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS = 2.0
 """How long a service that nobody named may take to show that it is there."""
+
+SUCCESS = range(200, 300)
 
 Json = dict[str, Any]
 
@@ -132,10 +132,10 @@ class DataDirectory(AskedService):
     def _opened(self, method: str, path: str, body: Json | None) -> TestResponse:
         payload = None if body is None else orjson.dumps(body)
         response = self._client.open(path, method=method, data=payload, content_type="application/json")
-        if HTTPStatus.OK <= response.status_code < HTTPStatus.MULTIPLE_CHOICES:
+        if response.status_code in SUCCESS:
             return response
         with closing(response):
-            answer = Answer(response.status_code, response.headers, response.get_data())
+            answer = Answer(response.status_code, dict(response.headers), response.get_data())
         raise self._dialect.refused(answer, Redactor(set()), has_key=False)
 
     def _objects(self, response: TestResponse) -> Iterator[Json]:
@@ -168,7 +168,7 @@ def _chosen(url: str | None, data_dir: Path | None) -> AskedService:
     address = running_service(settings.data_dir)
     if address is not None:
         return RunningService(address)
-    own = service_url(os.environ)
+    own = configured_url()
     if data_dir is None and _answers(own):
         return RunningService(own)
     if not (settings.data_dir / LOCK_FILE).exists():

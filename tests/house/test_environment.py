@@ -9,6 +9,7 @@ from tests.house.test_rooms import PRODUCT, dotted
 READERS = {
     "schemas.settings": "reads settings and the configuration file",
     "interfaces.commands": "each command puts together what it needs",
+    "interfaces.service_address": "finds the service that commands ask",
     "interfaces.compose": "puts the service together",
     "interfaces.built_in_connections": "puts the connections of the settings together",
     "interfaces.declared_connections": "puts the connections of the configuration file together",

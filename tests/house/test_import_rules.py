@@ -86,10 +86,6 @@ PLANTED = {
         ("providers/planted_pytest.py", "import pytest"),
         ("retrieval/planted_pytest.py", "def late():\n    import pytest"),
     ],
-    "stemmers and languages stay in the word index": [
-        ("retrieval/planted_stemmer.py", "from Stemmer import Stemmer"),
-        ("wrapper/catalog/planted_language.py", "import py3langid"),
-    ],
     "MCP stays in its interface": [("interfaces/commands/planted_mcp.py", "import mcp")],
     "a provider's library stays with it": [
         ("registry/planted_qdrant.py", "from qdrant_client import QdrantClient"),

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from interfaces.commands.options import service_url
+from interfaces.service_address import service_url
 from tests.retrieval.stub_service import StubService, running
 from tests.support.commands import RUN_MAIN
 

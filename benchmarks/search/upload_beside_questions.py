@@ -1,6 +1,6 @@
 """Compare the time of searches while nothing else happens with their time while a long document is uploaded.
 
-    python -m benchmarks.upload_beside_questions [--pages 500] [--clients 1]
+    python -m benchmarks.search.upload_beside_questions [--pages 500] [--clients 1]
 
 Clients ask `/api/search` one question after the other, each of them new, so that it is embedded. They ask of a quiet
 service first, and then from the upload of a document until its job is done. The document is Markdown of as many words
