@@ -34,10 +34,8 @@ def catalogs(open_database):
 
 
 @pytest.fixture
-def never_held(monkeypatch):
-    index = WordIndex()
-    monkeypatch.setattr(index, "_held", HeldWords(words_a_question=1, most_words=0))
-    return index
+def never_held():
+    return WordIndex(HeldWords(most_words=0))
 
 
 def change(catalog, dice):
