@@ -264,6 +264,19 @@ def test_a_service_that_hangs_leaves_the_order_too(search, answering):
 
 
 @pytest.fixture
+def rag_query(client, lava):
+    def call(**asked):
+        arguments = {"query": QUERY, "collections": [lava], **asked}
+        message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
+        message["params"] = {"name": "rag_query", "arguments": arguments}
+        return client.post("/mcp", json=message, headers={"Accept": "application/json, text/event-stream"}).json[
+            "result"
+        ]
+
+    return call
+
+
+@pytest.fixture
 def lanes_entered(client, monkeypatch):
     """The lanes that requests enter, in order, and `None` for each place that is given back."""
     lanes, entered = client.application.extensions["rag.lanes"], []
@@ -278,27 +291,31 @@ def lanes_entered(client, monkeypatch):
     return entered
 
 
-def test_requests_that_ask_a_connection_wait_with_those_of_other_services(client, lanes_entered, search, answering):
+def test_requests_that_ask_a_connection_wait_with_those_of_other_services(
+    client, lanes_entered, search, rag_query, answering
+):
     client.post("/rerank", json={"query": QUERY, "documents": DOCUMENTS})
     search()
-    assert lanes_entered == [Lane.EMBEDDING, None] * 2
+    rag_query(rerank=None)
+    assert lanes_entered == [Lane.EMBEDDING, None] * 3
     lanes_entered.clear()
     client.post("/rerank", json={"query": QUERY, "documents": DOCUMENTS, "connection": "tei"})
     search(rerank="tei")
-    assert lanes_entered == [Lane.EMBEDDING, None, Lane.SERVICE, None] * 2
+    rag_query(rerank="tei")
+    assert lanes_entered == [Lane.EMBEDDING, None, Lane.SERVICE, None] * 3
 
 
-def test_language_models_can_ask_for_it(client, lava, answering):
-    message = {
-        "jsonrpc": "2.0",
-        "id": 1,
-        "method": "tools/call",
-        "params": {"name": "rag_query", "arguments": {"query": QUERY, "collections": [lava], "rerank": "tei"}},
-    }
-    accepts = {"Accept": "application/json, text/event-stream"}
-    answer = client.post("/mcp", json=message, headers=accepts).json["result"]["structuredContent"]
+def test_language_models_can_ask_for_it(rag_query, answering):
+    answer = rag_query(rerank="tei")["structuredContent"]
     assert answer["results"][0]["content"] == "How hot lava is, nobody said."
     assert answer["receipt"]["rerank"]["status"] == "ok"
+
+
+@pytest.mark.parametrize(("connection", "fault"), [("nobody", "'nobody' not found"), ("local", "not of type rerank")])
+def test_language_models_are_told_of_a_connection_that_cannot_rerank(rag_query, connection, fault):
+    answer = rag_query(rerank=connection)
+    assert answer["isError"] is True
+    assert fault in answer["content"][0]["text"]
 
 
 def test_the_configured_connection_is_asked_by_default_and_part_of_the_health(

@@ -101,9 +101,7 @@ def test_a_connection_that_hangs_holds_up_no_other(reranking, connections, act):
     act(hang)
     connections.create(Connection("hanging", "rerank", "scripted", {}))
     with ThreadPoolExecutor(40) as pool:
-        asked = [
-            pool.submit(reranking.reordered, "hanging", "q", found("hang"), DEADLINE_SECONDS) for _ in range(40)
-        ]
+        asked = [pool.submit(reranking.reordered, "hanging", "q", found("hang"), DEADLINE_SECONDS) for _ in range(40)]
         try:
             assert hanging.acquire(timeout=DEADLINE_SECONDS)
             order, receipt = reranking.reordered("scripted", "q", found("a", "bb"), DEADLINE_SECONDS)
