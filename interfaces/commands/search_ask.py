@@ -61,6 +61,7 @@ class JsonObject(click.ParamType):
 @click.option("--where", type=JsonObject(), help="""Filter by metadata, for example '{"kind": "pdf"}'.""")
 @click.option("--oracle", "oracles", metavar="NAME", multiple=True, help="Ask only semantic, lexical or persona.")
 @click.option("--fusion", type=click.Choice(FUSIONS), help="How the answers of the oracles become one.")
+@click.option("--rerank", metavar="CONNECTION", help="Have a reranking model put the first 100 in its own order.")
 @click.option("--explain", is_flag=True, help="Say who found what, at which rank with which score, and what was cut.")
 @click.option("--full", is_flag=True, help="Show whole passages, not only the parts around the question's words.")
 @asking
@@ -75,6 +76,7 @@ def search(
     where: Json | None,
     oracles: tuple[str, ...],
     fusion: str | None,
+    rerank: str | None,
     explain: bool,
     full: bool,
     url: str | None,
@@ -100,6 +102,7 @@ def search(
         where=where,
         oracles=list(oracles) or None,
         fusion=fusion,
+        rerank=rerank,
         explain=explain or None,
         gather={**AROUND, "before": context, "after": context} if context else None,
     )
