@@ -149,7 +149,7 @@ _ODF = (
 )
 
 
-def _odf(kind: str, body: str) -> bytes:
+def odf(kind: str, body: str) -> bytes:
     return zipped(
         {
             "mimetype": f"application/vnd.oasis.opendocument.{kind}",
@@ -171,7 +171,7 @@ def _odf_table() -> str:
 
 
 def odt_file() -> bytes:
-    return _odf(
+    return odf(
         "text",
         f'<office:text><text:h text:outline-level="1">{HEADINGS[0]}</text:h>'
         f'<text:h text:outline-level="2">{HEADINGS[1]}</text:h><text:p>{HIGH}</text:p>'
@@ -187,11 +187,11 @@ def odp_file() -> bytes:
         f"<draw:frame><draw:text-box><text:p>{text}</text:p></draw:text-box></draw:frame></draw:page>"
         for heading, text in zip(HEADINGS, ("An almanac", HIGH, LOW), strict=True)
     )
-    return _odf("presentation", f"<office:presentation>{slides}</office:presentation>")
+    return odf("presentation", f"<office:presentation>{slides}</office:presentation>")
 
 
 def ods_file() -> bytes:
-    return _odf("spreadsheet", f"<office:spreadsheet>{_odf_table()}</office:spreadsheet>")
+    return odf("spreadsheet", f"<office:spreadsheet>{_odf_table()}</office:spreadsheet>")
 
 
 def html_table() -> str:
