@@ -47,6 +47,8 @@ class Tool(Generic[OutcomeT]):
     """The class of the outcomes, which idempotency keys keep by their fields. A tool that writes over HTTP has one."""
     destructive: bool = False
     idempotent: bool = True
+    waits: Callable[[Json], bool] = lambda arguments: False
+    """Whether `run` waits for another service with these arguments, which need not be checked."""
 
     def check(self, arguments: object, unknown: Unknown) -> Json:
         """Return the arguments with defaults and without nulls, which mean the same as absent where the schema names

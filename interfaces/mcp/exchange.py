@@ -3,10 +3,11 @@ application."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import anyio
+import mcp_types as types
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
@@ -14,6 +15,7 @@ from interfaces.mcp.messages import Refused, read_message
 from schemas.errors import InvalidInputError, RagError
 from wrapper.web.error_statuses import STATUS
 
+CALL = "tools/call"
 Headers = list[tuple[str, str]]
 JSON_HEADERS: Headers = [("Content-Type", "application/json")]
 GIVEN = ((b"content-type", b"application/json"), (b"accept", b"application/json, text/event-stream"))
@@ -21,20 +23,37 @@ GIVEN = ((b"content-type", b"application/json"), (b"accept", b"application/json,
 accepts."""
 
 
-def exchange(server: Server[Any], headers: Mapping[str, str], body: bytes) -> tuple[int, Headers, bytes]:
+def exchange(
+    server: Server[Any], headers: Mapping[str, str], body: bytes, expect: Callable[[str, dict[str, Any]], None]
+) -> tuple[int, Headers, bytes]:
     """Return (status, headers, content) of the answer to one message. Of the request's headers only those of MCP
-    matter."""
+    matter.
+
+    A message that calls a tool is told to `expect` before: the tool's name and its arguments, unchecked.
+    """
     try:
-        read_message(body)
+        message = read_message(body)
     except Refused as refused:
         content = refused.answer.model_dump_json(by_alias=True, exclude_unset=True).encode()
         return STATUS[InvalidInputError], JSON_HEADERS, content
+    called = _called(message)
+    if called is not None:
+        expect(*called)
     of_mcp = [
         (name.lower().encode("latin-1"), text.encode("latin-1"))
         for name, text in headers.items()
         if name.lower().startswith("mcp-")
     ]
     return anyio.run(_exchange, server, [*GIVEN, *of_mcp], body)
+
+
+def _called(message: types.JSONRPCMessage) -> tuple[str, dict[str, Any]] | None:
+    """Return the name and the arguments of the tool that a message calls, None when it calls none."""
+    if not isinstance(message, types.JSONRPCRequest) or message.method != CALL:
+        return None
+    asked = message.params or {}
+    name, arguments = asked.get("name"), asked.get("arguments") or {}
+    return (name, arguments) if isinstance(name, str) and isinstance(arguments, dict) else None
 
 
 async def _exchange(server: Server[Any], headers: list[tuple[bytes, bytes]], body: bytes) -> tuple[int, Headers, bytes]:

@@ -15,6 +15,7 @@ from flask import Blueprint, Response, current_app, request
 from interfaces.tool import Tool
 from wrapper.web.bodies import read_body
 from wrapper.web.lanes import Lane
+from wrapper.web.request_parts import change_lane
 from wrapper.web.route_table import declare
 
 if TYPE_CHECKING:
@@ -36,6 +37,12 @@ class Endpoint:
 
         return tool_server(lambda: self._tools, may_write=self._may_write, run=in_place)
 
+    def take_place(self, tool: str, arguments: dict[str, Any]) -> None:
+        """Move the request to the lane of other services when the tool that it calls waits for one."""
+        found = self._tools.get(tool)
+        if found is not None and found.waits(arguments):
+            change_lane(Lane.SERVICE)
+
 
 @blueprint.post("/mcp")
 @declare(Lane.EMBEDDING, own_rules=True)
@@ -44,5 +51,5 @@ def mcp() -> Response:
     # Imported late: the import takes a second, which a service without MCP clients should not pay.
     from interfaces.mcp.exchange import exchange
 
-    status, headers, content = exchange(endpoint.server, dict(request.headers), read_body())
+    status, headers, content = exchange(endpoint.server, dict(request.headers), read_body(), endpoint.take_place)
     return Response(content, status, headers)

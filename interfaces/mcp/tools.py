@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from interfaces.layers import Layers
@@ -28,7 +29,10 @@ FIELD_OF = {"section": "section_id", "document": "document_id"}
 def mcp_tools(layers: Layers) -> dict[str, Tool[Any]]:
     """Return all tools by name."""
     own: list[Tool[Any]] = [
-        _tool("rag_query", lambda asked: _query(layers, asked), search_answer),
+        replace(
+            _tool("rag_query", lambda asked: _query(layers, asked), search_answer),
+            waits=lambda asked: asked.get("rerank") is not None,
+        ),
         _tool("rag_context", lambda asked: _context(layers, asked), project_context),
         _tool("rag_gather", lambda asked: _gather(layers, asked), lambda found: gathered_group(*found)),
         _tool("rag_collections", lambda _: layers.corpus.open().provider.collections(), text_collections),

@@ -251,6 +251,7 @@ def _chunk(stored: Document) -> KnownChunk:
         chunk_index=number_in(told, "chunk_index"),
         section=text_in(told, "section", "") or None,
         page=told.get("page"),
+        last_page=told.get("last_page"),
         sheet=told.get("sheet"),
         slide=told.get("slide"),
         start_line=told.get("start_line"),

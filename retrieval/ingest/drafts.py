@@ -164,7 +164,7 @@ def _draft(document: SourceDocument, chunk: Chunk, model: str) -> Draft:
         "section": chunk.section,
         "section_id": f"{prefix}#{chunk.section_id}" if chunk.section_id else prefix,
         "chunk_index": chunk.chunk_index,
-        **_mark_at(document.marks, chunk.start_line),
+        **_place_of(document.marks, chunk),
     }
     if document.kind:
         metadata.setdefault(KIND, document.kind)
@@ -177,6 +177,13 @@ def _draft(document: SourceDocument, chunk: Chunk, model: str) -> Draft:
         text=chunk.text,
         metadata=metadata | {"content_hash": _content_hash(chunk.text, metadata, model)},
     )
+
+
+def _place_of(marks: Sequence[Mark], chunk: Chunk) -> Metadata:
+    """Return where a chunk begins, and its `last_page` when that is another."""
+    place = _mark_at(marks, chunk.start_line)
+    last = _mark_at(marks, chunk.start_line + chunk.text.count("\n")).get("page")
+    return place if last == place.get("page") else {**place, "last_page": last}
 
 
 def _mark_at(marks: Sequence[Mark], line: int) -> Metadata:

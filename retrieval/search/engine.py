@@ -24,7 +24,7 @@ from retrieval.search.fusion import fuse, key_of
 from retrieval.search.gathering import gather_groups
 from retrieval.search.judging import Candidates, Threshold
 from retrieval.search.oracles.base import Oracle, Question
-from retrieval.search.relevance import words_found
+from retrieval.search.relevance import AllWords, words_found
 from retrieval.search.reranking import Reranking
 from retrieval.search.smoothing import SMOOTHED as FIRST
 from retrieval.search.smoothing import WordSimilarity
@@ -239,16 +239,17 @@ class SearchEngine:
         with deadlines.within(max(0.0, until - self._clock())):
             asked = self._embedding_of(question, request)
             candidates = Candidates.read(question.corpus, fused, asked)
-            first, compared_by = candidates.smoothed(question.corpus, self._words) if smooth else (fused[:FIRST], None)
-        ordered = [*first, *fused[len(first) :]]
+            scores, compared_by = candidates.smoothed(question.corpus, self._words) if smooth else (None, None)
+        relevances: list[float | None] | None = None
+        if asked is not None:
+            by_meaning = [each for name, each in found.items() if self._oracles[name].measure == "cosine"]
+            nearest: Sequence[OracleResult | FusedResult] = by_meaning[0] if by_meaning else fused
+            relevances = candidates.relevances(asked, words_found(question.text, nearest))
+        judged = [*candidates.judged(scores, relevances), *fused[FIRST:]]
         if asked is None:
-            return _Ranked(ordered, ordered, compared_by, None)
-        by_meaning = [each for name, each in found.items() if self._oracles[name].measure == "cosine"]
-        nearest: Sequence[OracleResult | FusedResult] = by_meaning[0] if by_meaning else ordered
-        known = candidates.relevances(asked, words_found(question.text, nearest))
-        judged = [replace(each, relevance=known.get((each.collection, each.chunk_id))) for each in ordered]
+            return _Ranked(judged, judged, compared_by, None)
         threshold = self._threshold(request, asked)
-        passing = [each for each in judged if threshold.passes(each, question.text)]
+        passing = [each for each in judged if threshold.passes(each)]
         return _Ranked(judged, passing, compared_by, threshold.least)
 
     def _embedding_of(self, question: Question, request: SearchRequest) -> QueryEmbedding | None:
@@ -267,9 +268,9 @@ class SearchEngine:
 
     def _threshold(self, request: SearchRequest, asked: QueryEmbedding) -> Threshold:
         if request.min_relevance is not None:
-            return Threshold(request.min_relevance, words_count=False)
+            return Threshold(request.min_relevance)
         usual = asked.connection.min_relevance if self._min_relevance is None else self._min_relevance
-        return Threshold(usual or 0.0, words_count=True)
+        return Threshold(usual or 0.0, AllWords(request.query))
 
     def _asked_by_none(self, chosen: Chosen, outcomes: Mapping[str, _Outcome]) -> dict[str, str]:
         """Return the collections that no oracle could ask, each with a reason."""

@@ -12,7 +12,7 @@ from providers.base import SupportsMetadataFiltering
 from registry.embedding.queries import EmbeddingMismatchError, QueryEmbedding
 from retrieval.ingest.drafts import text_with_heading
 from retrieval.search.corpus import OpenCorpus
-from retrieval.search.relevance import has_all_words
+from retrieval.search.relevance import AllWords
 from retrieval.search.smoothing import SMOOTHED, Similarities, WordSimilarity, cosines, smoothed
 from schemas.contracts.search import FusedResult
 from schemas.errors import RagError
@@ -52,29 +52,42 @@ class Candidates:
                 found |= {(name, each.id): each.embedding for each in stored if each.embedding is not None}
         return cls(first, [found.get((each.collection, each.chunk_id)) for each in first])
 
-    def smoothed(self, corpus: OpenCorpus, words: WordSimilarity) -> tuple[list[FusedResult], str]:
-        """Return the results by their smoothed scores, and what they were compared by."""
+    def smoothed(self, corpus: OpenCorpus, words: WordSimilarity) -> tuple[Sequence[float], str]:
+        """Return the smoothed scores of the results, and what they were compared by."""
         if not self.results:
             return [], BY_WORDS
         similar = words.of([text_with_heading(each.content, each.metadata) for each in self.results])
         by_vectors = self._cosines(corpus)
         if by_vectors is not None:
             similar = (similar + by_vectors) * np.float32(0.5)
-        scores = smoothed([each.score for each in self.results], similar)
-        found = [replace(each, score=float(score)) for each, score in zip(self.results, scores, strict=True)]
-        order = sorted(found, key=lambda each: (-each.score, -each.rrf_score, each.doc_id, each.collection))
-        return order, BY_WORDS if by_vectors is None else BY_VECTORS_AND_WORDS
+        scores: list[float] = smoothed([each.score for each in self.results], similar).tolist()
+        return scores, BY_WORDS if by_vectors is None else BY_VECTORS_AND_WORDS
 
-    def relevances(self, asked: QueryEmbedding, words_found: float) -> dict[tuple[str, str], float]:
-        """Return the relevance by collection and chunk, of those that have a vector."""
-        pairs = [(each, vector) for each, vector in zip(self.results, self.vectors, strict=True) if vector is not None]
-        if not pairs:
-            return {}
-        found = _cosines_to(asked.vector, np.stack([vector for _, vector in pairs]))
-        return {
-            (each.collection, each.chunk_id): asked.connection.relevance(cosine, words_found)
-            for (each, _), cosine in zip(pairs, found, strict=True)
-        }
+    def relevances(self, asked: QueryEmbedding, words_found: float) -> list[float | None]:
+        """Return the relevance of each result, None of one without a vector."""
+        known = [vector for vector in self.vectors if vector is not None]
+        found = iter(_cosines_to(asked.vector, np.stack(known)) if known else ())
+        return [
+            None if vector is None else asked.connection.relevance(next(found), words_found) for vector in self.vectors
+        ]
+
+    def judged(
+        self, scores: Sequence[float] | None, relevances: Sequence[float | None] | None
+    ) -> Sequence[FusedResult]:
+        """Return the results with these relevances, and with these scores in their order; with None for either, as they
+        were."""
+        judged = [
+            replace(each, score=score, relevance=relevance)
+            for each, score, relevance in zip(
+                self.results,
+                scores or [each.score for each in self.results],
+                relevances or [None] * len(self.results),
+                strict=True,
+            )
+        ]
+        if scores is None:
+            return judged
+        return sorted(judged, key=lambda each: (-each.score, -each.rrf_score, each.doc_id, each.collection))
 
     def _cosines(self, corpus: OpenCorpus) -> Similarities | None:
         """Return the cosines between all results, None unless all have vectors of one model."""
@@ -88,16 +101,16 @@ class Candidates:
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """The least relevance of a hit. With `words_count`, a hit that has all words of the question is above it."""
+    """The least relevance of a hit. One that has `words`, those of the question, is above it."""
 
     least: float
-    words_count: bool
+    words: AllWords | None = None
 
-    def passes(self, result: FusedResult, question: str) -> bool:
+    def passes(self, result: FusedResult) -> bool:
         """Return whether the result may be given. One whose relevance is unknown may."""
         if result.relevance is None or result.relevance >= self.least:
             return True
-        return self.words_count and has_all_words(question, text_with_heading(result.content, result.metadata))
+        return self.words is not None and self.words.are_in(text_with_heading(result.content, result.metadata))
 
 
 def _fits(asked: QueryEmbedding, corpus: OpenCorpus, collection: str) -> bool:

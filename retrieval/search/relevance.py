@@ -67,16 +67,19 @@ def share_of_words(question: str, texts: Sequence[str]) -> float:
     return (anywhere + max(together, default=0.0)) / 2.0 / total
 
 
-def has_all_words(question: str, text: str) -> bool:
-    """Return whether a text has each word of the question that means something, if those are a third of its words.
+class AllWords:
+    """Tells whether a text has each word of a question that means something, if those are a third of its words.
 
-    Else there is too little to find: `How do I write a will?` is not about writing.
+    Else there is too little to find, and no text has it: `How do I write a will?` is not about writing.
     """
-    stems = _stems(question)
-    if not stems or len(stems) * 3 < len(_WORD.findall(question)):
-        return False
-    folded = text.casefold()
-    return all(_has(folded, stem) for stem in stems)
+
+    def __init__(self, question: str) -> None:
+        stems = _stems(question)
+        self._stems = stems if len(stems) * 3 >= len(_WORD.findall(question)) else []
+
+    def are_in(self, text: str) -> bool:
+        folded = text.casefold()
+        return bool(self._stems) and all(_has(folded, stem) for stem in self._stems)
 
 
 def _stems(question: str) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotInTimeError
 from dataclasses import replace
 from typing import cast
@@ -15,6 +14,7 @@ import structlog
 from providers.embeddings.base import EmbeddingProvider
 from providers.outbound import deadlines
 from providers.rerank.base import RerankProvider
+from registry.connection_threads import ConnectionThreads
 from registry.connections import Connections
 from retrieval.failures import embedding_errors
 from retrieval.ingest.drafts import text_with_heading
@@ -29,8 +29,6 @@ CONFIGURED = "rerank"
 """The connection that the operator's settings describe, where they do."""
 RERANKED = 100
 """The number of results of a search that a connection is asked about, the best ones."""
-PARALLEL = 16
-"""The number of searches of one worker for which connections are asked at a time."""
 
 
 class Reranking:
@@ -41,10 +39,10 @@ class Reranking:
         self._embedding_connection = embedding_connection
         self._words = WordSimilarity()
         # Not in the threads of searches, which a connection that hangs must not hold beyond their limit.
-        self._pool = ThreadPoolExecutor(PARALLEL, thread_name_prefix="rerank")
+        self._threads = ConnectionThreads("rerank")
 
     def close(self) -> None:
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._threads.close()
 
     def connection_of(self, asked: str | None) -> str | None:
         """Return the connection that is asked when a request names this one: by default the operator's, None where
@@ -131,7 +129,7 @@ class Reranking:
                 return self.scores(connection, query, texts)
 
         until = time.monotonic() + max(0.0, within_seconds)
-        asked = self._pool.submit(ask)
+        asked = self._threads.submit(connection, ask)
         try:
             return asked.result(max(0.0, within_seconds))
         except NotInTimeError:

@@ -36,7 +36,8 @@ def smoothed(scores: Sequence[float], similar: Similarities) -> Scores:
     """Return the smoothed scores of candidates: (1 - λ) of its own score, and λ of the mean of those of its nearest
     neighbours, weighted by how similar they are.
 
-    `similar` has shape (n, n). A candidate that is like no other keeps its own score.
+    `similar` has shape (n, n). Those that are as similar as the last of the nearest are neighbours, too. A candidate
+    that is like no other keeps its own score.
     """
     own = np.asarray(scores, dtype=np.float64)
     count = len(own)
@@ -44,16 +45,21 @@ def smoothed(scores: Sequence[float], similar: Similarities) -> Scores:
         return own
     likeness = similar.astype(np.float64)
     np.fill_diagonal(likeness, -np.inf)
-    nearest = np.argsort(-likeness, axis=1, kind="stable")[:, : min(NEIGHBOURS, count - 1)]
-    weights = np.maximum(np.take_along_axis(likeness, nearest, axis=1), 0.0)
+    last = count - min(NEIGHBOURS, count - 1)
+    least = np.maximum(np.partition(likeness, last, axis=1)[:, last, None], 0.0)
+    weights = np.where(likeness >= least, likeness, 0.0)
     sums = weights.sum(axis=1)
-    means = np.divide((weights * own[nearest]).sum(axis=1), sums, out=own.copy(), where=sums > 0)
+    means = np.divide(weights @ own, sums, out=own.copy(), where=sums > 0)
     return (1.0 - SHARE) * own + SHARE * means
 
 
 def cosines(vectors: Sequence[Vector]) -> Similarities:
     """Return the cosines between vectors of one dimension, shape (n, n); 0 for a vector without a direction."""
-    return _products(np.stack(vectors).astype(np.float32))
+    rows = np.stack(vectors).astype(np.float32)
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    directions = np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0)
+    products: Similarities = directions @ directions.T
+    return products
 
 
 class WordSimilarity:
@@ -76,13 +82,21 @@ class WordSimilarity:
         numbers = np.concatenate([words.numbers for words in found])
         counts = np.concatenate([words.counts for words in found])
         owners = np.repeat(np.arange(len(found)), [len(words.numbers) for words in found])
-        known, column, having = np.unique(numbers, return_inverse=True, return_counts=True)
+        _, column, having = np.unique(numbers, return_inverse=True, return_counts=True)
         rarity = np.log1p((len(found) - having + 0.5) / (having + 0.5)).astype(np.float32)
         norm = K1 * (1 - B + B * lengths / max(1.0, float(lengths.mean())))
         weights = counts * (K1 + 1) / (counts + norm[owners]) * rarity[column]
-        matrix = np.zeros((len(found), len(known)), dtype=np.float32)
-        matrix[owners, column] = weights
-        return _products(matrix)
+        sizes = np.sqrt(np.bincount(owners, weights**2, len(found)))[:, None].astype(np.float32)
+        # Words of one text alone, which most are, make it longer but like no other.
+        shared = having > 1
+        places = np.cumsum(shared) - 1
+        both = shared[column]
+        matrix = np.zeros((len(found), int(shared.sum())), dtype=np.float32)
+        matrix[owners[both], places[column[both]]] = weights[both]
+        matrix = np.divide(matrix, sizes, out=matrix, where=sizes > 0)
+        similar: Similarities = matrix @ matrix.T
+        np.fill_diagonal(similar, sizes > 0)
+        return similar
 
     def _words(self, text: str) -> _Words:
         with self._lock:
@@ -107,10 +121,3 @@ class _Words:
         self.counts = np.fromiter(counted.values(), dtype=np.float32, count=len(counted))
         self.length = int(self.counts.sum())
         self.characters = len(text) + 1
-
-
-def _products(rows: NDArray[np.float32]) -> Similarities:
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    directions = np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0)
-    products: Similarities = directions @ directions.T
-    return products

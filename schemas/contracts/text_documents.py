@@ -105,6 +105,7 @@ class KnownChunk:
     chunk_index: int
     section: str | None = None
     page: int | None = None
+    last_page: int | None = None
     sheet: str | None = None
     slide: int | None = None
     start_line: int | None = None

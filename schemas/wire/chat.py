@@ -21,7 +21,7 @@ from schemas.wire.text_documents import FiltersObject
 MAX_MESSAGES = 1_000
 RESERVED_OPTIONS = ("model", "messages", "stream")
 """Names that `options` must not have: they have fields of their own, or are decided here."""
-PLACES = ("page", "sheet", "slide", "start_line")
+PLACES = ("page", "last_page", "sheet", "slide", "start_line")
 """The metadata of a passage that say where in its document it begins."""
 
 Json = dict[str, Any]

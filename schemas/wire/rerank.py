@@ -23,11 +23,6 @@ class Document(Body):
 
     @post_load
     def _to_document(self, loaded: Json, **_: Any) -> RerankDocument:
-        for name, value in loaded.items():
-            try:
-                value.encode()
-            except UnicodeEncodeError:
-                raise ValidationError("is not valid Unicode", name) from None
         return RerankDocument(**loaded)
 
 

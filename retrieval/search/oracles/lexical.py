@@ -69,4 +69,7 @@ def _scale(asked: set[str], best: Sequence[TextMatch]) -> float:
 
 def _stems(words: Iterable[str]) -> set[str]:
     """Return rough stems of words. They are exact enough to count by."""
-    return {word if is_spaceless(word) else without_accents(word)[:STEM_LETTERS] for word in words}
+    return {
+        word if not word.isascii() and is_spaceless(word) else without_accents(word)[:STEM_LETTERS]
+        for word in set(words)
+    }

@@ -2,8 +2,10 @@
 
 import itertools
 import json
+import socket
 import threading
 from contextlib import closing
+from urllib.parse import urlsplit
 
 import pytest
 import requests
@@ -70,6 +72,29 @@ def test_a_client_that_leaves_hangs_up_on_the_model_and_frees_its_place(service,
         assert answer.raw.read1(100) == b'data: {"delta":"Half"}\n\n'  # while the model has not said the rest
     assert hung_up.wait(ANSWER_SECONDS)
     # The one place for requests that wait for other services is free again.
+    assert chat(service, message="Hello?", stream=False).json()["data"]["message"] == "So it is."
+    assert requests.get(f"{service.url}/api/chat/left", timeout=ANSWER_SECONDS).status_code == 404
+
+
+def test_a_client_that_leaves_before_the_first_word_does_the_same(service, models):
+    hung_up, asked = threading.Event(), threading.Event()
+    usual = models.routes["/v1/chat/completions"]
+
+    def silent(body):
+        asked.set()
+        return Answer(200, b"", {"Content-Length": "100000"}, hung_up=hung_up)
+
+    body = json.dumps({"stream": True, "message": "Hello?", "conversationId": "left"}).encode()
+    address = urlsplit(service.url)
+    head = f"POST /api/chat HTTP/1.1\r\nHost: {address.netloc}\r\nContent-Type: application/json\r\n"
+    models.routes["/v1/chat/completions"] = silent
+    try:
+        with socket.create_connection((address.hostname, address.port), ANSWER_SECONDS) as client:
+            client.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+            assert asked.wait(ANSWER_SECONDS)
+        assert hung_up.wait(ANSWER_SECONDS)
+    finally:
+        models.routes["/v1/chat/completions"] = usual
     assert chat(service, message="Hello?", stream=False).json()["data"]["message"] == "So it is."
     assert requests.get(f"{service.url}/api/chat/left", timeout=ANSWER_SECONDS).status_code == 404
 

@@ -137,7 +137,9 @@ def test_a_defect_is_told_in_a_sentence_without_what_it_was():
 
     tool = Tool("broken", "Breaks.", {"type": "object"}, {"type": "object"}, fails, dict)
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "broken", "arguments": {}}}
-    status, _, content = exchange(tool_server(lambda: {"broken": tool}, may_write=True), {}, orjson.dumps(message))
+    status, _, content = exchange(
+        tool_server(lambda: {"broken": tool}, may_write=True), {}, orjson.dumps(message), lambda *called: None
+    )
     result = orjson.loads(content)["result"]
     assert (status, result["isError"]) == (200, True)
     assert result["content"] == [{"type": "text", "text": "The tool failed for a reason that is in the log"}]

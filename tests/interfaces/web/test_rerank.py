@@ -80,6 +80,13 @@ def test_more_documents_than_are_smoothed_keep_their_order_behind_the_others(cli
     assert (len(scores), scores) == (151, sorted(scores, reverse=True))
 
 
+def test_ids_are_the_callers_own_and_may_repeat(client):
+    documents = [{**each, "id": "same"} for each in DOCUMENTS]
+    answer = client.post("/rerank", json={"query": QUERY, "documents": documents})
+    assert ids(answer) == ["same"] * 3
+    assert [each["original_rank"] for each in answer.json["reranked"]] == [3, 2, 1]
+
+
 def test_a_connection_that_is_named_is_asked(client, answering):
     answer = client.post("/rerank", json={"query": QUERY, "documents": DOCUMENTS, "connection": "tei"})
     assert ids(answer) == ["lava", "minutes", "volcano"]  # equal scores stay in their order
@@ -105,7 +112,11 @@ def test_a_connection_that_is_named_is_asked(client, answering):
         ({"query": QUERY, "documents": [{"id": "a" * 513, "text": "a"}]}, "documents.0.id"),
         ({"query": QUERY, "documents": [{"id": "a", "text": "\t\n"}]}, "documents.0.text"),
         ({"query": QUERY, "documents": [{"id": "a", "text": None}]}, "documents.0.text"),
+        ({"query": QUERY, "documents": [DOCUMENTS[0], {"id": "", "text": "a"}]}, "documents.1.id"),
+        ({"query": QUERY, "documents": [DOCUMENTS[0], {"id": "a", "text": ""}]}, "documents.1.text"),
+        ({"query": QUERY, "documents": [DOCUMENTS[0], None]}, "documents.1"),
         ({"query": QUERY, "documents": DOCUMENTS[:1] * 1_001}, "documents"),
+        ({"query": QUERY, "documents": DOCUMENTS[:1] * 10_000}, "documents"),
         ({"query": QUERY, "documents": [{"id": "a", "text": "word " * 200_001}]}, "documents"),
         ({"query": QUERY, "documents": DOCUMENTS, "top_k": 0}, "top_k"),
         ({"query": QUERY, "documents": DOCUMENTS, "top_k": 1_001}, "top_k"),
@@ -171,7 +182,19 @@ def test_the_limit_is_kept_after_reranking_and_explanations_go_by_the_new_order(
 
 
 @pytest.mark.parametrize(
-    ("status", "answer"), [(500, {"error": "out of memory"}), (422, {"error": "too long"}), (200, {"scores": []})]
+    ("status", "answer"),
+    [
+        (401, {}),
+        (413, {"error": "too large"}),
+        (422, {"error": "too long"}),
+        (429, {"error": "slow down"}),
+        (500, {"error": "out of memory"}),
+        (200, {"scores": []}),
+        (200, b'[{"index": 0, "score": NaN}, {"index": 1, "score": 1}, {"index": 2, "score": 2}]'),
+        (200, [{"index": 0, "score": 3}, {"index": 2, "score": 2}]),
+        (200, [{"index": 0, "score": 3}, {"index": 1, "score": 2}, {"index": 1, "score": 1}]),
+        (200, [{"index": 0, "score": 3}, {"index": 1, "score": 2}, {"index": 3, "score": 1}]),
+    ],
 )
 def test_a_failure_leaves_the_order_and_is_in_the_receipt(search, answering, status, answer):
     plain = search()
@@ -181,6 +204,51 @@ def test_a_failure_leaves_the_order_and_is_in_the_receipt(search, answering, sta
     receipt = found["receipt"]["rerank"]
     assert (receipt["connection"], receipt["status"], receipt["count"]) == ("tei", "failed", 0)
     assert receipt["error"].startswith("The reranking service 'tei' ")
+
+
+@pytest.fixture(scope="module")
+def embedded(app, shared_collection):
+    """A collection whose documents have the embeddings of the service's model, two of them in one section."""
+    texts = ["How hot lava is: a thousand degrees.", "Lava is hot.", "Lava of a volcano is hot.", "The train is late."]
+    embed = app.extensions["rag.layers"].connections.open("default", "embedding").embed
+    return shared_collection(
+        [
+            {"id": text, "text": text, "metadata": {"section": text[:4]}, "embedding": vector}
+            for text, vector in zip(texts, embed(texts).tolist(), strict=True)
+        ]
+    )
+
+
+@pytest.mark.parametrize("fusion", ["rrf", "scores", "smoothed"])
+def test_relevance_decides_who_is_reranked_and_stays_what_it_was(search, answering, embedded, fusion):
+    """The connection gives the best result the least score: the order is turned round, and all else stays."""
+    asked = {"collections": [embedded], "oracles": None, "fusion": fusion, "min_relevance": 0.2}
+    plain = search(**asked)
+    assert 1 < len(plain["results"]) < 4
+    kept = {each["doc_id"]: each for each in plain["results"]}
+    answering.script = [(200, [{"index": place, "score": place} for place in range(len(kept))])]
+    found = search(rerank="tei", explain=True, **asked)
+    assert [each["doc_id"] for each in found["results"]] == [each["doc_id"] for each in reversed(plain["results"])]
+    assert [each["rerank_score"] for each in found["results"]] == [float(each) for each in reversed(range(len(kept)))]
+    for each in found["results"]:
+        assert {**each, "rerank_score": None} == {**kept[each["doc_id"]], "rerank_score": None}
+    [(_, _, body)] = answering.requests
+    assert body["texts"] == list(kept)
+    receipt = found["receipt"]
+    assert (receipt["fusion"], receipt["rerank"]["count"], receipt["below_min_relevance"]) == (
+        fusion,
+        len(kept),
+        4 - len(kept),
+    )
+
+
+def test_groups_come_in_the_new_order(search, answering, embedded):
+    asked = {"collections": [embedded], "min_relevance": 0, "gather": {"by": "section"}}
+    plain = search(**asked)
+    assert [group["key"] for group in plain["groups"]] == ["Lava", "How "]
+    answering.script = [(200, [{"index": place, "score": place} for place in range(len(plain["results"]))])]
+    found = search(rerank="tei", **asked)
+    assert [(group["key"], group["rank"]) for group in found["groups"]] == [("How ", 1), ("Lava", 2)]
 
 
 def test_a_service_that_hangs_leaves_the_order_too(search, answering):
@@ -193,6 +261,19 @@ def test_a_service_that_hangs_leaves_the_order_too(search, answering):
     assert found["results"] == plain["results"]
     assert found["receipt"]["rerank"]["status"] == "failed"
     assert "did not answer in 0.5 s" in found["receipt"]["rerank"]["error"]
+
+
+@pytest.fixture
+def rag_query(client, lava):
+    def call(**asked):
+        arguments = {"query": QUERY, "collections": [lava], **asked}
+        message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
+        message["params"] = {"name": "rag_query", "arguments": arguments}
+        return client.post("/mcp", json=message, headers={"Accept": "application/json, text/event-stream"}).json[
+            "result"
+        ]
+
+    return call
 
 
 @pytest.fixture
@@ -210,27 +291,31 @@ def lanes_entered(client, monkeypatch):
     return entered
 
 
-def test_requests_that_ask_a_connection_wait_with_those_of_other_services(client, lanes_entered, search, answering):
+def test_requests_that_ask_a_connection_wait_with_those_of_other_services(
+    client, lanes_entered, search, rag_query, answering
+):
     client.post("/rerank", json={"query": QUERY, "documents": DOCUMENTS})
     search()
-    assert lanes_entered == [Lane.EMBEDDING, None] * 2
+    rag_query(rerank=None)
+    assert lanes_entered == [Lane.EMBEDDING, None] * 3
     lanes_entered.clear()
     client.post("/rerank", json={"query": QUERY, "documents": DOCUMENTS, "connection": "tei"})
     search(rerank="tei")
-    assert lanes_entered == [Lane.EMBEDDING, None, Lane.SERVICE, None] * 2
+    rag_query(rerank="tei")
+    assert lanes_entered == [Lane.EMBEDDING, None, Lane.SERVICE, None] * 3
 
 
-def test_language_models_can_ask_for_it(client, lava, answering):
-    message = {
-        "jsonrpc": "2.0",
-        "id": 1,
-        "method": "tools/call",
-        "params": {"name": "rag_query", "arguments": {"query": QUERY, "collections": [lava], "rerank": "tei"}},
-    }
-    accepts = {"Accept": "application/json, text/event-stream"}
-    answer = client.post("/mcp", json=message, headers=accepts).json["result"]["structuredContent"]
+def test_language_models_can_ask_for_it(rag_query, answering):
+    answer = rag_query(rerank="tei")["structuredContent"]
     assert answer["results"][0]["content"] == "How hot lava is, nobody said."
     assert answer["receipt"]["rerank"]["status"] == "ok"
+
+
+@pytest.mark.parametrize(("connection", "fault"), [("nobody", "'nobody' not found"), ("local", "not of type rerank")])
+def test_language_models_are_told_of_a_connection_that_cannot_rerank(rag_query, connection, fault):
+    answer = rag_query(rerank=connection)
+    assert answer["isError"] is True
+    assert fault in answer["content"][0]["text"]
 
 
 def test_the_configured_connection_is_asked_by_default_and_part_of_the_health(

@@ -126,6 +126,8 @@ def test_an_answer_that_is_not_json_is_unusable(connect, server, body):
 @pytest.mark.parametrize(
     ("status", "kind", "error_type"),
     [
+        (302, ConfigurationError, "invalid_config"),
+        (307, ConfigurationError, "invalid_config"),
         (401, ConfigurationError, "authentication"),
         (404, ConfigurationError, "not_found"),
         (422, InvalidInputError, "unknown"),

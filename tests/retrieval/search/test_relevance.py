@@ -9,7 +9,7 @@ from retrieval.search.relevance import (
     CANDIDATES,
     COMMON_WORD,
     TOGETHER,
-    has_all_words,
+    AllWords,
     share_of_words,
     with_relevance,
 )
@@ -106,7 +106,7 @@ def test_scripts_without_spaces_are_compared_by_pairs_of_characters():
     ],
 )
 def test_all_words_of_a_question_are_there(question, has_all):
-    assert has_all_words(question, TEXTS[2]) is has_all
+    assert AllWords(question).are_in(TEXTS[2]) is has_all
 
 
 def test_the_heading_belongs_to_a_text():

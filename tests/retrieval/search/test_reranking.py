@@ -1,6 +1,7 @@
 """Reranking the results of a search, whatever the connection does."""
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -10,6 +11,8 @@ from schemas.connections import Connection
 from schemas.contracts.rerank import RerankDocument, RerankRequest
 from schemas.contracts.search import FusedResult
 from schemas.errors import ConflictError, NotFoundError, UnavailableError
+
+DEADLINE_SECONDS = 60
 
 
 class Scripted(RerankProvider):
@@ -84,6 +87,29 @@ def test_a_connection_that_heeds_no_deadline_is_not_waited_for(reranking, act):
     assert [(each.content, each.rerank_score) for each in order] == [("a", None), ("b", None)]
     assert (receipt.status, receipt.count) == ("failed", 0)
     assert "in the time that was left" in receipt.error
+
+
+def test_a_connection_that_hangs_holds_up_no_other(reranking, connections, act):
+    over, hanging = threading.Event(), threading.Semaphore(0)
+
+    def hang(texts):
+        if texts == ["hang"]:
+            hanging.release()
+            assert over.wait(DEADLINE_SECONDS)
+        return [float(len(text)) for text in texts]
+
+    act(hang)
+    connections.create(Connection("hanging", "rerank", "scripted", {}))
+    with ThreadPoolExecutor(40) as pool:
+        asked = [pool.submit(reranking.reordered, "hanging", "q", found("hang"), DEADLINE_SECONDS) for _ in range(40)]
+        try:
+            assert hanging.acquire(timeout=DEADLINE_SECONDS)
+            order, receipt = reranking.reordered("scripted", "q", found("a", "bb"), DEADLINE_SECONDS)
+        finally:
+            over.set()
+    connections.delete("hanging")
+    assert ([each.content for each in order], receipt.status) == (["bb", "a"], "ok")
+    assert {each.result()[1].status for each in asked} == {"ok"}
 
 
 def test_a_defect_of_a_provider_does_not_fail_a_search(reranking, act):

@@ -23,8 +23,9 @@ def test_each_score_is_mixed_with_those_of_its_nearest_neighbours(scores, seed):
     similar = likeness(len(scores), seed)
     expected = []
     for each, own in enumerate(scores):
-        others = sorted((other for other in range(len(scores)) if other != each), key=lambda n: (-similar[each, n], n))
-        nearest = others[:NEIGHBOURS]
+        others = sorted((other for other in range(len(scores)) if other != each), key=lambda n: -similar[each, n])
+        last = similar[each, others[:NEIGHBOURS][-1]] if others else 0.0
+        nearest = [other for other in others if similar[each, other] >= last]
         total = math.fsum(float(similar[each, other]) for other in nearest)
         mean = math.fsum(float(similar[each, other]) * scores[other] for other in nearest) / total if total else own
         expected.append((1 - SHARE) * own + SHARE * mean)

@@ -1,5 +1,7 @@
 """A question has the same answer whether the words of its collection are held in memory or read."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from wrapper.catalog.rows import find_collection
 from wrapper.catalog.text_search import text_search
 from wrapper.catalog.words import index as index_module
 from wrapper.catalog.words.held import HeldWords
+from wrapper.catalog.words.stored_segments import Layouts, segments
 
 TEXTS = [
     "The wing of the aircraft and the flow around the wing",
@@ -104,21 +107,80 @@ class Counted:
         self.number, self.documents, self.words, self.language, self.alive = number, 1, words, "en", None
 
 
-def test_holding_waits_for_as_many_questions_as_it_costs_and_is_bounded(monkeypatch):
-    merged = []
-    monkeypatch.setattr(
-        "wrapper.catalog.words.held._merged",
-        lambda transaction, state, stored: merged.append(state) or Made(state, sum(each.words for each in stored)),
-    )
-    held = HeldWords(most_words=1_000, words_a_question=100)
+class Made:
+    """What is held of segments like that, at one byte a word."""
+
+    def __init__(self, state, stored):
+        self.state, self.size_bytes = state, sum(each.words for each in stored)
+
+
+@pytest.fixture
+def merged(monkeypatch):
+    """The states that were merged so far."""
+    states = []
+
+    def merge(transaction, state, stored):
+        states.append(state)
+        if stored[0].words == 666:
+            raise MemoryError
+        return Made(state, stored)
+
+    monkeypatch.setattr("wrapper.catalog.words.held._merged", merge)
+    return states
+
+
+def asked(held, key, stored, times):
+    return [held.find(None, key, stored) is not None for _ in range(times)]
+
+
+def test_holding_waits_for_as_many_questions_as_it_costs_and_is_bounded(merged):
+    held = HeldWords(most_words=1_900, most_bytes=1_000, words_a_question=100)
     large, small = [Counted(1, 600)], [Counted(2, 500)]
-    assert [held.find(None, 1, large) is not None for _ in range(9)] == [False] * 7 + [True] * 2
-    assert [held.find(None, 2, small) is not None for _ in range(8)] == [False] * 6 + [True] * 2
-    assert held.find(None, 1, large) is None, "both are more than may be held"
-    assert [held.find(None, 3, [Counted(3, 2_000)]) for _ in range(50)] == [None] * 50
+    assert asked(held, 1, large, 9) == [False] * 7 + [True] * 2
+    assert asked(held, 2, small, 8) == [False] * 6 + [True] * 2
+    assert asked(held, 1, large, 1) == [False], "both are more than may be held"
+    assert not any(asked(held, 3, [Counted(3, 2_000)], 50))
     assert len(merged) == 2
 
 
-class Made:
-    def __init__(self, state, words):
-        self.state, self.words = state, words
+def test_a_collection_that_made_room_is_held_again_once_it_pays(merged):
+    held = HeldWords(most_bytes=1_000, words_a_question=100)
+    large, small = [Counted(1, 600)], [Counted(2, 500)]
+    asked(held, 1, large, 8)
+    asked(held, 2, small, 7)
+    assert asked(held, 1, large, 9) == [False] * 7 + [True] * 2
+    assert asked(held, 2, small, 8) == [False] * 6 + [True] * 2
+
+
+def test_what_does_not_fit_alone_makes_no_room_and_is_merged_once_for_a_state(merged):
+    held = HeldWords(most_bytes=1_000, words_a_question=1_000)
+    asked(held, 1, [Counted(1, 400)], 3)
+    assert asked(held, 2, [Counted(2, 1_500)], 50).count(True) == 1
+    assert asked(held, 1, [Counted(1, 400)], 1) == [True]
+    assert asked(held, 2, [Counted(2, 1_500), Counted(4, 1)], 50).count(True) == 1
+    assert len(merged) == 3
+
+
+def test_a_merge_that_failed_is_tried_again_after_as_many_questions(merged):
+    held = HeldWords(words_a_question=1_000)
+    for _ in range(2):
+        assert asked(held, 1, [Counted(1, 666)], 1) == [False]
+        with pytest.raises(MemoryError):
+            held.find(None, 1, [Counted(1, 666)])
+    assert len(merged) == 2
+
+
+def test_what_is_held_takes_no_more_memory_than_is_counted(collection, catalog):
+    """Each word of these texts is another one, which takes most memory."""
+    _, add = collection
+    add([" ".join(f"w{number:03d}x{word:03d}" for word in range(100)) for number in range(50)], first=50)
+    with catalog.read() as transaction:
+        key = find_collection(transaction, collection[0]).key
+        stored = segments(transaction, Layouts(), key)
+        tracemalloc.start()
+        held = HeldWords(words_a_question=10**9)
+        taken = [held.find(transaction, key, stored) for _ in range(2)][-1]
+        used_bytes, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert taken.size_bytes > 5_000 * 80
+    assert 0.7 < used_bytes / taken.size_bytes < 1.3

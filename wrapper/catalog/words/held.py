@@ -20,7 +20,11 @@ from wrapper.catalog.words.segments import NOWHERE, Layout, Numbers, Places, Seg
 from wrapper.catalog.words.stored_segments import StoredSegment, read
 
 MOST_WORDS = 4 << 20
-"""The most words that a process holds of all collections together, at some 8 bytes a word."""
+"""The most words of a collection that is held: merging takes some 25 bytes of memory a word."""
+MOST_BYTES = 48 << 20
+"""The most memory that what a process holds of all collections together may take."""
+TERM_BYTES, DOCUMENT_BYTES, WORD_BYTES = 90, 48, 4
+"""The memory that a term takes, with its string, its count and where it ends, and each document and word."""
 WORDS_A_QUESTION = 50_000
 """The number of words that are merged in the time that a question takes without being held, roughly: a collection is
 held after as many questions since its last write as would have taken that time."""
@@ -41,8 +45,13 @@ class Held:
     ends: Sequence[Places]
 
     @property
-    def words(self) -> int:
-        return sum(segment.words for segment in self.segments)
+    def size_bytes(self) -> int:
+        return sum(
+            TERM_BYTES * len(each.terms)
+            + DOCUMENT_BYTES * len(each.layout.positions)
+            + WORD_BYTES * len(each.occurrences)
+            for each in self.merged
+        )
 
     def occurrences(self, terms: Iterable[tuple[str, str]]) -> dict[tuple[int, str], Numbers]:
         """Return what `bm25.stored_occurrences` returns for terms with their languages."""
@@ -66,10 +75,20 @@ class Held:
 
 
 class HeldWords:
-    """The collections that a process holds; safe for any number of threads."""
+    """The collections that a process holds; safe for any number of threads.
 
-    def __init__(self, most_words: int = MOST_WORDS, words_a_question: int = WORDS_A_QUESTION) -> None:
+    Where all do not fit, the one that was asked longest ago makes room; it is held again once that pays again. One that
+    does not fit alone is not tried again before its next write.
+    """
+
+    def __init__(
+        self,
+        most_words: int = MOST_WORDS,
+        most_bytes: int = MOST_BYTES,
+        words_a_question: int = WORDS_A_QUESTION,
+    ) -> None:
         self._most_words = most_words
+        self._most_bytes = most_bytes
         self._words_a_question = words_a_question
         self._held: OrderedDict[int, Held] = OrderedDict()
         self._asked: OrderedDict[int, tuple[_State, int]] = OrderedDict()
@@ -86,13 +105,26 @@ class HeldWords:
             self._held.pop(collection_key, None)
             if not self._is_due(collection_key, state, sum(segment.words for segment in stored)):
                 return None
-        held = _merged(transaction, state, stored)
+        try:
+            held = _merged(transaction, state, stored)
+        except Exception:
+            self._count_anew(collection_key)
+            raise
+        if held.size_bytes <= self._most_bytes:
+            self._keep(collection_key, held)
+        return held
+
+    def _keep(self, collection_key: int, held: Held) -> None:
         with self._guard:
             self._held[collection_key] = held
             self._held.move_to_end(collection_key)
-            while sum(each.words for each in self._held.values()) > self._most_words:
-                self._held.popitem(last=False)
-        return held
+            while sum(each.size_bytes for each in self._held.values()) > self._most_bytes:
+                let_go, _ = self._held.popitem(last=False)
+                self._asked.pop(let_go, None)
+
+    def _count_anew(self, collection_key: int) -> None:
+        with self._guard:
+            self._asked.pop(collection_key, None)
 
     def _is_due(self, collection_key: int, state: _State, words: int) -> bool:
         """Count a question. Returns True for one of them, that after which holding pays."""

@@ -36,12 +36,12 @@ FEW_FOUND = 1_000
 
 
 class WordIndex:
-    """The word index of one database."""
+    """The word index of one database; `held` are the words of its collections that this process holds."""
 
-    def __init__(self) -> None:
+    def __init__(self, held: HeldWords | None = None) -> None:
         self._layouts = Layouts()
         self._stemmer = Stemmer()
-        self._held = HeldWords()
+        self._held = held or HeldWords()
 
     def drop(self, transaction: Transaction, collection_key: int) -> None:
         mine = "SELECT number FROM word_segments WHERE collection_key = ?"
