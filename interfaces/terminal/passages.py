@@ -8,10 +8,10 @@ from typing import Any
 
 from rich.style import Style
 from rich.text import Text
-from schemas.words.stop_words import stop_words_of
 
 from interfaces.source_places import heading_of, percentage, place_of, source_of
 from interfaces.terminal.screen import FAINT, Screen, harmless, in_one_line, linked
+from schemas.words.stop_words import stop_words_of
 
 EXCERPT_CHARACTERS = 600
 """The most characters of a passage that are shown, unless all are wanted."""

@@ -21,12 +21,12 @@ def with_text(app, models):
 
 @pytest.fixture(scope="module")
 def talking(app_of_models, models):
-    yield with_text(app_of_models(retrieval=RetrievalSettings(min_relevance=0.5)), models)
+    return with_text(app_of_models(retrieval=RetrievalSettings(min_relevance=0.5)), models)
 
 
 @pytest.fixture(scope="module")
 def silent(app_of_models, models):
-    yield with_text(app_of_models(chats=False, retrieval=RetrievalSettings(min_relevance=0.5)), models)
+    return with_text(app_of_models(chats=False, retrieval=RetrievalSettings(min_relevance=0.5)), models)
 
 
 @pytest.fixture
