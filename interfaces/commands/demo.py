@@ -184,7 +184,7 @@ def load_twice(service: ScratchService, folder: Path, expected: list[Draft], con
     passed_over = f", {len(found.passed_over)} passed over" if found.passed_over else ""
     for outcome in (f"{COLLECTION}: {extent}: {len(expected)} created", f"nothing changed: {extent} are already there"):
         said = outcome + passed_over
-        arguments = ("load", str(folder), "--collection", COLLECTION)
+        arguments = ("load", str(folder), "--collection", COLLECTION, "--full-speed")
         console.print(
             f"$ rag-wrapper {' '.join(arguments)}", style="bold", markup=False, highlight=False, soft_wrap=True
         )
