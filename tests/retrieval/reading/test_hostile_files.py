@@ -104,6 +104,11 @@ def test_a_sheet_that_claims_every_cell_needs_too_much_memory():
         assert refusal(reader, content, "xlsx")[0] == "too_much_memory"
 
 
+def test_a_parser_in_c_that_crashes_for_want_of_memory_needs_too_much():
+    with DocumentReader(ReadingLimits(seconds=20, memory_mb=256)) as reader:
+        assert refusal(reader, hostile.endless_pdf(), "pdf")[0] == "too_much_memory"
+
+
 @pytest.mark.parametrize("declared", [LAUGHS, OUTSIDE])
 @pytest.mark.parametrize("kind", [*hostile.XML_PARTS, "html"])
 def test_entities_are_neither_expanded_nor_fetched(reader, kind, declared):
