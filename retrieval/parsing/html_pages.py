@@ -69,8 +69,8 @@ def characters(content: bytes) -> str:
 
 
 def html_root(text: str) -> etree._Element:
-    """Return the root of a page or a piece of HTML. Raises ParseError when there is nothing, or entities are
-    declared."""
+    """Return the root of a page or a piece of HTML. Raises ParseError when there is nothing, when entities
+    are declared, and for elements some 2,000 deep."""
     parser = html.HTMLParser(huge_tree=True, remove_comments=True, remove_pis=True, no_network=True)
     # libxml2 ends at U+0000, and refuses a text that declares an encoding.
     cleaned = _XML_DECLARATION.sub("", text.replace("\0", "\ufffd"))
@@ -82,6 +82,8 @@ def html_root(text: str) -> etree._Element:
         root = html.document_fromstring(cleaned, parser=parser, ensure_head_body=False)
     except (etree.ParserError, etree.XMLSyntaxError, ValueError) as error:
         raise ParseError("contains no text", EMPTY) from error
+    if any(each.type == etree.ErrorTypes.ERR_RESOURCE_LIMIT for each in parser.error_log):
+        raise ParseError("is nested too deeply")  # what stands below that would be missing
     return root
 
 

@@ -104,6 +104,11 @@ def test_a_sheet_that_claims_every_cell_needs_too_much_memory():
         assert refusal(reader, content, "xlsx")[0] == "too_much_memory"
 
 
+def test_a_parser_in_c_that_crashes_for_want_of_memory_needs_too_much():
+    with DocumentReader(ReadingLimits(seconds=20, memory_mb=256)) as reader:
+        assert refusal(reader, hostile.endless_pdf(), "pdf")[0] == "too_much_memory"
+
+
 @pytest.mark.parametrize("declared", [LAUGHS, OUTSIDE])
 @pytest.mark.parametrize("kind", [*hostile.XML_PARTS, "html"])
 def test_entities_are_neither_expanded_nor_fetched(reader, kind, declared):
@@ -173,7 +178,8 @@ def test_a_parser_that_takes_too_long_is_ended():
 def test_depth_is_no_fault(reader):
     page = b"<div>" * 1_000 + b"deep" + b"</div>" * 1_000
     assert reader.read(page, kind_named("html"), name="a").text.strip() == "deep"
-    refusal(reader, b"<div>" * 50_000 + b"deep" + b"</div>" * 50_000, "html")
+    too_deep = b"<p>Words</p>" + b"<div>" * 5_000 + b"deep" + b"</div>" * 5_000
+    assert refusal(reader, too_deep, "html") == ("unreadable", "is nested too deeply")
     assert refusal(reader, b"[" * 100_000, "ipynb")[0] == "unreadable"
 
 

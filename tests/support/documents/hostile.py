@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import zipfile
 import zlib
+from collections.abc import Callable
 
 from tests.support.documents import samples
 from tests.support.documents.samples import zipped
@@ -57,9 +58,9 @@ def bomb() -> bytes:
     return content.replace((150_000).to_bytes(4, "little"), (600 * MEGABYTE).to_bytes(4, "little"))
 
 
-def lying_bomb(make, member: str) -> bytes:
-    """Return an archive whose directory says that a member is short; it unpacks to 400 MB."""
-    size = 400 * MEGABYTE
+def lying_bomb(make: Callable[[], bytes], member: str) -> bytes:
+    """Return an archive whose directory says that a member is short; it unpacks to 200 MB."""
+    size = 200 * MEGABYTE  # packed quickly, it has some hundred kilobytes
     content = changed(make(), {member: b"<p>" + b"A" * (size - 3)})
     return content.replace(size.to_bytes(4, "little"), (1_000).to_bytes(4, "little"))
 
@@ -74,8 +75,13 @@ def nested() -> bytes:
 
 def pdf_of(*objects: bytes) -> bytes:
     """Return a PDF of these objects; the first one is its catalogue."""
-    parts = [b"%d 0 obj%bendobj\n" % (number, each) for number, each in enumerate(objects, start=1)]
-    return b"%PDF-1.7\n" + b"".join(parts) + b"trailer<</Root 1 0 R>>"
+    content, places = b"%PDF-1.7\n", []
+    for number, each in enumerate(objects, start=1):
+        places.append(b"%010d 00000 n \n" % len(content))
+        content += b"%d 0 obj\n%b\nendobj\n" % (number, each)
+    count = len(objects) + 1
+    table = b"xref\n0 %d\n0000000000 65535 f \n%b" % (count, b"".join(places))
+    return content + table + b"trailer<</Root 1 0 R/Size %d>>\nstartxref\n%d\n%%%%EOF" % (count, len(content))
 
 
 def many_pages(count: int) -> bytes:
@@ -112,6 +118,6 @@ def endless_pdf() -> bytes:
 
 
 def flate_bomb() -> bytes:
-    """Return a PDF whose page unpacks to 400 MB."""
-    packed = zlib.compress(b"BT (x) Tj ET " * (400 * MEGABYTE // 13), 9)
+    """Return a PDF whose page unpacks to 130 MB of words to be drawn."""
+    packed = zlib.compress(b"BT (x) Tj ET " * 10_000_000, 1)
     return page_of(stream(packed, b"/Filter/FlateDecode"))
