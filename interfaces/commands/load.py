@@ -76,7 +76,11 @@ from schemas.settings import CHUNKINGS, read_registry_settings, read_retrieval_s
 @click.option("--max-file-mb", type=click.IntRange(min=1), default=MAX_FILE_MB, show_default=True, help="Largest file.")
 @click.option("--follow-links", is_flag=True, help="Load what symbolic links lead to, even outside of the folder.")
 @click.option("--full-speed", is_flag=True, help="Do not give way to other processes of this machine.")
-@click.option("--verbose", is_flag=True, help=f"Name every file that is passed over, not only the first {MAX_NAMED}.")
+@click.option(
+    "--verbose",
+    is_flag=True,
+    help=f"Name every file that is passed over or in error, not only the first {MAX_NAMED}.",
+)
 @click.pass_context
 def load(
     ctx: click.Context,
@@ -136,7 +140,7 @@ def load(
         )
     _name(report.warnings, len(report.warnings) if verbose else MAX_NAMED)
     _name([f"passed over: {each}" for each in report.passed_over], len(report.passed_over) if verbose else MAX_NAMED)
-    _name([str(each) for each in report.errors], MAX_NAMED)
+    _name([str(each) for each in report.errors], len(report.errors) if verbose else MAX_NAMED)
     click.echo(summary(target, report))
     ctx.exit(1 if report.errors else 0)
 

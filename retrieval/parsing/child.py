@@ -21,6 +21,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from retrieval.parsing.confinement import confine
 from retrieval.parsing.parsed import (
@@ -55,6 +56,8 @@ _MEGABYTE = 1024 * 1024
 _OVERHEAD = 2  # of JSON over the text in it, and some for marks
 _PIECE_BYTES = 1 << 20
 _MOST_ERROR_BYTES = 4096
+_OWN_MEMORY = Path("/proc/self/statm")
+_NEARLY_ALL = 0.8  # of the address space: the last allocation was larger than what was left
 _UNREPRESENTABLE = re.compile(r"[\ud800-\udfff\x00]")
 _CONTROLS = re.compile(r"[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _DAMAGED = "cannot be read: it is damaged, or not what its name says"
@@ -196,7 +199,7 @@ def _watch(pid: int, reader: int, problems: int, question: Question) -> bytes:
     if too_large:
         return _error(TOO_LARGE, f"makes more than {question.output_mb} MB of text")
     if os.WIFSIGNALED(status) or not answer:
-        if b"memory" in said or usage.ru_maxrss * 1024 > 0.7 * question.memory_mb * _MEGABYTE:
+        if b"memory" in said or _filled(usage, question):
             return _error(TOO_MUCH_MEMORY, f"needs more than {question.memory_mb} MB of memory to be read")
         return _error(UNREADABLE, _DAMAGED)
     return bytes(answer)
@@ -204,6 +207,15 @@ def _watch(pid: int, reader: int, problems: int, question: Question) -> bytes:
 
 def _took(usage: resource.struct_rusage, question: Question) -> bool:
     return usage.ru_utime + usage.ru_stime >= max(1.0, question.seconds) * 0.9
+
+
+def _filled(usage: resource.struct_rusage, question: Question) -> bool:
+    """Return whether a fork that crashed had used up its address space: that of this process, and what it added.
+
+    Parsers in C do not all check what they allocate.
+    """
+    size, resident = (int(pages) * resource.getpagesize() for pages in _OWN_MEMORY.read_text().split()[:2])
+    return size + usage.ru_maxrss * 1024 - resident > _NEARLY_ALL * question.memory_mb * _MEGABYTE
 
 
 if __name__ == "__main__":

@@ -45,7 +45,7 @@ def parse(content: bytes) -> Parsed:
         raise ParseError("contains no text", EMPTY if not missing else UNREADABLE)
     found = [(local_name(each), collapsed(each.text or "")) for each in package.iterfind("{*}metadata/{*}*")]
     title = next((text for name, text in found if name == "title" and text), None)
-    warnings = [f"{missing} chapters are missing or cannot be read"] if missing else []
+    warnings = [f"Chapters that are missing or cannot be read: {missing}"] if missing else []
     return Parsed(document.text, title, _metadata(found), warnings=warnings)
 
 

@@ -17,6 +17,7 @@ _DECLARED = re.compile(
     rb"<(?:meta[^>]{0,200}?charset|\?xml[^>]{0,100}?encoding)\s*=\s*[\"']?\s*([A-Za-z0-9_:.-]{1,40})", re.I
 )
 _XML_DECLARATION = re.compile(r"^\s*<\?xml[^>]*\?>")
+_SUBSET = re.compile(r"^\s*<!DOCTYPE[^<>\[]{0,500}\[([^\]]*)\]\s*>", re.I)  # declarations, which only XML has
 _LOOKED_AT = 4096
 _BOILERPLATE_TAGS = frozenset(("nav", "aside", "footer", "dialog"))
 _BOILERPLATE_ROLES = frozenset(
@@ -68,14 +69,21 @@ def characters(content: bytes) -> str:
 
 
 def html_root(text: str) -> etree._Element:
-    """Return the root of a page or a piece of HTML. Raises ParseError when there is nothing."""
+    """Return the root of a page or a piece of HTML. Raises ParseError when there is nothing, when entities
+    are declared, and for elements some 2,000 deep."""
     parser = html.HTMLParser(huge_tree=True, remove_comments=True, remove_pis=True, no_network=True)
     # libxml2 ends at U+0000, and refuses a text that declares an encoding.
     cleaned = _XML_DECLARATION.sub("", text.replace("\0", "\ufffd"))
+    if subset := _SUBSET.match(cleaned):
+        if "<!entity" in subset[1].lower():
+            raise ParseError("contains XML that declares entities")
+        cleaned = cleaned[subset.end() :]
     try:
         root = html.document_fromstring(cleaned, parser=parser, ensure_head_body=False)
     except (etree.ParserError, etree.XMLSyntaxError, ValueError) as error:
         raise ParseError("contains no text", EMPTY) from error
+    if any(each.type == etree.ErrorTypes.ERR_RESOURCE_LIMIT for each in parser.error_log):
+        raise ParseError("is nested too deeply")  # what stands below that would be missing
     return root
 
 

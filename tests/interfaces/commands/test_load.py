@@ -157,6 +157,7 @@ def test_the_first_of_many_errors_are_shown(run, tmp_path):
     assert result.returncode == 1
     assert len(result.stderr.splitlines()) == 51
     assert result.stderr.endswith("… and 10 more\n")
+    assert len(run("load", tmp_path, "--collection", "docs", "--verbose").stderr.splitlines()) == 60
 
 
 @pytest.mark.parametrize(

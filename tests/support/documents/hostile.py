@@ -1,0 +1,123 @@
+"""Files that mean harm: bombs, loops, entities, names that lead out of a folder. None of them is large itself."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+import zlib
+from collections.abc import Callable
+
+from tests.support.documents import samples
+from tests.support.documents.samples import zipped
+
+MEGABYTE = 1 << 20
+OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"\0" * 600
+LAUGHS = '<!DOCTYPE a [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;"><!ENTITY c "&b;&b;&b;&b;&b;&b;&b;&b;">]>'
+MANIFEST = '<manifest:manifest xmlns:manifest="m"><manifest:encryption-data/></manifest:manifest>'
+SHEET = (
+    '<worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"><sheetData>{}</sheetData></worksheet>'
+)
+XML_PARTS = {
+    "docx": (samples.docx_file, "word/document.xml", "<a>&c;</a>"),
+    "pptx": (samples.pptx_file, "ppt/slides/slide1.xml", "<a>&c;</a>"),
+    "xlsx": (
+        samples.xlsx_file,
+        "xl/worksheets/sheet1.xml",
+        SHEET.format('<row r="1"><c r="A1" t="inlineStr"><is><t>&c;</t></is></c></row>'),
+    ),
+    "odt": (samples.odt_file, "content.xml", "<a>&c;</a>"),
+    "ods": (samples.ods_file, "content.xml", "<a>&c;</a>"),
+    "odp": (samples.odp_file, "content.xml", "<a>&c;</a>"),
+    "epub": (samples.epub_file, "OPS/book.opf", "<a>&c;</a>"),
+}
+"""By kind: what makes a sound file, a part of it, and what refers there to the entity `c`."""
+
+
+def changed(content: bytes, members: dict[str, str | bytes]) -> bytes:
+    """Return an archive with members replaced or added."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        return zipped({name: archive.read(name) for name in archive.namelist()} | members)
+
+
+def with_entities(kind: str, declared: str) -> bytes:
+    """Return a file with a part that declares entities and uses one."""
+    if kind == "html":
+        return f"<?xml version='1.0'?>{declared}<html><body><p>Before &c; after</p></body></html>".encode()
+    make, part, body = XML_PARTS[kind]
+    return changed(make(), {part: declared + body})
+
+
+def outside(address: str) -> str:
+    """Declare an entity that is to be fetched."""
+    return f'<!DOCTYPE a [<!ENTITY c SYSTEM "{address}">]>'
+
+
+def bomb() -> bytes:
+    """Return an archive with a member that unpacks, by its directory, to more than four thousand times its size."""
+    content = zipped({"word/document.xml": b"\0" * 150_000})
+    return content.replace((150_000).to_bytes(4, "little"), (600 * MEGABYTE).to_bytes(4, "little"))
+
+
+def lying_bomb(make: Callable[[], bytes], member: str) -> bytes:
+    """Return an archive whose directory says that a member is short; it unpacks to 200 MB."""
+    size = 200 * MEGABYTE  # packed quickly, it has some hundred kilobytes
+    content = changed(make(), {member: b"<p>" + b"A" * (size - 3)})
+    return content.replace(size.to_bytes(4, "little"), (1_000).to_bytes(4, "little"))
+
+
+def nested() -> bytes:
+    """Return an archive that unpacks to a terabyte when all archives in it are unpacked, too."""
+    inner = zipped({"a": b"\0" * MEGABYTE})
+    for _ in range(5):
+        inner = zipped({f"{number}.zip": inner for number in range(16)})
+    return inner
+
+
+def pdf_of(*objects: bytes) -> bytes:
+    """Return a PDF of these objects; the first one is its catalogue."""
+    content, places = b"%PDF-1.7\n", []
+    for number, each in enumerate(objects, start=1):
+        places.append(b"%010d 00000 n \n" % len(content))
+        content += b"%d 0 obj\n%b\nendobj\n" % (number, each)
+    count = len(objects) + 1
+    table = b"xref\n0 %d\n0000000000 65535 f \n%b" % (count, b"".join(places))
+    return content + table + b"trailer<</Root 1 0 R/Size %d>>\nstartxref\n%d\n%%%%EOF" % (count, len(content))
+
+
+def many_pages(count: int) -> bytes:
+    """Return a PDF with one page many times."""
+    kids = b" ".join([b"3 0 R"] * count)
+    return pdf_of(
+        b"<</Type/Catalog/Pages 2 0 R>>",
+        b"<</Type/Pages/Count %d/Kids[%b]>>" % (count, kids),
+        b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 9 9]>>",
+    )
+
+
+def page_of(content: bytes, *, resources: bytes = b"", more: tuple[bytes, ...] = ()) -> bytes:
+    """Return a PDF of one page; `more` are the objects from the fifth on."""
+    return pdf_of(
+        b"<</Type/Catalog/Pages 2 0 R>>",
+        b"<</Type/Pages/Count 1/Kids[3 0 R]>>",
+        b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 99 99]/Contents 4 0 R/Resources<<%b>>>>" % resources,
+        content,
+        *more,
+    )
+
+
+def stream(content: bytes, entries: bytes = b"") -> bytes:
+    return b"<<%b/Length %d>>stream\n%b\nendstream" % (entries, len(content), content)
+
+
+def endless_pdf() -> bytes:
+    """Return a PDF whose forms draw each other, ten times ten times ten …"""
+    form = b"/Type/XObject/Subtype/Form/BBox[0 0 99 99]/Resources<</XObject<</F %d 0 R>>>>"
+    forms = [stream(b"/F Do " * 10, form % (6 + number)) for number in range(11)]
+    last = stream(b"BT (x) Tj ET", b"/Type/XObject/Subtype/Form/BBox[0 0 99 99]")
+    return page_of(stream(b"/F Do " * 10), resources=b"/XObject<</F 5 0 R>>", more=(*forms, last))
+
+
+def flate_bomb() -> bytes:
+    """Return a PDF whose page unpacks to 130 MB of words to be drawn."""
+    packed = zlib.compress(b"BT (x) Tj ET " * 10_000_000, 1)
+    return page_of(stream(packed, b"/Filter/FlateDecode"))
