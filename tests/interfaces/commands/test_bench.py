@@ -160,7 +160,8 @@ def test_85_percent_of_twenty_questions_about_our_documentation_are_answered_by_
     """The gate of the contract *context*, phase 4."""
     own_docs.write(tmp_path)
     collection = f"own-docs-{uuid.uuid4().hex[:12]}"
-    result = run_command("bench", tmp_path, "--url", live.url, "--collection", collection, "--json")
+    options = ("--url", live.url, "--collection", collection, "--json")
+    result = run_command("bench", tmp_path, *options, timeout_seconds=240)  # embeds for a minute beside other tests
     with live.session() as session:
         session.delete(f"{live.url}/collections/{collection}")
     assert (result.returncode, result.stderr) == (0, "")
