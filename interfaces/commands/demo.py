@@ -38,7 +38,7 @@ QUESTION = "What happens to acknowledged documents when the process is killed?"
 ANSWER_WORDS = re.compile(r"kill|crash|acknowledg|durab|surviv", re.IGNORECASE)
 TOP_K = 5
 PROJECT = Path(__file__).parents[2]
-DOCUMENTATION = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs")
+DOCUMENTATION = ("README.md", "CONTRIBUTING.md", "docs")
 
 _DISTANCE_TOLERANCE = 1e-4  # float32 sums in another order
 _MODEL = "all-MiniLM-L6-v2"
