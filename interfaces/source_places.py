@@ -9,7 +9,8 @@ from retrieval.quoting import one_line
 
 
 def place_of(source: str, metadata: Mapping[str, Any]) -> str:
-    """Return a source and where in it: `guide.pdf p. 12`, `guide.pdf p. 12-13`, `plan.xlsx sheet Q1`, `talk.pptx slide 3`, `notes.md:7`."""
+    """Return a source and where in it: `guide.pdf p. 12`, `guide.pdf p. 12-13`, `plan.xlsx sheet Q1`,
+    `talk.pptx slide 3`, `notes.md:7`."""
     if "page" in metadata:
         pages = "-".join(str(metadata[name]) for name in ("page", "last_page") if name in metadata)
         return one_line(f"{source} p. {pages}")

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
-_LOWEST_NICENESS = 19
+_NICENESS = 10
+"""Where others keep all cores busy, the process has a tenth of one. At the lowest priority it would have next to
+nothing, and the service would cut off a load whose requests arrive too slowly."""
 
 
 def give_way() -> None:
-    """Run this process, and those it starts, only when nobody else wants the processor, as far as the system allows."""
+    """Let other processes compute before this one and those it starts, as far as the system allows."""
     with suppress(OSError):
-        os.nice(_LOWEST_NICENESS)
-    if hasattr(os, "SCHED_IDLE"):
-        with suppress(OSError):
-            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+        os.nice(_NICENESS)

@@ -210,6 +210,8 @@ def _without_model(screen: Screen, service: AskedService, body: Json, *, as_json
     else:
         words = words_of(body["query"])
         for number, hit in enumerate(answer["results"], start=1):
+            if number > 1:
+                screen.show()
             show_hit(screen, hit, words, full=False, number=number)
     return bool(answer["results"])
 

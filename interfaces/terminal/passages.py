@@ -8,10 +8,10 @@ from typing import Any
 
 from rich.style import Style
 from rich.text import Text
-from schemas.stop_words import STOP_WORDS
 
 from interfaces.source_places import heading_of, percentage, place_of, source_of
 from interfaces.terminal.screen import FAINT, Screen, harmless, in_one_line, linked
+from schemas.words.stop_words import stop_words_of
 
 EXCERPT_CHARACTERS = 600
 """The most characters of a passage that are shown, unless all are wanted."""
@@ -30,11 +30,13 @@ Json = dict[str, Any]
 def words_of(question: str) -> re.Pattern[str]:
     """Return what finds the question's words in texts, in any case and with other endings."""
     wanted = []
-    for word in dict.fromkeys(_WORD.findall(question.casefold())):
+    words = list(dict.fromkeys(_WORD.findall(question.casefold())))
+    is_stop_word = stop_words_of(words)
+    for word in words:
         unspaced = "".join(_UNSPACED.findall(word))
         if unspaced:
             wanted += [re.escape(unspaced[place : place + 2]) for place in range(len(unspaced) - 1)]
-        elif word not in STOP_WORDS:
+        elif not is_stop_word(word):
             stem = re.escape(word[:STEM_LETTERS])
             wanted.append(rf"\b{stem}\w*" if len(word) >= STEM_LETTERS else rf"\b{stem}s?\b")
     return re.compile("|".join(wanted), re.IGNORECASE) if wanted else _NOTHING

@@ -29,7 +29,7 @@ REPLACED = {"relevance_score", "relevance_scores", "avg_relevance"}
 pytestmark = pytest.mark.usefixtures("processes")
 
 
-@pytest.fixture(scope="module", params=["0.1.0"])
+@pytest.fixture(scope="module", params=["0.1.0", "0.2.0"])
 def release(request, tmp_path_factory):
     """The service of today on the directory of an earlier release, and what that release answered."""
     directory = tmp_path_factory.mktemp("earlier")

@@ -57,6 +57,7 @@ UNITS = (
 COMPARED_WHOLE = {
     "registry.placeholders.addresses_in_values._DRIVER",
     "registry.placeholders.secret_hosts._RULE",
+    "retrieval.documents.originals._ORIGINAL",
     "retrieval.parsing.pdf_pages._NO_TITLE",
     "retrieval.quoting._SOURCE_LINE",
     "schemas.names._PREFIX",

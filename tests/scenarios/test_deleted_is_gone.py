@@ -1,4 +1,5 @@
-"""Deleted data disappears from every table and file at once, whatever was asked about it before."""
+"""Deleted data disappears from every table and file at once, whatever was asked about it before; its words disappear
+from the word index soon."""
 
 import uuid
 
@@ -63,6 +64,19 @@ def test_a_deleted_document_leaves_no_trace(client, collection, told, traces):
     assert traces() == []
 
 
+def test_the_words_of_a_deleted_document_leave_the_word_index(app, client, collection, told, marker):
+    service = app.extensions["rag.service"]
+
+    def in_words():
+        with service.catalog.read() as transaction:
+            return _holds(transaction, "word_blocks", marker[:-5])  # its end may be taken for that of an English word
+
+    document_id, _ = told
+    assert in_words()
+    client.delete(f"/api/rag/documents/{document_id}", query_string={"collection": collection})
+    eventually(lambda: not in_words(), seconds=60)
+
+
 def test_a_deleted_chunk_leaves_no_trace(client, collection, told, traces):
     _, chunk_id = told
     gone = client.delete(f"/collections/{collection}/documents", json={"ids": [chunk_id]})
@@ -104,8 +118,7 @@ def _kept_answers(app):
 
 
 def _tables(transaction, kind):
-    """Return all tables but those of the word index: what its pieces say of deleted documents disappears when it merges
-    them."""
+    """Return all tables but those of the word index, whose words disappear when it merges its segments."""
     every = "SELECT name FROM sqlite_master WHERE type = 'table'"
     if kind != "sqlite":
         every = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()"

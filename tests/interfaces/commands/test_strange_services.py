@@ -11,6 +11,7 @@ from providers.contract_tests.stub_server import serving
 from tests.support.commands import run_command
 
 HALF = json.dumps({"collections": [{"name": "docs"}], "name": "docs", "rebuild": 5, "status": "ready"}).encode()
+"""An answer that looks like that of an earlier release, whose collections have no revision."""
 COMMANDS = {
     "check": [],
     "check of one": ["docs"],
@@ -38,8 +39,9 @@ def folder(tmp_path):
     return tmp_path
 
 
-def check_sentence(output, url):
-    assert f"What answers at {url} is not this service: 200" in output or f"The service at {url} answered" in output
+def check_sentence(output, url, *others):
+    sentences = (f"What answers at {url} is not this service: 200", f"The service at {url} answered", *others)
+    assert any(sentence in output for sentence in sentences), output
 
 
 @pytest.mark.parametrize("content", [*STRANGE_BODIES, HALF])
@@ -65,4 +67,5 @@ def test_a_command_that_embeds_says_that_something_else_answers(folder, command,
         assert stub.requests
     assert "Traceback" not in done.stderr
     assert done.returncode == (1 if command == "validate" and content == b"<html>" else 2), done
-    check_sentence(done.stdout + done.stderr, stub.url)
+    others = (f"The service at {stub.url} is too old for this filter",) if content == HALF else ()
+    check_sentence(done.stdout + done.stderr, stub.url, *others)

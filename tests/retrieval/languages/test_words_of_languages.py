@@ -24,8 +24,6 @@ from wrapper.catalog.text_search import text_search
 
 SET = read_query_set(Path(__file__).parent / "set")
 LEAST_IN_FIRST_THREE = 0.9
-LEAST_OF_A_LANGUAGE = {"de": 0.8, "ja": 0.9, "ko": 0.9, "th": 0.9, "zh": 0.9}
-"""German compounds are one word (`Büroschlüssel` is no `Schlüssel`)."""
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -65,6 +63,4 @@ def test_what_is_asked_for_is_among_the_first_three(filled):
         matches, _ = text_search(filled, find_collection(filled, "all"), query.text, EVERYTHING, limit=3)
         found[wanted[:2]].append(wanted in [match.document.id for match in matches])
     shares = {language: sum(hits) / len(hits) for language, hits in found.items()}
-    every = [hit for hits in found.values() for hit in hits]
-    assert sum(every) / len(every) >= LEAST_IN_FIRST_THREE, shares
-    assert {language: share for language, share in shares.items() if share < LEAST_OF_A_LANGUAGE[language]} == {}
+    assert {language: share for language, share in shares.items() if share < LEAST_IN_FIRST_THREE} == {}

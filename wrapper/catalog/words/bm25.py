@@ -33,7 +33,8 @@ WEIGHTS = np.array([HEADING_WEIGHT, 1.0, TAGS_WEIGHT, 1.0])
 
 Scores = NDArray[np.float64]
 
-
+Occurrences = dict[tuple[int, str], Numbers]
+"""Where terms occur, by segment and term."""
 Phrases = tuple[tuple[str, tuple[str, ...]], ...]
 """One word or phrase of a question: for each language of the collection, the terms that it is made of there."""
 
@@ -110,12 +111,12 @@ def terms_of(asked: Iterable[Phrases]) -> list[tuple[str, str]]:
 
 def stored_occurrences(
     transaction: Transaction, collection_key: int, segments: Sequence[StoredSegment], terms: Sequence[tuple[str, str]]
-) -> dict[tuple[int, str], Numbers]:
+) -> Occurrences:
     """Return the occurrences of terms by segment and term; a term that occurs nowhere is missing.
 
     A single letter of a script without spaces occurs wherever a word begins with it.
     """
-    found: dict[tuple[int, str], Numbers] = {}
+    found: Occurrences = {}
     for number, term, block in blocks_of(transaction, collection_key, terms):
         found[number, term] = occurrences_in(block, term)
     for language, term in terms:

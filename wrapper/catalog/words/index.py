@@ -8,22 +8,26 @@ segment of their own. Segments never change. A document that is removed is liste
 removal holds for everything written before that moment. From time to time segments are merged without the removed
 documents (`wrapper/catalog/words/merging.py`).
 
-A question is asked of each segment in the stems of its language.
+A question is asked of each segment in the stems of its language. Where documents are in a language that writes
+compounds as one word, words that occur nowhere are asked for by their parts (`wrapper/catalog/words/compounds.py`).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
 from schemas.records import Collection
 from schemas.where import EVERYTHING, Where
 from schemas.words.splitting import normalized, split
+from schemas.words.stop_words import STOP_WORDS
 from wrapper.catalog.contract import Ranked, Sql, Transaction, WordRow
 from wrapper.catalog.filters import positions, predicate
-from wrapper.catalog.words.bm25 import Phrases, Scores, ranked, stored_occurrences, terms_of
+from wrapper.catalog.words.bm25 import Occurrences, Phrases, Scores, ranked, stored_occurrences, terms_of
+from wrapper.catalog.words.compounds import COMPOUNDING, parts_of, splits_of
 from wrapper.catalog.words.held import HeldWords
 from wrapper.catalog.words.languages import DEFAULT
 from wrapper.catalog.words.segments import Mask, Places, Segment, build
@@ -76,21 +80,65 @@ class WordIndex:
         languages = sorted(
             {segment.language for segment in stored}, key=lambda language: (language != DEFAULT, language)
         )
-        asked: Counter[Phrases] = Counter()
-        for term, times in query_terms(query, languages).items():
-            words = term.split(" ")
-            asked[tuple((language, tuple(self._stemmer.stems(words, language))) for language in languages)] += times
-        terms = terms_of(asked)
         held = self._held.find(transaction, collection.key, stored)
-        if held is None:
-            found, scores = ranked(stored, stored_occurrences(transaction, collection.key, stored, terms), asked)
-        else:
-            found, scores = ranked(held.segments, held.occurrences(terms), asked)
+        read = partial(stored_occurrences, transaction, collection.key, stored) if held is None else held.occurrences
+        said = query_terms(query, languages)
+        asked: Counter[Phrases] = Counter()
+        for term, times in said.items():
+            asked[self._phrases(term, languages)] += times
+        occurrences = read(terms_of(asked))
+        if COMPOUNDING.intersection(languages):
+            parts, theirs = self._parts(said, occurrences, languages, read)
+            asked += parts
+            occurrences |= theirs
+        found, scores = ranked(stored if held is None else held.segments, occurrences, asked)
         if where != EVERYTHING and len(found):
             matches = _matching(transaction, collection, where, found)
             found, scores = found[matches], scores[matches]
         order = _best_first(found, scores, limit)
         return [Ranked(int(found[place]), float(scores[place])) for place in order], len(found)
+
+    def _phrases(self, term: str, languages: Sequence[str]) -> Phrases:
+        words = term.split(" ")
+        return tuple((language, tuple(self._stemmer.stems(words, language))) for language in languages)
+
+    def _parts(
+        self,
+        said: Mapping[str, int],
+        occurrences: Occurrences,
+        languages: Sequence[str],
+        read: Callable[[Sequence[tuple[str, str]]], Occurrences],
+    ) -> tuple[Counter[Phrases], Occurrences]:
+        """Return the parts of those words that occur nowhere, and where the parts occur."""
+        known = _occurring(occurrences)
+        words = [term for term in said if " " not in term]
+        splits = splits_of(word for word in words if known.isdisjoint(_stems(self._phrases(word, languages))))
+        parts = dict.fromkeys(part for pairs in splits.values() for pair in pairs for part in pair)
+        phrases = {part: self._phrases(part, languages) for part in parts}
+        found = read(terms_of(phrases.values()))
+        known = _occurring(found) - self._stop_stems(languages)
+        having = {part for part, stems in phrases.items() if not known.isdisjoint(_stems(stems))}
+        asked: Counter[Phrases] = Counter()
+        for word, pairs in splits.items():
+            for part in parts_of(pairs, having.__contains__):
+                asked[phrases[part]] += said[word]
+        return asked, found
+
+    def _stop_stems(self, languages: Iterable[str]) -> set[str]:
+        """Return the terms of the stop words of those languages that write compounds."""
+        return {
+            stem
+            for language in COMPOUNDING.intersection(languages)
+            for stem in self._stemmer.stems(sorted(STOP_WORDS.get(language, ())), language)
+        }
+
+
+def _occurring(occurrences: Occurrences) -> set[str]:
+    return {term for (_, term), places in occurrences.items() if len(places)}
+
+
+def _stems(phrases: Phrases) -> list[str]:
+    return [stem for _, stems in phrases for stem in stems]
 
 
 def segment_of(rows: Sequence[WordRow], stemmer: Stemmer) -> Segment:

@@ -26,7 +26,7 @@ QUIET_SECONDS = 5.0
 FEW_WORDS = 1 << 19
 """The most words of a language in a collection whose segments all become one when nothing has been written to the
 collection for `QUIET_SECONDS`."""
-PURGE_EVERY_SECONDS = 60.0
+PURGE_EVERY_SECONDS = 5.0
 PURGE_SHARE = 0.05
 """The share of the time that may go into rewriting segments without their removed documents."""
 
