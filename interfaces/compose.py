@@ -121,6 +121,7 @@ def create_app(
         lanes.embed_elsewhere()
     app.url_map.converters["connection_id"] = connections.ConnectionId
     app.url_map.converters["stored_id"] = documents.StoredId
+    app.url_map.converters["originals_id"] = documents.OriginalsId
     app.url_map.converters["conversation_id"] = chat.ConversationId
     app.extensions["rag.mcp"] = mcp_http.Endpoint(mcp_tools(layers), may_write=retrieval_settings.mcp_write)
     route_table.register(

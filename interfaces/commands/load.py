@@ -13,7 +13,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from interfaces.commands.options import log_to_stderr, url_option
+from interfaces.commands.options import log_to_stderr, printable, url_option
 from interfaces.commands.priority import give_way
 from providers.base import ProviderContext
 from providers.embeddings.base import EmbeddingProvider
@@ -167,7 +167,7 @@ def configured_embedding() -> EmbeddingProvider:
 
 def _name(lines: Sequence[str], most: int) -> None:
     for line in lines[:most]:
-        click.echo(line, err=True)
+        click.echo(printable(line), err=True)
     if len(lines) > most:
         click.echo(f"… and {len(lines) - most} more", err=True)
 

@@ -1,4 +1,4 @@
-"""The option for the service's URL, the log and the progress bar of commands that talk to the running service."""
+"""The option for the service's URL, and how commands that talk to the running service log and show what they do."""
 
 from __future__ import annotations
 
@@ -31,6 +31,11 @@ def log_to_stderr(level: int) -> None:
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )
+
+
+def printable(line: str) -> str:
+    """Return a line without what would make a terminal do something: names of files come from strangers."""
+    return "".join(each if each.isprintable() else "\ufffd" for each in line)
 
 
 def documents_progress() -> Progress:

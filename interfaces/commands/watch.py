@@ -18,7 +18,7 @@ import click
 from rich.progress import TaskID
 
 from interfaces.commands.load import configured_embedding
-from interfaces.commands.options import documents_progress, log_to_stderr, url_option
+from interfaces.commands.options import documents_progress, log_to_stderr, printable, url_option
 from providers.rag_wrapper.client import WrapperClient
 from providers.rag_wrapper.dialect import ONCE
 from providers.rag_wrapper.provider import RagWrapperProvider
@@ -197,12 +197,12 @@ def _end(ctx: click.Context, done: Sequence[tuple[str, WatcherReport]], watchers
         click.echo(summary(name, report))
     for each in watchers:
         for path, reason in sorted(each.sync.passed_over.items())[:MAX_NAMED]:
-            click.echo(f"passed over: {each.sync.folder.name}/{path}: {reason}", err=True)
+            click.echo(printable(f"passed over: {each.sync.folder.name}/{path}: {reason}"), err=True)
         if len(each.sync.passed_over) > MAX_NAMED:
             click.echo(f"… and {len(each.sync.passed_over) - MAX_NAMED} more", err=True)
     failed = [(each.sync.folder.name, *fault) for each in watchers for fault in sorted(each.sync.failed.items())]
     for name, path, reason in failed:
-        click.echo(f"{name}/{path}: {reason}", err=True)
+        click.echo(printable(f"{name}/{path}: {reason}"), err=True)
     ctx.exit(1 if failed or any(report.pending for _, report in done) else 0)
 
 

@@ -11,6 +11,7 @@ from werkzeug.routing import PathConverter
 from interfaces.web import current_request
 from interfaces.web.current_request import layers
 from interfaces.web.upload_parts import Part, parts_of
+from retrieval.jobs.file_names import shown_name
 from retrieval.jobs.uploads import Upload
 from retrieval.reading import KINDS
 from schemas.contracts.jobs import MAX_FILES, Uploaded
@@ -42,6 +43,12 @@ class StoredId(PathConverter):
 
     regex = r"(?![\s\S]*/original\Z)[\s\S]+"
     part_isolating = False
+
+
+class OriginalsId(StoredId):
+    """Any id, in the route of originals."""
+
+    regex = r"[\s\S]+"
 
 
 blueprint = Blueprint("stored_documents", __name__, url_prefix="/api/documents")
@@ -83,15 +90,14 @@ def delete_document(document_id: str) -> Response:
     return json_response(deleted_stored(document_id, layers().documents.delete(document_id, arguments()["collection"])))
 
 
-@blueprint.get("/<stored_id:document_id>/original")
+@blueprint.get("/<originals_id:document_id>/original")
 @declare(Lane.READ, query=COLLECTION_ARGUMENTS)
 def show_original(document_id: str) -> Response:
     document, path = layers().documents.original(document_id, arguments()["collection"])
-    shown = stored_document(document)
     response = send_file(
         path,
         as_attachment=True,
-        download_name=shown["name"],
+        download_name=shown_name(stored_document(document)["name"]),
         conditional=False,
         etag=False,
     )

@@ -74,6 +74,13 @@ class _Reading:
                     sentence = f"The form has more than {self._most} parts"
                     raise PayloadTooLargeError(sentence, code="too_many_files", limit=self._most) from None
                 raise self._fault("has no boundary") from None
+            except UnicodeDecodeError:
+                raise InvalidInputError(
+                    f"The name in part {self.parts + 1} of the form is not UTF-8",
+                    code="invalid_multipart",
+                    field="file",
+                    part=self.parts + 1,
+                ) from None
             except (ValueError, AttributeError):
                 raise self._fault("breaks off, or is no multipart/form-data of the boundary named") from None
 

@@ -7,6 +7,7 @@ with source S and path P (contract *documents*) is the same document as the file
 from __future__ import annotations
 
 import hashlib
+import unicodedata
 from uuid import UUID, uuid5
 
 from schemas.where import And, Equals, Exists, In, Not, Or, Where
@@ -15,8 +16,11 @@ _IDS = UUID("6f2ac9a4-51a5-5d0e-8b0f-1f3c0f6a9e57")  # must never change: stored
 
 
 def document_id(source: str) -> str:
-    """Make the id of a document without one of its own from its source's name for it."""
-    return str(uuid5(_IDS, source))
+    """Make the id of a document without one of its own from its source's name for it.
+
+    The same letters are the same name, composed (as most systems write them) or decomposed (as some of Apple's do).
+    """
+    return str(uuid5(_IDS, unicodedata.normalize("NFC", source)))
 
 
 def chunk_id(document: str, chunk_index: int) -> str:
@@ -41,10 +45,16 @@ def same_file(source: str, earlier: str = "") -> Where:
     """
     folder, slash, path = source.partition("/")
     texts = (text_document_id(folder, path), text_document_id(folder, f"/{path}")) if slash else ()
-    where = In("document_id", (document_id(source), *texts))
+    ids = dict.fromkeys((document_id(source), *_ids_before(source), *texts))
+    where = In("document_id", tuple(ids))
     if earlier in ("", source):
         return where
     return Or((where, And((Equals("document_id", document_id(earlier)), Not(Exists("kind"))))))
+
+
+def _ids_before(source: str) -> tuple[str, ...]:
+    """Return the ids that releases before 0.3 made, which knew each spelling of a name as a name of its own."""
+    return tuple(str(uuid5(_IDS, unicodedata.normalize(form, source))) for form in ("NFC", "NFD"))
 
 
 def same_text(source: str, path: str) -> Where:

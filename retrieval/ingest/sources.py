@@ -26,7 +26,8 @@ MAX_LINE_BYTES = 16 * 1024 * 1024
 """The limit for a line of a JSONL file: a record is a document of one request."""
 MAX_NAMED = 50
 """How many files that were passed over, and how many errors, are named one by one."""
-_SNIFFED_BYTES = 64 * 1024 * 1024  # an archive's table of contents is at its end
+SNIFFED_BYTES = 64 * 1024 * 1024
+"""How much of a file without a suffix tells its kind: an archive's table of contents is at its end."""
 _BEIR_CORPUS = "corpus.jsonl"
 _BEIR_OTHERS = {"queries.jsonl", "qrels"}  # questions and judgements, not documents
 
@@ -122,7 +123,7 @@ def kind_of_file(path: Path) -> Kind:
     if kind is None and not path.suffix:
         try:
             with path.open("rb") as opened:
-                kind = kind_of_content(opened.read(_SNIFFED_BYTES))
+                kind = kind_of_content(opened.read(SNIFFED_BYTES))
         except OSError as error:
             raise UnreadableError(f"cannot be read: {error.strerror}") from error
     if kind is None:
@@ -167,8 +168,10 @@ def _walk(folder: Path, below: str, follow_links: bool, above: frozenset[Path], 
     has_corpus = (folder / _BEIR_CORPUS).is_file()
     for entry in entries:
         is_folder = entry.is_dir() and (follow_links or not entry.is_symlink())
-        path = f"{below}{entry.name}{'/' if is_folder else ''}"
-        if entry.name.startswith("."):
+        path = _shown(f"{below}{entry.name}{'/' if is_folder else ''}")
+        if _shown(entry.name) != entry.name:
+            found.errors.append(SourceError(path, None, "has a name that is not UTF-8", UNREADABLE))
+        elif entry.name.startswith("."):
             found.passed_over.append(PassedOver(path, HIDDEN, "is hidden"))
         elif has_corpus and entry.name in _BEIR_OTHERS:
             found.passed_over.append(PassedOver(path, BEIR, "holds questions and judgements of BEIR, not documents"))
@@ -180,6 +183,10 @@ def _walk(folder: Path, below: str, follow_links: bool, above: frozenset[Path], 
             _add(entry, path, found)
         else:
             found.passed_over.append(PassedOver(path, NOT_A_FILE, "is not a file"))
+
+
+def _shown(name: str) -> str:
+    return name.encode(errors="replace").decode()
 
 
 def _add(path: Path, path_below: str, found: Found) -> None:

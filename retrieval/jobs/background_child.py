@@ -48,13 +48,7 @@ def main() -> None:
             embedding = embedding or _connect(connection)
             parts = _embedded(embedding, task) if "embed" in task else _split(embedding, task)
         except RagError as error:
-            told = {
-                "kind": type(error).__name__,
-                "message": error.message,
-                "code": error.code,
-                "details": error.details,
-            }
-            parts = [orjson.dumps({"error": told}, default=str)]
+            parts = [_told(error)]
         for part in parts:
             write_message(answers, part)
 

@@ -35,7 +35,7 @@ def checked_name(given: str) -> str:
 
 
 def shown_name(given: str) -> str:
-    """Return a refused name so that it can be shown."""
+    """Return any name so that it can be shown, in a header too."""
     return "".join(each if each.isprintable() else "\ufffd" for each in given[:MAX_NAME_CHARACTERS])
 
 

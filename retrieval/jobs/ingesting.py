@@ -23,10 +23,11 @@ from retrieval.ingest.identity import document_id
 from retrieval.ingest.ingestion import UNCHANGED as STORED_ALREADY
 from retrieval.ingest.ingestion import ingest_document
 from retrieval.ingest.profiles import Chunking, chunking_of
+from retrieval.ingest.sources import SNIFFED_BYTES
 from retrieval.jobs.spool import Spool
 from retrieval.jobs.stored_jobs import StoredJobs
 from retrieval.reading import DocumentReader, Kind, UnreadableError, kind_of, kind_of_content
-from retrieval.reading.read_document import UNREADABLE
+from retrieval.reading.read_document import UNREADABLE, UNSUPPORTED_KIND
 from retrieval.text_collections import TextCollections
 from schemas.contracts.jobs import (
     DONE,
@@ -225,10 +226,18 @@ class _Progress:
 
 def _kind(file: JobFile, path: Path) -> Kind:
     """Return the kind of a file by its name and media type, else by its content. Raises UnreadableError for others."""
-    kind = kind_of(file.name, file.media_type) or kind_of_content(path.read_bytes())
+    kind = kind_of(file.name, file.media_type) or kind_of_content(_start(path))
     if kind is None:
-        raise UnreadableError("is of a kind that cannot be read", code="unsupported_kind")
+        raise UnreadableError("is of a kind that cannot be read", code=UNSUPPORTED_KIND)
     return kind
+
+
+def _start(path: Path) -> bytes:
+    try:
+        with path.open("rb") as opened:
+            return opened.read(SNIFFED_BYTES)
+    except OSError as error:
+        raise UnreadableError(f"cannot be read: {error.strerror}") from error
 
 
 def _may_pass(error: RagError) -> bool:

@@ -141,6 +141,11 @@ class StoredJobs:
         def operation(transaction: Transaction) -> tuple[Job, bool]:
             was_waiting = _owned(transaction, job_id, owner).status == QUEUED
             self._end(transaction, job_id, CANCELLED)
+            # Also where the process that worked on them was killed and nobody else has begun.
+            transaction.run(
+                "UPDATE job_files SET status = ?, chunks_done = 0 WHERE job_id = ? AND status IN (?, ?)",
+                (QUEUED, job_id, READING, EMBEDDING),
+            )
             return _owned(transaction, job_id, owner), was_waiting
 
         return self._database.commit(operation)

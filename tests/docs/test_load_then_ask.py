@@ -96,7 +96,7 @@ def test_the_page_counts_the_files_that_it_loads():
 
 
 def test_the_questions_of_the_page_are_answered_from_the_loaded_texts(run, loaded):
-    questions = [each for each in commands("Ask") if "/api/search" in each]
+    questions = [each for each in commands("Ask with text") if "/api/search" in each]
     assert len(questions) == 2
     for question in questions:
         answer = json.loads(run(question))

@@ -128,6 +128,14 @@ def test_every_file_that_is_passed_over_is_named_and_is_no_error(run, tmp_path):
     assert again.stdout == "nothing changed: 2 chunks from 2 files are already there, 4 passed over\n"
 
 
+def test_names_do_nothing_to_a_terminal(run, tmp_path):
+    (tmp_path / "guide.md").write_text(GUIDE)
+    (tmp_path / "red\x1b[31m\n.png").write_bytes(b"x")
+    assert run("load", tmp_path).stderr == (
+        f"passed over: {tmp_path.name}/red\ufffd[31m\ufffd.png: is of no kind that can be read\n"
+    )
+
+
 def test_the_first_of_many_that_are_passed_over_are_named_and_all_when_asked(run, tmp_path):
     (tmp_path / "guide.md").write_text(GUIDE)
     for number in range(60):

@@ -4,6 +4,8 @@ import io
 import json
 
 import pytest
+from werkzeug.datastructures import FileStorage
+from werkzeug.test import encode_multipart
 
 from interfaces.web import current_request
 from retrieval.jobs.stored_jobs import Limits
@@ -15,6 +17,13 @@ RAW = {"X-Filename": "a.md", "Content-Type": "text/markdown"}
 
 def form(*files, **fields):
     return {"file": [(io.BytesIO(content), name) for name, content in files], **fields}
+
+
+def large_form(*files, **fields):
+    """Return the arguments for a form beyond 500 KB, which the client would write to a file that it leaves open."""
+    storages = [FileStorage(io.BytesIO(content), name) for name, content in files]
+    boundary, body = encode_multipart({"file": storages, **fields})
+    return {"data": body, "content_type": f"multipart/form-data; boundary={boundary}"}
 
 
 @pytest.fixture
@@ -295,7 +304,8 @@ class TestBounds:
     ):
         monkeypatch.setattr(app.extensions["rag.layers"].uploads, "_max_file_bytes", 1 << 20)
         large = b"x" * ((1 << 20) + 1)
-        answer = client.post("/api/documents", data=form(("a.md", large), ("b.md", b"# B"), collection=collection))
+        files = (("a.md", large), ("b.md", b"# B"))
+        answer = client.post("/api/documents", **large_form(*files, collection=collection))
         assert [(each["status"], each.get("code")) for each in answer.json["files"]] == [
             ("refused", "too_large"),
             ("queued", None),
@@ -305,7 +315,7 @@ class TestBounds:
     def test_an_upload_beyond_the_limit_of_bodies_names_the_part(self, client, app, monkeypatch, spooled):
         before = spooled()
         monkeypatch.setitem(app.config, "MAX_BODY_BYTES", 1 << 20)
-        answer = client.post("/api/documents", data=form(("a.md", b"# A"), ("b.md", b"x" * (2 << 20))))
+        answer = client.post("/api/documents", **large_form(("a.md", b"# A"), ("b.md", b"x" * (2 << 20))))
         assert (answer.status_code, answer.json["code"]) == (413, "payload_too_large")
         assert answer.json["details"].items() >= {"field": "file", "part": 2, "limit_bytes": 1 << 20}.items()
         assert spooled() <= before
@@ -335,3 +345,19 @@ class TestBounds:
         answer = client.post("/api/documents", data=form(("a.md", b"# A")))
         assert (answer.status_code, answer.json["code"]) == (507, "disk_floor_reached")
         assert spooled() <= before
+
+
+@pytest.mark.parametrize("name", [b"r\xe9sum\xe9.txt", b"\xff\xfe.md"])
+def test_a_name_in_a_form_that_is_not_utf_8_is_refused(client, name):
+    body = b'--b\r\nContent-Disposition: form-data; name="file"; filename="%b"\r\n\r\nText.\r\n--b--\r\n' % name
+    answer = client.post("/api/documents", data=body, headers={"Content-Type": "multipart/form-data; boundary=b"})
+    assert (answer.status_code, answer.json["code"]) == (400, "invalid_multipart")
+    assert answer.json["message"] == "The name in part 1 of the form is not UTF-8"
+    assert answer.json["details"].items() >= {"field": "file", "part": 1}.items()
+
+
+def test_a_long_name_in_many_letters_is_stored_and_found(client, collection, finished):
+    name = "/".join(["ü" * 60, "ケーキ" * 20, "x" * 170 + ".md"])
+    finished(client.post("/api/documents", data=form((name, b"# Long"), collection=collection)))
+    [listed] = client.get("/api/documents", query_string={"collection": collection, "source": name}).json["documents"]
+    assert (listed["source"], listed["name"]) == (name, "x" * 170 + ".md")

@@ -72,3 +72,20 @@ def test_an_original_goes_with_its_document(client, uploaded, app):
     assert client.delete(f"/api/rag/documents/{first['id']}").status_code == 200
     folder = app.extensions["rag.service"].settings.data_dir / "originals"
     assert not [each for each in folder.rglob(f"{first['id']}*") if each.is_file()]
+
+
+@pytest.mark.parametrize("source", ["a\r\nSet-Cookie: b=1", "../../etc/passwd", "\u202egpj.exe", "x" * 5_000, "", 7])
+def test_whatever_became_of_its_name_an_original_is_saved_under_a_name(client, uploaded, source):
+    document = uploaded("odd.md", b"# Odd\n\nName.")
+    place = f"/collections/{document['collection']}/documents"
+    where = f'{{"document_id": "{document["id"]}"}}'
+    [chunk] = client.get(place, query_string={"where": where, "include": "embedding"}).json["documents"]
+    chunk["metadata"] |= {"source": source, "path": source}
+    assert client.post(place, json={"documents": [chunk]}).status_code == 201
+    original = client.get(f"/api/documents/{document['id']}/original", buffered=True)
+    assert (original.status_code, original.data) == (200, b"# Odd\n\nName.")
+    disposition = original.headers["Content-Disposition"]
+    assert disposition.startswith("attachment")
+    assert not set("/\r\n") & set(disposition.partition("filename=")[2].partition(";")[0])
+    assert "Set-Cookie" not in original.headers
+    client.delete(f"/api/documents/{document['id']}")

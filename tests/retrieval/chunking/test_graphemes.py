@@ -42,7 +42,7 @@ SPLITS = {
 
 
 @given(st.lists(st.sampled_from([*SAMPLES, "🇩", "\u200d", "\u0301", "\u1112"]), max_size=40).map("".join))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_starts_are_those_of_the_standard(text):
     starts = {0, len(text), *(match.start() for match in regex.finditer(r"\X", text))}
     graphemes = Graphemes(text)
@@ -71,7 +71,7 @@ def test_an_endless_word_is_cut_between_them(split, piece):
 
 
 @given(st.lists(st.sampled_from(SAMPLES), max_size=120).map("".join), st.sampled_from(sorted(SPLITS)))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_no_chunk_begins_or_ends_within_one(text, split):
     text = text.replace("\r", "\n")
     clusters = set(regex.findall(r"\X", text))
@@ -83,7 +83,7 @@ def test_no_chunk_begins_or_ends_within_one(text, split):
 @pytest.mark.parametrize("split", SPLITS)
 def test_a_long_run_of_them_is_split_in_linear_time(split):
     for piece in ("🇩🇪", "👩‍👩‍👧", "\u1112\u1161\u11ab"):
-        assert len(SPLITS[split](piece * 10_000)) > 100
+        assert len(SPLITS[split](piece * 4_000)) > 50
 
 
 def test_a_cluster_that_is_longer_than_a_chunk_is_cut():

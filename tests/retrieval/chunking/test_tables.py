@@ -79,7 +79,7 @@ def check(chunks, text, tables):
 
 @pytest.mark.parametrize("split", PROFILES)
 @given(documents(), st.integers(100, 300))
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_each_piece_of_a_table_has_its_header_and_nothing_else_is_repeated(split, document, max_tokens):
     text, tables = document
     chunks = split(text, max_tokens)
@@ -141,8 +141,8 @@ def test_a_table_ends_where_another_block_begins(after, rows):
     assert (found.start, text[found.body : found.end].strip().count("\n")) == (0, rows - 1)
 
 
-def test_a_table_of_a_hundred_thousand_rows_is_read_as_one():
-    rows = "".join(f"| {number} | x |\n" for number in range(100_000))
+def test_a_table_of_thirty_thousand_rows_is_read_as_one():
+    rows = "".join(f"| {number} | x |\n" for number in range(30_000))
     document = MarkdownDocument(f"# Sheet\n\n| n | x |\n|---|---|\n{rows}\n# Next\n")
     assert (document.is_plain, len(document.tables)) == (False, 1)
     assert [heading.title for heading in document.headings] == ["Sheet", "Next"]

@@ -180,6 +180,18 @@ def test_links_are_followed_only_when_asked_for_and_loops_end(tmp_path):
     assert [(each.path, each.code) for each in followed.passed_over] == [("loop/", "link")]
 
 
+def test_a_name_that_is_not_utf_8_is_an_error_and_the_others_are_found(tmp_path):
+    (tmp_path / os.fsdecode(b"r\xe9sum\xe9.md")).write_text("# Summary")
+    folder = tmp_path / os.fsdecode(b"\xff")
+    folder.mkdir()
+    (folder / "below.md").write_text("# Below")
+    (tmp_path / "own.md").write_text("# Own")
+    found = find_sources(tmp_path)
+    assert [each.path_below for each in found.files] == ["own.md"]
+    named = ["r?sum?.md: has a name that is not UTF-8", "?/: has a name that is not UTF-8"]
+    assert sorted(map(str, found.errors)) == sorted(named)
+
+
 def test_a_line_that_is_too_long_is_named_and_the_rest_is_read(tmp_path, monkeypatch):
     monkeypatch.setattr(sources, "MAX_LINE_BYTES", 30)
     refused, read = read_lines(tmp_path, b'{"text": "' + b"x" * 95 + b'"}\n{"text": "short"}\n')

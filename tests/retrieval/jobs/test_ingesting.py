@@ -8,11 +8,14 @@ import pytest
 
 from retrieval.documents.originals import Originals
 from retrieval.documents.stored_documents import StoredDocuments
+from retrieval.ingest import identity
+from retrieval.ingest.files import GivenFile, ingest_file
+from retrieval.ingest.profiles import chunking_of
 from retrieval.jobs import ingesting
 from retrieval.jobs.ingesting import JobWork, StoppedError
 from retrieval.jobs.spool import Spool
 from retrieval.jobs.stored_jobs import StoredJobs
-from retrieval.reading import DocumentReader
+from retrieval.reading import DocumentReader, kind_named
 from retrieval.search.oracles.semantic import SemanticOracle
 from retrieval.text_collections import TextCollections
 from schemas.contracts.jobs import Wanted
@@ -299,3 +302,51 @@ def test_without_the_setting_no_original_is_kept_and_an_earlier_one_goes(parts, 
     parts.run()
     assert not listed(parts)["a.md"].has_original
     assert not [each for each in (tmp_path / "originals").rglob("*") if each.is_file()]
+
+
+@pytest.mark.parametrize("name", ["a.md", "without a suffix"])
+def test_a_file_that_is_gone_from_the_disk_has_failed(parts, name):
+    job_id = parts.upload((name, "# Gone"), ("b.md", "# There"))
+    parts.spool.path(job_id, 0).unlink()
+    job = parts.run()
+    assert [(each.status, each.message) for each in job.files] == [
+        ("failed", "cannot be read: No such file or directory"),
+        ("done", None),
+    ]
+
+
+def test_a_collection_deleted_meanwhile_fails_one_file_and_is_made_again_for_the_next(parts, app):
+    store = app.extensions["rag.service"].store
+
+    def embed(connection, texts):
+        parts.embed = lambda connection, texts: connection.embed(texts)
+        store.delete_collection(parts.collection)
+        return connection.embed(texts)
+
+    parts.upload(("first.md", "# First"))
+    parts.run()
+    parts.upload(("a.md", "# Lost"), ("b.md", "# Kept"))
+    parts.embed = embed
+    job = parts.run()
+    assert [each.status for each in job.files][1:] == ["done"]
+    assert (job.files[0].status, job.files[0].code) in (("failed", "collection_not_found"), ("done", None))
+    stored = {each.name for each in job.files if each.status == "done"}
+    assert set(listed(parts)) == stored
+
+
+@pytest.mark.parametrize("earlier", [True, False])
+def test_a_name_is_the_same_in_each_spelling(parts, monkeypatch, earlier):
+    """Also where a release before 0.3 stored it under an id of that spelling."""
+    decomposed, composed = "docs/mu\u0308sli.md", "docs/müsli.md"
+    with monkeypatch.context() as patch:
+        if earlier:
+            patch.setattr(identity.unicodedata, "normalize", lambda form, name: name)
+        writer = parts.texts.writer(parts.collection, parts.texts.embedding())
+        given = GivenFile(decomposed, b"# Cereal\n\nOf oats.", kind_named("markdown"))
+        chunking = chunking_of(RetrievalSettings(), parts.texts.embedding())
+        with DocumentReader() as reader:
+            ingest_file(writer, given, reader=reader, chunking=chunking)
+    assert set(listed(parts)) == {decomposed}
+    parts.upload((composed, "# Cereal\n\nOf rye."))
+    assert parts.run().files[0].status == "done"
+    assert set(listed(parts)) == {composed}

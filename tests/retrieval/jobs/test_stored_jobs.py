@@ -129,6 +129,16 @@ def test_a_cancelled_job_does_not_run_and_stays_cancelled(open_jobs):
     assert jobs.waiting(["waits", "runs", "never"]) == set()
 
 
+def test_files_of_a_cancelled_job_are_no_longer_worked_on(open_jobs):
+    jobs = open_jobs()
+    add(jobs, "one", "a.txt", "b.txt", "c.txt")
+    job = jobs.take()
+    jobs.tell("one", told(job, 0, status="done", chunks=3, chunks_done=3))
+    jobs.tell("one", told(job, 1, status="embedding", chunks=9, chunks_done=4))
+    cancelled, _ = open_jobs().cancel("one", owner="")  # nobody works on it: its process was killed
+    assert [(each.status, each.chunks_done) for each in cancelled.files] == [("done", 3), ("queued", 0), ("queued", 0)]
+
+
 def test_owners_do_not_see_each_others_jobs(open_jobs):
     jobs = open_jobs()
     add(jobs, "mine", owner="ada")

@@ -19,7 +19,7 @@ import pptx
 import xlsxwriter
 from fpdf import FPDF
 
-from tests.support.documents.samples import odf, zipped
+from tests.support.documents.samples import odf, saved, zipped
 
 SUBJECTS = """
 Beekeeping|Hives|A hive stands on a dry place that faces the morning sun.|Swarms|A swarm that hangs in a tree is brushed into a straw basket at dusk.|How is a swarm caught that hangs in a tree?
@@ -132,9 +132,7 @@ def _docx(subject: Subject) -> bytes:
     for heading, text in subject.sections:
         document.add_heading(heading, 1)
         document.add_paragraph(text)
-    file = io.BytesIO()
-    document.save(file)
-    return file.getvalue()
+    return saved(document)
 
 
 def _pptx(subject: Subject) -> bytes:
