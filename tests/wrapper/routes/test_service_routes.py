@@ -69,9 +69,7 @@ def test_the_served_description_is_the_file(client):
 def test_served_routes_and_described_routes_are_equal(app):
     served = {
         (
-            re.sub(r"<(?:[^:<>]+:)?([^<>]+)>", r"{\1}", rule.rule)
-            .replace("{document_id}", "{id}")
-            .replace("{connection_id}", "{id}"),
+            re.sub(r"<(?:[^:<>]+:)?(?:(?:document|connection|job)_)?([^<>]+)>", r"{\1}", rule.rule),
             method,
         )
         for rule in app.url_map.iter_rules()
