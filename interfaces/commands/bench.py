@@ -39,8 +39,9 @@ from retrieval.search.corpus import Corpus
 from retrieval.search.engine import SearchEngine, UnknownOracleError
 from retrieval.search.reranking import Reranking
 from schemas.connections import Connection
-from schemas.contracts.search import DEFAULT_LIMIT, FUSIONS, MAX_LIMIT
+from schemas.contracts.search import DEFAULT_LIMIT, MAX_LIMIT
 from schemas.errors import InvalidInputError
+from schemas.fusions import FUSIONS
 from schemas.settings import RetrievalSettings, read_registry_settings, read_retrieval_settings
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.sqlite.database import SQLiteDatabase

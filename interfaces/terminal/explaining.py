@@ -8,8 +8,8 @@ from typing import Any
 
 from interfaces.source_places import place_of, source_of
 from interfaces.terminal.services import AskedService
+from schemas.fusions import SCORES, SMOOTHED
 
-SMOOTHED, PLAIN = "smoothed", "scores"
 MOST = 100
 
 Json = Mapping[str, Any]
@@ -19,7 +19,7 @@ def without_smoothing(service: AskedService, answer: Json, body: Json) -> Sequen
     """Return the candidates of an answered question as they would be ranked without smoothing."""
     fusion = answer["receipt"]["fusion"]
     again = {name: value for name, value in body.items() if name not in ("gather", "explain")}
-    again |= {"fusion": PLAIN if fusion == SMOOTHED else fusion, "limit": MOST, "min_relevance": 0}
+    again |= {"fusion": SCORES if fusion == SMOOTHED else fusion, "limit": MOST, "min_relevance": 0}
     results: Sequence[Json] = json.loads(service.post("/api/search", again))["results"]
     return results
 

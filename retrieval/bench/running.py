@@ -11,7 +11,8 @@ import numpy as np
 from retrieval.bench.quality import Quality, mean, quality
 from retrieval.bench.query_set import Query, QuerySet
 from retrieval.search.engine import SearchEngine
-from schemas.contracts.search import FAILED, FUSIONS, Explanation, SearchRequest
+from schemas.contracts.search import FAILED, Explanation, SearchRequest
+from schemas.fusions import FUSIONS
 
 FUSED = "fused"
 

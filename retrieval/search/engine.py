@@ -32,8 +32,6 @@ from schemas.contracts.search import (
     FAILED,
     MAX_LIMIT,
     OK,
-    RRF,
-    SMOOTHED,
     UNAVAILABLE,
     FusedResult,
     OracleAnswer,
@@ -45,6 +43,7 @@ from schemas.contracts.search import (
     check_query,
 )
 from schemas.errors import InvalidInputError, RagError, UnavailableError
+from schemas.fusions import RRF, SMOOTHED
 from schemas.names import matches_pattern
 
 log = structlog.get_logger(__name__)

@@ -11,7 +11,8 @@ import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from schemas.contracts.search import RRF, FusedResult, OracleResult, Provenance
+from schemas.contracts.search import FusedResult, OracleResult, Provenance
+from schemas.fusions import RRF
 
 DEFAULT_K = 60
 SCORED = 100

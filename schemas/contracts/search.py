@@ -12,9 +12,6 @@ from schemas.where import EVERYTHING, Where
 
 ASKED, LEFT_OUT = "asked", "left_out"
 OK, FAILED, UNAVAILABLE = "ok", "failed", "unavailable"
-SMOOTHED, SCORES, RRF = "smoothed", "scores", "rrf"
-FUSIONS = (SMOOTHED, SCORES, RRF)
-"""The ways to fuse the answers of several oracles (`retrieval/search/fusion.py`)."""
 MAX_QUERY_CHARACTERS = 2_000
 MAX_LIMIT = 100
 DEFAULT_LIMIT = 10

@@ -7,8 +7,8 @@ from typing import Any
 
 from environs import ValidationError, validate
 
-from schemas.contracts.search import FUSIONS, SMOOTHED
 from schemas.errors import ConfigurationError, InvalidInputError
+from schemas.fusions import FUSIONS, SMOOTHED
 from schemas.names import check_collection_name
 from schemas.settings.environment import LONGEST_KEPT_SECONDS, OneWordOf, environment, seal
 

@@ -11,7 +11,6 @@ from schemas.connections import CollectionInfo
 from schemas.contracts.search import (
     ASKED,
     DEFAULT_LIMIT,
-    FUSIONS,
     LEFT_OUT,
     MAX_LIMIT,
     CollectionsReceipt,
@@ -26,6 +25,7 @@ from schemas.contracts.search import (
     SearchReceipt,
     SearchRequest,
 )
+from schemas.fusions import FUSIONS
 from schemas.names import asked_collections
 from schemas.records import Group
 from schemas.where import EVERYTHING
