@@ -255,7 +255,7 @@ class SupportsSearch(ABC):
         """Return the nearest documents that match `where`, nearest first.
 
         `distance` is in the collection's metric and `score` is `schemas.scores.score`, the same for every provider.
-        Filters need the capability `metadata_filtering`.
+        Filters need the capability `metadata_filtering`. Documents may have their embeddings, if these cost nothing.
         """
 
 

@@ -116,7 +116,8 @@ class LocalProvider(
 
     def search(self, collection: str, embedding: Vector, *, top_k: int = 3, where: Where = EVERYTHING) -> list[Match]:
         vector = checked_vector(embedding)
-        return self._storage.query(collection, vector, top_k=checked_top_k(top_k), where=where).matches
+        found = self._storage.query(collection, vector, top_k=checked_top_k(top_k), where=where, with_embeddings=True)
+        return found.matches
 
     def text_search(
         self, collection: str, query: str, *, top_k: int = 10, where: Where = EVERYTHING

@@ -59,6 +59,9 @@ class Document:
     def metadata(self) -> Metadata:
         return cast(Metadata, orjson.loads(self.metadata_json))
 
+    def with_embedding(self, embedding: Vector) -> Document:
+        return Document(self.id, self.text, self.metadata_json, self.position, embedding)
+
 
 @dataclass(frozen=True, slots=True)
 class DocumentBatch:

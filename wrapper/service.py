@@ -16,6 +16,7 @@ from schemas.storage.health import CatalogHealth, EngineHealth, Part, ServiceHea
 from wrapper import gauges
 from wrapper.background import Look, Looks
 from wrapper.catalog.catalog import Catalog
+from wrapper.catalog.held_documents import HeldDocuments
 from wrapper.catalog.index_state import adoptions, outbox, reports
 from wrapper.catalog.index_state.status import hindrances
 from wrapper.catalog.rows import all_collections
@@ -314,6 +315,7 @@ def open_service(settings: WrapperSettings, *, serves: bool = True) -> Service:
         write_wait_seconds=settings.write_wait_seconds,
         waiting_writers=settings.waiting_threads,
     )
+    documents = HeldDocuments()
     store = Store(
         catalog,
         Planner(
@@ -321,9 +323,11 @@ def open_service(settings: WrapperSettings, *, serves: bool = True) -> Service:
             index,
             held=HeldVectors(settings.memory_vectors_mb * 1024 * 1024),
             exact_ms=settings.exact_ms,
+            documents=documents,
         ),
         indexer,
         writing,
+        documents,
     )
     tidying = Tidying([WordMerging(catalog, time.monotonic).step], lambda: indexer.leads)
     indexer.start()

@@ -33,6 +33,7 @@ from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.contract import Transaction
 from wrapper.catalog.cursors import decode_name_cursor, encode_name_cursor
 from wrapper.catalog.filters import count
+from wrapper.catalog.held_documents import HeldDocuments
 from wrapper.catalog.index_state import outbox
 from wrapper.catalog.index_state.status import status
 from wrapper.catalog.rows import all_collections, collections_named, collections_page, find_collection
@@ -53,9 +54,12 @@ EXPORTED_AT_ONCE = 200
 class Store:
     """The collections of this service. Every method raises CollectionNotFoundError for a name that none of them has."""
 
-    def __init__(self, catalog: Catalog, planner: Planner, indexer: Indexer, writing: Writing) -> None:
+    def __init__(
+        self, catalog: Catalog, planner: Planner, indexer: Indexer, writing: Writing, documents: HeldDocuments
+    ) -> None:
         self._catalog = catalog
         self._planner = planner
+        self._documents = documents
         self._indexer = indexer
         self.writing = writing
 
@@ -312,7 +316,7 @@ class Store:
         """Return (the best documents for the words, number of documents that have any of them, the collection)."""
         with self._catalog.read() as transaction:
             collection = find_collection(transaction, name)
-            found, total = text_search(transaction, collection, query, where, limit=limit)
+            found, total = text_search(transaction, collection, query, where, self._documents, limit=limit)
             return found, total, collection
 
     def query(

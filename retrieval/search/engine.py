@@ -237,7 +237,7 @@ class SearchEngine:
         """Smooth the scores of the first candidates if asked to, and judge their relevance where it can be told."""
         with deadlines.within(max(0.0, until - self._clock())):
             asked = self._embedding_of(question, request)
-            candidates = Candidates.read(question.corpus, fused, asked)
+            candidates = Candidates.read(question.corpus, fused, found.values(), asked)
             scores, compared_by = candidates.smoothed(question.corpus, self._words) if smooth else (None, None)
         relevances: list[float | None] | None = None
         if asked is not None:

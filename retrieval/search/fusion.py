@@ -113,7 +113,7 @@ def _fused(
         chunk_id=shown.chunk_id,
         content=shown.content,
         score=min(1.0, gain / best_possible) if best_possible else 0.0,
-        rrf_score=math.fsum(shares[oracle] / (k + rank) for oracle, (rank, _) in places.items()),
+        rrf_score=math.fsum([shares[oracle] / (k + rank) for oracle, (rank, _) in places.items()]),
         sources=tuple(places),
         provenance={oracle: Provenance(rank, result.score) for oracle, (rank, result) in places.items()},
         metadata=shown.metadata,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import structlog
@@ -14,7 +14,7 @@ from retrieval.ingest.drafts import text_with_heading
 from retrieval.search.corpus import OpenCorpus
 from retrieval.search.relevance import AllWords
 from retrieval.search.smoothing import SMOOTHED, Similarities, WordSimilarity, cosines, smoothed
-from schemas.contracts.search import FusedResult
+from schemas.contracts.search import FusedResult, OracleResult
 from schemas.errors import RagError
 from schemas.records import Vector
 
@@ -31,19 +31,31 @@ class Candidates:
     vectors: Sequence[Vector | None]
 
     @classmethod
-    def read(cls, corpus: OpenCorpus, fused: Sequence[FusedResult], asked: QueryEmbedding | None) -> Candidates:
-        """Read the vectors of the first results, those of each collection at once.
+    def read(
+        cls,
+        corpus: OpenCorpus,
+        fused: Sequence[FusedResult],
+        found_by: Iterable[Sequence[OracleResult]],
+        asked: QueryEmbedding | None,
+    ) -> Candidates:
+        """Read the vectors of the first results that came without one, those of each collection at once.
 
         Vectors of another model than the question's are left out, and those that cannot be read: the results are an
-        answer without them.
+        answer without them. `found_by` are the results of the oracles.
         """
         first = fused[:SMOOTHED]
-        found: dict[tuple[str, str], Vector] = {}
+        found = {
+            (each.collection, each.chunk_id): each.vector
+            for results in found_by
+            for each in results
+            if each.vector is not None
+        }
         if corpus.can(SupportsMetadataFiltering):
-            for name in dict.fromkeys(each.collection for each in first):
+            missing = [each for each in first if (each.collection, each.chunk_id) not in found]
+            for name in dict.fromkeys(each.collection for each in missing):
                 if asked is not None and not _fits(asked, corpus, name):
                     continue
-                ids = [each.chunk_id for each in first if each.collection == name]
+                ids = [each.chunk_id for each in missing if each.collection == name]
                 try:
                     stored = corpus.able(SupportsMetadataFiltering).documents_by_id(name, ids, with_embeddings=True)
                 except RagError as error:
@@ -77,7 +89,7 @@ class Candidates:
         """Return the results with these relevances, and with these scores in their order; with None for either, as they
         were."""
         judged = [
-            replace(each, score=score, relevance=relevance)
+            each.judged(score, relevance)
             for each, score, relevance in zip(
                 self.results,
                 scores or [each.score for each in self.results],

@@ -25,6 +25,7 @@ NEIGHBOURS = 10
 SHARE = 0.4
 """The share of a smoothed score that comes from the neighbours (λ). nDCG changes little from 0.3 to 0.6."""
 K1, B = 1.2, 0.75
+MOST_NUMBER = 0x7FFF_FFFF
 CACHED_CHARACTERS = 16 << 20
 """The most characters of texts whose words are kept, which take about twice as many bytes."""
 
@@ -82,7 +83,7 @@ class WordSimilarity:
         numbers = np.concatenate([words.numbers for words in found])
         counts = np.concatenate([words.counts for words in found])
         owners = np.repeat(np.arange(len(found)), [len(words.numbers) for words in found])
-        _, column, having = np.unique(numbers, return_inverse=True, return_counts=True)
+        column, having = _columns(numbers)
         rarity = np.log1p((len(found) - having + 0.5) / (having + 0.5)).astype(np.float32)
         norm = K1 * (1 - B + B * lengths / max(1.0, float(lengths.mean())))
         weights = counts * (K1 + 1) / (counts + norm[owners]) * rarity[column]
@@ -92,7 +93,7 @@ class WordSimilarity:
         places = np.cumsum(shared) - 1
         both = shared[column]
         matrix = np.zeros((len(found), int(shared.sum())), dtype=np.float32)
-        matrix[owners[both], places[column[both]]] = weights[both]
+        matrix.reshape(-1)[owners[both] * matrix.shape[1] + places[column[both]]] = weights[both]
         matrix = np.divide(matrix, sizes, out=matrix, where=sizes > 0)
         similar: Similarities = matrix @ matrix.T
         np.fill_diagonal(similar, sizes > 0)
@@ -109,6 +110,18 @@ class WordSimilarity:
         return known
 
 
+def _columns(numbers: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return (a column for each number, the same for equal ones; how often the number of each column occurs).
+
+    It is `numpy.unique` without what is not needed here, in half the time.
+    """
+    order = np.argsort(numbers)
+    ascending = numbers[order]
+    columns = np.empty(len(numbers), dtype=np.int64)
+    columns[order] = np.cumsum(np.concatenate([[0], ascending[1:] != ascending[:-1]]))[: len(numbers)]
+    return columns, np.bincount(columns)
+
+
 class _Words:
     """The words of a text that mean something: a number for each, which is the same in all texts of this process, and
     how often it occurs."""
@@ -117,7 +130,7 @@ class _Words:
 
     def __init__(self, text: str) -> None:
         counted = Counter(word for word in split(text) if word not in STOP_WORDS["en"])
-        self.numbers = np.fromiter((hash(word) for word in counted), dtype=np.int64, count=len(counted))
+        self.numbers = np.fromiter((hash(word) & MOST_NUMBER for word in counted), dtype=np.int32, count=len(counted))
         self.counts = np.fromiter(counted.values(), dtype=np.float32, count=len(counted))
         self.length = int(self.counts.sum())
         self.characters = len(text) + 1

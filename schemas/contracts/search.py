@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from schemas.errors import InvalidInputError
 from schemas.owners import OPEN
-from schemas.records import GatherSpec, Group, Metadata
+from schemas.records import GatherSpec, Group, Metadata, Vector
 from schemas.where import EVERYTHING, Where
 
 ASKED, LEFT_OUT = "asked", "left_out"
@@ -73,7 +73,8 @@ class OracleResult:
     `doc_id` is the document that the chunk belongs to. `chunk_id` is the id it is stored under, the same where
     documents are whole. `score` is in [0, 1] and compares results of one oracle only. `cosine` is that of the vectors
     of question and chunk, None where nobody compared them; `relevance` is what it stands for
-    (`retrieval/search/relevance.py`), None until that has been worked out.
+    (`retrieval/search/relevance.py`), None until that has been worked out. `vector` is the chunk's, where it was
+    at hand.
     """
 
     doc_id: str
@@ -85,6 +86,7 @@ class OracleResult:
     cosine: float | None = None
     relevance: float | None = None
     measured: float | None = None
+    vector: Vector | None = field(default=None, compare=False, repr=False)
 
     @property
     def strength(self) -> float:
@@ -129,6 +131,22 @@ class FusedResult:
     metadata: Metadata
     relevance: float | None = None
     rerank_score: float | None = None
+
+    def judged(self, score: float, relevance: float | None) -> FusedResult:
+        """Return the same with another score and its relevance. (`dataclasses.replace` takes ten times as long.)"""
+        return FusedResult(
+            self.doc_id,
+            self.collection,
+            self.chunk_id,
+            self.content,
+            score,
+            self.rrf_score,
+            self.sources,
+            self.provenance,
+            self.metadata,
+            relevance,
+            self.rerank_score,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,16 +5,16 @@ from __future__ import annotations
 from schemas.records import Collection, TextMatch
 from schemas.where import Where
 from wrapper.catalog.contract import Transaction
-from wrapper.catalog.reads import by_positions
+from wrapper.catalog.held_documents import HeldDocuments
 
 
 def text_search(
-    transaction: Transaction, collection: Collection, query: str, where: Where, *, limit: int
+    transaction: Transaction, collection: Collection, query: str, where: Where, held: HeldDocuments, *, limit: int
 ) -> tuple[list[TextMatch], int]:
     """Return the best `limit` matches, and how many documents match in all.
 
     A document matches when it has any word of the query. `limit` is at least 1.
     """
     ranked, total = transaction.dialect.text_index.best(transaction, collection, query, where, limit=limit)
-    documents = by_positions(transaction, [each.position for each in ranked])
+    documents = held.at(transaction, collection, [each.position for each in ranked])
     return [TextMatch(documents[each.position], each.score) for each in ranked], total

@@ -34,6 +34,7 @@ from wrapper.catalog import grouping, reads
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.contract import Transaction
 from wrapper.catalog.filters import count
+from wrapper.catalog.held_documents import HeldDocuments
 from wrapper.catalog.index_state import outbox, reports, set_aside
 from wrapper.catalog.rows import find_collection
 from wrapper.distances import distances_of_products, exact_distances, rough_distances, squares_of
@@ -130,8 +131,8 @@ class Found:
 class Planner:
     """The choice and execution of plans.
 
-    `held` are the vectors in memory; without it none are held. An answer that can be computed exactly within `exact_ms`
-    is, even where the index is quicker.
+    `held` are the vectors in memory; without it none are held. `documents` are those in memory. An
+    answer that can be computed exactly within `exact_ms` is, even where the index is quicker.
     """
 
     def __init__(
@@ -141,12 +142,14 @@ class Planner:
         costs: CostModel | None = None,
         held: HeldVectors | None = None,
         exact_ms: float = 0.0,
+        documents: HeldDocuments | None = None,
     ) -> None:
         self._catalog = catalog
         self._index = index
         self._costs = costs or CostModel()
         self._held = held
         self._exact_ms = exact_ms
+        self._documents = documents or HeldDocuments()
 
     def query(
         self,
@@ -171,7 +174,7 @@ class Planner:
             check_directions(collection, embedding[np.newaxis], field="query_embedding", index=None)
             matching = count(transaction, collection.key, where, collection.count)
             if matching == 0:
-                return _found(transaction, collection, question, [], np.empty(0, dtype=np.float32), "empty")
+                return self._found(transaction, collection, question, [], np.empty(0, dtype=np.float32), "empty")
             exact_cost = self._costs.exact(matching, len(embedding))
             asks_index = self._is_indexed(collection) and exact_cost > self._patience_ms(transaction, collection)
             in_memory = self._from_memory(question, transaction, collection, matching, asks_index=asks_index)
@@ -180,10 +183,10 @@ class Planner:
             waiting = _waiting(transaction, collection) if asks_index else None
             if waiting is None:
                 plan = "exact" if self._is_indexed(collection) and not asks_index else "scan"
-                return _computed(transaction, collection, question, plan)
+                return self._computed(transaction, collection, question, plan)
             fetch = self._first_fetch(collection, matching, top_k, len(waiting.ids))
             if where != EVERYTHING and exact_cost <= self._costs.index(fetch):
-                return _computed(transaction, collection, question, "exact")
+                return self._computed(transaction, collection, question, "exact")
         plan = "index" if where == EVERYTHING else "index+filter"
         try:
             found = self._from_index(question, collection, plan, matching, waiting, fetch, exact_cost)
@@ -223,7 +226,9 @@ class Planner:
         distances, size = distances_of_products(query, products, squares, collection.metric)
         near = _nearest(distances, question.top_k, size)
         near = near if rows is None else rows[near]
-        return _found(transaction, collection, question, held.positions[near].tolist(), held.vectors[near], "memory")
+        return self._found(
+            transaction, collection, question, held.positions[near].tolist(), held.vectors[near], "memory"
+        )
 
     def _is_indexed(self, collection: Collection) -> bool:
         return collection.engine_id is not None and collection.index_state == "ready" and self._index.is_ready()
@@ -271,7 +276,7 @@ class Planner:
                         others, their_vectors = reads.vectors_of(transaction, now, unsettled, where=question.where)
                         positions, vectors = positions + others, np.concatenate([vectors, their_vectors])
                     if enough or len(positions) >= matching:
-                        return _found(transaction, now, question, positions, vectors, plan)
+                        return self._found(transaction, now, question, positions, vectors, plan)
                 if len(proposed) < fetch:
                     return None
                 fetch *= 4
@@ -285,20 +290,51 @@ class Planner:
         with self._catalog.read() as transaction:
             collection = find_collection(transaction, question.collection)
             check_dimension(collection, len(question.embedding), field="query_embedding")
-            return _computed(transaction, collection, question, plan)
+            return self._computed(transaction, collection, question, plan)
 
+    def _computed(self, transaction: Transaction, collection: Collection, question: _Question, plan: str) -> Found:
+        """Return the answer from the vectors of the catalogue, block by block."""
+        nearest: list[tuple[float, int]] = []
+        for positions, vectors in reads.vectors(transaction, collection, question.where, block=SCAN_BLOCK):
+            best = _nearest(rough_distances(question.embedding, vectors, collection.metric), question.top_k)
+            distances = exact_distances(question.embedding, vectors[best], collection.metric)
+            found = zip(distances.tolist(), (positions[index] for index in best), strict=True)
+            nearest = heapq.nsmallest(question.top_k, [*nearest, *found])
+        places = [position for _, position in nearest]
+        positions, vectors = reads.vectors_at(transaction, collection, places)
+        return self._found(transaction, collection, question, positions, vectors, plan)
 
-def _computed(transaction: Transaction, collection: Collection, question: _Question, plan: str) -> Found:
-    """Return the answer from the vectors of the catalogue, block by block."""
-    nearest: list[tuple[float, int]] = []
-    for positions, vectors in reads.vectors(transaction, collection, question.where, block=SCAN_BLOCK):
-        best = _nearest(rough_distances(question.embedding, vectors, collection.metric), question.top_k)
-        distances = exact_distances(question.embedding, vectors[best], collection.metric)
-        found = zip(distances.tolist(), (positions[index] for index in best), strict=True)
-        nearest = heapq.nsmallest(question.top_k, [*nearest, *found])
-    places = [position for _, position in nearest]
-    positions, vectors = reads.vectors_at(transaction, collection, places)
-    return _found(transaction, collection, question, positions, vectors, plan)
+    def _found(
+        self,
+        transaction: Transaction,
+        collection: Collection,
+        question: _Question,
+        positions: list[int],
+        vectors: Vector,
+        plan: str,
+    ) -> Found:
+        """Return the nearest of the candidates with their documents; equal distances come in the order of insertion."""
+        distances: list[float] = []
+        if positions:
+            distances = exact_distances(question.embedding, vectors, collection.metric).tolist()
+        order = sorted(range(len(positions)), key=lambda index: (distances[index], positions[index]))[: question.top_k]
+        if question.max_distance is not None:
+            order = [index for index in order if distances[index] <= question.max_distance]
+        documents = self._documents.at(transaction, collection, [positions[index] for index in order])
+        matches = []
+        for index in order:
+            document = documents[positions[index]]
+            if question.with_embeddings:
+                document = document.with_embedding(vectors[index])
+            matches.append(Match(document, distances[index], score(distances[index], collection.metric)))
+        groups = None
+        unknown: tuple[str, ...] = ()
+        if question.gather is not None:
+            hits = [match.document for match in matches]
+            nearness = {match.document.id: match.distance for match in matches}
+            groups = grouping.gather(transaction, collection, hits, question.gather, nearness)
+            unknown = grouping.unknown_fields(transaction, collection, question.gather)
+        return Found(matches, collection, plan, groups, unknown)
 
 
 def _nearest(distances: NDArray[np.float32], top_k: int, size: float = 1.0) -> NDArray[np.intp]:
@@ -315,36 +351,6 @@ def _nearest(distances: NDArray[np.float32], top_k: int, size: float = 1.0) -> N
     if math.isfinite(farthest):
         farthest += ROUGHNESS * max(1.0, size, abs(farthest))
     return np.flatnonzero(distances <= farthest)
-
-
-def _found(
-    transaction: Transaction,
-    collection: Collection,
-    question: _Question,
-    positions: list[int],
-    vectors: Vector,
-    plan: str,
-) -> Found:
-    """Return the nearest of the candidates with their documents; equal distances come in the order of insertion."""
-    distances = exact_distances(question.embedding, vectors, collection.metric) if positions else np.empty(0)
-    order = sorted(range(len(positions)), key=lambda index: (distances[index], positions[index]))[: question.top_k]
-    if question.max_distance is not None:
-        order = [index for index in order if distances[index] <= question.max_distance]
-    documents = reads.by_positions(
-        transaction, [positions[index] for index in order], with_embeddings=question.with_embeddings
-    )
-    matches = [
-        Match(documents[positions[index]], float(distances[index]), score(float(distances[index]), collection.metric))
-        for index in order
-    ]
-    groups = None
-    unknown: tuple[str, ...] = ()
-    if question.gather is not None:
-        hits = [match.document for match in matches]
-        nearness = {match.document.id: match.distance for match in matches}
-        groups = grouping.gather(transaction, collection, hits, question.gather, nearness)
-        unknown = grouping.unknown_fields(transaction, collection, question.gather)
-    return Found(matches, collection, plan, groups, unknown)
 
 
 def _waiting(transaction: Transaction, collection: Collection) -> _Waiting | None:

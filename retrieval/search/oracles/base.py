@@ -106,4 +106,5 @@ def to_result(
         cosine=cosine,
         relevance=relevance,
         measured=measured,
+        vector=document.embedding,
     )

@@ -19,6 +19,7 @@ from schemas.where import EVERYTHING
 from tests.support.catalogues import one_database
 from wrapper.catalog import writes
 from wrapper.catalog.catalog import Catalog
+from wrapper.catalog.held_documents import HeldDocuments
 from wrapper.catalog.rows import find_collection
 from wrapper.catalog.text_search import text_search
 
@@ -60,7 +61,9 @@ def test_what_is_asked_for_is_among_the_first_three(filled):
     found = defaultdict(list)
     for query in SET.queries:
         [wanted] = query.judgements
-        matches, _ = text_search(filled, find_collection(filled, "all"), query.text, EVERYTHING, limit=3)
+        matches, _ = text_search(
+            filled, find_collection(filled, "all"), query.text, EVERYTHING, HeldDocuments(), limit=3
+        )
         found[wanted[:2]].append(wanted in [match.document.id for match in matches])
     shares = {language: sum(hits) / len(hits) for language, hits in found.items()}
     assert {language: share for language, share in shares.items() if share < LEAST_IN_FIRST_THREE} == {}

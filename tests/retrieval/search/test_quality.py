@@ -17,6 +17,7 @@ from schemas.records import DocumentBatch
 from schemas.where import EVERYTHING
 from wrapper.catalog import writes
 from wrapper.catalog.catalog import Catalog
+from wrapper.catalog.held_documents import HeldDocuments
 from wrapper.catalog.rows import find_collection
 from wrapper.catalog.sqlite.database import SQLiteDatabase
 from wrapper.catalog.text_search import text_search
@@ -56,6 +57,6 @@ def test_titles_and_stop_words_keep_what_a_text_search_finds(query_set, transact
     corpus = find_collection(transaction, "corpus")
     found = []
     for query in query_set.queries:
-        matches, _ = text_search(transaction, corpus, query.text, EVERYTHING, limit=10)
+        matches, _ = text_search(transaction, corpus, query.text, EVERYTHING, HeldDocuments(), limit=10)
         found.append(quality([match.document.id for match in matches], query.judgements))
     assert mean(found).ndcg_at_10 >= 0.52

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from schemas.records import DocumentBatch
 from schemas.where import EVERYTHING
 from wrapper.catalog import writes
+from wrapper.catalog.held_documents import HeldDocuments
 from wrapper.catalog.rows import find_collection
 from wrapper.catalog.text_search import text_search
 from wrapper.catalog.words.compounds import LONGEST_WORD, MOST_SPLITS, SHORTEST_PART, parts_of, splits_of
@@ -38,7 +39,9 @@ def ask(catalog):
 
     def found(query, name="de"):
         with catalog.read() as transaction:
-            matches, _ = text_search(transaction, find_collection(transaction, name), query, EVERYTHING, limit=10)
+            matches, _ = text_search(
+                transaction, find_collection(transaction, name), query, EVERYTHING, HeldDocuments(), limit=10
+            )
         return [match.document.id for match in matches]
 
     return found

@@ -8,6 +8,7 @@ import pytest
 from schemas.records import DocumentBatch
 from schemas.where import EVERYTHING, Equals
 from wrapper.catalog import writes
+from wrapper.catalog.held_documents import HeldDocuments
 from wrapper.catalog.rows import find_collection
 from wrapper.catalog.text_search import text_search
 from wrapper.catalog.words import index as index_module
@@ -63,7 +64,9 @@ def ask(catalog, collection, monkeypatch):
     def answer(query, where=EVERYTHING):
         reads.clear()
         with catalog.read() as transaction:
-            found, total = text_search(transaction, find_collection(transaction, collection[0]), query, where, limit=5)
+            found, total = text_search(
+                transaction, find_collection(transaction, collection[0]), query, where, HeldDocuments(), limit=5
+            )
         return [(each.document.id, each.score) for each in found], total, bool(reads)
 
     return answer

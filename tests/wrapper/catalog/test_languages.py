@@ -8,6 +8,7 @@ import pytest
 from schemas.records import DocumentBatch
 from schemas.where import EVERYTHING
 from wrapper.catalog import writes
+from wrapper.catalog.held_documents import HeldDocuments
 from wrapper.catalog.rows import find_collection
 from wrapper.catalog.text_search import text_search
 from wrapper.catalog.words.languages import DEFAULT, LANGUAGES, language_of
@@ -62,7 +63,9 @@ def search(catalog):
 
         catalog.commit(fill)
         with catalog.read() as transaction:
-            found, _ = text_search(transaction, find_collection(transaction, name), query, EVERYTHING, limit=100)
+            found, _ = text_search(
+                transaction, find_collection(transaction, name), query, EVERYTHING, HeldDocuments(), limit=100
+            )
         return [int(match.document.id) for match in found]
 
     searched: list[str] = []
@@ -187,7 +190,7 @@ def test_segments_of_one_language_are_merged_with_each_other_alone(search, catal
     with catalog.read() as transaction:
         stored = transaction.rows("SELECT language, documents FROM word_segments ORDER BY language")
         collection = find_collection(transaction, "docs-0")
-        found, _ = text_search(transaction, collection, "Haus", EVERYTHING, limit=100)
+        found, _ = text_search(transaction, collection, "Haus", EVERYTHING, HeldDocuments(), limit=100)
     assert stored == [("de", 4), ("en", 6)]
     assert {match.document.id for match in found} == {"de0", "de1", "de2", "de3"}
 

@@ -13,6 +13,7 @@ from schemas.records import DocumentBatch
 from schemas.where import EVERYTHING, parse_where
 from tests.wrapper.catalog.test_words import NOISE, SYNTAX
 from wrapper.catalog import writes
+from wrapper.catalog.held_documents import HeldDocuments
 from wrapper.catalog.rows import find_collection
 from wrapper.catalog.text_search import text_search
 from wrapper.catalog.words.splitting import query_terms
@@ -51,7 +52,9 @@ def search(catalog):
 
         catalog.commit(fill)
         with catalog.read() as transaction:
-            found, total = text_search(transaction, find_collection(transaction, name), query, where, limit=100)
+            found, total = text_search(
+                transaction, find_collection(transaction, name), query, where, HeldDocuments(), limit=100
+            )
         assert total == len(found)
         scores = [match.score for match in found]
         assert scores == sorted(scores, reverse=True)

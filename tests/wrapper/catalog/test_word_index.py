@@ -18,6 +18,7 @@ from tests.properties.consistency import check_tables
 from wrapper.catalog import writes
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.contract import WordRow
+from wrapper.catalog.held_documents import HeldDocuments
 from wrapper.catalog.rows import find_collection
 from wrapper.catalog.text_search import text_search
 from wrapper.catalog.words import merging as merging_module
@@ -61,7 +62,9 @@ def merging(catalog):
 
 def _scores(catalog, name, query):
     with catalog.read() as transaction:
-        found, _ = text_search(transaction, find_collection(transaction, name), query, EVERYTHING, limit=100)
+        found, _ = text_search(
+            transaction, find_collection(transaction, name), query, EVERYTHING, HeldDocuments(), limit=100
+        )
     return [(match.document.id, match.score) for match in found]
 
 

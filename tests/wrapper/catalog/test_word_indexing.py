@@ -16,6 +16,7 @@ from schemas.where import EVERYTHING
 from tests.support.old_words import forget_words
 from wrapper.catalog import writes
 from wrapper.catalog.catalog import Catalog
+from wrapper.catalog.held_documents import HeldDocuments
 from wrapper.catalog.migrations import migrate
 from wrapper.catalog.rows import find_collection
 from wrapper.catalog.text_search import text_search
@@ -97,7 +98,9 @@ def old(make_old, open_database, monkeypatch):
 
 def _found(catalog, name, query):
     with catalog.read() as transaction:
-        found, _ = text_search(transaction, find_collection(transaction, name), query, EVERYTHING, limit=10)
+        found, _ = text_search(
+            transaction, find_collection(transaction, name), query, EVERYTHING, HeldDocuments(), limit=10
+        )
     return [match.document.id for match in found]
 
 

@@ -1,0 +1,131 @@
+"""Documents held in memory: which are read, how long they are valid, and how many there may be."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from schemas.records import DocumentBatch
+from wrapper.catalog import reads, writes
+from wrapper.catalog.catalog import Catalog
+from wrapper.catalog.held_documents import DOCUMENT_BYTES, HeldDocuments
+from wrapper.catalog.rows import find_collection
+from wrapper.catalog.sqlite.database import SQLiteDatabase
+
+COUNT = 20
+
+
+@pytest.fixture
+def catalog(tmp_path):
+    """Collections `one` and `two` with 20 documents each."""
+    catalog = Catalog(SQLiteDatabase(tmp_path / "catalog.sqlite"))
+    catalog.open()
+    for name in ("one", "two"):
+        catalog.commit(lambda transaction, name=name: writes.create_collection(transaction, name, {}, "cosine"))
+        _put(catalog, name, [f"{name} {number}" for number in range(COUNT)])
+    yield catalog
+    catalog.close()
+
+
+@pytest.fixture
+def read(monkeypatch):
+    """The positions that were read from the catalogue, one list for each time."""
+    asked = []
+
+    def by_positions(transaction, wanted, **how):
+        asked.append(list(wanted))
+        return original(transaction, wanted, **how)
+
+    original = reads.by_positions
+    monkeypatch.setattr(reads, "by_positions", by_positions)
+    return asked
+
+
+def _put(catalog, name, texts):
+    """Store texts under the ids 0, 1, 2, …"""
+    ids = [str(number) for number in range(len(texts))]
+    batch = DocumentBatch(ids, list(texts), [{} for _ in texts], np.ones((len(texts), 2), dtype=np.float32))
+    catalog.commit(lambda transaction: writes.add_documents(transaction, name, batch))
+
+
+def _places(catalog, name):
+    with catalog.read() as transaction:
+        return sorted(reads.all_positions(transaction, find_collection(transaction, name)))
+
+
+def _texts(held, catalog, name, places):
+    with catalog.read() as transaction:
+        found = held.at(transaction, find_collection(transaction, name), places)
+        return [found[place].text for place in places]
+
+
+def test_a_document_is_read_once(catalog, read):
+    held, places = HeldDocuments(), _places(catalog, "one")
+    assert _texts(held, catalog, "one", places[:3]) == ["one 0", "one 1", "one 2"]
+    assert _texts(held, catalog, "one", places[1:5]) == ["one 1", "one 2", "one 3", "one 4"]
+    assert _texts(held, catalog, "one", places[:5]) == ["one 0", "one 1", "one 2", "one 3", "one 4"]
+    assert read == [places[:3], places[3:5]]
+
+
+def test_after_a_write_documents_are_read_anew(catalog, read):
+    held, (first, second, *_) = HeldDocuments(), _places(catalog, "one")
+    _texts(held, catalog, "one", [first, second])
+    _put(catalog, "one", ["changed"])
+    assert _texts(held, catalog, "one", [first, second]) == ["changed", "one 1"]
+    assert read == [[first, second]] * 2
+
+
+def test_a_write_to_another_collection_changes_nothing(catalog, read):
+    held, (first, *_) = HeldDocuments(), _places(catalog, "one")
+    _texts(held, catalog, "one", [first])
+    _put(catalog, "two", ["changed"])
+    assert _texts(held, catalog, "one", [first]) == ["one 0"]
+    assert read == [[first]]
+
+
+def test_a_snapshot_sees_what_it_began_with_and_later_ones_are_not_disturbed(catalog):
+    held, (first, second, *_) = HeldDocuments(), _places(catalog, "one")
+    with ThreadPoolExecutor(1) as another, catalog.read() as old:
+        before = find_collection(old, "one")
+        another.submit(_put, catalog, "one", ["changed", "changed, too"]).result()
+        assert another.submit(_texts, held, catalog, "one", [first]).result() == ["changed"]
+        found = held.at(old, before, [first, second])
+        assert [found[first].text, found[second].text] == ["one 0", "one 1"]
+    assert _texts(held, catalog, "one", [first, second]) == ["changed", "changed, too"]
+
+
+def test_the_collection_asked_longest_ago_makes_room(catalog, read):
+    room = HeldDocuments()
+    one, two = _places(catalog, "one"), _places(catalog, "two")
+    _texts(room, catalog, "one", one)
+    held = HeldDocuments(most_bytes=room.size_bytes * 3 // 2)
+    read.clear()
+    for name, places in (("one", one), ("two", two), ("two", two), ("one", one)):
+        _texts(held, catalog, name, places)
+    assert read == [one, two, one]
+    assert held.size_bytes <= room.size_bytes * 3 // 2
+
+
+def test_what_does_not_fit_is_answered_and_not_held(catalog, read):
+    held, places = HeldDocuments(most_bytes=DOCUMENT_BYTES), _places(catalog, "one")
+    for _ in range(2):
+        assert _texts(held, catalog, "one", places[:1]) == ["one 0"]
+    assert read == [places[:1]] * 2
+    assert held.size_bytes == 0
+
+
+def test_eight_readers_beside_a_writer_see_whole_revisions(catalog):
+    held, places = HeldDocuments(most_bytes=8 * DOCUMENT_BYTES), _places(catalog, "one")
+
+    def ask(number):
+        return set(_texts(held, catalog, "one", places[number % 10 : number % 10 + 5]))
+
+    _put(catalog, "one", ["0"] * COUNT)
+    with ThreadPoolExecutor(9) as pool:
+        written = pool.submit(lambda: [_put(catalog, "one", [str(number)] * COUNT) for number in range(1, 30)])
+        answers = list(pool.map(ask, range(200)))
+        written.result()
+    assert all(len(texts) == 1 for texts in answers)
+    assert ask(0) == {"29"}
