@@ -1,4 +1,7 @@
-"""An adoption killed at any step loses nothing and stores nothing twice, and a deleted collection never comes back."""
+"""An adoption killed at any step loses nothing and stores nothing twice, and a deleted collection never comes back.
+
+A usual run kills at every third step, `make soak` at each.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from tests.properties.consistency import catalog_state, check_engine, check_tabl
 from tests.properties.fake_engine import FakeEngine
 from tests.properties.processes import Crash, Process, Steps
 from tests.properties.stories import add
+from tests.support.thirds import STEP
 from tests.wrapper.indexing.foreign import ids_of, make_foreign, reports, step_until
 from wrapper.writing import WriteOptions
 
@@ -18,7 +22,7 @@ SECOND_CRASHES = (None, 3, 8)
 
 def test_a_crash_at_any_step_loses_nothing_and_stores_nothing_twice(engine, tmp_path):
     make_foreign(engine, number=120)
-    for crash_at in count():
+    for crash_at in count(0, STEP):
         directory = tmp_path / str(crash_at)
         directory.mkdir()
         process = Process(directory, engine, Steps(crash_at))
@@ -62,7 +66,7 @@ def test_a_deleted_collection_never_comes_back(tmp_path):
     empty = tmp_path / "empty"
     empty.mkdir()
     Process(empty, FakeEngine()).close()
-    for first in count():
+    for first in count(0, STEP):
         for second in SECOND_CRASHES:
             directory, engine = tmp_path / f"{first}-{second}", FakeEngine()
             shutil.copytree(empty, directory)
