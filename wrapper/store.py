@@ -46,7 +46,6 @@ from wrapper.writing import AS_IT_COMES, WriteOptions, Writing, Written
 
 MOST_GATHERED = 1_000
 """The most documents that a filter may bring into a gather."""
-
 EXPORTED_AT_ONCE = 200
 """The number of documents of an export that are in memory at a time."""
 
@@ -316,8 +315,7 @@ class Store:
         """Return (the best documents for the words, number of documents that have any of them, the collection)."""
         with self._catalog.read() as transaction:
             collection = find_collection(transaction, name)
-            found, total = text_search(transaction, collection, query, where, self._documents, limit=limit)
-            return found, total, collection
+            return *text_search(transaction, collection, query, where, self._documents, limit=limit), collection
 
     def query(
         self,

@@ -14,6 +14,7 @@ from tests.properties.catalogs import QuickDatabase
 from tests.properties.fake_engine import Interposed
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.contract import Transaction
+from wrapper.catalog.held_documents import HeldDocuments
 from wrapper.catalog.index_state import outbox
 from wrapper.catalog.words.merging import WordMerging
 from wrapper.indexing.applying import Applier
@@ -26,6 +27,8 @@ from wrapper.writing import Writing
 STATEMENTS = ("run", "run_many", "insert", "row", "rows", "value")
 KILLED = 9
 PATIENCE = 200
+STEP = 1 if "RAG_SOAK_EACH" in os.environ else 3
+"""Of the steps at which a process may die, every third is tried in a usual run, and in a soak each."""
 
 
 class Crash(BaseException):
@@ -118,7 +121,8 @@ class Process:
         self._merging = WordMerging(self.catalog, clock, merged_at_once=2)
         self._leadership = FileLeadership(directory / "indexer.lock")
         self._indexer = Indexer(self.catalog, self.applier, self._leadership, clock=clock)
-        self.planner = Planner(self.catalog, self)
+        held = HeldDocuments()
+        self.planner = Planner(self.catalog, self, documents=held)
         self.store = Store(
             self.catalog,
             self.planner,
@@ -131,6 +135,7 @@ class Process:
                 write_wait_seconds=0.0,
                 waiting_writers=4,
             ),
+            held,
         )
 
     def is_ready(self) -> bool:

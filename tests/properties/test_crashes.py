@@ -18,9 +18,8 @@ from hypothesis import strategies as st
 from tests.properties.consistency import catalog_state, check_engine, check_tables, model_state
 from tests.properties.fake_engine import FakeEngine
 from tests.properties.operations import STORIES
-from tests.properties.processes import Crash, Process, Steps
+from tests.properties.processes import STEP, Crash, Process, Steps
 from tests.properties.stories import STORY, Client
-from tests.support.thirds import STEP
 
 
 def _states(story):

@@ -96,7 +96,7 @@ def test_a_search_of_three_collections_does_each_thing_once(ask, work):
         "default opened": 1,  # it embeds the question
         "placeholders resolved": 2,  # once for each connection
         "looked up": 1,
-        "catalogue read": 10,  # a look at the collections, an answer of each to each of two oracles, and its vectors
+        "catalogue read": 7,  # a look at the collections, and an answer of each to each of two oracles
     }
 
 
@@ -105,7 +105,7 @@ def test_collections_of_a_pattern_are_listed_once(ask, work):
         found = ask("/api/search", query=QUERY, collections=["work-*"], where={"n": 0})
     assert {each["collection"] for each in found["results"]} == {*NAMES}
     assert (done["filters parsed"], done["local opened"]) == (1, 1)
-    assert (done["listed"], done["looked up"], done["catalogue read"]) == (1, 0, 10)
+    assert (done["listed"], done["looked up"], done["catalogue read"]) == (1, 0, 7)
 
 
 def test_the_notes_are_looked_up_once(ask, work):
@@ -117,7 +117,7 @@ def test_the_notes_are_looked_up_once(ask, work):
 def test_groups_are_one_more_answer_of_each_collection(ask, work):
     with work() as done:
         ask("/api/search", query=QUERY, collections=NAMES, where={"n": 0}, gather={"by": "n"})
-    assert (done["filters parsed"], done["local opened"], done["catalogue read"]) == (1, 1, 13)
+    assert (done["filters parsed"], done["local opened"], done["catalogue read"]) == (1, 1, 10)
 
 
 def test_documents_that_are_explained_parse_no_filter_again(ask, work):

@@ -18,6 +18,7 @@ from schemas.contracts.sessions import NoteSupersededError
 from schemas.errors import NotFoundError
 from schemas.owners import OPEN
 from tests.retrieval.letter_embedding import LetterEmbedding
+from wrapper.catalog.held_documents import HeldDocuments
 from wrapper.store import Store
 from wrapper.writing import Writing
 
@@ -70,7 +71,7 @@ def worker(catalogs):
             write_wait_seconds=0,
             waiting_writers=1,
         )
-        store = Store(catalog, None, NoIndex(), writing)
+        store = Store(catalog, None, NoIndex(), writing, HeldDocuments())
         provider = LocalProvider({}, ProviderContext(storage=store))
         return Notes(Texts(OneProvider(provider), before_write), Sessions(catalog), "notes")
 

@@ -10,9 +10,8 @@ from itertools import count
 
 from tests.properties.consistency import catalog_state, check_engine, check_tables
 from tests.properties.fake_engine import FakeEngine
-from tests.properties.processes import Crash, Process, Steps
+from tests.properties.processes import STEP, Crash, Process, Steps
 from tests.properties.stories import add
-from tests.support.thirds import STEP
 from tests.wrapper.indexing.foreign import ids_of, make_foreign, reports, step_until
 from wrapper.writing import WriteOptions
 
