@@ -19,16 +19,19 @@ _PREFIX = re.compile(r"([a-zA-Z0-9][a-zA-Z0-9._-]{0,511})?\*")
 MAX_MODEL_CHARACTERS = 256
 
 
-def check_collection_name(name: object) -> str:
-    """Return `name` when it is 3-512 of `[a-zA-Z0-9._-]`, alphanumeric at both ends, without `..`, not an IPv4."""
+def check_collection_name(name: object, *, field: str = "name") -> str:
+    """Return `name` when it is 3-512 of `[a-zA-Z0-9._-]`, alphanumeric at both ends, without `..`, not an IPv4.
+
+    Raises InvalidInputError, which names `field`, for any other.
+    """
     if not isinstance(name, str) or not name:
-        raise InvalidInputError("Collection name is required", code="invalid_name", field="name")
+        raise InvalidInputError("Collection name is required", code="invalid_name", field=field)
     if not _NAME.fullmatch(name) or ".." in name or _is_ipv4(name):
         raise InvalidInputError(
             "Collection name must be 3-512 characters from [a-zA-Z0-9._-], start and end with a letter or digit, "
             "contain no '..' and not be an IPv4 address",
             code="invalid_name",
-            field="name",
+            field=field,
         )
     return name
 

@@ -77,7 +77,7 @@ def load(
     Raises ConflictError, before anything is embedded, when the collection has another embedding model. A failing
     service stops the load with its error; the next run continues from there.
     """
-    check_collection_name(collection)
+    check_collection_name(collection, field="collection")
     found = find_sources(path, follow_links=follow_links)
     folder = found.folder if source_prefix is None else source_prefix.rstrip("/")
 

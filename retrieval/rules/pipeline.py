@@ -96,7 +96,8 @@ class RAGPipeline:
     def target(self, collection: str | None) -> str:
         """Return the name of the collection that documents are ingested to. Raises InvalidInputError when the name is
         invalid."""
-        return check_collection_name(self._settings.rules_collection if collection is None else collection)
+        name = self._settings.rules_collection if collection is None else collection
+        return check_collection_name(name, field="collection")
 
     def ingest(
         self, documents: Sequence[RuleDocument], *, collection: str | None = None, replace_missing: bool = False

@@ -32,7 +32,7 @@ class Share(Number):
 
 class CollectionName(Text):
     def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> str:
-        return check_collection_name(super()._deserialize(value, attr, data, **options))
+        return check_collection_name(super()._deserialize(value, attr, data, **options), field=attr or "name")
 
 
 class Flag(fields.Field[bool]):

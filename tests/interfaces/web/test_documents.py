@@ -146,7 +146,8 @@ def test_the_same_file_under_an_idempotency_key_is_one_job(client, collection, f
 @pytest.mark.parametrize(
     ("query", "data", "headers", "field"),
     [
-        ("collection=..", b"x", RAW, None),
+        ("collection=..", b"x", RAW, "collection"),
+        ("collection=", b"x", RAW, "collection"),
         ("tags=" + ",".join(map(str, range(101))), b"x", RAW, "tags"),
         ("metadata=[1]", b"x", RAW, "metadata"),
         ("metadata=nonsense", b"x", RAW, "metadata"),
