@@ -1,9 +1,11 @@
 """The profile *sections*: Markdown cut at each of its headings, text between paragraphs.
 
 What is longer than the limit is cut again: between blocks, blocks inside them (list items), lines, sentences, words and
-characters, each only where the one before leaves too much. A cut is a position in the text, so nothing is lost or
-duplicated except white space at the edges and a table's header, which each chunk that begins further down in the table
-repeats. Tokens are estimated, so no tokenizer is loaded.
+characters, each only where the one before leaves too much. A scrap that remains, such as a heading above a long table
+or the last line of a long paragraph, is no chunk of its own: its section's heading would make it the best hit, and it
+tells nothing. It joins the chunk beside it, or both are cut anew, near their middle. A cut is a position in the text,
+so nothing is lost or duplicated except white space at the edges and a table's header, which each chunk that begins
+further down in the table repeats. Tokens are estimated, so no tokenizer is loaded.
 """
 
 from __future__ import annotations
@@ -20,6 +22,8 @@ from retrieval.chunking.tables import Table, TableHeaders
 
 DEFAULT_MAX_TOKENS = 256  # the limit of all-MiniLM-L6-v2
 _RESERVED_TOKENS = 12  # the two that the model adds, and room for errors of the estimate
+_SCRAP_PART = 6  # less than a sixth of the limit is a scrap, where its section has more
+_TRIED = 32  # cuts of a kind, which bounds the work where none will do
 
 _ATOM = re.compile(r"[A-Za-zÀ-ɏ]{1,24}|\d{1,24}|\S")  # bounded, so that an endless word can be cut somewhere
 _LINE = re.compile(r"\n")
@@ -78,7 +82,7 @@ def _chunks(
     for section, section_end in zip(sections, ends, strict=True):
         limit = max(max_tokens - _RESERVED_TOKENS - estimate_tokens(section.title), max_tokens // 2, 1)
         room = _Room(text, limit, headers)
-        for start, end in _fit(room, section.start, section_end, levels):
+        for start, end in _without_scraps(room, _fit(room, section.start, section_end, levels), levels):
             ink = _INK.search(text, start, end)
             if ink is None:
                 continue
@@ -106,10 +110,16 @@ class _Room:
     def may_cut(self, place: int) -> bool:
         return not self._headers.hold(place, self._limit)
 
+    def has_for(self, start: int, end: int) -> bool:
+        return self.tokens(start, end) <= self.at(start)
+
+    def is_scrap(self, start: int, end: int) -> bool:
+        return self.tokens(start, end) * _SCRAP_PART < self._limit
+
 
 def _fit(room: _Room, start: int, end: int, levels: list[Cuts]) -> Iterator[tuple[int, int]]:
     """Yield spans that cover the text from `start` to `end`, each with room for it unless it cannot be cut further."""
-    if not levels or room.tokens(start, end) <= room.at(start):
+    if not levels or room.has_for(start, end):
         yield start, end
         return
     open_at, open_tokens = start, 0
@@ -127,6 +137,32 @@ def _fit(room: _Room, start: int, end: int, levels: list[Cuts]) -> Iterator[tupl
             open_at, open_tokens = piece_end, 0
     if open_at < end:
         yield open_at, end
+
+
+def _without_scraps(room: _Room, spans: Iterable[tuple[int, int]], levels: list[Cuts]) -> list[tuple[int, int]]:
+    """Return the spans of one section, which follow each other, with scraps joined to the span before or after."""
+    joined: list[tuple[int, int]] = []
+    for start, end in spans:
+        if joined and (room.is_scrap(start, end) or room.is_scrap(*joined[-1])):
+            before, _ = joined.pop()
+            cuts = [] if room.has_for(before, end) else [_middle(room, before, end, levels) or start]
+            joined += pairwise([before, *cuts, end])
+        else:
+            joined.append((start, end))
+    return joined
+
+
+def _middle(room: _Room, start: int, end: int, levels: list[Cuts]) -> int | None:
+    """Return the cut nearest to the middle that leaves no scrap, between the largest parts that can be; None where
+    there is none."""
+    for cuts in levels:
+        places = [place for place in cuts(start, end) if start < place < end and room.may_cut(place)]
+        places.sort(key=lambda place: abs(2 * place - start - end))
+        for place in places[:_TRIED]:
+            parts = (start, place), (place, end)
+            if all(room.has_for(*part) and not room.is_scrap(*part) for part in parts):
+                return place
+    return None
 
 
 def _cuts_at(places: list[int]) -> Cuts:

@@ -100,7 +100,7 @@ def test_title_is_the_highest_heading(text, title):
     assert markdown_title(text) == title
 
 
-def test_a_fence_that_fits_is_never_cut():
+def test_a_fence_that_fits_is_not_cut_where_no_scrap_would_remain():
     fence = "```\n" + "\n\n".join(f"line {number}" for number in range(12)) + "\n```"
     text = (
         "# A\n\n" + "word " * 45 + "\n\n" + f"- item\n\n  words\n\n- {'word ' * 40}\n\n" + fence + "\n\n" + "word " * 50
@@ -141,6 +141,31 @@ def test_text_is_packed_by_paragraph():
     chunks = split_text("\n \n".join(paragraphs), max_tokens=80)
     assert [chunk.text.count("Paragraph") for chunk in chunks] == [2, 2, 2]
     assert {(chunk.section, chunk.section_id) for chunk in chunks} == {("", "")}
+
+
+RESERVED = 12
+"""Tokens that a chunk leaves to the model."""
+PARAGRAPH = "The lamp of Gull Point flashes four times a minute. "
+
+
+@pytest.mark.parametrize("limit", [60, 128, 256])
+@pytest.mark.parametrize("sentences", range(1, 61, 3))
+def test_prose_leaves_no_scrap(sentences, limit):
+    chunks = split_markdown(f"# Lamps\n\n{PARAGRAPH * sentences}\n\n{PARAGRAPH}\n", max_tokens=limit)
+    room = limit - RESERVED - estimate_tokens("Lamps")
+    assert len(chunks) == 1 or min(estimate_tokens(chunk.text) for chunk in chunks) * 6 >= room
+    assert max(estimate_tokens(chunk.text) for chunk in chunks) <= room
+
+
+def test_a_heading_is_no_chunk_of_its_own():
+    fence = "```\n" + "echo lamp\n" * 80 + "```"
+    chunks = split_markdown(f"# Lamps\n\n{fence}\n", max_tokens=200)
+    assert chunks[0].text.startswith("# Lamps\n\n```\necho lamp")
+
+
+def test_a_section_of_one_line_stays_one():
+    chunks = split_markdown(f"# Lamps\n\nRed.\n\n# Towers\n\n{PARAGRAPH * 40}", max_tokens=256)
+    assert chunks[0].text == "# Lamps\n\nRed."
 
 
 @pytest.mark.parametrize("text", ["", "\n \n\t\n", "\ufeff"])
