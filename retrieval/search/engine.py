@@ -6,7 +6,6 @@ the benchmark: the same question has the same answer, whoever asks.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -31,6 +30,7 @@ from retrieval.search.smoothing import WordSimilarity
 from schemas.contracts.search import (
     FAILED,
     MAX_LIMIT,
+    MAX_WEIGHT,
     OK,
     UNAVAILABLE,
     FusedResult,
@@ -300,8 +300,8 @@ class SearchEngine:
                 "oracles must name at least one", field="oracles", code="invalid_field", allowed=known
             )
         for name, weight in request.weights.items():
-            if not (math.isfinite(weight) and weight >= 0):
-                sentence = f"weights.{name} must be a finite number that is not negative"
+            if not 0 <= weight <= MAX_WEIGHT:
+                sentence = f"weights.{name} must be a number from 0 to {MAX_WEIGHT:,.0f}"
                 raise InvalidInputError(sentence, field=f"weights.{name}", code="invalid_field")
         weights = {
             name: float(request.weights.get(name, self._weights.get(name, 1.0))) for name in self._chosen(request)

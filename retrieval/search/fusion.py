@@ -8,7 +8,7 @@ like each other share their scores (`retrieval/search/smoothing.py`).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from schemas.contracts.search import FusedResult, OracleResult, Provenance
@@ -23,6 +23,7 @@ NO_WEIGHTS: Mapping[str, float] = MappingProxyType({})
 
 _Places = dict[str, tuple[int, OracleResult]]
 """Of one document, by oracle: its rank and its best chunk."""
+_Scale = tuple[float, float]
 
 
 def fuse(
@@ -39,7 +40,7 @@ def fuse(
     has 1. By *rrf* a document gains weight / (k + rank) of each oracle that found it. By scores it gains the weight
     times its score, scaled so that the list's best has 1 and its last 0; oracles that measure the same (`measures`) are
     scaled together. `score` is the share of what a document would have that is best everywhere, `rrf_score` is always
-    Σ weight / (k + rank). A document shows the chunk that gained most for it.
+    Σ weight / (k + rank). A document shows the chunk that all oracles together think best of.
     """
     shares = {oracle: weights.get(oracle, 1.0) for oracle in rankings}
     ranked = {oracle: _documents(ranking) for oracle, ranking in rankings.items()}
@@ -47,20 +48,22 @@ def fuse(
     for oracle, documents in ranked.items():
         for rank, (key, result) in enumerate(documents.items(), start=1):
             found.setdefault(key, {})[oracle] = (rank, result)
-    if fusion == RRF:
-        best_possible = math.fsum(share / (k + 1) for share in shares.values())
-        gains = {
-            key: {oracle: shares[oracle] / (k + rank) for oracle, (rank, _) in places.items()}
-            for key, places in found.items()
-        }
-    else:
-        best_possible = math.fsum(shares.values())
-        scaled = _scaled({oracle: list(documents.values())[:SCORED] for oracle, documents in ranked.items()}, measures)
-        gains = {
-            key: {oracle: shares[oracle] * scaled.get((oracle, key), 0.0) for oracle in places}
-            for key, places in found.items()
-        }
-    fused = [_fused(found[key], gains[key], shares, k, best_possible) for key in found]
+    scales = _scales({oracle: list(documents.values())[:SCORED] for oracle, documents in ranked.items()}, measures)
+
+    def by_rank(oracle: str, rank: int, result: OracleResult) -> float:
+        return shares[oracle] / (k + rank)
+
+    def by_score(oracle: str, rank: int, result: OracleResult) -> float:
+        return shares[oracle] * _scaled(result.strength, scales[oracle]) if rank <= SCORED else 0.0
+
+    gain = by_rank if fusion == RRF else by_score
+    best_possible = math.fsum(share / (k + 1) if fusion == RRF else share for share in shares.values())
+    shown = _shown(rankings, lambda *found: (by_score(*found), by_rank(*found)))
+    fused = []
+    for key, places in found.items():
+        gained = math.fsum([gain(oracle, rank, result) for oracle, (rank, result) in places.items()])
+        rrf_score = math.fsum([by_rank(oracle, rank, result) for oracle, (rank, result) in places.items()])
+        fused.append(_fused(shown[key], places, min(1.0, gained / best_possible) if best_possible else 0.0, rrf_score))
     by_ranks = fusion == RRF
 
     def order(result: FusedResult) -> tuple[float, float, str, str]:
@@ -83,37 +86,51 @@ def _documents(ranking: Sequence[OracleResult]) -> dict[DocumentKey, OracleResul
     return documents
 
 
-def _scaled(
-    rankings: Mapping[str, Sequence[OracleResult]], measures: Mapping[str, str]
-) -> dict[tuple[str, DocumentKey], float]:
-    """Return the scores by oracle and document, scaled to [0, 1]. Where all are equal, they are 1."""
+def _scales(rankings: Mapping[str, Sequence[OracleResult]], measures: Mapping[str, str]) -> dict[str, _Scale]:
+    """Return by oracle the least and the greatest score of those that measure the same."""
     by_measure: dict[str, list[float]] = {}
     for oracle, results in rankings.items():
         by_measure.setdefault(measures.get(oracle, oracle), []).extend(each.strength for each in results)
-    scaled = {}
+    found = {oracle: by_measure[measures.get(oracle, oracle)] for oracle in rankings}
+    return {oracle: (min(strengths, default=0.0), max(strengths, default=0.0)) for oracle, strengths in found.items()}
+
+
+def _scaled(strength: float, scale: _Scale) -> float:
+    """Return a score scaled to [0, 1]: 1 where all are equal, 0 for one that is less than the least."""
+    least, most = scale
+    return max(0.0, (strength - least) / (most - least)) if most > least else 1.0
+
+
+def _shown(
+    rankings: Mapping[str, Sequence[OracleResult]], gain: Callable[[str, int, OracleResult], tuple[float, float]]
+) -> dict[DocumentKey, OracleResult]:
+    """Return the chunk of each document that gained most over all oracles, by its own scores and then by its ranks.
+
+    What has the rare word of a question is seldom what is nearest to it, but it is near as well; ranks tell too little
+    about that, however documents are fused.
+    """
+    gained: dict[tuple[str, str, str], tuple[float, float]] = {}
+    shown: dict[DocumentKey, tuple[tuple[float, float], OracleResult]] = {}
     for oracle, results in rankings.items():
-        strengths = by_measure[measures.get(oracle, oracle)]
-        if not strengths:
-            continue
-        least, most = min(strengths), max(strengths)
-        for each in results:
-            share = (each.strength - least) / (most - least) if most > least else 1.0
-            scaled[oracle, key_of(each)] = share
-    return scaled
+        for rank, each in enumerate(results, start=1):
+            chunk = each.doc_id, each.collection, each.chunk_id
+            by_score, by_rank = gain(oracle, rank, each)
+            before = gained.get(chunk, (0.0, 0.0))
+            total = gained[chunk] = before[0] + by_score, before[1] + by_rank
+            best = shown.get(key_of(each))
+            if best is None or total > best[0]:
+                shown[key_of(each)] = total, each
+    return {key: result for key, (_, result) in shown.items()}
 
 
-def _fused(
-    places: _Places, gains: Mapping[str, float], shares: Mapping[str, float], k: int, best_possible: float
-) -> FusedResult:
-    shown = places[max(gains, key=lambda oracle: gains[oracle])][1]
-    gain = math.fsum(gains.values())  # exact, so that the order of the oracles cannot make a difference
+def _fused(shown: OracleResult, places: _Places, score: float, rrf_score: float) -> FusedResult:
     return FusedResult(
         doc_id=shown.doc_id,
         collection=shown.collection,
         chunk_id=shown.chunk_id,
         content=shown.content,
-        score=min(1.0, gain / best_possible) if best_possible else 0.0,
-        rrf_score=math.fsum([shares[oracle] / (k + rank) for oracle, (rank, _) in places.items()]),
+        score=score,
+        rrf_score=rrf_score,
         sources=tuple(places),
         provenance={oracle: Provenance(rank, result.score) for oracle, (rank, result) in places.items()},
         metadata=shown.metadata,

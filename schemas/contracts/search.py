@@ -14,6 +14,7 @@ ASKED, LEFT_OUT = "asked", "left_out"
 OK, FAILED, UNAVAILABLE = "ok", "failed", "unavailable"
 MAX_QUERY_CHARACTERS = 2_000
 MAX_LIMIT = 100
+MAX_WEIGHT = 1_000_000.0
 DEFAULT_LIMIT = 10
 
 

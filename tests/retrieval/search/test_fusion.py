@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from retrieval.search.fusion import SCORED, fuse
 from schemas.contracts.search import OracleResult
+from schemas.fusions import FUSIONS
 
 
 def result(doc_id, *, score=0.5, collection="docs", chunk=""):
@@ -81,6 +82,17 @@ def test_a_document_shows_the_chunk_that_counted_most():
     semantic = [result("a", chunk="by meaning")]
     assert fuse({"lexical": lexical, "semantic": semantic})[0].chunk_id == "by meaning"
     assert fuse({"lexical": lexical, "semantic": semantic}, weights={"lexical": 9.0})[0].chunk_id == "by words"
+
+
+@pytest.mark.parametrize("fusion", FUSIONS)
+def test_a_document_shows_the_chunk_that_has_the_word_and_is_nearly_as_near(fusion):
+    semantic = [result("a", chunk="near", score=0.9), result("a", chunk="word", score=0.8), result("b", score=0.1)]
+    lexical = [result("a", chunk="word", score=0.7), result("b", score=0.2), result("a", chunk="near", score=0.1)]
+    for rankings in ({"semantic": semantic, "lexical": lexical}, {"lexical": lexical, "semantic": semantic}):
+        first = fuse(rankings, fusion=fusion)[0]
+        assert (first.chunk_id, first.content) == ("word", "text of word")
+        assert {name: each.rank for name, each in first.provenance.items()} == {"semantic": 1, "lexical": 1}
+        assert first.score == 1.0
 
 
 def test_one_id_in_two_collections_is_two_documents():

@@ -153,6 +153,7 @@ def test_weights_move_documents_and_0_leaves_an_oracle_out(make):
         ({"oracles": ()}, InvalidInputError, "oracles"),
         ({"weights": {"psychic": 1}}, UnknownOracleError, "weights"),
         ({"weights": {"lexical": -1}}, InvalidInputError, "weights.lexical"),
+        ({"weights": {"lexical": 1e308, "semantic": 1e308}}, InvalidInputError, "weights.lexical"),
         ({"weights": {"lexical": float("nan")}}, InvalidInputError, "weights.lexical"),
         ({"weights": {"lexical": float("inf")}}, InvalidInputError, "weights.lexical"),
         ({"weights": {"lexical": 0, "semantic": 0, "persona": 0}}, InvalidInputError, "weights"),

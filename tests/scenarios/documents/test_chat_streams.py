@@ -130,6 +130,6 @@ class TestStreams:
         assert (answer.status_code, answer.json["error"]) == (503, "Service Unavailable")
 
     def test_with_the_embeddings_down_a_stream_with_rag_is_a_503(self, talk, models):
-        models.script = [Answer(500, b"{}"), Answer(500, b"{}"), Answer(500, b"{}"), Answer(500, b"{}")]
+        models.script = [Answer(500, b"{}")] * 20  # more than are tried, whoever else asks meanwhile
         answer = talk(message=f"never embedded {uuid.uuid4()}", stream=True, useRag=True)
         assert (answer.status_code, answer.json["code"]) == (503, "embedding_unavailable")
