@@ -134,7 +134,7 @@ class TextCollections:
         """
         with store_errors():
             answer = self._semantic.nearest(embedded, question, max(limit, CANDIDATES))
-        found = with_relevance(answer.results, question.text, embedded.connection)[:limit]
+        found = with_relevance(answer.results, question.text, embedded)[:limit]
         relevant = [each for each in found if each.relevance is None or each.relevance >= min_relevance]
         return replace(answer, results=relevant)
 

@@ -56,6 +56,13 @@ class EmbeddingProvider(Provider):
         """
         return self._calibration.relevance(cosine, words_found)
 
+    def can_read(self, question: str) -> bool:
+        """Return whether `model` knows enough of the question's words for its vector to mean anything.
+
+        To a model that knows none of their letters, all texts of a script are the same. Where nobody can tell, it can.
+        """
+        return True
+
     @property
     def dimension(self) -> int | None:
         """Return how many numbers a vector of `model` has, None until the first `embed` where only an answer can

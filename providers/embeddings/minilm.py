@@ -40,6 +40,8 @@ MAX_BATCH_TOKENS = 2048
 # A longer text is read in windows; this many hold a chunk of 8,192 tokens, the longest that contract *rules* makes.
 MAX_WINDOWS = 33
 WINDOW_TOKENS = MAX_TOKENS - 2  # without [CLS] and [SEP], which each window gets
+UNKNOWN = "[UNK]"
+"""The token of what is not in the vocabulary."""
 MAX_INPUT_TOKENS = MAX_WINDOWS * WINDOW_TOKENS + 2
 # Texts tokenised at a time, so that a long list does not become a long list of tokens.
 MAX_TOKENISED_TEXTS = 1024
@@ -107,6 +109,12 @@ class MiniLMProvider(EmbeddingProvider, SupportsTokens):
         """Return the number of tokens of the whole text as the model counts them, [CLS] and [SEP] included, before any
         cut."""
         return len(self._load(self.model).tokenizer.encode_batch_fast([text])[0])
+
+    def can_read(self, question: str) -> bool:
+        """Return whether at least half of the question's tokens are words, or parts of words, of the vocabulary."""
+        tokenizer = self._load(self.model).tokenizer
+        ids = tokenizer.encode_batch_fast([question], add_special_tokens=False)[0].ids
+        return 2 * ids.count(tokenizer.token_to_id(UNKNOWN) or 0) <= len(ids)
 
     def token_starts(self, text: str) -> list[int]:
         (encoding,) = self._load(self.model).tokenizer.encode_batch([text], add_special_tokens=False)

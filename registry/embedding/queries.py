@@ -27,12 +27,17 @@ class EmbeddingMismatchError(InvalidInputError):
 
 @dataclass(frozen=True, slots=True)
 class QueryEmbedding:
-    """A vector, float32 (dimension,), made by `model`; `generated` is False when it came from the cache."""
+    """A vector, float32 (dimension,), made by `model`.
+
+    `generated` is False when it came from the cache, and `is_readable` when the model cannot read the text: then the
+    vector means nothing.
+    """
 
     connection: EmbeddingProvider
     model: str
     vector: Vector
     generated: bool
+    is_readable: bool
 
     def check_fits(self, info: CollectionInfo) -> None:
         """Raise EmbeddingMismatchError when model or dimension differ from the collection's.
@@ -80,7 +85,8 @@ class QueryEmbeddings:
         key = EmbeddingKey(connection_id, live.identity, wanted, text)
         with deadlines.within(within_seconds):
             vector, generated = self._cache.get(key, lambda: self._batches_of(live, connection).embed(text, wanted))
-        return QueryEmbedding(connection, wanted, vector, generated)
+        is_readable = wanted != connection.model or connection.can_read(text)
+        return QueryEmbedding(connection, wanted, vector, generated, is_readable)
 
     def _batches_of(self, live: LiveConnection, connection: EmbeddingProvider) -> EmbeddingBatches:
         with self._lock:

@@ -252,18 +252,18 @@ class SearchEngine:
         return _Ranked(judged, passing, compared_by, threshold.least)
 
     def _embedding_of(self, question: Question, request: SearchRequest) -> QueryEmbedding | None:
-        """Return the embedded question, None when it could not be embedded.
+        """Return the embedded question, None when it could not be embedded or the model cannot read it.
 
         Where no oracle wanted it, it is embedded only for a request that says how relevant hits must be.
         """
         assert question.embedding is not None
-        if not request.min_relevance:
-            return question.embedding.made
-        try:
-            return question.embedding.get()
-        except RagError as error:
-            log.warning("no relevance", reason=error.message)
-            return None
+        embedded = question.embedding.made
+        if request.min_relevance:
+            try:
+                embedded = question.embedding.get()
+            except RagError as error:
+                log.warning("no relevance", reason=error.message)
+        return embedded if embedded is not None and embedded.is_readable else None
 
     def _threshold(self, request: SearchRequest, asked: QueryEmbedding) -> Threshold:
         if request.min_relevance is not None:

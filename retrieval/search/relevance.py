@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from providers.embeddings.base import EmbeddingProvider
+from registry.embedding.queries import QueryEmbedding
 from retrieval.ingest.drafts import text_with_heading
 from schemas.contracts.search import FusedResult, OracleResult
 from schemas.words.stop_words import STOP_WORDS
@@ -27,13 +27,14 @@ _WORD = re.compile(r"\w+")
 _UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
 
 
-def with_relevance(found: Sequence[OracleResult], question: str, embedding: EmbeddingProvider) -> list[OracleResult]:
-    """Return the nearest texts of a question, nearest first, each with its relevance as far as its cosine is known."""
+def with_relevance(found: Sequence[OracleResult], question: str, asked: QueryEmbedding) -> list[OracleResult]:
+    """Return the nearest texts of a question, nearest first, each with its relevance as far as its cosine is known.
+
+    It is 0 where the model cannot read the question: the cosine says nothing then.
+    """
     words = words_found(question, found)
-    return [
-        each if each.cosine is None else replace(each, relevance=embedding.relevance(each.cosine, words))
-        for each in found
-    ]
+    relevance = asked.connection.relevance if asked.is_readable else lambda cosine, words: 0.0
+    return [each if each.cosine is None else replace(each, relevance=relevance(each.cosine, words)) for each in found]
 
 
 def words_found(question: str, nearest: Sequence[OracleResult | FusedResult]) -> float:

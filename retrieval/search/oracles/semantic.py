@@ -19,9 +19,9 @@ class SemanticOracle(Oracle):
     """Finds documents by their embeddings.
 
     `embedding_connection` is the one that the collections were filled with. A collection of another model is left out
-    and named. The text is embedded once for all collections. The score of a result is its cosine, 0 for a negative one;
-    where a provider gives no vectors it is the match's own (`schemas.scores.score`), which compares only within one
-    metric, and there is no cosine.
+    and named. The text is embedded once for all collections, and finds nothing where the model cannot read it. The
+    score of a result is its cosine, 0 for a negative one; where a provider gives no vectors it is the match's own
+    (`schemas.scores.score`), which compares only within one metric, and there is no cosine.
     """
 
     name = "semantic"
@@ -36,7 +36,11 @@ class SemanticOracle(Oracle):
 
     def query(self, question: Question, limit: int) -> OracleAnswer:
         shared = question.embedding
-        return self.nearest(self.embed(question.text) if shared is None else shared.get(), question, limit)
+        embedded = self.embed(question.text) if shared is None else shared.get()
+        if not embedded.is_readable:
+            reason = f"The model '{embedded.model}' cannot read the question: its script is not one of the model's"
+            return OracleAnswer([], {collection.name: reason for collection in question.collections})
+        return self.nearest(embedded, question, limit)
 
     def embed(self, text: str, within_seconds: float | None = None) -> QueryEmbedding:
         return self._embeddings.embed(self._embedding_connection, text, within_seconds=within_seconds)

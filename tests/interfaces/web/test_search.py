@@ -32,6 +32,46 @@ def search(client, handbook):
     return ask
 
 
+@pytest.fixture(scope="module")
+def thai(app, shared_collection):
+    embed = app.extensions["rag.layers"].connections.open("default", "embedding").embed
+    texts = {"backups": "สำรองข้อมูลทุกคืนเวลาตีสอง", "travel": "การเดินทางโดยรถไฟต้องได้รับอนุมัติ"}
+    return shared_collection(
+        [
+            {"id": name, "text": text, "embedding": vector}
+            for (name, text), vector in zip(texts.items(), embed(list(texts.values())).tolist(), strict=True)
+        ]
+    )
+
+
+class TestAQuestionThatTheModelCannotRead:
+    """All texts of a script without a known letter have the same vector: nearness says nothing there."""
+
+    @pytest.fixture
+    def ask(self, client, thai):
+        def ask(query, **more):
+            answer = client.post("/api/search", json={"query": query, "collection": thai, **more})
+            assert answer.status_code == 200, answer.json
+            return answer.json
+
+        return ask
+
+    @pytest.mark.parametrize("nonsense", ["🎉", "∑∫∂", "ᏣᎳᎩ ᎦᏬᏂᎯᏍᏗ", "x" * 200])
+    @pytest.mark.parametrize("fields", [{}, {"min_relevance": 0.5}, {"min_relevance": 0}, {"oracles": ["semantic"]}])
+    def test_nonsense_has_no_answer(self, ask, nonsense, fields):
+        assert ask(nonsense, **fields)["results"] == []
+
+    def test_words_are_found_without_a_relevance(self, ask, thai):
+        answer = ask("สำรองข้อมูลเมื่อไร")
+        assert answer["results"][0]["doc_id"] == "backups"
+        assert {(*each["sources"], each["relevance"]) for each in answer["results"]} == {("lexical", None)}
+        assert "cannot read the question" in answer["receipt"]["oracles"]["semantic"]["left_out"][thai]
+
+    def test_what_goes_by_meaning_alone_says_that_nothing_is_relevant(self, client, thai):
+        hits = client.post("/api/rag/search", json={"query": "🎉", "collection": thai}).json["results"]
+        assert {each["relevance"] for each in hits} <= {0.0}
+
+
 def ids(answer):
     return [each["doc_id"] for each in answer["results"]]
 

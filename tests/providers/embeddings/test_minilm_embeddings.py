@@ -206,3 +206,19 @@ assert "torch" not in sys.modules and {WEIGHTS_PACKAGE!r} not in sys.modules
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize(
+    ("question", "is_readable"),
+    [
+        ("What is kept?", True),
+        ("Backups 🎉", True),
+        ("???", True),
+        ("🎉", False),
+        ("ᏣᎳᎩ", False),
+        ("สำรองข้อมูลเมื่อไร", False),
+        ("x" * 200, False),
+    ],
+)
+def test_a_question_is_read_if_half_of_it_is_known(minilm, question, is_readable):
+    assert minilm.can_read(question) is is_readable
