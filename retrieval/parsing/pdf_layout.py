@@ -20,9 +20,13 @@ _SIZES = 4  # levels of headings by size
 _MANY_HEADINGS = 0.3  # share of all lines from which sizes say nothing
 _GAP = 1.6  # distance of lines, in that of most lines, from which a paragraph ends
 _OUTLINE_FOUND = 0.6  # share of the bookmarks that must be found on their pages to go by them
-_NUMBER = re.compile(r"\d+")
+_APART = 1.3  # distance of a running line from the text, in that of most lines
+_FRONT_PAGES = 100  # before the page with the number 1, or left out before the first
+_LETTER = re.compile(r"[^\W\d_]")
+_PAGE_OF = re.compile(r"\b(?:page|p\.|pg\.?|seite|s\.|blatt|p[aá]gina|strana|sida|side|стр\.?|第)\s*(\d{1,5})\b")
 _ENDS_WITH_NUMBER = re.compile(r"(?:^|\s)(\d{1,5})$")
 _BEGINS_WITH_NUMBER = re.compile(r"^(\d{1,5})(?:\s|$)")
+_NUMBER_ALONE = re.compile(r"^\W*(\d{1,5})\W*$")
 _SECTION_NUMBER = re.compile(r"^(?:(?:chapter|appendix|part|section)\s+)?(?:[A-Z]|\d+|[IVXLC]+)(?:\.\d+)*\.?\s+", re.I)
 _SECTION = re.compile(r"^(?:\d+|[A-Z])(?:\.\d+){0,4}\.?\s+\S")
 _WORD = re.compile(r"[^\W\d_]{3}|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]")
@@ -75,40 +79,96 @@ def markdown_of(
 
 
 def _remove_running_lines(pages: Sequence[Page]) -> None:
-    """Take from the edges of pages what stands on most of them: the same words, or the number of the page."""
-    repeated: Counter[tuple[bool, str]] = Counter()
-    offsets: Counter[int] = Counter()
-    for page in pages:
-        edges = [(is_top, line) for is_top, lines in _edges(page) for line in lines]
-        repeated.update({(is_top, _without_numbers(line.text)) for is_top, line in edges})
-        offsets.update({number - page.number for _, line in edges for number in _numbers(line.text)})
+    """Take from the edges of pages what stands on most of them: the same words, or the number of the page.
+
+    What stands apart from the text goes from all pages. The same words right above or below the text, such as the
+    header of a table, stay on the first page that has them. A page whose lines would all go keeps its words.
+    """
+    leading = _leading(pages)
+    edges = [(page, list(_edges(page, leading))) for page in pages]
     least = max(_FEWEST_PAGES, _MOST_PAGES * sum(bool(page.lines) for page in pages))
-    running = {key for key, count in repeated.items() if count >= least}
-    offset, count = next(iter(offsets.most_common(1)), (0, 0))
-    for page in pages:
+    offset = _offset(edges, least)
+    repeated: Counter[tuple[bool, str]] = Counter()
+    for page, both in edges:
+        for edge in both:
+            repeated.update({each for line in edge.lines for each in _compared(line, edge, page.number, offset)})
+    running = {each for each, count in repeated.items() if count >= least}
+    seen: set[tuple[bool, str]] = set()
+    for page, both in edges:
         removed: set[int] = set()
-        for is_top, lines in _edges(page):
-            for line in lines:
-                numbered = count >= least and page.number + offset in _numbers(line.text)
-                if (is_top, _without_numbers(line.text)) in running or (
-                    numbered and len(line.text) < _HEADING_CHARACTERS
-                ):
+        for edge in both:
+            for line in edge.lines:
+                found = _compared(line, edge, page.number, offset) & running
+                repeats = bool(found) and (edge.is_apart or found <= seen)
+                if repeats or (offset is not None and _is_number_of_page(line, edge, page.number, offset)):
                     removed.add(id(line))
-        page.lines = [line for line in page.lines if id(line) not in removed]
+                seen |= found
+        kept = [line for line in page.lines if id(line) not in removed]
+        page.lines = kept or [line for line in page.lines if _LETTER.search(line.text)]
 
 
-def _edges(page: Page) -> Iterator[tuple[bool, list[Line]]]:
+@dataclass(frozen=True, slots=True)
+class _Edge:
+    """The first or the last lines of a page, from the outside. Those that are apart have a gap between them and the
+    text."""
+
+    lines: list[Line]
+    is_top: bool
+    is_apart: bool
+
+
+def _edges(page: Page, leading: float) -> Iterator[_Edge]:
     by_height = sorted(page.lines, key=lambda line: -line.y)
-    yield True, by_height[:_EDGE_LINES]
-    yield False, by_height[_EDGE_LINES:][-_EDGE_LINES:]
+    for is_top in (True, False):
+        lines = by_height if is_top else by_height[::-1]
+        apart = [
+            count
+            for count in range(1, min(_EDGE_LINES, len(lines) - 1) + 1)
+            if abs(lines[count - 1].y - lines[count].y) > _APART * leading
+        ]
+        count = max(apart, default=_EDGE_LINES)
+        yield _Edge(lines[:count], is_top, bool(apart))
+        by_height = by_height[count:]
 
 
-def _without_numbers(text: str) -> str:
-    return _NUMBER.sub("0", collapsed(text).casefold())
+def _offset(edges: Sequence[tuple[Page, Sequence[_Edge]]], least: float) -> int | None:
+    """Return what must be added to the position of a page to have its number, None when pages have none."""
+    offsets: Counter[int] = Counter()
+    for page, both in edges:
+        numbers = {number for edge in both for line in edge.lines for number in _numbers(line.text)}
+        offsets.update({number - page.number for number in numbers})
+    offset, count = next(iter(offsets.most_common(1)), (0, 0))
+    return offset if count >= least else None
+
+
+def _compared(line: Line, edge: _Edge, position: int, offset: int | None) -> set[tuple[bool, str]]:
+    """Return by what a line is compared with those of other pages: its text, and its text without the page's number."""
+    text = collapsed(line.text).casefold()
+    number = None if offset is None else position + offset
+    without = {
+        f"{text[: found.start(1)]}#{text[found.end(1) :]}"
+        for found in _PAGE_OF.finditer(text)
+        if int(found[1]) in (position, number)
+    }
+    return {(edge.is_top, each) for each in (text, *without)}
+
+
+def _is_number_of_page(line: Line, edge: _Edge, position: int, offset: int) -> bool:
+    """Return whether a line is the number of its page, alone or beside words that stand apart from the text.
+
+    Beside words, a number far from the page's position is another one: a year, or an invoice's.
+    """
+    if position + offset not in _numbers(line.text):
+        return False
+    if not _LETTER.search(line.text):
+        return line is edge.lines[0] and bool(_NUMBER_ALONE.search(line.text))
+    return edge.is_apart and abs(offset) <= _FRONT_PAGES and len(line.text) < _HEADING_CHARACTERS
 
 
 def _numbers(text: str) -> set[int]:
-    found = (_BEGINS_WITH_NUMBER.search(text), _ENDS_WITH_NUMBER.search(text))
+    """Return what may be the number of a page: what a line begins or ends with, or has beside no other sign but
+    dashes."""
+    found = (_BEGINS_WITH_NUMBER.search(text), _ENDS_WITH_NUMBER.search(text), _NUMBER_ALONE.search(text))
     return {int(each[1]) for each in found if each}
 
 
