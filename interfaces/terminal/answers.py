@@ -11,7 +11,7 @@ from rich.text import Text
 from interfaces.source_places import source_of
 from interfaces.terminal.passages import headline
 from interfaces.terminal.screen import Screen
-from schemas.wire.chat import PLACES
+from schemas.contracts.chat import PLACES
 
 WRONG = Style(color="red", bold=True)
 
@@ -31,14 +31,14 @@ def show_sources(screen: Screen, turn: Json) -> None:
 
 def answer_of(turn: Json) -> dict[str, Any]:
     """Return the answer of `/api/chat` as `{answer, sources, relevance}`. A source that the answer cites is `cited`."""
-    cited = {each["number"]: each for each in turn["citations"] if each["valid"]}
+    cited = {each["number"] for each in turn["citations"] if each["valid"]}
     sources = [
         {
             "number": number,
             "cited": number in cited,
             "source": each["source"],
             "title": each["title"],
-            **{name: cited[number][name] for name in PLACES if name in cited.get(number, ())},
+            **{name: each[name] for name in PLACES if name in each},
             "relevance": each["relevance"],
             "collection": each["collection"],
             "document_id": each["documentId"],

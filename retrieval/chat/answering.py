@@ -17,7 +17,7 @@ from retrieval.chat.citations import citations
 from retrieval.chat.history import ChatHistory, ConversationNotFoundError
 from retrieval.documents.text_document_store import RagStore
 from retrieval.quoting import BLOCK_IS_DATA, HOW_TO_CITE, context_block
-from schemas.contracts.chat import ChatRequest, ChatSource, ChatTurn, Message, StoredMessage
+from schemas.contracts.chat import PLACES, ChatRequest, ChatSource, ChatTurn, Message, StoredMessage
 from schemas.contracts.search import CollectionsReceipt
 from schemas.contracts.text_documents import SimilarChunk
 from schemas.errors import ConfigurationError, RagError, UnavailableError
@@ -243,4 +243,5 @@ def to_source(chunk: SimilarChunk) -> ChatSource:
         chunk.document_id,
         chunk.collection,
         chunk.relevance,
+        {name: chunk.metadata[name] for name in PLACES if name in chunk.metadata},
     )

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from schemas.contracts.search import CollectionsReceipt
 from schemas.contracts.text_documents import DEFAULT_TOP_K, Filters, SimilarChunk
+from schemas.records import Metadata
 
 ROLES = ("system", "user", "assistant")
 
@@ -42,9 +43,16 @@ class ChatRequest:
     min_relevance: float | None = None
 
 
+PLACES = ("section", "page", "last_page", "sheet", "slide", "start_line")
+"""Where a chunk stands in its document: the fields of its metadata that say so."""
+
+
 @dataclass(frozen=True, slots=True)
 class ChatSource:
-    """A chunk that an answer was made from; `text` is its beginning, and `relevance` None where it cannot be told."""
+    """A chunk that an answer was made from; `text` is its beginning, and `relevance` None where it cannot be told.
+
+    `place` has those of `PLACES` that the chunk has.
+    """
 
     text: str
     score: float
@@ -53,6 +61,7 @@ class ChatSource:
     document_id: str
     collection: str = ""  # unknown for answers that earlier releases stored
     relevance: float | None = None  # likewise
+    place: Metadata = field(default_factory=dict)  # likewise
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from marshmallow import ValidationError, fields, post_load, validate
 
-from schemas.contracts.chat import ROLES, ChatRequest, ChatSource, ChatTurn, Citation, Message, StoredMessage
+from schemas.contracts.chat import PLACES, ROLES, ChatRequest, ChatSource, ChatTurn, Citation, Message, StoredMessage
 from schemas.contracts.text_documents import DEFAULT_TOP_K, MAX_TOP_K, Filters
 from schemas.errors import InvalidInputError
 from schemas.metadata import check_metadata
@@ -21,8 +21,6 @@ from schemas.wire.text_documents import FiltersObject
 MAX_MESSAGES = 1_000
 RESERVED_OPTIONS = ("model", "messages", "stream")
 """Names that `options` must not have: they have fields of their own, or are decided here."""
-PLACES = ("page", "last_page", "sheet", "slide", "start_line")
-"""The metadata of a passage that say where in its document it begins."""
 
 Json = dict[str, Any]
 
@@ -162,6 +160,7 @@ def _sources(sources: tuple[ChatSource, ...]) -> list[Json]:
             "title": each.title,
             "documentId": each.document_id,
             "collection": each.collection,
+            **each.place,
         }
         for each in sources
     ]

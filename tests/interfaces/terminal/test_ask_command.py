@@ -5,7 +5,13 @@ import re
 
 import pytest
 
+from interfaces.terminal.answers import show_sources
+from interfaces.terminal.screen import Screen
+from retrieval.chat.answering import to_source
+from schemas.contracts.chat import ChatTurn
+from schemas.contracts.text_documents import SimilarChunk
 from schemas.settings import RetrievalSettings
+from schemas.wire.chat import chat_answer as chat_answer_of
 from tests.support.model_server import as_json, chat_answer
 
 QUESTION = "How long are backups kept?"
@@ -48,6 +54,20 @@ def test_the_answer_comes_with_numbered_sources(run, talking, saying):
     answer, blank, source = result.stdout.splitlines()
     assert (answer, blank) == ("Thirty days [1].", "")
     assert re.fullmatch(r"\[1\] wiki p\. 7  Backups  \d+%", source)
+
+
+def test_a_source_that_is_not_cited_says_where_it_stands(run, talking, saying):
+    saying("Thirty days.")
+    assert re.search(r"(?m)^\[1\] wiki p\. 7  Backups  \d+%$", run("ask", QUESTION, on=talking).stdout)
+
+
+def test_a_source_of_lines_has_its_line_and_its_headings(capsys):
+    place = {"section": "Backups > Retention", "start_line": 12}
+    chunk = SimilarChunk("Text.", 0.5, "d", "c", "i", "wiki/backups.md", "backups.md", "Backups", 0, [], place, 0.9)
+    [source] = chat_answer_of(ChatTurn("Yes.", "m", "c", True, (to_source(chunk),)))["ragSources"]
+    turn = {"data": {"message": "Yes."}, "relevance": 0.9, "citations": [], "ragSources": [source]}
+    show_sources(Screen(), turn)
+    assert capsys.readouterr().out.split("\n")[1] == "[1] wiki/backups.md:12  Backups › Retention  90%"
 
 
 def test_a_citation_of_nothing_is_marked(run, talking, saying):

@@ -82,6 +82,7 @@ class TestCitations:
             stored = talk.client.get(f"/collections/{citation['collection']}/documents/{citation['id']}").json
             assert stored["text"] == source["text"]
         assert answer["citations"][2] == {"number": 3, "collection": None, "id": None, "valid": False}
+        assert (first["page"], second["page"]) == (7, 7)
         assert answer["relevance"] == pytest.approx(0.96, abs=1e-3)
 
     def test_without_rag_there_is_nothing_to_check(self, talk, says):
