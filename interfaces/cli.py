@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
 from importlib import import_module
 
 import click
@@ -25,6 +28,10 @@ COMMANDS = {  # name → (module:attribute, line in the list of commands)
     "validate": ("interfaces.commands.validate:validate", "Check that a service finds what it should."),
     "import": ("interfaces.commands.export_import:import_", "Import the collections of an export into a service."),
 }
+
+
+# As a shell tells of a process that the signal ended.
+INTERRUPTED, PIPE_CLOSED = 128 + signal.SIGINT, 128 + signal.SIGPIPE
 
 
 class Refused(click.ClickException):
@@ -55,6 +62,12 @@ class LazyGroup(click.Group):
             return super().invoke(ctx)
         except RagError as error:
             raise Refused(error.message) from error
+        except KeyboardInterrupt:
+            sys.exit(INTERRUPTED)
+        except BrokenPipeError:
+            # What is left to be written goes nowhere, or its failure would be told when the process ends.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(PIPE_CLOSED)
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

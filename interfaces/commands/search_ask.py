@@ -30,6 +30,12 @@ NOTHING = 1
 Json = dict[str, Any]
 
 
+class BrokenOffError(click.ClickException):
+    """An answer that did not come to its end."""
+
+    exit_code = 2
+
+
 class JsonObject(click.ParamType):
     """A JSON object."""
 
@@ -153,7 +159,7 @@ def ask(
     Without a chat model the passages are shown. --json prints {answer, sources, relevance}.
 
     Exit code: 0 if there is an answer with sources, 1 if nothing relevant was found, 2 if the question could not be
-    asked.
+    asked or the answer broke off.
     """
     one_of_two(url, data_dir)
     from interfaces.terminal.screen import Screen
@@ -179,18 +185,27 @@ def _asked(screen: Screen, service: AskedService, body: Json, *, as_json: bool) 
     """Show the model's answer. Return whether there were sources."""
     from interfaces.terminal.answers import answer_of, show_sources
     from interfaces.terminal.screen import as_json_text
+    from schemas.errors import UnavailableError
 
     if as_json:
         turn = json.loads(service.post("/api/chat", body))
         screen.raw(as_json_text(answer_of(turn)))
         return bool(turn["ragSources"])
     turn = {}
-    with service.events("/api/chat", {**body, "stream": True}) as events:
-        for event in events:
-            if "delta" in event:
-                screen.write(event["delta"])
-            else:
-                turn = event
+    begun = False
+    try:
+        with service.events("/api/chat", {**body, "stream": True}) as events:
+            for event in events:
+                if "delta" in event:
+                    screen.write(event["delta"])
+                    begun = True
+                else:
+                    turn = event
+    except UnavailableError as error:
+        if not begun:
+            raise
+        screen.show()
+        raise BrokenOffError(f"The answer broke off: {error.message}") from error
     screen.show()
     show_sources(screen, turn)
     return bool(turn["ragSources"])

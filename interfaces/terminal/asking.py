@@ -1,19 +1,14 @@
-"""The options of commands that ask a service or a data directory, and their end by Ctrl-C."""
+"""The options of commands that ask a service or a data directory."""
 
 from __future__ import annotations
 
-import signal
-import sys
 from collections.abc import Callable
-from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import click
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
-
-INTERRUPTED = 128 + signal.SIGINT
 
 _OPTIONS = (
     click.option(
@@ -44,16 +39,8 @@ min_relevance_option = click.option(
 
 
 def asking(command: FunctionT) -> FunctionT:
-    """Give a command `url`, `data_dir` and `as_json`, and let Ctrl-C end it without a word."""
-
-    @wraps(command)
-    def run(*arguments: Any, **options: Any) -> Any:
-        try:
-            return command(*arguments, **options)
-        except KeyboardInterrupt:
-            sys.exit(INTERRUPTED)
-
-    wrapped: Any = run
+    """Give a command `url`, `data_dir` and `as_json`."""
+    wrapped: Any = command
     for option in reversed(_OPTIONS):
         wrapped = option(wrapped)
     return cast(FunctionT, wrapped)

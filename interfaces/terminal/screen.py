@@ -45,11 +45,19 @@ def _commands(character: str) -> bool:
     return unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") or character in _BIDIRECTIONAL
 
 
+class _Output(Console):
+    """A console that leaves it to the command line how a closed pipe ends a command."""
+
+    def on_broken_pipe(self) -> None:
+        """Raise BrokenPipeError, as other writes do."""
+        raise BrokenPipeError
+
+
 class Screen:
     """Writes to standard output."""
 
     def __init__(self) -> None:
-        self._console = Console(file=sys.stdout, highlight=False, markup=False, emoji=False)
+        self._console = _Output(file=sys.stdout, highlight=False, markup=False, emoji=False)
 
     @property
     def is_terminal(self) -> bool:

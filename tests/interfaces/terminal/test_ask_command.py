@@ -12,7 +12,7 @@ from schemas.contracts.chat import ChatTurn
 from schemas.contracts.text_documents import SimilarChunk
 from schemas.settings import RetrievalSettings
 from schemas.wire.chat import chat_answer as chat_answer_of
-from tests.support.model_server import as_json, chat_answer
+from tests.support.model_server import as_events, as_json, chat_answer
 
 QUESTION = "How long are backups kept?"
 BACKUPS = "Backups are kept for thirty days."
@@ -68,6 +68,13 @@ def test_a_source_of_lines_has_its_line_and_its_headings(capsys):
     turn = {"data": {"message": "Yes."}, "relevance": 0.9, "citations": [], "ragSources": [source]}
     show_sources(Screen(), turn)
     assert capsys.readouterr().out.split("\n")[1] == "[1] wiki/backups.md:12  Backups › Retention  90%"
+
+
+def test_an_answer_that_breaks_off_is_none(run, talking, models):
+    models.script = [as_events({"choices": [{"delta": {"content": "Thirty"}}]})]
+    result = run("ask", QUESTION, on=talking)
+    assert (result.exit_code, result.stdout) == (2, "Thirty\n")
+    assert "The answer broke off: " in result.stderr
 
 
 def test_a_citation_of_nothing_is_marked(run, talking, saying):
