@@ -91,14 +91,13 @@ def headline(source: str, metadata: Mapping[str, Any], relevance: float | None, 
     return line
 
 
-def neighbours_of(hit: Json, groups: Iterable[Json]) -> tuple[list[str], list[str]]:
-    """Return the texts before and after a hit in its group."""
+def neighbours_of(hit: Json, groups: Iterable[Json]) -> tuple[list[Json], list[Json]]:
+    """Return the passages before and after a hit in its group."""
     for group in groups:
         ids = [each["id"] for each in group["documents"]]
         if group["collection"] == hit["collection"] and hit["chunk_id"] in ids:
-            texts = [each["text"] for each in group["documents"]]
             place = ids.index(hit["chunk_id"])
-            return texts[:place], texts[place + 1 :]
+            return group["documents"][:place], group["documents"][place + 1 :]
     return [], []
 
 
@@ -109,14 +108,18 @@ def show_hit(
     *,
     full: bool,
     number: int | None = None,
-    before: Sequence[str] = (),
-    after: Sequence[str] = (),
+    before: Sequence[Json] = (),
+    after: Sequence[Json] = (),
 ) -> None:
-    """Show a hit of a search between its neighbours."""
+    """Show a hit of a search between its neighbours, which have a line at their left."""
     screen.show(headline(source_of(hit), hit["metadata"], hit.get("relevance"), number=number))
-    for text in before:
-        screen.show(Text(harmless(text), FAINT), indent="    ")
+    _show_neighbours(screen, hit, before)
     content = harmless(hit["content"]).strip()
     screen.show(marked(content if full else excerpt_around(content, words), words), indent="    ")
-    for text in after:
-        screen.show(Text(harmless(text), FAINT), indent="    ")
+    _show_neighbours(screen, hit, after)
+
+
+def _show_neighbours(screen: Screen, hit: Json, neighbours: Sequence[Json]) -> None:
+    for each in neighbours:
+        place = place_of(source_of(hit), each["metadata"])
+        screen.show(Text(f"{in_one_line(place)}\n{harmless(each['text']).strip()}", FAINT), indent="  | ")

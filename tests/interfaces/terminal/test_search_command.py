@@ -79,6 +79,9 @@ def test_neighbours_stand_around_a_hit_in_their_order(run, library):
     result = run("search", "Part 2: valve number 2", "--collection", library, "--top-k", 1, "--context", 1)
     numbers = re.findall(r"The valve number (\d)", result.stdout)
     assert numbers == ["1", "2", "3"]
+    quoted = [line for line in result.stdout.splitlines() if line.startswith("  | ")]
+    assert re.findall(r"The valve number (\d)", "\n".join(quoted)) == ["1", "3"]
+    assert len([line for line in quoted if re.search(r"\.md:\d+$", line)]) == 2
 
 
 def test_an_explanation_says_who_found_what_and_what_was_cut(run, library):
