@@ -23,7 +23,7 @@ from retrieval.search.fusion import fuse, key_of
 from retrieval.search.gathering import gather_groups
 from retrieval.search.judging import Candidates, Threshold
 from retrieval.search.oracles.base import Oracle, Question
-from retrieval.search.relevance import AllWords, words_found
+from retrieval.search.relevance import AllWords, WordsFound
 from retrieval.search.reranking import Reranking
 from retrieval.search.smoothing import SMOOTHED as FIRST
 from retrieval.search.smoothing import WordSimilarity
@@ -243,7 +243,7 @@ class SearchEngine:
         if asked is not None:
             by_meaning = [each for name, each in found.items() if self._oracles[name].measure == "cosine"]
             nearest: Sequence[OracleResult | FusedResult] = by_meaning[0] if by_meaning else fused
-            relevances = candidates.relevances(asked, words_found(question.text, nearest))
+            relevances = candidates.relevances(asked, WordsFound.of(question.text, nearest))
         judged = [*candidates.judged(scores, relevances), *fused[FIRST:]]
         if asked is None:
             return _Ranked(judged, judged, compared_by, None)

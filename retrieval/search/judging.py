@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import structlog
@@ -12,7 +13,7 @@ from providers.base import SupportsMetadataFiltering
 from registry.embedding.queries import EmbeddingMismatchError, QueryEmbedding
 from retrieval.ingest.drafts import text_with_heading
 from retrieval.search.corpus import OpenCorpus
-from retrieval.search.relevance import AllWords
+from retrieval.search.relevance import AllWords, WordsFound
 from retrieval.search.smoothing import SMOOTHED, Similarities, WordSimilarity, cosines, smoothed
 from schemas.contracts.search import FusedResult, OracleResult
 from schemas.errors import RagError
@@ -23,7 +24,7 @@ log = structlog.get_logger(__name__)
 BY_VECTORS_AND_WORDS, BY_WORDS = "vectors and words", "words"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Candidates:
     """The best results of a fusion with the vectors of the chunks they show, None where there is none to compare."""
 
@@ -68,20 +69,31 @@ class Candidates:
         """Return the smoothed scores of the results, and what they were compared by."""
         if not self.results:
             return [], BY_WORDS
-        similar = words.of([text_with_heading(each.content, each.metadata) for each in self.results])
+        similar = words.of(self.texts)
         by_vectors = self._cosines(corpus)
         if by_vectors is not None:
             similar = (similar + by_vectors) * np.float32(0.5)
         scores: list[float] = smoothed([each.score for each in self.results], similar).tolist()
         return scores, BY_WORDS if by_vectors is None else BY_VECTORS_AND_WORDS
 
-    def relevances(self, asked: QueryEmbedding, words_found: float) -> list[float | None]:
-        """Return the relevance of each result, None of one without a vector."""
-        known = [vector for vector in self.vectors if vector is not None]
-        found = iter(_cosines_to(asked.vector, np.stack(known)) if known else ())
-        return [
-            None if vector is None else asked.connection.relevance(next(found), words_found) for vector in self.vectors
-        ]
+    def relevances(self, asked: QueryEmbedding, words: WordsFound) -> list[float | None]:
+        """Return the relevance of each result, None of one without a vector.
+
+        The nearest of them is as relevant as the answer is; of the others each goes by the words that it has itself.
+        """
+        known = {place: vector for place, vector in enumerate(self.vectors) if vector is not None}
+        cosines = _cosines_to(asked.vector, np.stack(list(known.values()))) if known else []
+        best = max(cosines, default=0.0)
+        found: list[float | None] = [None] * len(self.results)
+        for place, cosine in zip(known, cosines, strict=True):
+            share = words.share if cosine == best else words.share_with(self.texts[place])
+            found[place] = asked.connection.relevance(cosine, share)
+        return found
+
+    @cached_property
+    def texts(self) -> list[str]:
+        """The texts of the results, each below its heading."""
+        return [text_with_heading(each.content, each.metadata) for each in self.results]
 
     def judged(
         self, scores: Sequence[float] | None, relevances: Sequence[float | None] | None

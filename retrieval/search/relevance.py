@@ -38,34 +38,64 @@ def with_relevance(found: Sequence[OracleResult], question: str, asked: QueryEmb
 
 
 def words_found(question: str, nearest: Sequence[OracleResult | FusedResult]) -> float:
-    """Return the share of a question's words, in [0, 1), that the texts nearest to it have (`share_of_words`).
+    """Return the share of a question's words, in [0, 1), that the texts nearest to it have."""
+    return WordsFound.of(question, nearest).share
+
+
+class WordsFound:
+    """The words of a question in the texts that are nearest to it, nearest first: how many of them there are at all,
+    and how many a single text has, rare words counting most.
 
     Few texts tell little about that: of five, what they have counts a tenth, and `USUAL_SHARE` the rest.
+
+    A word is as rare as it is among these texts, so those that none has count most, and beside them stands one common
+    word that none has: to find what is everywhere says little. Words are compared by their first letters.
     """
-    texts = [text_with_heading(each.content, each.metadata) for each in nearest[:CANDIDATES]]
-    told = len(texts) / CANDIDATES
-    return told * share_of_words(question, texts) + (1.0 - told) * USUAL_SHARE
+
+    @classmethod
+    def of(cls, question: str, nearest: Sequence[OracleResult | FusedResult]) -> WordsFound:
+        """Look for the words in the first `CANDIDATES` results, and in the headings above them."""
+        texts = [text_with_heading(each.content, each.metadata) for each in nearest[:CANDIDATES]]
+        return cls(question, texts, told=len(texts) / CANDIDATES)
+
+    def __init__(self, question: str, texts: Sequence[str], *, told: float = 1.0) -> None:
+        self._told = told
+        folded = [text.casefold() for text in texts]
+        self._rarities: dict[str, float] = {}
+        self._anywhere = 0.0
+        together = [0.0] * min(TOGETHER, len(texts))
+        for stem in _stems(question):
+            having = [_has(text, stem) for text in folded]
+            count = sum(having)
+            self._rarities[stem] = rarity = math.log(1.0 + (len(texts) - count + 0.5) / (count + 0.5))
+            self._anywhere += rarity if count else 0.0
+            together = [found + (rarity if has else 0.0) for found, has in zip(together, having, strict=False)]
+        self._together = max(together, default=0.0)
+        self._total = COMMON_WORD + sum(self._rarities.values())
+
+    @property
+    def share(self) -> float:
+        """The share of the words that were found, in [0, 1).
+
+        It is the mean of two: the share that any of the texts has, and the greatest that one of the first `TOGETHER`
+        has, since words of a question stand together where it is answered.
+        """
+        return self._share(self._together)
+
+    def share_with(self, text: str) -> float:
+        """Return the same for a text that is not the nearest: what it has itself takes the place of the first ones."""
+        folded = text.casefold()
+        own = sum(rarity for stem, rarity in self._rarities.items() if _has(folded, stem))
+        return self._share(own)
+
+    def _share(self, together: float) -> float:
+        found = (self._anywhere + together) / 2.0 / self._total
+        return self._told * found + (1.0 - self._told) * USUAL_SHARE
 
 
 def share_of_words(question: str, texts: Sequence[str]) -> float:
-    """Return the share of the question's words, in [0, 1), that texts have which are the nearest first.
-
-    It is the mean of two: the share that any of them has, and the greatest that one of the first `TOGETHER` has, since
-    words of a question stand together where it is answered. Words count by their rarity in the texts, so those that
-    none has count most, and beside them stands one common word that none has: to find what is everywhere says little.
-    Words are compared by their first letters.
-    """
-    folded = [text.casefold() for text in texts]
-    total, anywhere, together = COMMON_WORD, 0.0, [0.0] * min(TOGETHER, len(texts))
-    for stem in _stems(question):
-        having = [_has(text, stem) for text in folded]
-        count = sum(having)
-        rarity = math.log(1.0 + (len(texts) - count + 0.5) / (count + 0.5))
-        total += rarity
-        anywhere += rarity if count else 0.0
-        for place in range(len(together)):
-            together[place] += rarity if having[place] else 0.0
-    return (anywhere + max(together, default=0.0)) / 2.0 / total
+    """Return `WordsFound.share` of the texts that are nearest to a question."""
+    return WordsFound(question, texts).share
 
 
 class AllWords:

@@ -76,6 +76,10 @@ def ids(answer):
     return [each["doc_id"] for each in answer["results"]]
 
 
+def test_texts_without_the_words_that_another_has_are_left_out(search):
+    assert ids(search("coffee")) == ["coffee"]
+
+
 def test_a_question_is_answered_by_all_oracles(search, handbook):
     answer = search("How long do we keep backups?")
     first = answer["results"][0]

@@ -10,6 +10,7 @@ from retrieval.search.relevance import (
     COMMON_WORD,
     TOGETHER,
     AllWords,
+    WordsFound,
     share_of_words,
     with_relevance,
 )
@@ -88,6 +89,14 @@ def test_words_of_one_text_count_more_than_words_of_several():
     assert share_of_words("alpha omega", [*below, "alpha omega"]) < share_of_words(
         "alpha omega", ["alpha omega", *below]
     )
+
+
+def test_a_text_that_is_not_the_nearest_goes_by_the_words_that_it_has():
+    words = WordsFound("striped zebra", ["a striped zebra", "a zebra", *["nothing"] * (CANDIDATES - 2)])
+    shares = [words.share_with(text) for text in ("nothing", "a zebra", "a striped zebra")]
+    assert shares == sorted(set(shares))
+    assert shares[0] == pytest.approx(words.share / 2)
+    assert shares[2] == pytest.approx(words.share)
 
 
 def test_scripts_without_spaces_are_compared_by_pairs_of_characters():
