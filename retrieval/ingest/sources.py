@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import orjson
 
+from retrieval.ingest.identity import IS_REPEATED, REPEATED_NAME, repeated_names
 from retrieval.reading import Kind, UnreadableError, kind_of, kind_of_content
 from retrieval.reading.read_document import UNREADABLE, UNSUPPORTED_KIND
 from schemas.errors import InvalidInputError
@@ -98,8 +99,8 @@ def find_sources(path: Path, *, follow_links: bool = False) -> Found:
     """Return the files at `path`, a file or a folder, sorted by name, and what is passed over.
 
     Passed over are hidden files and folders, files of no known kind, and BEIR's queries and judgements. Symbolic links
-    are unless `follow_links`, because they may lead out of the folder. Raises InvalidInputError when there is nothing
-    to load.
+    are unless `follow_links`, because they may lead out of the folder. Of files whose names are one name, composed and
+    decomposed, the first is found and the others are errors. Raises InvalidInputError when there is nothing to load.
     """
     if path.is_file():
         found = Found(path.resolve().parent.name)
@@ -111,6 +112,9 @@ def find_sources(path: Path, *, follow_links: bool = False) -> Found:
         raise InvalidInputError(f"'{path}' does not exist")
     found = Found(path.resolve().name)
     _walk(path, "", follow_links, frozenset(), found)
+    repeated = repeated_names(file.path_below for file in found.files)
+    found.errors += [SourceError(each, None, IS_REPEATED, REPEATED_NAME) for each in sorted(repeated)]
+    found.files = [file for file in found.files if file.path_below not in repeated]
     if not found.files and not found.errors:
         named = "".join(f"\n{each}" for each in found.passed_over[:MAX_NAMED])
         raise InvalidInputError(f"'{path}' contains no files that can be loaded{named}")

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
+from retrieval.ingest.identity import IS_REPEATED, repeated_names
 from retrieval.reading import kind_of
 from retrieval.reading.read_document import TOO_LARGE, UnreadableError
 from schemas.errors import RagError, UnavailableError
@@ -38,9 +39,9 @@ class Listing:
     """The files and folders below a folder, by path with `/`.
 
     `files` are those to be indexed; whether one without a suffix can be is known when it is read. `folders` are those
-    that were listed, "" among them. `refused` are files and folders (ending with `/`) that could not be looked at, each
-    with the reason: what was below them may still be there. `passed_over` are files and folders that are not to be
-    indexed, with the reason.
+    that were listed, "" among them. `refused` are files and folders (ending with `/`) that could not be looked at, and
+    files with the name of another, each with the reason: what was below such folders may still be there. `passed_over`
+    are files and folders that are not to be indexed, with the reason.
     """
 
     files: dict[str, Signature] = field(default_factory=dict)
@@ -96,6 +97,9 @@ class Folder:
         self.check()
         if "" in found.refused:
             raise FolderUnavailableError(f"The folder {self.root} {found.refused['']}")
+        for path in repeated_names(sorted(found.files)):
+            del found.files[path]
+            found.refused[path] = IS_REPEATED
         return found
 
     def read(self, path: str) -> tuple[bytes, Signature]:

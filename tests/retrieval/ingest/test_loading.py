@@ -237,6 +237,15 @@ def test_bad_files_are_reported_and_the_rest_is_stored(folder, store):
     assert report.created == 3
 
 
+def test_a_file_with_the_name_of_another_is_reported_and_the_first_stays(folder, store):
+    path = folder(**{"cafe\u0301_txt": "the first", "caf\u00e9_txt": "the second"})
+    report = run(path, store)
+    assert (report.chunks, counts(report)) == (1, (1, 0, 0, 0))
+    assert [(error.source, error.code) for error in report.errors] == [("docs/caf\u00e9.txt", "repeated_name")]
+    assert counts(run(path, store)) == (0, 0, 1, 0)
+    assert [each["text"] for each in store.documents("docs")] == ["the first"]
+
+
 def test_repeated_lines_without_id_and_blank_lines_are_skipped(folder, store):
     report = run(folder(data_jsonl=[{"text": "a"}, {"text": "a"}, {"text": " "}, {"text": "", "title": "T"}]), store)
     assert (report.created, report.skipped, report.errors) == (2, 2, [])
