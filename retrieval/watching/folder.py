@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from retrieval.ingest.identity import IS_REPEATED, repeated_names
+from retrieval.ingest.regular_files import open_regular
 from retrieval.reading import kind_of
 from retrieval.reading.read_document import TOO_LARGE, UnreadableError
 from schemas.errors import RagError, UnavailableError
@@ -107,17 +108,12 @@ class Folder:
 
         Raises FileGoneError when there is no such regular file, UnreadableError when it cannot be read or is too large.
         """
-        place = self.root / path
         try:
-            if os.path.realpath(place.parent) != str(place.parent):
-                raise FileGoneError(f"'{path}' is behind a symbolic link")
-            # O_NONBLOCK: opening a pipe would otherwise wait for a writer.
-            descriptor = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-            with os.fdopen(descriptor, "rb") as file:
-                found = os.fstat(descriptor)
-                if not stat.S_ISREG(found.st_mode):
-                    raise FileGoneError(f"'{path}' is not a file")
+            with open_regular(self.root, path) as file:
+                found = os.fstat(file.fileno())
                 content = file.read(self._max_file_bytes + 1)
+        except UnreadableError as error:
+            raise FileGoneError(f"'{path}' {error.message}") from error
         except OSError as error:
             if error.errno in _GONE:
                 raise FileGoneError(f"'{path}' is gone") from error
