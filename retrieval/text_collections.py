@@ -13,7 +13,7 @@ from registry.connections import Connections
 from registry.embedding.queries import QueryEmbedding
 from retrieval.failures import embedding_errors, store_errors, write_error
 from retrieval.ingest.collection_writer import CollectionWriter
-from retrieval.ingest.drafts import FIRST_CHUNKS, SourceDocument
+from retrieval.ingest.drafts import FIRST_CHUNKS, WHOLE, SourceDocument
 from retrieval.ingest.ingestion import Ingested, ingest_document
 from retrieval.search.choosing import Chosen, CollectionChoice
 from retrieval.search.corpus import OpenCorpus
@@ -139,5 +139,7 @@ class TextCollections:
         return replace(answer, results=relevant)
 
     def documents_in(self, corpus: OpenCorpus, collection: CollectionInfo) -> int:
-        """Return how many documents of the collection were ingested as text."""
-        return corpus.able(SupportsMetadataFiltering).documents(collection.name, FIRST_CHUNKS, limit=1).total
+        """Return how many documents the collection has, in chunks or in one piece."""
+        reads = corpus.able(SupportsMetadataFiltering)
+        # Two counts, because one of both together would look at each chunk.
+        return sum(reads.documents(collection.name, where, limit=1).total for where in (FIRST_CHUNKS, WHOLE))

@@ -25,12 +25,14 @@ from wrapper.web.request_parts import arguments, body, store, write_options
 from wrapper.web.responses import respond
 from wrapper.web.route_table import declare
 
+OTHER_COLLECTION = {"collection": "of POST /api/documents, which stores elsewhere than in RAG_DOCUMENTS_COLLECTION"}
+
 blueprint = Blueprint("text_documents", __name__, url_prefix="/api/rag")
 spell_errors(blueprint, error_body_with_short_word)
 
 
 @blueprint.post("/ingest")
-@declare(Lane.EMBEDDING, body=INGEST, exact=True)
+@declare(Lane.EMBEDDING, body=INGEST, elsewhere=OTHER_COLLECTION, exact=True)
 def ingest() -> Response:
     content, rag_store = read_body(), layers().rag_store
     document = body(content)["document"]

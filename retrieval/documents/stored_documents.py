@@ -14,7 +14,7 @@ import orjson
 
 from providers.base import SupportsEmbeddings, SupportsMetadataFiltering
 from retrieval.documents.originals import Originals
-from retrieval.ingest.drafts import FIRST_CHUNKS, KIND
+from retrieval.ingest.drafts import FIRST_CHUNKS, KIND, WHOLE
 from retrieval.search.choosing import Chosen
 from retrieval.text_collections import TextCollections
 from schemas.bounds import MAX_PAGE
@@ -88,7 +88,8 @@ class StoredDocuments:
         InvalidInputError for a wrong cursor, CollectionNotFoundError and VectorDBUnavailableError.
         """
         chosen = self._texts.searched(names)
-        reads, where = chosen.corpus.able(SupportsMetadataFiltering), all_of(to_where(filters), FIRST_CHUNKS)
+        reads = chosen.corpus.able(SupportsMetadataFiltering)
+        where = all_of(to_where(filters), Or((FIRST_CHUNKS, WHOLE)))
         asked = sorted(chosen.asked, key=lambda each: each.name)
         mark = _fingerprint(where, names)
         begin, inner = ("", None) if cursor is None else _decoded(cursor, mark)
@@ -166,21 +167,24 @@ class StoredDocuments:
 
     def _known(self, first: Document, info: CollectionInfo, chunks: int | None = None) -> KnownDocument:
         told = first.metadata
+        # What is stored in one piece has only its owner's metadata, whose names may mean something else.
+        is_whole = "document_id" not in told
+        own = {} if is_whole else told
         return KnownDocument(
             document_id=str(told.get("document_id", first.id)),
             collection=info.name,
             source=text_in(told, "source", ""),
             path=text_in(told, "path", ""),
             title=text_in(told, "title", ""),
-            hash=told.get("hash"),
+            hash=own.get("hash"),
             tags=tags_in(told),
-            chunk_count=number_in(told, "chunk_count") if chunks is None else chunks,
-            embedding_model=told.get("embedding_model"),
-            created_at=told.get("created_at"),
-            updated_at=told.get("updated_at"),
+            chunk_count=(1 if is_whole else number_in(told, "chunk_count")) if chunks is None else chunks,
+            embedding_model=own.get("embedding_model"),
+            created_at=own.get("created_at"),
+            updated_at=own.get("updated_at"),
             kind=text_in(told, KIND, "") or None,
             pages=number_in(told, "pages") or None,
-            size_bytes=number_in(told, "bytes") or None,
+            size_bytes=number_in(own, "bytes") or None,
             has_original=self._original(first, info) is not None,
         )
 

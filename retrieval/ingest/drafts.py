@@ -15,7 +15,7 @@ from retrieval.ingest.identity import chunk_id, record_id
 from retrieval.ingest.sources import Record
 from retrieval.reading.read_document import Mark
 from schemas.records import Document, Metadata, Vector
-from schemas.where import And, Equals, Exists, Where
+from schemas.where import And, Equals, Exists, Not, Where
 
 _OF_THE_WHOLE = ("chunk_count", "created_at", "updated_at", "embedding_model", "hash", "chunking", "given", "bytes")
 """Metadata of chunks beside their content: a change of these alone is no reason to write a chunk again."""
@@ -23,6 +23,8 @@ KIND = "kind"
 """The kind of file that a chunk's document is of, by the table of `retrieval.reading.kinds`."""
 FIRST_CHUNKS = And((Equals("chunk_index", 0), Exists("document_id")))
 """Selects one chunk of each ingested document, the one with the metadata of the whole."""
+WHOLE = Not(Exists("document_id"))
+"""Selects the documents that were stored in one piece, as records are."""
 TITLE_IS_FILE_NAME = "title_is_file_name"
 """Metadata of chunks whose document has only its file's name as a title: it is shown, but is not a heading."""
 INTERNAL = (

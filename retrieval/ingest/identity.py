@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import unicodedata
+from collections.abc import Iterable
 from uuid import UUID, uuid5
 
 from schemas.where import And, Equals, Exists, In, Not, Or, Where
 
 _IDS = UUID("6f2ac9a4-51a5-5d0e-8b0f-1f3c0f6a9e57")  # must never change: stored ids are made from it
+REPEATED_NAME = "repeated_name"
+IS_REPEATED = "has the name of another file, with its letters composed in another way: only that one is taken"
+"""Continues a sentence after a path that `repeated_names` returns."""
 
 
 def document_id(source: str) -> str:
@@ -20,7 +24,18 @@ def document_id(source: str) -> str:
 
     The same letters are the same name, composed (as most systems write them) or decomposed (as some of Apple's do).
     """
-    return str(uuid5(_IDS, unicodedata.normalize("NFC", source)))
+    return str(uuid5(_IDS, one_spelling(source)))
+
+
+def one_spelling(name: str) -> str:
+    """Return a name as it is written when its letters are composed."""
+    return unicodedata.normalize("NFC", name)
+
+
+def repeated_names(paths: Iterable[str]) -> set[str]:
+    """Return the paths that name the same document as one before them, though they are spelled otherwise."""
+    first: dict[str, str] = {}
+    return {path for path in paths if first.setdefault(one_spelling(path), path) != path}
 
 
 def chunk_id(document: str, chunk_index: int) -> str:

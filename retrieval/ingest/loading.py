@@ -11,17 +11,22 @@ from providers.embeddings.base import EmbeddingProvider
 from retrieval.ingest.collection_writer import BATCH_DOCUMENTS, CollectionWriter, Stored, batches
 from retrieval.ingest.drafts import Draft, draft_of_record
 from retrieval.ingest.files import GivenFile, ingest_file
+from retrieval.ingest.identity import same_file
 from retrieval.ingest.ingestion import Ingested
 from retrieval.ingest.profiles import Chunking
-from retrieval.ingest.sources import MAX_FILE_MB, PassedOver, SourceError, SourceFile, find_sources, read_records
-from retrieval.reading import DocumentReader, UnreadableError
-from retrieval.reading.read_document import EMPTY, TOO_LARGE, UNSUPPORTED_KIND
+from retrieval.ingest.sources import (
+    MAX_FILE_MB,
+    NO_ERRORS,
+    PassedOver,
+    SourceError,
+    SourceFile,
+    find_sources,
+    read_records,
+)
+from retrieval.reading import DocumentReader
+from retrieval.reading.read_document import EMPTY
 from schemas.errors import InvalidInputError
 from schemas.names import check_collection_name
-
-MEGABYTE = 1024 * 1024
-NO_ERRORS = (EMPTY, UNSUPPORTED_KIND)
-"""The codes of unreadable files that are passed over, as there is nothing in them that could be missed."""
 
 
 @dataclass(slots=True)
@@ -117,25 +122,20 @@ class _Loader:
         if file.kind.is_records:
             self._load_records(file, source, earlier, advance)
             return
-        given = GivenFile(source, file.path, file.kind, earlier=earlier)
         try:
-            if file.size_bytes > self._max_file_mb * MEGABYTE:
-                raise UnreadableError(f"is larger than {self._max_file_mb} MB", code=TOO_LARGE)
             done = ingest_file(
                 self._writer,
-                given,
+                GivenFile(source, file.read(self._max_file_mb), file.kind, earlier=earlier),
                 reader=self._reader,
                 chunking=self._chunking,
                 advance=lambda part: advance(int(part * file.size_bytes)),
             )
         except InvalidInputError as error:
             if error.code == EMPTY:
-                self.report.deleted += len(self._writer.stored(given.where))
-                self._writer.delete(given.where)
-            if error.code in NO_ERRORS:
-                self.report.passed_over.append(PassedOver(source, error.code, error.message))
-            else:
-                self._refuse(source, None, error.message, error.code)
+                where = same_file(source, earlier)
+                self.report.deleted += len(self._writer.stored(where))
+                self._writer.delete(where)
+            self._refuse(source, None, error.message, error.code)
         else:
             self.report.warnings += [f"{source}: {warning}" for warning in done.warnings]
             self._count(done)
@@ -154,7 +154,7 @@ class _Loader:
             end_bytes = 0
             for record in batch:
                 if isinstance(record, SourceError):
-                    self._refuse(source, record.line, record.message)
+                    self._refuse(source, record.line, record.message, record.code)
                     continue
                 end_bytes = record.end_bytes
                 draft = draft_of_record(record, source, name, model=self._writer.embedding.model)
@@ -194,4 +194,7 @@ class _Loader:
         self.report.updated += known
 
     def _refuse(self, source: str, line: int | None, message: str, code: str = InvalidInputError.code) -> None:
-        self.report.errors.append(SourceError(source, line, message, code))
+        if code in NO_ERRORS:
+            self.report.passed_over.append(PassedOver(source, code, message))
+        else:
+            self.report.errors.append(SourceError(source, line, message, code))

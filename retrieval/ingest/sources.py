@@ -6,16 +6,19 @@ import base64
 import binascii
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import orjson
 
+from retrieval.ingest.identity import IS_REPEATED, REPEATED_NAME, repeated_names
+from retrieval.ingest.regular_files import LINK, NOT_A_FILE, open_regular
 from retrieval.reading import Kind, UnreadableError, kind_of, kind_of_content
-from retrieval.reading.read_document import UNREADABLE, UNSUPPORTED_KIND
+from retrieval.reading.read_document import EMPTY, TOO_LARGE, UNREADABLE, UNSUPPORTED_KIND
 from schemas.errors import InvalidInputError
 from schemas.records import Metadata, Vector
 from schemas.wire.json_in import decode
@@ -28,18 +31,36 @@ MAX_NAMED = 50
 """How many files that were passed over, and how many errors, are named one by one."""
 SNIFFED_BYTES = 64 * 1024 * 1024
 """How much of a file without a suffix tells its kind: an archive's table of contents is at its end."""
+_MEGABYTE = 1024 * 1024
 _BEIR_CORPUS = "corpus.jsonl"
 _BEIR_OTHERS = {"queries.jsonl", "qrels"}  # questions and judgements, not documents
 
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A file to load. path_below: its path below the loaded folder, with `/`; a single file's is its name."""
+    """A file to load. path_below: its path below the loaded folder, with `/`; a single file's is its name.
+
+    Links on that path are followed only with `follows_links`, even those that took its place after it was found.
+    """
 
     path: Path
     path_below: str
     kind: Kind
     size_bytes: int
+    follows_links: bool = False
+
+    def open(self) -> BinaryIO:
+        """Open the file. Raises UnreadableError when it cannot be opened, or is no regular file any more."""
+        return _opened(self.path, self.path_below, self.follows_links)
+
+    def read(self, max_mb: int) -> bytes:
+        """Return the bytes of the file. Raises what `open` raises, and UnreadableError for a larger one."""
+        with self.open() as opened, _unreadable():
+            is_too_large = os.fstat(opened.fileno()).st_size > max_mb * _MEGABYTE
+            content = b"" if is_too_large else opened.read()
+        if is_too_large or len(content) > max_mb * _MEGABYTE:
+            raise UnreadableError(f"is larger than {max_mb} MB", code=TOO_LARGE)
+        return content
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +89,9 @@ class PassedOver:
         return f"{self.path}: {self.reason}"
 
 
-HIDDEN, LINK, NOT_A_FILE, BEIR = "hidden", "link", "not_a_file", "beir"
+HIDDEN, BEIR = "hidden", "beir"
+NO_ERRORS = (EMPTY, UNSUPPORTED_KIND, LINK, NOT_A_FILE)
+"""The codes of unreadable files that are passed over, as there is nothing in them that could be missed."""
 
 
 @dataclass(slots=True)
@@ -98,12 +121,12 @@ def find_sources(path: Path, *, follow_links: bool = False) -> Found:
     """Return the files at `path`, a file or a folder, sorted by name, and what is passed over.
 
     Passed over are hidden files and folders, files of no known kind, and BEIR's queries and judgements. Symbolic links
-    are unless `follow_links`, because they may lead out of the folder. Raises InvalidInputError when there is nothing
-    to load.
+    are unless `follow_links`, because they may lead out of the folder. Of files whose names are one name, composed and
+    decomposed, the first is found and the others are errors. Raises InvalidInputError when there is nothing to load.
     """
     if path.is_file():
         found = Found(path.resolve().parent.name)
-        _add(path, path.name, found)
+        _add(path, path.name, True, found)
         for reason in (*(each.reason for each in found.passed_over), *(each.message for each in found.errors)):
             raise InvalidInputError(f"'{path}' {reason}")
         return found
@@ -111,31 +134,20 @@ def find_sources(path: Path, *, follow_links: bool = False) -> Found:
         raise InvalidInputError(f"'{path}' does not exist")
     found = Found(path.resolve().name)
     _walk(path, "", follow_links, frozenset(), found)
+    repeated = repeated_names(file.path_below for file in found.files)
+    found.errors += [SourceError(each, None, IS_REPEATED, REPEATED_NAME) for each in sorted(repeated)]
+    found.files = [file for file in found.files if file.path_below not in repeated]
     if not found.files and not found.errors:
         named = "".join(f"\n{each}" for each in found.passed_over[:MAX_NAMED])
         raise InvalidInputError(f"'{path}' contains no files that can be loaded{named}")
     return found
 
 
-def kind_of_file(path: Path) -> Kind:
-    """Return the kind of a file: by its suffix, without one by its content. Raises UnreadableError without a kind."""
-    kind = kind_of(path.name)
-    if kind is None and not path.suffix:
-        try:
-            with path.open("rb") as opened:
-                kind = kind_of_content(opened.read(SNIFFED_BYTES))
-        except OSError as error:
-            raise UnreadableError(f"cannot be read: {error.strerror}") from error
-    if kind is None:
-        raise UnreadableError("is of no kind that can be read", code=UNSUPPORTED_KIND)
-    return kind
-
-
 def read_records(file: SourceFile, source: str) -> Iterator[Record | SourceError]:
     """Yield the records of a JSONL file, one line in memory at a time; a bad line is yielded as an error."""
     end_bytes = 0
     try:
-        with file.path.open("rb") as lines:
+        with file.open() as lines, _unreadable():
             for number in count(1):
                 line = lines.readline(MAX_LINE_BYTES + 1)
                 if not line:
@@ -150,8 +162,8 @@ def read_records(file: SourceFile, source: str) -> Iterator[Record | SourceError
                 line = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
                 if line.strip():
                     yield _record(source, number, end_bytes, line)
-    except OSError as error:
-        yield SourceError(source, None, f"cannot be read: {error.strerror}")
+    except UnreadableError as error:
+        yield SourceError(source, None, error.message, error.code)
 
 
 def _walk(folder: Path, below: str, follow_links: bool, above: frozenset[Path], found: Found) -> None:
@@ -180,7 +192,7 @@ def _walk(folder: Path, below: str, follow_links: bool, above: frozenset[Path], 
         elif is_folder:
             _walk(entry, path, follow_links, above | {place}, found)
         elif entry.is_file():
-            _add(entry, path, found)
+            _add(entry, path, follow_links, found)
         else:
             found.passed_over.append(PassedOver(path, NOT_A_FILE, "is not a file"))
 
@@ -189,16 +201,43 @@ def _shown(name: str) -> str:
     return name.encode(errors="replace").decode()
 
 
-def _add(path: Path, path_below: str, found: Found) -> None:
+def _add(path: Path, path_below: str, follows_links: bool, found: Found) -> None:
     try:
-        kind = kind_of_file(path)
+        kind = _kind(path, path_below, follows_links)
+        with _unreadable():
+            size_bytes = os.stat(path).st_size
     except UnreadableError as error:
-        if error.code == UNSUPPORTED_KIND:
+        if error.code in NO_ERRORS:
             found.passed_over.append(PassedOver(path_below, error.code, error.message))
         else:
             found.errors.append(SourceError(path_below, None, error.message, error.code))
     else:
-        found.files.append(SourceFile(path, path_below, kind, os.stat(path).st_size))
+        found.files.append(SourceFile(path, path_below, kind, size_bytes, follows_links))
+
+
+def _kind(path: Path, path_below: str, follows_links: bool) -> Kind:
+    """Return the kind of a file: by its suffix, without one by its content. Raises UnreadableError without a kind."""
+    kind = kind_of(path.name)
+    if kind is None and not path.suffix:
+        with _opened(path, path_below, follows_links) as opened, _unreadable():
+            kind = kind_of_content(opened.read(SNIFFED_BYTES))
+    if kind is None:
+        raise UnreadableError("is of no kind that can be read", code=UNSUPPORTED_KIND)
+    return kind
+
+
+def _opened(path: Path, path_below: str, follows_links: bool) -> BinaryIO:
+    with _unreadable():
+        return open_regular(path.parents[path_below.count("/")], path_below, follow_links=follows_links)
+
+
+@contextmanager
+def _unreadable() -> Iterator[None]:
+    """Turn what the system says against a file into UnreadableError."""
+    try:
+        yield
+    except OSError as error:
+        raise UnreadableError(f"cannot be read: {error.strerror}") from error
 
 
 def _record(source: str, number: int, end_bytes: int, line: bytes) -> Record | SourceError:

@@ -10,6 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
+from retrieval.ingest.identity import IS_REPEATED, repeated_names
+from retrieval.ingest.regular_files import open_regular
 from retrieval.reading import kind_of
 from retrieval.reading.read_document import TOO_LARGE, UnreadableError
 from schemas.errors import RagError, UnavailableError
@@ -38,9 +40,9 @@ class Listing:
     """The files and folders below a folder, by path with `/`.
 
     `files` are those to be indexed; whether one without a suffix can be is known when it is read. `folders` are those
-    that were listed, "" among them. `refused` are files and folders (ending with `/`) that could not be looked at, each
-    with the reason: what was below them may still be there. `passed_over` are files and folders that are not to be
-    indexed, with the reason.
+    that were listed, "" among them. `refused` are files and folders (ending with `/`) that could not be looked at, and
+    files with the name of another, each with the reason: what was below such folders may still be there. `passed_over`
+    are files and folders that are not to be indexed, with the reason.
     """
 
     files: dict[str, Signature] = field(default_factory=dict)
@@ -96,6 +98,9 @@ class Folder:
         self.check()
         if "" in found.refused:
             raise FolderUnavailableError(f"The folder {self.root} {found.refused['']}")
+        for path in repeated_names(sorted(found.files)):
+            del found.files[path]
+            found.refused[path] = IS_REPEATED
         return found
 
     def read(self, path: str) -> tuple[bytes, Signature]:
@@ -103,17 +108,12 @@ class Folder:
 
         Raises FileGoneError when there is no such regular file, UnreadableError when it cannot be read or is too large.
         """
-        place = self.root / path
         try:
-            if os.path.realpath(place.parent) != str(place.parent):
-                raise FileGoneError(f"'{path}' is behind a symbolic link")
-            # O_NONBLOCK: opening a pipe would otherwise wait for a writer.
-            descriptor = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-            with os.fdopen(descriptor, "rb") as file:
-                found = os.fstat(descriptor)
-                if not stat.S_ISREG(found.st_mode):
-                    raise FileGoneError(f"'{path}' is not a file")
+            with open_regular(self.root, path) as file:
+                found = os.fstat(file.fileno())
                 content = file.read(self._max_file_bytes + 1)
+        except UnreadableError as error:
+            raise FileGoneError(f"'{path}' {error.message}") from error
         except OSError as error:
             if error.errno in _GONE:
                 raise FileGoneError(f"'{path}' is gone") from error

@@ -12,7 +12,7 @@ import structlog
 from retrieval.clock import utc_now
 from retrieval.ingest.collection_writer import CollectionWriter
 from retrieval.ingest.files import ingest_file
-from retrieval.ingest.identity import same_file
+from retrieval.ingest.identity import one_spelling, same_file
 from retrieval.ingest.ingestion import UNCHANGED
 from retrieval.ingest.profiles import Chunking
 from retrieval.reading import DocumentReader
@@ -121,6 +121,10 @@ class FolderSync:
         Raises FolderUnavailableError when the folder cannot be listed, or is empty and may not be.
         """
         listing = self.folder.listing()
+        # A file whose name is spelled otherwise now is still the same document, not one that is gone.
+        spelled = {one_spelling(path): path for path in listing.files}
+        self._stored = {spelled.get(one_spelling(path), path): digest for path, digest in self._stored.items()}
+        self._former_paths = {spelled.get(one_spelling(path), path) for path in self._former_paths}
         gone = [path for path in {**self._stored, **dict.fromkeys(self._former_paths)} if not listing.may_hold(path)]
         if gone and not listing.files and not self._may_be_empty:
             raise FolderUnavailableError(

@@ -121,7 +121,7 @@ class Deleted:
 
 @dataclass(frozen=True, slots=True)
 class CollectionCounts:
-    """Counts of one collection: `chunks` are all its stored documents, `documents` those ingested as text."""
+    """Counts of one collection: `documents` are those that are listed, `chunks` what they are stored as."""
 
     name: str
     documents: int

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import uuid
 from itertools import permutations
 
@@ -256,3 +257,28 @@ class TestUpgrade:
         assert [each["metadata"]["document_id"] for each in left] == ["of-others"]
         assert {each["metadata"]["path"] for each in ways.chunks()} == {PATH, "other.md"}
         assert ways.watched(former=collection).indexed == 0
+
+
+def test_each_line_of_a_file_of_records_is_listed_shown_and_deleted(ways, client):
+    lines = [
+        {"_id": f"{ways.name}-{n}", "title": f"Line {n}", "text": "Of oats.", "metadata": {"n": n}} for n in (1, 2)
+    ]
+    lines[1]["metadata"] |= {"created_at": 1999, "hash": ["x"], "chunk_index": 7}
+    (ways.root / "records.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    before = client.get("/api/rag/metrics").json["documents"]
+    ways.loaded()
+    assert client.get("/api/rag/metrics").json["documents"] == before + 3
+    asked = {"source": f"{ways.name}/records.jsonl"}
+    page = client.get("/api/documents", query_string=asked).json
+    assert [(each["id"], each["title"], each["chunks"]) for each in page["documents"]] == [
+        (line["_id"], line["title"], 1) for line in lines
+    ]
+    assert (page["total"], {each["created_at"] for each in page["documents"]}) == (2, {None})
+    first = client.get("/api/documents", query_string=asked | {"limit": 1}).json
+    second = client.get("/api/documents", query_string=asked | {"limit": 1, "cursor": first["next_cursor"]}).json
+    assert first["documents"] + second["documents"] == page["documents"]
+    for each in page["documents"]:
+        shown = client.get(f"/api/documents/{each['id']}?chunks=true").json
+        assert [chunk["text"] for chunk in shown.pop("chunks")] == ["Of oats."]
+        assert client.delete(f"/api/documents/{each['id']}").json["chunks"] == 1
+    assert client.get("/api/documents", query_string=asked).json["total"] == 0

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 
@@ -235,6 +236,50 @@ def test_bad_files_are_reported_and_the_rest_is_stored(folder, store):
     report = run(path, store)
     assert [str(error) for error in report.errors] == ["docs/bad.md: is not a text: it contains control characters"]
     assert report.created == 3
+
+
+def test_a_file_with_the_name_of_another_is_reported_and_the_first_stays(folder, store):
+    path = folder(**{"cafe\u0301_txt": "the first", "caf\u00e9_txt": "the second"})
+    report = run(path, store)
+    assert (report.chunks, counts(report)) == (1, (1, 0, 0, 0))
+    assert [(error.source, error.code) for error in report.errors] == [("docs/caf\u00e9.txt", "repeated_name")]
+    assert counts(run(path, store)) == (0, 0, 1, 0)
+    assert [each["text"] for each in store.documents("docs")] == ["the first"]
+
+
+def swapped_while_loading(path, store, name, swap):
+    """Load a folder in which a file or folder is exchanged as soon as the first file is stored."""
+    steps = iter([lambda: (path / name).rename(path.parent / "away"), lambda: swap(path / name)])
+
+    def exchange(progress):
+        for step in steps:
+            step()
+
+    return run(path, store, on_progress=exchange)
+
+
+@pytest.mark.parametrize("name", ["b.md", "b.jsonl"])
+def test_a_link_that_takes_the_place_of_a_file_is_not_followed(folder, store, tmp_path, name):
+    (tmp_path / "secret").write_text('{"text": "secret"}')
+    path = folder(a_md="text", **{name.replace(".", "_"): '{"text": "own"}'})
+    report = swapped_while_loading(path, store, name, lambda place: place.symlink_to(tmp_path / "secret"))
+    assert [str(each) for each in report.passed_over] == [f"docs/{name}: is a symbolic link"]
+    assert ([each["text"] for each in store.documents("docs")], report.errors) == (["text"], [])
+
+
+def test_a_link_that_takes_the_place_of_a_folder_is_not_followed(folder, store, tmp_path):
+    path = folder(a_md="text", b__c_md="own")
+    (tmp_path / "secrets").mkdir()
+    (tmp_path / "secrets" / "c.md").write_text("secret")
+    report = swapped_while_loading(path, store, "b", lambda place: place.symlink_to(tmp_path / "secrets"))
+    assert [each.code for each in report.passed_over] == ["link"]
+    assert [each["text"] for each in store.documents("docs")] == ["text"]
+
+
+def test_a_pipe_that_takes_the_place_of_a_file_is_not_waited_for(folder, store):
+    report = swapped_while_loading(folder(a_md="text", b_md="own"), store, "b.md", os.mkfifo)
+    assert [str(each) for each in report.passed_over] == ["docs/b.md: is not a file"]
+    assert report.created == 1
 
 
 def test_repeated_lines_without_id_and_blank_lines_are_skipped(folder, store):

@@ -180,6 +180,15 @@ def test_links_are_followed_only_when_asked_for_and_loops_end(tmp_path):
     assert [(each.path, each.code) for each in followed.passed_over] == [("loop/", "link")]
 
 
+def test_of_two_names_that_are_one_the_second_is_an_error(tmp_path):
+    names = ["cafe\u0301.txt", "caf\u00e9.txt", "u\u0308/a.md", "\u00fc/a.md", "\u00fc/b.md"]
+    write(tmp_path, {name: name for name in names})
+    found = find_sources(tmp_path)
+    assert [file.path_below for file in found.files] == [names[0], names[2], names[4]]
+    assert [(each.source, each.code) for each in found.errors] == [(name, "repeated_name") for name in names[1:4:2]]
+    assert "has the name of another file" in str(found.errors[0])
+
+
 def test_a_name_that_is_not_utf_8_is_an_error_and_the_others_are_found(tmp_path):
     (tmp_path / os.fsdecode(b"r\xe9sum\xe9.md")).write_text("# Summary")
     folder = tmp_path / os.fsdecode(b"\xff")

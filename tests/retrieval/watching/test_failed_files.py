@@ -102,6 +102,29 @@ class TestFailed:
         assert sync.failed == {"?.md": "has a name that is not UTF-8"}
         assert in_step().indexed == 0
 
+    def test_of_two_names_that_are_one_the_second_fails_until_the_first_is_gone(self, root, in_step, stored):
+        decomposed, composed = "cafe\u0301.md", "caf\u00e9.md"
+        (root / decomposed).write_text("the first")
+        (root / composed).write_text("the second")
+        sync = in_step()
+        assert (sync.indexed, list(sync.failed)) == (1, [composed])
+        assert "has the name of another file" in sync.failed[composed]
+        assert (in_step().indexed, [each.text for each in stored().values()]) == (0, ["the first"])
+        (root / decomposed).unlink()
+        sync.look()
+        sync.work()
+        assert (sync.deleted, sync.failed, [each.text for each in stored().values()]) == (0, {}, ["the second"])
+        assert in_step().indexed == 0
+
+    def test_a_name_that_is_spelled_otherwise_is_the_same_file(self, root, in_step, stored):
+        (root / "caf\u00e9.md").write_text("text")
+        sync = in_step()
+        (root / "caf\u00e9.md").rename(root / "cafe\u0301.md")
+        sync.look()
+        sync.work()
+        assert (sync.deleted, [each.text for each in stored().values()]) == (0, ["text"])
+        assert (in_step().indexed, in_step().deleted) == (0, 0)
+
 
 class TestDoubtfulFolders:
     def test_an_empty_folder_deletes_nothing_unless_it_may_be_empty(self, root, in_step, stored):

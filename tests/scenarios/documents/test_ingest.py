@@ -90,8 +90,16 @@ class TestIngestion:
         answer = client.post("/api/rag/ingest", json=body)
         assert (answer.status_code, fault(answer.json)[0]) == (400, field)
 
+    def test_a_collection_is_refused_with_the_route_that_takes_one(self, client, source):
+        body = {"source": source, "path": "/a", "title": "A", "text": "x", "collection": "elsewhere"}
+        answer = client.post("/api/rag/ingest", json=body)
+        assert (answer.status_code, answer.json["code"]) == (400, "unknown_field")
+        assert answer.json["details"]["field"] == "collection"
+        assert "'collection' of POST /api/documents" in answer.json["message"]
+        assert client.get("/api/documents", query_string={"source": source}).json["total"] == 0
+
     def test_explicit_nulls_count_as_absent(self, ingest):
-        assert ingest(hash=None, tags=None, metadata=None)["status"] == "created"
+        assert ingest(collection=None, hash=None, tags=None, metadata=None)["status"] == "created"
 
     def test_metadata_is_preserved_and_forges_nothing(self, ingest, search):
         answer = ingest(metadata={"team": "ops", "deep": {"a": [1]}, "documentId": "no", "source": "no", "path": "no"})

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from retrieval.ingest.regular_files import LINK, NOT_A_FILE, open_regular
+from retrieval.reading import UnreadableError
+
+
+@pytest.fixture
+def root(tmp_path):
+    folder = tmp_path / "docs"
+    (folder / "below").mkdir(parents=True)
+    (folder / "below" / "a.md").write_text("own")
+    (folder / "link.md").symlink_to(folder / "below" / "a.md")
+    (folder / "other").symlink_to(folder / "below")
+    os.mkfifo(folder / "pipe")
+    return folder
+
+
+def test_a_file_is_opened_by_its_path_below_a_folder(root):
+    with open_regular(root, "below/a.md") as opened:
+        assert opened.read() == b"own"
+    for path in ("link.md", "other/a.md"):
+        with open_regular(root, path, follow_links=True) as opened:
+            assert opened.read() == b"own"
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        ("link.md", LINK),
+        ("other/a.md", LINK),
+        ("link.md/a.md", LINK),
+        ("pipe", NOT_A_FILE),
+        ("below", NOT_A_FILE),
+    ],
+)
+def test_links_pipes_and_folders_are_refused(root, path, code):
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(UnreadableError) as refused:
+        open_regular(root, path)
+    assert refused.value.code == code
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_the_folder_itself_may_be_a_link(root):
+    with open_regular(root / "other", "a.md") as opened:
+        assert opened.read() == b"own"
+
+
+def test_a_missing_file_is_missing(root):
+    with pytest.raises(FileNotFoundError):
+        open_regular(root, "below/none.md")
