@@ -31,8 +31,8 @@ from schemas.names import check_collection_name
 
 @dataclass(slots=True)
 class LoadReport:
-    """The outcome of a load. sources: files read; chunks: documents made of them; skipped: repeated lines and lines
-    without text; indexed: False while vector queries do not see all of it yet."""
+    """The outcome of a load. sources: files that are stored, now or before, with these chunks; skipped: repeated lines
+    and lines without text; indexed: False while vector queries do not see all of it yet."""
 
     sources: int = 0
     chunks: int = 0
@@ -118,10 +118,14 @@ class _Loader:
 
     def load_file(self, file: SourceFile, source: str, earlier: str, advance: Callable[[int], None]) -> None:
         """Load a file; `earlier` is the source that releases before 0.3 gave it."""
-        self.report.sources += 1
+        chunks_before = self.report.chunks
         if file.kind.is_records:
             self._load_records(file, source, earlier, advance)
-            return
+        else:
+            self._load_document(file, source, earlier, advance)
+        self.report.sources += self.report.chunks > chunks_before
+
+    def _load_document(self, file: SourceFile, source: str, earlier: str, advance: Callable[[int], None]) -> None:
         try:
             done = ingest_file(
                 self._writer,
@@ -172,7 +176,7 @@ class _Loader:
     def _store_records(self, source: str, drafts: list[Draft]) -> None:
         stored = self._writer.stored_by_id([draft.id for draft in drafts])
         changed = [draft for draft in drafts if not draft.is_stored_as(stored.get(draft.id))]
-        self.report.chunks += len(drafts)
+        self.report.chunks += len(drafts) - len(changed)
         self.report.unchanged += len(drafts) - len(changed)
         if changed:
             self._write_records(source, changed, stored)
@@ -190,6 +194,7 @@ class _Loader:
             self._write_records(source, drafts[middle:], stored)
             return
         known = sum(draft.id in stored for draft in drafts)
+        self.report.chunks += len(drafts)
         self.report.created += len(drafts) - known
         self.report.updated += known
 

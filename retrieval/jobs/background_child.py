@@ -4,7 +4,7 @@ It reads messages from its standard input and writes answers to its standard out
 the content. The first message is the connection, `{"provider": …, "config": …}`; the others are tasks. The answer to
 `{"embed": [text, …]}` is `{"shape": […]}` and, as a message of their own, the float32 numbers; that to `{"split": text,
 "syntax": …, "chunking": {…}}` is `{"chunks": [[…], …], "warnings": […]}`; to a task that failed it is `{"error": {…}}`.
-The process ends when its standard input does.
+The process ends when its standard input does, and when nobody reads its answers any more.
 """
 
 from __future__ import annotations
@@ -49,8 +49,12 @@ def main() -> None:
             parts = _embedded(embedding, task) if "embed" in task else _split(embedding, task)
         except RagError as error:
             parts = [_told(error)]
-        for part in parts:
-            write_message(answers, part)
+        try:
+            for part in parts:
+                write_message(answers, part)
+        except BrokenPipeError:
+            # Whoever asked is gone. The usual end would write the rest once more, and fail aloud.
+            os._exit(0)
 
 
 def read_message(file: IO[bytes]) -> bytes | None:

@@ -42,7 +42,7 @@ from schemas.contracts.search import (
     SearchRequest,
     check_query,
 )
-from schemas.errors import InvalidInputError, RagError, UnavailableError
+from schemas.errors import CollectionNotFoundError, InvalidInputError, RagError, UnavailableError
 from schemas.fusions import RRF, SMOOTHED
 from schemas.names import matches_pattern
 
@@ -163,8 +163,8 @@ class SearchEngine:
         if not 1 <= request.limit <= MAX_LIMIT:
             raise InvalidInputError(f"limit must be between 1 and {MAX_LIMIT}", field="limit", code="invalid_field")
         weights = self._weights_of(request)
-        reranker = None if request.rerank is None else self._reranking.connection_of(request.rerank)
-        chosen = self._choice.choose(request.collections)
+        reranker = None if request.rerank is None else self._reranking.connection_of(request.rerank, field="rerank")
+        chosen = self._collections_of(request)
         until = began + self._limit_seconds
         question = Question(
             request.query,
@@ -286,6 +286,14 @@ class SearchEngine:
             if all(reasons):
                 found[collection.name] = str(reasons[0])
         return found
+
+    def _collections_of(self, request: SearchRequest) -> Chosen:
+        try:
+            return self._choice.choose(request.collections)
+        except CollectionNotFoundError as error:
+            index = (request.collections or ()).index(error.details["collection"])
+            error.details |= {"field": "collections", "index": index}
+            raise
 
     def _weights_of(self, request: SearchRequest) -> dict[str, float]:
         """Return the weight of each oracle that is to be asked. Raises InvalidInputError when the request names an

@@ -21,7 +21,7 @@ from retrieval.ingest.drafts import text_with_heading
 from retrieval.search.smoothing import SMOOTHED, WordSimilarity, cosines, smoothed
 from schemas.contracts.rerank import RerankAnswer, RerankDocument, Reranked, RerankRequest
 from schemas.contracts.search import FAILED, OK, FusedResult, RerankReceipt
-from schemas.errors import ConflictError, RagError, UnavailableError
+from schemas.errors import ConflictError, NotFoundError, RagError, UnavailableError
 
 log = structlog.get_logger(__name__)
 
@@ -44,19 +44,25 @@ class Reranking:
     def close(self) -> None:
         self._threads.close()
 
-    def connection_of(self, asked: str | None) -> str | None:
-        """Return the connection that is asked when a request names this one: by default the operator's, None where
-        there is none.
+    def connection_of(self, asked: str | None, *, field: str = "connection") -> str | None:
+        """Return the connection that is asked when a request names this one in that field: by default the operator's,
+        None where there is none.
 
         Raises ConnectionNotFoundError for a name that is not known, ConflictError for a connection of another type.
         """
         known = [each.id for each in self._connections.all() if each.kind == "rerank"]
         if asked is None:
             return CONFIGURED if CONFIGURED in known else None
-        if self._connections.find(asked).id not in known:
+        try:
+            found = self._connections.find(asked)
+        except NotFoundError as error:
+            error.details |= {"field": field}
+            raise
+        if found.id not in known:
             raise ConflictError(
                 f"Connection '{asked}' is not of type rerank",
                 code="wrong_connection_type",
+                field=field,
                 connection=asked,
                 allowed=known,
             )

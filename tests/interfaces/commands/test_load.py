@@ -79,7 +79,7 @@ def test_bad_inputs_are_named_and_the_exit_code_is_1(run, tmp_path):
     (tmp_path / "b.jsonl").write_text('{"text": "good"}\nbad\n' + json.dumps({"id": 1.5, "text": "x"}))
     result = run("load", tmp_path, "--collection", "docs")
     assert result.returncode == 1
-    assert result.stdout == "docs: 1 chunk from 2 files: 1 created, 3 errors\n"
+    assert result.stdout == "docs: 1 chunk from 1 file: 1 created, 3 errors\n"
     first, second, third = result.stderr.splitlines()
     assert first == f"{tmp_path.name}/a.md: is not a text: it contains control characters"
     assert second.startswith(f"{tmp_path.name}/b.jsonl:2: is not JSON: ")
@@ -114,7 +114,7 @@ def test_every_file_that_is_passed_over_is_named_and_is_no_error(run, tmp_path):
     (tmp_path / "empty.txt").write_text("\n")
     (tmp_path / "link.md").symlink_to(tmp_path / "guide.md")
     result = run("load", tmp_path, "--collection", "docs")
-    assert (result.returncode, result.stdout) == (0, "docs: 2 chunks from 2 files: 2 created, 4 passed over\n")
+    assert (result.returncode, result.stdout) == (0, "docs: 2 chunks from 1 file: 2 created, 4 passed over\n")
     assert result.stderr.splitlines() == [
         f"passed over: {tmp_path.name}/{reason}"
         for reason in (
@@ -125,7 +125,7 @@ def test_every_file_that_is_passed_over_is_named_and_is_no_error(run, tmp_path):
         )
     ]
     again = run("load", tmp_path, "--collection", "docs")
-    assert again.stdout == "nothing changed: 2 chunks from 2 files are already there, 4 passed over\n"
+    assert again.stdout == "nothing changed: 2 chunks from 1 file are already there, 4 passed over\n"
 
 
 def test_names_do_nothing_to_a_terminal(run, tmp_path):

@@ -138,6 +138,7 @@ def test_a_connection_that_cannot_rerank_is_refused(client, path, connection, st
     asked = {"documents": DOCUMENTS, "connection": connection} if path == "/rerank" else {"rerank": connection}
     answer = client.post(path, json={"query": QUERY, **asked})
     assert (answer.status_code, answer.json["code"]) == (status, code)
+    assert answer.json["details"]["field"] == ("connection" if path == "/rerank" else "rerank")
 
 
 def test_a_service_that_fails_is_an_error_of_a_request_that_asks_for_nothing_else(client, answering):

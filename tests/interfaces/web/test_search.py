@@ -170,13 +170,20 @@ def test_no_query_is_a_syntax_error(search, query):
         ({"collection": 7}, 400, "invalid_field", "collection"),
         ({"explain": 7}, 400, "invalid_field", "explain"),
         ({"gather": {}}, 400, "invalid_field", "gather.by"),
-        ({"collection": "there-is-none"}, 404, "collection_not_found", None),
+        ({"collection": "there-is-none"}, 404, "collection_not_found", "collections"),
+        ({"collections": ["*", "there-is-none"]}, 404, "collection_not_found", "collections"),
+        ({"rerank": ""}, 404, "connection_not_found", "rerank"),
     ],
 )
 def test_a_wrong_question_is_refused_by_field(client, change, status, code, field):
     answer = client.post("/api/search", json={"query": "hello", **change})
     assert (answer.status_code, answer.json["code"]) == (status, code)
     assert answer.json["details"].get("field") == field
+
+
+def test_of_several_collections_the_missing_one_is_told_by_its_place(client, handbook):
+    answer = client.post("/api/search", json={"query": "hello", "collections": ["a*", handbook, "there-is-none"]})
+    assert answer.json["details"] == {"collection": "there-is-none", "field": "collections", "index": 2}
 
 
 def test_an_unknown_oracle_is_told_the_known_ones(client):

@@ -238,6 +238,15 @@ def test_bad_files_are_reported_and_the_rest_is_stored(folder, store):
     assert report.created == 3
 
 
+def test_only_what_is_stored_is_counted(folder, store):
+    lines = [{"id": "a", "text": "one", "embedding": [1, 2]}, {"id": "b", "text": "two", "embedding": [1, 2, 3]}]
+    path = folder(bad_md="# \x01\x02", empty_md="", data_jsonl=lines, worse_jsonl=[{"id": 7.5}])
+    for _ in range(2):
+        report = run(path, store)
+        assert (report.sources, report.chunks) == (1, 1)
+        assert (len(report.errors), len(report.passed_over)) == (3, 1)
+
+
 def test_a_file_with_the_name_of_another_is_reported_and_the_first_stays(folder, store):
     path = folder(**{"cafe\u0301_txt": "the first", "caf\u00e9_txt": "the second"})
     report = run(path, store)

@@ -5,6 +5,7 @@ import signal
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import orjson
 import pytest
 
 from providers.embeddings.minilm import MiniLMProvider
@@ -92,4 +93,15 @@ def test_it_ends_with_the_process_it_works_for(tmp_path, minilm):
     process = background._process
     process.stdin.close()  # as the kernel does when the owner is killed
     eventually(lambda: not alive(process.pid), seconds=20)
+    background.close()
+
+
+def test_it_ends_quietly_when_nobody_is_left_to_read_its_answer(tmp_path, minilm, capfd):
+    background = BackgroundHelper(tmp_path)
+    background.embed(minilm, ["one"])
+    process = background._process
+    process.stdout.close()  # as the kernel does when the owner is killed
+    background_child.write_message(process.stdin, orjson.dumps({"embed": ["two"]}))
+    assert process.wait(timeout=20) == 0
+    assert "Error" not in capfd.readouterr().err
     background.close()
