@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from providers.embeddings.base import EmbeddingProvider
 from retrieval.documents.stored_documents import NO_FILTERS, StoredDocuments, number_in, tags_in, text_in, to_where
 from retrieval.ingest import profiles
-from retrieval.ingest.drafts import INTERNAL, SourceDocument, is_file_name
+from retrieval.ingest.drafts import INTERNAL, SourceDocument, is_file_name, without_places
 from retrieval.ingest.files import merged_tags
 from retrieval.ingest.identity import same_text, text_document_id
 from retrieval.reading.front_matter import FrontMatter, split_front_matter
@@ -121,11 +121,12 @@ class RagStore:
         if not read.text.strip():
             read = FrontMatter(document.text)
         about: Metadata = {"source": document.source, "path": document.path}
+        told = without_places(read.metadata)
         return SourceDocument(
             id=text_document_id(document.source, document.path),
             title=document.title,
             text=read.text,
-            metadata={**read.metadata, **document.metadata, **about, "tags": merged_tags(document.tags, read.metadata)},
+            metadata={**told, **document.metadata, **about, "tags": merged_tags(document.tags, told)},
             split=profiles.windows(embedding, self._settings.chunk_max_tokens, self._settings.chunk_overlap_tokens),
             hash=document.hash,
             title_is_file_name=is_file_name(document.title, document.path),

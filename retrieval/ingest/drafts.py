@@ -14,6 +14,7 @@ from retrieval.chunking import Chunk, SplitDocument
 from retrieval.ingest.identity import chunk_id, record_id
 from retrieval.ingest.sources import Record
 from retrieval.reading.read_document import Mark
+from schemas.contracts.chat import PLACES
 from schemas.records import Document, Metadata, Vector
 from schemas.where import And, Equals, Exists, Not, Where
 
@@ -96,6 +97,11 @@ class Draft:
             and stored.text == self.text
             and stored.metadata.get("content_hash") == self.metadata["content_hash"]
         )
+
+
+def without_places(metadata: Metadata) -> Metadata:
+    """Return metadata without what would be taken for the place of a chunk."""
+    return {name: value for name, value in metadata.items() if name not in PLACES}
 
 
 def is_file_name(title: str, path: str) -> bool:

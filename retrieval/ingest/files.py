@@ -14,7 +14,7 @@ import orjson
 from retrieval.chunking import MarkdownDocument, Syntax, markdown_title
 from retrieval.clock import utc_now
 from retrieval.ingest.collection_writer import CollectionWriter
-from retrieval.ingest.drafts import KIND, SourceDocument
+from retrieval.ingest.drafts import KIND, SourceDocument, without_places
 from retrieval.ingest.identity import document_id, same_file
 from retrieval.ingest.ingestion import Ingested, find_unchanged, ingest_document
 from retrieval.ingest.profiles import Chunking
@@ -90,8 +90,9 @@ def unchanged(writer: CollectionWriter, file: GivenFile, chunking: Chunking) -> 
 def source_document(file: GivenFile, *, reader: DocumentReader, chunking: Chunking) -> SourceDocument:
     """Read a file and return its document: the same one for the same bytes, whichever way they came.
 
-    Front matter and what else a file says of itself become metadata, below what was given; tags are those of both. The
-    number of its pages is in the metadata, too. Raises UnreadableError.
+    Front matter and what else a file says of itself become metadata, below what was given; tags are those of both.
+    Neither says where a chunk stands: that is what reading found. The number of pages is in the metadata, too. Raises
+    UnreadableError.
     """
     path = PurePosixPath(file.source)
     read = reader.read(file.content, file.kind, name=path.name)
@@ -110,7 +111,7 @@ def source_document(file: GivenFile, *, reader: DocumentReader, chunking: Chunki
         id=document_id(file.source),
         title=title or path.name,
         text=read.text,
-        metadata={**read.metadata, **file.metadata, **own},
+        metadata={**without_places({**read.metadata, **file.metadata}), **own},
         split=lambda _: split(text),
         hash=file.digest,
         sections=file.source,

@@ -16,6 +16,7 @@ _CODE_NAMES = """
 """
 _OFFICE = "application/vnd.openxmlformats-officedocument."
 _SNIFFED_BYTES = 4096
+_PDF_START = b"%PDF-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +132,9 @@ def kind_of(name: str, media_type: str | None = None) -> Kind | None:
 
 def kind_of_content(content: bytes) -> Kind | None:
     """Return the kind that a file without a suffix has by its first bytes (an archive: by its members)."""
-    start = content[:_SNIFFED_BYTES].lstrip()
-    if start.startswith(b"%PDF-"):
+    if is_pdf(content):
         return _BY_NAME["pdf"]
+    start = content[:_SNIFFED_BYTES].lstrip()
     if start.startswith(b"PK\x03\x04"):
         return _kind_of_archive(content)
     beginning = start.removeprefix(b"\xef\xbb\xbf")[:512].lower()
@@ -148,6 +149,11 @@ def kind_of_content(content: bytes) -> Kind | None:
         if b"\0" in start and not start.startswith((b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff"))
         else _BY_NAME["text"]
     )
+
+
+def is_pdf(content: bytes) -> bool:
+    """Return whether a file begins as PDFs do. One that is all ASCII would otherwise pass for a text."""
+    return content[:_SNIFFED_BYTES].lstrip().startswith(_PDF_START)
 
 
 def _kind_of_archive(content: bytes) -> Kind | None:

@@ -10,7 +10,7 @@ from retrieval.parsing.child import Question
 from retrieval.parsing.parsed import EMPTY, TOO_LARGE, UNSUPPORTED_KIND, ParseError
 from retrieval.parsing.text_encodings import decoded, without_surrogates
 from retrieval.reading.front_matter import split_front_matter
-from retrieval.reading.kinds import Kind
+from retrieval.reading.kinds import Kind, is_pdf
 from retrieval.reading.parsing_process import ParsingProcess
 from retrieval.reading.read_document import Mark, ReadDocument, UnreadableError
 from schemas.errors import InvalidInputError
@@ -57,6 +57,8 @@ class DocumentReader:
         if kind.is_records:
             raise UnreadableError(f"is {kind.label}: each line is a document of its own", code=UNSUPPORTED_KIND)
         content = self._bytes(content)
+        if kind.name != "pdf" and is_pdf(content):
+            raise UnreadableError(f"is a PDF, not {kind.label}")
         try:
             document = self._parsed(content, kind) if kind.is_isolated else _read_plain(content, kind)
         except ParseError as error:

@@ -18,11 +18,21 @@ def library(app, upload):
     """A collection of four documents, of which one has pages."""
     name = f"asked-{uuid.uuid4().hex[:8]}"
     for path, text in TEXTS.items():
-        upload(name, f"wiki/{path}.md", text, **({"page": 12} if path == "backups" else {}))
+        upload(name, f"wiki/{path}.md", text)
     parts = [f"## Part {number}\n\nThe valve number {number} opens at {number} bar." for number in range(5)]
     upload(name, "wiki/valves.md", "\n\n".join(parts))
+    set_page(app.test_client(), name, "wiki/backups.md", 12)
     yield name
     app.test_client().delete(f"/collections/{name}")
+
+
+def set_page(client, collection, source, page):
+    """Have a stored document of one chunk stand on a page."""
+    (stored,) = client.get(f"/collections/{collection}/documents?where={json.dumps({'source': source})}").json[
+        "documents"
+    ]
+    place = f"/collections/{collection}/documents/{stored['id']}"
+    assert client.patch(place, json={"metadata": {"page": page}}).status_code == 200
 
 
 def without_times(answer):

@@ -113,6 +113,14 @@ def test_in_whatever_order_it_comes_there_is_one_document(ways, order):
         assert (first["tags"], first["author"], first["kind"]) == (["setup", "first"], "Ada", "markdown")
 
 
+@pytest.mark.parametrize("way", ["loaded", "watched", "uploaded", "ingested"])
+def test_front_matter_is_not_taken_for_the_place_of_a_chunk(ways, way):
+    getattr(ways.write("---\npage: seven\nslide: 2\nteam: x\n---\nHow to start.\n"), way)()
+    (chunk,) = ways.chunks()
+    assert (chunk["metadata"]["team"], chunk["metadata"]["start_line"]) == ("x", 6)
+    assert not {"page", "slide"} & chunk["metadata"].keys()
+
+
 @pytest.mark.parametrize("path", [PATH, f"/{PATH}"])
 def test_a_text_is_the_file_with_or_without_a_slash_before_its_path(ways, path):
     ways.ingested(path)

@@ -115,6 +115,27 @@ def test_what_a_file_says_of_itself_is_below_what_was_given_and_forges_nothing()
     assert warnings == ["An image has no text"]
 
 
+FORGED = {"page": "seven", "last_page": 9, "sheet": "x", "slide": 2, "start_line": 99, "team": "x"}
+
+
+@pytest.mark.parametrize(
+    ("given", "own"),
+    [({}, {"metadata": FORGED}), ({"metadata": FORGED}, {}), ({"metadata": FORGED}, {"metadata": FORGED})],
+)
+def test_no_metadata_of_a_file_is_taken_for_the_place_of_a_chunk(given, own):
+    marked, _ = drafts_of(read(given, **own, marks=PAGES), "m")
+    assert [places(each.metadata) for each in marked] == [{"page": 1}, {"page": 2, "last_page": 3}, {"page": 3}]
+    lines, _ = drafts_of(read(given, **own, has_own_lines=True), "m")
+    assert [places(each.metadata) for each in lines] == [{"start_line": 1}, {"start_line": 5}, {"start_line": 9}]
+    neither, _ = drafts_of(read(given, **own), "m")
+    assert [places(each.metadata) for each in neither] == [{}, {}, {}]
+    assert all(each.metadata["team"] == "x" for each in (*marked, *lines, *neither))
+
+
+def places(metadata):
+    return {name: value for name, value in metadata.items() if name in FORGED and name != "team"}
+
+
 def test_without_a_title_of_its_own_a_file_has_that_of_its_heading_and_then_its_name():
     assert (read().title, read().title_is_file_name) == ("One", False)
     assert (read(text="plain").title, read(text="plain").title_is_file_name) == ("a.pdf", True)

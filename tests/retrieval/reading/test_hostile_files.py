@@ -152,6 +152,12 @@ def test_a_pdf_that_is_named_as_a_text_is_unreadable(reader, kind):
     assert refusal(reader, made.pdf(), kind)[0] == "unreadable"
 
 
+@pytest.mark.parametrize("kind", [kind for kind in SAMPLES if kind != "pdf"])
+def test_a_pdf_that_is_all_ascii_is_no_file_of_another_kind(reader, kind):
+    assert hostile.many_pages(1).isascii()
+    assert refusal(reader, hostile.many_pages(1), kind) == ("unreadable", f"is a PDF, not {kind_named(kind).label}")
+
+
 def test_a_file_with_too_many_pages_is_too_large(reader):
     assert refusal(reader, hostile.many_pages(10_000), "pdf") == (
         "too_large",
