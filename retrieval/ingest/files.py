@@ -98,7 +98,7 @@ def source_document(file: GivenFile, *, reader: DocumentReader, chunking: Chunki
     read = reader.read(file.content, file.kind, name=path.name)
     text = MarkdownDocument(read.text) if read.syntax is Syntax.MARKDOWN else read.text
     title = read.title or (markdown_title(text) if isinstance(text, MarkdownDocument) else None)
-    split, tags = chunking.splitter(read.syntax), merged_tags(file.tags, read.metadata)
+    split, tags = chunking.splitter(read.syntax), merged_tags(merged_tags(file.tags, file.metadata), read.metadata)
     own = {
         "source": file.source,
         "path": file.source.partition("/")[2] or file.source,

@@ -115,6 +115,11 @@ def test_what_a_file_says_of_itself_is_below_what_was_given_and_forges_nothing()
     assert warnings == ["An image has no text"]
 
 
+def test_tags_in_the_metadata_given_are_tags_as_those_given_apart():
+    document = read({"metadata": {"tags": ["b", "x"]}, "tags": ["a", "b"]}, metadata={"tags": ["c", "d"]})
+    assert document.metadata["tags"] == ["a", "b", "x", "c", "d"]
+
+
 FORGED = {"page": "seven", "last_page": 9, "sheet": "x", "slide": 2, "start_line": 99, "team": "x"}
 
 
