@@ -10,7 +10,7 @@ of a section of *whole*, and the header of a table, which stands above each of i
 
 from retrieval.chunking.boundaries import Syntax
 from retrieval.chunking.chunks import Chunk
-from retrieval.chunking.markdown_blocks import MarkdownDocument, markdown_title
+from retrieval.chunking.markdown_blocks import MarkdownDocument, highest_heading, markdown_title
 from retrieval.chunking.sections import DEFAULT_MAX_TOKENS, estimate_tokens, split_markdown, split_text
 from retrieval.chunking.whole import SplitDocument, split_whole
 from retrieval.chunking.windows import split_windows
@@ -22,6 +22,7 @@ __all__ = [
     "SplitDocument",
     "Syntax",
     "estimate_tokens",
+    "highest_heading",
     "markdown_title",
     "split_markdown",
     "split_text",

@@ -165,11 +165,14 @@ class MarkdownDocument:
 
 
 def markdown_title(text: str | MarkdownDocument) -> str | None:
-    """Return the title from the front matter, else the first heading of the highest rank, else None."""
+    """Return the title from the front matter, else the highest heading, else None."""
     document = MarkdownDocument.of(text)
     named = _named_title(document.front_matter[0]) if document.front_matter else None
-    if named:
-        return named
+    return named or highest_heading(document)
+
+
+def highest_heading(document: MarkdownDocument) -> str | None:
+    """Return the first heading of the highest rank, None when there is none."""
     headings = [heading for heading in document.headings if heading.title]
     return min(headings, key=lambda heading: heading.level).title if headings else None
 

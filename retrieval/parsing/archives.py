@@ -71,7 +71,8 @@ def open_archive(content: bytes, label: str) -> Archive:
     size = sum(member.file_size for member in members)
     if len(members) > MAX_MEMBERS or size > MAX_BYTES:
         raise ParseError(
-            f"unpacks to {len(members):,} members of {size:,} bytes; {MAX_MEMBERS:,} of {MAX_BYTES:,} are read",
+            f"unpacks to {len(members):,} files of {size:,} bytes in all; "
+            f"at most {MAX_MEMBERS:,} files of {MAX_BYTES:,} bytes in all are read",
             TOO_LARGE,
         )
     if any(member.flag_bits & _ENCRYPTED_FLAG for member in members):
@@ -80,13 +81,18 @@ def open_archive(content: bytes, label: str) -> Archive:
 
 
 def parse_xml(content: bytes) -> etree._Element:
-    """Return the root of an XML document. Nothing is fetched, and a document that declares entities is refused."""
+    """Return the root of an XML document. Nothing is fetched, and a document that declares entities is refused.
+
+    Raises ParseError, and MemoryError where there is not enough memory.
+    """
     parser = etree.XMLParser(
         resolve_entities=False, no_network=True, load_dtd=False, huge_tree=True, remove_comments=True
     )
     try:
         root = etree.fromstring(content, parser)
     except (etree.XMLSyntaxError, ValueError) as error:
+        if isinstance(error, etree.XMLSyntaxError) and error.code == etree.ErrorTypes.ERR_NO_MEMORY:
+            raise MemoryError from error
         raise ParseError("contains XML that is not well formed") from error
     declared = root.getroottree().docinfo.internalDTD
     if declared is not None and any(True for _ in declared.iterentities()):

@@ -6,6 +6,7 @@ from retrieval.ingest.files import GivenFile, source_document
 from retrieval.ingest.identity import chunk_id, document_id, same_file, text_document_id
 from retrieval.ingest.profiles import chunking_of, sections
 from retrieval.reading import Mark, ReadDocument, kind_named
+from retrieval.reading.front_matter import split_front_matter
 from schemas.settings import RetrievalSettings
 from schemas.where import In
 from tests.retrieval.letter_embedding import LetterEmbedding
@@ -113,6 +114,19 @@ def test_what_a_file_says_of_itself_is_below_what_was_given_and_forges_nothing()
     assert (told["title"], told["kind"], told["pages"], told["page"]) == ("A title", "pdf", 3, 1)
     assert told["hash"] == document.hash != "forged"
     assert warnings == ["An image has no text"]
+
+
+@pytest.mark.parametrize(("below", "title"), [("# yaml\n", "yaml"), ("No heading.\n", "a.pdf")])
+@pytest.mark.parametrize("inside", ["title: {a: 1}\nb: [", "title: [never closed"])
+def test_front_matter_that_cannot_be_read_gives_no_title(inside, below, title):
+    front = split_front_matter(f"---\n{inside}\n---\n{below}")
+    assert front.warnings
+    assert read(text=front.text, title=front.title).title == title
+
+
+def test_tags_in_the_metadata_given_are_tags_as_those_given_apart():
+    document = read({"metadata": {"tags": ["b", "x"]}, "tags": ["a", "b"]}, metadata={"tags": ["c", "d"]})
+    assert document.metadata["tags"] == ["a", "b", "x", "c", "d"]
 
 
 FORGED = {"page": "seven", "last_page": 9, "sheet": "x", "slide": 2, "start_line": 99, "team": "x"}

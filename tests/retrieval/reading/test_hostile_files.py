@@ -92,7 +92,10 @@ def test_a_bomb_is_too_large_before_it_is_unpacked(reader, kind):
 
 
 def test_an_archive_of_too_many_members_is_too_large(reader):
-    assert refusal(reader, zipped({f"{number}.xml": "" for number in range(20_001)}), "epub")[0] == "too_large"
+    assert refusal(reader, zipped({f"{number}.xml": "" for number in range(20_001)}), "epub") == (
+        "too_large",
+        "unpacks to 20,001 files of 0 bytes in all; at most 20,000 files of 536,870,912 bytes in all are read",
+    )
 
 
 def test_a_sheet_that_claims_every_cell_needs_too_much_memory():
@@ -102,6 +105,12 @@ def test_a_sheet_that_claims_every_cell_needs_too_much_memory():
     content = changed(made.xlsx_file(), {"xl/worksheets/sheet1.xml": sheet})
     with DocumentReader(ReadingLimits(seconds=20, memory_mb=256)) as reader:
         assert refusal(reader, content, "xlsx")[0] == "too_much_memory"
+
+
+@pytest.mark.parametrize("kind", ["docx", "odt", "pptx"])
+def test_xml_that_does_not_fit_into_the_memory_needs_too_much(kind):
+    with DocumentReader(ReadingLimits(seconds=20, memory_mb=256)) as reader:
+        assert refusal(reader, hostile.long_text(kind), kind)[0] == "too_much_memory"
 
 
 def test_a_parser_in_c_that_crashes_for_want_of_memory_needs_too_much():

@@ -58,6 +58,12 @@ def bomb() -> bytes:
     return content.replace((150_000).to_bytes(4, "little"), (600 * MEGABYTE).to_bytes(4, "little"))
 
 
+def long_text(kind: str) -> bytes:
+    """Return a file with a part of well-formed XML that has a text of 100 MB."""
+    make, part, _ = XML_PARTS[kind]
+    return changed(make(), {part: b"<a>" + b"A" * (100 * MEGABYTE) + b"</a>"})
+
+
 def lying_bomb(make: Callable[[], bytes], member: str) -> bytes:
     """Return an archive whose directory says that a member is short; it unpacks to 200 MB."""
     size = 200 * MEGABYTE  # packed quickly, it has some hundred kilobytes
