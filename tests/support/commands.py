@@ -29,9 +29,12 @@ class ShortLived(subprocess.Popen):
         super().__init__(args, *more, **options)
 
 
-def run_command(*arguments: object, timeout_seconds: float = 120.0) -> subprocess.CompletedProcess[str]:
+def run_command(
+    *arguments: object, timeout_seconds: float = 120.0, **settings: object
+) -> subprocess.CompletedProcess[str]:
     """Return the finished process of a command, which runs without the settings that the tests themselves were started
-    with."""
+    with. `settings` are RAG_ variables in lower case."""
     environ = {name: value for name, value in os.environ.items() if not name.startswith("RAG_")}
+    environ |= {f"RAG_{name.upper()}": str(value) for name, value in settings.items()}
     command = (*RUN_MAIN, *map(str, arguments))
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout_seconds, check=False, env=environ)
