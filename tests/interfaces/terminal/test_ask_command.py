@@ -70,8 +70,9 @@ def test_a_source_of_lines_has_its_line_and_its_headings(capsys):
     assert capsys.readouterr().out.split("\n")[1] == "[1] wiki/backups.md:12  Backups › Retention  90%"
 
 
-def test_an_answer_that_breaks_off_is_none(run, talking, models):
-    models.script = [as_events({"choices": [{"delta": {"content": "Thirty"}}]})]
+def test_an_answer_that_breaks_off_is_none(run, talking, models, monkeypatch):
+    half = as_events({"choices": [{"delta": {"content": "Thirty"}}]})
+    monkeypatch.setitem(models.routes, "/v1/chat/completions", lambda body: half)
     result = run("ask", QUESTION, on=talking)
     assert (result.exit_code, result.stdout) == (2, "Thirty\n")
     assert "The answer broke off: " in result.stderr
