@@ -38,6 +38,8 @@ from schemas.settings import read_retrieval_settings
 from schemas.wire.watchers import report_body
 
 REPORT_TIMEOUT_SECONDS = 10.0
+SIGNAL_SECONDS = 0.5
+"""The longest time until a signal is noticed."""
 
 Told = Callable[[str, WatcherReport], None]
 
@@ -187,7 +189,9 @@ def _run_all(watchers: Sequence[Watcher], debounce_seconds: float, stop: threadi
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        while thread.is_alive():
+            # The system may hand a signal to any thread, but Python runs its handler in this one, once it wakes up.
+            thread.join(SIGNAL_SECONDS)
     if failures:
         raise failures[0]
 

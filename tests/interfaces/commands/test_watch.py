@@ -70,7 +70,7 @@ def watching(command, session, live, tmp_path):
         line, environ = command(folder, "--debounce-seconds", "0.3", *options)
         log = tmp_path / "watch.log"
         with log.open("wb") as output:
-            process = subprocess.Popen(line, env=environ, stdout=output, stderr=output)
+            process = subprocess.Popen(line, env=environ | {"PYTHONFAULTHANDLER": "1"}, stdout=output, stderr=output)
 
         def status():
             answer = session.get(f"{live.url}/api/watchers/{folder.name}")
@@ -80,7 +80,12 @@ def watching(command, session, live, tmp_path):
         try:
             yield status
             process.send_signal(signal.SIGTERM)
-            assert process.wait(SECONDS) == 0, log.read_text()
+            try:
+                code = process.wait(SECONDS)
+            except subprocess.TimeoutExpired:
+                process.send_signal(signal.SIGABRT)  # faulthandler says where it hangs
+                code = process.wait(SECONDS)
+            assert code == 0, log.read_text()
         finally:
             process.kill()
             process.wait()
