@@ -22,8 +22,15 @@ COMMANDS = {  # name → (module:attribute, line in the list of commands)
     "load": ("interfaces.commands.load:load", "Load files and folders into a collection."),
     "watch": ("interfaces.commands.watch:watch", "Keep folders in sync with a collection."),
     "export": ("interfaces.commands.export_import:export", "Write collections into a folder."),
+    "audit": ("interfaces.commands.access.audit:audit", "Show who did what and when."),
     "check": ("interfaces.commands.check_rebuild:check", "Check the indexes of collections."),
     "rebuild": ("interfaces.commands.check_rebuild:rebuild", "Rebuild indexes from the catalogue."),
+    "keys": ("interfaces.commands.access.keys:keys", "Manage API keys."),
+    "secrets": (
+        "interfaces.commands.access.stored_secrets:stored_secrets",
+        "List stored secrets, or change their key.",
+    ),
+    "erase": ("interfaces.commands.access.erase:erase", "Erase documents, or what belongs to a user, with a receipt."),
     "bench": ("interfaces.commands.bench:bench", "Measure how well the search finds what is relevant."),
     "validate": ("interfaces.commands.validate:validate", "Check that a service finds what it should."),
     "import": ("interfaces.commands.export_import:import_", "Import the collections of an export into a service."),
@@ -32,6 +39,9 @@ COMMANDS = {  # name → (module:attribute, line in the list of commands)
 
 # As a shell tells of a process that the signal ended.
 INTERRUPTED, PIPE_CLOSED = 128 + signal.SIGINT, 128 + signal.SIGPIPE
+
+
+WHERE_KEYS_ARE = "Commands take the key from RAG_API_KEY or RAG_API_KEY_FILE"
 
 
 class Refused(click.ClickException):
@@ -61,7 +71,9 @@ class LazyGroup(click.Group):
         try:
             return super().invoke(ctx)
         except RagError as error:
-            raise Refused(error.message) from error
+            # Commands are asked by people who cannot send headers.
+            where = f". {WHERE_KEYS_ARE}" if error.code == "key_missing" else ""
+            raise Refused(f"{error.message}{where}") from error
         except KeyboardInterrupt:
             sys.exit(INTERRUPTED)
         except BrokenPipeError:

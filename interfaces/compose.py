@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from functools import partial
+from pathlib import Path
 from typing import cast
 
 import structlog
@@ -13,7 +14,10 @@ import wrapper
 from interfaces.built_in_connections import built_in_connections
 from interfaces.context_tools import context_tools
 from interfaces.declared_connections import declared_connections, operators_placeholders
+from interfaces.embedding_meter import EmbeddingMeter
+from interfaces.erasing_parts import open_erasure
 from interfaces.health import FRESH_SECONDS, MODELS, check_model, check_storage, report_health
+from interfaces.identity.opening import open_identity
 from interfaces.job_parts import open_jobs
 from interfaces.layers import Layers
 from interfaces.mcp import streamable as mcp_http
@@ -24,7 +28,9 @@ from interfaces.web import (
     collect,
     connections,
     documents,
+    erasure,
     jobs,
+    protected_resource,
     rerank,
     rule_documents,
     search,
@@ -36,7 +42,8 @@ from providers.base import ProviderContext
 from providers.chat.base import ChatProvider
 from providers.outbound import deadlines
 from providers.outbound.addresses import ConnectPolicy
-from providers.outbound.network import Network
+from providers.outbound.network import Network, OffLimits
+from providers.outbound.trust import Trust
 from registry.collector import Collector, Thresholds
 from registry.connections import Connections
 from registry.embedding.cache import EmbeddingCache
@@ -49,6 +56,8 @@ from registry.provider_registry import ProviderRegistry
 from registry.stored_connections import StoredConnections
 from registry.topics.conversations import Conversations
 from registry.topics.topic import TopicByChat, TopicByRule
+from registry.typed_secrets.rotation import typed_secrets_of
+from registry.typed_secrets.sealing import Seal
 from retrieval.chat.answering import Chat
 from retrieval.chat.history import ChatHistory
 from retrieval.context.layer import ContextLayer
@@ -61,7 +70,7 @@ from retrieval.search.choosing import CollectionChoice
 from retrieval.search.corpus import Corpus
 from retrieval.search.engine import SearchEngine
 from retrieval.search.oracles.lexical import LexicalOracle
-from retrieval.search.oracles.persona import PersonaOracle
+from retrieval.search.oracles.persona import PersonaOracle, seen_notes
 from retrieval.search.oracles.semantic import SemanticOracle
 from retrieval.search.reranking import Reranking
 from retrieval.sessions.notes import Notes
@@ -70,15 +79,25 @@ from retrieval.sessions.sessions import Sessions
 from retrieval.text_collections import TextCollections
 from retrieval.warm_up import WarmUp
 from retrieval.watching.stored_reports import Watchers
+from schemas.access.callers import Caller, as_service
+from schemas.errors import ConfigurationError
 from schemas.settings import (
+    AccessSettings,
+    OidcSettings,
     RegistrySettings,
     RetrievalSettings,
     WrapperSettings,
+    read_access_settings,
+    read_oidc_settings,
     read_registry_settings,
     read_retrieval_settings,
     read_wrapper_settings,
 )
+from schemas.where import Where
+from wrapper.access.authentication import Authentication
+from wrapper.access.daily_use import DailyUse
 from wrapper.logs import clean_lines
+from wrapper.secret_key import KEY_FILE, secret_keys
 from wrapper.service import Service
 from wrapper.web import route_table
 from wrapper.web.lanes import Lanes
@@ -90,7 +109,9 @@ def create_app(
     settings: WrapperSettings | None = None,
     registry_settings: RegistrySettings | None = None,
     retrieval_settings: RetrievalSettings | None = None,
+    access: AccessSettings | None = None,
     *,
+    oidc_settings: OidcSettings | None = None,
     serves: bool = True,
 ) -> Flask:
     """Return the storage proxy and everything above it as one WSGI application.
@@ -103,15 +124,24 @@ def create_app(
     settings = settings or read_wrapper_settings()
     registry_settings = registry_settings or read_registry_settings()
     retrieval_settings = retrieval_settings or read_retrieval_settings()
+    access = access or read_access_settings()
+    oidc_settings = oidc_settings or read_oidc_settings()
     check_models(registry_settings)
-    app = wrapper.create_app(settings, serves=serves)
+    app = wrapper.create_app(settings, access, serves=serves)
     service: Service = app.extensions["rag.service"]
     try:
-        layers = open_layers(service, registry_settings, retrieval_settings)
+        network = way_out(registry_settings, service.own_servers)
+        identity = open_identity(oidc_settings, network, service.looks)
+        authentication: Authentication = app.extensions["rag.access"]
+        authentication.verifier = identity
+        app.extensions[protected_resource.IDENTITY] = identity
+        app.extensions["rag.challenge"] = protected_resource.challenge
+        layers = open_layers(service, authentication, network, registry_settings, retrieval_settings, access)
     except BaseException:
         service.close()
         raise
     app.extensions["rag.layers"] = layers
+    app.extensions["rag.challenge"] = protected_resource.challenge
     service.on_close(clean_lines(layers.connections.redacted))
     service.on_close(layers.close)
     report_health(service, layers)
@@ -126,35 +156,56 @@ def create_app(
     app.extensions["rag.mcp"] = mcp_http.Endpoint(mcp_tools(layers), may_write=retrieval_settings.mcp_write)
     route_table.register(
         *(app, connections, collect, search, rerank, rule_documents, text_documents, documents, jobs, chat, tools),
-        *(watchers, mcp_http),
+        *(watchers, erasure, mcp_http, protected_resource),
     )
     layers.job_runner.start()
     return app
 
 
-def open_layers(service: Service, settings: RegistrySettings, retrieval: RetrievalSettings) -> Layers:
+def way_out(settings: RegistrySettings, off_limits: OffLimits) -> Network:
+    """Return the way to other services that these settings allow, and that leads to none that is `off_limits`."""
+    trust = Trust(settings.ca_file) if settings.ca_file else None
+    return Network(ConnectPolicy.parse(settings.connect_policy), trust=trust, off_limits=off_limits)
+
+
+def open_layers(
+    service: Service,
+    authentication: Authentication,
+    network: Network,
+    settings: RegistrySettings,
+    retrieval: RetrievalSettings,
+    access: AccessSettings,
+) -> Layers:
     data_dir = service.settings.data_dir
     registry = discover(ProviderRegistry())
-    placeholders = operators_placeholders(settings)
+    own_files = [data_dir / KEY_FILE, *([Path(access.api_key_file)] if access.api_key_file else [])]
+    placeholders = operators_placeholders(settings, own_files)
     warn_of_free_secrets(settings, placeholders)
     context = ProviderContext(
-        network=Network(ConnectPolicy.parse(settings.connect_policy)),
-        storage=service.store,
+        network=network,
+        storage=service.callers_store,
+        service_id=service.id,
         data_dir=data_dir,
         calibrations=own_calibrations(settings),
     )
+    seal, stored_connections = Seal(secret_keys(data_dir, access)), StoredConnections(service.catalog)
+    warn_of_other_keys(stored_connections, seal)
     known = Connections(
         registry,
-        StoredConnections(service.catalog),
+        stored_connections,
         placeholders,
         context,
         given=[*built_in_connections(settings), *declared_connections(registry, placeholders)],
         own_placeholders=Placeholders(os.environ, SERVICE_KEYS, (), own=frozenset()),
         test_seconds=settings.connect_test_seconds,
+        seal=seal,
     )
     ttl_seconds = settings.embedding_cache_seconds
-    cache = EmbeddingCache(VectorFiles(data_dir / "query-embeddings", ttl_seconds=ttl_seconds), ttl_seconds=ttl_seconds)
-    embeddings = QueryEmbeddings(known, cache)
+    question_vectors = VectorFiles(data_dir / "query-embeddings", ttl_seconds=ttl_seconds)
+    cache = EmbeddingCache(question_vectors, ttl_seconds=ttl_seconds)
+    daily_use = DailyUse(service.catalog)
+    metered = EmbeddingMeter(daily_use)
+    embeddings = QueryEmbeddings(known, cache, metered)
     collector = Collector(
         known,
         embeddings,
@@ -178,15 +229,22 @@ def open_layers(service: Service, settings: RegistrySettings, retrieval: Retriev
         limit_seconds=retrieval.retrieve_seconds,
         about_to_embed=warm_up.needed,
         min_relevance=retrieval.min_relevance,
+        metered=metered,
     )
-    warm_up.begin(texts.hold_something, lambda: texts.embedding().warm_up())
+    warm_up.begin(as_service(texts.hold_something), as_service(lambda: texts.embedding().warm_up()))
     originals = Originals(data_dir / "originals", keeps=retrieval.keep_originals)
     stored = StoredDocuments(texts, originals)
     store = RagStore(texts, stored, retrieval)
-    job_parts = open_jobs(service, known, texts, stored, originals, retrieval)
-    reranking = Reranking(known)
+    job_parts = open_jobs(service, authentication, known, texts, stored, originals, retrieval)
+    reranking = Reranking(known, metered=metered)
     search = search_engine(oracles, choice, reranking, retrieval)
-    notes = Notes(texts, Sessions(service.catalog), retrieval.notes_collection)
+    service.callers_store.keep_apart(retrieval.notes_collection, own_notes)
+    sessions, history, known_watchers = (
+        Sessions(service.catalog),
+        ChatHistory(service.catalog),
+        Watchers(service.catalog),
+    )
+    notes = Notes(texts, sessions, retrieval.notes_collection)
     context_layer = ContextLayer(
         texts,
         lexical,
@@ -196,6 +254,22 @@ def open_layers(service: Service, settings: RegistrySettings, retrieval: Retriev
         lock_file=data_dir / "search-metrics.lock",
         vector_store=lambda: check_storage(service),
         models={name: partial(check_model, health, model) for name, model in models.items()},
+    )
+    erasing = open_erasure(
+        service,
+        authentication,
+        notes=retrieval.notes_collection,
+        history=history,
+        conversations=conversations,
+        sessions=sessions,
+        uploads=job_parts.uploads,
+        originals=originals,
+        watchers=known_watchers,
+        answers=answers,
+        question_vectors=question_vectors,
+        context=context_layer,
+        connections=known,
+        daily_use=daily_use,
     )
     return Layers(
         registry=registry,
@@ -213,12 +287,13 @@ def open_layers(service: Service, settings: RegistrySettings, retrieval: Retriev
         jobs=job_parts.jobs,
         uploads=job_parts.uploads,
         job_runner=job_parts.runner,
-        chat=Chat(known, store, ChatHistory(service.catalog), says_so=retrieval.chat_says_so),
+        chat=Chat(known, store, history, says_so=retrieval.chat_says_so),
         notes=notes,
         project_context=ContextWriter(search, choice, notes, retrieval),
         context=context_layer,
         tools=context_tools(context_layer, retrieval),
-        watchers=Watchers(service.catalog),
+        watchers=known_watchers,
+        erasure=erasing,
         warm_up=warm_up,
         settings=settings,
         models=models,
@@ -265,12 +340,27 @@ def search_engine(
     )
 
 
+def own_notes(caller: Caller) -> Where:
+    """Return the filter of the notes that a caller may see beside other documents."""
+    return seen_notes(caller.asker)
+
+
 def warn_of_free_secrets(settings: RegistrySettings, placeholders: Placeholders) -> None:
     if not settings.secret_hosts and placeholders.available():
         log.warning(
             "whoever may define connections may send variables to any host: bind them to theirs with RAG_SECRET_HOSTS",
             variables=len(placeholders.available()),
         )
+
+
+def warn_of_other_keys(stored: StoredConnections, seal: Seal) -> None:
+    try:
+        closed = sorted({each.connection for each in typed_secrets_of(stored, seal) if not each.opens})
+    except ConfigurationError as error:
+        log.warning("stored secrets cannot be used", reason=error.message)
+        return
+    if closed:
+        log.warning("stored secrets do not open with the key of this service", connections=closed)
 
 
 def _conversations(service: Service, connections: Connections, settings: RegistrySettings) -> Conversations | None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from pathlib import Path
 
-from registry.connections import check_connection
+from registry.connection_checks import check_connection
 from registry.older_spellings import current_spelling
 from registry.placeholders.resolving import Placeholders
 from registry.placeholders.secret_hosts import SecretHosts
@@ -49,7 +51,9 @@ def declared_connections(registry: ProviderRegistry, placeholders: Placeholders)
     return declared
 
 
-def operators_placeholders(settings: RegistrySettings) -> Placeholders:
-    """Return the placeholders that these settings let connections use."""
+def operators_placeholders(settings: RegistrySettings, own_files: Sequence[Path] = ()) -> Placeholders:
+    """Return the placeholders that these settings let connections use; none of them reads the service's own files."""
     secret_hosts = SecretHosts.parse(settings.secret_hosts)
-    return Placeholders(os.environ, settings.env_patterns, settings.secret_dirs, secret_hosts=secret_hosts)
+    return Placeholders(
+        os.environ, settings.env_patterns, settings.secret_dirs, secret_hosts=secret_hosts, own_files=own_files
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
+from functools import partial
 
 from providers.embeddings.base import EmbeddingProvider
 from registry.connections import Connections
@@ -17,12 +18,22 @@ from retrieval.jobs.stored_jobs import Limits, StoredJobs
 from retrieval.jobs.uploads import Uploads
 from retrieval.reading import DocumentReader, ReadingLimits
 from retrieval.text_collections import TextCollections
+from schemas.access.api_keys import KEY_OWNER
+from schemas.access.callers import SERVICE, Caller, Kind, Scope, current
+from schemas.access.owners import OPEN, USER_OWNER
+from schemas.contracts.jobs import Job
+from schemas.errors import UnauthorizedError
 from schemas.records import Vector
 from schemas.settings import RetrievalSettings
+from wrapper.access.authentication import Authentication
+from wrapper.audit.noted import Noted
+from wrapper.audit.recording import JOB, Asked, Recorder
 from wrapper.service import Service
 
 NICE = 10
 """The niceness of the process that parses files of jobs."""
+CREATED = 201
+_STORING = Asked("POST", JOB, Scope.WRITE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +45,25 @@ class JobParts:
     runner: JobRunner
 
 
+class RecordedFiles:
+    """Records the files of jobs in the audit log, each with the key that the upload came with."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+
+    def check(self, job: Job) -> None:
+        """Raise AuditUnwritableError when there is no room for the line of a file."""
+        self._recorder.check(_STORING, Noted(names=[job.wanted.collection]))
+
+    def stored(self, job: Job, chunks: int) -> None:
+        """Record a file. Raises NotRecordedError when there is no room for its line."""
+        noted = Noted(names=[job.wanted.collection], count=chunks, is_recordable=True)
+        self._recorder.record(_STORING, noted, current(), CREATED)
+
+
 def open_jobs(
     service: Service,
+    authentication: Authentication,
     connections: Connections,
     texts: TextCollections,
     documents: StoredDocuments,
@@ -57,11 +85,28 @@ def open_jobs(
         *(jobs, spool, texts, originals, reader, settings),
         embed=background.embed if is_local else _asked_directly,
         split=background.split,
+        caller_of=partial(caller_of_job, authentication),
         stopping=stopping,
+        record=RecordedFiles(service.recorder),
     )
     runner = JobRunner(*(jobs, spool, work), reader=reader, background=background, stopping=stopping, tidy=tidy)
     uploads = Uploads(jobs, spool, max_file_bytes=settings.upload_file_mb << 20, queued=runner.call)
     return JobParts(jobs, uploads, runner)
+
+
+def caller_of_job(authentication: Authentication, job: Job, owner: str) -> Caller:
+    """Return for whom a job works: for a key with the rights that it has now, for a user in the job's collection, which
+    was theirs when the files arrived.
+
+    Raises UnauthorizedError when no key of the owner counts any more, and for an owner of another kind.
+    """
+    if owner.startswith(KEY_OWNER):
+        return authentication.caller_of_owner(owner.removeprefix(KEY_OWNER))
+    if owner == OPEN:
+        return SERVICE
+    if not owner.startswith(USER_OWNER):
+        raise UnauthorizedError("Nobody is known for whom this job could work")
+    return Caller(owner, owner, Kind.USER, frozenset({Scope.WRITE}), owner, (job.wanted.collection,))
 
 
 def _asked_directly(connection: EmbeddingProvider, texts: list[str]) -> Vector:

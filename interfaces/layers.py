@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from interfaces.erasing_parts import Erasing
 from interfaces.tool import Tool
 from registry.collector import Collector
 from registry.connections import Connections
@@ -58,6 +59,7 @@ class Layers:
     tools: Mapping[str, Tool[Any]]
     """The context tools by name, in the order in which they are listed."""
     watchers: Watchers
+    erasure: Erasing
     warm_up: WarmUp
     settings: RegistrySettings
     models: Mapping[str, Connection]

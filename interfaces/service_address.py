@@ -1,20 +1,22 @@
-"""Where the service of this machine can be reached."""
+"""Where the service of this machine can be reached, and by which certificate it is known."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from providers.outbound.network import Network
 
 _EVERY_INTERFACE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # the service listens at these but is not called at them
 
 
 def service_url(environ: Mapping[str, str]) -> str:
     """Return the URL at which this machine reaches a service with these settings."""
-    host = environ.get("RAG_HOST") or "127.0.0.1"
-    host = _EVERY_INTERFACE.get(host, host)
-    return f"http://{f'[{host}]' if ':' in host else host}:{environ.get('RAG_PORT') or '5006'}"
+    return _url("https" if environ.get("RAG_TLS_CERT") else "http", environ.get("RAG_HOST"), environ.get("RAG_PORT"))
 
 
 def configured_url() -> str:
@@ -31,4 +33,36 @@ def running_service(data_dir: Path) -> str | None:
     if address is None:
         return None
     listens = urlsplit(address)
-    return service_url({"RAG_HOST": listens.hostname or "", "RAG_PORT": str(listens.port)})
+    return _url(listens.scheme, listens.hostname, str(listens.port))
+
+
+def network_to(url: str, data_dir: Path | None = None) -> Network:
+    """Return the network by which commands ask the service at `url`.
+
+    A service of this machine, that of the settings or of the data directory, is known by its certificate's file: it is
+    called by an address that the certificate need not name. Any other is trusted as `RAG_CA_FILE` says.
+    """
+    from providers.outbound.network import Network
+    from providers.outbound.trust import Trust
+
+    if own := _own_certificate(url.rstrip("/"), data_dir):
+        return Network(trust=Trust(own, "RAG_TLS_CERT", is_own=True))
+    ca_file = os.environ.get("RAG_CA_FILE")
+    return Network(trust=Trust(ca_file) if ca_file else None)
+
+
+def _own_certificate(url: str, data_dir: Path | None) -> str | None:
+    if not url.startswith("https:"):
+        return None
+    if os.environ.get("RAG_TLS_CERT") and url == configured_url():
+        return os.environ["RAG_TLS_CERT"]
+    from wrapper.engine.data_directory_lock import serving_certificate
+
+    data_dir = data_dir or Path(os.environ.get("RAG_DATA_DIR") or "data")
+    return serving_certificate(data_dir) if url == running_service(data_dir) else None
+
+
+def _url(scheme: str, host: str | None, port: str | None) -> str:
+    host = host or "127.0.0.1"
+    host = _EVERY_INTERFACE.get(host, host)
+    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port or '5006'}"

@@ -8,12 +8,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TypeVar
 
 from schemas.errors import RagError
 from schemas.settings import (
+    AccessSettings,
+    OidcSettings,
     WrapperSettings,
+    read_access_settings,
     read_declared_connections,
+    read_oidc_settings,
     read_registry_settings,
     read_retrieval_settings,
     read_wrapper_settings,
@@ -47,6 +52,20 @@ def look_before_start() -> Findings:
     found.settings = storage = found.check(read_wrapper_settings)
     registry = found.check(read_registry_settings)
     found.check(read_retrieval_settings)
+    access = found.check(read_access_settings)
+    if access is not None:
+        from wrapper.access.configured_key import bootstrap_key
+        from wrapper.web.client_addresses import TrustedProxies
+
+        found.check(lambda: bootstrap_key(access))
+        found.check(lambda: TrustedProxies.parse(access.trusted_proxies))
+    if "FORWARDED_ALLOW_IPS" in os.environ:
+        found.warnings.append("FORWARDED_ALLOW_IPS is not read: RAG_TRUSTED_PROXIES names the proxies")
+    users = found.check(read_oidc_settings)
+    if users is not None and users.has_users:
+        from interfaces.identity.claims import read_claims_table
+
+        found.check(lambda: read_claims_table(users.oidc_claims))
     found.warnings += unknown_variables(os.environ, () if registry is None else registry.env_patterns)
     if registry is not None:
         from interfaces.model_checks import check_models, model_warnings
@@ -55,6 +74,10 @@ def look_before_start() -> Findings:
 
         found.check(lambda: ConnectPolicy.parse(registry.connect_policy))
         found.check(lambda: SecretHosts.parse(registry.secret_hosts))
+        if registry.ca_file:
+            from providers.outbound.trust import Trust
+
+            found.check(Trust(registry.ca_file).context)
         found.check(lambda: check_models(registry, thoroughly=True))
         found.warnings += model_warnings(registry)
         if found.check(read_declared_connections):
@@ -70,11 +93,33 @@ def look_before_start() -> Findings:
             disk_warnings,
         )
 
+        if storage.tls_cert:
+            from wrapper.serving.certificate import tls_context, validity_warnings
+
+            if found.check(lambda: tls_context(storage.tls_cert, storage.tls_key)):
+                found.warnings += validity_warnings(storage.tls_cert, datetime.now(UTC))
         found.check(lambda: check_port(storage))
         if found.check(lambda: check_data_directory(storage.data_dir)):
             found.check(lambda: check_catalogue(storage) if catalogue_path(storage) else _check_database(storage))
             found.warnings += disk_warnings(storage)
+            if access is not None and not access.secret_key:
+                from wrapper.secret_key import KeyFile
+
+                found.check(KeyFile(storage.data_dir).check)
+    if access is not None and storage is not None and users is not None and not found.problems:
+        found.check(lambda: _check_door(access, storage, users))
     return found
+
+
+def _check_door(access: AccessSettings, storage: WrapperSettings, users: OidcSettings) -> None:
+    from wrapper.access.configured_key import check_door
+
+    def has_keys() -> bool:
+        from wrapper.access import directory_keys
+
+        return users.has_users or directory_keys.has_keys(storage)
+
+    check_door(access, storage.host, has_keys)
 
 
 def _check_database(settings: WrapperSettings) -> None:

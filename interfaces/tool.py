@@ -8,8 +8,10 @@ from typing import Any, Generic, TypeVar
 
 import orjson
 
+from schemas.access.callers import Scope, current
+from schemas.access.table import TOOLS
 from schemas.configuration import JsonSchema, faults, with_defaults
-from schemas.errors import InvalidInputError, NotFoundError
+from schemas.errors import ConfigurationError, InvalidInputError, NotFoundError
 from schemas.field_names import Unknown, check_names, names_of_json_schema
 from schemas.json_pointers import unescaped
 
@@ -49,6 +51,10 @@ class Tool(Generic[OutcomeT]):
     idempotent: bool = True
     waits: Callable[[Json], bool] = lambda arguments: False
     """Whether `run` waits for another service with these arguments, which need not be checked."""
+
+    def is_callers(self) -> bool:
+        """Return whether the current caller may call this tool."""
+        return current().may(needed_for(self.name))
 
     def check(self, arguments: object, unknown: Unknown) -> Json:
         """Return the arguments with defaults and without nulls, which mean the same as absent where the schema names
@@ -91,3 +97,11 @@ def _without_nulls(value: Json, schema: JsonSchema) -> Json:
         for name, each in value.items()
         if each is not None
     }
+
+
+def needed_for(tool: str) -> Scope:
+    """Return the scope that a tool asks for. Raises ConfigurationError when the table of access does not have it."""
+    needs = TOOLS[tool].needs if tool in TOOLS else None
+    if not isinstance(needs, Scope):
+        raise ConfigurationError(f"The tool {tool} is not in the table of access: nobody knows who may call it")
+    return needs

@@ -70,7 +70,8 @@ class ProviderContext:
     `network` is the only way out: it refuses what the operator's policy does not allow. `storage` is the storage proxy
     of this process and `data_dir` its directory; either is None where the program has none. `redactor` knows the values
     of the connection's placeholders. `calibrations` are the operator's own, by the names of embedding models. A
-    connection that is only being tried out (`is_trial`) leaves nothing on the disk.
+    connection that is only being tried out (`is_trial`) leaves nothing on the disk. `service_id` tells the service that
+    opens the connection from all others; it is empty in other programs.
     """
 
     network: Network = field(default_factory=Network)
@@ -79,6 +80,7 @@ class ProviderContext:
     redactor: Redactor = field(default_factory=Redactor)
     calibrations: Mapping[str, Calibration] = field(default_factory=dict)
     is_trial: bool = False
+    service_id: str = ""
 
 
 def _with_clean_errors(asked: Any) -> Any:

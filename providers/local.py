@@ -28,6 +28,8 @@ from providers.base import (
     SupportsTextSearch,
 )
 from providers.storage_protocol import Storage, folder_bytes
+from schemas.access.callers import current
+from schemas.access.owners import EVERYTHING_SEEN
 from schemas.bounds import MAX_PAGE, MAX_TOP_K
 from schemas.configuration import JsonSchema, read_schema
 from schemas.connections import CollectionInfo
@@ -82,7 +84,8 @@ class LocalProvider(
 
     def check(self) -> dict[str, Any]:
         details: dict[str, Any] = {"collections_count": len(self._storage.collections())}
-        if self.context.data_dir is not None:
+        # The size of the whole directory tells of what others have stored.
+        if self.context.data_dir is not None and current().reach == EVERYTHING_SEEN:
             details["storage_bytes"] = folder_bytes(self.context.data_dir)
         return details
 

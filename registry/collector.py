@@ -26,6 +26,7 @@ from registry.connection_threads import ConnectionThreads
 from registry.connections import Connections
 from registry.embedding.queries import QueryEmbedding, QueryEmbeddings
 from registry.topics.query_text import choose_query_text
+from schemas.access.callers import carried, current
 from schemas.connections import CollectionInfo
 from schemas.contracts.collect import (
     FAILED,
@@ -143,6 +144,8 @@ class Collector:
         """
         began = self._clock()
         threads = ("rag", selected.service)
+        # The storage of this service knows the filter itself; of other services nobody else asks for it.
+        where = current().where
         answer: Future[tuple[_Asked, float]] = Future()
 
         def look() -> tuple[RagProvider, CollectionInfo]:
@@ -158,11 +161,13 @@ class Collector:
             embedded.check_fits(info)
             with self._time_until(until):
                 searching = self._connections.registry.require(provider, SupportsSearch)
-                matches = searching.search(selected.name, embedded.vector, top_k=request.top_k)
+                matches = searching.search(selected.name, embedded.vector, top_k=request.top_k, where=where)
             found = _Asked(info, matches, self._thresholds_for(request, info, provider))
             return found, round((self._clock() - began) * 1e3, 2)
 
-        _when_done((looked, embedding), lambda: _pass_on(self._begun(threads, search), answer), answer)
+        # It is begun by the thread that has finished the last of both, which works for nobody by then.
+        searched = carried(search)
+        _when_done((looked, embedding), lambda: _pass_on(self._begun(threads, searched), answer), answer)
         return answer
 
     def _begun(self, threads: tuple[str, str], work: Callable[[], Any]) -> Future[Any]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Hashable
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+from schemas.access.callers import carried
 from schemas.errors import BusyError
 
 T = TypeVar("T")
@@ -41,7 +42,7 @@ class ConnectionThreads:
 
     def submit(self, key: Hashable, work: Callable[[], T]) -> Future[T]:
         """Return a future of `work`'s result. Raises BusyError when too many jobs of this key are waiting already."""
-        job = _Job(key, work)
+        job = _Job(key, carried(work))
         with self._changed:
             if self._is_closed:
                 raise BusyError("The service is closing")

@@ -21,7 +21,9 @@ from providers.outbound.addresses import split_url
 from providers.outbound.network import DEFAULT_PORTS, Network
 from providers.outbound.redaction import Redactor
 from registry.placeholders.resolving import Placeholders, UnresolvedPlaceholderError
+from registry.placeholders.secret_fields import secret_faults
 from registry.provider_registry import ProviderRegistry
+from schemas.access.callers import carried
 from schemas.configuration import JsonSchema, faults, present
 from schemas.connections import (
     ERROR_TYPES,
@@ -118,7 +120,7 @@ def test_connection(
     with context.network.within(seconds) as network:
         run = _Run(registry, placeholders, replace(context, network=network), kind, provider, schema, clock)
         run.for_models = for_models
-        thread = threading.Thread(target=run, args=(config,), name="connection-test", daemon=True)
+        thread = threading.Thread(target=carried(run), args=(config,), name="connection-test", daemon=True)
         thread.start()
         thread.join(seconds)
         return run.report()
@@ -259,6 +261,8 @@ class _Run:
         except ConfigurationError as error:
             raise _StageFailedError("invalid_config", next_step=error.message) from error
         wrong = faults(present(config) if isinstance(config, Mapping) else config, self._schema, placeholders=True)
+        if isinstance(config, Mapping):
+            wrong += secret_faults(present(config), self._schema, typed=True)
         if wrong:
             raise _StageFailedError("invalid_config", tuple(wrong))
 

@@ -3,37 +3,48 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import orjson
 
 from providers.base import Provider, ProviderContext
+from providers.outbound.redaction import Redactor
+from registry.connection_checks import ID, check_connection
 from registry.connection_trial import test_connection
 from registry.live_connections import LiveConnection, LiveConnections
 from registry.older_spellings import current_spelling
-from registry.placeholders.resolving import Placeholders, UnresolvedPlaceholderError, secret_faults
+from registry.placeholders.resolving import Placeholders, Resolved, UnresolvedPlaceholderError
+from registry.placeholders.secret_fields import (
+    leaves_out,
+    secret_faults,
+    typed_secrets,
+    with_secrets,
+    without_secrets,
+)
 from registry.provider_registry import ProviderRegistry
 from registry.stored_connections import ConnectionNotFoundError, StoredConnections, taken
-from schemas.configuration import faults, has_placeholder, present, secrets
-from schemas.connections import KINDS, Connection, Fault, InvalidConfigurationError, ShownConnection, TestReport
-from schemas.errors import ConfigurationError, ConflictError, InvalidInputError
+from registry.typed_secrets.sealing import Destination, Seal, UnopenedSecretsError, field_at, origins
+from schemas.access.callers import Scope, current
+from schemas.access.owners import EVERYTHING_SEEN, OPEN, Asker, Ownership
+from schemas.configuration import faults, folders, has_placeholder, present, secrets
+from schemas.connections import Connection, Fault, InvalidConfigurationError, ShownConnection, TestReport
+from schemas.errors import ConfigurationError, ConflictError, InvalidInputError, ScopeMissingError
 
-_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-RESERVED_IDS = ("env-vars", "health", "providers", "test", "validate")
-"""Names of the routes below /connections, which no connection may have as its id."""
-MAX_NAME_CHARACTERS = 200
-MAX_CONFIG_BYTES = 65_536
+EVERYBODYS = Ownership(OPEN, EVERYTHING_SEEN)
+"""The ownership of the connections that nobody made over the API."""
 
 
 class Connections:
-    """All connections of the service, as one worker sees them.
+    """All connections of the service, as one worker sees them and the current caller may use them.
 
+    What others have made and not shared does not exist for a caller, except that its id is taken.
     Connections made by users are shared through the catalogue's database. `given` are the connections that the
-    operator declares and the built-in ones; only the built-in ones are opened with `own_placeholders`.
+    operator declares and the built-in ones; only the built-in ones are opened with `own_placeholders`. Secrets that
+    users type are kept under `seal`; without one they are refused.
     """
 
     def __init__(
@@ -46,6 +57,7 @@ class Connections:
         *,
         own_placeholders: Placeholders | None = None,
         test_seconds: float = 10.0,
+        seal: Seal | None = None,
     ) -> None:
         self.registry = registry
         self.placeholders = placeholders
@@ -53,6 +65,8 @@ class Connections:
         self._stored = stored
         self._own_placeholders = own_placeholders or placeholders
         self._test_seconds = test_seconds
+        self._takes_typed = seal is not None
+        self._seal = seal or Seal(tuple)
         self._given = {connection.id: connection for connection in given}
         self._live = LiveConnections()
 
@@ -61,7 +75,8 @@ class Connections:
         stored = sorted(self._stored.all(), key=lambda connection: connection.id)
         known = [*self._given.values(), *(each for each in stored if each.id not in self._given)]
         self._live.keep({each.version for each in known})
-        return known
+        asker = current().asker
+        return [each for each in known if each.id in self._given or _sees(asker, each)]
 
     def page(self, limit: int | None = None, cursor: str | None = None) -> tuple[list[Connection], str | None]:
         """Return at most `limit` connections after `cursor`, and the cursor of the next page or None at the end.
@@ -70,7 +85,7 @@ class Connections:
         """
         known = self.all()
         if cursor is not None:
-            if not _ID.fullmatch(cursor):
+            if not ID.fullmatch(cursor):
                 raise InvalidInputError("Invalid cursor", code="invalid_cursor", field="cursor")
             given = list(self._given)
             behind = given[: given.index(cursor) + 1] if cursor in given else given
@@ -80,19 +95,27 @@ class Connections:
 
     def find(self, connection_id: str) -> Connection:
         """Return the connection of that id. Raises ConnectionNotFoundError when there is none."""
-        found = self._given.get(connection_id) or self._stored.find(connection_id)
+        if connection_id in self._given:
+            return self._given[connection_id]
+        found = self._stored.find(connection_id)
         if found is None:
             self._live.forget(connection_id)
+        if found is None or not _sees(current().asker, found):
             raise ConnectionNotFoundError(connection_id)
         return found
 
-    def create(self, connection: Connection) -> Connection:
-        """Store a new connection. Raises ConflictError when the id is taken, InvalidInputError when it is not valid."""
+    def create(self, connection: Connection, *, shared: bool = False) -> Connection:
+        """Store a new connection of the caller's.
+
+        Raises ConflictError when the id is taken, also by a connection that the caller does not see, InvalidInputError
+        when it is not valid, and ScopeMissingError for a folder that only an administrator may choose.
+        """
         if connection.id in self._given:
             raise taken(connection.id)
         connection = replace(connection, config=self._as_meant(connection, connection.config))
-        check_connection(connection, self.registry, self.placeholders)
-        return self._stored.add(connection)
+        check_connection(connection, self.registry, self.placeholders, typed=self._takes_typed)
+        self._check_folders(connection)
+        return self._stored.add(replace(connection, of=current().asker.made(shared=shared)), self._sealed)
 
     def change(
         self,
@@ -102,33 +125,47 @@ class Connections:
         kind: str | None = None,
         provider: str | None = None,
         display_name: str | None = None,
+        shared: bool | None = None,
     ) -> Connection:
-        """Replace a connection's configuration, and its kind, provider or name when given.
+        """Replace a connection's configuration, and its kind, provider, name or whether it is shared when given.
 
-        Secrets that are left out stay as long as the provider does; an empty string removes one.
+        Secrets that are left out stay as long as the provider does; an empty string removes one. Raises
+        ConnectionNotFoundError when the caller sees none of that id, OwnedByAnotherError, and ScopeMissingError as
+        `create` does.
         """
         self._check_changeable(connection_id)
+        asker = current().asker
 
         def change(before: Connection) -> Connection:
+            _check_owns(asker, before)
             after = Connection(
                 before.id,
                 kind or before.kind,
                 provider or before.provider,
                 present(config),
                 display_name or before.display_name,
+                of=asker.shared_anew(before.of, shared),
             )
-            after = replace(after, config=self._with_kept_secrets(before, after))
-            check_connection(after, self.registry, self.placeholders)
-            return after
+            after = self._with_kept_secrets(before, after)
+            check_connection(after, self.registry, self.placeholders, typed=self._takes_typed)
+            self._check_folders(after)
+            return self._sealed(after)
 
         changed = self._stored.change(connection_id, change)
         self._live.forget(connection_id)
         return changed
 
     def delete(self, connection_id: str) -> None:
+        """Delete a connection. Raises ConnectionNotFoundError when the caller sees none of that id, and
+        OwnedByAnotherError."""
         self._check_changeable(connection_id)
-        self._stored.delete(connection_id)
+        self._stored.delete(connection_id, partial(_check_owns, current().asker))
         self._live.forget(connection_id)
+
+    def erase_of(self, owner: str) -> int:
+        """Delete all connections that one owner made, and return their number. Other workers close them when they
+        next look."""
+        return self._stored.delete_of(owner)
 
     def open(self, connection_id: str, kind: str) -> Provider:
         """Return the provider of the live connection; raises what `live` raises."""
@@ -150,30 +187,45 @@ class Connections:
             )
         provider = self.registry.provider(kind, connection.provider)
         try:
-            resolved, redactor = self._placeholders_of(connection).resolve(
-                connection.config, provider.connection_schema(), provider.address
-            )
+            try:
+                resolved, redactor = self._resolved(connection, provider)
+            except UnopenedSecretsError:
+                # The key may have been changed between the two readings, that of the connection and that of the key.
+                connection = self.find(connection_id)
+                resolved, redactor = self._resolved(connection, provider)
             context = replace(self.context, redactor=redactor)
             return self._live.get(
                 connection,
                 _digest([connection.generation, connection.provider, resolved]),
                 lambda: self.registry.connect(kind, connection.provider, resolved, context),
             )
-        except (InvalidConfigurationError, UnresolvedPlaceholderError) as error:
-            # The configuration was valid when it was stored: now the environment does not fit it.
+        except (InvalidConfigurationError, UnresolvedPlaceholderError, UnopenedSecretsError) as error:
+            # The configuration was valid when it was stored: now the environment or the key does not fit it.
             sentence = f"Connection '{connection_id}' cannot be used: {error.message}"
             raise ConfigurationError(sentence, connection=connection_id, **error.details) from None
 
     def judge(self, kind: str, name: str, config: dict[str, Any]) -> tuple[list[Fault], list[Fault]]:
-        """Return (errors in a form, remarks on it); the form may be half filled."""
+        """Return (errors in a form, remarks on it); the form may be half filled. Raises ScopeMissingError as `create`
+        does."""
         entry = self.registry.entry(name, kind)
         if entry.provider is None:
             return [Fault("", f"Provider '{name}' cannot be used here: {entry.reason}")], []
         schema = entry.provider.connection_schema()
         given = self._as_meant(Connection("", kind, name, config), present(config))
+        self._check_folders(Connection("", kind, name, given))
         forbidden = self.placeholders.forbidden(given, schema, entry.provider.address)
-        wrong = [*faults(given, schema, placeholders=True), *forbidden]
-        noted = [*self.placeholders.missing(given, schema), *secret_faults(given, schema)]
+        kept = secret_faults(given, schema, typed=self._takes_typed)
+        wrong = [*faults(given, schema, placeholders=True), *forbidden, *kept]
+        noted = self.placeholders.missing(given, schema)
+        typed = typed_secrets(given, schema)
+        if typed and not wrong:
+            # What a secret is typed for must be known.
+            try:
+                self._leads_to(without_secrets(given, typed), entry.provider)
+            except UnresolvedPlaceholderError:
+                wrong, noted = noted, []
+            except InvalidInputError as error:
+                wrong = [Fault("/url", error.message)]
         if not entry.viable:
             noted.append(Fault("", f"Provider '{name}' cannot be used here: {entry.reason}"))
         return wrong, noted
@@ -181,15 +233,17 @@ class Connections:
     def test(self, kind: str, name: str, config: dict[str, Any], *, for_models: bool = False) -> TestReport:
         """Try a configuration out, stage by stage, or only ask it which models it has.
 
-        Problems of the configuration are in the report, not raised.
+        Problems of the configuration are in the report, not raised. Raises ScopeMissingError as `create` does.
         """
+        meant = self._as_meant(Connection("", kind, name, config), present(config))
+        self._check_folders(Connection("", kind, name, meant))
         return test_connection(
             self.registry,
             self.placeholders,
             self.context,
             kind,
             name,
-            self._as_meant(Connection("", kind, name, config), present(config)),
+            meant,
             seconds=self._test_seconds,
             clock=time.perf_counter,
             for_models=for_models,
@@ -198,6 +252,7 @@ class Connections:
     def shown(self, connection: Connection) -> ShownConnection:
         """Return what anybody may see of a connection: of its secrets only which are set and what they refer to."""
         hidden = self._secret_names(connection)
+        typed = tuple(sorted(field_at(pointer) for pointer in connection.sealed))
         return ShownConnection(
             connection.id,
             connection.kind,
@@ -205,10 +260,12 @@ class Connections:
             connection.display_name,
             config={name: value for name, value in connection.config.items() if name not in hidden},
             secrets={
-                name: self.placeholders.references(connection.config[name])
-                for name in sorted(hidden & connection.config.keys())
+                name: self.placeholders.references(connection.config.get(name))
+                for name in sorted({*(hidden & connection.config.keys()), *typed})
             },
             origin=connection.origin,
+            stored_secrets=typed,
+            of=connection.of if connection.origin == "stored" else EVERYBODYS,
         )
 
     def address(self, connection: Connection) -> str | None:
@@ -232,19 +289,55 @@ class Connections:
         # Nobody knows which fields of a missing provider are secret, so all count as secret.
         return frozenset(connection.config) if provider is None else secrets(provider.connection_schema())
 
-    def _with_kept_secrets(self, before: Connection, after: Connection) -> dict[str, Any]:
+    def _with_kept_secrets(self, before: Connection, after: Connection) -> Connection:
         if (before.kind, before.provider) != (after.kind, after.provider):
-            return self._as_meant(after, after.config)
-        after = replace(after, config=self._as_meant(after, after.config, keeping_empty=True))
+            return replace(after, config=self._as_meant(after, after.config))
+        config = self._as_meant(after, after.config, keeping_empty=True)
         kept = {
             name: before.config[name]
-            for name in sorted(self._secret_names(before) & before.config.keys() - after.config.keys())
+            for name in sorted(self._secret_names(before) & before.config.keys() - config.keys())
         }
-        if kept and self._origin(before) != self._origin(after):
+        sealed = {pointer: token for pointer, token in before.sealed.items() if leaves_out(config, pointer)}
+        lost = [*(f"/{name}" for name in kept), *sealed]
+        after = replace(after, config=config)
+        if lost and self._origin(before) != self._origin(after):
             # Users may change a connection without knowing its secrets, and must not be able to send them elsewhere.
             sentence = "must be given again: the connection leads to another host now"
-            raise InvalidConfigurationError(after.provider, [Fault(f"/{name}", f"{name} {sentence}") for name in kept])
-        return self._as_meant(after, kept | after.config)
+            wrong = [Fault(pointer, f"{pointer.removeprefix('/')} {sentence}") for pointer in lost]
+            raise InvalidConfigurationError(after.provider, wrong)
+        return replace(after, config=self._as_meant(after, kept | config), sealed=sealed)
+
+    def _sealed(self, connection: Connection) -> Connection:
+        """Return the connection with the secrets that were typed sealed for where it leads now."""
+        provider = self.registry.provider(connection.kind, connection.provider)
+        schema = provider.connection_schema()
+        typed = typed_secrets(connection.config, schema)
+        if not typed:
+            return connection
+        self.placeholders.hide(typed.values())
+        config = without_secrets(connection.config, typed)
+        destination = _destination(connection, self._leads_to(config, provider))
+        sealed = {pointer: self._seal.sealed(secret, destination, pointer) for pointer, secret in typed.items()}
+        return replace(connection, config=config, sealed=connection.sealed | sealed)
+
+    def _resolved(self, connection: Connection, provider: type[Provider]) -> Resolved:
+        """Return the configuration as it is used, with placeholders resolved and sealed secrets opened."""
+        placeholders = self._placeholders_of(connection)
+        resolved = placeholders.resolve(connection.config, provider.connection_schema(), provider.address)
+        if not connection.sealed:
+            return resolved
+        schema = provider.connection_schema()
+        destination = _destination(connection, origins(resolved.config, schema, provider.address(resolved.config)))
+        opened = self._seal.open_all(connection.sealed, destination)
+        placeholders.hide(opened.values())
+        redactor = Redactor(resolved.redactor.values.union(opened.values()))
+        return Resolved(with_secrets(resolved.config, opened), redactor)
+
+    def _leads_to(self, config: Mapping[str, Any], provider: type[Provider]) -> tuple[str, ...]:
+        """Return the origins of a configuration. Raises InvalidInputError when one of them cannot be known now."""
+        schema = provider.connection_schema()
+        resolved = self.placeholders.resolve(config, schema, provider.address).config
+        return origins(resolved, schema, provider.address(resolved))
 
     def _origin(self, connection: Connection) -> str | None:
         """Return scheme, host and port as they were written; only the names of variables keep their case."""
@@ -264,6 +357,15 @@ class Connections:
         hidden = frozenset[str]() if keeping_empty else self._secret_names(connection)
         return {name: value for name, value in config.items() if not (name in hidden and value == "")}
 
+    def _check_folders(self, connection: Connection) -> None:
+        """Raise ScopeMissingError when anybody but an administrator chooses a folder of the data directory: another's
+        connection may keep its documents there."""
+        provider = self.registry.entry(connection.provider, connection.kind).provider
+        known = frozenset[str]() if provider is None else folders(provider.connection_schema())
+        chosen = known & present(connection.config).keys()
+        if chosen and not current().is_admin:
+            raise ScopeMissingError(Scope.ADMIN, field=f"config.{min(chosen)}")
+
     def _check_changeable(self, connection_id: str) -> None:
         if connection_id in self._given:
             raise ConflictError(
@@ -273,50 +375,24 @@ class Connections:
             )
 
 
+def _destination(connection: Connection, leads_to: tuple[str, ...]) -> Destination:
+    return Destination(connection.id, connection.kind, connection.provider, leads_to)
+
+
+def _sees(asker: Asker, connection: Connection) -> bool:
+    """Return whether a stored connection exists for the asker.
+
+    Nothing of the collections is in a connection: what a caller without restrictions shares, others may use who see few
+    collections.
+    """
+    return asker.sees(connection.of) or connection.of.audience == EVERYTHING_SEEN
+
+
+def _check_owns(asker: Asker, connection: Connection) -> None:
+    if not _sees(asker, connection):
+        raise ConnectionNotFoundError(connection.id)
+    asker.check_owns(connection.of, f"Connection '{connection.id}'")
+
+
 def _digest(made_from: Any) -> str:
     return hashlib.sha256(orjson.dumps(made_from, option=orjson.OPT_SORT_KEYS)).hexdigest()
-
-
-def check_connection(connection: Connection, registry: ProviderRegistry, placeholders: Placeholders) -> None:
-    """Raise InvalidInputError when a connection must not be stored: for its names, its configuration or a secret in
-    clear."""
-    if not _ID.fullmatch(connection.id) or connection.id in RESERVED_IDS:
-        raise InvalidInputError(
-            "id must have 1-64 characters from [a-zA-Z0-9._-], start with a letter or digit and not be one of "
-            + ", ".join(RESERVED_IDS),
-            code="invalid_field",
-            field="id",
-        )
-    if connection.kind not in KINDS:
-        raise InvalidInputError(
-            f"type must be one of {', '.join(KINDS)}", code="invalid_field", field="type", allowed=list(KINDS)
-        )
-    name = connection.display_name
-    if name is not None and not (1 <= len(name) <= MAX_NAME_CHARACTERS and name.isprintable()):
-        raise InvalidInputError(
-            f"display_name must have 1 to {MAX_NAME_CHARACTERS} printable characters",
-            code="invalid_field",
-            field="display_name",
-        )
-    entry = registry.entry(connection.provider, connection.kind)
-    if entry.provider is None:
-        raise InvalidInputError(
-            f"Provider '{entry.id}' cannot be used here: {entry.reason}", code="provider_not_viable", field="provider"
-        )
-    check_configuration(entry.provider, connection.config, placeholders)
-
-
-def check_configuration(provider: type[Provider], config: Mapping[str, Any], placeholders: Placeholders) -> None:
-    """Raise InvalidConfigurationError naming every field that must not be stored."""
-    given, schema = present(config), provider.connection_schema()
-    # Comes first: it refuses what is nested too deeply to be written as JSON.
-    forbidden = placeholders.forbidden(given, schema, provider.address)
-    if len(orjson.dumps(given)) > MAX_CONFIG_BYTES:
-        raise InvalidInputError(f"config is larger than {MAX_CONFIG_BYTES} bytes", code="invalid_field", field="config")
-    wrong = [
-        *faults(given, schema, placeholders=True),
-        *forbidden,
-        *secret_faults(given, schema),
-    ]
-    if wrong:
-        raise InvalidConfigurationError(provider.id, wrong)

@@ -17,6 +17,7 @@ import structlog
 from providers.outbound import deadlines
 from registry.connection_threads import ConnectionThreads
 from registry.connections import Connections
+from schemas.access.callers import current_view
 from schemas.connections import UNHEALTHY, Connection, HealthReport
 from schemas.errors import RagError
 
@@ -84,7 +85,7 @@ class HealthWatch:
     def last(self, connection: Connection) -> HealthReport | None:
         """Return the last report without waiting or asking; None before the first check has ended."""
         with self._lock:
-            look = self._looks.get(repr(connection))
+            look = self._looks.get(_key(connection))
         if look is None:
             return None
         now = self._clock()
@@ -104,7 +105,7 @@ class HealthWatch:
         return reports
 
     def _look(self, connection: Connection, recent_seconds: float = 0.0) -> _Look:
-        key = repr(connection)
+        key = _key(connection)
         with self._lock:
             look = self._looks.get(key)
             now = self._clock()
@@ -160,6 +161,12 @@ class HealthWatch:
             return math.inf
         told = look.report.result().details.get("age_seconds", 0.0)
         return max(0.0, self._clock() - look.began_at) + (told if isinstance(told, int | float) else 0.0)
+
+
+def _key(connection: Connection) -> str:
+    """Return what tells reports apart: what a connection is made from and, where it leads to documents, what the caller
+    may see of them."""
+    return repr(connection) + (current_view() if connection.kind == "rag" else "")
 
 
 def _unhealthy(connection: Connection, sentence: str, error_type: str) -> HealthReport:

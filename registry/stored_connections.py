@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import orjson
 
+from schemas.access.owners import AUDIENCE_COLUMN, OWNER_COLUMN, Ownership
 from schemas.connections import Connection
 from schemas.errors import ConflictError, NotFoundError
 from schemas.shared_database import Database, Transaction
@@ -20,10 +21,15 @@ STEPS = (
         )""",
     ),
     ("ALTER TABLE connections ADD COLUMN generation VARCHAR(32) NOT NULL DEFAULT ''",),
+    ("ALTER TABLE connections ADD COLUMN sealed {text} NOT NULL DEFAULT '{{}}'",),
+    (
+        f"ALTER TABLE connections ADD COLUMN {OWNER_COLUMN}",
+        f"ALTER TABLE connections ADD COLUMN {AUDIENCE_COLUMN}",
+    ),
 )
 MAX_STORED = 200
 """The number of connections that users may make. Each is listed, and may be asked for its health."""
-COLUMNS = "id, type, provider, display_name, config, generation"
+COLUMNS = "id, type, provider, display_name, config, generation, sealed, owner, audience"
 
 
 class ConnectionNotFoundError(NotFoundError):
@@ -34,7 +40,11 @@ class ConnectionNotFoundError(NotFoundError):
 
 
 class StoredConnections:
-    """The table of users' connections; configurations are kept as given, with placeholders unresolved."""
+    """The table of users' connections, whosever they are; configurations are kept as given, with placeholders
+    unresolved.
+
+    Secrets that people typed are in a column of their own, sealed.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -50,15 +60,16 @@ class StoredConnections:
         with self._database.read() as transaction:
             return _find(transaction, connection_id)
 
-    def add(self, connection: Connection) -> Connection:
-        """Store a connection and return it with its generation.
+    def add(
+        self, connection: Connection, seal: Callable[[Connection], Connection] = lambda connection: connection
+    ) -> Connection:
+        """Store what `seal` returns for a connection, and return it with its generation.
 
-        Raises ConflictError when the id is taken or `MAX_STORED` are stored already.
+        Like `change`, `seal` runs while nobody else can write. Raises ConflictError when the id is taken or
+        `MAX_STORED` are stored already, and what `seal` raises.
         """
 
-        kept = replace(connection, generation=uuid.uuid4().hex)
-
-        def operation(transaction: Transaction) -> None:
+        def operation(transaction: Transaction) -> Connection:
             if _find(transaction, connection.id) is not None:
                 raise taken(connection.id)
             count = transaction.row("SELECT count(*) FROM connections")
@@ -68,10 +79,11 @@ class StoredConnections:
                     code="too_many_connections",
                     limit=MAX_STORED,
                 )
+            kept = replace(seal(connection), generation=uuid.uuid4().hex)
             _insert(transaction, kept)
+            return kept
 
-        self._database.commit(operation)
-        return kept
+        return self._database.commit(operation)
 
     def change(self, connection_id: str, change: Callable[[Connection], Connection]) -> Connection:
         """Replace a connection by what `change` returns for it.
@@ -90,12 +102,39 @@ class StoredConnections:
 
         return self._database.commit(operation)
 
-    def delete(self, connection_id: str) -> None:
-        """Delete a connection. Raises ConnectionNotFoundError when there is none."""
+    def seal_again(self, seal: Callable[[Connection], dict[str, str]]) -> int:
+        """Replace the sealed secrets of every connection by what `seal` returns, in one transaction.
+
+        Returns the number of connections that have some. Nothing else about them changes, so they stay open.
+        """
+
+        def operation(transaction: Transaction) -> int:
+            rows = transaction.rows(f"SELECT {COLUMNS} FROM connections WHERE sealed <> '{{}}' ORDER BY id")
+            for connection in (_connection(*row) for row in rows):
+                values = (orjson.dumps(seal(connection)).decode(), connection.id)
+                transaction.run("UPDATE connections SET sealed = ? WHERE id = ?", values)
+            return len(rows)
+
+        return self._database.commit(operation)
+
+    def delete_of(self, owner: str) -> int:
+        """Delete what one owner made, and return the number of connections."""
+
+        def operation(transaction: Transaction) -> int:
+            row = transaction.row("SELECT count(*) FROM connections WHERE owner = ?", (owner,))
+            transaction.run("DELETE FROM connections WHERE owner = ?", (owner,))
+            return 0 if row is None else int(row[0])
+
+        return self._database.commit(operation)
+
+    def delete(self, connection_id: str, check: Callable[[Connection], None]) -> None:
+        """Delete a connection. Raises ConnectionNotFoundError when there is none, and what `check` raises for it."""
 
         def operation(transaction: Transaction) -> None:
-            if _find(transaction, connection_id) is None:
+            found = _find(transaction, connection_id)
+            if found is None:
                 raise ConnectionNotFoundError(connection_id)
+            check(found)
             transaction.run("DELETE FROM connections WHERE id = ?", (connection_id,))
 
         self._database.commit(operation)
@@ -114,7 +153,7 @@ def _find(transaction: Transaction, connection_id: str) -> Connection | None:
 
 def _insert(transaction: Transaction, connection: Connection) -> None:
     transaction.run(
-        f"INSERT INTO connections ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)",
+        f"INSERT INTO connections ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             connection.id,
             connection.kind,
@@ -122,11 +161,31 @@ def _insert(transaction: Transaction, connection: Connection) -> None:
             connection.display_name,
             orjson.dumps(connection.config).decode(),
             connection.generation,
+            orjson.dumps(connection.sealed).decode(),
+            connection.of.owner,
+            connection.of.audience,
         ),
     )
 
 
 def _connection(
-    connection_id: str, kind: str, provider: str, display_name: str | None, config: str, generation: str
+    connection_id: str,
+    kind: str,
+    provider: str,
+    display_name: str | None,
+    config: str,
+    generation: str,
+    sealed: str,
+    owner: str,
+    audience: str,
 ) -> Connection:
-    return Connection(connection_id, kind, provider, orjson.loads(config), display_name, generation=generation)
+    return Connection(
+        connection_id,
+        kind,
+        provider,
+        orjson.loads(config),
+        display_name,
+        generation=generation,
+        sealed=orjson.loads(sealed),
+        of=Ownership(owner, audience),
+    )

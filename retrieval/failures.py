@@ -14,17 +14,17 @@ from schemas.contracts.rule_documents import (
     VectorDBUnavailableError,
     VectorDBWriteError,
 )
-from schemas.errors import CollectionNotFoundError, DiskFloorError, InvalidInputError, RagError
+from schemas.errors import AccessError, CollectionNotFoundError, DiskFloorError, InvalidInputError, RagError
 
 log = structlog.get_logger(__name__)
 
 
 @contextmanager
 def embedding_errors() -> Iterator[None]:
-    """Turn errors of the block into EmbeddingFailureError; InvalidInputError, the caller's mistake, passes as it is."""
+    """Turn errors of the block into EmbeddingFailureError; mistakes and limits of the caller pass as they are."""
     try:
         yield
-    except InvalidInputError:
+    except (AccessError, InvalidInputError):
         raise
     except RagError as error:
         raise EmbeddingFailureError(error.message, **error.details) from error
@@ -41,7 +41,7 @@ def store_errors() -> Iterator[None]:
     """Turn errors of the block into VectorDBUnavailableError; mistakes of the caller pass as they are."""
     try:
         yield
-    except (InvalidInputError, CollectionNotFoundError):
+    except (AccessError, InvalidInputError, CollectionNotFoundError):
         raise
     except RagError as error:
         log.error("the store does not answer", reason=error.message)

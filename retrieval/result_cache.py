@@ -18,6 +18,7 @@ import structlog
 from providers.base import SupportsMetadataFiltering
 from retrieval.search.corpus import OpenCorpus
 from retrieval.search.oracles.base import to_result
+from schemas.access.callers import current_view
 from schemas.connections import CollectionInfo
 from schemas.contracts.search import OracleResult
 from schemas.errors import CollectionNotFoundError, RagError
@@ -91,6 +92,16 @@ class ResultCache:
             log.warning("an answer could not be kept", reason=error.message)
             return answer
 
+    def clear(self) -> int:
+        """Forget all answers, and return their number. Raises UnavailableError when it cannot."""
+
+        def operation(transaction: Transaction) -> int:
+            row = transaction.row("SELECT count(*) FROM kept_answers")
+            transaction.run("DELETE FROM kept_answers")
+            return 0 if row is None else int(row[0])
+
+        return self._database.commit(operation)
+
     def _find(self, transaction: Transaction, key: str) -> KeptAnswer | None:
         row = transaction.row("SELECT answer, gone_after_ms FROM kept_answers WHERE key = ?", (key,))
         if row is None or int(row[1]) < self._now_ms():
@@ -137,4 +148,5 @@ def read_again(
 
 
 def _key(asked: list[Any]) -> str:
-    return hashlib.sha256(orjson.dumps(asked, option=orjson.OPT_SORT_KEYS)).hexdigest()
+    # What one caller found tells another what there is.
+    return hashlib.sha256(orjson.dumps([asked, current_view()], option=orjson.OPT_SORT_KEYS)).hexdigest()

@@ -10,6 +10,7 @@ from typing import cast
 from providers.base import SupportsMetadataFiltering
 from providers.embeddings.base import EmbeddingProvider
 from registry.connections import Connections
+from registry.embedding.metering import Metered, unmetered
 from registry.embedding.queries import QueryEmbedding
 from retrieval.failures import embedding_errors, store_errors, write_error
 from retrieval.ingest.collection_writer import CollectionWriter
@@ -23,7 +24,7 @@ from retrieval.search.relevance import CANDIDATES, with_relevance
 from schemas.connections import CollectionInfo
 from schemas.contracts.rule_documents import EmbeddingFailureError
 from schemas.contracts.search import OracleAnswer
-from schemas.errors import ConflictError, InvalidInputError, RagError
+from schemas.errors import AccessError, ConflictError, InvalidInputError, RagError
 from schemas.records import Vector
 from schemas.where import Where
 
@@ -33,7 +34,8 @@ class TextCollections:
 
     `choice` decides which collections a question is asked of. `embedding_connection` embeds documents and questions,
     questions within `limit_seconds`; `about_to_embed` is called before each. `min_relevance` is the least
-    relevance of a result where a question asks for a default; None is the embedding model's own.
+    relevance of a result where a question asks for a default; None is the embedding model's own. `metered` is put
+    around each call that embeds documents.
     """
 
     def __init__(
@@ -46,6 +48,7 @@ class TextCollections:
         embedding_connection: str = "default",
         about_to_embed: Callable[[], None] = lambda: None,
         min_relevance: float | None = None,
+        metered: Metered = unmetered,
     ) -> None:
         self.corpus = choice.corpus
         self._choice = choice
@@ -55,6 +58,7 @@ class TextCollections:
         self._embedding_connection = embedding_connection
         self._about_to_embed = about_to_embed
         self._min_relevance = min_relevance
+        self._metered = metered
 
     def embedding(self) -> EmbeddingProvider:
         """Return the embedding connection. Raises EmbeddingFailureError when it cannot be opened."""
@@ -81,7 +85,11 @@ class TextCollections:
     ) -> CollectionWriter:
         """Return a writer of the collection of that name; `embed` as `CollectionWriter` takes it."""
         self._about_to_embed()
-        return CollectionWriter(self.corpus.open().provider, name, embedding, embed)
+        embeds = embed or embedding.embed
+        return CollectionWriter(
+            *(self.corpus.open().provider, name, embedding),
+            lambda texts: self._metered(embedding, texts, lambda: embeds(texts)),
+        )
 
     def ingest(self, name: str, to_source: Callable[[EmbeddingProvider], SourceDocument]) -> Ingested:
         """Bring a document in the collection of that name up to date.
@@ -92,7 +100,7 @@ class TextCollections:
         embedding = self.embedding()
         try:
             return ingest_document(self.writer(name, embedding), to_source(embedding))
-        except (InvalidInputError, EmbeddingFailureError, ConflictError):
+        except (AccessError, InvalidInputError, EmbeddingFailureError, ConflictError):
             raise
         except RagError as error:
             raise write_error(error, "The store did not take the document", **error.details) from error

@@ -2,7 +2,7 @@
 
 The schema is the single source: what a form shows, what is validated and what the documentation lists are read from
 it. Its annotations mean: `title` the label, `writeOnly` a secret, `examples` a placeholder, `x-message` the sentence
-for a value that does not fit.
+for a value that does not fit, `x-folder` a folder in the data directory.
 """
 
 from __future__ import annotations
@@ -68,6 +68,11 @@ def present(config: Mapping[str, Any]) -> dict[str, Any]:
 def secrets(schema: JsonSchema) -> frozenset[str]:
     """Return the names of the fields whose values are never shown."""
     return frozenset(name for name, field in schema.get("properties", {}).items() if field.get("writeOnly"))
+
+
+def folders(schema: JsonSchema) -> frozenset[str]:
+    """Return the names of the fields that choose a folder in the data directory."""
+    return frozenset(name for name, field in schema.get("properties", {}).items() if field.get("x-folder"))
 
 
 def has_placeholder(value: Any) -> bool:

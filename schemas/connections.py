@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from schemas.access.owners import UNNAMED, Ownership
 from schemas.errors import InvalidInputError
 from schemas.records import Metadata
 
@@ -31,17 +32,21 @@ ERROR_TYPES = (
 class Connection:
     """A named connection: a provider and how it is reached. Placeholders in `config` are not resolved.
 
+    `sealed` has the secrets that people typed, encrypted, by their JSON Pointer into `config`, which has none of them.
     `origin` is `stored` (made over the API), `declared` (in the configuration file) or `built-in`; only the first can
-    be changed over the API. `generation` is another one each time a stored connection is made or changed.
+    be changed over the API. `generation` is another one each time a stored connection is made or changed. `of` says
+    whose a stored connection is; the others are everybody's.
     """
 
     id: str
     kind: str
     provider: str
-    config: dict[str, Any]
+    config: dict[str, Any] = field(repr=False)  # one that is being made may hold a secret in clear
     display_name: str | None = None
     origin: str = "stored"
     generation: str = ""
+    sealed: dict[str, str] = field(default_factory=dict)
+    of: Ownership = UNNAMED
 
     @property
     def version(self) -> tuple[str, str]:
@@ -51,8 +56,11 @@ class Connection:
 
 @dataclass(frozen=True, slots=True)
 class ShownConnection:
-    """The public part of a connection: `config` without its secrets. Secrets that are set are shown as the names of the
-    variables and files they refer to, and as nothing else."""
+    """The public part of a connection: `config` without its secrets.
+
+    Secrets that are set are shown as the names of the variables and files they refer to, and as nothing else. Those
+    that a person typed refer to none, and are named in `stored_secrets`.
+    """
 
     id: str
     kind: str
@@ -61,6 +69,8 @@ class ShownConnection:
     config: dict[str, Any]
     secrets: dict[str, list[str]]
     origin: str
+    of: Ownership
+    stored_secrets: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

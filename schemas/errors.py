@@ -92,10 +92,84 @@ class ForbiddenOriginError(RagError):
         super().__init__("Pages of this origin may not call: RAG_CORS_ORIGINS would have to name it", origin=origin)
 
 
+class AccessError(RagError):
+    """The caller may not do this. Whatever the work was for, it is the caller who has to change something."""
+
+
+class UnauthorizedError(AccessError):
+    """The request does not say who asks, or says it with a key or a token that does not count (any more)."""
+
+    code = "key_unknown"
+
+
+class ScopeMissingError(AccessError):
+    """The caller may not do this; `details.scope` is what they would need, and `details.field` for what, where it is
+    one part of the request."""
+
+    code = "scope_missing"
+
+    def __init__(self, scope: str, *, field: str | None = None) -> None:
+        what = "This" if field is None else f"A value for {field}"
+        super().__init__(f"{what} needs the scope '{scope}', which the key does not have", scope=scope, field=field)
+
+
+class CollectionForbiddenError(AccessError):
+    """The caller's key is for other collections, and it was to create this one or write into it."""
+
+    code = "collection_forbidden"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"The key is not for a collection '{name}'", collection=name)
+
+
+class OwnedByAnotherError(AccessError):
+    """The caller may see this, because its owner shares it, and was to change or delete it."""
+
+    code = "owned_by_another"
+
+    def __init__(self, what: str, hint: str | None = None) -> None:
+        sentence = f"{what} belongs to another caller, who alone may change it"
+        super().__init__(sentence if hint is None else f"{sentence}. {hint}")
+
+
+class TooManyRequestsError(AccessError):
+    """The caller asks for more than their key's limits allow; `details.limit` names the limit.
+
+    They may ask again after `retry_after_seconds`.
+    """
+
+    code = "rate_limited"
+
+    def __init__(self, message: str, *, retry_after_seconds: int, limit: str) -> None:
+        super().__init__(message, limit=limit)
+        self.retry_after_seconds = retry_after_seconds
+
+
+class ConcurrencyLimitedError(TooManyRequestsError):
+    """The caller has as many requests under way as their key's limits allow."""
+
+    code = "concurrency_limited"
+
+
+class QuotaError(AccessError):
+    """The write would leave more in the caller's collections than their key's limits allow; nothing was stored."""
+
+    code = "quota_exceeded"
+
+
 class SlowClientError(RagError):
     """The caller took too long to send its request; nothing was stored, or what `details` says."""
 
     code = "client_too_slow"
+
+
+class PlainRequestError(RagError):
+    """The caller speaks HTTP without TLS to a service that speaks TLS only."""
+
+    code = "tls_required"
+
+    def __init__(self) -> None:
+        super().__init__("The service speaks TLS: its URL begins with https://")
 
 
 class NotFoundError(RagError):
@@ -183,3 +257,15 @@ class DiskFloorError(RagError):
     """Free disk space is below the operator's floor: writes are refused, reads go on."""
 
     code = "disk_floor_reached"
+
+
+class AuditUnwritableError(DiskFloorError):
+    """What must be in the audit log cannot be recorded now, so it is not begun."""
+
+    code = "audit_unwritable"
+
+
+class NotRecordedError(RagError):
+    """A request was carried out, and the audit log has no line of it: it must not be answered as if it had one."""
+
+    code = "not_recorded"

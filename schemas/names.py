@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Mapping
+import uuid
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from schemas.errors import InvalidInputError
@@ -65,14 +66,23 @@ def asked_collections(given: Mapping[str, Any]) -> tuple[str, ...] | None:
         raise InvalidInputError(
             f"{field} must name 1 to {MAX_COLLECTIONS} collections", code="invalid_field", field=field
         )
-    for index, name in enumerate(names):
+    return check_collection_patterns(names, field=field)
+
+
+def check_collection_patterns(names: Iterable[Any], *, field: str) -> tuple[str, ...]:
+    """Return the names when each is one of a collection or the beginning of one with `*` after it.
+
+    Raises InvalidInputError, which names `field` and position, for the first that is neither.
+    """
+    checked = tuple(names)
+    for index, name in enumerate(checked):
         try:
-            if not _PREFIX.fullmatch(name):
+            if not isinstance(name, str) or not _PREFIX.fullmatch(name):
                 check_collection_name(name)
         except InvalidInputError as error:
-            sentence = f"{error.message}; or be the beginning of a name with '*' after it"
+            sentence = f"{error.message}. The beginning of a name has '*' after it"
             raise InvalidInputError(sentence, code="invalid_name", field=field, index=index) from None
-    return names
+    return checked
 
 
 def _is_ipv4(name: str) -> bool:
@@ -86,3 +96,12 @@ def _is_ipv4(name: str) -> bool:
 def is_model_name(text: str) -> bool:
     """Return whether a text may be sent as the name of a model."""
     return 1 <= len(text) <= MAX_MODEL_CHARACTERS and bool(text.strip()) and text.isprintable()
+
+
+def spellings_of_id(document_id: str) -> list[str]:
+    """Return the spellings that the id of a document may be stored in: documents of the contract *rules* have UUIDs."""
+    try:
+        known = uuid.UUID(document_id)
+    except ValueError:
+        return [document_id]
+    return list(dict.fromkeys((document_id, str(known), known.hex)))

@@ -22,7 +22,7 @@ class Collection:
     `key` is the catalogue's own number, never reused there; `id`, a UUID, tells the collection from any other in any
     catalogue, and from a later one of the same name. `dimension` is None until the first document; `revision`
     grows with each write. `engine_id` is the id of its index in the engine, None while there is none; `index_state` is
-    `ready`, `pending`, `rebuilding` or `adopting`.
+    `ready`, `pending`, `rebuilding` or `adopting`. `view` stands for what its reader sees of it, empty for everything.
     """
 
     key: int
@@ -35,11 +35,13 @@ class Collection:
     count: int
     engine_id: str | None = None
     index_state: str = "pending"
+    view: str = ""
 
     @property
     def version(self) -> str:
-        """The name of this state of this collection, which no other state of any collection has: its `ETag`."""
-        return f"{self.id}.{self.revision}"
+        """The name of this state of this collection as its reader sees it, which no other state of any collection has:
+        its `ETag`."""
+        return f"{self.id}.{self.revision}" + (f".{self.view}" if self.view else "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,8 +89,9 @@ def app(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def live(tmp_path_factory, processes):
-    """`rag-wrapper serve` on a free port: gunicorn with one worker, as a user starts it."""
-    with live_service(tmp_path_factory.mktemp("live"), max_body_mb=8) as service:
+    """`rag-wrapper serve` on a free port: gunicorn with one worker, as a user starts it. It stays open to all, also
+    when a test makes a key."""
+    with live_service(tmp_path_factory.mktemp("live"), max_body_mb=8, access="open") as service:
         yield service
 
 
@@ -100,9 +101,9 @@ def session(live):
         yield session
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def chroma(app):
-    """Chroma's own client on the engine behind `app`."""
+    """Chroma's own client on the engine behind `app`, whose port changes when an erasure has cleaned its database."""
     with chroma_client(app.extensions["rag.service"].settings.data_dir) as client:
         yield client
 

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from flask import Flask
 
-    from schemas.settings import WrapperSettings
+    from schemas.settings import AccessSettings, WrapperSettings
 
 
-def create_app(settings: WrapperSettings | None = None, *, serves: bool = True) -> Flask:
+def create_app(
+    settings: WrapperSettings | None = None, access: AccessSettings | None = None, *, serves: bool = True
+) -> Flask:
     """Return the WSGI application (see `wrapper.app`). It is imported late because the engine's keeper must stay
     small."""
     from wrapper import app
 
-    return app.create_app(settings, serves=serves)
+    return app.create_app(settings, access, serves=serves)

@@ -5,19 +5,28 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Generator, Iterable
+from dataclasses import replace
 
 import structlog
 from flask import Flask, Response, current_app, g, request
 from flask_cors import CORS
 
+from schemas.access.credentials_in_text import without_credentials
 from schemas.host_patterns import OriginPattern
-from schemas.settings import WrapperSettings, read_wrapper_settings
+from schemas.settings import OPEN, AccessSettings, WrapperSettings, read_access_settings, read_wrapper_settings
 from wrapper import logs, metrics
-from wrapper.routes import collection, document, index, query
+from wrapper.access.authentication import Authentication
+from wrapper.access.daily_use import DailyUse
+from wrapper.access.limits import FILE_NAME, RequestLimits
+from wrapper.access.shared_counts import SharedCounts
+from wrapper.access.stored_keys import StoredKeys
+from wrapper.audit import noted
+from wrapper.routes import access as access_routes
+from wrapper.routes import audit_entries, collection, document, index, query
 from wrapper.routes import service as service_routes
-from wrapper.service import LOOK_SECONDS, open_service
+from wrapper.service import LOOK_SECONDS, Service, open_service
 from wrapper.serving.freed_memory import GIVE_BACK_SECONDS, give_back
-from wrapper.web import error_statuses, request_parts, responses, route_table
+from wrapper.web import audited, callers, error_statuses, request_parts, responses, route_table
 from wrapper.web.bodies import (
     OrjsonProvider,
     check_media_type,
@@ -25,26 +34,47 @@ from wrapper.web.bodies import (
     discard_body,
     finish_parsing,
 )
+from wrapper.web.client_addresses import TrustedProxies
 from wrapper.web.document_paths import DocumentId
-from wrapper.web.hosts_and_origins import READING, AllowedHostsAndOrigins
+from wrapper.web.hosts_and_origins import AllowedHostsAndOrigins
 from wrapper.web.lanes import Lanes
+from wrapper.web.limit_headers import POLICY, STANDING, add_limit_headers
 from wrapper.web.parsing_budget import budget_of
 from wrapper.web.route_table import RouteTable
 
 log = structlog.get_logger("wrapper.requests")
 
 QUIET = frozenset({"service.health", "service.live", "service.ready", "service.show_metrics", "service.docs_asset"})
+READING = ("GET", "HEAD", "OPTIONS")
 
-EXPOSED_HEADERS = ["ETag", "Retry-After", "X-Document-Count", "X-Request-ID", responses.REPLAYED]
+KEY_USE_SECONDS = 5.0
+"""The interval at which a process writes down which keys were used."""
+
+EXPOSED_HEADERS = [
+    "ETag",
+    "Retry-After",
+    "WWW-Authenticate",
+    "X-Document-Count",
+    "X-Request-ID",
+    responses.REPLAYED,
+    POLICY,
+    STANDING,
+]
 
 
-def create_app(settings: WrapperSettings | None = None, *, serves: bool = True) -> Flask:
+def create_app(
+    settings: WrapperSettings | None = None, access: AccessSettings | None = None, *, serves: bool = True
+) -> Flask:
     """Return the storage proxy as a WSGI application, with its catalogue open and its engine started.
 
-    One that `serves` leaves its address in the data directory for others to find.
+    One that `serves` leaves its address in the data directory for others to find; one that does not is for its owner
+    alone, and asks for no keys.
     Raises ConfigurationError when a setting is wrong or another service owns the data directory.
     """
     settings = settings or read_wrapper_settings()
+    access = access or read_access_settings()
+    if not serves:
+        access = replace(access, access=OPEN)
     logs.configure(settings.log_level, settings.log_format)
     app = Flask("wrapper", static_folder=None)
     app.json = OrjsonProvider(app)
@@ -54,11 +84,16 @@ def create_app(settings: WrapperSettings | None = None, *, serves: bool = True) 
     app.url_map.strict_slashes = True
     app.url_map.converters["document_id"] = DocumentId
     app.extensions["rag.hosts_and_origins"] = AllowedHostsAndOrigins(settings)
+    app.extensions["rag.trusted_proxies"] = TrustedProxies.parse(access.trusted_proxies)
     app.extensions["rag.lanes"] = Lanes(settings)
     app.extensions["rag.parsing"] = budget_of(settings.max_body_mb << 20)
     app.extensions["rag.routes"] = RouteTable()
-    route_table.register(app, collection, document, index, query, service_routes)
-    app.extensions["rag.service"] = service = open_service(settings, serves=serves)
+    route_table.register(app, audit_entries, collection, document, index, query, service_routes, access_routes)
+    app.extensions["rag.service"] = service = open_service(settings, access, serves=serves)
+    app.extensions["rag.access"] = open_access(service, access)
+    app.extensions["rag.limits"] = limits = RequestLimits(SharedCounts(settings.data_dir / FILE_NAME))
+    app.extensions["rag.daily_use"] = DailyUse(service.catalog)
+    service.on_close(limits.close)
     service.looks.add(
         "snapshots",
         lambda: metrics.OLDEST_SNAPSHOT_SECONDS.set(service.catalog.oldest_snapshot_seconds()),
@@ -79,19 +114,35 @@ def create_app(settings: WrapperSettings | None = None, *, serves: bool = True) 
     return app
 
 
+def open_access(service: Service, access: AccessSettings) -> Authentication:
+    """Return what tells who asks, and have it note in the background which keys are used."""
+    authentication = Authentication(access, service.settings.host, StoredKeys(service.catalog), service_id=service.id)
+    service.looks.add(
+        "key use", authentication.note_uses, None, every_seconds=KEY_USE_SECONDS, limit_seconds=KEY_USE_SECONDS
+    )
+    service.on_close(authentication.note_uses)
+    return authentication
+
+
 def _begin() -> None:
     g.began = time.perf_counter()
+    g.request_id = _request_id()
+    audited.begin(g.request_id)
     check_request_line()
     route = request_parts.declared()
     current_app.extensions["rag.hosts_and_origins"].check(request)
+    callers.admit()
     if route is not None and request.method not in READING:
         check_media_type(route.media_types)
     if route is not None and request.method != "OPTIONS":
         request_parts.enter_lane(route.lane)
+        audited.check()
 
 
 def _end(response: Response) -> Response:
     discard_body()
+    audited.end(response)
+    callers.keep_acting(response)
     if response.is_streamed and not response.direct_passthrough and "leave" in g:
         # An answer that is still being computed keeps its place until all of it is sent or the client is gone.
         leave = g.pop("leave")
@@ -103,8 +154,11 @@ def _end(response: Response) -> Response:
     plan = g.get("plan")
     if plan is not None:
         metrics.QUERY_PLANS.labels(plan).inc()
-    request_id = _request_id()
+    request_id: str = g.request_id
     response.headers["X-Request-ID"] = request_id
+    admission = callers.admission()
+    if admission is not None:
+        add_limit_headers(response, admission)
     if request.endpoint not in QUIET:
         known = {"plan": plan} if plan is not None else {}
         log.info(
@@ -120,7 +174,9 @@ def _end(response: Response) -> Response:
 
 
 def _leave(_: BaseException | None) -> None:
+    noted.end()
     finish_parsing()
+    callers.dismiss()
     if "leave" in g:
         g.pop("leave")()
 
@@ -134,4 +190,5 @@ def _kept(content: Iterable[bytes], leave: Callable[[], None]) -> Generator[byte
 
 def _request_id() -> str:
     given = request.headers.get("X-Request-ID", "")
-    return given if given.isascii() and given.isprintable() and 1 <= len(given) <= 128 else uuid.uuid4().hex
+    is_plain = given.isascii() and given.isprintable() and 1 <= len(given) <= 128
+    return given if is_plain and without_credentials(given) == given else uuid.uuid4().hex

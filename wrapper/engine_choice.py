@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib.metadata import version
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import structlog
 
@@ -32,6 +33,13 @@ def engine_client(settings: WrapperSettings) -> EngineClient:
         ca_file=Path(settings.chroma_ca_file) if settings.chroma_ca_file else None,
     )
     return EngineClient(lambda: settings.chroma_url, access=access)
+
+
+def engine_servers(settings: WrapperSettings, state: EngineStateReader) -> list[tuple[str, int]]:
+    """Return the host and port at which the engine is now, nothing while there is none."""
+    parts = urlsplit(settings.chroma_url or state.read().url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    return [(parts.hostname, port)] if parts.hostname else []
 
 
 def release_of_own_engine() -> str:

@@ -1,4 +1,4 @@
-"""Logs: one JSON object a line in production, readable in a terminal."""
+"""Logs: one JSON object a line in production, readable in a terminal. Credentials are cut out of every line."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import IO, Any, BinaryIO, TextIO, cast
 
 import orjson
 import structlog
+
+from schemas.access.credentials_in_text import without_credentials
 
 
 class Unfailing:
@@ -46,7 +48,7 @@ def configure(level: str, style: str) -> None:
         ending = [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(serializer=_dumps)]
         factory = structlog.BytesLoggerFactory(cast(BinaryIO, Unfailing(sys.stderr.buffer)))
     structlog.configure(
-        processors=[*shared, *ending],
+        processors=[*shared, *ending, _cleaning(without_credentials)],
         wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
         logger_factory=factory,
         cache_logger_on_first_use=True,
@@ -55,12 +57,7 @@ def configure(level: str, style: str) -> None:
 
 def clean_lines(clean: Callable[[str], str]) -> Callable[[], None]:
     """Pass the text of every line through `clean` until the returned function is called."""
-
-    def cleaned(_logger: Any, _method: str, line: Any) -> Any:
-        if isinstance(line, bytes):
-            return clean(line.decode(errors="replace")).encode()
-        return clean(line) if isinstance(line, str) else line
-
+    cleaned = _cleaning(clean)
     processors = structlog.get_config()["processors"]
     processors.append(cleaned)  # in place: loggers that are in use hold this list
 
@@ -69,6 +66,15 @@ def clean_lines(clean: Callable[[str], str]) -> Callable[[], None]:
             processors.remove(cleaned)
 
     return end
+
+
+def _cleaning(clean: Callable[[str], str]) -> Callable[[Any, str, Any], Any]:
+    def cleaned(_logger: Any, _method: str, line: Any) -> Any:
+        if isinstance(line, bytes):
+            return clean(line.decode(errors="replace")).encode()
+        return clean(line) if isinstance(line, str) else line
+
+    return cleaned
 
 
 def _dumps(event: dict[str, Any], **_: Any) -> bytes:

@@ -23,7 +23,9 @@ REQUEST_SECONDS = Histogram(
 )
 QUERY_PLANS = Counter("rag_query_plans_total", "Vector queries by the plan taken", ["plan"])
 REFUSED_REQUESTS = Counter(
-    "rag_refused_requests_total", "Requests turned away: too many were waiting, or the client was too slow", ["code"]
+    "rag_refused_requests_total",
+    "Requests turned away: too many waited, the client was too slow, or its key has limits",
+    ["code"],
 )
 
 OLDEST_SNAPSHOT_SECONDS = Gauge(

@@ -6,14 +6,20 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from schemas.errors import ConfigurationError, RagError, UnavailableError
-from schemas.settings import HOSTED, WrapperSettings
+from schemas.settings import HOSTED, AccessSettings, WrapperSettings, read_oidc_settings
 from schemas.storage.health import CatalogHealth, EngineHealth, Part, ServiceHealth, StorageHealth
 from wrapper import gauges
+from wrapper.access.configured_key import check_door
+from wrapper.access.stored_keys import StoredKeys
+from wrapper.audit.opening import open_recorder
+from wrapper.audit.recording import Recorder
+from wrapper.audit.refusals import MINUTE_SECONDS
 from wrapper.background import Look, Looks
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.held_documents import HeldDocuments
@@ -39,15 +45,20 @@ from wrapper.engine.tenant_claim import check_owner, claim
 from wrapper.engine_choice import (
     claim_engine,
     engine_client,
+    engine_servers,
     identity_of,
     release_of_own_engine,
 )
+from wrapper.erasing.storage_erasure import StorageErasure
 from wrapper.gauges import Gauge
 from wrapper.indexing.applying import Applier
 from wrapper.indexing.indexer import Indexer
 from wrapper.indexing.tidying import Tidying
 from wrapper.querying.held_vectors import HeldVectors
 from wrapper.querying.planner import Planner
+from wrapper.scoped_store import ScopedStore
+from wrapper.secret_key import KeyFile
+from wrapper.start_checks import catalogue_path
 from wrapper.store import Store
 from wrapper.writing import Writing
 
@@ -95,20 +106,24 @@ class Host:
         self.lock.release()
 
 
-def open_host(settings: WrapperSettings, *, serves: bool = True) -> Host:
-    """Lock the data directory, bring the catalogue up to date and start the engine.
+def open_host(settings: WrapperSettings, access: AccessSettings, *, serves: bool = True) -> Host:
+    """Lock the data directory, make the key of its secrets, bring the catalogue up to date and start the engine.
 
     A service that `serves` leaves its address for others to find. Raises ConfigurationError when another service owns
-    the directory, a running one feeds another engine from the same catalogue, or the Chroma server belongs to another
-    catalogue.
+    the directory, a running one feeds another engine from the same catalogue, the Chroma server belongs to another
+    catalogue, or other machines could reach a service without keys.
     """
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    address = {"address": f"http://{host}:{settings.port}"} if serves else {}
+    address = {"address": f"{settings.scheme}://{host}:{settings.port}"} if serves else {}
+    if serves and settings.tls_cert:
+        address["certificate"] = str(Path(settings.tls_cert).absolute())
     lock = acquire(settings.data_dir, description={"command": "rag-wrapper", **address})
     try:
-        access = catalog_access(settings)
-        access.check()
-        _bring_up_to_date(access)
+        if not access.secret_key:
+            KeyFile(settings.data_dir).make()
+        catalogue = catalog_access(settings)
+        catalogue.check()
+        _bring_up_to_date(catalogue, lambda catalog: _check_door(settings, access, catalog) if serves else None)
         claim_engine(settings)
         keeper = None if settings.chroma_url else start_keeper(settings.data_dir, service_port=settings.port)
     except BaseException:
@@ -117,11 +132,33 @@ def open_host(settings: WrapperSettings, *, serves: bool = True) -> Host:
     return Host(lock, keeper)
 
 
-def _bring_up_to_date(access: CatalogAccess) -> None:
+def _check_door(settings: WrapperSettings, access: AccessSettings, catalog: Catalog) -> None:
+    check_door(access, settings.host, lambda: read_oidc_settings().has_users or StoredKeys(catalog).state()[1])
+
+
+@contextmanager
+def opened_catalogue(settings: WrapperSettings) -> Iterator[Catalog]:
+    """Give the catalogue alone, beside a running service or without one.
+
+    Raises ConfigurationError when there is none yet.
+    """
+    path = catalogue_path(settings)
+    if path is not None and not path.exists():
+        raise ConfigurationError(f"RAG_DATA_DIR: there is no catalogue in {settings.data_dir}", field="RAG_DATA_DIR")
+    catalog = Catalog(catalog_access(settings, makes=False).database)
+    try:
+        catalog.open()
+        yield catalog
+    finally:
+        catalog.close()
+
+
+def _bring_up_to_date(access: CatalogAccess, check: Callable[[Catalog], None]) -> None:
     # This runs once, before there are workers: it may take minutes, and their time limits would end it.
     catalog = Catalog(access.database)
     try:
         catalog.open()
+        check(catalog)
     except UnavailableError as error:
         reason = getattr(error.__cause__, "orig", error.__cause__) or error.message
         raise ConfigurationError(f"The catalogue cannot be used: {' '.join(str(reason).split())}") from error
@@ -144,9 +181,14 @@ class Service:
         guard: KeeperGuard,
         tidying: Tidying,
         catalogue: str,
+        recorder: Recorder,
     ) -> None:
         self.settings = settings
         self.store = store
+        """The store itself, for work that is nobody's."""
+        self.callers_store = ScopedStore(store)
+        """The store as the current caller sees it."""
+        self.recorder = recorder
         self._host = host
         self._catalog = catalog
         self._indexer = indexer
@@ -163,6 +205,8 @@ class Service:
         self._catalog_look = self.looks.add(
             "catalog", self._catalog_answers, True, every_seconds=LOOK_SECONDS, limit_seconds=CATALOG_SECONDS
         )
+        minute = MINUTE_SECONDS
+        self.looks.add("audit log", recorder.tell_refusals, None, every_seconds=minute, limit_seconds=minute)
         self._engine_look: Look[tuple[str, str]] | None = None
         if settings.chroma_url:
             self._engine_look = self.looks.add(
@@ -170,9 +214,23 @@ class Service:
             )
 
     @property
+    def id(self) -> str:
+        """What tells this service's data from those of all other services: the identity of its catalogue."""
+        return self._catalogue
+
+    @property
     def catalog(self) -> Catalog:
         """The catalogue, in whose database layers above keep tables of their own."""
         return self._catalog
+
+    def own_servers(self) -> list[tuple[str, int]]:
+        """Return the hosts and ports of the engine and of the catalogue's database, which ask for none of our keys."""
+        return [*engine_servers(self.settings, self._state), *self._catalog.servers]
+
+    def erasure(self) -> StorageErasure:
+        """Return what makes deleted documents disappear from the files of the storage."""
+        settings = self.settings
+        return StorageErasure(self._catalog, self._indexer, settings.data_dir, owns_engine=not settings.chroma_url)
 
     def on_close(self, close: Callable[[], None]) -> None:
         """Call `close` before this service closes the rest; the last one registered is called first."""
@@ -191,6 +249,7 @@ class Service:
         self._indexer.stop(timeout_seconds=10.0)
         self._engine.close()
         self._catalog.close()
+        self.recorder.close()
         self._guard.close()
         if self._host is not None:
             self._host.close()
@@ -267,14 +326,15 @@ class Service:
         return True
 
 
-def open_service(settings: WrapperSettings, *, serves: bool = True) -> Service:
+def open_service(settings: WrapperSettings, access: AccessSettings, *, serves: bool = True) -> Service:
     """Open the catalogue and start this process's threads.
 
     The process also owns the directory and the engine, unless its parent does. `serves` as in `open_host`.
     """
-    host = None if os.environ.get(HOSTED) == str(os.getppid()) else open_host(settings, serves=serves)
-    access = catalog_access(settings)
-    catalog = Catalog(access.database)
+    hosted = os.environ.get(HOSTED) == str(os.getppid())
+    host = None if hosted else open_host(settings, access, serves=serves)
+    databases = catalog_access(settings)
+    catalog = Catalog(databases.database)
     catalog.open()
     state = EngineStateReader(settings.data_dir)
     catalogue = identity_of(catalog)
@@ -289,6 +349,10 @@ def open_service(settings: WrapperSettings, *, serves: bool = True) -> Service:
 
     guard = KeeperGuard(settings.data_dir, state)
     free_disk = FreeDisk(settings.data_dir)
+
+    def may_store() -> bool:
+        return free_disk() >= settings.disk_floor_mb
+
     applier = Applier(
         catalog,
         engine,
@@ -296,7 +360,7 @@ def open_service(settings: WrapperSettings, *, serves: bool = True) -> Service:
         restart_engine=lambda: request_restart(settings.data_dir),
         revive_engine=guard.check,
         index_bytes=(lambda _: None) if settings.chroma_url else IndexFiles(settings.data_dir).bytes_of,
-        may_store=lambda: free_disk() >= settings.disk_floor_mb,
+        may_store=may_store,
         claim=(lambda: claim(engine, catalogue)) if settings.chroma_url else None,
         engine_release=engine.version if settings.chroma_url else release_of_own_engine,
         adopts=settings.adopt,
@@ -304,7 +368,7 @@ def open_service(settings: WrapperSettings, *, serves: bool = True) -> Service:
     indexer = Indexer(
         catalog,
         applier,
-        access.leadership(),
+        databases.leadership(),
         clock=time.monotonic,
     )
     writing = Writing(
@@ -332,4 +396,5 @@ def open_service(settings: WrapperSettings, *, serves: bool = True) -> Service:
     tidying = Tidying([WordMerging(catalog, time.monotonic).step], lambda: indexer.leads)
     indexer.start()
     tidying.start()
-    return Service(settings, host, catalog, store, indexer, engine, state, guard, tidying, catalogue)
+    recorder = open_recorder(settings, access, may_store=may_store)
+    return Service(settings, host, catalog, store, indexer, engine, state, guard, tidying, catalogue, recorder)

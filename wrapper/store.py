@@ -27,8 +27,8 @@ from schemas.records import (
 )
 from schemas.storage.index_reports import IndexStatus
 from schemas.storage.outcomes import CollectionOutcome, WriteOutcome
-from schemas.where import EVERYTHING, Where
-from wrapper.catalog import grouping, reads, writes
+from schemas.where import EVERYTHING, Where, all_of
+from wrapper.catalog import gathering, grouping, reads, writes
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.contract import Transaction
 from wrapper.catalog.cursors import decode_name_cursor, encode_name_cursor
@@ -36,7 +36,7 @@ from wrapper.catalog.filters import count
 from wrapper.catalog.held_documents import HeldDocuments
 from wrapper.catalog.index_state import outbox
 from wrapper.catalog.index_state.status import status
-from wrapper.catalog.rows import all_collections, collections_named, collections_page, find_collection
+from wrapper.catalog.rows import Patterns, collections_named, collections_page, count_collections, find_collection
 from wrapper.catalog.text_search import text_search
 from wrapper.embedding_checks import check_directions
 from wrapper.indexing.engine_collections import is_in_transit
@@ -44,8 +44,6 @@ from wrapper.indexing.indexer import Indexer
 from wrapper.querying.planner import Found, Planner
 from wrapper.writing import AS_IT_COMES, WriteOptions, Writing, Written
 
-MOST_GATHERED = 1_000
-"""The most documents that a filter may bring into a gather."""
 EXPORTED_AT_ONCE = 200
 """The number of documents of an export that are in memory at a time."""
 
@@ -62,17 +60,17 @@ class Store:
         self._indexer = indexer
         self.writing = writing
 
-    def collections(self) -> list[Collection]:
-        """Return all collections, by name."""
+    def collections(self, within: Patterns = None) -> list[Collection]:
+        """Return the collections with names `within` these patterns, by name; None stands for all names."""
         with self._catalog.read() as transaction:
-            return all_collections(transaction)
+            return collections_page(transaction, within=within)
 
-    def collections_count(self) -> int:
+    def collections_count(self, within: Patterns = None) -> int:
         with self._catalog.read() as transaction:
-            return int(transaction.value("SELECT count(*) FROM collections"))
+            return count_collections(transaction, within)
 
     def collections_page(
-        self, *, prefix: str, limit: int | None, cursor: str | None
+        self, *, prefix: str, limit: int | None, cursor: str | None, within: Patterns = None
     ) -> tuple[list[Collection], str | None]:
         """Return (at most `limit` collections whose names begin with `prefix`, by name; cursor of the next page).
 
@@ -81,7 +79,7 @@ class Store:
         after = "" if cursor is None else decode_name_cursor(cursor, prefix)
         with self._catalog.read() as transaction:
             found = collections_page(
-                transaction, prefix=prefix, after=after, limit=None if limit is None else limit + 1
+                transaction, within, prefix=prefix, after=after, limit=None if limit is None else limit + 1
             )
         if limit is None or len(found) <= limit:
             return found, None
@@ -240,11 +238,14 @@ class Store:
         cursor: str | None = None,
         ids: Sequence[str] | None = None,
         with_embeddings: bool = False,
+        seen: Where = EVERYTHING,
     ) -> tuple[Page, Collection]:
         """Return a page of the documents that match, and the collection.
 
-        With `ids`, only those count, and come in that order; their page has no cursor.
+        With `ids`, only those count, and come in that order; their page has no cursor. Here and in what follows the
+        answer is as if there were only the documents that match `seen`.
         """
+        where = all_of(seen, where)
         if ids is not None:
             chosen, collection = self.documents(name, ids, where, with_embeddings=with_embeddings)
             return Page(chosen[offset : offset + limit], len(chosen), None, collection.revision), collection
@@ -259,6 +260,7 @@ class Store:
                 order_by=order_by,
                 cursor=cursor,
                 with_embeddings=with_embeddings,
+                seen=seen,
             )
             return found, collection
 
@@ -279,14 +281,15 @@ class Store:
         return found[0], collection
 
     @contextmanager
-    def export(self, name: str) -> Iterator[tuple[Collection, Iterator[list[Document]]]]:
+    def export(self, name: str, seen: Where = EVERYTHING) -> Iterator[tuple[Collection, Iterator[list[Document]]]]:
         """Give the collection and all its documents with their embeddings, block by block, in one snapshot.
 
         The snapshot lasts as long as the context; its thread must read nothing else meanwhile.
         """
         with self._catalog.read() as transaction:
             collection = find_collection(transaction, name)
-            yield collection, reads.everything(transaction, collection, block=EXPORTED_AT_ONCE)
+            found = replace(collection, count=count(transaction, collection.key, seen, collection.count))
+            yield found, reads.everything(transaction, collection, seen, block=EXPORTED_AT_ONCE)
 
     def count(self, name: str, where: Where) -> tuple[int, Collection]:
         """Return the number of documents that match, and the collection."""
@@ -294,11 +297,11 @@ class Store:
             collection = find_collection(transaction, name)
             return count(transaction, collection.key, where, collection.count), collection
 
-    def distinct_values(self, name: str, field: str) -> tuple[list[Any], Collection]:
+    def distinct_values(self, name: str, field: str, seen: Where = EVERYTHING) -> tuple[list[Any], Collection]:
         """Return the values that the field has in any document, and the collection."""
         with self._catalog.read() as transaction:
             collection = find_collection(transaction, name)
-            return grouping.distinct_values(transaction, collection, field), collection
+            return grouping.distinct_values(transaction, collection, field, seen), collection
 
     def facets(
         self, name: str, fields: Sequence[str], where: Where, *, limit: int
@@ -310,12 +313,13 @@ class Store:
             return found, count(transaction, collection.key, where, collection.count), collection
 
     def text_search(
-        self, name: str, query: str, where: Where, *, limit: int
+        self, name: str, query: str, where: Where, *, limit: int, seen: Where = EVERYTHING
     ) -> tuple[list[TextMatch], int, Collection]:
         """Return (the best documents for the words, number of documents that have any of them, the collection)."""
         with self._catalog.read() as transaction:
             collection = find_collection(transaction, name)
-            return *text_search(transaction, collection, query, where, self._documents, limit=limit), collection
+            found = text_search(transaction, collection, query, where, self._documents, limit=limit, seen=seen)
+            return *found, collection
 
     def query(
         self,
@@ -327,6 +331,7 @@ class Store:
         max_distance: float | None = None,
         gather_by: GatherSpec | None = None,
         with_embeddings: bool = False,
+        seen: Where = EVERYTHING,
     ) -> Found:
         """Return the nearest documents and, when asked, the whole group of each."""
         return self._planner.query(
@@ -337,36 +342,24 @@ class Store:
             max_distance=max_distance,
             gather_by=gather_by,
             with_embeddings=with_embeddings,
+            seen=seen,
         )
 
     def gather(
-        self, name: str, spec: GatherSpec, *, ids: Sequence[str] | None = None, where: Where | None = None
+        self,
+        name: str,
+        spec: GatherSpec,
+        *,
+        ids: Sequence[str] | None = None,
+        where: Where | None = None,
+        seen: Where = EVERYTHING,
     ) -> Gathered:
         """Return the groups of documents given by ids (in that order) or by a filter (in order of insertion).
 
-        Raises InvalidInputError when the filter matches more than `MOST_GATHERED`.
+        Raises InvalidInputError when the filter matches more than `gathering.MOST_GATHERED`.
         """
         with self._catalog.read() as transaction:
-            collection = find_collection(transaction, name)
-            missing: tuple[str, ...] = ()
-            if ids is not None:
-                found = reads.by_ids(transaction, collection, ids)
-                hits = [found[each] for each in dict.fromkeys(ids) if each in found]
-                missing = tuple(each for each in dict.fromkeys(ids) if each not in found)
-            else:
-                assert where is not None
-                page = reads.page(transaction, collection, where, limit=MOST_GATHERED)
-                if page.total > MOST_GATHERED:
-                    raise InvalidInputError(
-                        f"where matches {page.total} documents, and at most {MOST_GATHERED} are gathered: narrow it",
-                        code="too_many_matches",
-                        field="where",
-                        limit=MOST_GATHERED,
-                        total=page.total,
-                    )
-                hits = page.documents
-            unknown = grouping.unknown_fields(transaction, collection, spec)
-            return Gathered(grouping.gather(transaction, collection, hits, spec), missing, unknown, collection)
+            return gathering.gather(transaction, find_collection(transaction, name), spec, ids, where, seen)
 
     def index(self, name: str) -> IndexStatus:
         """Return what is known of the collection's index."""

@@ -21,6 +21,7 @@ from wrapper.catalog.contract import Transaction
 from wrapper.catalog.idempotency import Kept
 from wrapper.catalog.index_state import outbox, set_aside
 from wrapper.catalog.rows import find_collection, named
+from wrapper.catalog.stored_bytes import Quota, within_quota
 from wrapper.indexing.indexer import Indexer
 
 MAX_LAG = 10_000
@@ -32,11 +33,13 @@ Outcome = TypeVar("Outcome", bound=WriteOutcome)
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """The conditions that a request sets for its write. `digest` tells a request from any other."""
+    """The conditions of a write: those that its request sets, and the quota of its caller. `digest` tells a request
+    from any other."""
 
     idempotency_key: str | None = None
     digest: str = ""
     if_match: frozenset[str] | None = None
+    quota: Quota | None = None
 
 
 AS_IT_COMES = WriteOptions()
@@ -102,7 +105,7 @@ class Writing:
             if first is not None:
                 return first, True
             _check_collection(transaction, name, options, creates=creates, deletes=deletes)
-            outcome = operation(transaction)
+            outcome = within_quota(transaction, name, options.quota, operation)
             collection = named(transaction, name)
             kept = Kept(outcome, outcome.outbox_id, None if collection is None else collection.version)
             if key is not None:
@@ -125,14 +128,15 @@ class Writing:
         """Do a write, whatever its idempotency key, and return without waiting for the index.
 
         A write that `creates` the collection has none to check; one that only `deletes` is taken however many wait.
-        Raises DiskFloorError when the disk is too full, BusyError when too many writes wait for the index, and
-        PreconditionFailedError when the collection is in another state than `If-Match` says.
+        Raises DiskFloorError when the disk is too full, BusyError when too many writes wait for the index,
+        PreconditionFailedError when the collection is in another state than `If-Match` says, and QuotaError when the
+        caller's collections would hold more than they may.
         """
         self.check_disk()
 
         def run(transaction: Transaction) -> T:
             _check_collection(transaction, name, options, creates=creates, deletes=deletes)
-            return operation(transaction)
+            return within_quota(transaction, name, options.quota, operation)
 
         return self._catalog.commit(run)
 

@@ -23,6 +23,7 @@ from providers.base import ProviderContext, RagProvider
 from providers.embeddings.base import EmbeddingProvider
 from providers.outbound.addresses import ConnectPolicy
 from providers.outbound.network import Network
+from providers.outbound.trust import Trust
 from registry.connections import Connections
 from registry.embedding.cache import EmbeddingCache
 from registry.embedding.queries import QueryEmbeddings
@@ -176,7 +177,12 @@ def _connections(scratch: Path, url: str) -> Iterator[Connections]:
         discover(ProviderRegistry()),
         StoredConnections(catalog),
         Placeholders(os.environ, settings.env_patterns, settings.secret_dirs),
-        ProviderContext(network=Network(ConnectPolicy.parse(settings.connect_policy))),
+        ProviderContext(
+            network=Network(
+                ConnectPolicy.parse(settings.connect_policy),
+                trust=Trust(settings.ca_file) if settings.ca_file else None,
+            )
+        ),
         given=[Connection("local", "rag", "chromadb-wrapper", {"url": url}), *embedding],
         own_placeholders=Placeholders(os.environ, SERVICE_KEYS, (), own=frozenset()),
     )

@@ -8,6 +8,8 @@ from contextlib import closing
 import click
 
 from interfaces.commands.options import documents_progress, url_option
+from interfaces.service_address import network_to
+from interfaces.service_key import service_key
 from providers.rag_wrapper.client import WrapperClient
 from providers.rag_wrapper.dialect import Body
 
@@ -28,7 +30,8 @@ def check(ctx: click.Context, names: tuple[str, ...], url: str) -> None:
 
     Exit code: 0 if all are well, 1 if one is not, 2 if they could not be checked.
     """
-    with closing(WrapperClient.at(url)) as service, service.reading():
+    network = network_to(url)
+    with closing(WrapperClient.at(url, service_key(url, network), network=network)) as service, service.reading():
         chosen = names or tuple(each["name"] for each in service.collections())
         wrong = [name for name in chosen if not _is_well(service, name)]
     click.echo(f"{len(chosen) - len(wrong)} of {len(chosen)} indexes are well")
@@ -48,7 +51,8 @@ def rebuild(names: tuple[str, ...], everything: bool, url: str) -> None:
     """
     if bool(names) == everything:
         raise click.UsageError("Name the collections, or say --all.")
-    with closing(WrapperClient.at(url)) as service, service.reading():
+    network = network_to(url)
+    with closing(WrapperClient.at(url, service_key(url, network), network=network)) as service, service.reading():
         chosen = [each["name"] for each in service.collections()] if everything else list(names)
         # All are requested before the first is awaited; a missing one stops the command before anything is done.
         before = {name: service.index(name) for name in chosen}

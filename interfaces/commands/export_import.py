@@ -9,6 +9,8 @@ from pathlib import Path
 import click
 
 from interfaces.commands.options import documents_progress, url_option
+from interfaces.service_address import network_to
+from interfaces.service_key import service_key
 from providers.rag_wrapper.client import WrapperClient
 from retrieval import collection_files
 
@@ -28,7 +30,9 @@ def export(directory: Path, names: tuple[str, ...], url: str) -> None:
 
     Exit code: 0 if everything is written, 2 if there is no complete export.
     """
-    with closing(WrapperClient.at(url)) as store, store.reading(), _progress() as progress:
+    network = network_to(url)
+    key = service_key(url, network)
+    with closing(WrapperClient.at(url, key, network=network)) as store, store.reading(), _progress() as progress:
         entries = collection_files.export_collections(store, directory, names, progress)
     for entry in entries:
         click.echo(f"{entry.name}: {entry.count} documents, {entry.bytes} bytes")
@@ -47,7 +51,9 @@ def import_(ctx: click.Context, directory: Path, names: tuple[str, ...], url: st
 
     Exit code: 0 if everything is as exported, 1 if something differs, 2 if nothing was imported or the service failed.
     """
-    with closing(WrapperClient.at(url)) as store, store.reading(), _progress() as progress:
+    network = network_to(url)
+    key = service_key(url, network)
+    with closing(WrapperClient.at(url, key, network=network)) as store, store.reading(), _progress() as progress:
         outcomes = collection_files.import_collections(store, directory, names, progress)
     for outcome in outcomes:
         click.echo(

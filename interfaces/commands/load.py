@@ -15,6 +15,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from interfaces.commands.options import log_to_stderr, printable, url_option
 from interfaces.commands.priority import give_way
+from interfaces.service_address import network_to
+from interfaces.service_key import service_key
 from providers.base import ProviderContext
 from providers.embeddings.base import EmbeddingProvider
 from providers.rag_wrapper.provider import RagWrapperProvider
@@ -25,6 +27,7 @@ from retrieval.ingest.loading import load as load_files
 from retrieval.ingest.profiles import chunking_of
 from retrieval.ingest.sources import MAX_FILE_MB, MAX_NAMED
 from retrieval.reading import DocumentReader, ReadingLimits
+from schemas.configuration import present
 from schemas.plurals import counted
 from schemas.settings import CHUNKINGS, read_registry_settings, read_retrieval_settings
 
@@ -121,7 +124,7 @@ def load(
         "api_key": os.environ.get("RAG_EMBEDDING_API_KEY") or None,
     }
     with (
-        RagWrapperProvider({"url": url}, place=url) as provider,
+        _service(url) as provider,
         embedding_connection(embedding_provider, embedding) as embed,
         DocumentReader(ReadingLimits.of(settings)) as reader,
         _progress_bar() as bar,
@@ -150,7 +153,8 @@ def embedding_connection(provider: str, config: dict[str, str | None]) -> Embedd
     registry = discover(ProviderRegistry())
     known = registry.provider("embedding", provider).connection_schema()["properties"]
     given = {name: value for name, value in config.items() if name in known}
-    return cast(EmbeddingProvider, registry.connect("embedding", provider, given, ProviderContext()))
+    context = ProviderContext(network=network_to(config.get("url") or ""))
+    return cast(EmbeddingProvider, registry.connect("embedding", provider, given, context))
 
 
 def configured_embedding() -> EmbeddingProvider:
@@ -203,6 +207,12 @@ class _Bar:
         done = at.done_bytes if at.total_bytes else 1
         total = at.total_bytes or 1
         self._progress.update(self._task, description=at.source, completed=done, total=total, chunks=at.chunks)
+
+
+def _service(url: str) -> RagWrapperProvider:
+    network = network_to(url)
+    config = present({"url": url, "api_key": service_key(url, network)})
+    return RagWrapperProvider(config, ProviderContext(network=network), place=url)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from schemas.errors import ConfigurationError
-from schemas.settings import RegistrySettings, RetrievalSettings, WrapperSettings
+from schemas.settings import OPEN, AccessSettings, RegistrySettings, RetrievalSettings, WrapperSettings
 
 if TYPE_CHECKING:
     from interfaces.tool import Tool
@@ -17,10 +17,17 @@ class LocalTools:
     """Returns the tools when called, by several threads too. Nothing is started and the directory is not claimed until
     the first call."""
 
-    def __init__(self, settings: WrapperSettings, registry: RegistrySettings, retrieval: RetrievalSettings) -> None:
+    def __init__(
+        self,
+        settings: WrapperSettings,
+        registry: RegistrySettings,
+        retrieval: RetrievalSettings,
+        access: AccessSettings,
+    ) -> None:
         self._settings = settings
         self._registry = registry
         self._retrieval = retrieval
+        self._access = access
         self._opening = Lock()
         self._tools: Mapping[str, Tool[Any]] | None = None
         self._close = lambda: None
@@ -38,20 +45,25 @@ class LocalTools:
 
     def _open(self) -> Mapping[str, Tool[Any]]:
         # Imported late: together these modules take longer to import than the first answer may take.
-        from interfaces.compose import open_layers
+        from interfaces.compose import open_layers, way_out
         from interfaces.mcp.tools import mcp_tools
+        from interfaces.recorded_tools import recorded_tools
+        from wrapper.access.authentication import Authentication
+        from wrapper.access.stored_keys import StoredKeys
         from wrapper.service import open_service
 
         try:
-            service = open_service(self._settings, serves=False)
+            service = open_service(self._settings, self._access, serves=False)
         except ConfigurationError as error:
             sentence = f"{error.message}; let 'rag-wrapper serve' run there, and all can use it by --url"
             raise ConfigurationError(sentence, **error.details) from error
         try:
-            layers = open_layers(service, self._registry, self._retrieval)
+            authentication = Authentication(AccessSettings(OPEN), self._settings.host, StoredKeys(service.catalog))
+            network = way_out(self._registry, service.own_servers)
+            layers = open_layers(service, authentication, network, self._registry, self._retrieval, self._access)
         except BaseException:
             service.close()
             raise
         service.on_close(layers.close)
         self._close = service.close
-        return mcp_tools(layers)
+        return recorded_tools(mcp_tools(layers), service.recorder)

@@ -7,9 +7,11 @@ from pathlib import Path
 import click
 import structlog
 
-from interfaces.service_address import running_service
+from interfaces.service_address import network_to, running_service
+from schemas.access.callers import ANYBODY, acting_as
 from schemas.settings import (
     apply_config_file,
+    read_access_settings,
     read_registry_settings,
     read_retrieval_settings,
     read_wrapper_settings,
@@ -35,6 +37,8 @@ def mcp(url: str | None, config_file: Path | None) -> None:
     """Serve MCP, the Model Context Protocol, on standard input and output until the input ends.
 
     Logs go to standard error.
+
+    Exit code: 0, or 2 if nothing could be served or the service refuses the key.
     """
     if config_file is not None:
         apply_config_file(config_file)
@@ -48,16 +52,22 @@ def mcp(url: str | None, config_file: Path | None) -> None:
     from interfaces.mcp.server import tool_server
     from interfaces.mcp.stdio import serve_stdio
 
-    local = LocalTools(settings, registry, retrieval)
+    local = LocalTools(settings, registry, retrieval, read_access_settings())
     if url is None:
         log.info("serving MCP", data_dir=str(settings.data_dir))
         server = tool_server(local, may_write=True)
     else:
         from interfaces.mcp.relay import relay_server
+        from interfaces.service_key import check_key, service_key
 
+        network = network_to(url, settings.data_dir)
+        key = service_key(url, network)
+        check_key(url, network, key)
         log.info("serving MCP", service=url)
-        server = relay_server(url)
+        server = relay_server(url, network, key)
     try:
-        anyio.run(lambda: serve_stdio(server, max_line_bytes=settings.max_body_mb << 20))
+        # Who may read the directory may read all that is in it.
+        with acting_as(ANYBODY):
+            anyio.run(lambda: serve_stdio(server, max_line_bytes=settings.max_body_mb << 20))
     finally:
         local.close()

@@ -15,6 +15,8 @@ from interfaces.start_checks import look_before_start
 from schemas.errors import ConfigurationError
 from schemas.settings import apply_config_file
 
+FILES = ("RAG_TLS_CERT", "RAG_TLS_KEY", "RAG_CA_FILE", "RAG_CHROMA_CA_FILE", "RAG_API_KEY_FILE")
+"""The variables that name files, which may be relative to where the command was called."""
 APP = "interfaces.compose:create_app()"
 
 
@@ -45,6 +47,9 @@ def serve(config_file: Path | None) -> None:
     # Gunicorn puts the folder it runs in first on the search path: the caller's may have a `schemas` of its own.
     os.environ["RAG_DATA_DIR"] = str(settings.data_dir)
     os.environ["RAG_CATALOG_URL"] = settings.catalog_url
+    for variable in FILES:
+        if os.environ.get(variable):
+            os.environ[variable] = str(Path(os.environ[variable]).absolute())
     os.chdir(Path(wrapper.__file__).resolve().parent.parent)
     os.execv(sys.executable, [sys.executable, "-m", "gunicorn", "-c", "python:wrapper.serving.gunicorn_config", APP])
 

@@ -12,6 +12,8 @@ import orjson
 
 from interfaces.commands.load import configured_embedding
 from interfaces.commands.options import log_to_stderr, url_option
+from interfaces.service_address import network_to
+from interfaces.service_key import service_key
 from providers.rag_wrapper.client import WrapperClient
 from providers.rag_wrapper.dialect import ONCE
 from retrieval.validation.gates import BUILT_IN, read_gate
@@ -34,6 +36,11 @@ TITLES = {
     ACCURACY: "Retrieval accuracy",
     CLEAN_UP: "Clean-up",
 }
+
+
+def _service(url: str) -> WrapperClient:
+    network = network_to(url)
+    return WrapperClient.at(url, service_key(url, network), network=network, retry=ONCE)
 
 
 @click.command()
@@ -60,7 +67,7 @@ def validate(ctx: click.Context, gate: Path, url: str, as_json: bool) -> None:
     collection = read_retrieval_settings().context_collection
     steps: list[Step] = []
     with (
-        closing(WrapperClient.at(url, retry=ONCE)) as service,
+        closing(_service(url)) as service,
         service.reading(),
         configured_embedding() as embedding,
     ):

@@ -19,6 +19,9 @@ from rich.progress import TaskID
 
 from interfaces.commands.load import configured_embedding
 from interfaces.commands.options import documents_progress, log_to_stderr, printable, url_option
+from interfaces.service_address import network_to
+from interfaces.service_key import service_key
+from providers.base import ProviderContext
 from providers.rag_wrapper.client import WrapperClient
 from providers.rag_wrapper.dialect import ONCE
 from providers.rag_wrapper.provider import RagWrapperProvider
@@ -31,6 +34,7 @@ from retrieval.watching.folder import Folder
 from retrieval.watching.reporting import Reporter
 from retrieval.watching.syncing import FolderSync
 from retrieval.watching.watcher import Watcher
+from schemas.configuration import present
 from schemas.contracts.watchers import MAX_NAME_CHARACTERS, WatcherReport, is_watcher_name
 from schemas.names import check_collection_name
 from schemas.plurals import counted
@@ -70,6 +74,9 @@ Told = Callable[[str, WatcherReport], None]
 )
 @click.option("--max-file-kb", type=click.IntRange(min=1), help="The same in kilobytes.")
 @click.option("--allow-empty", is_flag=True, help="Believe that a folder is empty although documents of it are stored.")
+@click.option(
+    "--shared", is_flag=True, help="Let others see the watcher in the service's list, not only whoever asks here."
+)
 @click.option("--once", is_flag=True, help="Bring the collection up to date and exit.")
 @url_option
 @click.pass_context
@@ -82,6 +89,7 @@ def watch(
     max_file_mb: int,
     max_file_kb: int | None,
     allow_empty: bool,
+    shared: bool,
     once: bool,
     url: str,
 ) -> None:
@@ -106,9 +114,12 @@ def watch(
     stop = threading.Event()
     instance = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
     with ExitStack() as stack:
-        provider = stack.enter_context(RagWrapperProvider({"url": url}, place=url))
+        network = network_to(url)
+        key = service_key(url, network)
+        config = present({"url": url, "api_key": key})
+        provider = stack.enter_context(RagWrapperProvider(config, ProviderContext(network=network), place=url))
         service = stack.enter_context(
-            closing(WrapperClient.at(url, timeout_seconds=REPORT_TIMEOUT_SECONDS, retry=ONCE))
+            closing(WrapperClient.at(url, key, network=network, timeout_seconds=REPORT_TIMEOUT_SECONDS, retry=ONCE))
         )
         embedding = stack.enter_context(configured_embedding())
         reader = stack.enter_context(DocumentReader(ReadingLimits.of(settings)))
@@ -135,6 +146,7 @@ def watch(
                 Reporter(send, on_refused=stop.set),
                 instance=instance,
                 collection=target,
+                shared=shared,
                 stop=stop,
                 told=partial(told, called),
             )

@@ -18,11 +18,12 @@ from providers.rag_wrapper.dialect import ONCE, WrapperDialect
 HEADERS = {"MCP-Protocol-Version": LATEST_HANDSHAKE_VERSION, "Accept": "application/json, text/event-stream"}
 
 
-def relay_server(service_url: str) -> Server[Any]:
+def relay_server(service_url: str, network: Network, api_key: str | None = None) -> Server[Any]:
     """Return a server of the service's tools, including those that write only where the service offers them. Raise
     InvalidInputError for a malformed URL."""
     # A note that is sent again would be noted twice.
-    service = JsonClient(service_url, WrapperDialect(service_url.rstrip("/")), network=Network(), retry=ONCE)
+    dialect = WrapperDialect(service_url.rstrip("/"))
+    service = JsonClient(service_url, dialect, network=network, api_key=api_key, retry=ONCE)
     numbers = count(1)
 
     def ask(method: str, params: dict[str, Any]) -> dict[str, Any]:

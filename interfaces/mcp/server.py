@@ -48,7 +48,7 @@ def tool_server(tools: Tools, *, may_write: bool, run: Run = in_thread) -> Serve
     """Return a server of these tools, without those that write unless it `may_write`."""
 
     def offered() -> dict[str, Tool[Any]]:
-        return {name: tool for name, tool in tools().items() if may_write or tool.read_only}
+        return {name: tool for name, tool in tools().items() if (may_write or tool.read_only) and tool.is_callers()}
 
     def list_tools() -> types.ListToolsResult:
         return types.ListToolsResult(tools=[described(tool) for tool in offered().values()])

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from flask import Blueprint, Response, current_app, request
 
-from interfaces.tool import Tool
+from interfaces.tool import Tool, needed_for
+from wrapper.audit import noted
+from wrapper.web.audited import calls_tool
 from wrapper.web.bodies import read_body
 from wrapper.web.lanes import Lane
 from wrapper.web.request_parts import change_lane
@@ -38,9 +40,16 @@ class Endpoint:
         return tool_server(lambda: self._tools, may_write=self._may_write, run=in_place)
 
     def take_place(self, tool: str, arguments: dict[str, Any]) -> None:
-        """Move the request to the lane of other services when the tool that it calls waits for one."""
+        """Note the tool that the request calls, and move it to the lane of other services when the tool waits for
+        one."""
         found = self._tools.get(tool)
-        if found is not None and found.waits(arguments):
+        if found is None:
+            return
+        if not found.is_callers():  # to this caller there is no such tool
+            noted.note_denial()
+            return
+        calls_tool(tool, needed_for(tool))
+        if found.waits(arguments):
             change_lane(Lane.SERVICE)
 
 

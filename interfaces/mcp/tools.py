@@ -38,14 +38,16 @@ def mcp_tools(layers: Layers) -> dict[str, Tool[Any]]:
         _tool("rag_collections", lambda _: layers.corpus.open().provider.collections(), text_collections),
         _writing_tool(
             "session_start",
-            lambda asked: layers.notes.start(asked["name"], owner=current_request.owner()),
+            lambda asked: layers.notes.start(
+                asked["name"], asker=current_request.asker(), shared=bool(asked.get("shared"))
+            ),
             started_session,
         ),
         _writing_tool("session_note", lambda asked: _note(layers, asked), kept_note),
         _writing_tool(
             "session_end",
             lambda asked: layers.notes.end(
-                asked.get("session_id"), asked.get("summary"), owner=current_request.owner()
+                asked.get("session_id"), asked.get("summary"), asker=current_request.asker()
             ),
             ended_session,
         ),
@@ -72,13 +74,13 @@ def _query(layers: Layers, asked: Json) -> SearchAnswer:
         fusion=asked.get("fusion"),
         min_relevance=asked.get("min_relevance"),
         rerank=asked.get("rerank"),
-        owner=current_request.owner(),
+        asker=current_request.asker(),
     )
     return layers.search.search(request)
 
 
 def _context(layers: Layers, asked: Json) -> ProjectContext:
-    return layers.project_context.write(asked.get("topic"), asked_collections(asked), owner=current_request.owner())
+    return layers.project_context.write(asked.get("topic"), asked_collections(asked), asker=current_request.asker())
 
 
 def _gather(layers: Layers, asked: Json) -> tuple[str, str, Group]:
@@ -97,5 +99,5 @@ def _gather(layers: Layers, asked: Json) -> tuple[str, str, Group]:
 
 def _note(layers: Layers, asked: Json) -> Note:
     return layers.notes.note(
-        asked["note"], asked.get("session_id"), asked.get("supersedes"), owner=current_request.owner()
+        asked["note"], asked.get("session_id"), asked.get("supersedes"), asker=current_request.asker()
     )

@@ -9,7 +9,7 @@ from typing import Any
 from interfaces.terminal.screen import Screen
 from interfaces.terminal.services import AskedService
 from providers.rag_wrapper.dialect import RouteNotFoundError
-from schemas.errors import NotFoundError, UnsupportedError
+from schemas.errors import NotFoundError, RagError, UnsupportedError
 
 Json = Mapping[str, Any]
 
@@ -65,7 +65,7 @@ def documents_page(
     return {"documents": documents, "total": found["total"], "next_cursor": found["nextCursor"]}
 
 
-def is_missing_route(error: NotFoundError) -> bool:
+def is_missing_route(error: RagError) -> bool:
     """Return whether a service has no such route, because it is an older release."""
     return error.code == RouteNotFoundError.code
 

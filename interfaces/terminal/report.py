@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from rich.style import Style
@@ -12,7 +12,8 @@ from rich.text import Text
 from interfaces.terminal.listing import is_missing_route
 from interfaces.terminal.screen import Screen, in_one_line
 from interfaces.terminal.services import AskedService
-from schemas.errors import NotFoundError
+from schemas.access.callers import Scope
+from schemas.errors import RagError, ScopeMissingError
 from schemas.plurals import counted
 
 COLOURS = {"healthy": "green", "degraded": "yellow", "unhealthy": "red"}
@@ -22,13 +23,13 @@ Json = Mapping[str, Any]
 
 
 def report_of(service: AskedService) -> dict[str, Any]:
-    """Return `{service, runs, health, watchers, jobs}`; `jobs` is None where the service has none."""
+    """Return `{service, runs, health, watchers, jobs}`; watchers and jobs are None where the service shows none."""
     return {
         "service": service.address,
         "runs": service.runs,
         "health": service.health(),
-        "watchers": json.loads(service.get("/api/watchers"))["watchers"],
-        "jobs": _jobs(service),
+        "watchers": _shown(_watchers, service),
+        "jobs": _shown(_open_jobs, service),
     }
 
 
@@ -44,9 +45,26 @@ def _lines(report: Json) -> Iterator[tuple[str, str]]:
     health = report["health"]
     if report["runs"]:
         yield "service", f"{health['status']}, version {health['version']}, at {report['service']}"
-        yield "engine", _engine(health["engine"])
     else:
         yield "service", f"none runs; this is the data directory {report['service']}"
+    if "engine" in health:
+        yield from _parts(report)
+    else:
+        yield "more", f"for keys with the scope {Scope.ADMIN}"
+    for each in report["watchers"] or ():
+        failed = f", {each['failed']} failed" if each["failed"] else ""
+        told = f"{counted(each['files'], 'file')}, {each['pending']} pending{failed}"
+        yield "watcher", f"{each['name']}: {each['state']}, {told}, into {each['collection']}{_because(each['reason'])}"
+    for each in report["jobs"] or ():
+        done = each["progress"]
+        yield "job", f"{each['id']}: {each['status']}, {done['files_done']} of {counted(done['files'], 'file')} done"
+
+
+def _parts(report: Json) -> Iterator[tuple[str, str]]:
+    """Yield the lines of what administrators alone are told."""
+    health = report["health"]
+    if report["runs"]:
+        yield "engine", _engine(health["engine"])
     catalog = health["catalog"]
     yield "catalogue", f"{catalog['kind']}, {catalog['status']}{_because(catalog.get('message'))}"
     yield "collections", str(health["collections_count"])
@@ -57,13 +75,6 @@ def _lines(report: Json) -> Iterator[tuple[str, str]]:
     yield from _indexes(report)
     disk = health["disk"]
     yield "disk", f"{disk['free_mb']:,.0f} MB free; writes stop below {disk['floor_mb']:,} MB"
-    for each in report["watchers"]:
-        failed = f", {each['failed']} failed" if each["failed"] else ""
-        told = f"{counted(each['files'], 'file')}, {each['pending']} pending{failed}"
-        yield "watcher", f"{each['name']}: {each['state']}, {told}, into {each['collection']}{_because(each['reason'])}"
-    for each in report["jobs"] or ():
-        done = each["progress"]
-        yield "job", f"{each['id']}: {each['status']}, {done['files_done']} of {counted(done['files'], 'file')} done"
 
 
 def _engine(engine: Json) -> str:
@@ -91,12 +102,21 @@ def _indexes(report: Json) -> Iterator[tuple[str, str]]:
             yield "index", f"{each['collection']} is faulty{_because(each['fault'])}"
 
 
-def _jobs(service: AskedService) -> list[Json] | None:
-    """Return the jobs that are not done yet."""
+def _watchers(service: AskedService) -> list[Json]:
+    found: list[Json] = json.loads(service.get("/api/watchers"))["watchers"]
+    return found
+
+
+def _open_jobs(service: AskedService) -> list[Json]:
+    return [each for status in OPEN_JOBS for each in json.loads(service.get("/api/jobs", status=status))["jobs"]]
+
+
+def _shown(look: Callable[[AskedService], list[Json]], service: AskedService) -> list[Json] | None:
+    """Return what a look finds, None when the service lacks its route or does not show it to this key."""
     try:
-        return [each for status in OPEN_JOBS for each in json.loads(service.get("/api/jobs", status=status))["jobs"]]
-    except NotFoundError as error:
-        if not is_missing_route(error):
+        return look(service)
+    except RagError as error:
+        if error.code != ScopeMissingError.code and not is_missing_route(error):
             raise
         return None
 

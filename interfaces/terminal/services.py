@@ -12,10 +12,10 @@ from urllib.parse import urlencode
 
 import orjson
 
-from interfaces.service_address import configured_url, running_service
+from interfaces.service_address import configured_url, network_to, running_service
+from interfaces.service_key import service_key
 from providers.outbound.answer_streams import event_data, json_object, lines
 from providers.outbound.json_client import Answer, JsonClient
-from providers.outbound.network import Network
 from providers.outbound.redaction import Redactor
 from providers.rag_wrapper.dialect import ONCE, WrapperDialect
 from schemas.errors import ConfigurationError, RagError, UnavailableError
@@ -83,9 +83,10 @@ class RunningService(AskedService):
 
     runs = True
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, data_dir: Path | None = None) -> None:
         self.address = url.rstrip("/")
-        self._client = JsonClient(url, WrapperDialect(self.address), network=Network(), retry=ONCE)
+        network, dialect = network_to(url, data_dir), WrapperDialect(self.address)
+        self._client = JsonClient(url, dialect, network=network, api_key=service_key(url, network), retry=ONCE)
 
     def asked(self, method: str, path: str, body: Json | None = None) -> bytes:
         return self._client.send(method, path, None if body is None else orjson.dumps(body))
@@ -167,7 +168,7 @@ def _chosen(url: str | None, data_dir: Path | None) -> AskedService:
         settings = replace(settings, data_dir=data_dir)
     address = running_service(settings.data_dir)
     if address is not None:
-        return RunningService(address)
+        return RunningService(address, settings.data_dir)
     own = configured_url()
     if data_dir is None and _answers(own):
         return RunningService(own)
@@ -189,7 +190,7 @@ def _opened(settings: WrapperSettings) -> DataDirectory:
 
 
 def _answers(url: str) -> bool:
-    client = JsonClient(url, WrapperDialect(url), network=Network(), timeout_seconds=LOOK_SECONDS, retry=ONCE)
+    client = JsonClient(url, WrapperDialect(url), network=network_to(url), timeout_seconds=LOOK_SECONDS, retry=ONCE)
     with closing(client):
         try:
             client.report("/live")

@@ -10,12 +10,15 @@ from werkzeug.routing import PathConverter
 from interfaces.web import current_request
 from interfaces.web.current_request import layers
 from interfaces.web.event_streams import event_stream
+from schemas.access.callers import Scope
 from schemas.wire.chat import CHAT, chat_answer, chat_event, conversation, forgotten_conversation
+from schemas.wire.checked_fields import OF_OWNER
 from schemas.wire.error_bodies import error_body_with_short_word
 from wrapper.web.bodies import client_watch, json_response
+from wrapper.web.callers import begin_chat, require
 from wrapper.web.error_statuses import spell_errors
 from wrapper.web.lanes import Lane
-from wrapper.web.request_parts import body, unknown
+from wrapper.web.request_parts import arguments, body, unknown
 from wrapper.web.route_table import declare
 
 
@@ -33,24 +36,27 @@ spell_errors(blueprint, error_body_with_short_word)
 @blueprint.post("")
 @declare(Lane.SERVICE, body=CHAT)
 def chat() -> Response:
-    asked, owner = body(), current_request.owner()
+    asked, asker = body(), current_request.asker()
+    if asked["request"].use_rag:
+        require(Scope.READ)
+    begin_chat()
     if not asked["streamed"]:
-        return json_response(chat_answer(layers().chat.answer(asked["request"], owner=owner)))
+        return json_response(chat_answer(layers().chat.answer(asked["request"], asker=asker)))
     is_gone = client_watch()
-    parts = layers().chat.stream(asked["request"], owner=owner, is_unwanted=is_gone)
+    parts = layers().chat.stream(asked["request"], asker=asker, is_unwanted=is_gone)
     warnings = unknown().take()
     return event_stream(parts, partial(chat_event, warnings=warnings), error_body_with_short_word, is_gone)
 
 
 @blueprint.get("/<conversation_id:conversation_id>")
-@declare(Lane.READ)
+@declare(Lane.READ, query=OF_OWNER)
 def show(conversation_id: str) -> Response:
-    messages = layers().chat.conversation(conversation_id, owner=current_request.owner())
-    return json_response(conversation(conversation_id, messages))
+    found = layers().chat.conversation(conversation_id, asker=current_request.asker(), **arguments())
+    return json_response(conversation(found))
 
 
 @blueprint.delete("/<conversation_id:conversation_id>")
-@declare(Lane.WRITE)
+@declare(Lane.WRITE, query=OF_OWNER)
 def forget(conversation_id: str) -> Response:
-    layers().chat.forget(conversation_id, owner=current_request.owner())
+    layers().chat.forget(conversation_id, asker=current_request.asker(), **arguments())
     return json_response(forgotten_conversation(conversation_id))

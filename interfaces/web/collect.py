@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from flask import Blueprint, Response
 
-from interfaces.web import current_request
 from interfaces.web.current_request import layers
+from schemas.access.callers import current
 from schemas.contracts.collect import CollectRequest
 from schemas.wire.collect import COLLECT, collected_answer
 from wrapper.web.bodies import json_response
@@ -22,6 +22,7 @@ def collect() -> Response:
     asked = body()
     request: CollectRequest = asked["request"]
     conversations = layers().conversations
-    if conversations is not None and asked["conversation_id"] is not None:
-        request = conversations.follow(asked["conversation_id"], request, owner=current_request.owner())
+    caller, conversation_id = current(), asked["conversation_id"]
+    if conversations is not None and conversation_id is not None and not caller.owns_nothing:
+        request = conversations.follow(conversation_id, request, owner=caller.owner)
     return json_response(collected_answer(layers().collector.collect(request)))

@@ -11,7 +11,7 @@ from werkzeug.routing import BaseConverter
 
 from interfaces.web.current_request import layers
 from providers.base import RagProvider
-from registry.connections import RESERVED_IDS
+from registry.connection_checks import RESERVED_IDS
 from registry.placeholders.env_vars import judged, suggested
 from schemas.connections import KINDS, Connection, TestReport
 from schemas.errors import InvalidInputError
@@ -138,8 +138,9 @@ def list_connections() -> Response:
 @blueprint.post("")
 @declare(Lane.WRITE, body=NEW_CONNECTION)
 def create() -> Response:
-    connections = layers().connections
-    made = connections.create(Connection(**body()))
+    connections, asked = layers().connections, body()
+    shared = asked.pop("shared")
+    made = connections.create(Connection(**asked), shared=shared)
     return json_response(wire.connection(connections.shown(made)), 201)
 
 

@@ -7,7 +7,8 @@ from typing import cast
 from flask import current_app
 
 from interfaces.layers import Layers
-from schemas.owners import OPEN
+from schemas.access.callers import current
+from schemas.access.owners import Asker
 
 
 def layers() -> Layers:
@@ -15,7 +16,6 @@ def layers() -> Layers:
     return cast("Layers", current_app.extensions["rag.layers"])
 
 
-def owner() -> str:
-    """Return the owner of what this request makes and may see. Callers have no names yet, so there is only one
-    owner."""
-    return OPEN
+def asker() -> Asker:
+    """Return to whom belongs what this request makes, and what it may see."""
+    return current().asker

@@ -60,9 +60,10 @@ def upload() -> Response:
     with layers().uploads.begin() as arriving:
         fields = _take_parts(arriving) if request.mimetype == MULTIPART else _take_body(arriving)
         asked = wanted(arguments_beside(fields), layers().rag_store.collection)
-        owner = current_request.owner()
+        store().check_adding(asked.collection)
+        asker = current_request.asker()
         written = store().writing.once(
-            Uploaded, write_options(arriving.content(asked)), lambda: arriving.finish(asked, owner=owner)
+            Uploaded, write_options(arriving.content(asked)), lambda: arriving.finish(asked, asker=asker)
         )
         arriving.take_back(written.outcome)
     return respond(written, uploaded, 202)

@@ -18,16 +18,16 @@ blueprint = Blueprint("jobs", __name__, url_prefix="/api/jobs")
 @blueprint.get("")
 @declare(Lane.READ, query=JOBS_PAGE)
 def list_jobs() -> Response:
-    return json_response(jobs_page(*layers().jobs.page(**arguments(), owner=current_request.owner())))
+    return json_response(jobs_page(*layers().jobs.page(**arguments(), asker=current_request.asker())))
 
 
 @blueprint.get("/<job_id>")
 @declare(Lane.READ)
 def show_job(job_id: str) -> Response:
-    return json_response(job_answer(layers().jobs.one(job_id, owner=current_request.owner())))
+    return json_response(job_answer(layers().jobs.one(job_id, asker=current_request.asker())))
 
 
 @blueprint.delete("/<job_id>")
 @declare(Lane.WRITE)
 def cancel_job(job_id: str) -> Response:
-    return json_response(job_answer(layers().uploads.cancel(job_id, owner=current_request.owner())))
+    return json_response(job_answer(layers().uploads.cancel(job_id, asker=current_request.asker())))

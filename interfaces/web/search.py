@@ -20,7 +20,7 @@ blueprint = Blueprint("search", __name__, url_prefix="/api")
 @blueprint.post("/search")
 @declare(Lane.EMBEDDING, body=SEARCH_REQUEST)
 def search() -> Response:
-    request = replace(body()["request"], owner=current_request.owner())
+    request = replace(body()["request"], asker=current_request.asker())
     if request.rerank is not None:
         change_lane(Lane.SERVICE)
     return json_response(search_answer(layers().search.search(request)))

@@ -7,13 +7,14 @@ from typing import Any
 from flask import Blueprint, Response, request
 from werkzeug.exceptions import MethodNotAllowed
 
-from interfaces.tool import Tool, ToolNotFoundError
+from interfaces.tool import Tool, ToolNotFoundError, needed_for
 from interfaces.web.current_request import layers
 from schemas.errors import InvalidInputError
 from schemas.wire.context import described_tool, listed_tools
 from schemas.wire.error_bodies import tool_error_body
 from schemas.wire.fields import NUMERAL
 from wrapper.web import error_statuses
+from wrapper.web.audited import calls_tool
 from wrapper.web.bodies import decode_json, json_response, read_body
 from wrapper.web.lanes import Lane
 from wrapper.web.request_parts import store, unknown, write_options
@@ -53,10 +54,13 @@ def call_by_query_string(tool: str) -> Response:
 
 
 def _tool(name: str) -> Tool[Any]:
+    """Return the tool of that name. Raises ToolNotFoundError, and ScopeMissingError when it is not the caller's."""
     try:
-        return layers().tools[name]
+        found = layers().tools[name]
     except KeyError:
         raise ToolNotFoundError(name) from None
+    calls_tool(name, needed_for(name))
+    return found
 
 
 def _value(tool: Tool[Any], name: str, text: str) -> str | int | list[str]:

@@ -6,10 +6,11 @@ from flask import Blueprint, Response
 
 from interfaces.web import current_request
 from interfaces.web.current_request import layers
+from schemas.wire.checked_fields import OF_OWNER
 from schemas.wire.watchers import WATCHER_REPORT, forgotten_watcher, known_watcher, known_watchers
 from wrapper.web.bodies import json_response
 from wrapper.web.lanes import Lane
-from wrapper.web.request_parts import body
+from wrapper.web.request_parts import arguments, body
 from wrapper.web.route_table import declare
 
 blueprint = Blueprint("watchers", __name__, url_prefix="/api/watchers")
@@ -18,24 +19,24 @@ blueprint = Blueprint("watchers", __name__, url_prefix="/api/watchers")
 @blueprint.get("")
 @declare(Lane.READ)
 def list_watchers() -> Response:
-    return json_response(known_watchers(layers().watchers.all(owner=current_request.owner())))
+    return json_response(known_watchers(layers().watchers.all(asker=current_request.asker())))
 
 
 @blueprint.get("/<name>")
-@declare(Lane.READ)
+@declare(Lane.READ, query=OF_OWNER)
 def show_watcher(name: str) -> Response:
-    return json_response(known_watcher(layers().watchers.one(name, owner=current_request.owner())))
+    return json_response(known_watcher(layers().watchers.one(name, asker=current_request.asker(), **arguments())))
 
 
 @blueprint.put("/<name>")
 @declare(Lane.WRITE, body=WATCHER_REPORT)
 def report(name: str) -> Response:
-    told = layers().watchers.report(name, body()["report"], owner=current_request.owner())
+    told = layers().watchers.report(name, body()["report"], asker=current_request.asker())
     return json_response(known_watcher(told))
 
 
 @blueprint.delete("/<name>")
-@declare(Lane.WRITE)
+@declare(Lane.WRITE, query=OF_OWNER)
 def forget(name: str) -> Response:
-    layers().watchers.forget(name, owner=current_request.owner())
+    layers().watchers.forget(name, asker=current_request.asker(), **arguments())
     return json_response(forgotten_watcher(name))

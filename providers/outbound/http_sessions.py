@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -48,13 +49,16 @@ class WayOut(Protocol):
 
 
 class PolicedSession(requests.Session):
-    """A session that follows no redirect, keeps no cookie and looks for no password in ~/.netrc."""
+    """A session that follows no redirect, keeps no cookie and looks for no password in ~/.netrc.
 
-    def __init__(self, network: WayOut) -> None:
+    With `tls`, that alone decides which certificates are believed.
+    """
+
+    def __init__(self, network: WayOut, tls: ssl.SSLContext | None = None) -> None:
         super().__init__()
         self.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
         self.auth = _as_it_is
-        adapter = _Adapter(network)
+        adapter = _Adapter(network, tls)
         self.mount("http://", adapter)
         self.mount("https://", adapter)
 
@@ -195,12 +199,15 @@ def is_read_timeout(error: requests.RequestException) -> bool:
 class _Adapter(HTTPAdapter):
     """An adapter of requests whose new connections come from a network."""
 
-    def __init__(self, network: WayOut) -> None:
+    def __init__(self, network: WayOut, tls: ssl.SSLContext | None) -> None:
         self._network = network
+        self._tls = tls
         self._pools = _pool_classes(network)
         super().__init__(pool_maxsize=MAX_CONNECTIONS)
 
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
+        if self._tls is not None:
+            kwargs |= {"ssl_context": self._tls, "assert_hostname": None if self._tls.check_hostname else False}
         super().init_poolmanager(*args, **kwargs)
         self.poolmanager.pool_classes_by_scheme = self._pools
 
@@ -210,8 +217,15 @@ class _Adapter(HTTPAdapter):
             manager.pool_classes_by_scheme = self._pools
         return manager
 
+    def cert_verify(self, conn: HTTPSConnectionPool, url: str, verify: Any, cert: Any) -> None:
+        """Leave a context as it is. The library would add its own authorities, or those of the environment."""
+        if self._tls is None:
+            super().cert_verify(conn, url, verify, cert)
+
     def send(self, request: requests.PreparedRequest, *args: Any, **kwargs: Any) -> requests.Response:
         proxy = self._network.proxy_for(str(request.url).partition("?")[0])
+        if self._tls is not None:
+            kwargs["verify"] = True
         return super().send(request, *args, **{**kwargs, "proxies": {"all": proxy} if proxy else {}})
 
 

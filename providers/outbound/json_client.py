@@ -66,6 +66,10 @@ class Dialect(ABC):
     max_answer_bytes: ClassVar[int]
     headers: ClassVar[Mapping[str, str]] = {"Content-Type": "application/json"}
 
+    def headers_of_call(self) -> Mapping[str, str]:
+        """Return the headers of a single request, beside those of all."""
+        return {}
+
     @abstractmethod
     def parsed(self, answer: Answer) -> Any:
         """Return the JSON of an answer. Raises RagError when it holds none."""
@@ -288,6 +292,7 @@ class JsonClient:
 
     def _open(self, method: str, path: str, payload: bytes | None, **options: Any) -> requests.Response:
         """Return an answer whose body is still to be read."""
+        options["headers"] = {**self._dialect.headers_of_call(), **(options.get("headers") or {})}
         return self._session.request(
             method,
             self._url + path,

@@ -1,8 +1,9 @@
 """The way out: every connection to another service is opened here, to an address that the policy allows.
 
 A name is resolved once and the address that was judged is the one connected to, so that a name whose answer changes
-between the two gains nothing. Proxies of the environment are used as usual, except for loopback addresses; a proxy is
-the operator's choice and is not judged, and what it resolves is its own.
+between the two gains nothing. Where the service keeps its own data, behind no keys, no connection leads, whatever the
+policy says. Proxies of the environment are used as usual, except for loopback addresses; a proxy is the operator's
+choice and is not judged, and what it resolves is its own.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import math
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
@@ -25,10 +26,12 @@ from providers.outbound.addresses import (
     Address,
     BlockedError,
     ConnectPolicy,
+    embedded,
     reach_of,
     split_url,
 )
 from providers.outbound.http_sessions import CONNECT_SECONDS, PolicedSession
+from providers.outbound.trust import Trust
 from schemas.errors import UnavailableError
 
 MAX_ADDRESSES = 8
@@ -36,6 +39,8 @@ MAX_ADDRESSES = 8
 DEFAULT_PORTS = {"http": 80, "https": 443}
 
 Resolver = Callable[..., list[tuple[Any, ...]]]
+OffLimits = Callable[[], Iterable[tuple[str, int]]]
+"""Returns the hosts and ports that no connection may lead to, as they are now."""
 
 
 class Endpoint(NamedTuple):
@@ -51,22 +56,40 @@ class Endpoint(NamedTuple):
 
 
 class Network:
-    """Opens sockets and sessions under one policy; usable by several threads. `resolve` is `socket.getaddrinfo`."""
+    """Opens sockets and sessions under one policy; usable by several threads. `resolve` is `socket.getaddrinfo`.
 
-    def __init__(self, policy: ConnectPolicy | None = None, *, resolve: Resolver = socket.getaddrinfo) -> None:
+    Without `trust`, sessions believe the authorities that `REQUESTS_CA_BUNDLE` names, else those of certifi.
+    """
+
+    def __init__(
+        self,
+        policy: ConnectPolicy | None = None,
+        *,
+        resolve: Resolver = socket.getaddrinfo,
+        trust: Trust | None = None,
+        off_limits: OffLimits = tuple,
+    ) -> None:
+        self._trust = trust
         self._policy = policy or ConnectPolicy.parse(DEFAULT_POLICY)
         self._resolve = resolve
+        self._off_limits = off_limits
 
     def endpoints(self, scheme: str, host: str, port: int) -> list[Endpoint]:
-        """Return the addresses of a host when the policy allows all of them. Raises BlockedError when it does not, and
-        UnavailableError when the name cannot be resolved.
+        """Return the addresses of a host when the policy allows all of them and none is off limits. Raises BlockedError
+        otherwise, and UnavailableError when the name cannot be resolved.
 
         No sentence quotes the name, which may have come out of a placeholder.
         """
         name = host.lower().rstrip(".")  # urllib3 drops the final dot too
+        hidden = [its_host for its_host, its_port in self._off_limits() if its_port == port]
+        # By its name even while it cannot be resolved: a proxy would be asked then.
+        if name in hidden:
+            raise BlockedError
         found = self._resolved(name, port)
         # An attack on name resolution looks like one bad address among good ones.
         if not found or not all(self._policy.allows(scheme, name, each.ip) for each in found):
+            raise BlockedError
+        if hidden and self._meet(found, hidden, port):
             raise BlockedError
         return found
 
@@ -106,9 +129,12 @@ class Network:
         return None if all(reach_of(each.ip) == "loopback" for each in found) else proxy
 
     def session(self, url: str) -> requests.Session:
-        """Return a session for the service at `url`: no cookies, no passwords of ~/.netrc, no redirects."""
-        split_url(url)
-        return PolicedSession(self)
+        """Return a session for the service at `url`: no cookies, no passwords of ~/.netrc, no redirects.
+
+        Raises ConfigurationError when the file of the trusted certificates cannot be read.
+        """
+        is_secure = split_url(url).scheme == "https"
+        return PolicedSession(self, self._trust.context() if is_secure and self._trust is not None else None)
 
     def seconds_left(self) -> float:
         """Return the seconds until every connection is cut: infinite, except for a network of `within`."""
@@ -121,7 +147,7 @@ class Network:
         Names keep the address they resolved to first. After `seconds`, or at the end of the block, every connection is
         cut, even while a peer that drips or never ends is still sending.
         """
-        network = _BriefNetwork(self._policy, self._resolve, seconds)
+        network = _BriefNetwork(self._policy, self._resolve, self._trust, self._off_limits, seconds)
         timer = threading.Timer(seconds, network.cut)
         timer.daemon = True
         timer.start()
@@ -130,6 +156,14 @@ class Network:
         finally:
             timer.cancel()
             network.cut()
+
+    def _meet(self, endpoints: Sequence[Endpoint], hosts: Sequence[str], port: int) -> bool:
+        """Return whether any of the endpoints is on one of these hosts, or a host cannot be resolved."""
+        try:
+            taken = {_machine_of(each.ip) for host in hosts for each in self._resolved(host, port)}
+        except UnavailableError:
+            return True
+        return any(_machine_of(each.ip) in taken for each in endpoints)
 
     def _resolved(self, host: str, port: int) -> list[Endpoint]:
         try:
@@ -160,8 +194,10 @@ class Network:
 
 
 class _BriefNetwork(Network):
-    def __init__(self, policy: ConnectPolicy, resolve: Resolver, seconds: float) -> None:
-        super().__init__(policy, resolve=resolve)
+    def __init__(
+        self, policy: ConnectPolicy, resolve: Resolver, trust: Trust | None, off_limits: OffLimits, seconds: float
+    ) -> None:
+        super().__init__(policy, resolve=resolve, trust=trust, off_limits=off_limits)
         self._ends_at = time.monotonic() + seconds
         self._lock = threading.Lock()
         self._known: dict[tuple[str, int], list[Endpoint]] = {}
@@ -198,3 +234,16 @@ class _BriefNetwork(Network):
             # TLS takes the socket over; a second handle can still shut it down.
             self._handles.append(opened.dup())
         return opened
+
+
+def _machine_of(address: Address) -> Address | None:
+    """Return what stands for the machine at an address: the address, or None for this machine by any of its own."""
+    address = embedded(address)
+    if address.is_loopback:
+        return None
+    try:
+        with socket.socket(socket.AF_INET if address.version == 4 else socket.AF_INET6, socket.SOCK_DGRAM) as probe:
+            probe.bind((str(address), 0))  # only this machine's own addresses can be bound to
+    except OSError:
+        return address
+    return None

@@ -35,10 +35,22 @@ class WrapperClient:
         self._service = service
 
     @classmethod
-    def at(cls, url: str, *, timeout_seconds: float = 120.0, retry: RetryPolicy | None = None) -> WrapperClient:
-        """Return a client of the service at a URL that the operator gave, reached under the default policy."""
+    def at(
+        cls,
+        url: str,
+        api_key: str | None = None,
+        *,
+        network: Network | None = None,
+        timeout_seconds: float = 120.0,
+        retry: RetryPolicy | None = None,
+    ) -> WrapperClient:
+        """Return a client of the service at a URL that the operator gave, reached under the default policy unless a
+        network is given."""
         dialect = WrapperDialect(url.rstrip("/"))
-        return cls(JsonClient(url, dialect, network=Network(), timeout_seconds=timeout_seconds, retry=retry))
+        service = JsonClient(
+            url, dialect, network=network or Network(), api_key=api_key, timeout_seconds=timeout_seconds, retry=retry
+        )
+        return cls(service)
 
     def close(self) -> None:
         self._service.close()

@@ -6,6 +6,7 @@ A refusal keeps the service's sentence, code and details. A service that cannot 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Any
@@ -17,6 +18,7 @@ from providers.outbound.answers import UNUSABLE
 from providers.outbound.http_sessions import is_read_timeout
 from providers.outbound.json_client import Answer, Dialect, RetryPolicy
 from providers.outbound.redaction import Redactor
+from schemas.access.narrowing import HEADER, view_of_current
 from schemas.errors import (
     BusyError,
     CollectionNotFoundError,
@@ -40,6 +42,7 @@ LONGEST_WAIT_SECONDS = 30.0
 MAX_ANSWER_BYTES = 256 * 1024 * 1024
 """The largest answer: twice what a page of 1,000 large documents with their embeddings takes."""
 MAX_SENTENCE_CHARS = 1000
+REFUSED_CERTIFICATE = "CERTIFICATE_VERIFY_FAILED"
 _TIMEOUT = "timeout"
 _TOO_LARGE = "answer_too_large"
 
@@ -90,7 +93,7 @@ class RouteNotFoundError(NotFoundError):
 
 class WrapperDialect(Dialect):
     """The failures of a rag-wrapper service. `place` is what errors call its URL, which may have come out of a
-    placeholder.
+    placeholder, and `service_id` the id of the service that asks, empty where a command asks.
 
     A request that does not get through, or is answered "busy, come again", is sent up to four times.
     """
@@ -98,9 +101,15 @@ class WrapperDialect(Dialect):
     retry = RetryPolicy(attempts=4, first_wait_seconds=0.25, jitter=0.0, longest_wait_seconds=LONGEST_WAIT_SECONDS)
     max_answer_bytes = MAX_ANSWER_BYTES
 
-    def __init__(self, place: str) -> None:
+    def __init__(self, place: str, service_id: str = "") -> None:
         self.service = f"The service at {place}"
         self._place = place
+        self._service_id = service_id
+
+    def headers_of_call(self) -> Mapping[str, str]:
+        """Return what tells the asking service itself, should it be asked, how little its caller may see."""
+        view = view_of_current(self._service_id)
+        return {} if view is None else {HEADER: view}
 
     def parsed(self, answer: Answer) -> Body:
         try:
@@ -120,6 +129,11 @@ class WrapperDialect(Dialect):
     def lost(self, error: requests.RequestException, timeout_seconds: float) -> RagError:
         if is_read_timeout(error):
             return UnavailableError(f"{self.service} did not answer in time", code=_TIMEOUT, error_type="timeout")
+        if isinstance(error, requests.exceptions.SSLError):
+            reason = "does not speak TLS"
+            if REFUSED_CERTIFICATE in str(error):
+                reason = "has a TLS certificate that is not trusted, unless RAG_CA_FILE names its authority"
+            return ConfigurationError(f"{self.service} {reason}", error_type="network")
         error_type = "timeout" if isinstance(error, requests.ConnectTimeout) else "network"
         return UnavailableError(f"{self.service} cannot be reached", error_type=error_type)
 

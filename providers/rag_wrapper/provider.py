@@ -109,7 +109,7 @@ class RagWrapperProvider(
         self._client = WrapperClient(
             JsonClient(
                 self.config["url"],
-                WrapperDialect(place),
+                WrapperDialect(place, self.context.service_id),
                 network=self.context.network,
                 redactor=self.context.redactor,
                 api_key=self.config.get("api_key"),

@@ -1,5 +1,8 @@
-"""Cache of query embeddings: each is made once for all collections of a query, for all callers at the same time, and
-for those who ask again while it is fresh (contract *storage*, "Embedding Cache Efficiency")."""
+"""Cache of query embeddings: each is made once for all collections of a query, for all who ask at the same time, and
+for those who ask again while it is fresh (contract *storage*, "Embedding Cache Efficiency").
+
+Callers with views of their own share none: the receipt, or the time it takes, would tell what others have asked.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ from cachetools import TTLCache
 
 from providers.outbound import deadlines
 from registry.embedding.batches import EMBEDDING_TIMEOUT, embedding_timeout
-from schemas.errors import UnavailableError
+from schemas.errors import TooManyRequestsError, UnavailableError
 from schemas.records import Vector
 
 log = structlog.get_logger(__name__)
@@ -29,12 +32,14 @@ MAX_ENTRIES = 4_096
 
 
 class EmbeddingKey(NamedTuple):
-    """The origin of an embedding; `made_by` tells two configurations of one connection apart."""
+    """The origin of an embedding; `made_by` tells two configurations of one connection apart, and `view` is that of its
+    callers (`Caller.view`)."""
 
     connection_id: str
     made_by: str
     model: str
     text: str
+    view: str = ""
 
     @property
     def name(self) -> str:
@@ -90,13 +95,13 @@ class EmbeddingCache:
         """Return (the embedding, whether it had to be made for this call).
 
         When several threads ask at once, one of them makes the embedding and the others get the same result. They get
-        its error too, unless it only ran out of a shorter time than theirs. Raises what `make` raises, and
-        UnavailableError when the caller's deadline passes.
+        its error too, unless it only ran out of a shorter time than theirs or of its own caller's limits. Raises what
+        `make` raises, and UnavailableError when the caller's deadline passes.
         """
         while True:
             try:
                 return self._get(key, make)
-            except _OutOfTimeOfAnother:
+            except _FailureOfAnother:
                 continue
 
     def _get(self, key: EmbeddingKey, make: Callable[[], Vector]) -> tuple[Vector, bool]:
@@ -139,8 +144,9 @@ class EmbeddingCache:
             return vector, True
 
 
-class _OutOfTimeOfAnother(Exception):
-    """The thread that made the embedding had less time than the thread that waits for it."""
+class _FailureOfAnother(Exception):
+    """The thread that was to make the embedding had less time than the thread that waits for it, or worked for a caller
+    who may have no more texts embedded."""
 
 
 def _result(waiting: Future[Vector]) -> Vector:
@@ -149,7 +155,9 @@ def _result(waiting: Future[Vector]) -> Vector:
         return waiting.result(None if math.isinf(seconds_left) else seconds_left)
     except NotInTimeError:
         raise embedding_timeout(seconds_left) from None
+    except TooManyRequestsError:
+        raise _FailureOfAnother from None
     except UnavailableError as error:
         if error.code == EMBEDDING_TIMEOUT and deadlines.seconds_left():
-            raise _OutOfTimeOfAnother from None
+            raise _FailureOfAnother from None
         raise

@@ -13,7 +13,9 @@ from providers.outbound import deadlines
 from registry.connections import Connections
 from registry.embedding.batches import EmbeddingBatches
 from registry.embedding.cache import EmbeddingCache, EmbeddingKey
+from registry.embedding.metering import Metered, unmetered
 from registry.live_connections import LiveConnection
+from schemas.access.callers import current_view
 from schemas.connections import CollectionInfo
 from schemas.errors import InvalidInputError, RagError
 from schemas.records import Vector
@@ -65,9 +67,10 @@ class QueryEmbedding:
 class QueryEmbeddings:
     """Embeds query texts by named connections; safe for use by several threads."""
 
-    def __init__(self, connections: Connections, cache: EmbeddingCache) -> None:
+    def __init__(self, connections: Connections, cache: EmbeddingCache, metered: Metered = unmetered) -> None:
         self._connections = connections
         self._cache = cache
+        self._metered = metered
         self._lock = threading.Lock()
         self._batches: WeakKeyDictionary[LiveConnection, EmbeddingBatches] = WeakKeyDictionary()
 
@@ -76,15 +79,19 @@ class QueryEmbeddings:
     ) -> QueryEmbedding:
         """Embed the text by that connection, with another model than its own when one is given.
 
-        Raises what `Connections.open` and `EmbeddingProvider.embed` raise, and UnavailableError when there is no
-        answer in time.
+        Raises what `Connections.open` and `EmbeddingProvider.embed` raise, UnavailableError when there is no answer in
+        time, and TooManyRequestsError when the caller may have no more texts embedded.
         """
         live = self._connections.live(connection_id, "embedding")
         connection = cast(EmbeddingProvider, live.provider)
         wanted = connection.model if model is None else model
-        key = EmbeddingKey(connection_id, live.identity, wanted, text)
+        key = EmbeddingKey(connection_id, live.identity, wanted, text, current_view())
+
+        def make() -> Vector:
+            return self._batches_of(live, connection).embed(text, wanted)
+
         with deadlines.within(within_seconds):
-            vector, generated = self._cache.get(key, lambda: self._batches_of(live, connection).embed(text, wanted))
+            vector, generated = self._cache.get(key, lambda: self._metered(connection, [text], make))
         is_readable = wanted != connection.model or connection.can_read(text)
         return QueryEmbedding(connection, wanted, vector, generated, is_readable)
 

@@ -62,6 +62,17 @@ class VectorFiles:
         except OSError as error:
             log.warning("an embedding could not be kept", reason=str(error))
 
+    def clear(self) -> int:
+        """Remove all vectors, and return their number."""
+        removed = 0
+        with suppress(FileNotFoundError):
+            for each in os.scandir(self._directory):
+                if each.name != LOCK_FILE:
+                    with suppress(FileNotFoundError):
+                        os.unlink(each.path)
+                        removed += 1
+        return removed
+
     @contextmanager
     def one_at_a_time(self, digest: str) -> Iterator[None]:
         """Lock one byte of the lock file: there are as many locks as bytes, and no files to clean up.

@@ -72,6 +72,11 @@ def mapped(
     return value
 
 
+def is_typed(secret: str) -> bool:
+    """Return whether the text of a secret field is the secret itself: one with `${` is meant to have placeholders."""
+    return "${" not in secret
+
+
 def _field(name: str, schema: Any) -> str | None:
     if not isinstance(schema, Mapping):
         return None

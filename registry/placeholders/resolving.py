@@ -1,9 +1,9 @@
 """Placeholders in a connection's configuration: `${VAR}`, `${VAR:-default}` and `${file:/path}`; `$$` is a dollar sign.
 
 They are resolved when a connection is opened and never before, so what is stored and shown holds no secret. They may
-stand in secret fields and in addresses only. Users who define connections decide where a secret goes. The operator
-therefore decides which names and directories they can choose from and which hosts each may go to; the service's own
-settings are never among them.
+stand in secret fields and in addresses only; a secret without any is what a person typed, and stays as it is. Users who
+define connections decide where a secret goes. The operator therefore decides which names and directories they can
+choose from and which hosts each may go to; the service's own settings and files are never among them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import os
 import re
 import stat
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import fields
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -20,37 +21,44 @@ from typing import Any, NamedTuple
 
 from providers.outbound.redaction import Redactor
 from registry.placeholders.addresses_in_values import (
-    has_token_in_path,
     holds_address,
     is_host,
     is_of_use,
     is_plain_address,
     is_port,
 )
-from registry.placeholders.configuration_texts import MAX_DEPTH, Text, mapped, texts
+from registry.placeholders.configuration_texts import Text, is_typed, mapped, texts
 from registry.placeholders.secret_hosts import ANYWHERE, SecretHosts
-from schemas.configuration import JsonSchema, has_placeholder
+from schemas.configuration import JsonSchema
 from schemas.connections import Fault
 from schemas.errors import InvalidInputError, RagError
-from schemas.json_pointers import escaped
-from schemas.settings import CONFIG_FILE, HOSTED, RegistrySettings, RetrievalSettings, WrapperSettings
+from schemas.settings import (
+    CONFIG_FILE,
+    HOSTED,
+    AccessSettings,
+    RegistrySettings,
+    RetrievalSettings,
+    WrapperSettings,
+)
 
 SERVICE_KEYS = ("RAG_EMBEDDING_API_KEY", "RAG_CHAT_API_KEY", "RAG_RERANK_API_KEY")
 """Variables with the keys of the connections that the operator's settings describe."""
 OWN_VARIABLES = frozenset(
     f"RAG_{field.name.upper()}"
-    for settings in (WrapperSettings, RegistrySettings, RetrievalSettings)
+    for settings in (WrapperSettings, RegistrySettings, RetrievalSettings, AccessSettings)
     for field in fields(settings)
 ) | {
     *SERVICE_KEYS,
     CONFIG_FILE,
     HOSTED,
-    *(f"RAG_{name}" for name in ("API_KEY", "API_KEYS", "SECRET_KEY", "CHROMA_URL", "CHROMA_TOKEN")),
+    *(f"RAG_{name}" for name in ("API_KEYS", "CHROMA_URL", "CHROMA_TOKEN")),
 }
 """Variables that the service reads for itself: no connection gets one, whatever the patterns allow."""
 MAX_FILE_BYTES = 64 * 1024
 MAX_PLACEHOLDERS = 100
 """Placeholders in one string."""
+MAX_TYPED = 1000
+"""The number of typed secrets that a process keeps out of its log."""
 
 _TOKEN = re.compile(r"\$\$|\$\{(?P<inside>(?:(?!\$\{)[^}])*)\}|\$\{")  # a match ends where the next "${" begins
 _VARIABLE = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>(?:(?!\$\{).)*))?", re.DOTALL)
@@ -98,8 +106,8 @@ class Placeholders:
     """Resolves placeholders.
 
     Allowed are the variables of `environ` whose names match one of `patterns` (`*_API_KEY`, case-sensitive), except
-    those in `own`, and files below `secret_dirs`. Each may go to the hosts that `secret_hosts` allows. `said` knows
-    every value that was ever resolved.
+    those in `own`, and files below `secret_dirs`, except the `own_files`. Each may go to the hosts that `secret_hosts`
+    allows. `said` knows every value that was ever resolved, and the last secrets that were typed.
     """
 
     def __init__(
@@ -110,13 +118,17 @@ class Placeholders:
         *,
         secret_hosts: SecretHosts = ANYWHERE,
         own: frozenset[str] = OWN_VARIABLES,
+        own_files: Sequence[Path] = (),
     ) -> None:
         self._environ = environ
         self._patterns = tuple(patterns)
         self._secret_dirs = tuple(map(Path, secret_dirs))
         self._secret_hosts = secret_hosts
         self._own = own
+        self._own_files = tuple(own_files)
         self._lock = threading.Lock()
+        self._values = frozenset[str]()
+        self._typed: deque[str] = deque(maxlen=MAX_TYPED)
         self.said = Redactor()
 
     def resolve(
@@ -132,13 +144,23 @@ class Placeholders:
         wrong = self.faults(config, schema, address)
         if wrong:
             raise UnresolvedPlaceholderError(wrong)
-        values = set[str]()
-        found = self._resolved(config, schema, values)
-        redactor = Redactor(values)
+        values, typed = set[str](), set[str]()
+        found = self._resolved(config, schema, values, typed)
+        self._remember(values, typed)
+        return Resolved(found, Redactor(values | typed))
+
+    def hide(self, typed: Collection[str]) -> None:
+        """Have `said` know secrets that a person typed."""
+        self._remember(frozenset(), typed)
+
+    def _remember(self, values: Collection[str], typed: Collection[str]) -> None:
         with self._lock:
-            if not redactor.values <= self.said.values:
-                self.said = Redactor(self.said.values | redactor.values)
-        return Resolved(found, redactor)
+            new = [each for each in typed if each not in self._typed]
+            if new or not self._values.issuperset(values):
+                # Anybody who may test a connection can type any number of them, so only the last are known.
+                self._typed.extend(new)
+                self._values = self._values.union(values)
+                self.said = Redactor(self._values.union(self._typed))
 
     def faults(
         self,
@@ -205,7 +227,7 @@ class Placeholders:
         """Return the strings with a reference bound to other hosts than the one the configuration leads to."""
         if not self._secret_hosts.destinations or not isinstance(config, Mapping):
             return []
-        resolved = self._resolved(config, schema, set())
+        resolved = self._resolved(config, schema, set(), set())
         leads_to = address(resolved)
         urls = [each.text for each in texts(resolved, schema) if each.field == "address"]
         urls += [] if leads_to is None else [leads_to]
@@ -239,8 +261,10 @@ class Placeholders:
         """Return whether the operator lets placeholders use a variable of that name."""
         return name not in self._own and any(fnmatchcase(name, pattern) for pattern in self._patterns)
 
-    def _resolved(self, config: Mapping[str, Any], schema: JsonSchema, values: set[str]) -> dict[str, Any]:
-        """Resolve all strings; add to `values` what must not be shown: values put in, and secrets written in clear."""
+    def _resolved(
+        self, config: Mapping[str, Any], schema: JsonSchema, values: set[str], typed: set[str]
+    ) -> dict[str, Any]:
+        """Resolve all strings; add what must not be shown to `values` (what was put in) or `typed`."""
 
         def put_in(token: re.Match[str]) -> str:
             value = self._value_of(token)
@@ -249,6 +273,9 @@ class Placeholders:
             return value
 
         def text(place: Text) -> str:
+            if place.field == "secret" and is_typed(place.text):
+                typed.add(place.text)
+                return place.text
             found = _TOKEN.sub(put_in, place.text)
             if place.field == "secret":
                 values.add(found)
@@ -296,38 +323,11 @@ class Placeholders:
                 "The file of a placeholder is not below a directory that is allowed here (RAG_SECRET_DIRS)"
             )
         try:
+            if any(own.exists() and path.samefile(own) for own in self._own_files):
+                raise OSError("a file of the service's own")
             return _read_text(path)
         except (OSError, ValueError):
             raise _MissingError("The file of a placeholder cannot be read") from None
-
-
-def secret_faults(config: Mapping[str, Any], schema: JsonSchema) -> list[Fault]:
-    """Return what would be stored in clear: secret fields (`writeOnly`, at any depth) with anything but placeholders,
-    and addresses with a part that looks like a key."""
-    wrong = [
-        Fault(
-            pointer, f"{label} is a secret: store a placeholder like ${{NAME_API_KEY}} or ${{file:/path}} instead of it"
-        )
-        for pointer, label, value in _secret_values(config, schema)
-        if value is not None and not (isinstance(value, str) and _is_only_placeholders(value))
-    ]
-    return wrong + [
-        Fault(place.pointer, "The path of the URL looks like a key: keep the address in a variable, like ${NAME_URL}")
-        for place in texts(config, schema)
-        if place.field == "address" and has_token_in_path(place.text) and not has_placeholder(place.text)
-    ]
-
-
-def _secret_values(value: Any, schema: JsonSchema, pointer: str = "") -> Iterator[tuple[str, str, Any]]:
-    if not isinstance(value, Mapping) or pointer.count("/") > MAX_DEPTH:
-        return
-    for name, field in schema.get("properties", {}).items():
-        if name in value and isinstance(field, Mapping):
-            place = f"{pointer}/{escaped(name)}"
-            if field.get("writeOnly"):
-                yield place, str(field.get("title", name)), value[name]
-            else:
-                yield from _secret_values(value[name], dict(field), place)
 
 
 def _is_file(token: re.Match[str]) -> bool:
@@ -337,10 +337,6 @@ def _is_file(token: re.Match[str]) -> bool:
 def _called(token: re.Match[str]) -> str:
     variable = _VARIABLE.fullmatch(token["inside"] or "")
     return f"The variable {variable['name']}" if variable else "The file of a placeholder"
-
-
-def _is_only_placeholders(text: str) -> bool:
-    return bool(re.fullmatch(r"(?:\$\{[^}]+\})+", text))
 
 
 def _read_text(path: Path) -> str:

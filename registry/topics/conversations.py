@@ -12,6 +12,7 @@ from registry.topics.topic import TopicByRule, TopicKeeper
 from schemas.contracts.collect import CollectRequest
 from schemas.errors import RagError
 from schemas.shared_database import Database, Transaction
+from schemas.storage.erasure import Target
 
 log = structlog.get_logger(__name__)
 
@@ -68,6 +69,18 @@ class Conversations:
         except RagError as error:
             log.warning("a topic could not be kept", reason=error.message)
         return replace(request, topic=after, current_topic=before)
+
+    def erase(self, target: Target) -> int:
+        """Forget the topics of an erased user or, for erased documents, all topics: nothing tells which of them were
+        about these, and the next message makes another. Return the number of topics."""
+        condition, parameters = ("TRUE", ()) if target.collection is not None else ("owner = ?", (target.owner,))
+
+        def operation(transaction: Transaction) -> int:
+            row = transaction.row(f"SELECT count(*) FROM conversation_topics WHERE {condition}", parameters)
+            transaction.run(f"DELETE FROM conversation_topics WHERE {condition}", parameters)
+            return 0 if row is None else int(row[0])
+
+        return self._database.commit(operation)
 
     def _next_topic(self, topic: str, message: str) -> str:
         try:

@@ -14,10 +14,11 @@ from providers.chat.base import ChatAnswer, ChatProvider
 from registry.connections import Connections
 from registry.stored_connections import ConnectionNotFoundError
 from retrieval.chat.citations import citations
-from retrieval.chat.history import ChatHistory, ConversationNotFoundError
+from retrieval.chat.history import ChatHistory
 from retrieval.documents.text_document_store import RagStore
 from retrieval.quoting import BLOCK_IS_DATA, HOW_TO_CITE, context_block
-from schemas.contracts.chat import PLACES, ChatRequest, ChatSource, ChatTurn, Message, StoredMessage
+from schemas.access.owners import Asker
+from schemas.contracts.chat import PLACES, ChatRequest, ChatSource, ChatTurn, Conversation, Message
 from schemas.contracts.search import CollectionsReceipt
 from schemas.contracts.text_documents import SimilarChunk
 from schemas.errors import ConfigurationError, RagError, UnavailableError
@@ -55,7 +56,7 @@ class Question:
     """A request whose question is known, and the passages found for it."""
 
     request: ChatRequest
-    owner: str
+    asker: Asker
     text: str
     conversation_id: str
     passages: Passages
@@ -83,14 +84,14 @@ class Chat:
         self._says_so = says_so
         self._chat_connection = chat_connection
 
-    def answer(self, request: ChatRequest, *, owner: str) -> ChatTurn:
+    def answer(self, request: ChatRequest, *, asker: Asker) -> ChatTurn:
         """Return the model's answer and store it in its conversation.
 
         Raises ChatUnavailableError when no chat model answers, InvalidInputError when the request is not valid, and
         what `RagStore.search_similar_chunks` raises: without the context that it asked for, a request gets no answer.
         """
         chat = self._connected()
-        question = self._question(request, owner)
+        question = self._question(request, asker)
         if self._lacks_sources(question):
             return self._turn(question, _nothing_found(chat, request))
         with _telling_that_it_is_unavailable():
@@ -98,7 +99,7 @@ class Chat:
         return self._turn(question, answered)
 
     def stream(
-        self, request: ChatRequest, *, owner: str, is_unwanted: Callable[[], bool] | None = None
+        self, request: ChatRequest, *, asker: Asker, is_unwanted: Callable[[], bool] | None = None
     ) -> Generator[str | ChatTurn]:
         """Yield the pieces of the answer as the model says them, and at last the turn, which is stored by then.
 
@@ -106,7 +107,7 @@ class Chat:
         thread asks, ends the request to the model. Raises what `answer` raises.
         """
         chat = self._connected()
-        question = self._question(request, owner)
+        question = self._question(request, asker)
         if self._lacks_sources(question):
             yield NOTHING_FOUND
             yield self._turn(question, _nothing_found(chat, request))
@@ -119,16 +120,13 @@ class Chat:
                 for piece in pieces:
                     yield piece if isinstance(piece, str) else self._turn(question, piece)
 
-    def conversation(self, conversation_id: str, *, owner: str) -> list[StoredMessage]:
-        """Return the messages of a conversation. Raises ConversationNotFoundError when there are none."""
-        found = self._history.messages(conversation_id, owner=owner)
-        if not found:
-            raise ConversationNotFoundError(conversation_id)
-        return found
+    def conversation(self, conversation_id: str, *, asker: Asker, of_owner: str | None = None) -> Conversation:
+        """Return a conversation that the asker may read. Raises ConversationNotFoundError when there is none."""
+        return self._history.conversation(conversation_id, asker=asker, of_owner=of_owner)
 
-    def forget(self, conversation_id: str, *, owner: str) -> None:
-        """Delete a conversation. Raises ConversationNotFoundError when there is none."""
-        self._history.delete(conversation_id, owner=owner)
+    def forget(self, conversation_id: str, *, asker: Asker, of_owner: str | None = None) -> None:
+        """Delete a conversation. Raises what `ChatHistory.delete` raises."""
+        self._history.delete(conversation_id, asker=asker, of_owner=of_owner)
 
     def _connected(self) -> ChatProvider:
         try:
@@ -138,11 +136,11 @@ class Chat:
         except ConfigurationError as error:
             raise ChatUnavailableError(error.message, **error.details) from error
 
-    def _question(self, request: ChatRequest, owner: str) -> Question:
+    def _question(self, request: ChatRequest, asker: Asker) -> Question:
         asked = next(each.content for each in reversed(request.messages) if each.role == "user")
         conversation_id = request.conversation_id or str(uuid.uuid4())
         passages = self._passages(request, asked) if request.use_rag else Passages()
-        return Question(request, owner, asked, conversation_id, passages)
+        return Question(request, asker, asked, conversation_id, passages)
 
     def _passages(self, request: ChatRequest, asked: str) -> Passages:
         found = self._store.search_similar_chunks(
@@ -163,7 +161,7 @@ class Chat:
 
     def _messages(self, question: Question) -> list[Message]:
         request = question.request
-        messages = (*self._earlier(request, question.owner), *request.messages)
+        messages = (*self._earlier(request, question.asker), *request.messages)
         return with_context(messages, request.system, question.passages.chunks)
 
     def _turn(self, question: Question, answered: ChatAnswer) -> ChatTurn:
@@ -178,22 +176,23 @@ class Chat:
             citations(answered.content, passages.chunks) if question.request.use_rag else (),
             passages.relevance,
         )
-        self._remember(turn, question.text, question.owner)
+        self._remember(turn, question)
         return turn
 
-    def _earlier(self, request: ChatRequest, owner: str) -> list[Message]:
+    def _earlier(self, request: ChatRequest, asker: Asker) -> list[Message]:
         if not request.is_continued or request.conversation_id is None:
             return []
-        remembered = self._history.messages(request.conversation_id, owner=owner)[-REMEMBERED_MESSAGES:]
+        remembered = self._history.messages(request.conversation_id, owner=asker.owner)[-REMEMBERED_MESSAGES:]
         return [Message("user" if each.role == "user" else "assistant", each.content) for each in remembered]
 
-    def _remember(self, turn: ChatTurn, asked: str, owner: str) -> None:
+    def _remember(self, turn: ChatTurn, question: Question) -> None:
         try:
             self._history.add_turn(
                 turn.conversation_id,
-                asked,
+                question.text,
                 turn.answer,
-                owner=owner,
+                asker=question.asker,
+                shared=question.request.shared,
                 rag_used=turn.rag_used,
                 rag_sources=turn.sources,
             )

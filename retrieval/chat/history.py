@@ -9,9 +9,11 @@ from datetime import datetime
 import orjson
 
 from retrieval.clock import utc_now
-from schemas.contracts.chat import ChatSource, StoredMessage
+from schemas.access.owners import AUDIENCE_COLUMN, NOBODY, Asker, Ownership, check_meant, ownership_of
+from schemas.contracts.chat import ChatSource, Conversation, StoredMessage
 from schemas.errors import NotFoundError
 from schemas.shared_database import Database, Transaction
+from schemas.storage.erasure import Target
 
 STEPS = (
     (
@@ -33,6 +35,10 @@ STEPS = (
             FROM chat_messages_of_all""",
         "DROP TABLE chat_messages_of_all",
     ),
+    (
+        f"ALTER TABLE chat_messages ADD COLUMN {AUDIENCE_COLUMN}",
+        "CREATE INDEX chat_messages_by_conversation ON chat_messages (conversation_id)",
+    ),
 )
 _OF_ONE = "WHERE owner = ? AND conversation_id = ?"
 
@@ -45,7 +51,10 @@ class ConversationNotFoundError(NotFoundError):
 
 
 class ChatHistory:
-    """The messages of all conversations, kept until they are deleted; each `owner` has ids of their own."""
+    """The messages of all conversations, kept until they are deleted.
+
+    Each owner has ids of their own, and all messages of a conversation have the same audience.
+    """
 
     def __init__(self, database: Database, clock: Callable[[], datetime] = utc_now) -> None:
         self._database = database
@@ -53,16 +62,15 @@ class ChatHistory:
         database.open_part("chat history", STEPS)
 
     def messages(self, conversation_id: str, *, owner: str) -> list[StoredMessage]:
-        """Return the messages in order; an empty list for an unknown conversation."""
+        """Return the messages of an owner's conversation in order; an empty list for an unknown one."""
         with self._database.read() as transaction:
-            rows = transaction.rows(
-                f"SELECT role, content, created_at, rag_used, rag_sources FROM chat_messages {_OF_ONE} ORDER BY number",
-                (owner, conversation_id),
-            )
-        return [
-            StoredMessage(str(role), str(content), str(at), bool(used), _sources(sources))
-            for role, content, at, used, sources in rows
-        ]
+            return _messages(transaction, conversation_id, owner)
+
+    def conversation(self, conversation_id: str, *, asker: Asker, of_owner: str | None = None) -> Conversation:
+        """Return the conversation of that id which `ownership_of` finds. Raises ConversationNotFoundError."""
+        with self._database.read() as transaction:
+            of = _ownership(transaction, conversation_id, asker, of_owner)
+            return Conversation(conversation_id, of, tuple(_messages(transaction, conversation_id, of.owner)))
 
     def add_turn(
         self,
@@ -70,35 +78,82 @@ class ChatHistory:
         asked: str,
         answered: str,
         *,
-        owner: str,
+        asker: Asker,
+        shared: bool | None = None,
         rag_used: bool,
         rag_sources: Sequence[ChatSource],
     ) -> None:
-        """Append the user's message and the answer."""
+        """Append the user's message and the answer to the asker's conversation, which is private from its beginning and
+        stays as it is shared unless `shared` says otherwise."""
         now = self._clock().isoformat(timespec="milliseconds")
 
         def operation(transaction: Transaction) -> None:
-            row = transaction.row(f"SELECT MAX(number) FROM chat_messages {_OF_ONE}", (owner, conversation_id))
-            number = 0 if row is None or row[0] is None else int(row[0]) + 1
+            key = (asker.owner, conversation_id)
+            last = transaction.row(
+                f"SELECT number, audience FROM chat_messages {_OF_ONE} ORDER BY number DESC LIMIT 1", key
+            )
+            number, before = (0, NOBODY) if last is None else (int(last[0]) + 1, str(last[1]))
+            of = asker.shared_anew(Ownership(asker.owner, before), shared)
+            if of.audience != before:
+                transaction.run(f"UPDATE chat_messages SET audience = ? {_OF_ONE}", (of.audience, *key))
             sources = orjson.dumps([asdict(each) for each in rag_sources]).decode()
             for said in ((number, "user", asked, 0, "[]"), (number + 1, "assistant", answered, int(rag_used), sources)):
-                values = (owner, conversation_id, *said, now)
-                transaction.run("INSERT INTO chat_messages VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)
+                transaction.run(
+                    "INSERT INTO chat_messages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (*key, *said, now, of.audience)
+                )
 
         self._database.commit(operation)
 
-    def delete(self, conversation_id: str, *, owner: str) -> None:
-        """Delete a conversation. Raises ConversationNotFoundError when there is none."""
+    def delete(self, conversation_id: str, *, asker: Asker, of_owner: str | None = None) -> None:
+        """Delete a conversation. Raises ConversationNotFoundError when the asker sees none, and OwnedByAnotherError."""
 
         def operation(transaction: Transaction) -> None:
-            found = transaction.row(
-                f"SELECT number FROM chat_messages {_OF_ONE} AND number = 0", (owner, conversation_id)
-            )
-            if found is None:
-                raise ConversationNotFoundError(conversation_id)
-            transaction.run(f"DELETE FROM chat_messages {_OF_ONE}", (owner, conversation_id))
+            of = _ownership(transaction, conversation_id, asker, of_owner)
+            check_meant(asker, of, of_owner, f"Conversation '{conversation_id}'")
+            transaction.run(f"DELETE FROM chat_messages {_OF_ONE}", (of.owner, conversation_id))
 
         self._database.commit(operation)
+
+    def erase(self, target: Target) -> int:
+        """Delete the conversations of an erased user, and those with an answer made from an erased document.
+
+        These go whole, since their later messages may repeat what the answer said. Return the number of conversations.
+        """
+
+        def operation(transaction: Transaction) -> int:
+            rows = transaction.rows(
+                "SELECT owner, conversation_id, rag_sources FROM chat_messages WHERE owner = ? OR rag_sources <> '[]'",
+                (target.owner,),
+            )
+            doomed = {
+                (owner, conversation_id)
+                for owner, conversation_id, sources in rows
+                if owner == target.owner
+                or any(target.names(each.collection, each.document_id) for each in _sources(sources))
+            }
+            for each in doomed:
+                transaction.run(f"DELETE FROM chat_messages {_OF_ONE}", each)
+            return len(doomed)
+
+        return self._database.commit(operation)
+
+
+def _ownership(transaction: Transaction, conversation_id: str, asker: Asker, of_owner: str | None) -> Ownership:
+    found = ownership_of(transaction, "chat_messages", "conversation_id", conversation_id, asker, of_owner)
+    if found is None:
+        raise ConversationNotFoundError(conversation_id)
+    return found
+
+
+def _messages(transaction: Transaction, conversation_id: str, owner: str) -> list[StoredMessage]:
+    rows = transaction.rows(
+        f"SELECT role, content, created_at, rag_used, rag_sources FROM chat_messages {_OF_ONE} ORDER BY number",
+        (owner, conversation_id),
+    )
+    return [
+        StoredMessage(str(role), str(content), str(at), bool(used), _sources(sources))
+        for role, content, at, used, sources in rows
+    ]
 
 
 def _sources(stored: str) -> tuple[ChatSource, ...]:

@@ -14,6 +14,7 @@ from typing import Generic, TypeVar
 import structlog
 
 from retrieval.context.breaker import CircuitBreaker
+from schemas.access.callers import carried
 from schemas.contracts.context import ContextItem
 from schemas.contracts.search import CollectionsReceipt
 from schemas.errors import CollectionNotFoundError, RagError, UnavailableError
@@ -138,7 +139,7 @@ class _Level(Generic[AskedT, T]):
     def ask(self, asked: AskedT) -> T:
         """Return what the search finds. Raises RagError, whatever happens."""
         try:
-            answer: Future[T] = self._pool.submit(self._search, asked)
+            answer: Future[T] = self._pool.submit(carried(self._search), asked)
         except RuntimeError as error:
             raise UnavailableError("The service stops") from error
         try:

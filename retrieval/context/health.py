@@ -11,6 +11,7 @@ import structlog
 
 from retrieval.clock import milliseconds_since, utc_now, z_time
 from retrieval.context.breaker import CircuitBreaker
+from schemas.access.callers import carried
 from schemas.connections import DEGRADED, HEALTHY, UNHEALTHY
 from schemas.contracts.context import STORAGE, ContextHealthReport, PartHealth
 from schemas.errors import RagError
@@ -44,8 +45,8 @@ class ContextHealth:
         not closed: searches are then answered from the parts that are left.
         """
         began = time.perf_counter()
-        asked = {name: self._pool.submit(_look, probe) for name, probe in self._probes.items()}
-        counted = self._pool.submit(self._indexed_documents)
+        asked = {name: self._pool.submit(carried(_look), probe) for name, probe in self._probes.items()}
+        counted = self._pool.submit(carried(self._indexed_documents))
         until = time.monotonic() + LIMIT_SECONDS
         parts = {name: _part(look, until) for name, look in asked.items()}
         documents = _count(counted, until)

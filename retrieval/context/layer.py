@@ -15,6 +15,7 @@ from retrieval.context.stats import ContextStatistics
 from retrieval.result_cache import ResultCache
 from retrieval.search.oracles.lexical import LexicalOracle
 from retrieval.text_collections import TextCollections
+from schemas.access.callers import current
 from schemas.contracts.context import (
     STORAGE,
     TEXT_SEARCH,
@@ -88,8 +89,12 @@ class ContextLayer:
         return self._health.report()
 
     def stats(self, asked: TimeRange) -> ContextStats:
-        """Return the statistics of a time range. Raises UnavailableError when the database does not answer."""
-        return self._statistics.report(asked)
+        """Return the caller's statistics of a time range. Raises UnavailableError when the database does not answer."""
+        return self._statistics.report(asked, asker=current().asker)
+
+    def forget_questions(self, owner: str | None = None) -> int:
+        """Leave the questions out of the metrics of searches, and return their number. Of an `owner` all goes."""
+        return self._metrics.forget_questions(owner)
 
     def close(self) -> None:
         self._search.close()

@@ -14,7 +14,8 @@ import structlog
 from prometheus_client import Counter, Histogram
 
 from retrieval.context.background_writer import BackgroundWriter
-from schemas.errors import RagError
+from schemas.access.owners import OPEN, OWNER_COLUMN, Asker
+from schemas.errors import RagError, UnavailableError
 from schemas.shared_database import Database, Transaction
 
 log = structlog.get_logger(__name__)
@@ -49,9 +50,9 @@ STEPS = (
         )""",
         "CREATE INDEX search_metrics_by_time ON search_metrics (timestamp_ms)",
     ),
+    (f"ALTER TABLE search_metrics ADD COLUMN {OWNER_COLUMN}",),
 )
-_INSERT = f"INSERT INTO search_metrics VALUES ({', '.join('?' * 14)})"
-_WHEN = "FROM search_metrics WHERE timestamp_ms >= ?"
+_INSERT = f"INSERT INTO search_metrics VALUES ({', '.join('?' * 15)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ class SearchRow:
 
     The contract *context* calls the columns timestamp, query (cut at 200 characters), resultsCount, latencyMs,
     embeddingLatencyMs, vectorLatencyMs, fallback, fallbackLevel, cacheHit, agent, contentType, category, game and error
-    (at level 3 only).
+    (at level 3 only). `owner` is whoever searched, which no contract knows.
     """
 
     timestamp_ms: int
@@ -77,6 +78,7 @@ class SearchRow:
     category: str | None
     game: str | None
     error: str | None
+    owner: str = OPEN
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,28 +136,51 @@ class SearchMetrics:
             ROWS_LOST.inc()
             log.warning("a search is not in the statistics", reason=f"{MOST_WAITING} rows wait to be written")
 
-    def statistics(self, seconds: float) -> SearchStatistics:
-        """Return statistics of the searches of the last `seconds`. Raises UnavailableError when the database does not
-        answer."""
-        until = time.monotonic() + FLUSH_SECONDS
-        if not self._rows.flush(FLUSH_SECONDS) or not self._others_are_done(until):
+    def statistics(self, seconds: float, *, asker: Asker) -> SearchStatistics:
+        """Return statistics of the asker's searches in the last `seconds`, of everybody's for those who see all.
+
+        Raises UnavailableError when the database does not answer.
+        """
+        if not self._is_flushed():
             log.warning("statistics may lack the last searches", reason=f"Not written within {FLUSH_SECONDS} s")
-        since = (self._now_ms() - round(seconds * 1e3),)
+        counted = "FROM search_metrics WHERE timestamp_ms >= ?" + ("" if asker.sees_all else " AND owner = ?")
+        since = (self._now_ms() - round(seconds * 1e3), *(() if asker.sees_all else (asker.owner,)))
         with self._database.read() as transaction:
-            row = transaction.row(f"SELECT COUNT(*), AVG(latency_ms), SUM(cache_hit), SUM(fallback) {_WHEN}", since)
+            row = transaction.row(f"SELECT COUNT(*), AVG(latency_ms), SUM(cache_hit), SUM(fallback) {counted}", since)
             count = 0 if row is None else int(row[0])
             if row is None or count == 0:
                 return SearchStatistics(0, 0.0, 0.0, 0.0, 0.0, 0.0, {})
-            agents = transaction.rows(f"SELECT agent, COUNT(*) {_WHEN} GROUP BY agent ORDER BY agent", since)
+            agents = transaction.rows(f"SELECT agent, COUNT(*) {counted} GROUP BY agent ORDER BY agent", since)
             return SearchStatistics(
                 queries=count,
                 average_latency_ms=float(row[1]),
-                p95_latency_ms=_percentile(transaction, since, 95, count),
-                p99_latency_ms=_percentile(transaction, since, 99, count),
+                p95_latency_ms=_percentile(transaction, counted, since, 95, count),
+                p99_latency_ms=_percentile(transaction, counted, since, 99, count),
                 cache_hit_rate=int(row[2]) / count,
                 fallback_rate=int(row[3]) / count,
                 queries_by_agent={str(agent): int(number) for agent, number in agents},
             )
+
+    def forget_questions(self, owner: str | None = None) -> int:
+        """Leave the questions out of all rows, and return their number. What statistics are made of stays.
+
+        Nothing tells which question was about which document. Of an `owner` whole rows go.
+        """
+        if not self._is_flushed():
+            raise UnavailableError("The metrics of searches are still being written")
+
+        def operation(transaction: Transaction) -> int:
+            row = transaction.row("SELECT count(*) FROM search_metrics WHERE query <> ''")
+            transaction.run("UPDATE search_metrics SET query = '' WHERE query <> ''")
+            if owner:
+                transaction.run("DELETE FROM search_metrics WHERE owner = ?", (owner,))
+            return 0 if row is None else int(row[0])
+
+        return self._database.commit(operation)
+
+    def _is_flushed(self) -> bool:
+        until = time.monotonic() + FLUSH_SECONDS
+        return self._rows.flush(FLUSH_SECONDS) and self._others_are_done(until)
 
     def _write(self, rows: list[SearchRow]) -> None:
         now = self._clock()
@@ -212,10 +237,11 @@ def _values(row: SearchRow) -> tuple[object, ...]:
         row.category,
         None if row.game is None else row.game[:QUERY_CHARACTERS],
         row.error,
+        row.owner,
     )
 
 
-def _percentile(transaction: Transaction, since: tuple[int], percent: int, count: int) -> float:
+def _percentile(transaction: Transaction, counted: str, since: tuple[object, ...], percent: int, count: int) -> float:
     before = -(-percent * count // 100) - 1
-    row = transaction.row(f"SELECT latency_ms {_WHEN} ORDER BY latency_ms LIMIT 1 OFFSET ?", (*since, before))
+    row = transaction.row(f"SELECT latency_ms {counted} ORDER BY latency_ms LIMIT 1 OFFSET ?", (*since, before))
     return 0.0 if row is None else float(row[0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import structlog
@@ -18,6 +19,7 @@ from retrieval.result_cache import KeptAnswer, ResultCache, read_again, states_o
 from retrieval.search.oracles.base import Question
 from retrieval.search.oracles.lexical import LexicalOracle
 from retrieval.text_collections import TextCollections
+from schemas.access.callers import carried, current
 from schemas.connections import CollectionInfo
 from schemas.contracts.context import ContextAnswer, ContextQuery
 from schemas.contracts.search import check_query
@@ -62,8 +64,8 @@ class ContextSearch:
             text_seconds=settings.context_text_seconds,
         )
         # Keeping an answer takes the catalogue's write lock, which no search should wait for.
-        self._to_keep: BackgroundWriter[tuple[list[Any], KeptAnswer]] = BackgroundWriter(
-            "context-answers", self._keep, most_waiting=MOST_KEPT_LATER
+        self._to_keep: BackgroundWriter[Callable[[], object]] = BackgroundWriter(
+            "context-answers", _run_each, most_waiting=MOST_KEPT_LATER
         )
 
     def close(self) -> None:
@@ -79,7 +81,8 @@ class ContextSearch:
         check_query(asked.query)
         outcome = self._chain.search(asked)
         latency_ms = milliseconds_since(began)
-        self._record(asked, outcome, latency_ms)
+        if not current().owns_nothing:
+            self._record(asked, outcome, latency_ms)
         return ContextAnswer(
             outcome.found.results,
             latency_ms,
@@ -110,7 +113,8 @@ class ContextSearch:
         vector_latency_ms = milliseconds_since(began)
         results = [to_item(each) for each in answer.results]
         if key and not answer.left_out:
-            self._to_keep.put((key, KeptAnswer.of(answer.results)))
+            # For whom an answer is kept is part of its key.
+            self._to_keep.put(carried(partial(self._cache.keep, key, KeptAnswer.of(answer.results))))
         receipt = chosen.receipt.without(answer.left_out)
         return Found(results, total, False, embedding_latency_ms, vector_latency_ms, receipt)
 
@@ -139,10 +143,6 @@ class ContextSearch:
             self._texts.embedding().model,
         ]
 
-    def _keep(self, answers: list[tuple[list[Any], KeptAnswer]]) -> None:
-        for key, answer in answers:
-            self._cache.keep(key, answer)
-
     def _record(self, asked: ContextQuery, outcome: Outcome, latency_ms: float) -> None:
         row = SearchRow(
             timestamp_ms=round(self._clock() * 1e3),
@@ -159,11 +159,17 @@ class ContextSearch:
             category=asked.category,
             game=asked.game,
             error=outcome.error,
+            owner=current().owner,
         )
         try:
             self._metrics.record(row)
         except Exception:  # the search has its answer, which counting must not lose
             log.exception("a search is not in the statistics")
+
+
+def _run_each(works: list[Callable[[], object]]) -> None:
+    for work in works:
+        work()
 
 
 def _chunks(collections: Sequence[CollectionInfo]) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from retrieval.context.search_metrics import SearchMetrics
+from schemas.access.owners import Asker
 from schemas.contracts.context import ContextStats, TimeRange
 
 HOUR_SECONDS = 3_600.0
@@ -23,10 +24,10 @@ class ContextStatistics:
         self._metrics = metrics
         self._indexed_documents = indexed_documents
 
-    def report(self, asked: TimeRange) -> ContextStats:
+    def report(self, asked: TimeRange, *, asker: Asker) -> ContextStats:
         """Return statistics as `SearchStatistics` has them. Raises UnavailableError when the database does not
         answer."""
-        found = self._metrics.statistics(RANGES_SECONDS[asked])
+        found = self._metrics.statistics(RANGES_SECONDS[asked], asker=asker)
         return ContextStats(
             asked,
             total_documents=self._indexed_documents(),

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from schemas.storage.erasure import Target
+
 _DOCUMENT_ID = re.compile(r"[0-9a-f-]{32,36}")
 _COLLECTION_ID = re.compile(r"[0-9A-Za-z._-]{1,512}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -51,6 +53,21 @@ class Originals:
         """Remove the originals of a document."""
         if _COLLECTION_ID.fullmatch(collection_id) and _DOCUMENT_ID.fullmatch(document_id):
             self._remove((self._folder / collection_id).glob(f"{document_id}-*"))
+
+    def erase(self, target: Target) -> int:
+        """Remove the originals of erased documents, also where only some of their chunks are erased.
+
+        Return the number of documents that had one.
+        """
+        folder = target.collection_id or target.collection
+        if folder is None or not _COLLECTION_ID.fullmatch(folder):
+            return 0
+        removed = 0
+        for document_id in target.document_ids:
+            if _DOCUMENT_ID.fullmatch(document_id) and any((self._folder / folder).glob(f"{document_id}-*")):
+                self.forget(folder, document_id)
+                removed += 1
+        return removed
 
     def sweep(self, is_stored: Callable[[str, str, str], bool]) -> None:
         """Remove what is no original of a stored document: `is_stored` takes the ids and the digest."""

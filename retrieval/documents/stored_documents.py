@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,11 +16,12 @@ from retrieval.documents.originals import Originals
 from retrieval.ingest.drafts import FIRST_CHUNKS, KIND, WHOLE
 from retrieval.search.choosing import Chosen
 from retrieval.text_collections import TextCollections
+from schemas.access.callers import current
 from schemas.bounds import MAX_PAGE
 from schemas.connections import CollectionInfo
 from schemas.contracts.text_documents import Deleted, Filters, KnownChunk, KnownDocument
 from schemas.errors import CollectionNotFoundError, ConflictError, InvalidInputError, NotFoundError
-from schemas.names import NAME_BEGINNING
+from schemas.names import NAME_BEGINNING, spellings_of_id
 from schemas.plurals import counted
 from schemas.records import Document, Metadata
 from schemas.where import And, Contains, Equals, In, Or, Where, all_of
@@ -104,7 +104,7 @@ class StoredDocuments:
                 continue
             total += page.total
             if is_read:
-                found += [self._known(first, each) for first in page.documents]
+                found += [self._known(chosen, first, each) for first in page.documents]
                 if page.next_cursor is not None:
                     following = _encoded(mark, each.name, page.next_cursor)
             elif each.name >= begin and following is None and page.total:
@@ -116,23 +116,23 @@ class StoredDocuments:
 
         Raises NotFoundError, CollectionNotFoundError, and AmbiguousDocumentError when several collections have one.
         """
-        _, found = self._home(document_id, collection)
-        return self._known(found.first, found.info, found.chunks)
+        chosen, found = self._home(document_id, collection)
+        return self._known(chosen, found.first, found.info, found.chunks)
 
     def with_chunks(self, document_id: str, collection: str | None = None) -> tuple[KnownDocument, list[KnownChunk]]:
         """Return a document and its chunks in order. Raises what `one` raises."""
         chosen, found = self._home(document_id, collection)
         chunks = [found.first] if found.where is None else list(_all(chosen, found))
         chunks.sort(key=lambda each: number_in(each.metadata, "chunk_index"))
-        return self._known(found.first, found.info, found.chunks), [_chunk(each) for each in chunks]
+        return self._known(chosen, found.first, found.info, found.chunks), [_chunk(each) for each in chunks]
 
     def original(self, document_id: str, collection: str | None = None) -> tuple[KnownDocument, Path]:
         """Return a document and where its original lies. Raises OriginalNotKeptError, and what `one` raises."""
-        _, found = self._home(document_id, collection)
-        path = self._original(found.first, found.info)
+        chosen, found = self._home(document_id, collection)
+        path = self._original(chosen, found.first, found.info, found.chunks)
         if path is None:
             raise OriginalNotKeptError(document_id)
-        return self._known(found.first, found.info, found.chunks), path
+        return self._known(chosen, found.first, found.info, found.chunks), path
 
     def delete(self, document_id: str, collection: str | None = None) -> Deleted:
         """Delete a document with its chunks and its original. Raises what `one` raises."""
@@ -165,7 +165,7 @@ class StoredDocuments:
             raise AmbiguousDocumentError(document_id, sorted(found.info.name for found in homes))
         return chosen, homes[0]
 
-    def _known(self, first: Document, info: CollectionInfo, chunks: int | None = None) -> KnownDocument:
+    def _known(self, chosen: Chosen, first: Document, info: CollectionInfo, chunks: int | None = None) -> KnownDocument:
         told = first.metadata
         # What is stored in one piece has only its owner's metadata, whose names may mean something else.
         is_whole = "document_id" not in told
@@ -185,12 +185,22 @@ class StoredDocuments:
             kind=text_in(told, KIND, "") or None,
             pages=number_in(told, "pages") or None,
             size_bytes=number_in(own, "bytes") or None,
-            has_original=self._original(first, info) is not None,
+            has_original=self._original(chosen, first, info, chunks) is not None,
         )
 
-    def _original(self, first: Document, info: CollectionInfo) -> Path | None:
+    def _original(self, chosen: Chosen, first: Document, info: CollectionInfo, chunks: int | None) -> Path | None:
+        """Return where the original lies, None when it is not kept, or holds more than the chunks that the caller
+        sees."""
         told = first.metadata
-        return self._originals.find(info.id or info.name, str(told.get("document_id")), told.get("hash"))
+        path = self._originals.find(info.id or info.name, str(told.get("document_id")), told.get("hash"))
+        if path is None or not current().is_filtered:
+            return path
+        if chunks is None:
+            of_document = Equals("document_id", str(told["document_id"]))
+            reads = chosen.corpus.able(SupportsMetadataFiltering)
+            chunks = reads.documents(info.name, of_document, limit=1).total
+        # Only the first chunk says how many there are: who does not see it does not see all of them.
+        return path if chunks == number_in(told, "chunk_count") else None
 
 
 def to_where(filters: Filters) -> Where:
@@ -217,7 +227,7 @@ def tags_in(metadata: Metadata) -> list[str]:
 
 
 def _find(reads: SupportsMetadataFiltering, info: CollectionInfo, document_id: str) -> _Found | None:
-    ids = _spellings(document_id)
+    ids = spellings_of_id(document_id)
     where = In("document_id", tuple(ids))
     # The first chunk has the metadata of the whole; a document without one is told by any other.
     for chunks in (And((where, Equals("chunk_index", 0))), where):
@@ -225,15 +235,6 @@ def _find(reads: SupportsMetadataFiltering, info: CollectionInfo, document_id: s
             return _Found(info, firsts[0], reads.documents(info.name, where, limit=1).total, where=where)
     whole = [each for each in reads.documents_by_id(info.name, ids) if "document_id" not in each.metadata]
     return _Found(info, whole[0], len(whole), ids=[each.id for each in whole]) if whole else None
-
-
-def _spellings(document_id: str) -> list[str]:
-    """Return the spellings that the id may be stored in: documents of the contract *rules* have UUIDs."""
-    try:
-        known = uuid.UUID(document_id)
-    except ValueError:
-        return [document_id]
-    return list(dict.fromkeys((document_id, str(known), known.hex)))
 
 
 def _all(chosen: Chosen, found: _Found) -> Iterator[Document]:

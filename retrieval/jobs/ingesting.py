@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import structlog
@@ -29,6 +29,7 @@ from retrieval.jobs.stored_jobs import StoredJobs
 from retrieval.reading import DocumentReader, Kind, UnreadableError, kind_of, kind_of_content
 from retrieval.reading.read_document import UNREADABLE, UNSUPPORTED_KIND
 from retrieval.text_collections import TextCollections
+from schemas.access.callers import Caller, acting_as
 from schemas.contracts.jobs import (
     DONE,
     EMBEDDING,
@@ -41,7 +42,7 @@ from schemas.contracts.jobs import (
     JobFile,
 )
 from schemas.contracts.rule_documents import EmbeddingFailureError
-from schemas.errors import DiskFloorError, RagError, UnavailableError
+from schemas.errors import DiskFloorError, NotRecordedError, RagError, UnavailableError
 from schemas.records import Vector
 from schemas.settings import RetrievalSettings
 
@@ -60,7 +61,18 @@ LONG_CHARACTERS = 50_000
 """The length from which a text is split beside the questions."""
 
 Embed = Callable[[EmbeddingProvider, list[str]], Vector]
+CallerOf = Callable[[Job, str], Caller]
 Split = Callable[[Chunking, Syntax, str], SplitDocument]
+
+
+class FileRecord(Protocol):
+    """Where it is recorded which files of jobs were stored."""
+
+    def check(self, job: Job) -> None:
+        """Raise RagError when a file could not be recorded now, which must then not be stored."""
+
+    def stored(self, job: Job, chunks: int) -> None:
+        """Record a file of which so many chunks were written. Raises RagError when that fails."""
 
 
 class StoppedError(Exception):
@@ -70,8 +82,10 @@ class StoppedError(Exception):
 class JobWork:
     """Works on jobs, one at a time.
 
-    `embed` makes vectors and `split` splits long texts, both beside the questions. `stopping` is set when the service
-    ends; what is under way is then left to the next start. `clock` returns seconds.
+    `embed` makes vectors and `split` splits long texts, both beside the questions; `record` is told of each file.
+    `caller_of` returns for whom a job with that owner works, and raises UnauthorizedError when the owner may do nothing
+    any more. `stopping` is set when the service ends; what is under way is then left to the next start. `clock` returns
+    seconds.
     """
 
     def __init__(
@@ -85,7 +99,9 @@ class JobWork:
         *,
         embed: Embed,
         split: Split,
+        caller_of: CallerOf,
         stopping: threading.Event,
+        record: FileRecord,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._jobs = jobs
@@ -96,7 +112,9 @@ class JobWork:
         self._settings = settings
         self._embed = embed
         self._split = split
+        self._caller_of = caller_of
         self._stopping = stopping
+        self._record = record
         self._clock = clock
 
     def run(self, job: Job) -> None:
@@ -129,7 +147,8 @@ class JobWork:
             self._check(job)
             progress = _Progress(self._jobs, job.id, file, self._clock)
             try:
-                self._ingest(job, progress)
+                with acting_as(self._caller_of(job, self._jobs.owner_of(job.id))):
+                    self._ingest(job, progress)
                 return
             except StoppedError:
                 raise
@@ -148,6 +167,7 @@ class JobWork:
     def _ingest(self, job: Job, progress: _Progress) -> None:
         """Store a file as its document and tell the outcome. Raises RagError with the reason when that fails."""
         wanted, file = job.wanted, progress.file
+        self._record.check(job)
         path = self._spool.path(job.id, file.number)
         given = GivenFile(file.name, path, _kind(file, path), metadata=wanted.metadata, tags=wanted.tags)
         progress.tell(status=READING, document_id=document_id(given.source))
@@ -168,6 +188,8 @@ class JobWork:
         if info is not None and done.chunks:
             self._originals.keep(path, info.id or info.name, document_id(given.source), given.digest)
         status = UNCHANGED if done.status == STORED_ALREADY else DONE
+        # Unchanged files too: a process that was killed may have stored one without recording it.
+        self._record.stored(job, 0 if status == UNCHANGED else done.chunks)
         progress.end(status, chunks=done.chunks, chunks_done=done.chunks, warnings=tuple(done.warnings))
 
     def _vectors(self, job: Job, embedding: EmbeddingProvider, texts: list[str]) -> Vector:
@@ -243,4 +265,4 @@ def _start(path: Path) -> bytes:
 def _may_pass(error: RagError) -> bool:
     """Return whether the same may succeed later: a connection that has to be changed first does not come back."""
     cause = error.__cause__ if isinstance(error, EmbeddingFailureError) and error.__cause__ else error
-    return isinstance(cause, UnavailableError | DiskFloorError)
+    return isinstance(cause, UnavailableError | DiskFloorError | NotRecordedError)

@@ -13,6 +13,7 @@ from retrieval.jobs.ingesting import JobWork, StoppedError
 from retrieval.jobs.spool import Spool
 from retrieval.jobs.stored_jobs import StoredJobs
 from retrieval.reading import DocumentReader
+from schemas.access.callers import SERVICE, acting_as
 from schemas.errors import RagError
 
 log = structlog.get_logger(__name__)
@@ -93,7 +94,8 @@ class JobRunner:
         if self._clock() - self._tidied_at >= TIDY_SECONDS:
             self._tidied_at = self._clock()
             self._spool.sweep(self._jobs.waiting)
-            self._tidy()
+            with acting_as(SERVICE):
+                self._tidy()
         while (job := self._jobs.take()) is not None:
             try:
                 self._work.run(job)

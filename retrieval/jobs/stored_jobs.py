@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import base64
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
 import orjson
 
 from retrieval.clock import z_time
+from schemas.access.owners import AUDIENCE_COLUMN, OPEN, Asker, Ownership
 from schemas.contracts.jobs import (
     CANCELLED,
     DONE,
@@ -29,7 +29,7 @@ from schemas.contracts.jobs import (
     SpooledFile,
     Wanted,
 )
-from schemas.errors import InvalidInputError
+from schemas.sealed_cursors import opened, sealed
 from schemas.shared_database import Database, Transaction
 
 STEPS = (
@@ -47,15 +47,18 @@ STEPS = (
             begun INTEGER NOT NULL, PRIMARY KEY (job_id, number)
         )""",
     ),
+    (f"ALTER TABLE jobs ADD COLUMN {AUDIENCE_COLUMN}",),
 )
 MAX_WARNINGS = 20
 """The most warnings of a file that are kept."""
-_JOB = "SELECT id, status, created_at_ms, finished_at_ms, wanted, number FROM jobs"
+_JOB = "SELECT id, status, created_at_ms, finished_at_ms, wanted, number, owner, audience FROM jobs"
 _FILE = (
     "SELECT number, name, media_type, size_bytes, status, document_id, chunks, chunks_done, pages, warnings, code, "
     "message FROM job_files"
 )
-_UNFINISHED = (QUEUED, READING, EMBEDDING)
+LISTING, NUMBER_BYTES = "jobs", 8
+"""What cursors of pages of jobs are sealed for, and the length of the job's number in them."""
+UNFINISHED = (QUEUED, READING, EMBEDDING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +72,7 @@ class Limits:
 class StoredJobs:
     """The jobs of one catalogue; safe for use by several threads and processes.
 
-    Each job belongs to the data directory whose spool has its files, its `home`. No owner sees the jobs of another.
+    Each job belongs to the data directory whose spool has its files, its `home`.
     `clock` returns seconds since the epoch.
     """
 
@@ -87,10 +90,11 @@ class StoredJobs:
         with self._database.read() as transaction:
             return self._room_bytes(transaction)
 
-    def create(self, job_id: str, wanted: Wanted, files: Sequence[SpooledFile], *, owner: str) -> None:
-        """Store a job that waits; its files are in the spool, safe on the disk. Raises JobsFullError."""
+    def create(self, job_id: str, wanted: Wanted, files: Sequence[SpooledFile], *, asker: Asker) -> None:
+        """Store a job of the asker's that waits; its files are in the spool, safe on the disk. Raises JobsFullError."""
         now_ms = round(self._clock() * 1e3)
         told = orjson.dumps(wanted).decode()
+        of = asker.made(shared=wanted.shared)
 
         def operation(transaction: Transaction) -> None:
             if self._room_bytes(transaction) < sum(each.size_bytes for each in files):
@@ -98,8 +102,8 @@ class StoredJobs:
             row = transaction.row("SELECT MAX(number) FROM jobs")
             number = 0 if row is None or row[0] is None else int(row[0]) + 1
             transaction.run(
-                "INSERT INTO jobs VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                (job_id, number, owner, self._home, told, QUEUED, now_ms, None),
+                "INSERT INTO jobs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (job_id, number, of.owner, self._home, told, QUEUED, now_ms, None, of.audience),
             )
             for each in files:
                 transaction.run(
@@ -109,44 +113,55 @@ class StoredJobs:
 
         self._database.commit(operation)
 
-    def one(self, job_id: str, *, owner: str) -> Job:
-        """Return a job. Raises JobNotFoundError when there is none."""
+    def one(self, job_id: str, *, asker: Asker) -> Job:
+        """Return a job. Raises JobNotFoundError when the asker sees none of that id."""
         with self._database.read() as transaction:
-            return _owned(transaction, job_id, owner)
+            return _seen(transaction, job_id, asker)
+
+    def owner_of(self, job_id: str) -> str:
+        """Return to whom a job belongs."""
+        with self._database.read() as transaction:
+            return _owner(transaction, job_id)
 
     def page(
-        self, *, owner: str, status: str | None = None, limit: int, cursor: str | None = None
+        self, *, asker: Asker, status: str | None = None, limit: int, cursor: str | None = None
     ) -> tuple[list[Job], str | None]:
-        """Return jobs, the newest first, and the cursor of the next page. Raises InvalidInputError for a wrong one."""
-        conditions, parameters = ["owner = ?"], [owner]
+        """Return jobs that the asker sees, the newest first, and the cursor of the next page. Raises InvalidInputError
+        for a wrong one."""
+        seen, owners = asker.seen()
+        conditions, parameters = [seen], [*owners]
         if status is not None:
             conditions.append("status = ?")
             parameters.append(status)
-        before = [] if cursor is None else [_decoded(cursor)]
-        conditions += ["number < ?"] * len(before)
         with self._database.read() as transaction:
+            before = [] if cursor is None else [int.from_bytes(opened(transaction, LISTING, cursor))]
+            conditions += ["number < ?"] * len(before)
             rows = transaction.rows(
                 f"{_JOB} WHERE {' AND '.join(conditions)} ORDER BY number DESC LIMIT ?",
                 (*parameters, *before, limit + 1),
             )
             jobs = [_job(transaction, row) for row in rows[:limit]]
-        return jobs, _encoded(rows[limit - 1][5]) if len(rows) > limit else None
+            if len(rows) <= limit:
+                return jobs, None
+            return jobs, sealed(transaction, LISTING, int(rows[limit - 1][5]).to_bytes(NUMBER_BYTES))
 
-    def cancel(self, job_id: str, *, owner: str) -> tuple[Job, bool]:
+    def cancel(self, job_id: str, *, asker: Asker) -> tuple[Job, bool]:
         """Cancel a job that has not ended, and return it and whether it was still waiting. What it has stored stays.
 
-        One that has ended stays as it is. Raises JobNotFoundError when there is none.
+        One that has ended stays as it is. Raises JobNotFoundError when the asker sees none of that id, and
+        OwnedByAnotherError.
         """
 
         def operation(transaction: Transaction) -> tuple[Job, bool]:
-            was_waiting = _owned(transaction, job_id, owner).status == QUEUED
+            before = _seen(transaction, job_id, asker)
+            asker.check_owns(before.of, f"Job '{job_id}'")
             self._end(transaction, job_id, CANCELLED)
             # Also where the process that worked on them was killed and nobody else has begun.
             transaction.run(
                 "UPDATE job_files SET status = ?, chunks_done = 0 WHERE job_id = ? AND status IN (?, ?)",
                 (QUEUED, job_id, READING, EMBEDDING),
             )
-            return _owned(transaction, job_id, owner), was_waiting
+            return _seen(transaction, job_id, asker), before.status == QUEUED
 
         return self._database.commit(operation)
 
@@ -222,6 +237,54 @@ class StoredJobs:
             rows = transaction.rows("SELECT id FROM jobs WHERE status IN (?, ?)", WAITING)
         return {row[0] for row in rows} & set(job_ids)
 
+    def files_of(self, is_meant: Callable[[Wanted, JobFile], bool]) -> list[tuple[str, JobFile]]:
+        """Return (id of the job, file) for all files that are meant. Those of jobs that have ended do not wait."""
+        with self._database.read() as transaction:
+            jobs = [_job(transaction, row) for row in transaction.rows(_JOB)]
+        return [
+            (
+                job.id,
+                each if job.status in WAITING or each.status not in UNFINISHED else replace(each, status=job.status),
+            )
+            for job in jobs
+            for each in job.files
+            if is_meant(job.wanted, each)
+        ]
+
+    def waiting_files(self) -> list[tuple[Job, JobFile]]:
+        """Return (job, file) for all files of jobs that have not ended."""
+        with self._database.read() as transaction:
+            rows = transaction.rows(f"{_JOB} WHERE status IN (?, ?)", WAITING)
+            jobs = [_job(transaction, row) for row in rows]
+        return [(job, each) for job in jobs for each in job.files]
+
+    def erase_files(self, is_meant: Callable[[Wanted, JobFile], bool]) -> int:
+        """Forget the files that are meant, and jobs that have no others. Return the number of files."""
+
+        def operation(transaction: Transaction) -> int:
+            erased = 0
+            for row in transaction.rows(_JOB):
+                job = _job(transaction, row)
+                doomed = [each.number for each in job.files if is_meant(job.wanted, each)]
+                for number in doomed:
+                    transaction.run("DELETE FROM job_files WHERE job_id = ? AND number = ?", (job.id, number))
+                if doomed and len(doomed) == len(job.files):
+                    _forget(transaction, "id = ?", job.id)
+                erased += len(doomed)
+            return erased
+
+        return self._database.commit(operation)
+
+    def erase_owner(self, owner: str) -> list[str]:
+        """Forget all jobs of an owner, and return their ids. One that runs ends soon."""
+
+        def operation(transaction: Transaction) -> list[str]:
+            ids = [str(row[0]) for row in transaction.rows("SELECT id FROM jobs WHERE owner = ?", (owner,))]
+            _forget(transaction, "owner = ?", owner)
+            return ids
+
+        return self._database.commit(operation)
+
     def discard(self, job_id: str) -> None:
         """Forget a job that was never told to anybody."""
         self._database.commit(lambda transaction: _forget(transaction, "id = ?", job_id))
@@ -248,20 +311,26 @@ class StoredJobs:
         taken = transaction.row(
             "SELECT COALESCE(SUM(size_bytes), 0) FROM job_files WHERE status IN (?, ?, ?) "
             "AND job_id IN (SELECT id FROM jobs WHERE home = ? AND status IN (?, ?))",
-            (*_UNFINISHED, self._home, *WAITING),
+            (*UNFINISHED, self._home, *WAITING),
         )
         return self._limits.spool_bytes - (0 if taken is None else int(taken[0]))
 
 
-def _owned(transaction: Transaction, job_id: str, owner: str) -> Job:
-    row = transaction.row(f"{_JOB} WHERE id = ? AND owner = ?", (job_id, owner))
+def _owner(transaction: Transaction, job_id: str) -> str:
+    row = transaction.row("SELECT owner FROM jobs WHERE id = ?", (job_id,))
+    return OPEN if row is None else str(row[0])
+
+
+def _seen(transaction: Transaction, job_id: str, asker: Asker) -> Job:
+    seen, parameters = asker.seen()
+    row = transaction.row(f"{_JOB} WHERE id = ? AND {seen}", (job_id, *parameters))
     if row is None:
         raise JobNotFoundError(job_id)
     return _job(transaction, row)
 
 
 def _job(transaction: Transaction, row: tuple[Any, ...]) -> Job:
-    job_id, status, created_at_ms, finished_at_ms, wanted, _ = row
+    job_id, status, created_at_ms, finished_at_ms, wanted, _, owner, audience = row
     told = orjson.loads(wanted)
     files = transaction.rows(f"{_FILE} WHERE job_id = ? ORDER BY number", (job_id,))
     return Job(
@@ -271,6 +340,7 @@ def _job(transaction: Transaction, row: tuple[Any, ...]) -> Job:
         finished_at=None if finished_at_ms is None else _time(finished_at_ms),
         wanted=Wanted(**{**told, "tags": tuple(told["tags"])}),
         files=tuple(_file(each) for each in files),
+        of=Ownership(owner, audience),
     )
 
 
@@ -285,19 +355,3 @@ def _forget(transaction: Transaction, condition: str, parameter: Any) -> None:
 
 def _time(at_ms: int) -> str:
     return z_time(datetime.fromtimestamp(at_ms / 1e3, UTC))
-
-
-def _encoded(number: int) -> str:
-    return base64.urlsafe_b64encode(f"jobs:{number}".encode()).decode().rstrip("=")
-
-
-def _decoded(cursor: str) -> int:
-    try:
-        word, _, number = (
-            base64.urlsafe_b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4)).decode().partition(":")
-        )
-        if word == "jobs" and number.isascii() and number.isdigit() and len(number) < 19:
-            return int(number)
-    except ValueError:
-        pass
-    raise InvalidInputError("Invalid cursor", code="invalid_cursor", field="cursor")

@@ -3,29 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict
-from pathlib import PurePosixPath
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path, PurePosixPath
 from types import TracebackType
 from typing import Self
 
 import orjson
 
+from retrieval.ingest.identity import document_id
 from retrieval.jobs.file_names import checked_name, shown_name
 from retrieval.jobs.spool import Incoming, Spool
-from retrieval.jobs.stored_jobs import StoredJobs
+from retrieval.jobs.stored_jobs import UNFINISHED, StoredJobs
 from retrieval.reading import kind_of
+from schemas.access.owners import Asker
 from schemas.contracts.jobs import (
     MAX_FILES,
     QUEUED,
     REFUSED,
     FileAnswer,
     Job,
+    JobFile,
     JobsFullError,
     RefusedFileError,
     Uploaded,
     Wanted,
 )
 from schemas.errors import InvalidInputError, PayloadTooLargeError
+from schemas.storage.erasure import Target, UploadWaitingError
 
 
 class Uploads:
@@ -44,12 +49,48 @@ class Uploads:
         room_bytes = self._jobs.room_bytes()
         return Upload(self._jobs, self._spool.begin(), self._max_file_bytes, room_bytes, self._queued)
 
-    def cancel(self, job_id: str, *, owner: str) -> Job:
+    def cancel(self, job_id: str, *, asker: Asker) -> Job:
         """Cancel a job as `StoredJobs.cancel` does, and remove the files that wait."""
-        job, was_waiting = self._jobs.cancel(job_id, owner=owner)
+        job, was_waiting = self._jobs.cancel(job_id, asker=asker)
         if was_waiting:
             self._spool.remove(job_id)
         return job
+
+    def named(self, target: Target) -> Target:
+        """Return the target with the names of its uploaded files.
+
+        Raises UploadWaitingError when a job has yet to store one of its documents.
+        """
+        if target.collection is None:
+            return target
+        files = self._jobs.files_of(partial(_is_of, target))
+        waiting = next((job_id for job_id, file in files if file.status in UNFINISHED), None)
+        if waiting is not None:
+            raise UploadWaitingError(waiting)
+        return replace(target, file_names=frozenset(file.name for _, file in files))
+
+    def holders(self, target: Target) -> dict[Path, str]:
+        """Return the files that wait and are not of the target, each with the name of its job."""
+        return {
+            self._spool.path(job.id, file.number): f"upload job '{job.id}'"
+            for job, file in self._jobs.waiting_files()
+            if job.of.owner != target.owner and not _is_of(target, job.wanted, file)
+        }
+
+    def erase(self, target: Target) -> int:
+        """Forget the jobs of an erased user with their files, and what jobs tell of erased documents.
+
+        Return the number of jobs and files that were forgotten.
+        """
+        jobs = [] if target.owner is None else self._jobs.erase_owner(target.owner)
+        for job_id in jobs:
+            self._spool.remove(job_id)
+        return len(jobs) + (0 if target.collection is None else self._jobs.erase_files(partial(_is_of, target)))
+
+
+def _is_of(target: Target, wanted: Wanted, file: JobFile) -> bool:
+    document = file.document_id or document_id(file.name)
+    return wanted.collection == target.collection and document in target.document_ids
 
 
 class Upload:
@@ -104,7 +145,7 @@ class Upload:
         files = [[each.name, each.media_type, each.sha256] for each in self._incoming.files]
         return orjson.dumps([asdict(wanted), files], option=orjson.OPT_SORT_KEYS)
 
-    def finish(self, wanted: Wanted, *, owner: str) -> Uploaded:
+    def finish(self, wanted: Wanted, *, asker: Asker) -> Uploaded:
         """Make a job of the files, which are safe on the disk then.
 
         Raises InvalidInputError when none was taken, and JobsFullError.
@@ -120,7 +161,7 @@ class Upload:
                 files=[asdict(each) for each in self.files],
             )
         self._incoming.sync()
-        self._jobs.create(self._incoming.job_id, wanted, self._incoming.files, owner=owner)
+        self._jobs.create(self._incoming.job_id, wanted, self._incoming.files, asker=asker)
         self._incoming.keep()
         self._queued()
         return Uploaded(self._incoming.job_id, QUEUED, [asdict(each) for each in self.files])

@@ -31,7 +31,7 @@ from schemas.contracts.rule_documents import (
     RuleDocument,
 )
 from schemas.contracts.search import CollectionsReceipt, OracleAnswer, OracleResult, check_query
-from schemas.errors import ConflictError, InvalidInputError, RagError
+from schemas.errors import AccessError, ConflictError, InvalidInputError, RagError
 from schemas.names import check_collection_name
 from schemas.settings import RetrievalSettings
 from schemas.where import In, Where, to_json
@@ -128,7 +128,7 @@ class RAGPipeline:
                     warnings += _warnings(document, done)
             if replace_missing:
                 _delete_others(writer, documents)
-        except ConflictError:
+        except (AccessError, ConflictError):
             raise
         except RagError as error:
             raise write_error(

@@ -73,14 +73,16 @@ class OpenCorpus:
         return [found for name in dict.fromkeys(names) if (found := self._find(name)) is not None]
 
     def _look_up(self, names: Sequence[str]) -> None:
-        """Look up all of these names at once that are not known yet."""
-        unknown = [name for name in dict.fromkeys(names) if self._listed is None and name not in self._looked_up]
+        """Look up all of these names at once that are not known yet. A collection that every caller has a part of, such
+        as that of the notes, may be there without being listed."""
+        known = (self._listed or {}).keys() | self._looked_up.keys()
+        unknown = [name for name in dict.fromkeys(names) if name not in known]
         if unknown:
             found = {each.name: each for each in self.provider.collections_named(unknown)}
             self._looked_up |= {name: found.get(name) for name in unknown}
 
     def _find(self, name: str) -> CollectionInfo | None:
-        if self._listed is not None:
-            return self._listed.get(name)
+        if self._listed is not None and name in self._listed:
+            return self._listed[name]
         self._look_up([name])  # a few are read faster than all
         return self._looked_up[name]

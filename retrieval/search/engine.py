@@ -27,6 +27,7 @@ from retrieval.search.relevance import AllWords, WordsFound
 from retrieval.search.reranking import Reranking
 from retrieval.search.smoothing import SMOOTHED as FIRST
 from retrieval.search.smoothing import WordSimilarity
+from schemas.access.callers import carried
 from schemas.contracts.search import (
     FAILED,
     MAX_LIMIT,
@@ -172,12 +173,12 @@ class SearchEngine:
             chosen.asked,
             request.where,
             until - self._limit_seconds / 5,
-            request.owner,
+            request.asker,
             AskedEmbedding(lambda: self._embed(request.query)),
         )
         fetched = min(MAX_FETCHED, max(self._fetch_min, request.limit * self._fetch_multiplier))
         asked = {
-            name: self._pools[name].submit(self._ask, self._oracles[name], question, fetched, until)
+            name: self._pools[name].submit(carried(self._ask), self._oracles[name], question, fetched, until)
             for name, weight in weights.items()
             if weight > 0
         }

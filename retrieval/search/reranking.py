@@ -16,6 +16,7 @@ from providers.outbound import deadlines
 from providers.rerank.base import RerankProvider
 from registry.connection_threads import ConnectionThreads
 from registry.connections import Connections
+from registry.embedding.metering import Metered, unmetered
 from retrieval.failures import embedding_errors
 from retrieval.ingest.drafts import text_with_heading
 from retrieval.search.smoothing import SMOOTHED, WordSimilarity, cosines, smoothed
@@ -34,8 +35,11 @@ RERANKED = 100
 class Reranking:
     """Puts texts in the order in which they answer a question; safe for use by several threads."""
 
-    def __init__(self, connections: Connections, *, embedding_connection: str = "default") -> None:
+    def __init__(
+        self, connections: Connections, *, embedding_connection: str = "default", metered: Metered = unmetered
+    ) -> None:
         self._connections = connections
+        self._metered = metered
         self._embedding_connection = embedding_connection
         self._words = WordSimilarity()
         # Not in the threads of searches, which a connection that hangs must not hold beyond their limit.
@@ -114,7 +118,8 @@ class Reranking:
         """
         with embedding_errors():
             provider = cast(EmbeddingProvider, self._connections.open(self._embedding_connection, "embedding"))
-            vectors = provider.embed([query, *texts])
+            asked = [query, *texts]
+            vectors = self._metered(provider, asked, lambda: provider.embed(asked))
         own = cosines(list(vectors))[0, 1:].astype(np.float64)
         first = np.argsort(-own, kind="stable")[:SMOOTHED]
         similar = self._words.of([texts[position] for position in first])

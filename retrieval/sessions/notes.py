@@ -14,9 +14,11 @@ from datetime import datetime
 from providers.base import SupportsMetadataFiltering, SupportsOrderBy
 from retrieval.clock import utc_now
 from retrieval.ingest.drafts import Draft
-from retrieval.search.oracles.persona import OWNER, SUPERSEDED_BY, current_notes
+from retrieval.search.oracles.persona import AUDIENCE, OWNER, SUPERSEDED_BY, current_notes
 from retrieval.sessions.sessions import Sessions
 from retrieval.text_collections import TextCollections
+from schemas.access.callers import SERVICE, acting_as
+from schemas.access.owners import NOBODY, OPEN, Asker, Ownership
 from schemas.contracts.sessions import (
     MAX_NAME_CHARACTERS,
     MAX_NOTE_CHARACTERS,
@@ -30,7 +32,6 @@ from schemas.contracts.sessions import (
     checked_text,
 )
 from schemas.errors import AlreadyThereError, CollectionNotFoundError
-from schemas.owners import OPEN
 from schemas.records import Document, Metadata, OrderBy
 from schemas.where import And, Equals, Where
 
@@ -46,79 +47,90 @@ class Notes:
         self._collection = collection
         self._clock = clock
 
-    def start(self, name: str, *, owner: str) -> Session:
-        """Start a session. Raises InvalidInputError when the name is blank or too long."""
-        return self._sessions.start(checked_text("name", name, MAX_NAME_CHARACTERS), owner=owner)
+    def start(self, name: str, *, asker: Asker, shared: bool = False) -> Session:
+        """Start a session, whose notes are `shared` as it is. Raises InvalidInputError when the name is blank or too
+        long."""
+        return self._sessions.start(checked_text("name", name, MAX_NAME_CHARACTERS), asker=asker, shared=shared)
 
-    def note(self, text: str, session_id: str | None = None, supersedes: str | None = None, *, owner: str) -> Note:
+    def note(self, text: str, session_id: str | None = None, supersedes: str | None = None, *, asker: Asker) -> Note:
         """Keep a text as a note, in place of the note `supersedes` where one is given.
 
         When several replace one note at the same time, one does, and the others are told which. A repetition after a
-        lost answer returns the note that was kept. Raises InvalidInputError, SessionNotFoundError, SessionEndedError,
-        NoSessionError, NoteNotFoundError, NoteSupersededError, EmbeddingFailureError and what the store raises; nothing
-        is kept then.
+        lost answer returns the note that was kept. A note belongs to its session's owner, one that replaces somebody
+        else's note to the latter's. Raises InvalidInputError, SessionNotFoundError, OwnedByAnotherError,
+        SessionEndedError, NoSessionError, NoteNotFoundError, NoteSupersededError, EmbeddingFailureError and what the
+        store raises; nothing is kept then.
         """
         text = checked_text("note", text, MAX_NOTE_CHARACTERS)
-        session = self._sessions.open_session(session_id, owner=owner)
+        session = self._sessions.open_session(session_id, asker=asker)
         if supersedes is None:
-            return self._write(_new(text, session, NOTE), owner)
-        replaced = self._found(supersedes, owner)
+            return self._write(_new(text, session, NOTE), session.of)
+        replaced = self._found(supersedes, asker)
         if SUPERSEDED_BY not in replaced.metadata:
+            of = _ownership(replaced)
             try:
-                return self._write(_new(text, session, NOTE, replaced.id), owner, replaced)
+                return self._write(
+                    _new(text, session, NOTE, replaced.id), session.of if session.of.owner == of.owner else of, replaced
+                )
             except AlreadyThereError:
-                replaced = self._found(supersedes, owner)
+                replaced = self._found(supersedes, asker)
         successor = str(replaced.metadata[SUPERSEDED_BY])
-        kept = self._found(successor, owner)
+        kept = self._found(successor, asker)
         if kept.text != text:
             raise NoteSupersededError(supersedes, successor)
         return _note(kept)
 
-    def end(self, session_id: str | None = None, summary: str | None = None, *, owner: str) -> EndedSession:
+    def end(self, session_id: str | None = None, summary: str | None = None, *, asker: Asker) -> EndedSession:
         """End a session. Its notes stay, and the summary becomes a note. Raise what `note` raises."""
-        session = self._sessions.open_session(session_id, owner=owner)
+        session = self._sessions.open_session(session_id, asker=asker)
         summary_id = None
         if summary is not None and summary.strip():
             # The same id for each attempt: one that broke off before the session ended leaves no second summary.
             summary_id = str(uuid.uuid5(uuid.UUID(session.id), SUMMARY))
             text = checked_text("summary", summary, MAX_NOTE_CHARACTERS)
-            self._write(replace(_new(text, session, SUMMARY), id=summary_id), owner)
-        ended = self._sessions.end(session.id, owner=owner)
+            self._write(replace(_new(text, session, SUMMARY), id=summary_id), session.of)
+        ended = self._sessions.end(session.id, asker=asker)
         return EndedSession(
             ended, self._count(And((Equals("session_id", session.id), Equals("kind", NOTE)))), summary_id
         )
 
-    def newest(self, limit: int, *, owner: str) -> list[Note]:
-        """Return the notes that no other note has replaced, newest first."""
+    def newest(self, limit: int, *, asker: Asker) -> list[Note]:
+        """Return the notes that the asker sees and no other note has replaced, newest first."""
         newest_first = (OrderBy("created_at", descending=True),)
         reads = self._texts.corpus.open().able(SupportsOrderBy)
         try:
-            page = reads.ordered_documents(self._collection, current_notes(owner), order_by=newest_first, limit=limit)
+            page = reads.ordered_documents(self._collection, current_notes(asker), order_by=newest_first, limit=limit)
         except CollectionNotFoundError:
             return []
         return [_note(each) for each in page.documents]
 
-    def _write(self, note: Note, owner: str, replaced: Document | None = None) -> Note:
-        """Store the note. Raises AlreadyThereError when another note has replaced `replaced` meanwhile."""
+    def _write(self, note: Note, of: Ownership, replaced: Document | None = None) -> Note:
+        """Store the note. Raises AlreadyThereError when another note has replaced `replaced` meanwhile.
+
+        The service itself writes: what may be written was checked here, and nobody else may write to this collection.
+        """
         note = replace(note, created_at=self._clock().isoformat(timespec="milliseconds"))
         writer = self._texts.writer(self._collection, self._texts.embedding())
-        drafts = [Draft(note.id, note.text, _metadata(note, owner))]
+        drafts = [Draft(note.id, note.text, _metadata(note, of))]
         if replaced is not None:
             superseded = {**replaced.metadata, SUPERSEDED_BY: note.id}
             drafts.append(Draft(replaced.id, replaced.text, superseded, replaced.embedding))
         vectors = writer.vectors(drafts, {})
-        # Written in one request: at no moment are both notes, or neither, found.
-        writer.write(drafts, vectors, unless=None if replaced is None else Equals("supersedes", replaced.id))
+        with acting_as(SERVICE):
+            # Written in one request: at no moment are both notes, or neither, found.
+            writer.write(drafts, vectors, unless=None if replaced is None else Equals("supersedes", replaced.id))
         return note
 
-    def _found(self, note_id: str, owner: str) -> Document:
+    def _found(self, note_id: str, asker: Asker) -> Document:
+        """Return a note for the asker to replace. Raises NoteNotFoundError, and OwnedByAnotherError."""
         reads = self._texts.corpus.open().able(SupportsMetadataFiltering)
         try:
             found = reads.documents_by_id(self._collection, [note_id], with_embeddings=True)
         except CollectionNotFoundError:
             found = []
-        if not found or found[0].metadata.get(OWNER, OPEN) != owner:
+        if not found or not asker.sees(_ownership(found[0])):
             raise NoteNotFoundError(note_id)
+        asker.check_owns(_ownership(found[0]), f"Note '{note_id}'")
         return found[0]
 
     def _count(self, where: Where) -> int:
@@ -137,15 +149,21 @@ def _new(text: str, session: Session, kind: str, supersedes: str | None = None) 
     return Note(str(uuid.uuid4()), text, session.id, session.name, "", kind, supersedes)
 
 
-def _metadata(note: Note, owner: str) -> Metadata:
+def _ownership(stored: Document) -> Ownership:
+    return Ownership(str(stored.metadata.get(OWNER, OPEN)), str(stored.metadata.get(AUDIENCE, NOBODY)))
+
+
+def _metadata(note: Note, of: Ownership) -> Metadata:
     told: Metadata = {
         "session_id": note.session_id,
         "session_name": note.session_name,
         "created_at": note.created_at,
         "kind": note.kind,
     }
-    if owner != OPEN:
-        told[OWNER] = owner
+    if of.owner != OPEN:
+        told[OWNER] = of.owner
+    if of.is_shared:
+        told[AUDIENCE] = of.audience
     return told if note.supersedes is None else {**told, "supersedes": note.supersedes}
 
 

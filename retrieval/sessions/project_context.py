@@ -12,11 +12,11 @@ from retrieval.search.choosing import CollectionChoice
 from retrieval.search.corpus import OpenCorpus
 from retrieval.search.engine import SearchEngine
 from retrieval.sessions.notes import Notes
+from schemas.access.owners import Asker
 from schemas.connections import CollectionInfo
 from schemas.contracts.project_context import DOCUMENT, NOTE, RULE, ContextSource, ProjectContext
 from schemas.contracts.search import FusedResult, SearchRequest
 from schemas.contracts.sessions import Note
-from schemas.owners import OPEN
 from schemas.plurals import counted
 from schemas.settings import RetrievalSettings
 
@@ -41,17 +41,17 @@ class ContextWriter:
         self._notes_collection = settings.notes_collection
 
     def write(
-        self, topic: str | None = None, collections: tuple[str, ...] | None = None, *, owner: str = OPEN
+        self, topic: str | None = None, collections: tuple[str, ...] | None = None, *, asker: Asker
     ) -> ProjectContext:
         """Return the context of a topic, an overview for None.
 
         `collections` are what `CollectionChoice.choose` takes. Raises InvalidInputError, CollectionNotFoundError,
         SearchFailedError and what the store raises.
         """
-        return self._overview(collections, owner) if topic is None else self._of_topic(topic, collections, owner)
+        return self._overview(collections, asker) if topic is None else self._of_topic(topic, collections, asker)
 
-    def _of_topic(self, topic: str, collections: tuple[str, ...] | None, owner: str) -> ProjectContext:
-        answer = self._search.search(SearchRequest(topic, limit=TOPIC_SOURCES, collections=collections, owner=owner))
+    def _of_topic(self, topic: str, collections: tuple[str, ...] | None, asker: Asker) -> ProjectContext:
+        answer = self._search.search(SearchRequest(topic, limit=TOPIC_SOURCES, collections=collections, asker=asker))
         found = answer.results
         by_kind = {kind: [each for each in found if self._kind(each) == kind] for kind in HEADINGS}
         parts = [f"# {one_line(topic)}", *([QUOTES_ARE_DATA] if found else [])]
@@ -68,10 +68,10 @@ class ContextWriter:
             parts.append("Nothing is known of this topic.")
         return ProjectContext(topic, "\n\n".join(parts), sources, answer.receipt.collections)
 
-    def _overview(self, names: tuple[str, ...] | None, owner: str) -> ProjectContext:
+    def _overview(self, names: tuple[str, ...] | None, asker: Asker) -> ProjectContext:
         chosen = self._choice.choose(names)
         shown, further = chosen.asked[:OVERVIEW_COLLECTIONS], len(chosen.asked[OVERVIEW_COLLECTIONS:])
-        notes = self._notes.newest(OVERVIEW_NOTES, owner=owner)
+        notes = self._notes.newest(OVERVIEW_NOTES, asker=asker)
         parts = ["# Overview", "## Collections"]
         sources: list[ContextSource] = []
         if not shown:

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 import orjson
 
 from retrieval.clock import z_time
+from schemas.access.owners import AUDIENCE_COLUMN, Asker, Ownership, check_meant, ownership_of
 from schemas.contracts.watchers import (
     LOST,
     LOST_AFTER_SECONDS,
@@ -22,6 +23,7 @@ from schemas.contracts.watchers import (
 )
 from schemas.errors import ConflictError, InvalidInputError, NotFoundError
 from schemas.shared_database import Database, Transaction
+from schemas.storage.erasure import Target
 
 STEPS = (
     (
@@ -38,7 +40,9 @@ STEPS = (
         "INSERT INTO watchers SELECT '', name, reported_at_ms, report FROM watchers_of_all",
         "DROP TABLE watchers_of_all",
     ),
+    (f"ALTER TABLE watchers ADD COLUMN {AUDIENCE_COLUMN}",),
 )
+_COLUMNS = "SELECT owner, audience, name, reported_at_ms, report FROM watchers"
 
 
 class WatcherNotFoundError(NotFoundError):
@@ -51,7 +55,7 @@ class WatcherNotFoundError(NotFoundError):
 class Watchers:
     """The known watchers; safe for use by several threads.
 
-    The names of each `owner` are separate. `clock` returns seconds since the epoch.
+    The names of each owner are separate. `clock` returns seconds since the epoch.
     """
 
     def __init__(self, database: Database, clock: Callable[[], float] = time.time) -> None:
@@ -59,8 +63,8 @@ class Watchers:
         self._clock = clock
         database.open_part("watchers", STEPS)
 
-    def report(self, name: str, report: WatcherReport, *, owner: str) -> KnownWatcher:
-        """Store a watcher's report.
+    def report(self, name: str, report: WatcherReport, *, asker: Asker) -> KnownWatcher:
+        """Store a report of a watcher of the asker's.
 
         Raises ConflictError while another instance reports under the name: two folders of one name would delete each
         other's documents.
@@ -74,7 +78,7 @@ class Watchers:
         now_ms = round(self._clock() * 1e3)
 
         def operation(transaction: Transaction) -> KnownWatcher:
-            before = self._find(transaction, name, owner)
+            before = self._find(transaction, name, asker, asker.owner)
             if before and before.report.instance != report.instance and before.state not in (STOPPED, LOST):
                 raise ConflictError(
                     f"Watcher '{name}' is running as {before.report.instance}, which reported at {before.reported_at}",
@@ -83,55 +87,90 @@ class Watchers:
                     instance=before.report.instance,
                     reported_at=before.reported_at,
                 )
-            transaction.run("DELETE FROM watchers WHERE owner = ? AND name = ?", (owner, name))
+            transaction.run("DELETE FROM watchers WHERE owner = ? AND name = ?", (asker.owner, name))
             stored = orjson.dumps(asdict(report)).decode()
-            transaction.run("INSERT INTO watchers VALUES (?, ?, ?, ?)", (owner, name, now_ms, stored))
-            return self._known(name, now_ms, stored)
+            of = asker.made(shared=report.shared)
+            values = (of.owner, name, now_ms, stored, of.audience)
+            transaction.run("INSERT INTO watchers VALUES (?, ?, ?, ?, ?)", values)
+            return self._known(of.owner, of.audience, name, now_ms, stored)
 
         return self._database.commit_quickly(operation)
 
-    def all(self, *, owner: str) -> list[KnownWatcher]:
-        """Return the owner's watchers, sorted by name."""
+    def all(self, *, asker: Asker) -> list[KnownWatcher]:
+        """Return the watchers that the asker sees, sorted by name and owner."""
+        condition, parameters = asker.seen()
         with self._database.read() as transaction:
-            rows = transaction.rows(
-                "SELECT name, reported_at_ms, report FROM watchers WHERE owner = ? ORDER BY name", (owner,)
-            )
+            rows = transaction.rows(f"{_COLUMNS} WHERE {condition} ORDER BY name, owner", parameters)
         return [self._known(*row) for row in rows]
 
-    def one(self, name: str, *, owner: str) -> KnownWatcher:
-        """Return a watcher. Raises WatcherNotFoundError when there is none."""
+    def one(self, name: str, *, asker: Asker, of_owner: str | None = None) -> KnownWatcher:
+        """Return the watcher of that name which `ownership_of` finds. Raises WatcherNotFoundError."""
         with self._database.read() as transaction:
-            found = self._find(transaction, name, owner)
+            found = self._find(transaction, name, asker, of_owner)
         if found is None:
             raise WatcherNotFoundError(name)
         return found
 
-    def forget(self, name: str, *, owner: str) -> None:
+    def forget(self, name: str, *, asker: Asker, of_owner: str | None = None) -> None:
         """Forget a watcher; a running one is known again after its next report.
 
-        Raises WatcherNotFoundError when there is none.
+        Raises WatcherNotFoundError when the asker sees none, and OwnedByAnotherError.
         """
 
         def operation(transaction: Transaction) -> None:
-            if self._find(transaction, name, owner) is None:
+            found = self._find(transaction, name, asker, of_owner)
+            if found is None:
                 raise WatcherNotFoundError(name)
-            transaction.run("DELETE FROM watchers WHERE owner = ? AND name = ?", (owner, name))
+            check_meant(asker, found.of, of_owner, f"Watcher '{name}'")
+            transaction.run("DELETE FROM watchers WHERE owner = ? AND name = ?", (found.of.owner, name))
 
         self._database.commit(operation)
 
-    def _find(self, transaction: Transaction, name: str, owner: str) -> KnownWatcher | None:
+    def erase(self, target: Target) -> int:
+        """Forget the reports of an erased user, and the files in reports that are erased documents.
+
+        Return the number of reports that were changed.
+        """
+
+        def operation(transaction: Transaction) -> int:
+            rows = transaction.rows("SELECT owner, name, report FROM watchers")
+            changed = 0
+            for owner, name, stored in rows:
+                told = orjson.loads(stored)
+                kept = {
+                    field: [each for each in told.get(field, ()) if not _is_of(target, each["path"])]
+                    for field in ("failures", "passed_over")
+                }
+                if owner == target.owner:
+                    transaction.run("DELETE FROM watchers WHERE owner = ? AND name = ?", (owner, name))
+                elif any(len(kept[field]) < len(told.get(field, ())) for field in kept):
+                    after = orjson.dumps({**told, **kept}).decode()
+                    transaction.run("UPDATE watchers SET report = ? WHERE owner = ? AND name = ?", (after, owner, name))
+                else:
+                    continue
+                changed += 1
+            return changed
+
+        return self._database.commit(operation)
+
+    def _find(self, transaction: Transaction, name: str, asker: Asker, of_owner: str | None) -> KnownWatcher | None:
         if not is_watcher_name(name):
             return None
-        row = transaction.row(
-            "SELECT name, reported_at_ms, report FROM watchers WHERE owner = ? AND name = ?", (owner, name)
-        )
+        of = ownership_of(transaction, "watchers", "name", name, asker, of_owner)
+        row = None if of is None else transaction.row(f"{_COLUMNS} WHERE owner = ? AND name = ?", (of.owner, name))
         return None if row is None else self._known(*row)
 
-    def _known(self, name: str, reported_at_ms: int, stored: str) -> KnownWatcher:
+    def _known(self, owner: str, audience: str, name: str, reported_at_ms: int, stored: str) -> KnownWatcher:
         told = orjson.loads(stored)
         for field in ("failures", "passed_over"):  # the second one is not in reports of releases before 0.3
             told[field] = tuple(FailedFile(**each) for each in told.get(field, ()))
         report = WatcherReport(**told)
         is_late = self._clock() - reported_at_ms / 1e3 > LOST_AFTER_SECONDS
         state = LOST if is_late and report.state != STOPPED else report.state
-        return KnownWatcher(name, state, z_time(datetime.fromtimestamp(reported_at_ms / 1e3, UTC)), report)
+        reported_at = z_time(datetime.fromtimestamp(reported_at_ms / 1e3, UTC))
+        return KnownWatcher(name, Ownership(owner, audience), state, reported_at, report)
+
+
+def _is_of(target: Target, path: str) -> bool:
+    """Return whether a file is one of the erased documents, whose sources begin with the name of the folder."""
+    return any(source == path or source.endswith(f"/{path}") for source in target.sources)

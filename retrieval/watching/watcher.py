@@ -33,6 +33,8 @@ RESCAN_SECONDS = 600.0
 """Seconds after which everything is compared again: the system drops events when there are too many, and a disk of
 another machine may send none."""
 IS_RUNNING = "watcher_is_running"
+DENIED = frozenset({"authentication", "authorization"})
+"""The types of errors that say that the service does not know who asks, or does not let them."""
 
 Changes = Generator[set[str], None, None]
 """Yields sets of changed paths, possibly empty, until the watcher is stopped."""
@@ -50,6 +52,7 @@ class Watcher:
         *,
         instance: str,
         collection: str,
+        shared: bool = False,
         stop: threading.Event,
         told: Callable[[WatcherReport], None] = lambda report: None,
         pauses: Pauses | None = None,
@@ -63,7 +66,7 @@ class Watcher:
         self._pauses = pauses or Pauses()
         self._clock = clock
         self._seconds = seconds
-        self._report = WatcherReport(instance, SCANNING, collection, z_time(clock()))
+        self._report = WatcherReport(instance, SCANNING, collection, z_time(clock()), shared=shared)
         self._other_reported_at: object = None
         sync.on_progress = self._tell
 
@@ -84,7 +87,7 @@ class Watcher:
         """Keep the collection in step until `stop` is set; retry after failures.
 
         Raises ConflictError when retrying is useless: the collection has another embedding model, or another instance
-        has the name.
+        has the name. Raises what the service says when it refuses the first report for lack of rights.
         """
         try:
             while not self._stop.is_set():
@@ -140,6 +143,8 @@ class Watcher:
         self._tell()
 
     def _wait_after(self, error: RagError) -> None:
+        if not self._reporter.is_started and error.details.get("error_type") in DENIED:
+            raise error
         if isinstance(error, ConflictError):
             self._check_whether_it_may_pass(error)
         since = self._report.failing_since or z_time(self._clock())

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from schemas.access.owners import Ownership
 from schemas.contracts.search import CollectionsReceipt
 from schemas.contracts.text_documents import DEFAULT_TOP_K, Filters, SimilarChunk
 from schemas.records import Metadata
@@ -27,7 +28,7 @@ class ChatRequest:
     `messages` are as the client has them. With `is_continued` they are only the last one, and the service remembers the
     others. A value of None is left to the connection, except for `system`, which is left to the messages, and
     `min_relevance`, which is left to the settings. `options` are the model's own, by the names that its server
-    uses.
+    uses. `shared` says whether others may read the conversation, None leaves that as it is.
     """
 
     messages: tuple[Message, ...]
@@ -41,6 +42,7 @@ class ChatRequest:
     rag_filters: Filters = field(default_factory=Filters)
     collections: tuple[str, ...] | None = None
     min_relevance: float | None = None
+    shared: bool | None = None
 
 
 PLACES = ("section", "page", "last_page", "sheet", "slide", "start_line")
@@ -96,3 +98,12 @@ class StoredMessage:
     created_at: str
     rag_used: bool = False
     rag_sources: tuple[ChatSource, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """A stored conversation with its messages in order."""
+
+    id: str
+    of: Ownership
+    messages: tuple[StoredMessage, ...]

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from schemas.access.owners import UNNAMED, Ownership
 from schemas.errors import BusyError, InvalidInputError, NotFoundError
 from schemas.records import Metadata
 
@@ -43,12 +44,14 @@ class RefusedFileError(InvalidInputError):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What an upload asks for: where its files go, and what each of their documents is given."""
+    """What an upload asks for: where its files go, what each of their documents is given, and whether others may see
+    its job."""
 
     collection: str
     tags: tuple[str, ...] = ()
     metadata: Metadata = field(default_factory=dict)
     on_conflict: str = REPLACE
+    shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +112,7 @@ class Job:
     finished_at: str | None
     wanted: Wanted
     files: tuple[JobFile, ...]
+    of: Ownership = UNNAMED
 
     @property
     def files_done(self) -> int:

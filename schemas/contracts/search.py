@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from schemas.access.owners import NOBODY_KNOWN, Asker
 from schemas.errors import InvalidInputError
-from schemas.owners import OPEN
 from schemas.records import GatherSpec, Group, Metadata, Vector
 from schemas.where import EVERYTHING, Where
 
@@ -46,7 +46,7 @@ class SearchRequest:
 
     By default `oracles` are the service's own, `collections` (names and `prefix*`) are all text collections, and an
     oracle missing in `weights` weighs 1. `explain` asks why documents are not among the results: True for all that were
-    cut, or ids of documents. `owner` is the caller: only their notes are found. `fusion` is one of `FUSIONS`.
+    cut, or ids of documents. Only notes that `asker` sees are found. `fusion` is one of `FUSIONS`.
 
     Hits whose relevance is below `min_relevance` are left out. By default that is the least of the embedding model, and
     a hit that has all words of the question is not left out. `rerank` is a connection that puts the best hits in
@@ -61,7 +61,7 @@ class SearchRequest:
     where: Where = EVERYTHING
     explain: bool | tuple[str, ...] = False
     gather: GatherSpec | None = None
-    owner: str = OPEN
+    asker: Asker = NOBODY_KNOWN
     fusion: str | None = None
     min_relevance: float | None = None
     rerank: str | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from schemas.access.owners import UNNAMED, Ownership
 from schemas.errors import ConflictError, InvalidInputError, NotFoundError
 
 NOTE, SUMMARY = "note", "summary"
@@ -58,6 +59,7 @@ class Session:
     name: str
     started_at: str
     ended_at: str | None = None
+    of: Ownership = UNNAMED
 
 
 @dataclass(frozen=True, slots=True)

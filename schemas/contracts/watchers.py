@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from schemas.access.owners import Ownership
+
 SCANNING, WATCHING, RETRYING, STOPPED = "scanning", "watching", "retrying", "stopped"
 STATES = (SCANNING, WATCHING, RETRYING, STOPPED)
 LOST = "lost"
@@ -32,6 +34,7 @@ class WatcherReport:
     not dealt with yet and `failed` are not in the collection as they are; `failures` names the first of these.
     `skipped` files and folders are not to be indexed; `passed_over` names the first of these.
     `indexed` and `deleted` count since `started_at`. `failing_since` and `reason` say why the watcher is retrying.
+    `shared` says whether others may see the report.
     """
 
     instance: str
@@ -49,6 +52,7 @@ class WatcherReport:
     last_change: str | None = None
     failing_since: str | None = None
     reason: str | None = None
+    shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,7 @@ class KnownWatcher:
     """A watcher's last report; `state` is the report's, or `lost`."""
 
     name: str
+    of: Ownership
     state: str
     reported_at: str
     report: WatcherReport

@@ -3,8 +3,10 @@
 Wrong values stop the start with a sentence that names all wrong variables at once.
 """
 
+from schemas.settings.access import KEYS, OPEN, AccessSettings, read_access_settings
 from schemas.settings.config_file import CONNECTIONS, apply_config_file, read_declared_connections
 from schemas.settings.known import CONFIG_FILE, HOSTED, known_settings, unknown_variables
+from schemas.settings.oidc import OidcSettings, read_oidc_settings
 from schemas.settings.registry import RegistrySettings, read_registry_settings
 from schemas.settings.retrieval import (
     CHUNKINGS,
@@ -21,17 +23,23 @@ __all__ = [
     "CONFIG_FILE",
     "CONNECTIONS",
     "HOSTED",
+    "KEYS",
+    "OPEN",
     "POSTGRESQL",
     "SECTIONS",
     "SQLITE",
     "WHOLE",
     "WINDOWS",
+    "AccessSettings",
+    "OidcSettings",
     "RegistrySettings",
     "RetrievalSettings",
     "WrapperSettings",
     "apply_config_file",
     "known_settings",
+    "read_access_settings",
     "read_declared_connections",
+    "read_oidc_settings",
     "read_registry_settings",
     "read_retrieval_settings",
     "read_wrapper_settings",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from environs import Env, EnvError, validate
 
 from schemas.errors import ConfigurationError
@@ -18,7 +20,12 @@ def environment() -> Env:
 
 
 class OneWordOf(validate.OneOf):
-    """Accepts one of these words in upper or lower case; the value stays as it was written."""
+    """Accepts one of these words in upper or lower case; the value stays as it was written. Sentences leave out the
+    empty word, which stands for none."""
+
+    def __init__(self, words: Iterable[str]) -> None:
+        super().__init__(words)
+        self.choices_text = ", ".join(filter(None, self.choices))
 
     def __call__(self, value: str) -> str:
         super().__call__(value.lower())

@@ -7,7 +7,9 @@ from dataclasses import fields
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
+from schemas.settings.access import AccessSettings
 from schemas.settings.environment import PREFIX
+from schemas.settings.oidc import OidcSettings
 from schemas.settings.registry import RegistrySettings
 from schemas.settings.retrieval import RetrievalSettings
 from schemas.settings.storage import WrapperSettings
@@ -23,7 +25,7 @@ ALIKE = 0.85
 
 def known_settings() -> set[str]:
     """Return the variables that a configuration file may set."""
-    kinds = (WrapperSettings, RegistrySettings, RetrievalSettings)
+    kinds = (WrapperSettings, AccessSettings, OidcSettings, RegistrySettings, RetrievalSettings)
     return {f"{PREFIX}{each.name.upper()}" for kind in kinds for each in fields(kind)}.union(OTHER_VARIABLES)
 
 

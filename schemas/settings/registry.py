@@ -27,6 +27,7 @@ class RegistrySettings:
     rerank_url: str = ""
     rerank_model: str = ""
     connect_policy: str = "loopback,private,public"  # what connections may reach; never link-local addresses
+    ca_file: str = ""  # PEM file of the authorities to trust in other services; empty: the usual ones
     env_patterns: tuple[str, ...] = (
         "RAG_*",
         "*_API_KEY",
@@ -68,6 +69,7 @@ def read_registry_settings() -> RegistrySettings:
         "rerank_url": env.str("RERANK_URL", default.rerank_url),
         "rerank_model": env.str("RERANK_MODEL", default.rerank_model),
         "connect_policy": env.str("CONNECT_POLICY", default.connect_policy),
+        "ca_file": env.str("CA_FILE", default.ca_file),
         "env_patterns": env.list("ENV_PATTERNS", list(default.env_patterns)),
         "secret_dirs": env.list("SECRET_DIRS", list(default.secret_dirs)),
         "secret_hosts": env.list("SECRET_HOSTS", list(default.secret_hosts)),

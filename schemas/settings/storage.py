@@ -34,6 +34,8 @@ class WrapperSettings:
 
     host: str = "127.0.0.1"
     port: int = 5006
+    tls_cert: str = ""  # PEM file of the service's certificate and its chain; empty: plain HTTP
+    tls_key: str = ""  # PEM file of its private key
     data_dir: Path = Path("data")
     workers: int = 2
     threads: int = 16  # reads at a time in each process; writes are two fewer, its own computations as many
@@ -61,6 +63,11 @@ class WrapperSettings:
     log_format: str = "auto"
 
     @property
+    def scheme(self) -> str:
+        """The scheme of the service's URLs."""
+        return "https" if self.tls_cert else "http"
+
+    @property
     def waiting_threads(self) -> int:
         """The number of a process's threads that may wait for the index. As many may wait for slow clients."""
         return max(1, self.threads - THREADS_THAT_NEVER_WAIT)
@@ -79,6 +86,8 @@ def read_wrapper_settings() -> WrapperSettings:
     values: dict[str, Any] = {
         "host": env.str("HOST", default.host, validate=validate.Length(min=1)),
         "port": env.int("PORT", default.port, validate=validate.Range(min=1, max=65535)),
+        "tls_cert": env.str("TLS_CERT", default.tls_cert),
+        "tls_key": env.str("TLS_KEY", default.tls_key),
         "data_dir": env.path("DATA_DIR", default.data_dir),
         "workers": env.int("WORKERS", default.workers, validate=validate.Range(min=1, max=64)),
         "threads": env.int("THREADS", default.threads, validate=validate.Range(min=4, max=256)),
@@ -129,7 +138,16 @@ def read_wrapper_settings() -> WrapperSettings:
         if url and not url.startswith(schemes):
             raise ConfigurationError(f"Wrong settings: {variable} must start with {' or '.join(schemes)}")
     _check_chroma(settings)
+    _check_pair(settings)
     return settings
+
+
+def _check_pair(settings: WrapperSettings) -> None:
+    """Raise ConfigurationError when the service has a certificate and no key, or a key and no certificate."""
+    given = {"RAG_TLS_CERT": bool(settings.tls_cert), "RAG_TLS_KEY": bool(settings.tls_key)}
+    for variable, other in (("RAG_TLS_CERT", "RAG_TLS_KEY"), ("RAG_TLS_KEY", "RAG_TLS_CERT")):
+        if given[variable] and not given[other]:
+            raise ConfigurationError(f"Wrong settings: {variable} is set and {other} is not: TLS needs both")
 
 
 def _check_chroma(settings: WrapperSettings) -> None:

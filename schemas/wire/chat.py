@@ -8,12 +8,22 @@ from typing import Any
 
 from marshmallow import ValidationError, fields, post_load, validate
 
-from schemas.contracts.chat import PLACES, ROLES, ChatRequest, ChatSource, ChatTurn, Citation, Message, StoredMessage
+from schemas.contracts.chat import (
+    PLACES,
+    ROLES,
+    ChatRequest,
+    ChatSource,
+    ChatTurn,
+    Citation,
+    Conversation,
+    Message,
+    StoredMessage,
+)
 from schemas.contracts.text_documents import DEFAULT_TOP_K, MAX_TOP_K, Filters
 from schemas.errors import InvalidInputError
 from schemas.metadata import check_metadata
 from schemas.wire.body import Body
-from schemas.wire.checked_fields import Flag, Share, Words
+from schemas.wire.checked_fields import Flag, Share, Words, ownership
 from schemas.wire.fields import Count, ModelName, Number, Text
 from schemas.wire.search import AskingCollections, collections_receipt
 from schemas.wire.text_documents import FiltersObject
@@ -84,6 +94,7 @@ class Chat(AskingCollections):
     rag_filters = fields.Nested(FiltersObject, data_key="ragFilters", load_default=Filters)
     min_relevance = Share(load_default=None)
     stream = Flag(load_default=False)
+    shared = Flag(load_default=None)
 
     @post_load
     def _to_request(self, loaded: Json, **_: Any) -> Json:
@@ -166,8 +177,9 @@ def _sources(sources: tuple[ChatSource, ...]) -> list[Json]:
     ]
 
 
-def conversation(conversation_id: str, messages: Sequence[StoredMessage]) -> Json:
-    return {"conversationId": conversation_id, "messages": [_stored_message(each) for each in messages]}
+def conversation(found: Conversation) -> Json:
+    messages = [_stored_message(each) for each in found.messages]
+    return {"conversationId": found.id, **ownership(found.of), "messages": messages}
 
 
 def _stored_message(message: StoredMessage) -> Json:

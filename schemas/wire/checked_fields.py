@@ -1,13 +1,17 @@
-"""Fields that the bodies of several contracts share."""
+"""Fields that the bodies and the answers of several contracts share."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from marshmallow import ValidationError, fields
+from marshmallow import ValidationError, fields, validate
 
+from schemas.access.owners import Ownership
 from schemas.names import check_collection_name
+from schemas.wire.body import Body
 from schemas.wire.fields import Number, Text
+
+MAX_OWNER_CHARACTERS = 200
 
 
 class Words(Text):
@@ -40,3 +44,16 @@ class Flag(fields.Field[bool]):
         if not isinstance(value, bool):
             raise ValidationError("must be true or false")
         return value
+
+
+class OfOwner(Body):
+    """The owner whose thing is meant, where several callers may have one of the same name."""
+
+    of_owner = Text(data_key="owner", load_default=None, validate=validate.Length(max=MAX_OWNER_CHARACTERS))
+
+
+OF_OWNER = OfOwner()
+
+
+def ownership(of: Ownership) -> dict[str, Any]:
+    return {"owner": of.owner, "shared": of.is_shared}

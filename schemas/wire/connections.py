@@ -23,6 +23,7 @@ from schemas.connections import (
     TestReport,
 )
 from schemas.wire.body import Body
+from schemas.wire.checked_fields import Flag, ownership
 from schemas.wire.fields import Count, Text
 
 MAX_CONNECTIONS_PAGE = 1000
@@ -49,6 +50,7 @@ class NewConnection(Body):
     provider = Text(required=True)
     display_name = Text(load_default=None)
     config = ConfigObject(load_default=dict)
+    shared = Flag(load_default=False)
 
 
 class ChangedConnection(Body):
@@ -58,6 +60,7 @@ class ChangedConnection(Body):
     provider = Text(load_default=None)
     display_name = Text(load_default=None)
     config = ConfigObject(required=True)
+    shared = Flag(load_default=None)
 
 
 class Candidate(Body):
@@ -133,7 +136,9 @@ def connection(shown: ShownConnection) -> Json:
         "display_name": shown.display_name,
         "config": shown.config,
         "secrets": shown.secrets,
+        "stored_secrets": list(shown.stored_secrets),
         "origin": shown.origin,
+        **ownership(shown.of),
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from schemas.errors import (
+    CollectionForbiddenError,
     ConfigurationError,
     ConflictError,
     DiskFloorError,
@@ -13,11 +14,18 @@ from schemas.errors import (
     InvalidInputError,
     LongRequestLineError,
     NotFoundError,
+    NotRecordedError,
+    OwnedByAnotherError,
     PayloadTooLargeError,
+    PlainRequestError,
     PreconditionFailedError,
+    QuotaError,
     RagError,
+    ScopeMissingError,
     SlowClientError,
+    TooManyRequestsError,
     TooSlowError,
+    UnauthorizedError,
     UnavailableError,
     UnsupportedError,
     UnsupportedMediaError,
@@ -29,7 +37,12 @@ Json = dict[str, Any]
 OTHER = "Error"
 SHORT_WORDS: dict[type[RagError], str] = {
     InvalidInputError: "Validation error",
+    PlainRequestError: "Validation error",
+    UnauthorizedError: "Unauthorized",
     ForbiddenOriginError: "Forbidden",
+    ScopeMissingError: "Forbidden",
+    CollectionForbiddenError: "Forbidden",
+    OwnedByAnotherError: "Forbidden",
     NotFoundError: "Not found",
     WrongMethodError: OTHER,
     SlowClientError: "Request timeout",
@@ -41,14 +54,17 @@ SHORT_WORDS: dict[type[RagError], str] = {
     UnsupportedMediaError: "Unsupported media type",
     HostNotAllowedError: "Misdirected request",
     UnsupportedError: OTHER,
+    TooManyRequestsError: "Too many requests",
     UnavailableError: "Service Unavailable",
     TooSlowError: "Service Unavailable",
     DiskFloorError: "Insufficient storage",
+    NotRecordedError: "Insufficient storage",
+    QuotaError: "Insufficient storage",
     RagError: "Internal server error",
 }
 """The short words that contracts *rules* and *documents* have under `error`, by the nearest class."""
-SERVICE_FAULTS = (UnavailableError, TooSlowError, DiskFloorError, RagError)
-"""The nearest classes of errors whose cause is this service, and not the request."""
+SERVICE_FAULTS = (UnavailableError, TooSlowError, DiskFloorError, NotRecordedError, QuotaError, RagError)
+"""The nearest classes of errors whose cause is this service or what it holds, and not the request."""
 
 
 def error_body(error: RagError) -> Json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
@@ -105,12 +106,18 @@ class ModelName(Text):
 
 
 class Number(fields.Field[float]):
-    """A JSON number. Booleans and numerals in strings are refused."""
+    """A finite number. Booleans and numerals in strings are refused."""
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **_: Any) -> float:
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise ValidationError("must be a number")
-        return float(value)
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
+        if not math.isfinite(number):
+            raise ValidationError("must be a finite number")
+        return number
 
 
 class Count(fields.Field[int]):

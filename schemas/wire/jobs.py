@@ -13,8 +13,8 @@ from schemas.errors import InvalidInputError
 from schemas.metadata import check_metadata
 from schemas.records import Metadata
 from schemas.wire.body import Body
-from schemas.wire.checked_fields import CollectionName
-from schemas.wire.fields import Choice, Count, Names, Text
+from schemas.wire.checked_fields import CollectionName, ownership
+from schemas.wire.fields import Choice, Count, Names, Text, TruthText
 from schemas.wire.json_in import decode
 from schemas.wire.text_documents import MAX_TAGS
 
@@ -62,6 +62,7 @@ class UploadArguments(Body):
     tags = TagsText(load_default=())
     metadata = MetadataText(load_default=dict)
     on_conflict = Choice(ON_CONFLICT, load_default=REPLACE)
+    shared = TruthText(load_default=False)
 
 
 class JobsPage(Body):
@@ -80,6 +81,7 @@ def wanted(asked: Json, usual_collection: str) -> Wanted:
         tags=tuple(asked["tags"]),
         metadata=asked["metadata"],
         on_conflict=asked["on_conflict"],
+        shared=asked["shared"],
     )
 
 
@@ -97,6 +99,7 @@ def job_answer(job: Job) -> Json:
         "id": job.id,
         "kind": INGEST,
         "status": job.status,
+        **ownership(job.of),
         "collection": job.wanted.collection,
         "created_at": job.created_at,
         "finished_at": job.finished_at,

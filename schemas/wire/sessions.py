@@ -22,7 +22,12 @@ def project_context(context: ProjectContext) -> Json:
 
 
 def started_session(session: Session) -> Json:
-    return {"session_id": session.id, "name": session.name, "started_at": session.started_at}
+    return {
+        "session_id": session.id,
+        "name": session.name,
+        "started_at": session.started_at,
+        "shared": session.of.is_shared,
+    }
 
 
 def kept_note(note: Note) -> Json:

@@ -17,6 +17,7 @@ from schemas.contracts.watchers import (
     WatcherReport,
 )
 from schemas.wire.body import Body
+from schemas.wire.checked_fields import Flag, ownership
 from schemas.wire.fields import Count, Text
 
 MAX_INSTANCE_CHARACTERS = 200
@@ -53,6 +54,7 @@ class Report(Body):
     last_change = Text(load_default=None, validate=_is_time)
     failing_since = Text(load_default=None, validate=_is_time)
     reason = Text(load_default=None, validate=_sentence)
+    shared = Flag(load_default=False)
 
     @post_load
     def _to_report(self, loaded: Json, **_: Any) -> dict[str, WatcherReport]:
@@ -64,7 +66,10 @@ WATCHER_REPORT = Report()
 
 
 def report_body(report: WatcherReport) -> Json:
-    return asdict(report)
+    told = asdict(report)
+    if not report.shared:
+        del told["shared"]  # services of earlier releases do not know it
+    return told
 
 
 def known_watchers(watchers: Iterable[KnownWatcher]) -> Json:
@@ -78,6 +83,7 @@ def forgotten_watcher(name: str) -> Json:
 def known_watcher(watcher: KnownWatcher) -> Json:
     return {
         **asdict(watcher.report),
+        **ownership(watcher.of),
         "name": watcher.name,
         "state": watcher.state,
         "reported_at": watcher.reported_at,

@@ -12,6 +12,9 @@ from werkzeug.serving import make_server
 
 from interfaces.mcp.streamable import Endpoint, blueprint
 from interfaces.tool import Tool
+from schemas.access.callers import ANYBODY, Scope, acting_as
+from schemas.access.table import TOOLS as ALL_TOOLS
+from schemas.access.table import Access
 from schemas.errors import RagError
 from schemas.settings import WrapperSettings
 from wrapper.web import error_statuses
@@ -44,9 +47,22 @@ TOOLS = {
 }
 
 
+def _as_anybody(application: Any) -> Any:
+    """Return a WSGI application that works for anybody who asks."""
+
+    def asked(environ: Any, start: Any) -> Any:
+        with acting_as(ANYBODY):
+            return application(environ, start)
+
+    return asked
+
+
 @contextmanager
 def examined_server() -> Iterator[str]:
     """Serve the interface for the length of the block, and yield its address."""
+    # These are no tools of the service: nobody else has to know what they ask for.
+    access = {name: Access(Scope.READ) for name in TOOLS}
+    ALL_TOOLS.update(access)
     settings = WrapperSettings()
     app = Flask("examined")
     app.config["MAX_BODY_BYTES"] = settings.max_body_mb << 20
@@ -55,7 +71,7 @@ def examined_server() -> Iterator[str]:
     app.teardown_request(lambda _: finish_parsing())
     app.extensions["rag.mcp"] = Endpoint(TOOLS, may_write=True)
     app.register_blueprint(blueprint)
-    server = make_server("127.0.0.1", 0, app, threaded=True)
+    server = make_server("127.0.0.1", 0, _as_anybody(app), threaded=True)
     thread = Thread(target=server.serve_forever)
     thread.start()
     try:
@@ -63,3 +79,5 @@ def examined_server() -> Iterator[str]:
     finally:
         server.shutdown()
         thread.join()
+        for name in access:
+            del ALL_TOOLS[name]

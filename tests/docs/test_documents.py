@@ -15,6 +15,8 @@ from interfaces.commands.load import load
 from schemas.settings import (
     CONFIG_FILE,
     HOSTED,
+    AccessSettings,
+    OidcSettings,
     RegistrySettings,
     RetrievalSettings,
     WrapperSettings,
@@ -44,6 +46,14 @@ def test_the_readme_is_short():
     assert len(README.read_text().splitlines()) <= MOST_LINES_OF_THE_README
 
 
+def test_what_nginx_takes_for_a_whole_server_is_in_no_location_of_the_example():
+    server, location = re.search(
+        r"```nginx\nserver \{\n(.*?)    location / \{\n(.*?)```", OPERATIONS.read_text(), re.S
+    ).groups()
+    for directive in ("listen", "server_name", "large_client_header_buffers"):
+        assert (f"    {directive} " in server, f" {directive} " in location) == (True, False)
+
+
 def test_the_readme_links_to_every_document():
     linked = {(PROJECT / target.partition("#")[0]).resolve() for target in _links(README)}
     assert set(DOCUMENTS) - {README} <= linked
@@ -63,7 +73,7 @@ def test_every_setting_is_in_a_table_with_its_default():
     assert len(documented) == len(rows), "a setting is described twice"
     of_the_service = {
         f"RAG_{each.name.upper()}": _spelt(getattr(default, each.name))
-        for default in (WrapperSettings(), RegistrySettings(), RetrievalSettings())
+        for default in (WrapperSettings(), AccessSettings(), OidcSettings(), RegistrySettings(), RetrievalSettings())
         for each in fields(default)
     }
     of_load = {

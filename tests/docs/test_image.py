@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 import yaml
 
-from schemas.settings import RegistrySettings, WrapperSettings
+from schemas.settings import AccessSettings, RegistrySettings, WrapperSettings
 from tests.support.live import free_port
 from wrapper.engine.keeper.state import read_state
 
 PROJECT = Path(__file__).parents[2]
 DOCKERFILE = (PROJECT / "Dockerfile").read_text().replace("\\\n", "")
 PYPROJECT = tomllib.loads((PROJECT / "pyproject.toml").read_text())
-VARIABLES = {f"RAG_{each.name.upper()}" for each in fields(WrapperSettings)}
+VARIABLES = {f"RAG_{each.name.upper()}" for each in (*fields(WrapperSettings), *fields(AccessSettings))}
 COPIED = [source for line in re.findall(r"^COPY (?!--)(.+)$", DOCKERFILE, re.MULTILINE) for source in line.split()[:-1]]
 
 

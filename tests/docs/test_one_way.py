@@ -121,8 +121,16 @@ def made(kind):
 
 
 def test_the_short_word_is_that_of_the_status():
-    words = {400: "Validation error", 403: "Forbidden", 404: "Not found", 408: "Request timeout", 409: "Conflict"}
+    words = {
+        400: "Validation error",
+        401: "Unauthorized",
+        403: "Forbidden",
+        404: "Not found",
+        408: "Request timeout",
+        409: "Conflict",
+    }
     words |= {413: "Payload too large", 415: "Unsupported media type", 421: "Misdirected request"}
+    words |= {429: "Too many requests"}
     words |= {500: "Internal server error", 503: "Service Unavailable", 507: "Insufficient storage"}
     for kind in every_kind():
         body = error_body_with_short_word(made(kind))

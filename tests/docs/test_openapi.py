@@ -15,6 +15,7 @@ OPERATIONS = sorted(Contract.load().described())
 SHORT_ERRORS = ("/api/rag/", "/api/chat")  # their `error` is a short word
 ERROR_SAMPLES = {
     "408": {"message": "The client sends its request too slowly", "code": "client_too_slow"},
+    "401": {"message": "This needs an API key", "code": "key_missing"},
     "403": {"message": "Pages of this origin may not call", "code": "origin_not_allowed"},
     "404": {"message": "Collection 'handbook' not found", "code": "collection_not_found"},
     "412": {"message": "The collection has changed", "code": "precondition_failed"},
@@ -22,6 +23,7 @@ ERROR_SAMPLES = {
     "414": {"message": "Send long filters to documents/search", "code": "request_line_too_long"},
     "415": {"message": "The body must be JSON", "code": "unsupported_media_type"},
     "421": {"message": "This service is not asked by that name", "code": "host_not_allowed"},
+    "429": {"message": "The limit of the key is 2 requests per second", "code": "rate_limited"},
     "507": {"message": "The disk is nearly full", "code": "disk_floor_reached"},
 }
 SCHEMA_KEYWORDS = frozenset(Draft202012Validator.VALIDATORS) | {
@@ -91,6 +93,8 @@ class TestDescription:
 
     def test_every_reference_leads_somewhere_and_every_component_is_used(self, contract):
         used = {node["$ref"] for _, node in nodes(contract.document) if isinstance(node.get("$ref"), str)}
+        asked = {name for _, _, operation in operations(contract) for each in operation["security"] for name in each}
+        used |= {f"#/components/securitySchemes/{name}" for name in asked}
         for reference in used:
             assert contract.at(tuple(reference.removeprefix("#/").split("/"))), reference
         components = contract.document["components"]
@@ -211,7 +215,13 @@ def _rules(path, method, operation, headers):
     writes_text = path.startswith(SHORT_ERRORS) and (path.endswith(("ingest", ":batch")) or method == "DELETE")
     writes_text = writes_text or (path.startswith("/tools/") and method == "POST")
     writes_text = writes_text or uploads or (path, method) == ("/api/documents/{id}", "DELETE")
-    writes = writes_text or (not reads and not path.endswith("/index/check"))
+    # What only the audit log keeps from being done.
+    recorded = (
+        asks_doctor
+        or path == "/mcp"
+        or (method != "GET" and path.startswith(("/api/jobs", "/api/watchers/", "/api/keys", "/api/erase")))
+    )
+    writes = writes_text or recorded or not reads
     preconditions = not reads and not asks_doctor and not keeps_connection and path != "/collections"
     return {
         "Idempotency-Key": ("Idempotency-Key" in headers) == may_repeat,

@@ -46,13 +46,19 @@ def _renew_keys(data_dir):
         database.execute("UPDATE idempotency_keys SET created_at_seconds = ?", (int(time.time()),))
 
 
+def _differs(name, recorded):
+    """Return whether a field of an answer need not be as it was recorded. Cursors are encrypted by now; where there was
+    none, there is none."""
+    return name in PASSING | REPLACED or (name == "next_cursor" and recorded is not None)
+
+
 def _expected(recorded, answer):
     """Return a recorded answer with the parts of `answer` that differ from one request to the next, and those that
     later releases added or gave another meaning."""
     if isinstance(recorded, dict) and isinstance(answer, dict):
         added = {name: answer[name] for name in ADDED & answer.keys()}
         return added | {
-            name: answer.get(name) if name in PASSING | REPLACED else _expected(value, answer.get(name))
+            name: answer.get(name) if _differs(name, value) else _expected(value, answer.get(name))
             for name, value in recorded.items()
         }
     if isinstance(recorded, list) and isinstance(answer, list) and len(recorded) == len(answer):

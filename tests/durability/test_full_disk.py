@@ -19,7 +19,7 @@ REFUSED_WRITES = 40
 
 
 @contextmanager
-def _small_disk(directory):
+def small_disk(directory):
     directory.mkdir()
     mounted = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", f"size={DISK_MB}m", "tmpfs", str(directory)], capture_output=True, text=True
@@ -34,7 +34,7 @@ def _small_disk(directory):
 
 @pytest.fixture
 def serve_on_small_disk(tmp_path):
-    with _small_disk(tmp_path / "disk") as disk:
+    with small_disk(tmp_path / "disk") as disk:
         services = []
 
         def serve(**settings):
@@ -48,7 +48,7 @@ def serve_on_small_disk(tmp_path):
                 service.stop()
 
 
-def _fill(disk, *, leaving_mb=0):
+def fill(disk, *, leaving_mb=0):
     """Write a file that leaves only this much room."""
     filler = disk / "filler"
     with filler.open("ab", buffering=0) as file, suppress(OSError):
@@ -62,7 +62,7 @@ def test_writes_are_refused_below_the_floor_while_reads_go_on_and_accepted_above
     given = documents(50, seed=1)
     create(service, "kept", given)
     disk = service.data_dir.parent
-    filler = _fill(disk, leaving_mb=FLOOR_MB // 2)
+    filler = fill(disk, leaving_mb=FLOOR_MB // 2)
     base = f"{service.url}/collections/kept"
     late = {"documents": documents(2, seed=2)}
     with service.session() as session:
@@ -116,7 +116,7 @@ def test_a_disk_full_to_the_last_byte_loses_nothing_and_recovers_when_it_has_roo
 
     def keep_filled(stopping):
         while not (stopping.is_set() or emptied.is_set()):
-            _fill(disk)
+            fill(disk)
             emptied.wait(0.2)
 
     emptied = threading.Event()

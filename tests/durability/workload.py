@@ -19,6 +19,8 @@ HEAL_SECONDS = 30.0
 ANSWER_SECONDS = 60.0
 READ_SECONDS = 15.0
 PAUSE_SECONDS = 0.05
+MISSED_BY_INDEX = 0.05
+"""The share of documents that the vector index, which is approximate, may fail to find by their own vectors."""
 GATHERED_FROM_THE_CATALOGUE = {"scan", "exact"}
 
 
@@ -299,11 +301,22 @@ def assert_nothing_is_lost(service, collection, writers, *, queries=60, engine=N
             found = session.post(f"{base}/documents/search", json={"where": {"writer": writer.number}}, timeout=60)
             least = len(writer.kept)
             assert least <= found.json()["total"] <= least + len(writer.unanswered)
-        for document_id in sorted(kept)[:: max(1, len(kept) // queries)]:
-            query = {"query_embedding": kept[document_id]["embedding"], "top_k": 1}
-            found = session.post(f"{base}/query", json=query, timeout=60)
-            assert [each["id"] for each in found.json()["results"]] == [document_id], found.text
+        asked = sorted(kept)[:: max(1, len(kept) // queries)]
+        missed = [each for each in asked if not _comes_first(session, base, each, kept[each])]
+        assert len(missed) <= MISSED_BY_INDEX * len(asked), missed
     assert_engine_equals_catalogue(service, collection, engine)
+
+
+def _comes_first(session, base, document_id, document):
+    """Return whether a document comes first for its own vector. Assert that it does when distances are computed."""
+    query = {"query_embedding": document["embedding"], "top_k": 1}
+    found = session.post(f"{base}/query", json=query, timeout=60).json()
+    if [each["id"] for each in found["results"]] == [document_id]:
+        return True
+    assert found["plan"].startswith("index"), found
+    computed = session.post(f"{base}/query", json=query | {"where": document["metadata"]}, timeout=60).json()
+    assert [each["id"] for each in computed["results"]] == [document_id], (found, computed)
+    return False
 
 
 def all_documents(base):

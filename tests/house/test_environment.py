@@ -10,6 +10,7 @@ READERS = {
     "schemas.settings": "reads settings and the configuration file",
     "interfaces.commands": "each command puts together what it needs",
     "interfaces.service_address": "finds the service that commands ask",
+    "interfaces.service_key": "finds the key that commands send it",
     "interfaces.compose": "puts the service together",
     "interfaces.built_in_connections": "puts the connections of the settings together",
     "interfaces.declared_connections": "puts the connections of the configuration file together",

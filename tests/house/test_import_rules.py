@@ -74,6 +74,10 @@ PLANTED = {
         ("schemas/words/planted_stemmer.py", "import Stemmer"),
         ("wrapper/catalog/planted_language.py", "from py3langid.langid import LanguageIdentifier"),
     ],
+    "what counts requests stays with the limits of keys": [
+        ("wrapper/web/planted_limits.py", "from limits.strategies import MovingWindowRateLimiter"),
+        ("interfaces/planted_limits.py", "def late():\n    import limits"),
+    ],
     "Chroma stays in its own process": [
         ("wrapper/indexing/planted_chroma.py", "import chromadb"),
         ("wrapper/engine/planted_chroma.py", "import chromadb_rust_bindings"),
@@ -87,6 +91,7 @@ PLANTED = {
         ("retrieval/planted_pytest.py", "def late():\n    import pytest"),
     ],
     "MCP stays in its interface": [("interfaces/commands/planted_mcp.py", "import mcp")],
+    "tokens of users are read in one room": [("interfaces/web/planted_jwt.py", "import jwt")],
     "a provider's library stays with it": [
         ("registry/planted_qdrant.py", "from qdrant_client import QdrantClient"),
         ("providers/chroma/planted_qdrant.py", "import qdrant_client.models"),

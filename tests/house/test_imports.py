@@ -15,8 +15,12 @@ NETWORK_USERS = {
     "interfaces.commands.watch": {"socket": "names the watcher after its machine"},
     "providers.contract_tests.samples": {"socket": "finds an address at which nobody listens"},
     "providers.contract_tests.stub_server": {"http.server": "answers as a failing service does"},
-    "providers.outbound.http_sessions": {"socket": "closes a connection that another thread reads"},
+    "providers.outbound.http_sessions": {
+        "socket": "closes a connection that another thread reads",
+        "ssl": "names the type of a context",
+    },
     "providers.outbound.network": {"socket": "opens every socket to another service"},
+    "providers.outbound.trust": {"ssl": "builds the TLS contexts of connections to other services"},
     "schemas.settings.storage": {"ssl": "checks the file of certificates before the start"},
     "wrapper.engine.keeper.chroma_child": {"socket": "finds a port for the engine"},
     "wrapper.engine.keeper.heartbeat": {"socket": "asks the engine without a library, so that the keeper stays small"},
@@ -25,7 +29,12 @@ NETWORK_USERS = {
         "http.client": "speaks to the engine over connections that it keeps",
         "ssl": "tells a certificate that is refused from a server that is down",
     },
+    "wrapper.serving.certificate": {"ssl": "builds the TLS context of the service"},
     "wrapper.serving.gunicorn_worker": {"socket": "takes the connections of clients"},
+    "wrapper.serving.tls_sockets": {
+        "socket": "gives up on slow clients that speak TLS, too",
+        "ssl": "encrypts and decrypts in memory",
+    },
     "wrapper.start_checks": {"socket": "tries the service's port before the start"},
     "wrapper.web.hosts_and_origins": {"socket": "learns the machine's own name"},
     "wrapper.web.slow_clients": {"socket": "gives up on slow clients"},
@@ -36,6 +45,7 @@ PACKAGE_IMPORTS = {
     "wrapper": {
         "typing.TYPE_CHECKING",
         "flask.Flask",  # for type checkers
+        "schemas.settings.AccessSettings",  # for type checkers
         "schemas.settings.WrapperSettings",  # for type checkers
         "wrapper.app",  # late: `gunicorn 'wrapper:create_app()'`
     }

@@ -8,16 +8,22 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from interfaces import compose
 from interfaces.start_checks import look_before_start
 from providers.embeddings import minilm_parts
+from schemas.access.api_keys import Grant
+from schemas.access.callers import Scope
 from schemas.errors import ConfigurationError
 from schemas.settings import RegistrySettings, WrapperSettings, read_registry_settings, read_wrapper_settings
 from tests.support.live import command, free_port
+from tests.wrapper.serving.certificates import write_pair
+from wrapper.access.directory_keys import has_keys, open_keys
 from wrapper.engine.data_directory_lock import acquire
+from wrapper.secret_key import KeyFile
 from wrapper.start_checks import bind_address
 
 # Run in a process of its own, because a limit that was lowered cannot be raised again.
@@ -43,6 +49,22 @@ def test_the_defaults_pass_and_the_check_leaves_nothing_behind(tmp_path):
     found = look_before_start()
     assert (found.problems, found.warnings) == ([], [])
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_key_file_that_is_open_to_other_users_stops_the_start_unless_a_setting_has_the_key(environ, tmp_path):
+    file = KeyFile(tmp_path / "data")
+    file.path.parent.mkdir()
+    file.make()
+    assert look_before_start().problems == []
+    file.path.chmod(0o644)
+    [problem] = look_before_start().problems
+    assert problem.startswith("The file secret.key in the data directory is open to other users")
+    environ["RAG_SECRET_KEY"] = "A" * 43 + "="
+    assert look_before_start().problems == []
+    environ["RAG_SECRET_KEY"] = "planted"
+    [problem] = look_before_start().problems
+    assert problem.startswith("Wrong settings: RAG_SECRET_KEY: must be 32 bytes")
+    assert "planted" not in problem
 
 
 def test_all_that_is_wrong_is_said_at_once_and_nothing_is_started(environ, tmp_path, processes):
@@ -76,6 +98,21 @@ def test_the_check_imports_neither_the_server_nor_the_engine(environ):
     assert done.stdout.strip() == "[]"
 
 
+def test_a_certificate_that_has_expired_is_a_warning(environ, tmp_path):
+    ends = datetime(2020, 5, 6, tzinfo=UTC)
+    pair = write_pair(tmp_path, not_before=ends - timedelta(days=9), not_after=ends)
+    environ |= {"RAG_TLS_CERT": str(pair.cert), "RAG_TLS_KEY": str(pair.key)}
+    found = look_before_start()
+    (warning,) = found.warnings
+    assert (found.problems, "RAG_TLS_CERT: the certificate expired on 2020-05-06" in warning) == ([], True)
+
+
+def test_gunicorns_own_variable_for_proxies_is_said_to_do_nothing(environ):
+    environ["FORWARDED_ALLOW_IPS"] = "*"
+    (warning,) = look_before_start().warnings
+    assert warning == "FORWARDED_ALLOW_IPS is not read: RAG_TRUSTED_PROXIES names the proxies"
+
+
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
@@ -88,6 +125,12 @@ def test_the_check_imports_neither_the_server_nor_the_engine(environ):
         ({"RAG_EMBEDDING_MODEL": "bge-m3"}, "RAG_EMBEDDING_MODEL: "),
         ({"RAG_EMBEDDING_PROVIDER": "ollama", "RAG_EMBEDDING_URL": "nowhere"}, "RAG_EMBEDDING_URL: URL must be"),
         ({"RAG_CONNECT_POLICY": "ftp://x"}, "RAG_CONNECT_POLICY"),
+        ({"RAG_TLS_CERT": "/no/such.pem"}, "RAG_TLS_CERT is set and RAG_TLS_KEY is not: TLS needs both"),
+        ({"RAG_TLS_KEY": "/no/such.pem"}, "RAG_TLS_KEY is set and RAG_TLS_CERT is not: TLS needs both"),
+        ({"RAG_TLS_CERT": "/no/such", "RAG_TLS_KEY": "/no/such"}, "RAG_TLS_CERT: the file cannot be read: No such"),
+        ({"RAG_CA_FILE": "/no/such.pem"}, "RAG_CA_FILE: the file cannot be used: No such file or directory"),
+        ({"RAG_CA_FILE": "/proc/version"}, "RAG_CA_FILE: the file cannot be used: it holds no certificate in PEM"),
+        ({"RAG_TRUSTED_PROXIES": "10.0.0.1/8"}, "RAG_TRUSTED_PROXIES: '10.0.0.1/8' is no address or network"),
         ({"RAG_SECRET_HOSTS": "nowhere"}, "RAG_SECRET_HOSTS: 'nowhere' is not VARIABLE=host"),
         ({"RAG_EMBEDDING_API_KEY": "a b"}, "RAG_EMBEDDING_API_KEY: The API key holds characters that no key has"),
         ({"RAG_CATALOG_URL": "sqlite:////no/such/folder/file"}, "RAG_CATALOG_URL: /no/such/folder/file cannot be the"),
@@ -116,6 +159,70 @@ def test_a_local_model_that_is_missing_or_damaged_stops_the_start(environ, monke
     monkeypatch.setattr(minilm_parts, "WEIGHTS_SHA256", "0" * 64)
     (problem,) = look_before_start().problems
     assert "are damaged or not the original ones (sha256 differs)" in problem
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"", "RAG_API_KEY_FILE: the file is empty"),
+        (b"short", "RAG_API_KEY_FILE must be 16 or more printable ASCII characters"),
+        (b"an-administrators-key\nand-another-one", "RAG_API_KEY_FILE must be 16 or more printable ASCII characters"),
+        (b"\xff" * 40, "RAG_API_KEY_FILE: the file cannot be read"),
+    ],
+)
+def test_a_file_without_a_key_is_one_sentence(environ, tmp_path, content, sentence):
+    (tmp_path / "key").write_bytes(content)
+    environ["RAG_API_KEY_FILE"] = str(tmp_path / "key")
+    (problem,) = look_before_start().problems
+    assert problem.startswith(sentence)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"RAG_API_KEY": "short"}, "RAG_API_KEY must be 16 or more printable ASCII characters"),
+        ({"RAG_API_KEY_FILE": "/no/such"}, "RAG_API_KEY_FILE: the file cannot be read"),
+        ({"RAG_API_KEY_FILE": "/proc"}, "RAG_API_KEY_FILE: the file cannot be read"),
+        ({"RAG_API_KEY": "k" * 16, "RAG_API_KEY_FILE": "/no/such"}, "RAG_API_KEY and RAG_API_KEY_FILE are both set"),
+        ({"RAG_ACCESS": "closed"}, "Wrong settings: RAG_ACCESS: Must be one of: open, keys."),
+    ],
+)
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+def test_a_wrong_key_of_the_settings_is_told_once(environ, settings, sentence, host):
+    environ |= {**settings, "RAG_HOST": host}
+    (problem,) = look_before_start().problems
+    assert problem.startswith(sentence)
+
+
+def test_a_service_for_other_machines_needs_a_key(environ, tmp_path):
+    environ["RAG_HOST"] = "0.0.0.0"
+    settings = read_wrapper_settings()
+
+    (problem,) = look_before_start().problems
+    assert problem.startswith("RAG_HOST: at 0.0.0.0 other machines can reach this service, and there is no API key")
+    assert list(tmp_path.iterdir()) == []
+    with open_keys(settings, makes=True) as stored:
+        assert look_before_start().problems == [problem]
+        stored.create("a", Grant(frozenset({Scope.READ})))
+    assert look_before_start().problems == []
+
+
+def test_a_catalogue_from_before_there_were_keys_has_none(environ):
+    settings = read_wrapper_settings()
+    settings.data_dir.mkdir()
+    with closing(sqlite3.connect(settings.data_dir / "catalog.sqlite")) as connection:
+        connection.execute("CREATE TABLE collections (key INTEGER)")
+        connection.commit()
+    assert not has_keys(settings)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"RAG_ACCESS": "open"}, {"RAG_API_KEY": "k" * 16}, {"RAG_OIDC_ISSUER": "https://i.example"}],
+)
+def test_a_service_for_other_machines_may_do_without_a_stored_key(environ, settings):
+    environ |= {"RAG_HOST": "0.0.0.0", **settings}
+    assert [each for each in look_before_start().problems if each.startswith("RAG_HOST")] == []
 
 
 def test_a_directory_that_a_service_has_is_named_with_that_service(environ, tmp_path):
@@ -271,3 +378,20 @@ def test_an_address_of_the_newer_protocol_is_written_as_gunicorn_reads_it():
 def test_a_service_opens_as_many_files_as_it_needs_or_may():
     said = subprocess.run([sys.executable, "-c", OPENS_FILES], capture_output=True, text=True, check=True).stdout
     assert said.splitlines() == ["100 1000 1000 2000", "2000 2000 2000"]
+
+
+def test_the_table_of_claims_is_read_before_the_start(environ, tmp_path):
+    table = tmp_path / "claims.yaml"
+    environ |= {
+        "RAG_OIDC_ISSUER": "https://login.example",
+        "RAG_OIDC_AUDIENCE": "rag",
+        "RAG_OIDC_CLAIMS": str(table),
+    }
+    table.write_text("scopes: {claim: roles, map: {reader: [reed]}}")
+    [problem] = look_before_start().problems
+    assert problem.startswith(f"RAG_OIDC_CLAIMS: {table} scopes.map: 'reed' is no scope")
+    table.write_text("scopes: {claim: roles, map: {reader: [read]}}")
+    assert look_before_start().problems == []
+    environ["RAG_OIDC_ISSUER"] = "http://login.example"
+    [problem] = look_before_start().problems
+    assert "RAG_OIDC_ISSUER" in problem

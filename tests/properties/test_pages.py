@@ -111,6 +111,15 @@ def test_only_a_cursor_is_accepted_as_a_cursor(catalog, stored, text):
     assert refused.value.code == "invalid_cursor"
 
 
+def test_a_cursor_of_one_collection_is_none_of_another(catalog, stored):
+    found = [ModelDocument(f"d{n}", "", {}, embedding(n)) for n in range(2)]
+    first, second = stored(found), stored(found)
+    cursor = _page(catalog, first, {}, limit=1).next_cursor
+    with pytest.raises(InvalidInputError) as refused:
+        _page(catalog, second, {}, limit=1, cursor=cursor)
+    assert refused.value.code == "invalid_cursor"
+
+
 @pytest.mark.parametrize("offset", [0, 1, 5, 9, 2**53])
 @pytest.mark.usefixtures("sort_at_most")
 def test_a_page_past_documents_without_the_field_begins_in_the_right_place(catalog, stored, offset):

@@ -15,11 +15,12 @@ from registry.connections import Connections
 from registry.placeholders.resolving import Placeholders
 from registry.provider_registry import ProviderRegistry
 from registry.stored_connections import StoredConnections
+from schemas.access.callers import ANYBODY, acting_as, current
 from schemas.connections import CollectionInfo, Connection
 from schemas.errors import CollectionNotFoundError, UnavailableError
 from schemas.records import Document, Match
 from schemas.scores import score
-from schemas.where import EVERYTHING
+from schemas.where import EVERYTHING, Where
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.sqlite.database import SQLiteDatabase
 
@@ -36,6 +37,8 @@ class World:
     collections: dict[str, tuple[CollectionInfo, list[Match]]] = field(default_factory=dict)
     embedded: list[tuple[str, str]] = field(default_factory=list)
     searched: list[str] = field(default_factory=list)
+    filters: list[Where] = field(default_factory=list)
+    callers: list[str] = field(default_factory=list)
     down: set[str] = field(default_factory=set)
     gate: threading.Event | None = None
     quick: set[str] = field(default_factory=set)
@@ -51,6 +54,13 @@ class World:
             for n, each in enumerate(distances)
         ]
         self.collections[name] = (CollectionInfo(name, len(matches), metadata, "cosine", dimension), matches)
+
+
+@pytest.fixture(autouse=True)
+def _acting():
+    """Have these tests, which ask no route, act as callers of the open service do."""
+    with acting_as(ANYBODY):
+        yield
 
 
 @pytest.fixture
@@ -99,6 +109,8 @@ def registry(world):
 
         def search(self, collection, embedding, *, top_k=3, where=EVERYTHING):
             world.searched.append(collection)
+            world.filters.append(where)
+            world.callers.append(current().id)
             if collection in world.down:
                 raise UnavailableError("The shelf is on fire")
             if collection not in world.collections:

@@ -14,12 +14,19 @@ from registry.embedding.cache import EmbeddingCache
 from registry.embedding.queries import QueryEmbeddings
 from registry.provider_discovery import discover
 from registry.provider_registry import ProviderRegistry
+from schemas.access.callers import ANYBODY, Caller, Kind, Scope, acting_as, carried
 from schemas.connections import Connection
 from schemas.contracts.collect import CollectRequest, SelectedCollection
 from schemas.errors import UnavailableError
-from schemas.where import EVERYTHING
+from schemas.where import EVERYTHING, parse_where
 from tests.support.logs import logs_of
 from tests.support.raw_server import raw_server, silent
+
+
+@pytest.fixture(autouse=True)
+def anybody():
+    with acting_as(ANYBODY):
+        yield
 
 
 def embeddings(connections):
@@ -40,6 +47,28 @@ def request(*names, message="what is it?", topic="", current="", **more):
 
 def statuses(collected):
     return [each.status for each in collected.receipt.collections]
+
+
+def test_the_filter_of_a_caller_reaches_every_connection(world, collector):
+    world.add("docs", 0.5)
+    where = parse_where({"team": "red"})
+    with acting_as(Caller("k", "k", Kind.KEY, frozenset({Scope.READ}), where=where)):
+        collector.collect(request("docs"))
+    collector.collect(request("docs"))
+    assert world.filters == [where, EVERYTHING]
+
+
+def test_a_collection_is_searched_for_the_caller_whichever_thread_begins(world, collector):
+    """The search begins in a thread that has found the collection or embedded the question."""
+    names = [f"c{number}" for number in range(5)]
+    for name in names:
+        world.add(name, 0.5)
+    reader = Caller("reader", "r", Kind.KEY, frozenset({Scope.READ}))
+    for number in range(3):
+        with acting_as(reader):
+            collected = collector.collect(request(*names, message=f"question {number}"))
+        assert "failed" not in statuses(collected)
+    assert world.callers == ["reader"] * 15
 
 
 def test_five_collections_of_one_connection_need_one_embedding(world, collector):
@@ -70,11 +99,21 @@ def test_the_same_question_again_needs_no_new_embedding(world, collector):
     assert (again.receipt.embeddings_generated, again.receipt.embeddings_reused) == (0, 1)
 
 
+def test_a_receipt_does_not_tell_what_others_have_asked(world, collector):
+    world.add("docs", 0.5)
+    told = []
+    for name in ("ada", "bob", "ada"):
+        with acting_as(Caller(name, name, Kind.KEY, frozenset({Scope.READ}), owner=f"key:{name}")):
+            receipt = collector.collect(request("docs", "docs")).receipt
+        told.append((receipt.embeddings_generated, receipt.embeddings_reused))
+    assert told == [(1, 1), (1, 1), (0, 2)]
+
+
 def test_eight_identical_queries_at_once_need_one_embedding(world, collector):
     world.add("docs", 0.5)
     world.gate = threading.Event()
     with ThreadPoolExecutor(8) as pool:
-        asked = [pool.submit(collector.collect, request("docs")) for _ in range(8)]
+        asked = [pool.submit(carried(collector.collect), request("docs")) for _ in range(8)]
         world.gate.set()
         receipts = [each.result().receipt for each in asked]
     assert len(world.embedded) == 1
@@ -256,7 +295,7 @@ def test_a_hanging_embedding_connection_leaves_every_other_connection_its_thread
     selected = (SelectedCollection("local", "docs", "hanging"),)
     with ThreadPoolExecutor(64) as pool:
         stuck = [
-            pool.submit(collector.collect, CollectRequest(f"question {number}", "", "", selected))
+            pool.submit(carried(collector.collect), CollectRequest(f"question {number}", "", "", selected))
             for number in range(64)
         ]
         healthy = collector.collect(request("docs", message="and you?"))
@@ -282,7 +321,7 @@ def test_a_hanging_service_leaves_every_other_service_its_threads(world, registr
     collector = Collector(connections, embeddings(connections), thresholds=Thresholds(0.3, 0.6), limit_seconds=600)
     stuck_on = (SelectedCollection("hanging", "docs", "default"),) * 8
     with ThreadPoolExecutor(8) as pool:
-        stuck = [pool.submit(collector.collect, CollectRequest("hello", "", "", stuck_on)) for _ in range(8)]
+        stuck = [pool.submit(carried(collector.collect), CollectRequest("hello", "", "", stuck_on)) for _ in range(8)]
         assert collector.collect(request("docs")).result == "match"
         assert not any(each.done() for each in stuck)
         gate.set()

@@ -55,9 +55,10 @@ def test_the_second_question_is_answered_from_the_cache():
         KEY._replace(model="another model"),
         KEY._replace(text="another text"),
         KEY._replace(text="how to rotate keys "),
+        KEY._replace(view="another view"),
     ],
 )
-def test_another_connection_configuration_model_or_text_is_another_embedding(other):
+def test_another_connection_configuration_model_text_or_view_is_another_embedding(other):
     cache, make = EmbeddingCache(ttl_seconds=60), Maker()
     cache.get(KEY, make)
     assert cache.get(other, make)[1]

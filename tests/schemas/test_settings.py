@@ -6,8 +6,10 @@ import pytest
 
 from schemas.errors import ConfigurationError
 from schemas.settings import (
+    AccessSettings,
     WrapperSettings,
     apply_config_file,
+    read_access_settings,
     read_registry_settings,
     read_retrieval_settings,
     read_wrapper_settings,
@@ -102,6 +104,23 @@ def test_no_token_is_in_the_representation_of_settings(environ):
     settings = read_wrapper_settings()
     assert settings.chroma_token == "s3cret"
     assert "s3cret" not in repr(settings)
+
+
+def test_keys_for_stored_secrets_are_read_and_never_repeated(environ):
+    newest, oldest = "A" * 43 + "=", "b+/-_" + "c" * 38 + "="
+    environ["RAG_SECRET_KEY"] = f" {newest} ,{oldest},"
+    settings = read_access_settings()
+    assert settings.secret_key == (newest, oldest)
+    assert newest not in repr(settings)
+    assert AccessSettings().secret_key == ()
+
+
+@pytest.mark.parametrize("wrong", ["s3cret", "s3cret" + "A" * 37, "s3cret" + "A" * 38 + "=", "A" * 43 + "= s3cret"])
+def test_a_key_for_stored_secrets_of_another_form_is_refused_unseen(environ, wrong):
+    environ["RAG_SECRET_KEY"] = f"{'A' * 43}=,{wrong}"
+    with pytest.raises(ConfigurationError, match="RAG_SECRET_KEY: must be 32 bytes in base64") as caught:
+        read_access_settings()
+    assert "s3cret" not in f"{caught.value} {caught.value.details}"
 
 
 def test_all_wrong_values_are_named_at_once(environ):

@@ -11,7 +11,7 @@ from flask import Flask
 
 from interfaces.commands.scratch_service import processes_in
 from interfaces.compose import create_app
-from schemas.settings import RegistrySettings, RetrievalSettings, WrapperSettings
+from schemas.settings import OPEN, AccessSettings, RegistrySettings, RetrievalSettings, WrapperSettings
 from tests.support.contract import CheckedClient
 from tests.support.live import ORIGIN, START_SECONDS, STOP_SECONDS, eventually
 from tests.support.model_server import StubServer
@@ -33,10 +33,14 @@ def running_app(
     *,
     registry: RegistrySettings | None = None,
     retrieval: RetrievalSettings | None = None,
+    access: AccessSettings | None = None,
     look_seconds: float = ONE_LOOK,
     **settings: object,
 ) -> Iterator[Flask]:
-    """Run an app that is healthy for the length of the block; its clients check every answer against openapi.yaml."""
+    """Run an app that is healthy for the length of the block; its clients check every answer against openapi.yaml.
+
+    Without settings of `access` it stays open to all, also when a test makes a key.
+    """
     app = create_app(
         WrapperSettings(
             data_dir=data_dir,
@@ -48,6 +52,7 @@ def running_app(
         ),
         replace(registry or RegistrySettings(), health_look_seconds=look_seconds),
         retrieval or RetrievalSettings(),
+        access or AccessSettings(OPEN),
     )
     app.test_client_class = CheckedClient
     service = app.extensions["rag.service"]

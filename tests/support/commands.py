@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 RUN_MAIN = (sys.executable, "-W", "error", "-c", "from interfaces.cli import main; main(prog_name='rag-wrapper')")
@@ -16,6 +18,21 @@ _LIVES_ON = re.compile(
     r"|(^|[/ ])gunicorn( |$)|\bwrapper\.engine\.keeper\b|\bchroma(_main\.py| run\b)|\bchromadb_rust_bindings\b"
     r"|/pg_ctl .* start$|\bpostgres -D\b"
 )
+
+
+_SEARCH = """
+import json, sys
+from pathlib import Path
+folder, words = json.load(sys.stdin)
+words = [bytes.fromhex(word).lower() for word in words]
+found = []
+for path in sorted(Path(folder).rglob("*")):
+    if path.is_file():
+        content = path.read_bytes().lower()
+        if any(word in content for word in words):
+            found.append(str(path.relative_to(folder)))
+print(json.dumps(found))
+"""
 
 
 class ShortLived(subprocess.Popen):
@@ -38,3 +55,16 @@ def run_command(
     environ |= {f"RAG_{name.upper()}": str(value) for name, value in settings.items()}
     command = (*RUN_MAIN, *map(str, arguments))
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout_seconds, check=False, env=environ)
+
+
+def files_holding(folder: Path, *words: str | bytes) -> list[str]:
+    """Return the paths, relative to the folder, of the files in and below it that hold any of the words in any case.
+
+    They are read in a process of its own: one that closes a file loses all its locks on it, those of SQLite too.
+    """
+    asked = [(word.encode() if isinstance(word, str) else word).hex() for word in words]
+    question = json.dumps([os.fsdecode(folder), asked])
+    done = subprocess.run(
+        [sys.executable, "-c", _SEARCH], input=question, capture_output=True, text=True, timeout=120, check=True
+    )
+    return json.loads(done.stdout)

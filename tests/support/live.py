@@ -77,10 +77,16 @@ class LiveService:
     data_dir: Path
     process: subprocess.Popen[bytes]
     log: Path
+    authority: Path | None = None
+    """The file of the authority that signed the service's certificate, when it speaks TLS."""
 
     def session(self) -> CheckedSession:
         """Return a session with one kept-alive connection that checks every answer."""
-        return CheckedSession()
+        session = CheckedSession()
+        if self.authority is not None:
+            session.verify = str(self.authority)
+            session.trust_env = False  # a variable of the environment may name other authorities
+        return session
 
     @contextmanager
     def one_connection(self) -> Iterator[OneConnection]:
@@ -123,7 +129,7 @@ class LiveService:
         if self.process.poll() is not None:
             raise AssertionError(f"the service ended with {self.process.returncode}:\n{self.tail()}")
         try:
-            answer = requests.get(f"{self.url}/health", timeout=5)
+            answer = requests.get(f"{self.url}/health", timeout=5, verify=self.authority)
         except requests.RequestException:
             return False
         return answer.status_code == 200 and answer.json()["status"] == "healthy"
@@ -131,7 +137,7 @@ class LiveService:
 
 def start_service(directory: Path, **settings: object) -> LiveService:
     """Start a service in `directory` and wait until it is healthy. `settings` are RAG_ variables in lower case:
-    `workers=2`. A second start in the same directory finds the first one's data."""
+    `workers=2`; the authority of a `tls_cert` is in `authority.pem` beside it. A second start in the same directory finds the first one's data."""
     for attempt in range(PORT_ATTEMPTS):
         service = spawn_service(directory, settings)
         try:
@@ -193,7 +199,7 @@ def free_port() -> int:
 
 def spawn_service(directory: Path, settings: Mapping[str, object]) -> LiveService:
     """Return a service that has just been started and may not answer yet."""
-    port = free_port()
+    port = int(str(settings.get("port", free_port())))
     data_dir, log = directory / "data", directory / "service.log"
     environ = {name: value for name, value in os.environ.items() if not name.startswith("RAG_")}
     environ |= {"RAG_PORT": str(port), "RAG_DATA_DIR": str(data_dir), "RAG_DISK_FLOOR_MB": "1"}
@@ -207,4 +213,8 @@ def spawn_service(directory: Path, settings: Mapping[str, object]) -> LiveServic
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-    return LiveService(f"http://127.0.0.1:{port}", data_dir, process, log)
+    cert = settings.get("tls_cert")
+    scheme, authority = (
+        ("http", None) if cert is None else ("https", (directory / str(cert)).with_name("authority.pem"))
+    )
+    return LiveService(f"{scheme}://127.0.0.1:{port}", data_dir, process, log, authority)

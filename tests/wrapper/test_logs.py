@@ -47,3 +47,23 @@ def test_every_line_is_cleaned_with_its_traceback_until_told_otherwise(style):
     before, _, afterwards = ended.stderr.partition("afterwards")
     assert "about ***" in before
     assert ("planted" in before, "planted" in afterwards) == (False, True)
+
+
+KEY = "rw_ab12cd34_" + "s" * 43
+WRITTEN = """
+import structlog
+from wrapper.logs import configure
+configure("info", "{style}")
+try:
+    raise ValueError("about {key}")
+except ValueError:
+    structlog.get_logger().exception("request", path="/collections/{key}")
+"""
+
+
+@pytest.mark.parametrize("style", ["console", "json"])
+def test_no_line_has_a_key(style):
+    program = WRITTEN.replace("{style}", style).replace("{key}", KEY)
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "/collections/rw_ab12cd34_…" in ended.stderr
+    assert "s" * 43 not in ended.stderr

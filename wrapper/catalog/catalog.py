@@ -107,10 +107,20 @@ class Catalog:
         """Open a cheap counter whose number changes when any other process or connection has committed."""
         return self._database.change_counter()
 
+    def rewrite(self, *, wait_seconds: float) -> str | None:
+        """Write all that is stored anew (`Database.rewrite`). Raises LockedError when others write for too long."""
+        with self._translated():
+            return self._database.rewrite(wait_seconds=wait_seconds)
+
     @property
     def kind(self) -> str:
         """The kind of the database: `sqlite` or `postgresql`."""
         return self._database.kind
+
+    @property
+    def servers(self) -> list[tuple[str, int]]:
+        """The hosts and ports that answer for the database, none for a file."""
+        return self._database.servers
 
     def close(self) -> None:
         self._database.close()

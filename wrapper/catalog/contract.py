@@ -17,7 +17,7 @@ from sqlalchemy import Connection
 
 from schemas.errors import RagError, UnavailableError
 from schemas.records import Collection
-from schemas.where import Where
+from schemas.where import EVERYTHING, Where
 
 WAIT_SECONDS = 30.0
 """The most seconds that a write waits in all before it begins, behind others of its process and for other processes."""
@@ -105,9 +105,18 @@ class TextIndex(Protocol):
         """Remove documents, given by their positions."""
 
     def best(
-        self, transaction: Transaction, collection: Collection, query: str, where: Where, *, limit: int
+        self,
+        transaction: Transaction,
+        collection: Collection,
+        query: str,
+        where: Where,
+        *,
+        limit: int,
+        seen: Where = EVERYTHING,
     ) -> tuple[list[Ranked], int]:
         """Return the best `limit` matches, and how many documents match in all.
+
+        The answer is as if the collection had only the documents that match `seen`.
 
         A document matches when it has any word of `query` and meets `where`; no text is a syntax error. The best come
         first, equals in the order of insertion. Higher scores are better.
@@ -137,6 +146,9 @@ class Dialect(Protocol):
 
     def insert_fields(self, transaction: Transaction, rows: Sequence[FieldRow]) -> None: ...
 
+    def byte_length(self, column: str) -> str:
+        """Return the expression of the bytes that a text takes."""
+
 
 class OutcomeUnknownError(UnavailableError):
     """The database went away during a commit: whether it holds the write is unknown."""
@@ -152,6 +164,10 @@ class LockedError(UnavailableError):
 
 class Database(Protocol):
     kind: str
+
+    @property
+    def servers(self) -> list[tuple[str, int]]:
+        """The hosts and ports that answer for the database, none for a file."""
 
     @property
     def errors(self) -> tuple[type[Exception], ...]:
@@ -178,6 +194,12 @@ class Database(Protocol):
         """Open a function whose number changes when another connection has committed; a call costs microseconds.
 
         The function belongs to the thread that opened it.
+        """
+
+    def rewrite(self, *, wait_seconds: float) -> str | None:
+        """Write all that is stored anew, so that no file holds anything that was deleted before.
+
+        Return None when that is so, else what keeps deleted data there: a read that began before may still need it.
         """
 
     def close(self) -> None:

@@ -1,6 +1,7 @@
 """Cursors of pages, opaque to callers.
 
-A cursor is a place in an order and not a number, so deletions make a reader skip nothing.
+A cursor is a place in an order and not a number, so deletions make a reader skip nothing. That of a page of documents
+is sealed. That of a page of collections is a name that its reader has just seen.
 """
 
 from __future__ import annotations
@@ -14,8 +15,12 @@ import orjson
 
 from schemas.errors import InvalidInputError
 from schemas.names import NAME_BEGINNING
-from schemas.records import OrderBy
+from schemas.records import Collection, OrderBy
+from schemas.sealed_cursors import opened, sealed
 from schemas.where import Where
+from wrapper.catalog.contract import Transaction
+
+FINGERPRINT_BYTES, POSITION_BYTES = 6, 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,32 +31,32 @@ class Cursor:
     keys: tuple[bytes | None, ...] = ()
 
 
-def encode_cursor(cursor: Cursor, where: Where, order_by: tuple[OrderBy, ...]) -> str:
+def encode_cursor(
+    transaction: Transaction, collection: Collection, cursor: Cursor, where: Where, order_by: tuple[OrderBy, ...]
+) -> str:
     keys = [None if key is None else base64.b64encode(key).decode() for key in cursor.keys]
-    content = orjson.dumps([_fingerprint(where, order_by), cursor.position, keys])
-    return base64.urlsafe_b64encode(content).decode().rstrip("=")
+    # Positions have one length, so that the cursor's tells nothing of the number.
+    position = cursor.position.to_bytes(POSITION_BYTES)
+    return sealed(transaction, _listing(collection), _fingerprint(where, order_by) + position + orjson.dumps(keys))
 
 
-def decode_cursor(source: str, where: Where, order_by: tuple[OrderBy, ...]) -> Cursor:
+def decode_cursor(
+    transaction: Transaction, collection: Collection, source: str, where: Where, order_by: tuple[OrderBy, ...]
+) -> Cursor:
     """Return the cursor in a text.
 
-    Raises InvalidInputError when the text is not a cursor or belongs to another filter or order.
+    Raises InvalidInputError when the text is no cursor of the collection or belongs to another filter or order.
     """
-    try:
-        padded = source.encode("ascii") + b"=" * (-len(source) % 4)
-        fingerprint, position, keys = orjson.loads(base64.urlsafe_b64decode(padded))
-        cursor = Cursor(
-            int(position), tuple(None if key is None else base64.b64decode(key, validate=True) for key in keys)
-        )
-        if not 0 <= cursor.position < 2**63:
-            raise ValueError("no position")
-    except (ValueError, TypeError, OverflowError, binascii.Error):
-        raise InvalidInputError("Invalid cursor", code="invalid_cursor", field="cursor") from None
-    if fingerprint != _fingerprint(where, order_by) or len(cursor.keys) != len(order_by):
+    content = opened(transaction, _listing(collection), source)
+    fingerprint, place = content[:FINGERPRINT_BYTES], content[FINGERPRINT_BYTES:]
+    if fingerprint != _fingerprint(where, order_by):
         raise InvalidInputError(
             "The cursor belongs to another 'where' or 'order_by'", code="invalid_cursor", field="cursor"
         )
-    return cursor
+    keys = orjson.loads(place[POSITION_BYTES:])
+    return Cursor(
+        int.from_bytes(place[:POSITION_BYTES]), tuple(None if key is None else base64.b64decode(key) for key in keys)
+    )
 
 
 def encode_name_cursor(name: str, prefix: str) -> str:
@@ -76,5 +81,9 @@ def decode_name_cursor(source: str, prefix: str) -> str:
     return name
 
 
-def _fingerprint(where: Where, order_by: tuple[OrderBy, ...]) -> str:
-    return hashlib.blake2b(repr((where, order_by)).encode(), digest_size=6).hexdigest()
+def _listing(collection: Collection) -> str:
+    return f"documents of {collection.id}"
+
+
+def _fingerprint(where: Where, order_by: tuple[OrderBy, ...]) -> bytes:
+    return hashlib.blake2b(repr((where, order_by)).encode(), digest_size=FINGERPRINT_BYTES).digest()

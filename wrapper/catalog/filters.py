@@ -101,6 +101,12 @@ def count(transaction: Transaction, collection_key: int, where: Where, documents
     return int(transaction.value(counting, matching.parameters))
 
 
+def any_matches(transaction: Transaction, collection_key: int, where: Where) -> bool:
+    """Return whether any document matches, without counting them."""
+    matching = positions(transaction, collection_key, where)
+    return transaction.row(f"{matching.text} LIMIT 1", matching.parameters) is not None
+
+
 def _most_selective(transaction: Transaction, collection_key: int, parts: list[Where]) -> tuple[Where, Sql]:
     """Return the part with the fewest matches, and the SELECT of its positions.
 

@@ -11,7 +11,7 @@ from schemas.records import Collection, Document, Facet, GatherSpec, Group
 from schemas.storage.joined_text import joined_text
 from schemas.where import EVERYTHING, Where
 from wrapper.catalog.contract import Sql, Transaction
-from wrapper.catalog.filters import positions
+from wrapper.catalog.filters import positions, predicate
 from wrapper.catalog.reads import AFTER_SCALARS, LOWEST_SCALAR, by_positions, had_by_nobody, sort_keys
 from wrapper.catalog.sortable_values import (
     BOOLEAN,
@@ -61,10 +61,13 @@ def gather(
     hits: Sequence[Document],
     spec: GatherSpec,
     distances: dict[str, float] | None = None,
+    *,
+    seen: Where = EVERYTHING,
 ) -> list[Group]:
     """Return the group of every hit, each group once, in the order of its best hit (`hits` come best first).
 
-    A hit without one of the fields is a group of its own, with key None. One statement finds the members of all groups,
+    A hit without one of the fields is a group of its own, with key None. Groups have the members that match `seen`. One
+    statement finds the members of all groups,
     and another reads those that are given.
     """
     distances = distances or {}
@@ -72,7 +75,7 @@ def gather(
     grouped: dict[_Key | str, list[Document]] = {}
     for hit in hits:
         grouped.setdefault(key_of.get(hit.position, hit.id), []).append(hit)
-    members = _members(transaction, collection, hits, set(key_of.values()), spec)
+    members = _members(transaction, collection, hits, set(key_of.values()), spec, seen)
     chosen = {
         key: _chosen(members[key], [hit.position for hit in its_hits], spec)
         for key, its_hits in grouped.items()
@@ -100,10 +103,12 @@ def gather(
     return groups
 
 
-def unknown_fields(transaction: Transaction, collection: Collection, spec: GatherSpec) -> tuple[str, ...]:
-    """Return the fields of the rule that no document has, in a collection with documents."""
+def unknown_fields(
+    transaction: Transaction, collection: Collection, spec: GatherSpec, seen: Where = EVERYTHING
+) -> tuple[str, ...]:
+    """Return the fields of the rule that no document has of those that match `seen`, if there are any such."""
     names = dict.fromkeys((*spec.by, *(each.field for each in spec.order_by)))
-    return had_by_nobody(transaction, collection, list(names))
+    return had_by_nobody(transaction, collection, list(names), seen)
 
 
 def facets(
@@ -118,14 +123,17 @@ def facets(
     return {field: _facet(transaction, collection, among, field, limit) for field in fields}
 
 
-def distinct_values(transaction: Transaction, collection: Collection, field: str) -> list[Any]:
-    """Return the distinct scalars of a field, including the elements of lists, in typed order."""
+def distinct_values(
+    transaction: Transaction, collection: Collection, field: str, where: Where = EVERYTHING
+) -> list[Any]:
+    """Return the distinct scalars of a field among the matches, including the elements of lists, in typed order."""
     path = bounded(field)
     value = transaction.dialect.whole_value(transaction, collection.key, path, "f")
+    matching = predicate(transaction, where, "f.position")
     blocks = transaction.blocks(
         f"SELECT DISTINCT {value} FROM document_fields f WHERE f.collection_key = ? AND f.path = ? "
-        f"AND {_SCALARS_AND_ELEMENTS}",
-        (collection.key, path, *_SCALAR_AND_ELEMENT_BOUNDS),
+        f"AND {_SCALARS_AND_ELEMENTS} AND {matching.text}",
+        (collection.key, path, *_SCALAR_AND_ELEMENT_BOUNDS, *matching.parameters),
         VALUES_AT_ONCE,
     )
     distinct = {as_scalar(value) for rows in blocks for (value,) in rows}
@@ -151,9 +159,14 @@ def _keys(
 
 
 def _members(
-    transaction: Transaction, collection: Collection, hits: Sequence[Document], keys: set[_Key], spec: GatherSpec
+    transaction: Transaction,
+    collection: Collection,
+    hits: Sequence[Document],
+    keys: set[_Key],
+    spec: GatherSpec,
+    seen: Where,
 ) -> dict[_Key, list[_Member]]:
-    """Return the members of each group that may be given, in order: those within reach of a hit."""
+    """Return the members of each group that may be given, in order: those that match `seen`, within reach of a hit."""
     if not keys:
         return {}
     dialect = transaction.dialect
@@ -172,6 +185,10 @@ def _members(
             parameters += [collection.key, path]
         conditions.append(wanted.text)
         parameters += wanted.parameters
+    if seen != EVERYTHING:
+        matching = predicate(transaction, seen, "f0.position")
+        conditions.append(matching.text)
+        parameters += matching.parameters
     is_hit = dialect.one_of("f0.position", [hit.position for hit in hits])
     joins, terms, _ = sort_keys(transaction, collection.key, spec.order_by, "f0.position")
     values = [f"value{number}" for number in range(len(columns))]

@@ -6,7 +6,7 @@ Rows of releases that kept the answer itself hold `[answer, version]`, and are a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -82,3 +82,44 @@ def keep(
 def forget(transaction: Transaction, collection_key: int) -> None:
     """Forget the outcomes of a deleted collection: they do not hold for a later one of the same name."""
     transaction.run("DELETE FROM idempotency_keys WHERE collection_key = ?", (collection_key,))
+
+
+def forget_names(transaction: Transaction, names: Set[str]) -> int:
+    """Leave these ids and names out of all outcomes, and return how many outcomes had any.
+
+    What is listed under one of them is left out of the list, and the outcome stays, so that a repeat of the write still
+    does nothing. An outcome that has one elsewhere is forgotten.
+    """
+    changed = 0
+    for key, stored in transaction.rows("SELECT key, outcome FROM idempotency_keys"):
+        held = orjson.loads(stored)
+        if names.isdisjoint(_texts(held)):
+            continue
+        changed += 1
+        kept = _without(held, names) if isinstance(held, dict) else held
+        if names.isdisjoint(_texts(kept)):
+            transaction.run("UPDATE idempotency_keys SET outcome = ? WHERE key = ?", (orjson.dumps(kept), key))
+        else:
+            transaction.run("DELETE FROM idempotency_keys WHERE key = ?", (key,))
+    return changed
+
+
+def _without(value: Any, names: Set[str]) -> Any:
+    """Return a value without the items of its lists that have one of the names."""
+    if isinstance(value, dict):
+        return {field: _without(each, names) for field, each in value.items()}
+    if isinstance(value, list):
+        return [each for each in value if names.isdisjoint(_texts(each))]
+    return value
+
+
+def _texts(value: Any) -> Iterator[str]:
+    left = [value]
+    while left:
+        each = left.pop()
+        if isinstance(each, str):
+            yield each
+        elif isinstance(each, dict):
+            left.extend(each.values())
+        elif isinstance(each, list):
+            left.extend(each)

@@ -12,9 +12,12 @@ import orjson
 from sqlalchemy import Connection, inspect, text
 
 from schemas.errors import ConfigurationError
+from schemas.sealed_cursors import new_key
 from wrapper.catalog import tables
 from wrapper.catalog.words.old_tables import drop_old_tables
 
+BYTE_LENGTHS = {"sqlite": "length(CAST({} AS BLOB))", "postgresql": "octet_length({})"}
+"""The bytes of a text as each database stores it."""
 OLD_CONFIGURATION = text(
     "SELECT 1 FROM pg_ts_config WHERE cfgname = 'rag_words' AND cfgnamespace = current_schema()::regnamespace"
 )
@@ -103,6 +106,26 @@ def _keeps_answers(connection: Connection) -> bool:
     return any(column["name"] == "answer" for column in inspect(connection).get_columns("idempotency_keys"))
 
 
+def _collection_bytes(connection: Connection) -> None:
+    """Each collection knows how many bytes it holds, as `wrapper/catalog/stored_bytes.py` counts them."""
+    if not any(column["name"] == "bytes" for column in inspect(connection).get_columns("collections")):
+        connection.execute(text("ALTER TABLE collections ADD COLUMN bytes BIGINT NOT NULL DEFAULT 0"))
+    length = BYTE_LENGTHS[connection.dialect.name]
+    size = f"{length.format('d.text')} + {length.format('d.metadata')} + length(e.vector)"
+    connection.execute(
+        text(
+            f"UPDATE collections SET bytes = (SELECT coalesce(sum({size}), 0) FROM documents d "
+            "JOIN embeddings e ON e.position = d.position WHERE d.collection_key = collections.key)"
+        )
+    )
+
+
+def _cursor_keys(connection: Connection) -> None:
+    tables.cursor_keys.create(connection, checkfirst=True)
+    drawn = "INSERT INTO cursor_keys (key) SELECT :drawn WHERE NOT EXISTS (SELECT 1 FROM cursor_keys)"
+    connection.execute(text(drawn), {"drawn": new_key()})
+
+
 STEPS: list[Callable[[Connection], None]] = [
     _first_tables,
     _index_reports,
@@ -115,6 +138,8 @@ STEPS: list[Callable[[Connection], None]] = [
     _one_word_index,
     _outcomes,
     _words_by_language,
+    _collection_bytes,
+    _cursor_keys,
 ]
 
 TYPES = {

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from schemas.records import Collection, Document, OrderBy, Page, Vector
-from schemas.where import EVERYTHING, Where
+from schemas.where import EVERYTHING, Exists, Where, all_of
 from wrapper.catalog.contract import Sql, Transaction
 from wrapper.catalog.cursors import Cursor, decode_cursor, encode_cursor
-from wrapper.catalog.filters import count, in_order, positions, predicate
+from wrapper.catalog.filters import any_matches, count, in_order, positions, predicate
 from wrapper.catalog.rows import (
     DOCUMENT,
     DOCUMENT_AND_VECTOR,
@@ -37,12 +37,14 @@ def page(
     order_by: tuple[OrderBy, ...] = (),
     cursor: str | None = None,
     with_embeddings: bool = False,
+    seen: Where = EVERYTHING,
 ) -> Page:
     """Return one page, ordered by the fields and then by insertion.
 
-    Fields order by type; documents without the field come last in both directions.
+    Fields order by type; documents without the field come last in both directions. Fields are unknown that no document
+    has which matches `seen`.
     """
-    after = decode_cursor(cursor, where, order_by) if cursor is not None else None
+    after = decode_cursor(transaction, collection, cursor, where, order_by) if cursor is not None else None
     total = count(transaction, collection.key, where, collection.count)
     wanted = limit + 1
     if total == 0:
@@ -54,23 +56,29 @@ def page(
     else:
         found = _walked(transaction, collection, where, wanted, offset, order_by[0], after)
     shown = found[:limit]
-    following = encode_cursor(shown[-1], where, order_by) if len(found) > limit else None
+    following = encode_cursor(transaction, collection, shown[-1], where, order_by) if len(found) > limit else None
     rows = by_positions(transaction, [place.position for place in shown], with_embeddings=with_embeddings)
     return Page(
         documents=[rows[place.position] for place in shown],
         total=total,
         next_cursor=following,
         revision=collection.revision,
-        unknown_fields=had_by_nobody(transaction, collection, [each.field for each in order_by]),
+        unknown_fields=had_by_nobody(transaction, collection, [each.field for each in order_by], seen),
     )
 
 
-def had_by_nobody(transaction: Transaction, collection: Collection, names: Sequence[str]) -> tuple[str, ...]:
-    """Return the fields that no document has, in a collection with documents."""
-    if collection.count == 0:
+def had_by_nobody(
+    transaction: Transaction, collection: Collection, names: Sequence[str], seen: Where = EVERYTHING
+) -> tuple[str, ...]:
+    """Return the fields that no document has of those that match `seen`, if there are any such documents."""
+    if collection.count == 0 or not names:
         return ()
-    held = "SELECT 1 FROM document_fields WHERE collection_key = ? AND path = ? LIMIT 1"
-    return tuple(name for name in names if transaction.row(held, (collection.key, bounded(name))) is None)
+    if seen == EVERYTHING:
+        held = "SELECT 1 FROM document_fields WHERE collection_key = ? AND path = ? LIMIT 1"
+        return tuple(name for name in names if transaction.row(held, (collection.key, bounded(name))) is None)
+    if not any_matches(transaction, collection.key, seen):
+        return ()
+    return tuple(name for name in names if not any_matches(transaction, collection.key, all_of(seen, Exists(name))))
 
 
 def by_positions(
@@ -109,13 +117,16 @@ def in_insertion_order(transaction: Transaction, collection: Collection, *, afte
     return _fetch(transaction, condition, with_embeddings=True)
 
 
-def everything(transaction: Transaction, collection: Collection, *, block: int) -> Iterator[list[Document]]:
-    """Yield all documents of a collection with embeddings, in the order of insertion, `block` in memory at a time."""
+def everything(
+    transaction: Transaction, collection: Collection, where: Where = EVERYTHING, *, block: int
+) -> Iterator[list[Document]]:
+    """Yield all matching documents with embeddings, in the order of insertion, `block` in memory at a time."""
+    matching = predicate(transaction, where, "d.position")
     statement = (
         f"SELECT {DOCUMENT_AND_VECTOR} FROM documents d CROSS JOIN embeddings e "
-        "WHERE e.position = d.position AND d.collection_key = ? ORDER BY d.position"
+        f"WHERE e.position = d.position AND d.collection_key = ? AND {matching.text} ORDER BY d.position"
     )
-    for rows in transaction.blocks(statement, (collection.key,), block):
+    for rows in transaction.blocks(statement, (collection.key, *matching.parameters), block):
         yield [to_document_and_vector(row) for row in rows]
 
 

@@ -9,13 +9,15 @@ import numpy as np
 import orjson
 
 from schemas.errors import CollectionNotFoundError
-from schemas.names import AFTER_NAMES
+from schemas.names import AFTER_NAMES, is_pattern
 from schemas.records import Collection, Document, Vector
-from wrapper.catalog.contract import Row, Transaction
+from wrapper.catalog.contract import Row, Sql, Transaction
 
 COLLECTION = "key, id, name, metadata, metric, dimension, revision, count, engine_id, index_state"
 DOCUMENT = "d.position, d.id, d.text, d.metadata"
 DOCUMENT_AND_VECTOR = f"{DOCUMENT}, e.vector"
+Patterns = Sequence[str] | None
+"""Names of collections, and beginnings of names with `*` after them; None stands for all names."""
 DOCUMENTS_WITH_VECTORS = "documents d JOIN embeddings e ON e.position = d.position"
 
 
@@ -58,14 +60,39 @@ def collections_in(transaction: Transaction, state: str) -> list[Collection]:
     return [to_collection(row) for row in rows]
 
 
-def collections_page(transaction: Transaction, *, prefix: str, after: str, limit: int | None) -> list[Collection]:
-    """Return at most `limit` collections by name: those that begin with `prefix` and come after the name `after`."""
-    condition, parameters = "name >= ? AND name < ? AND name > ?", (prefix, prefix + AFTER_NAMES, after)
+def collections_page(
+    transaction: Transaction, within: Patterns = None, *, prefix: str = "", after: str = "", limit: int | None = None
+) -> list[Collection]:
+    """Return at most `limit` collections by name: those within the patterns that begin with `prefix` and come after
+    the name `after`."""
+    mine = patterns_condition(within)
     rows = transaction.rows(
-        f"SELECT {COLLECTION} FROM collections WHERE {condition} ORDER BY name" + ("" if limit is None else " LIMIT ?"),
-        parameters if limit is None else (*parameters, limit),
+        f"SELECT {COLLECTION} FROM collections WHERE name >= ? AND name < ? AND name > ? AND {mine.text} ORDER BY name"
+        + ("" if limit is None else " LIMIT ?"),
+        (prefix, prefix + AFTER_NAMES, after, *mine.parameters, *(() if limit is None else (limit,))),
     )
     return [to_collection(row) for row in rows]
+
+
+def count_collections(transaction: Transaction, within: Patterns = None) -> int:
+    """Return the number of collections within the patterns."""
+    mine = patterns_condition(within)
+    return int(transaction.value(f"SELECT count(*) FROM collections WHERE {mine.text}", mine.parameters))
+
+
+def patterns_condition(patterns: Patterns) -> Sql:
+    """Return the condition that a collection's name fits one of the patterns."""
+    if patterns is None:
+        return Sql("TRUE")
+    conditions, parameters = [], []
+    for each in patterns:
+        if is_pattern(each):
+            conditions.append("(name >= ? AND name < ?)")
+            parameters += [each[:-1], each[:-1] + AFTER_NAMES]
+        else:
+            conditions.append("name = ?")
+            parameters.append(each)
+    return Sql(f"({' OR '.join(conditions)})", tuple(parameters)) if conditions else Sql("FALSE")
 
 
 def to_collection(row: Row) -> Collection:

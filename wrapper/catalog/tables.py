@@ -70,6 +70,7 @@ collections = Table(
     Column("count", BigInteger, nullable=False),
     Column("engine_id", _string(64)),
     Column("index_state", _string(16), nullable=False),
+    Column("bytes", BigInteger, nullable=False, server_default="0"),
 )
 
 documents = Table(
@@ -162,6 +163,8 @@ standstills = Table(
 )
 
 identity = Table("identity", metadata, Column("uuid", _string(36), nullable=False))
+
+cursor_keys = Table("cursor_keys", metadata, Column("key", LargeBinary, nullable=False))
 
 words_to_index = Table(
     "words_to_index",

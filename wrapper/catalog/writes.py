@@ -17,7 +17,7 @@ from schemas.metadata import check_metadata, merge_patch
 from schemas.records import Collection, Document, DocumentBatch, DocumentPatch, Metadata
 from schemas.storage.outcomes import WriteOutcome
 from schemas.where import Where
-from wrapper.catalog import idempotency
+from wrapper.catalog import idempotency, stored_bytes
 from wrapper.catalog.contract import Transaction
 from wrapper.catalog.filters import count, positions
 from wrapper.catalog.index_state import adoptions, outbox, reports, set_aside, standstills, states
@@ -91,7 +91,8 @@ def empty_collection(transaction: Transaction, name: str) -> WriteOutcome:
     _clear(transaction, collection)
     revision = collection.revision + 1
     transaction.run(
-        "UPDATE collections SET count = 0, dimension = NULL, revision = ? WHERE key = ?", (revision, collection.key)
+        "UPDATE collections SET count = 0, bytes = 0, dimension = NULL, revision = ? WHERE key = ?",
+        (revision, collection.key),
     )
     entry = outbox.append(transaction, collection.key, outbox.EMPTY, {"name": name})
     return WriteOutcome(revision=revision, outbox_id=entry, deleted=collection.count)
@@ -329,9 +330,11 @@ def _insert(
             for position, index in placed
         ],
     )
+    stored_bytes.add(transaction, collection.key, [position for position, _ in placed])
 
 
 def _remove(transaction: Transaction, collection_key: int, places: Sequence[int]) -> None:
+    stored_bytes.subtract(transaction, collection_key, places)
     transaction.dialect.text_index.remove(transaction, collection_key, places)
     for table in ("documents", "embeddings", "document_fields", "set_aside"):
         transaction.run_many(f"DELETE FROM {table} WHERE position = ?", [(place,) for place in places])

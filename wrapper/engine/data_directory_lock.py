@@ -41,7 +41,7 @@ def acquire(
     """Acquire `data_dir`, which is made when missing.
 
     Raises ConfigurationError with one sentence that names the owner when somebody else has it. `description`
-    (`command`, `address`) is written into the lock file beside `pid` and `started_at`.
+    (`command`, `address`, `certificate`) is written into the lock file beside `pid` and `started_at`.
     """
     path = data_dir / LOCK_FILE
     try:
@@ -83,6 +83,15 @@ def unusable(data_dir: Path, error: OSError) -> ConfigurationError:
 
 def serving_address(data_dir: Path) -> str | None:
     """Return the address of the service that owns `data_dir`, None when nobody owns it or the owner serves nothing."""
+    return _said_by_owner(data_dir, "address")
+
+
+def serving_certificate(data_dir: Path) -> str | None:
+    """Return the file of that service's certificate, None when it speaks no TLS."""
+    return _said_by_owner(data_dir, "certificate")
+
+
+def _said_by_owner(data_dir: Path, name: str) -> str | None:
     try:
         descriptor = os.open(data_dir / LOCK_FILE, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -90,8 +99,8 @@ def serving_address(data_dir: Path) -> str | None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        address = _said(descriptor).get("address")
-        return address if isinstance(address, str) else None
+        text = _said(descriptor).get(name)
+        return text if isinstance(text, str) else None
     finally:
         os.close(descriptor)
     return None

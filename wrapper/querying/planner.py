@@ -29,11 +29,11 @@ from numpy.typing import NDArray
 from schemas.errors import UnavailableError
 from schemas.records import Collection, GatherSpec, Group, Match, Vector
 from schemas.scores import score
-from schemas.where import EVERYTHING, Where
+from schemas.where import EVERYTHING, Where, all_of
 from wrapper.catalog import grouping, reads
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.contract import Transaction
-from wrapper.catalog.filters import count
+from wrapper.catalog.filters import any_matches, count
 from wrapper.catalog.held_documents import HeldDocuments
 from wrapper.catalog.index_state import outbox, reports, set_aside
 from wrapper.catalog.rows import find_collection
@@ -103,6 +103,7 @@ class _Question:
     max_distance: float | None
     gather: GatherSpec | None
     with_embeddings: bool
+    seen: Where
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,15 +162,21 @@ class Planner:
         max_distance: float | None = None,
         gather_by: GatherSpec | None = None,
         with_embeddings: bool = False,
+        seen: Where = EVERYTHING,
     ) -> Found:
-        """Return the `top_k` matching documents nearest to `embedding` (dimension,).
+        """Return the `top_k` matching documents nearest to `embedding` (dimension,), as if there were only those that
+        match `seen`.
 
         Raises CollectionNotFoundError when there is no such collection, and InvalidInputError when the dimension is not
         the collection's or the embedding has no direction where directions are compared.
         """
-        question = _Question(name, embedding, top_k, where, max_distance, gather_by, with_embeddings)
+        where = all_of(seen, where)
+        question = _Question(name, embedding, top_k, where, max_distance, gather_by, with_embeddings, seen)
         with self._catalog.read() as transaction:
             collection = find_collection(transaction, name)
+            if seen != EVERYTHING and not any_matches(transaction, collection.key, seen):
+                # A collection without documents takes questions of any dimension.
+                return self._found(transaction, collection, question, [], np.empty(0, dtype=np.float32), "empty")
             check_dimension(collection, len(embedding), field="query_embedding")
             check_directions(collection, embedding[np.newaxis], field="query_embedding", index=None)
             matching = count(transaction, collection.key, where, collection.count)
@@ -332,8 +339,8 @@ class Planner:
         if question.gather is not None:
             hits = [match.document for match in matches]
             nearness = {match.document.id: match.distance for match in matches}
-            groups = grouping.gather(transaction, collection, hits, question.gather, nearness)
-            unknown = grouping.unknown_fields(transaction, collection, question.gather)
+            groups = grouping.gather(transaction, collection, hits, question.gather, nearness, seen=question.seen)
+            unknown = grouping.unknown_fields(transaction, collection, question.gather, question.seen)
         return Found(matches, collection, plan, groups, unknown)
 
 

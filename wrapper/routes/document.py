@@ -32,6 +32,8 @@ from schemas.wire.storage.document import (
     page_answer,
 )
 from schemas.wire.storage.stream import imported_answer, streamed_answer
+from wrapper.audit.noted import Noted
+from wrapper.web.audited import noted_here
 from wrapper.web.bodies import JSON, NDJSON, decode_json, encode, finish_within, json_response, read_body
 from wrapper.web.document_batches import read_batch
 from wrapper.web.importing import import_stream, parse_announced
@@ -100,7 +102,7 @@ def export_documents(name: str) -> Response:
         if unchanged := not_modified(collection):
             return unchanged
         snapshot = stack.pop_all()
-    response = Response(_lines(snapshot, blocks), mimetype=NDJSON)
+    response = Response(_lines(snapshot, blocks, noted_here()), mimetype=NDJSON)
     # The reader may leave before the first line or in the middle. While it stays, writes pile up in the write-ahead
     # log.
     response.call_on_close(snapshot.close)
@@ -111,10 +113,12 @@ def export_documents(name: str) -> Response:
     return response
 
 
-def _lines(snapshot: ExitStack, blocks: Iterator[list[Document]]) -> Iterator[bytes]:
+def _lines(snapshot: ExitStack, blocks: Iterator[list[Document]], noted: Noted) -> Iterator[bytes]:
+    noted.count = 0
     with snapshot:
         for documents in blocks:
             yield b"".join(encode(exported_line(each)) + b"\n" for each in documents)
+            noted.count += len(documents)  # once they are taken
 
 
 @blueprint.post("/collections/<name>/import")

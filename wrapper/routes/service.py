@@ -13,10 +13,11 @@ from werkzeug.routing import MapAdapter
 
 from schemas.errors import NotFoundError, UnavailableError
 from schemas.release import release
-from schemas.wire.storage.health import about_answer, health_answer, live_answer, ready_answer
+from schemas.wire.storage.health import about_answer, health_answer, live_answer, ready_answer, short_health_answer
 from wrapper import metrics
 from wrapper.service import Service
 from wrapper.web.bodies import json_response
+from wrapper.web.callers import is_admin
 from wrapper.web.error_statuses import STATUS
 from wrapper.web.lanes import Lane
 from wrapper.web.route_table import declare
@@ -54,7 +55,8 @@ def service() -> Service:
 @declare(Lane.STATE)
 def health() -> Response:
     seen = service().health()
-    return _state_response(health_answer(seen, version=release()), works=seen.works)
+    spell = health_answer if is_admin() else short_health_answer
+    return _state_response(spell(seen, version=release()), works=seen.works)
 
 
 @blueprint.get("/ready")

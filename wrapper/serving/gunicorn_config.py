@@ -11,13 +11,15 @@ from importlib import import_module
 from typing import Any
 
 from schemas.errors import ConfigurationError
-from schemas.settings import HOSTED, read_wrapper_settings
+from schemas.settings import HOSTED, read_access_settings, read_wrapper_settings
 from wrapper.serving.freed_memory import bound_arenas, keep_for_good, note_answered
 from wrapper.start_checks import allow_open_files, bind_address, check_port
 from wrapper.web import lanes
+from wrapper.web.client_addresses import TrustedProxies
 
 try:
-    settings = read_wrapper_settings()
+    settings, access = read_wrapper_settings(), read_access_settings()
+    trusted_proxies = TrustedProxies.parse(access.trusted_proxies)
 except ConfigurationError as error:
     raise SystemExit(error.message) from None
 
@@ -45,6 +47,13 @@ worker_connections = max(files - OTHER_FILES, files // 2)
 limit_request_line = 0
 # The kernel's way of sending files takes no account of clients that do not read.
 sendfile = False
+if settings.tls_cert:
+    # With these gunicorn knows that requests come by https. The worker speaks TLS itself.
+    certfile, keyfile = settings.tls_cert, settings.tls_key
+# Whoever may tell the client's address may tell the scheme, and nobody else. One header for it: a proxy that sets one
+# lets its clients' others through.
+forwarded_allow_ips = ",".join(trusted_proxies.spelled())
+secure_scheme_headers = {"X-FORWARDED-PROTO": "https"}
 control_socket_disable = True
 worker_tmp_dir = "/dev/shm" if os.path.isdir("/dev/shm") else None
 
@@ -52,6 +61,7 @@ worker_tmp_dir = "/dev/shm" if os.path.isdir("/dev/shm") else None
 def on_starting(server: Any) -> None:
     from wrapper.logs import configure
     from wrapper.service import open_host
+    from wrapper.serving.certificate import Certificate
     from wrapper.serving.fair_share import ConnectionCounts
 
     bound_arenas()  # the workers inherit this
@@ -60,7 +70,8 @@ def on_starting(server: Any) -> None:
 
     try:
         check_port(settings)
-        server.rag_host = open_host(settings)
+        server.rag_certificate = Certificate(settings.tls_cert, settings.tls_key) if settings.tls_cert else None
+        server.rag_host = open_host(settings, access)
     except ConfigurationError as error:
         server.log.error(error.message)
         raise SystemExit(error.message) from None
@@ -74,6 +85,7 @@ def on_starting(server: Any) -> None:
 def pre_fork(server: Any, worker: Any) -> None:
     from wrapper.serving.fair_share import FairShare
 
+    worker.certificate = server.rag_certificate
     worker.slot = server.rag_connection_counts.take()
     if worker.slot is not None:
         worker.share = FairShare(server.rag_connection_counts, worker.slot)

@@ -6,6 +6,8 @@ Everything else is decided where routes are known, above all which requests wait
 
 gunicorn has settings and hooks for none of this. These methods are overridden, and these tests need them:
 
+- `accept`, `TConn.init`: TLS whose handshakes keep neither the event loop nor a thread waiting
+  (`tests/durability/load/test_tls_clients.py`, `tests/wrapper/serving/test_tls_sockets.py`)
 - `accept`: a socket that gives its client up (`tests/durability/load/test_slow_clients.py`, "body", "stream",
   "answer"), the fair share (`tests/wrapper/serving/test_fair_share.py`), and going on when no more files can be opened
   (`tests/durability/load/test_overload.py`)
@@ -41,11 +43,14 @@ from typing import Any
 
 import orjson
 from gunicorn import __version__ as gunicorn_version
+from gunicorn.http import get_parser
 from gunicorn.workers.gthread import TConn, ThreadWorker
 
-from schemas.errors import RagError, SlowClientError
+from schemas.errors import PlainRequestError, RagError, SlowClientError
 from schemas.settings import read_wrapper_settings
+from wrapper.serving.certificate import Certificate
 from wrapper.serving.fair_share import FairShare
+from wrapper.serving.tls_sockets import TlsSocket
 from wrapper.web.slow_clients import Patience, PatientSocket
 
 HEAD_BYTES = 256 * 1024
@@ -80,6 +85,8 @@ BUILT_ON: dict[type, dict[str, tuple[str, ...]]] = {
 class Connection(TConn):
     """A client's connection. `head` is the part of its next request that no thread has yet."""
 
+    parser: Any
+
     def __init__(self, cfg: Any, sock: PatientSocket, client: Any, server: Any) -> None:
         super().__init__(cfg, sock, client, server)
         self.data_ready = True  # no thread has to wait for the first byte
@@ -94,7 +101,7 @@ class Connection(TConn):
             return True
         except OSError:
             return False
-        self.add_to_head(content)
+        self.add_to_head(content + self.sock.take_held())
         return bool(content)
 
     def add_to_head(self, content: bytes) -> None:
@@ -103,6 +110,9 @@ class Connection(TConn):
         self.has_request = len(self.head) > HEAD_BYTES or END_OF_HEAD.search(self.head, begin) is not None
 
     def init(self) -> None:
+        if self.parser is None:
+            # gunicorn would speak TLS itself here, where a slow handshake has a thread.
+            self.parser = get_parser(self.cfg, self.sock, self.client)
         super().init()
         self.sock.begin()
         self.parser.unreader.unread(bytes(self.head))
@@ -113,10 +123,12 @@ class Connection(TConn):
 class Worker(ThreadWorker):
     """One process's event loop and threads; the methods here run on the event loop.
 
-    `share` is set before the fork, where connections are to be spread over several workers.
+    `share` is set before the fork, where connections are to be spread over several workers, and `certificate` where the
+    service speaks TLS.
     """
 
     share: FairShare | None = None
+    certificate: Certificate | None = None
 
     @classmethod
     def check_config(cls, cfg: Any, log: Any) -> None:
@@ -145,7 +157,10 @@ class Worker(ThreadWorker):
                 raise
             time.sleep(PAUSE_WITHOUT_FILES_SECONDS)
             return
-        client = PatientSocket(plain.detach(), self.patience)
+        if self.certificate is None:
+            client = PatientSocket(plain.detach(), self.patience)
+        else:
+            client = TlsSocket(plain.detach(), self.patience, self.certificate.context)
         self.nr_conns += 1
         self.tell_share()
         self._await_head(Connection(self.cfg, client, address, listener.getsockname()))
@@ -165,7 +180,7 @@ class Worker(ThreadWorker):
             self._part(conn)
             return
         # A client that sends its next request before it has the answer has sent a part of it to the parser.
-        conn.add_to_head(conn.parser.unreader.take_buffered())
+        conn.add_to_head(conn.parser.unreader.take_buffered() + conn.sock.take_held())
         conn.sock.setblocking(False)
         if conn.has_request:
             self.enqueue_req(conn)
@@ -176,6 +191,8 @@ class Worker(ThreadWorker):
             self._watch(conn, self.keepalived_conns, self.on_client_socket_readable, seconds)
 
     def murder_pending(self) -> None:
+        if self.certificate is not None:
+            self.certificate.look()
         self.tell_share()  # the library's own loop has just closed the connections that were kept too long
         for conn in _expired(self.pending_conns):
             self.poller.unregister(conn.sock)
@@ -199,7 +216,10 @@ class Worker(ThreadWorker):
 
     def _receive(self, conn: Connection, deadline: float | None = None) -> None:
         if not conn.read_head():
-            self._drop(conn)
+            if isinstance(conn.sock, TlsSocket) and conn.sock.speaks_plainly:
+                self._refuse(conn, PlainRequestError(), conn.sock.send_plainly)
+            else:
+                self._drop(conn)
         elif conn.has_request:
             self.enqueue_req(conn)
         else:
@@ -208,8 +228,8 @@ class Worker(ThreadWorker):
     def _await_head(self, conn: Connection, deadline: float | None = None) -> None:
         self._watch(conn, self.pending_conns, self.on_pending_socket_readable, self.client_seconds, deadline)
 
-    def _refuse(self, conn: Connection, error: RagError) -> None:
-        """Answer without a thread; it is the connection's last answer."""
+    def _refuse(self, conn: Connection, error: RagError, send: Callable[[bytes], object] | None = None) -> None:
+        """Answer without a thread, by `send` if given; it is the connection's last answer."""
         # Imported late: the master imports this module, and need not know the application.
         from schemas.wire.error_bodies import error_body
         from wrapper import metrics
@@ -227,7 +247,7 @@ class Worker(ThreadWorker):
         head = "\r\n".join([*lines, "", ""]).encode()
         metrics.REFUSED_REQUESTS.labels(error.code).inc()
         try:
-            conn.sock.send(head if conn.head.startswith(b"HEAD ") else head + content)
+            (send or conn.sock.send)(head if conn.head.startswith(b"HEAD ") else head + content)
         except OSError:
             self._drop(conn)
         else:
@@ -244,8 +264,7 @@ class Worker(ThreadWorker):
             self._watch(conn, self.parting, self._on_parting_socket_readable, self.client_seconds)
 
     def _on_parting_socket_readable(self, conn: Connection, client: object) -> None:
-        conn.head.clear()
-        if not conn.read_head():
+        if not conn.sock.discard():
             self.poller.unregister(conn.sock)
             self.parting.remove(conn)
             self._drop(conn)
@@ -264,7 +283,8 @@ class Worker(ThreadWorker):
         """
         conn.timeout = deadline or time.monotonic() + (seconds if self.alive else min(seconds, STOPPING_SECONDS))
         queue.append(conn)
-        self.poller.register(conn.sock, selectors.EVENT_READ, partial(then, conn))
+        awaited = selectors.EVENT_READ | (selectors.EVENT_WRITE if conn.sock.owes_now() else 0)
+        self.poller.register(conn.sock, awaited, partial(then, conn))
 
     def _drop(self, conn: Connection) -> None:
         self.nr_conns -= 1

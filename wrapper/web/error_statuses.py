@@ -7,11 +7,12 @@ from functools import partial
 from typing import Any
 
 import structlog
-from flask import Blueprint, Flask, Response, request
+from flask import Blueprint, Flask, Request, Response, current_app, request
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 
 from schemas.errors import (
     BusyError,
+    CollectionForbiddenError,
     ConfigurationError,
     ConflictError,
     DiskFloorError,
@@ -20,27 +21,46 @@ from schemas.errors import (
     InvalidInputError,
     LongRequestLineError,
     NotFoundError,
+    NotRecordedError,
+    OwnedByAnotherError,
     PayloadTooLargeError,
+    PlainRequestError,
     PreconditionFailedError,
+    QuotaError,
     RagError,
+    ScopeMissingError,
     SlowClientError,
+    TooManyRequestsError,
     TooSlowError,
+    UnauthorizedError,
     UnavailableError,
     UnsupportedError,
     UnsupportedMediaError,
     WrongMethodError,
 )
 from schemas.wire.error_bodies import error_body
+from wrapper import metrics
+from wrapper.audit.noted import note_count
 from wrapper.web.bodies import json_response
 from wrapper.web.document_paths import hint
 
 log = structlog.get_logger(__name__)
 
+SCOPE_MISSING = "scope_missing"
+"""The code of a refusal that another scope would lift; `details.scope` names it."""
+NOTHING_DONE = "matches_everything"
+"""The code of a refusal whose `details.count` is of documents that are all still there."""
+
 Spelling = Callable[[RagError], dict[str, Any]]
 
 STATUS: dict[type[RagError], int] = {
     InvalidInputError: 400,
+    PlainRequestError: 400,
+    UnauthorizedError: 401,
     ForbiddenOriginError: 403,
+    ScopeMissingError: 403,
+    CollectionForbiddenError: 403,
+    OwnedByAnotherError: 403,
     NotFoundError: 404,
     WrongMethodError: 405,
     SlowClientError: 408,
@@ -52,10 +72,13 @@ STATUS: dict[type[RagError], int] = {
     HostNotAllowedError: 421,
     UnsupportedError: 422,
     ConfigurationError: 409,
+    TooManyRequestsError: 429,
     BusyError: 503,
     UnavailableError: 503,
     TooSlowError: 503,
     DiskFloorError: 507,
+    NotRecordedError: 507,
+    QuotaError: 507,
     RagError: 500,
 }
 
@@ -68,11 +91,20 @@ def status_of(kind: type[RagError]) -> int:
 def error_response(error: RagError, spell: Spelling = error_body) -> Response:
     """Return the answer that tells of an error, its body spelt by `spell`."""
     response = json_response(spell(error), status_of(type(error)))
-    if isinstance(error, UnavailableError) and not isinstance(error, DiskFloorError):
+    if isinstance(error, UnavailableError | TooManyRequestsError) and not isinstance(error, DiskFloorError):
         response.headers["Retry-After"] = str(error.retry_after_seconds)
     if isinstance(error, WrongMethodError):
         response.headers["Allow"] = ", ".join(error.details["allowed"])
+    if isinstance(error, UnauthorizedError) or error.code == SCOPE_MISSING:
+        response.headers["WWW-Authenticate"] = current_app.extensions.get("rag.challenge", plain_challenge)(
+            request, error
+        )
     return response
+
+
+def plain_challenge(asked: Request, error: RagError) -> str:
+    """Return the `WWW-Authenticate` of a refusal where callers have keys only."""
+    return "Bearer"
 
 
 def init_app(app: Flask) -> None:
@@ -90,8 +122,13 @@ def spell_errors(blueprint: Blueprint, spell: Spelling, *, defects_too: bool = F
 
 
 def respond(error: RagError, spell: Spelling = error_body) -> Response:
-    """Answer a request that failed, and log it when the fault is ours."""
-    if status_of(type(error)) >= STATUS[RagError]:
+    """Answer a request that failed; log it when the fault is ours, and count it when the caller's limits refuse it."""
+    done = error.details.get("count")  # of a stream that was stored in part
+    if isinstance(done, int) and error.code != NOTHING_DONE:
+        note_count(done)
+    if isinstance(error, TooManyRequestsError | QuotaError):
+        metrics.REFUSED_REQUESTS.labels(error.code).inc()
+    elif status_of(type(error)) >= STATUS[RagError]:
         log.warning("request failed", code=error.code, reason=error.message, cause=repr(error.__cause__))
     return error_response(error, spell)
 

@@ -15,7 +15,6 @@ from schemas.errors import ForbiddenOriginError, HostNotAllowedError
 from schemas.host_patterns import DEFAULT_PORTS, Authority, HostPattern, OriginPattern
 from schemas.settings import WrapperSettings
 
-READING = ("GET", "HEAD", "OPTIONS")
 ALL_ADDRESSES = ("0.0.0.0", "::")
 
 
@@ -55,15 +54,21 @@ class AllowedHostsAndOrigins:
     def _check_origin(self, request: Request, host: Authority | None) -> None:
         origin = request.headers.get("Origin")
         if origin is None:
+            # Of a foreign page, a browser leaves the origin out where the page cannot read the answer, as with images.
             site = request.headers.get("Sec-Fetch-Site")
-            # A browser leaves the origin out when nothing is changed or the page is the service's own.
-            if request.method not in READING and site in ("cross-site", "same-site"):
+            if site in ("cross-site", "same-site") and request.method != "OPTIONS" and not _is_followed_link(request):
                 raise ForbiddenOriginError(None)
             return
         if host is not None and _own_origin(request.scheme, host).matches(origin):
             return
         if not any(each.matches(origin) for each in self._origins):
             raise ForbiddenOriginError(origin)
+
+
+def _is_followed_link(request: Request) -> bool:
+    """Return whether a browser shows the answer to its user as a page of its own, and in no frame of another."""
+    asked = request.headers.get("Sec-Fetch-Mode"), request.headers.get("Sec-Fetch-Dest")
+    return request.method == "GET" and asked == ("navigate", "document")
 
 
 def _own_origin(scheme: str, host: Authority) -> OriginPattern:

@@ -16,7 +16,7 @@ from schemas.errors import CollectionNotFoundError, InvalidInputError, RagError
 from schemas.field_names import Unknown
 from schemas.records import Collection
 from schemas.storage.outcomes import ImportOutcome
-from wrapper.store import Store
+from wrapper.scoped_store import ScopedStore
 from wrapper.web.bodies import body_lines
 from wrapper.web.line_streams import Progress, once, store_lines
 from wrapper.writing import WriteOptions, Written
@@ -46,7 +46,7 @@ def parse_announced(count: str | None, content_digest: str | None) -> Announced:
 
 
 def import_stream(
-    store: Store, name: str, options: WriteOptions, announced: Announced, unknown: Unknown
+    store: ScopedStore, name: str, options: WriteOptions, announced: Announced, unknown: Unknown
 ) -> Written[ImportOutcome]:
     """Store all of the stream.
 

@@ -24,7 +24,7 @@ from schemas.where import Where
 from schemas.wire.json_in import decode
 from schemas.wire.storage.stream import line_error
 from wrapper.embedding_checks import check_dimension, check_directions
-from wrapper.store import Store
+from wrapper.scoped_store import ScopedStore
 from wrapper.web.bodies import body_lines, room_for
 from wrapper.writing import Outcome, WriteOptions, Written
 
@@ -94,7 +94,7 @@ class Progress:
 
 
 def add_stream(
-    store: Store,
+    store: ScopedStore,
     name: str,
     options: WriteOptions,
     unknown: Unknown,
@@ -129,7 +129,7 @@ def add_stream(
 
 def once(
     kind: type[Outcome],
-    store: Store,
+    store: ScopedStore,
     name: str,
     options: WriteOptions,
     lines: Iterator[bytes],
@@ -153,7 +153,7 @@ def once(
 
 
 def store_lines(
-    store: Store,
+    store: ScopedStore,
     collection: Collection,
     lines: Iterable[bytes],
     on_conflict: str,
@@ -219,7 +219,7 @@ def _hashed(lines: Iterator[bytes], digest: Digest) -> Iterator[bytes]:
 
 
 def _flush(
-    store: Store,
+    store: ScopedStore,
     collection: Collection,
     pending: list[Pending],
     on_conflict: str,
@@ -270,7 +270,7 @@ def _count_repeats(stored: Pending, on_conflict: str, progress: Progress) -> Non
     progress.unchanged += len(repeats) - stored.changes
 
 
-def _settle(store: Store, name: str, progress: Progress) -> bool:
+def _settle(store: ScopedStore, name: str, progress: Progress) -> bool:
     """Wait for the last part and return whether the index has all of it and of the parts before."""
     indexed = store.writing.wait_until_indexed(progress.entry)
     if indexed and progress.waiting_ids:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from typing import Any, TypeVar, cast
 
 from flask import Flask, current_app, g, request
 
+from schemas.access.owners import OPEN
 from schemas.errors import BusyError, InvalidInputError
 from schemas.field_names import Unknown, check_names
 from schemas.wire.body import load
 from wrapper import metrics
-from wrapper.store import Store
+from wrapper.scoped_store import ScopedStore
+from wrapper.web import callers
 from wrapper.web.bodies import client_is_gone, decode_json, leave_body, read_body, request_digest
 from wrapper.web.lanes import Lane, Lanes
 from wrapper.web.route_table import Route, RouteTable
@@ -53,8 +56,9 @@ def change_lane(lane: Lane) -> None:
     enter_lane(lane)
 
 
-def store() -> Store:
-    return cast(Store, current_app.extensions["rag.service"].store)
+def store() -> ScopedStore:
+    """Return the store as the caller of this request sees it."""
+    return cast(ScopedStore, current_app.extensions["rag.service"].callers_store)
 
 
 def body(content: bytes | None = None) -> dict[str, Any]:
@@ -120,7 +124,15 @@ def write_options(content: bytes = b"") -> WriteOptions:
                 code="invalid_if_match",
                 field="If-Match",
             )
-    return WriteOptions(key, request_digest(content) if key else "", accepted)
+    return WriteOptions(_own(key), request_digest(content) if key else "", accepted)
+
+
+def _own(key: str | None) -> str | None:
+    """Return an idempotency key as one of the caller's own: another caller's of the same text is another key."""
+    asking = callers.caller()
+    if key is None or asking is None or asking.owner == OPEN:
+        return key
+    return hashlib.sha256(f"{asking.owner}\0{key}".encode()).hexdigest()
 
 
 def _check_query_names() -> None:

@@ -11,6 +11,7 @@ from flask import Flask, Response, g, request
 from schemas.records import Collection
 from schemas.storage.outcomes import EarlierAnswer
 from schemas.wire.storage.document import with_index_state
+from wrapper.web import audited
 from wrapper.web.bodies import JSON, json_response
 from wrapper.web.request_parts import declared, unknown
 from wrapper.writing import Written
@@ -38,6 +39,7 @@ def respond(
     With `with_index` the answer also tells whether the index has the write.
     """
     outcome = written.outcome
+    audited.note_outcome(outcome, replayed=written.replayed)
     answer = outcome.answer if isinstance(outcome, EarlierAnswer) else spell(outcome)
     if with_index:
         answer = with_index_state(answer, written.indexed, written.set_aside)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import ModuleType
@@ -10,11 +11,15 @@ from typing import TypeVar
 from flask import Flask, Response
 from marshmallow import Schema
 
+from schemas.access.table import ROUTES, Access
 from schemas.errors import ConfigurationError
 from schemas.field_names import NO_NAMES, Names, names_of
 from wrapper.web.bodies import JSON
 from wrapper.web.lanes import Lane
 
+_CONVERTED = re.compile(r"<(?:[^<>:]+:)?([^<>:]+)>")
+NAME_ALONE = r"{\1}"
+"""A part of a path as the description of the interface writes it."""
 View = TypeVar("View", bound=Callable[..., Response])
 
 
@@ -79,15 +84,19 @@ def declare(
 class RouteTable:
     """Routes by Flask's endpoint, which is one function: all its methods are alike."""
 
-    def __init__(self) -> None:
+    def __init__(self, access: Mapping[str, Access] = ROUTES) -> None:
         self._routes: dict[str, Route] = {}
+        self._access = access
 
     def find(self, endpoint: str | None) -> Route | None:
         """Return the row of an endpoint, None for a request that fits no route."""
         return None if endpoint is None else self._routes.get(endpoint)
 
     def fill(self, app: Flask) -> None:
-        """Add all routes of the application. Raises ConfigurationError naming the first that declares nothing."""
+        """Add all routes of the application.
+
+        Raises ConfigurationError naming the first that declares nothing, or that the table of access does not have.
+        """
         for rule in app.url_map.iter_rules():
             declared = getattr(app.view_functions[rule.endpoint], "declared", None)
             if declared is None:
@@ -97,10 +106,23 @@ class RouteTable:
                     "for and takes"
                 )
             self._routes[rule.endpoint] = declared
+            for method in sorted((rule.methods or set()) - {"HEAD", "OPTIONS"}):
+                self.access(rule.rule, method)
+
+    def access(self, rule: str, method: str) -> Access:
+        """Return what a route asks of its caller. Raises ConfigurationError when the table of access lacks it."""
+        method = "GET" if method == "HEAD" else method
+        row = self._access.get(f"{method} {_CONVERTED.sub(NAME_ALONE, rule)}")
+        if row is None:
+            raise ConfigurationError(
+                f"The route {method} {rule} is not in the table of access: nobody knows who may call it"
+            )
+        return row
 
 
 def register(app: Flask, *modules: ModuleType) -> None:
-    """Serve the routes of these modules. Raises ConfigurationError for one that declares nothing."""
+    """Serve the routes of these modules. Raises ConfigurationError for one that declares nothing, or that the table of
+    access does not have."""
     for module in modules:
         app.register_blueprint(module.blueprint)
     table: RouteTable = app.extensions["rag.routes"]

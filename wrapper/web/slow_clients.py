@@ -13,6 +13,7 @@ from typing import Any
 
 UNNOTICED_SECONDS = 1.0
 LEAST_BYTES_PER_SECOND = 1_000
+DISCARDED_BYTES = 64 * 1024
 NO_MORE = select.POLLHUP | select.POLLERR | getattr(select, "POLLRDHUP", 0)
 """The event of a client that sends nothing more; without Linux's own, that of a broken connection only."""
 
@@ -70,7 +71,7 @@ class PatientSocket(socket.socket):
     def recv(self, size: int, flags: int = 0) -> bytes:
         while True:
             try:
-                content = super().recv(size, flags | socket.MSG_DONTWAIT)
+                content = self._take(size, flags)
             except BlockingIOError:
                 if self.gettimeout() == 0:
                     raise
@@ -84,17 +85,46 @@ class PatientSocket(socket.socket):
 
     def sendall(self, content: Any, flags: int = 0) -> None:
         rest = memoryview(content)
-        while rest:
+        while rest or self._owes():
             left_seconds = self._finish_by - self._clock()
             if left_seconds <= 0:
                 self._give_up()
                 raise BrokenPipeError(errno.EPIPE, "The client takes its answer too slowly")
             try:
-                rest = rest[super().send(rest, flags | socket.MSG_DONTWAIT) :]
+                rest = rest[self._give(rest, flags) :]
             except BlockingIOError:
                 is_ready = self._wait(select.POLLOUT, min(self._patience.seconds, left_seconds))
                 if not is_ready and self._clock() < self._finish_by:
                     raise BrokenPipeError(errno.EPIPE, "The client takes its answer too slowly") from None
+
+    def take_held(self) -> bytes:
+        """Return what has been received and not read yet, and is not the system's to announce any more."""
+        return b""
+
+    def discard(self) -> bool:
+        """Throw away what has arrived. Return False when the client has gone."""
+        try:
+            return bool(super().recv(DISCARDED_BYTES, socket.MSG_DONTWAIT))
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+
+    def owes_now(self) -> bool:
+        """Return whether something waits for the client to take it, so that it should be watched for that too."""
+        return self._owes()
+
+    def _take(self, size: int, flags: int) -> bytes:
+        """Return what has arrived, b"" at the end. Raises BlockingIOError when that is nothing."""
+        return super().recv(size, flags | socket.MSG_DONTWAIT)
+
+    def _give(self, content: memoryview, flags: int) -> int:
+        """Send a part of the content and return its length. Raises BlockingIOError when nothing can be sent now."""
+        return super().send(content, flags | socket.MSG_DONTWAIT)
+
+    def _owes(self) -> bool:
+        """Return whether something that was given is not sent yet; `_give` sends it first."""
+        return False
 
     def _wait(self, event: int, seconds: float) -> bool:
         began = time.monotonic()

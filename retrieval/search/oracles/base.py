@@ -13,10 +13,10 @@ import structlog
 
 from registry.embedding.queries import AskedEmbedding
 from retrieval.search.corpus import OpenCorpus
+from schemas.access.owners import NOBODY_KNOWN, Asker
 from schemas.connections import CollectionInfo
 from schemas.contracts.search import OracleAnswer, OracleResult
 from schemas.errors import CollectionNotFoundError, RagError, UnavailableError
-from schemas.owners import OPEN
 from schemas.records import Document
 from schemas.where import EVERYTHING, Where
 
@@ -27,8 +27,8 @@ log = structlog.get_logger(__name__)
 class Question:
     """A user's text, the collections of `corpus` that are asked, and the filter that results must match.
 
-    Only notes of `owner` may be found. Collections that have not been asked at `until`, in seconds of the monotonic
-    clock, are left out. `embedding` is that of the text, shared by all who answer this question.
+    Only notes that `asker` sees may be found. Collections that have not been asked at `until`, in seconds of the
+    monotonic clock, are left out. `embedding` is that of the text, shared by all who answer this question.
     """
 
     text: str
@@ -36,7 +36,7 @@ class Question:
     collections: tuple[CollectionInfo, ...]
     where: Where = EVERYTHING
     until: float = math.inf
-    owner: str = OPEN
+    asker: Asker = NOBODY_KNOWN
     embedding: AskedEmbedding | None = None
 
 

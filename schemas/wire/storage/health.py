@@ -10,6 +10,8 @@ from schemas.wire.storage.index import adoptions_fields, hindrances_fields, inde
 
 Answer = dict[str, Any]
 SERVICE = "rag-wrapper"
+SHORT = ("status", "service", "version", "timestamp", "healthy")
+"""The fields of the health report that anybody may see."""
 
 
 def health_answer(health: ServiceHealth, *, version: str) -> Answer:
@@ -33,6 +35,12 @@ def health_answer(health: ServiceHealth, *, version: str) -> Answer:
         answer |= _part(part)
     # The word of the contract *context*.
     return answer | {"healthy": health.status == HEALTHY}
+
+
+def short_health_answer(health: ServiceHealth, *, version: str) -> Answer:
+    """Spell what anybody may know of the service: whether it works, and nothing of what is in it."""
+    whole = health_answer(health, version=version)
+    return {name: whole[name] for name in SHORT}
 
 
 def ready_answer(works: bool) -> Answer:

@@ -11,6 +11,7 @@ from interfaces.commands.scratch_service import processes_in
 from tests.support.commands import RUN_MAIN
 from tests.support.live import eventually
 from tests.support.mcp_clients import called, over_stdio, text_of, within_bounds
+from tests.wrapper.audit.conftest import lines_of as audit_lines_of
 
 INITIALIZE = {
     "jsonrpc": "2.0",
@@ -117,6 +118,7 @@ def test_what_was_asked_before_the_end_of_the_input_is_answered_and_only_that_is
     assert by_id[1]["structuredContent"]["name"] == "end of input"
     assert {"rag_query", "session_note"} <= {tool["name"] for tool in by_id[2]["tools"]}
     assert "serving MCP" in log
+    assert [each["tool"] for each in audit_lines_of(tmp_path / "data" / "audit")] == ["session_start"]
     eventually(lambda: not processes_in(tmp_path / "data"), seconds=SECONDS)
 
 

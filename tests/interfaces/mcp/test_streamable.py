@@ -10,6 +10,7 @@ import pytest
 from interfaces.mcp.exchange import exchange
 from interfaces.mcp.server import tool_server
 from interfaces.tool import Tool
+from schemas.access.callers import ANYBODY, acting_as
 
 MODERN = "2026-07-28"
 META = {
@@ -135,11 +136,11 @@ def test_a_defect_is_told_in_a_sentence_without_what_it_was():
     def fails(arguments):
         raise ZeroDivisionError("/secret/path")
 
-    tool = Tool("broken", "Breaks.", {"type": "object"}, {"type": "object"}, fails, dict)
-    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "broken", "arguments": {}}}
-    status, _, content = exchange(
-        tool_server(lambda: {"broken": tool}, may_write=True), {}, orjson.dumps(message), lambda *called: None
-    )
+    tool = Tool("rag_query", "Breaks.", {"type": "object"}, {"type": "object"}, fails, dict)
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "rag_query", "arguments": {}}}
+    server = tool_server(lambda: {"rag_query": tool}, may_write=True)
+    with acting_as(ANYBODY):
+        status, _, content = exchange(server, {}, orjson.dumps(message), lambda *called: None)
     result = orjson.loads(content)["result"]
     assert (status, result["isError"]) == (200, True)
     assert result["content"] == [{"type": "text", "text": "The tool failed for a reason that is in the log"}]

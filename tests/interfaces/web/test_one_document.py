@@ -18,11 +18,19 @@ from retrieval.reading import DocumentReader, kind_of
 from retrieval.watching.events import is_ignored
 from retrieval.watching.folder import Folder
 from retrieval.watching.syncing import FolderSync
+from schemas.access.callers import ANYBODY, acting_as
 from schemas.settings import RetrievalSettings
 
 COLLECTION = "rag-documents"
 GUIDE = "---\ntags: [setup, first]\nauthor: Ada\n---\n# Guide\n\nHow to start.\n\n## Install\n\nPut it there.\n"
 PATH = "below/guide.md"
+
+
+@pytest.fixture(autouse=True)
+def _acting():
+    """Loading and watching work beside the service, for whoever runs them."""
+    with acting_as(ANYBODY):
+        yield
 
 
 class Ways:

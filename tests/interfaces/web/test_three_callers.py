@@ -4,6 +4,7 @@ from retrieval.ingest import profiles
 from retrieval.ingest.identity import document_id
 from retrieval.ingest.loading import load
 from retrieval.reading import DocumentReader
+from schemas.access.callers import ANYBODY, acting_as
 from schemas.contracts.rule_documents import RuleDocument
 from schemas.settings import RetrievalSettings
 
@@ -26,9 +27,10 @@ def test_three_callers_make_the_same_chunks(app, client, collection, tmp_path):
     document = {"filename": "guide.md", "content": GUIDE, "metadata": METADATA}
     answer = client.post("/api/rag/documents:batch", json={"documents": [document], "collection": names[0]})
     assert (answer.status_code, answer.json["documents_failed"]) == (200, 0)
-    layers.pipeline.ingest([RuleDocument("guide.md", GUIDE, METADATA)], collection=names[1])
+    with acting_as(ANYBODY):
+        layers.pipeline.ingest([RuleDocument("guide.md", GUIDE, METADATA)], collection=names[1])
     embedding = layers.connections.open("default", "embedding")
-    with DocumentReader() as reader:
+    with acting_as(ANYBODY), DocumentReader() as reader:
         report = load(
             tmp_path,
             provider=layers.connections.open("local", "rag"),

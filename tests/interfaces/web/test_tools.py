@@ -7,11 +7,16 @@ from flask import Flask
 
 from interfaces.tool import Tool
 from interfaces.web import tools
+from schemas.access.callers import ANYBODY, acting_as
 from schemas.errors import ConflictError, RagError, UnavailableError
 from wrapper.web import error_statuses
 from wrapper.web.parsing_budget import budget_of
 
 SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}, "number": {"type": "integer", "default": 7}}}
+
+
+ECHO = "rag_context_health"
+"""A name that the table of access has."""
 
 
 @pytest.fixture
@@ -27,16 +32,17 @@ def client():
     app = Flask("tools")
     app.config["MAX_BODY_BYTES"] = 1_000
     app.extensions["rag.parsing"] = budget_of(1_000)
-    app.extensions["rag.layers"] = SimpleNamespace(tools={"echo": Tool("echo", "Says it again", SCHEMA, {}, run, dict)})
+    app.extensions["rag.layers"] = SimpleNamespace(tools={ECHO: Tool(ECHO, "Says it again", SCHEMA, {}, run, dict)})
     app.register_blueprint(tools.blueprint)
     error_statuses.init_app(app)
     client = app.test_client()
     client.raised = raised
-    return client
+    with acting_as(ANYBODY):
+        yield client
 
 
 def test_the_answer_is_what_the_tool_returns(client):
-    assert client.post("/tools/echo", json={"text": "x", "other": [None]}).json == {
+    assert client.post("/tools/rag_context_health", json={"text": "x", "other": [None]}).json == {
         "text": "x",
         "number": 7,
         "other": [None],
@@ -45,7 +51,7 @@ def test_the_answer_is_what_the_tool_returns(client):
 
 @pytest.mark.parametrize(("number", "taken"), [("12", 12), ("-1", -1), ("9" * 5_000, None), ("1.5", None), ("x", None)])
 def test_whole_numbers_in_a_query_string(client, number, taken):
-    answer = client.get("/tools/echo", query_string={"text": "12", "number": number})
+    answer = client.get("/tools/rag_context_health", query_string={"text": "12", "number": number})
     if taken is None:
         assert (answer.status_code, answer.json["details"]["field"]) == (400, "number")
     else:
@@ -63,12 +69,12 @@ def test_whole_numbers_in_a_query_string(client, number, taken):
 )
 def test_the_body_of_a_failure_says_whether_it_is_the_services(client, error, status, fallback):
     client.raised.append(error)
-    answer = client.post("/tools/echo", json={})
+    answer = client.post("/tools/rag_context_health", json={})
     assert (answer.status_code, answer.json["fallback"]) == (status, fallback)
     assert answer.json["error"] == answer.json["message"] == answer.json["detail"]
     assert "secret" not in answer.get_data(as_text=True)
 
 
 def test_a_body_that_is_too_large_is_refused(client):
-    answer = client.post("/tools/echo", json={"text": "x" * 1_000})
+    answer = client.post("/tools/rag_context_health", json={"text": "x" * 1_000})
     assert (answer.status_code, answer.json["fallback"]) == (413, False)

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import strategies as st
 
 from providers.base import CAPABILITIES, ProviderContext
+from schemas.access.callers import ANYBODY, acting_as
 from tests.properties import strategies
 from tests.providers.contracts.qdrant_server import KEY, QdrantServer
 from tests.retrieval.stub_service import running
@@ -98,7 +99,8 @@ def local(request, directory):
     lost = request.getfixturevalue("lost_storage")
     context = ProviderContext(storage=service.store, data_dir=service.settings.data_dir)
     gone = ({}, ProviderContext(storage=lost))
-    yield Backend({}, context, gone, tuple(CAPABILITIES), details=frozenset({"storage_bytes"}))
+    with acting_as(ANYBODY):
+        yield Backend({}, context, gone, tuple(CAPABILITIES), details=frozenset({"storage_bytes"}))
 
 
 @contextlib.contextmanager

@@ -13,6 +13,7 @@ import trustme
 from providers.outbound.addresses import BlockedError, ConnectPolicy
 from providers.outbound.http_sessions import AnswerTimeout, answer_within
 from providers.outbound.network import Network
+from providers.outbound.trust import Trust
 from schemas.errors import InvalidInputError, UnavailableError
 from tests.support.dripping import DRIPPING, endless_body, endless_head
 from tests.support.notations import METADATA, NOTATIONS
@@ -271,6 +272,38 @@ def test_a_certificate_that_nobody_vouches_for_is_refused(authority):
         pytest.raises(requests.exceptions.SSLError),
     ):
         get(network, f"https://service.example:{server.port}/")
+
+
+@pytest.mark.usefixtures("trusted")
+def test_a_file_of_authorities_is_all_that_is_trusted(authority, tmp_path):
+    other = trustme.CA()
+    other.cert_pem.write_to_path(str(tmp_path / "other.pem"))
+    network = Network(resolve=answering(["127.0.0.1"]), trust=Trust(str(tmp_path / "other.pem")))
+    with raw_server(saying(OK), certified(other, "service.example")) as server:
+        assert get(network, f"https://service.example:{server.port}/").json() == {}
+        with pytest.raises(requests.exceptions.SSLError):
+            get(network, f"https://other.example:{server.port}/")
+    with (
+        raw_server(saying(OK), certified(authority, "service.example")) as server,
+        pytest.raises(requests.exceptions.SSLError),
+    ):
+        get(network, f"https://service.example:{server.port}/")
+
+
+@pytest.mark.usefixtures("trusted")
+def test_a_services_own_certificate_is_believed_under_any_name_and_no_other_is(authority, tmp_path):
+    issued = authority.issue_cert("service.example")
+    issued.cert_chain_pems[0].write_to_path(str(tmp_path / "own.pem"))
+    own = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    issued.configure_cert(own)
+    network = Network(trust=Trust(str(tmp_path / "own.pem"), is_own=True))
+    with raw_server(saying(OK), own) as server:
+        assert get(network, f"https://127.0.0.1:{server.port}/").json() == {}
+    with (
+        raw_server(saying(OK), certified(authority, "service.example")) as server,
+        pytest.raises(requests.exceptions.SSLError),
+    ):
+        get(network, f"https://127.0.0.1:{server.port}/")
 
 
 @pytest.mark.parametrize("speak", DRIPPING, ids=lambda speak: speak.__name__)

@@ -18,7 +18,7 @@ from tests.registry.placeholders.planted import ADDRESS, ENVIRON, SECRETS
         ("${OPENAI_API_KEY}", "sk-planted"),
         ("${OPENAI_API_KEY}/v${RAG_BATCH}", "sk-planted/v7"),
         ("${RAG_EMPTY}", ""),
-        ("$$", "$"),
+        ("$$", "$$"),
         ("$${OPENAI_API_KEY}", "${OPENAI_API_KEY}"),
         ("$$${RAG_BATCH}", "$7"),
         ("$5 and $PATH", "$5 and $PATH"),
@@ -130,7 +130,16 @@ def test_the_services_own_variables_are_given_to_no_connection(name):
 
 
 def test_all_of_the_services_own_variables_are_known():
-    for name in ("CATALOG_URL", "CHAT_API_KEY", "EMBEDDING_API_KEY", "API_KEY", "SECRET_KEY", "CHROMA_URL", "DATA_DIR"):
+    for name in (
+        "CATALOG_URL",
+        "CHAT_API_KEY",
+        "EMBEDDING_API_KEY",
+        "API_KEY",
+        "API_KEY_FILE",
+        "SECRET_KEY",
+        "CHROMA_URL",
+        "DATA_DIR",
+    ):
         assert f"RAG_{name}" in OWN_VARIABLES
     assert {"RAG_CONFIG_FILE", "RAG_HOSTED_BY"} <= OWN_VARIABLES  # these are set by the service for its own processes
 

@@ -79,3 +79,18 @@ def test_the_secret_directory_may_be_a_link_itself(secret_dir):
 def test_without_a_directory_no_file_is_allowed(secret_dir):
     assert Placeholders({}, secret_dirs=[]).faults({"k": f"${{file:{secret_dir}/key}}"}, SECRETS)
     assert Placeholders({}).faults({"k": f"${{file:{Path(__file__)}}}"}, SECRETS)
+
+
+def test_a_file_of_the_services_own_is_read_by_no_placeholder(secret_dir):
+    """Whichever way it is named: itself or by links. A file beside it is read."""
+    own = secret_dir / "secret.key"
+    own.write_text("planted")
+    (secret_dir / "link").symlink_to(own)
+    os.link(own, secret_dir / "hard")
+    placeholders = Placeholders({}, secret_dirs=[secret_dir], own_files=[own, secret_dir / "not-there"])
+    for name in ("secret.key", "link", "hard", "./secret.key", "../secrets/secret.key"):
+        [fault] = placeholders.faults({"k": f"${{file:{secret_dir}/{name}}}"}, SECRETS)
+        assert fault.message == "The file of a placeholder cannot be read"
+    (secret_dir / "secret.key-of-another").write_text("fine")
+    found = placeholders.resolve({"k": f"${{file:{secret_dir}/secret.key-of-another}}"}, SECRETS)
+    assert found.config == {"k": "fine"}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from registry.placeholders.resolving import secret_faults
+from registry.placeholders.secret_fields import secret_faults
 from schemas.configuration import read_schema
 from schemas.connections import Fault
 from tests.registry.placeholders.planted import ADDRESS

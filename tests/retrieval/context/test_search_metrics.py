@@ -15,9 +15,11 @@ from retrieval.context.search_metrics import (
     SearchMetrics,
     SearchRow,
 )
+from schemas.access.owners import Asker
 from tests.support.logs import logs_of
 
 DAYS = 30
+ALL = Asker(sees_all=True)
 
 
 @pytest.fixture
@@ -68,7 +70,7 @@ def test_a_row_is_as_it_was_given_with_the_query_cut(workers, catalogs, row):
     metrics.record(
         row(query="x" * (QUERY_CHARACTERS + 1), game="FireKirin\0", fallback=True, fallback_level=3, error="no")
     )
-    metrics.statistics(60)
+    metrics.statistics(60, asker=ALL)
     columns = "query, results_count, latency_ms, embedding_latency_ms, vector_latency_ms, fallback, fallback_level"
     assert stored(catalogs(), columns) == [("x" * QUERY_CHARACTERS, 5, 12.5, 8.25, None, 1, 3)]
     assert stored(catalogs(), "cache_hit, agent, content_type, game, error") == [
@@ -80,7 +82,7 @@ def test_percentiles_are_the_nearest_rank(workers, row):
     metrics = workers()
     for latency in range(100, 0, -1):
         metrics.record(row(latency_ms=float(latency)))
-    found = metrics.statistics(60)
+    found = metrics.statistics(60, asker=ALL)
     assert (found.queries, found.average_latency_ms) == (100, 50.5)
     assert (found.p95_latency_ms, found.p99_latency_ms) == (95.0, 99.0)
 
@@ -90,7 +92,7 @@ def test_percentiles_of_few(workers, row, count, p95, p99):
     metrics = workers()
     for latency in range(1, count + 1):
         metrics.record(row(latency_ms=float(latency)))
-    found = metrics.statistics(60)
+    found = metrics.statistics(60, asker=ALL)
     assert (found.p95_latency_ms, found.p99_latency_ms) == (p95, p99)
 
 
@@ -98,13 +100,13 @@ def test_rates_and_agents(workers, row):
     metrics = workers()
     for number in range(8):
         metrics.record(row(cache_hit=number < 2, fallback=number == 7, agent="ann" if number < 5 else "bob"))
-    found = metrics.statistics(60)
+    found = metrics.statistics(60, asker=ALL)
     assert (found.cache_hit_rate, found.fallback_rate) == (0.25, 0.125)
     assert found.queries_by_agent == {"ann": 5, "bob": 3}
 
 
 def test_no_searches_are_zeros(workers):
-    found = workers().statistics(60)
+    found = workers().statistics(60, asker=ALL)
     assert (found.queries, found.p99_latency_ms, found.fallback_rate, found.queries_by_agent) == (0, 0.0, 0.0, {})
 
 
@@ -113,16 +115,16 @@ def test_only_searches_of_the_time_asked_for_count(workers, row, clock):
     metrics.record(row())
     clock.now += 3_600
     metrics.record(row())
-    assert [metrics.statistics(seconds).queries for seconds in (3_599, 3_600)] == [1, 2]
+    assert [metrics.statistics(seconds, asker=ALL).queries for seconds in (3_599, 3_600)] == [1, 2]
 
 
 def test_rows_that_are_too_old_go(workers, catalogs, row, clock):
     metrics = workers()
     metrics.record(row(latency_ms=1.0))
-    metrics.statistics(60)
+    metrics.statistics(60, asker=ALL)
     clock.now += DAYS * DAY_SECONDS + TIDY_SECONDS
     metrics.record(row(latency_ms=2.0))
-    metrics.statistics(60)
+    metrics.statistics(60, asker=ALL)
     assert stored(catalogs(), "latency_ms") == [(2.0,)]
 
 
@@ -135,7 +137,7 @@ def test_every_worker_counts_what_all_of_them_answered(workers, row):
 
     with ThreadPoolExecutor(3) as pool:
         list(pool.map(search, several))
-        assert {worker.statistics(60).queries for worker in several} == {150}
+        assert {worker.statistics(60, asker=ALL).queries for worker in several} == {150}
 
 
 def test_what_waits_is_written_when_the_service_stops(catalogs, clock, tmp_path, row):
@@ -176,7 +178,7 @@ def test_rows_beyond_the_queue_are_counted_as_lost(catalogs, clock, tmp_path, ro
         metrics.record(row())
     holding.set()
     blocker.join()
-    kept = metrics.statistics(60).queries
+    kept = metrics.statistics(60, asker=ALL).queries
     metrics.close()
     assert 10 <= kept < 100
     assert REGISTRY.get_sample_value("rag_context_metrics_lost_total") == lost + 100 - kept

@@ -18,12 +18,25 @@ from retrieval.jobs.stored_jobs import StoredJobs
 from retrieval.reading import DocumentReader, kind_named
 from retrieval.search.oracles.semantic import SemanticOracle
 from retrieval.text_collections import TextCollections
+from schemas.access.callers import ANYBODY
+from schemas.access.owners import Asker
 from schemas.contracts.jobs import Wanted
-from schemas.errors import ConfigurationError, UnavailableError
+from schemas.errors import AuditUnwritableError, ConfigurationError, UnavailableError
 from schemas.settings import RetrievalSettings
 
 LONG = "\n\n".join(f"# Part {number}\n\n" + f"Words of part {number}. " * 30 for number in range(100))
 """A Markdown text of a hundred chunks: more than three batches."""
+
+
+class Record:
+    """What is recorded of files: the chunks of each."""
+
+    def __init__(self):
+        self.stored_chunks = []
+        self.check = lambda job: None
+
+    def stored(self, job, chunks):
+        self.stored_chunks.append((job.wanted.collection, chunks))
 
 
 @pytest.fixture
@@ -36,6 +49,7 @@ def parts(app, connections, choice_of, embeddings, collection, tmp_path):
     made.originals = Originals(tmp_path / "originals", keeps=True)
     made.documents = StoredDocuments(made.texts, made.originals)
     made.batches = []
+    made.record = Record()
     made.split = lambda chunking, syntax, text: chunking.splitter(syntax)(text)
 
     def embed(connection, texts):
@@ -47,20 +61,22 @@ def parts(app, connections, choice_of, embeddings, collection, tmp_path):
         embed=embed,
         split=lambda chunking, syntax, text: made.split(chunking, syntax, text),
         stopping=made.stopping,
+        record=made.record,
+        caller_of=lambda job, owner: ANYBODY,
     )
 
     def upload(*files, **wanted):
         with made.spool.begin() as arriving:
             for name, content in files:
                 arriving.add(name, "", [content if isinstance(content, bytes) else content.encode()], max_bytes=1 << 20)
-            made.jobs.create(arriving.job_id, Wanted(collection, **wanted), arriving.files, owner="")
+            made.jobs.create(arriving.job_id, Wanted(collection, **wanted), arriving.files, asker=Asker())
             arriving.keep()
         return arriving.job_id
 
     def run():
         job = made.jobs.take()
         made.work.run(job)
-        return made.jobs.one(job.id, owner="")
+        return made.jobs.one(job.id, asker=Asker())
 
     made.upload, made.run, made.collection = upload, run, collection
     yield made
@@ -117,6 +133,28 @@ def test_a_file_that_cannot_be_stored_is_told_and_the_others_go_on(parts):
     assert list(listed(parts)) == ["d.txt"]
 
 
+def test_each_file_that_is_stored_or_found_unchanged_is_recorded(parts):
+    for _ in range(2):
+        parts.upload(("a.md", LONG), ("b.md", " "), ("c.md", "Words."))
+        parts.run()
+    assert parts.record.stored_chunks == [(parts.collection, chunks) for chunks in (100, 1, 0, 0)]
+
+
+def test_a_file_that_cannot_be_recorded_waits_and_is_not_stored(parts, monkeypatch):
+    monkeypatch.setattr(ingesting, "PAUSES_SECONDS", (0, 0))
+    refusals, embedded = [AuditUnwritableError("no room")] * 2, []
+
+    def check(job):
+        embedded.append(len(parts.batches))
+        if refusals:
+            raise refusals.pop()
+
+    parts.record.check = check
+    parts.upload(("c.md", "Words."))
+    assert [each.status for each in parts.run().files] == ["done"]
+    assert (embedded, len(parts.batches)) == ([0, 0, 0], 1)
+
+
 def test_the_same_file_again_is_unchanged_and_another_one_replaces_it(parts):
     parts.upload(("a.md", "# One\n\nFirst."))
     assert parts.run().files[0].status == "done"
@@ -139,14 +177,14 @@ def test_a_job_cancelled_between_two_batches_ends_there(parts):
 
     def cancel_in_the_third(connection, texts):
         if len(parts.batches) == 3:
-            parts.jobs.cancel(job_id, owner="")
+            parts.jobs.cancel(job_id, asker=Asker())
         return connection.embed(texts)
 
     parts.embed = cancel_in_the_third
     with pytest.raises(StoppedError):
         parts.run()
     assert parts.batches == [1, 32, 32]
-    job = parts.jobs.one(job_id, owner="")
+    job = parts.jobs.one(job_id, asker=Asker())
     assert (job.status, [each.status for each in job.files]) == ("cancelled", ["done", "queued", "queued"])
     assert list(listed(parts)) == ["a.md"]
     assert parts.jobs.take() is None
@@ -163,7 +201,7 @@ def test_a_stopped_job_goes_on_where_it_was(parts):
     parts.embed = stop_in_the_second
     with pytest.raises(StoppedError):
         parts.run()
-    job = parts.jobs.one(job_id, owner="")
+    job = parts.jobs.one(job_id, asker=Asker())
     assert (job.status, [each.status for each in job.files]) == ("running", ["done", "queued"])
     parts.stopping.clear()
     parts.batches.clear()
@@ -226,7 +264,7 @@ def test_a_failure_that_may_pass_is_waited_for(parts, monkeypatch):
     seen = Counter()
 
     def fail_twice(connection, texts):
-        file = parts.jobs.page(owner="", limit=1)[0][0].files[0]
+        file = parts.jobs.page(asker=Asker(), limit=1)[0][0].files[0]
         seen[file.status, file.code] += 1
         if len(parts.batches) < 3:
             raise UnavailableError("It is asleep")

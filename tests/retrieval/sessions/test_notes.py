@@ -12,6 +12,7 @@ from retrieval.search.oracles.semantic import SemanticOracle
 from retrieval.sessions.notes import Notes
 from retrieval.sessions.sessions import Sessions
 from retrieval.text_collections import TextCollections
+from schemas.access.owners import Asker
 from schemas.contracts.sessions import (
     NoSessionError,
     NoteNotFoundError,
@@ -20,7 +21,6 @@ from schemas.contracts.sessions import (
     SessionNotFoundError,
 )
 from schemas.errors import InvalidInputError
-from schemas.owners import OPEN
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def sessions(app, clock):
     sessions = Sessions(app.extensions["rag.service"].catalog, clock)
     while True:
         try:
-            sessions.end(sessions.open_session(None, owner=OPEN).id, owner=OPEN)
+            sessions.end(sessions.open_session(None, asker=Asker()).id, asker=Asker())
         except NoSessionError:
             return sessions
 
@@ -55,8 +55,8 @@ def found(corpus, embeddings, collection):
 
 
 def test_a_note_is_a_document_of_its_session(notes, client, collection):
-    session = notes.start("  Find the leak ", owner=OPEN)
-    note = notes.note(" The cache is never emptied. ", session.id, owner=OPEN)
+    session = notes.start("  Find the leak ", asker=Asker())
+    note = notes.note(" The cache is never emptied. ", session.id, asker=Asker())
     document = client.get(f"/collections/{collection}/documents/{note.id}").json
     assert session.name == "Find the leak"
     assert uuid.UUID(note.id)
@@ -71,105 +71,105 @@ def test_a_note_is_a_document_of_its_session(notes, client, collection):
 
 
 def test_a_note_is_found_as_soon_as_it_is_noted(notes, found):
-    notes.start("one", owner=OPEN)
-    first = notes.note("Ada knows.", owner=OPEN)
+    notes.start("one", asker=Asker())
+    first = notes.note("Ada knows.", asker=Asker())
     assert found() == {first.id}
-    second = notes.note("Grace knows.", owner=OPEN)
+    second = notes.note("Grace knows.", asker=Asker())
     assert found() == {first.id, second.id}
 
 
 def test_without_a_name_the_newest_open_session_is_meant(notes):
     with pytest.raises(NoSessionError, match="start one with session_start"):
-        notes.note("Nobody listens.", owner=OPEN)
-    first, second = notes.start("first", owner=OPEN), notes.start("second", owner=OPEN)
-    assert notes.note("x", owner=OPEN).session_id == second.id
-    notes.end(owner=OPEN)
-    assert notes.note("x", owner=OPEN).session_id == first.id
-    assert notes.end(owner=OPEN).session.id == first.id
+        notes.note("Nobody listens.", asker=Asker())
+    first, second = notes.start("first", asker=Asker()), notes.start("second", asker=Asker())
+    assert notes.note("x", asker=Asker()).session_id == second.id
+    notes.end(asker=Asker())
+    assert notes.note("x", asker=Asker()).session_id == first.id
+    assert notes.end(asker=Asker()).session.id == first.id
     with pytest.raises(NoSessionError):
-        notes.end(owner=OPEN)
+        notes.end(asker=Asker())
 
 
 def test_a_superseded_note_names_its_successor_and_disappears(notes, found, client, collection):
-    notes.start("one", owner=OPEN)
-    old = notes.note("Ada knows.", owner=OPEN)
-    new = notes.note("Grace knows now.", supersedes=old.id, owner=OPEN)
+    notes.start("one", asker=Asker())
+    old = notes.note("Ada knows.", asker=Asker())
+    new = notes.note("Grace knows now.", supersedes=old.id, asker=Asker())
     assert found() == {new.id}
     kept = client.get(f"/collections/{collection}/documents/{old.id}").json
     assert (kept["text"], kept["metadata"]["superseded_by"]) == ("Ada knows.", new.id)
     assert kept["metadata"]["created_at"] == old.created_at
-    assert [each.id for each in notes.newest(10, owner=OPEN)] == [new.id]
+    assert [each.id for each in notes.newest(10, asker=Asker())] == [new.id]
 
 
 def test_a_note_is_superseded_once(notes, found):
-    notes.start("one", owner=OPEN)
-    old = notes.note("Ada knows.", owner=OPEN)
-    new = notes.note("Grace knows now.", supersedes=old.id, owner=OPEN)
+    notes.start("one", asker=Asker())
+    old = notes.note("Ada knows.", asker=Asker())
+    new = notes.note("Grace knows now.", supersedes=old.id, asker=Asker())
     with pytest.raises(NoteSupersededError) as refused:
-        notes.note("Edsger knows now.", supersedes=old.id, owner=OPEN)
+        notes.note("Edsger knows now.", supersedes=old.id, asker=Asker())
     assert refused.value.details == {"note": old.id, "superseded_by": new.id}
-    assert notes.note("Grace knows now.", supersedes=old.id, owner=OPEN) == new, "the repeat of what was done"
-    newest = notes.note("Edsger knows now.", supersedes=new.id, owner=OPEN)
+    assert notes.note("Grace knows now.", supersedes=old.id, asker=Asker()) == new, "the repeat of what was done"
+    newest = notes.note("Edsger knows now.", supersedes=new.id, asker=Asker())
     assert found() == {newest.id}
 
 
 def test_superseding_a_missing_note_is_refused_and_stores_nothing(notes, found):
-    notes.start("one", owner=OPEN)
+    notes.start("one", asker=Asker())
     with pytest.raises(NoteNotFoundError, match="'nobody'"):
-        notes.note("x", supersedes="nobody", owner=OPEN)
-    only = notes.note("x", owner=OPEN)
+        notes.note("x", supersedes="nobody", asker=Asker())
+    only = notes.note("x", asker=Asker())
     with pytest.raises(NoteNotFoundError, match="'nobody'"):
-        notes.note("y", supersedes="nobody", owner=OPEN)
+        notes.note("y", supersedes="nobody", asker=Asker())
     assert found() == {only.id}
 
 
 def test_an_ended_session_keeps_its_notes_and_takes_no_more(notes, found):
-    session = notes.start("one", owner=OPEN)
-    note = notes.note("Ada knows.", owner=OPEN)
-    ended = notes.end(summary=" We found who knows. ", owner=OPEN)
+    session = notes.start("one", asker=Asker())
+    note = notes.note("Ada knows.", asker=Asker())
+    ended = notes.end(summary=" We found who knows. ", asker=Asker())
     assert (ended.session.id, ended.notes) == (session.id, 1)
     assert found() == {note.id, ended.summary_id}
-    assert {(each.kind, each.text) for each in notes.newest(10, owner=OPEN)} == {
+    assert {(each.kind, each.text) for each in notes.newest(10, asker=Asker())} == {
         ("note", "Ada knows."),
         ("summary", "We found who knows."),
     }
-    for late in (lambda: notes.note("x", session.id, owner=OPEN), lambda: notes.end(session.id, owner=OPEN)):
+    for late in (lambda: notes.note("x", session.id, asker=Asker()), lambda: notes.end(session.id, asker=Asker())):
         with pytest.raises(SessionEndedError, match=re.escape(ended.session.ended_at)):
             late()
 
 
 @pytest.mark.parametrize("summary", [None, "", "  "])
 def test_a_session_may_end_without_a_summary_and_without_notes(notes, summary):
-    notes.start("one", owner=OPEN)
-    ended = notes.end(summary=summary, owner=OPEN)
+    notes.start("one", asker=Asker())
+    ended = notes.end(summary=summary, asker=Asker())
     assert (ended.notes, ended.summary_id) == (0, None)
-    assert notes.newest(10, owner=OPEN) == []
+    assert notes.newest(10, asker=Asker()) == []
 
 
 def test_notes_come_newest_first(notes):
-    notes.start("one", owner=OPEN)
-    made = [notes.note(text, owner=OPEN).id for text in ("first", "second", "third")]
-    assert [each.id for each in notes.newest(2, owner=OPEN)] == made[:0:-1]
+    notes.start("one", asker=Asker())
+    made = [notes.note(text, asker=Asker()).id for text in ("first", "second", "third")]
+    assert [each.id for each in notes.newest(2, asker=Asker())] == made[:0:-1]
 
 
 @pytest.mark.parametrize(
     ("field", "wrong"),
     [
-        ("name", lambda notes: notes.start(" ", owner=OPEN)),
-        ("name", lambda notes: notes.start("x" * 201, owner=OPEN)),
-        ("note", lambda notes: notes.note("\n", owner=OPEN)),
-        ("note", lambda notes: notes.note("x" * 20_001, owner=OPEN)),
-        ("summary", lambda notes: notes.end(summary="x" * 20_001, owner=OPEN)),
+        ("name", lambda notes: notes.start(" ", asker=Asker())),
+        ("name", lambda notes: notes.start("x" * 201, asker=Asker())),
+        ("note", lambda notes: notes.note("\n", asker=Asker())),
+        ("note", lambda notes: notes.note("x" * 20_001, asker=Asker())),
+        ("summary", lambda notes: notes.end(summary="x" * 20_001, asker=Asker())),
     ],
 )
 def test_blank_and_endless_texts_are_refused_by_field(notes, field, wrong):
-    session = notes.start("one", owner=OPEN)
+    session = notes.start("one", asker=Asker())
     with pytest.raises(InvalidInputError) as refused:
         wrong(notes)
     assert refused.value.details["field"] == field
-    assert notes.end(session.id, owner=OPEN).session.id == session.id, "it is open still"
+    assert notes.end(session.id, asker=Asker()).session.id == session.id, "it is open still"
 
 
 def test_an_unknown_session_is_named(notes):
     with pytest.raises(SessionNotFoundError, match="'nobody'"):
-        notes.note("x", "nobody", owner=OPEN)
+        notes.note("x", "nobody", asker=Asker())

@@ -14,9 +14,9 @@ from retrieval.ingest.collection_writer import CollectionWriter
 from retrieval.search.corpus import Corpus, OpenCorpus
 from retrieval.sessions.notes import Notes
 from retrieval.sessions.sessions import Sessions
+from schemas.access.owners import Asker
 from schemas.contracts.sessions import NoteSupersededError
 from schemas.errors import NotFoundError
-from schemas.owners import OPEN
 from tests.retrieval.letter_embedding import LetterEmbedding
 from wrapper.catalog.held_documents import HeldDocuments
 from wrapper.store import Store
@@ -81,13 +81,13 @@ def worker(catalogs):
 def test_of_six_callers_in_two_workers_one_supersedes_and_the_others_are_told_which(worker):
     together = Barrier(CALLERS)
     first = worker()
-    first.start("one", owner=OPEN)
-    old = first.note("Ada knows.", owner=OPEN)
+    first.start("one", asker=Asker())
+    old = first.note("Ada knows.", asker=Asker())
     workers = [worker(together.wait), worker(together.wait)]
 
     def supersede(number):
         try:
-            return workers[number % 2].note(f"Number {number} knows.", supersedes=old.id, owner=OPEN)
+            return workers[number % 2].note(f"Number {number} knows.", supersedes=old.id, asker=Asker())
         except NoteSupersededError as error:
             return error
 
@@ -96,22 +96,22 @@ def test_of_six_callers_in_two_workers_one_supersedes_and_the_others_are_told_wh
     refused = [each for each in outcomes if isinstance(each, NoteSupersededError)]
     (won,) = [each for each in outcomes if each not in refused]
     assert [each.details for each in refused] == [{"note": old.id, "superseded_by": won.id}] * (CALLERS - 1)
-    assert [each.id for each in first.newest(10, owner=OPEN)] == [won.id]
+    assert [each.id for each in first.newest(10, asker=Asker())] == [won.id]
 
 
 def test_two_owners_neither_see_nor_supersede_nor_end_each_other_s(worker):
     notes = worker()
-    sessions = {owner: notes.start("the same", owner=owner) for owner in ("ada", "grace", OPEN)}
-    made = {owner: notes.note("The same words.", owner=owner) for owner in sessions}
+    sessions = {owner: notes.start("the same", asker=Asker(owner)) for owner in ("ada", "grace", "")}
+    made = {owner: notes.note("The same words.", asker=Asker(owner)) for owner in sessions}
     for owner, session in sessions.items():
-        assert [each.id for each in notes.newest(10, owner=owner)] == [made[owner].id]
+        assert [each.id for each in notes.newest(10, asker=Asker(owner))] == [made[owner].id]
         assert made[owner].session_id == session.id
         for other in sessions.keys() - {owner}:
             with pytest.raises(NotFoundError):
-                notes.note("x", supersedes=made[other].id, owner=owner)
+                notes.note("x", supersedes=made[other].id, asker=Asker(owner))
             with pytest.raises(NotFoundError):
-                notes.note("x", sessions[other].id, owner=owner)
+                notes.note("x", sessions[other].id, asker=Asker(owner))
             with pytest.raises(NotFoundError):
-                notes.end(sessions[other].id, owner=owner)
-    assert notes.end(owner="ada").session.id == sessions["ada"].id
-    assert notes.note("still open", owner="grace").session_id == sessions["grace"].id
+                notes.end(sessions[other].id, asker=Asker(owner))
+    assert notes.end(asker=Asker("ada")).session.id == sessions["ada"].id
+    assert notes.note("still open", asker=Asker("grace")).session_id == sessions["grace"].id

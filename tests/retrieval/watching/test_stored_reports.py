@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from retrieval.watching.stored_reports import WatcherNotFoundError, Watchers
+from schemas.access.owners import Asker
 from schemas.contracts.watchers import (
     LOST,
     LOST_AFTER_SECONDS,
@@ -18,7 +19,6 @@ from schemas.contracts.watchers import (
     WatcherReport,
 )
 from schemas.errors import ConflictError, InvalidInputError
-from schemas.owners import OPEN
 
 REPORT = WatcherReport(
     "one:1",
@@ -38,63 +38,63 @@ def watchers(catalogs, clock):
 
 
 def test_another_worker_finds_a_report(watchers, catalogs, clock):
-    told = watchers.report("docs", REPORT, owner=OPEN)
+    told = watchers.report("docs", REPORT, asker=Asker())
     assert (told.name, told.state, told.report) == ("docs", WATCHING, REPORT)
-    watchers.report("code", replace(REPORT, state=RETRYING), owner=OPEN)
+    watchers.report("code", replace(REPORT, state=RETRYING), asker=Asker())
     other = Watchers(catalogs(), clock)
-    assert [(each.name, each.state) for each in other.all(owner=OPEN)] == [("code", RETRYING), ("docs", WATCHING)]
-    assert other.one("docs", owner=OPEN) == told
+    assert [(each.name, each.state) for each in other.all(asker=Asker())] == [("code", RETRYING), ("docs", WATCHING)]
+    assert other.one("docs", asker=Asker()) == told
 
 
 def test_a_watcher_that_does_not_report_is_lost_until_it_does(watchers, clock):
-    watchers.report("docs", REPORT, owner=OPEN)
+    watchers.report("docs", REPORT, asker=Asker())
     clock.now += LOST_AFTER_SECONDS
-    assert watchers.one("docs", owner=OPEN).state == WATCHING
+    assert watchers.one("docs", asker=Asker()).state == WATCHING
     clock.now += 0.001
-    assert watchers.one("docs", owner=OPEN).state == LOST
-    assert watchers.report("docs", REPORT, owner=OPEN).state == WATCHING
+    assert watchers.one("docs", asker=Asker()).state == LOST
+    assert watchers.report("docs", REPORT, asker=Asker()).state == WATCHING
 
 
 def test_a_watcher_that_stopped_is_not_lost(watchers, clock):
-    watchers.report("docs", replace(REPORT, state=STOPPED), owner=OPEN)
+    watchers.report("docs", replace(REPORT, state=STOPPED), asker=Asker())
     clock.now += 10 * LOST_AFTER_SECONDS
-    assert watchers.one("docs", owner=OPEN).state == STOPPED
+    assert watchers.one("docs", asker=Asker()).state == STOPPED
 
 
 def test_another_instance_gets_the_name_only_when_the_first_stopped_or_is_lost(watchers, clock):
     other = replace(REPORT, instance="two:2")
-    first = watchers.report("docs", REPORT, owner=OPEN)
+    first = watchers.report("docs", REPORT, asker=Asker())
     clock.now += LOST_AFTER_SECONDS
     with pytest.raises(ConflictError, match="is running as one:1") as refused:
-        watchers.report("docs", other, owner=OPEN)
+        watchers.report("docs", other, asker=Asker())
     assert refused.value.details["reported_at"] == first.reported_at
-    assert watchers.one("docs", owner=OPEN).report == REPORT
+    assert watchers.one("docs", asker=Asker()).report == REPORT
     clock.now += 0.001
-    watchers.report("docs", other, owner=OPEN)
+    watchers.report("docs", other, asker=Asker())
     with pytest.raises(ConflictError, match="is running as two:2"):
-        watchers.report("docs", REPORT, owner=OPEN)
-    watchers.report("docs", replace(other, state=STOPPED), owner=OPEN)
-    assert watchers.report("docs", REPORT, owner=OPEN).report == REPORT
+        watchers.report("docs", REPORT, asker=Asker())
+    watchers.report("docs", replace(other, state=STOPPED), asker=Asker())
+    assert watchers.report("docs", REPORT, asker=Asker()).report == REPORT
 
 
 def test_a_watcher_can_be_forgotten(watchers):
-    watchers.report("docs", REPORT, owner=OPEN)
-    watchers.forget("docs", owner=OPEN)
-    assert watchers.all(owner=OPEN) == []
+    watchers.report("docs", REPORT, asker=Asker())
+    watchers.forget("docs", asker=Asker())
+    assert watchers.all(asker=Asker()) == []
     for ask in (watchers.one, watchers.forget):
         with pytest.raises(WatcherNotFoundError, match="'docs' not found"):
-            ask("docs", owner=OPEN)
+            ask("docs", asker=Asker())
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a\nb", "a\0b", "x" * (MAX_NAME_CHARACTERS + 1)])
 def test_invalid_names_are_refused(watchers, name):
     with pytest.raises(InvalidInputError, match="name must have"):
-        watchers.report(name, REPORT, owner=OPEN)
+        watchers.report(name, REPORT, asker=Asker())
     with pytest.raises(WatcherNotFoundError):
-        watchers.one(name, owner=OPEN)
+        watchers.one(name, asker=Asker())
 
 
 @pytest.mark.parametrize("name", ["My Notes", "Документы", "a'b\"c%", "x" * MAX_NAME_CHARACTERS])
 def test_the_names_of_folders_are_valid(watchers, name):
-    watchers.report(name, REPORT, owner=OPEN)
-    assert watchers.one(name, owner=OPEN).name == name
+    watchers.report(name, REPORT, asker=Asker())
+    assert watchers.one(name, asker=Asker()).name == name

@@ -10,7 +10,7 @@ import pytest
 from retrieval.watching.reporting import Reporter
 from retrieval.watching.watcher import RESCAN_SECONDS, Watcher
 from schemas.contracts.watchers import RETRYING, SCANNING, STOPPED, WATCHING
-from schemas.errors import ConflictError, UnavailableError
+from schemas.errors import ConfigurationError, ConflictError, UnavailableError
 from tests.retrieval.watching.brittle import Embedding
 
 
@@ -156,6 +156,16 @@ class TestWatching:
         (root / "a.md").write_text("two")
         with pytest.raises(ConflictError, match="embedded with 'letters-1', not with 'letters-2'"):
             watching(sync=open_sync(embedding=Embedding("letters-2")))
+
+    @pytest.mark.parametrize("error_type", ["authentication", "authorization"])
+    def test_who_is_refused_at_first_does_not_wait(self, watching, error_type):
+        refusals = iter([ConfigurationError("This needs an API key", error_type=error_type)])
+
+        def send(report):
+            raise next(refusals)
+
+        with pytest.raises(ConfigurationError, match="This needs an API key"):
+            watching(send=send)
 
 
 class TestOneOfAName:

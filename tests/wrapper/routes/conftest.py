@@ -19,7 +19,7 @@ def open_client(tmp_path):
     """`with open_client(max_body_mb=1) as client:` gives a client of an app without an engine."""
 
     @contextmanager
-    def open_client(**settings):
+    def open_client(access=None, **settings):
         app = create_app(
             WrapperSettings(
                 data_dir=tmp_path,
@@ -28,7 +28,8 @@ def open_client(tmp_path):
                 log_level="error",
                 log_format="json",
                 **{"disk_floor_mb": 1, **settings},
-            )
+            ),
+            access,
         )
         app.test_client_class = CheckedClient
         try:

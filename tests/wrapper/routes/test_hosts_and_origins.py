@@ -4,6 +4,7 @@ import socket
 
 import pytest
 
+from schemas.settings import OPEN, AccessSettings
 from tests.support.contract import Contract
 from tests.support.live import ORIGIN
 
@@ -65,11 +66,32 @@ def test_a_preflight_of_a_foreign_page_is_refused(client):
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
-def test_a_browsers_request_without_an_origin_changes_nothing(client, filled, site):
-    name = filled()
-    answer = client.post(f"/collections/{name}/index/rebuild", headers={"Sec-Fetch-Site": site})
+def test_no_route_answers_a_foreign_page_that_a_browser_does_not_name(ask, site):
+    """As those that load an image from here."""
+    answer = ask(Sec_Fetch_Site=site, Sec_Fetch_Mode="no-cors", Sec_Fetch_Dest="image")
     assert (answer.status_code, answer.json["code"]) == (403, "origin_not_allowed")
-    assert client.get(f"/collections/{name}", headers={"Sec-Fetch-Site": site}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "mode", "shown_as", "status"),
+    [
+        ("GET", "navigate", "document", 200),
+        ("GET", "navigate", "iframe", 403),
+        ("GET", "no-cors", "script", 403),
+        ("GET", None, None, 403),
+        ("HEAD", "navigate", "document", 403),
+        ("POST", "navigate", "document", 403),
+    ],
+)
+def test_a_link_to_a_page_of_the_service_may_be_followed(client, method, mode, shown_as, status):
+    headers = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": mode, "Sec-Fetch-Dest": shown_as}
+    sent = {name: value for name, value in headers.items() if value is not None}
+    assert client.open("/docs", method=method, headers=sent).status_code == status
+
+
+def test_a_page_of_an_allowed_origin_may_call_from_another_site(client):
+    headers = {"Origin": ORIGIN, "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "cors"}
+    assert client.get("/live", headers=headers).status_code == 200
 
 
 @pytest.mark.parametrize("site", ["same-origin", "none"])
@@ -95,14 +117,14 @@ def test_the_operators_names_are_the_services_own(open_client):
 
 
 def test_the_host_it_listens_on_is_the_services_own(open_client):
-    with open_client(host="fd00::7") as client:
+    with open_client(AccessSettings(OPEN), host="fd00::7") as client:
         assert client.get("/live", headers={"Host": "[FD00:0::7]:5006"}).status_code == 200
         assert client.get("/live", headers={"Host": "[fd00::8]:5006"}).status_code == 421
 
 
 def test_on_all_addresses_any_address_and_the_machines_name_are_accepted(open_client):
     """A page can make a name lead to this machine, but not an address."""
-    with open_client(host="0.0.0.0") as client:
+    with open_client(AccessSettings(OPEN), host="0.0.0.0") as client:
         for host in ("10.0.0.7:5006", "[fd00::7]", socket.gethostname(), "0.0.0.0:5006"):
             assert client.get("/live", headers={"Host": host}).status_code == 200, host
         assert client.get("/live", headers={"Host": "evil.example"}).status_code == 421

@@ -5,6 +5,8 @@ from types import SimpleNamespace
 import pytest
 from flask import Blueprint, Flask
 
+from schemas.access.callers import Scope
+from schemas.access.table import Access
 from schemas.errors import ConfigurationError
 from wrapper.web.bodies import NDJSON
 from wrapper.web.lanes import Lane
@@ -14,7 +16,7 @@ from wrapper.web.route_table import RouteTable, declare, register
 @pytest.fixture
 def app():
     app = Flask("routes", static_folder=None)
-    app.extensions["rag.routes"] = RouteTable()
+    app.extensions["rag.routes"] = RouteTable({f"PUT /{name}": Access(Scope.WRITE) for name in ("tidy", "move")})
     return app
 
 
@@ -40,3 +42,8 @@ def test_what_a_route_declares_is_found_by_its_endpoint(app):
 def test_a_route_that_declares_nothing_stops_the_start(app):
     with pytest.raises(ConfigurationError, match=r"PUT /move \(shelves\.move\) declares nothing"):
         register(app, _module(tidy=declare(Lane.WRITE)(lambda: ""), move=lambda: ""))
+
+
+def test_a_route_that_the_table_of_access_lacks_stops_the_start(app):
+    with pytest.raises(ConfigurationError, match="The route PUT /burn is not in the table of access"):
+        register(app, _module(tidy=declare(Lane.WRITE)(lambda: ""), burn=declare(Lane.WRITE)(lambda: "")))

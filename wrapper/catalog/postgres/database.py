@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from typing import Any, ClassVar
 
 import psycopg
 import structlog
 from psycopg.conninfo import conninfo_to_dict
+from psycopg.sql import SQL, Identifier
 from sqlalchemy import Connection, create_engine
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
@@ -25,11 +26,18 @@ from wrapper.catalog.postgres.transaction import VALUE_BYTES, PostgresDialect, P
 
 log = structlog.get_logger(__name__)
 
+DEFAULT_PORT = 5432
 STATEMENT_SECONDS = 20.0
 LOCK_SECONDS = 30
 IDLE_WRITER_SECONDS = 60
 """The time after which an idle writer (its machine is gone, its process frozen) no longer keeps others waiting."""
 RECONNECT_SECONDS = 0.5
+SNAPSHOT_POLL_SECONDS = 0.05
+OLDER_SNAPSHOT = (
+    "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() "
+    "AND backend_xmin IS NOT NULL AND age(backend_xmin) > age((%s::xid8)::xid) LIMIT 1"
+)
+"""Finds a transaction that still sees what was there before the transaction of that number."""
 CONNECTION = {
     "application_name": "rag-wrapper",
     "connect_timeout": 5,
@@ -83,6 +91,17 @@ class PostgresDatabase:
         self._dialect = PostgresDialect(value_bytes)
         self._idle: list[PostgresTransaction] = []
         self._is_closed = False
+
+    @property
+    def servers(self) -> list[tuple[str, int]]:
+        """The hosts and ports of the address. A socket file belongs to a server on this machine."""
+        named = [str(self._address[name]) for name in ("host", "hostaddr") if self._address.get(name)]
+        ports = str(self._address.get("port") or DEFAULT_PORT).split(",")
+        return [
+            (host if host and not host.startswith(("/", "@")) else "localhost", int(port or DEFAULT_PORT))
+            for host in ",".join(named).split(",")
+            for port in ports
+        ]
 
     def connect(self) -> psycopg.Connection:
         """Open a connection in autocommit mode, which the caller closes."""
@@ -152,6 +171,26 @@ class PostgresDatabase:
         if isinstance(cause, psycopg.errors.LockNotAvailable):
             return LockedError(LOCKED)
         return UnavailableError("The catalogue is unavailable", code="catalog_unavailable")
+
+    def rewrite(self, *, wait_seconds: float) -> str | None:
+        """Write all tables anew, each while nobody else uses it, with their statistics, which quote values.
+
+        Rows that a transaction of anybody in the database can still see are kept, so such transactions are waited for.
+        """
+        ends_at = time.monotonic() + wait_seconds
+        with closing(self.connect()) as connection:
+            connection.execute("SET statement_timeout = 0")
+            connection.execute(f"SET lock_timeout = {max(1, int(wait_seconds * 1e3))}".encode())
+            found = connection.execute("SELECT pg_current_xact_id()::text").fetchone()
+            now = "" if found is None else str(found[0])
+            while connection.execute(OLDER_SNAPSHOT, (now,)).fetchone() is not None:
+                if time.monotonic() > ends_at:
+                    return "a transaction that began before is still under way"
+                time.sleep(SNAPSHOT_POLL_SECONDS)
+            tables = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = current_schema()")
+            for (table,) in tables.fetchall():
+                connection.execute(SQL("VACUUM (FULL, ANALYZE) {}").format(Identifier(table)))
+        return None
 
     def close(self) -> None:
         self._is_closed = True

@@ -77,6 +77,9 @@ class PostgresDialect:
             [(position, path, *self._parts(value), key) for position, path, value, key in rows],
         )
 
+    def byte_length(self, column: str) -> str:
+        return f"octet_length({column})"
+
     def _parts(self, value: bytes) -> tuple[bytes, bytes]:
         return value[: self._value_bytes], value[self._value_bytes :]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -41,6 +41,7 @@ class SQLiteDatabase:
     """
 
     kind = "sqlite"
+    servers: ClassVar[list[tuple[str, int]]] = []
     errors: ClassVar[tuple[type[Exception], ...]] = (SQLAlchemyError, sqlite3.Error)
 
     def __init__(
@@ -91,6 +92,18 @@ class SQLiteDatabase:
             yield lambda: int(connection.execute("PRAGMA data_version").fetchone()[0])
         finally:
             connection.close()
+
+    def rewrite(self, *, wait_seconds: float) -> str | None:
+        """Write the file anew, and empty its write-ahead log.
+
+        It needs free disk space for two more copies. Writers wait meanwhile, readers do not. A read that began before
+        keeps the log from being emptied.
+        """
+        # A connection of its own: the others keep what they sort in memory, where a whole database has no room.
+        with closing(sqlite3.connect(self._path, timeout=wait_seconds, isolation_level=None)) as connection:
+            connection.execute("VACUUM")
+            busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        return "a read that began before is still under way" if busy else None
 
     def close(self) -> None:
         """Close every connection for good; no thread may be inside a transaction."""

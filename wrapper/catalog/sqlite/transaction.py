@@ -66,6 +66,9 @@ class SQLiteDialect:
     def insert_fields(self, transaction: Transaction, rows: Sequence[FieldRow]) -> None:
         transaction.insert("document_fields", "position, path, value, collection_key", rows)
 
+    def byte_length(self, column: str) -> str:
+        return f"length(CAST({column} AS BLOB))"
+
 
 class SQLiteTransaction(Transaction):
     def __init__(self, connection: PoolProxiedConnection, dialect: Dialect, deadline: Deadline) -> None:

@@ -104,6 +104,20 @@ class _Ranking:
         return owners[alive], frequency[alive]
 
 
+def occurring(segments: Sequence[StoredSegment], occurrences: Mapping[tuple[int, str], Numbers]) -> set[str]:
+    """Return the terms that a document of these segments has; where some of a segment's are not alive, one that is."""
+    of_number = {segment.number: segment for segment in segments}
+    return {
+        term
+        for (number, term), places in occurrences.items()
+        if len(places) and (segment := of_number.get(number)) is not None and _has_living(segment, places)
+    }
+
+
+def _has_living(segment: StoredSegment, places: Numbers) -> bool:
+    return segment.alive is None or bool(segment.alive[field_of(segment.layout, places) // FIELDS].any())
+
+
 def terms_of(asked: Iterable[Phrases]) -> list[tuple[str, str]]:
     """Return the terms of words and phrases, each once with its language."""
     return list(dict.fromkeys((language, term) for phrases in asked for language, phrase in phrases for term in phrase))

@@ -26,14 +26,15 @@ from schemas.words.splitting import normalized, split
 from schemas.words.stop_words import STOP_WORDS
 from wrapper.catalog.contract import Ranked, Sql, Transaction, WordRow
 from wrapper.catalog.filters import positions, predicate
-from wrapper.catalog.words.bm25 import Occurrences, Phrases, Scores, ranked, stored_occurrences, terms_of
+from wrapper.catalog.words.bm25 import Occurrences, Phrases, Scores, occurring, ranked, stored_occurrences, terms_of
 from wrapper.catalog.words.compounds import COMPOUNDING, parts_of, splits_of
 from wrapper.catalog.words.held import HeldWords
 from wrapper.catalog.words.languages import DEFAULT
+from wrapper.catalog.words.seen import SeenPositions
 from wrapper.catalog.words.segments import Mask, Places, Segment, build
 from wrapper.catalog.words.splitting import identifier_words, query_terms
 from wrapper.catalog.words.stems import Stemmer
-from wrapper.catalog.words.stored_segments import Layouts, next_moment, segments, store
+from wrapper.catalog.words.stored_segments import Layouts, StoredSegment, next_moment, segments, store, visible
 
 FEW_FOUND = 1_000
 """The most documents found by words that are checked against a filter one by one."""
@@ -46,6 +47,7 @@ class WordIndex:
         self._layouts = Layouts()
         self._stemmer = Stemmer()
         self._held = held or HeldWords()
+        self._seen = SeenPositions()
 
     def drop(self, transaction: Transaction, collection_key: int) -> None:
         mine = "SELECT number FROM word_segments WHERE collection_key = ?"
@@ -73,25 +75,38 @@ class WordIndex:
         )
 
     def best(
-        self, transaction: Transaction, collection: Collection, query: str, where: Where, *, limit: int
+        self,
+        transaction: Transaction,
+        collection: Collection,
+        query: str,
+        where: Where,
+        *,
+        limit: int,
+        seen: Where = EVERYTHING,
     ) -> tuple[list[Ranked], int]:
-        """Return the best `limit` documents by BM25, and how many documents match."""
+        """Return the best `limit` documents by BM25, and how many documents match.
+
+        The statistics are those of the documents that match `seen`, and only these are found.
+        """
         stored = segments(transaction, self._layouts, collection.key)
-        languages = sorted(
-            {segment.language for segment in stored}, key=lambda language: (language != DEFAULT, language)
-        )
         held = self._held.find(transaction, collection.key, stored)
         read = partial(stored_occurrences, transaction, collection.key, stored) if held is None else held.occurrences
+        searched = stored if held is None else held.segments
+        if seen != EVERYTHING:
+            searched = visible(searched, self._seen.of(transaction, collection, seen))
+        languages = sorted(
+            {segment.language for segment in searched}, key=lambda language: (language != DEFAULT, language)
+        )
         said = query_terms(query, languages)
         asked: Counter[Phrases] = Counter()
         for term, times in said.items():
             asked[self._phrases(term, languages)] += times
         occurrences = read(terms_of(asked))
         if COMPOUNDING.intersection(languages):
-            parts, theirs = self._parts(said, occurrences, languages, read)
+            parts, theirs = self._parts(said, occurrences, languages, read, searched)
             asked += parts
             occurrences |= theirs
-        found, scores = ranked(stored if held is None else held.segments, occurrences, asked)
+        found, scores = ranked(searched, occurrences, asked)
         if where != EVERYTHING and len(found):
             matches = _matching(transaction, collection, where, found)
             found, scores = found[matches], scores[matches]
@@ -108,15 +123,16 @@ class WordIndex:
         occurrences: Occurrences,
         languages: Sequence[str],
         read: Callable[[Sequence[tuple[str, str]]], Occurrences],
+        searched: Sequence[StoredSegment],
     ) -> tuple[Counter[Phrases], Occurrences]:
         """Return the parts of those words that occur nowhere, and where the parts occur."""
-        known = _occurring(occurrences)
+        known = occurring(searched, occurrences)
         words = [term for term in said if " " not in term]
         splits = splits_of(word for word in words if known.isdisjoint(_stems(self._phrases(word, languages))))
         parts = dict.fromkeys(part for pairs in splits.values() for pair in pairs for part in pair)
         phrases = {part: self._phrases(part, languages) for part in parts}
         found = read(terms_of(phrases.values()))
-        known = _occurring(found) - self._stop_stems(languages)
+        known = occurring(searched, found) - self._stop_stems(languages)
         having = {part for part, stems in phrases.items() if not known.isdisjoint(_stems(stems))}
         asked: Counter[Phrases] = Counter()
         for word, pairs in splits.items():
@@ -131,10 +147,6 @@ class WordIndex:
             for language in COMPOUNDING.intersection(languages)
             for stem in self._stemmer.stems(sorted(STOP_WORDS.get(language, ())), language)
         }
-
-
-def _occurring(occurrences: Occurrences) -> set[str]:
-    return {term for (_, term), places in occurrences.items() if len(places)}
 
 
 def _stems(phrases: Phrases) -> list[str]:

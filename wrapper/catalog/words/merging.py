@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from wrapper.catalog.contract import Committing, Transaction
-from wrapper.catalog.words.segments import merge
+from wrapper.catalog.words.segments import Segment, merge
 from wrapper.catalog.words.stored_segments import Layouts, StoredSegment, moment, read, replace, segments
 
 MERGED_AT_ONCE = 16
@@ -111,6 +111,24 @@ class WordMerging:
                     chosen.add(number)
                 return [each for each in segments(transaction, self._layouts, collection_key) if each.number in chosen]
         return []
+
+
+def purge(catalog: Committing, collection_key: int) -> None:
+    """Merge at once what holds words of removed documents of a collection, so that no segment has any of them."""
+    layouts = Layouts(most_documents=0)
+    while True:
+        with catalog.read() as transaction:
+            every = segments(transaction, layouts, collection_key)
+            stale = next((each for each in every if each.alive is not None), None)
+            if stale is None:
+                return
+            now = moment(transaction)
+            merged = merge([(read(transaction, stale), stale.alive)])
+        _replace(catalog, collection_key, stale, merged, now)
+
+
+def _replace(catalog: Committing, collection_key: int, stale: StoredSegment, merged: Segment, now: int) -> None:
+    catalog.commit(lambda writing: replace(writing, collection_key, [stale], merged, clean_to=now))
 
 
 def _by_language(every: Sequence[StoredSegment]) -> list[list[StoredSegment]]:

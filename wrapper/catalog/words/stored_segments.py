@@ -6,7 +6,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 
 import numpy as np
@@ -19,6 +19,7 @@ from wrapper.catalog.words.segments import (
     Layout,
     Mask,
     Numbers,
+    Places,
     Segment,
     blocks,
     decoded,
@@ -48,6 +49,27 @@ class StoredSegment:
     @cached_property
     def layout(self) -> Layout:
         return self.read_layout()
+
+
+def visible(stored: Sequence[StoredSegment], positions: Places) -> list[StoredSegment]:
+    """Return the segments as if they had only the documents at these positions, without those that have none."""
+    found = []
+    for segment in stored:
+        alive = np.isin(segment.layout.positions, positions)
+        if segment.alive is not None:
+            alive &= segment.alive
+        documents = int(alive.sum())
+        if documents:
+            words = int(segment.layout.words[alive].sum())
+            layout = segment.layout
+            found.append(
+                StoredSegment(segment.number, segment.language, documents, words, alive, partial(_same, layout))
+            )
+    return found
+
+
+def _same(layout: Layout) -> Layout:
+    return layout
 
 
 class Layouts:

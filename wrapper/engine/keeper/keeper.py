@@ -22,6 +22,7 @@ from pathlib import Path
 from types import FrameType
 
 from wrapper.engine.keeper.chroma_child import LOG_FILE, ChromaChild, end_orphan, lock_within
+from wrapper.engine.keeper.cleaning import clean, cleaning_is_asked
 from wrapper.engine.keeper.heartbeat import answers
 from wrapper.engine.keeper.index_files import runaway_links
 from wrapper.engine.keeper.leftovers import remove_leftovers
@@ -125,6 +126,8 @@ class Keeper:
                 self._restart("a restart was asked for", self._patience.restart_grace)
         elif runaway := runaway_links(self._data_dir):
             self._end_runaway(runaway)
+        elif self._state.state == READY and cleaning_is_asked(self._data_dir):
+            self._end_for_cleaning(self._child)
         else:
             self._listen_for_heartbeat(self._child)
 
@@ -137,6 +140,23 @@ class Keeper:
         for file in files:
             with contextlib.suppress(OSError):
                 file.unlink()
+
+    def _end_for_cleaning(self, child: ChromaChild) -> None:
+        """Stop a sound engine. Its database is cleaned before it is started again, which is at once."""
+        self._publish(state=UNRESPONSIVE)
+        self._log(
+            f"stopped the engine to clean its database: code {child.stop(grace_seconds=self._patience.stop_grace)}"
+        )
+        self._child = None
+        self._start_due_at = self._clock()
+        self._publish(url="", pid=None, pid_started=None)
+
+    def _is_ending(self) -> bool:
+        """Return whether the keeper is to end: asked while it does something that takes long."""
+        readable, _, _ = select.select([LIFELINE], [], [], 0)
+        if readable and not os.read(LIFELINE, 512):
+            self._stopping = True
+        return self._stopping
 
     def _listen_for_heartbeat(self, child: ChromaChild) -> None:
         interrupts = (LIFELINE, self._wake_reader)
@@ -163,6 +183,9 @@ class Keeper:
             tune_journal(self._data_dir, self._log)
             remove_leftovers(self._data_dir, self._log)
             mend_old_log(self._data_dir, self._log)
+            clean(self._data_dir, self._log, self._is_ending)
+            if self._stopping:
+                return
         self._started_at = self._answered_at = self._clock()
         self._misses = 0
         try:

@@ -1,0 +1,77 @@
+"""`rag-wrapper erase`: documents, or what belongs to a user, disappear from every table and file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+# What takes long to import is imported where it is used, so that help and usage errors are quick.
+
+
+@click.command()
+@click.option("--collection", metavar="NAME", help="The collection of the documents.")
+@click.option("--where", metavar="JSON", help="Erase its documents that match this filter.")
+@click.option("--document", metavar="ID", help="Erase this document of it, with all its chunks and its original.")
+@click.option("--all", "everything", is_flag=True, help="Erase them also when --where matches all there are.")
+@click.option(
+    "--user",
+    metavar="ID",
+    help="Erase what belongs to a user: the id of an API key, or user: and the name of a user.",
+)
+@click.option("--url", metavar="URL", help="URL of the service.  [default: as for search]")
+@click.option(
+    "--data-dir", type=click.Path(file_okay=False, path_type=Path), help="The data directory.  [default: $RAG_DATA_DIR]"
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the receipt as one JSON object and nothing else.")
+def erase(
+    collection: str | None,
+    where: str | None,
+    document: str | None,
+    everything: bool,
+    user: str | None,
+    url: str | None,
+    data_dir: Path | None,
+    as_json: bool,
+) -> None:
+    """Erase documents, or what belongs to a user, from every table and file, and print a receipt.
+
+    The running service does it, or this command on the data directory when none runs. The engine is restarted once.
+    An erasure that was interrupted is gone on with by the same command. See "Erasure" in the guide to operations.
+
+    Exit code: 0 with a receipt, 2 when something is left or nothing was done.
+    """
+    from interfaces.terminal.screen import Screen, as_json_text
+    from interfaces.terminal.services import service_to_ask
+
+    if (user is None) == (collection is None) or (collection is not None) != ((where is None) != (document is None)):
+        raise click.UsageError("Say --collection with --where or --document, or --user alone.")
+    given = {"collection": collection, "where": _json(where), "document": document, "user": user, "all": everything}
+    with service_to_ask(url, data_dir) as service, service.reading():
+        answer = service.post("/api/erase", {name: each for name, each in given.items() if each not in (None, False)})
+        receipt = json.loads(answer)["receipt"]
+        screen = Screen()
+        if as_json:
+            screen.raw(as_json_text({"receipt": receipt}))
+            return
+        rows = [(each["place"], _number(each["removed"]), each["done"]) for each in receipt["files"]]
+    screen.table(("PLACE", "REMOVED", "WHAT WAS DONE"), rows)
+    for place in receipt["also_in"]:
+        click.echo(f"The same words are also in {place}, which was not to be erased.", err=True)
+    whose = f"of '{collection}'" if user is None else f"and all else of {receipt['user']}"
+    click.echo(f"Erased: {receipt['documents']} documents ({receipt['chunks']} stored pieces) {whose}.")
+
+
+def _number(removed: int | None) -> str:
+    return "" if removed is None else str(removed)
+
+
+def _json(text: str | None) -> Any:
+    if text is None:
+        return None
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise click.BadParameter('must be JSON, like \'{"author": "ada"}\'', param_hint="'--where'") from None

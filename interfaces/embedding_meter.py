@@ -1,0 +1,33 @@
+"""Charges callers for the tokens that are embedded for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from providers.embeddings.base import EmbeddingProvider
+from retrieval.chunking.tokens import token_counter
+from schemas.access.callers import current_or_none
+from schemas.records import Vector
+from wrapper.access.daily_use import DailyUse
+
+
+class EmbeddingMeter:
+    """Puts the limit of embedded tokens for a day around calls that embed, for callers who have one.
+
+    Tokens are counted as chunks are: by the model's own tokenizer, or by cl100k_base where the connection has none. A
+    call that was let in is counted when it has succeeded, so calls at the same time may together go beyond the limit.
+    """
+
+    def __init__(self, daily_use: DailyUse) -> None:
+        self._daily_use = daily_use
+
+    def __call__(self, connection: EmbeddingProvider, texts: Sequence[str], embed: Callable[[], Vector]) -> Vector:
+        """Embed, and count the tokens. Raises TooManyRequestsError when the caller has used up today's."""
+        caller = current_or_none()
+        if caller is None or caller.limits.embedded_tokens_per_day is None:
+            return embed()
+        self._daily_use.check_tokens(caller)
+        vectors = embed()
+        counter = token_counter(connection)
+        self._daily_use.count_tokens(caller, sum(map(counter.count, texts)))
+        return vectors

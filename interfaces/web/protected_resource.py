@@ -1,0 +1,89 @@
+"""What clients are told that come without a valid token: where to get one (RFC 9728), so that they log in by
+themselves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Blueprint, Request, Response, current_app, request
+
+from interfaces.identity.opening import Identity
+from schemas.access.callers import Scope
+from schemas.errors import NotFoundError, RagError, UnauthorizedError
+from wrapper.web.bodies import json_response
+from wrapper.web.error_statuses import SCOPE_MISSING
+from wrapper.web.lanes import Lane
+from wrapper.web.route_table import declare
+
+IDENTITY = "rag.identity"
+"""Where the application keeps its `Identity`, None when it has no users."""
+WELL_KNOWN = "/.well-known/oauth-protected-resource"
+MCP = "/mcp"
+OF_MCP = WELL_KNOWN + MCP
+INVALID_TOKEN, INSUFFICIENT_SCOPE = "invalid_token", "insufficient_scope"
+MISSING = "key_missing"
+
+blueprint = Blueprint("protected_resource", __name__)
+
+
+@blueprint.get(WELL_KNOWN)
+@declare(Lane.LIFE, exact=True)
+def protected_resource() -> Response:
+    return json_response(metadata(_identity(), request.host_url.rstrip("/")))
+
+
+@blueprint.get(OF_MCP)
+@declare(Lane.LIFE, exact=True)
+def protected_mcp() -> Response:
+    return json_response(metadata(_identity(), request.host_url.rstrip("/") + MCP))
+
+
+def metadata(identity: Identity, asked: str) -> dict[str, Any]:
+    """Return what a client has to know to get a token for the resource, which is named by the URL it was asked by
+    unless the settings name it."""
+    offered = identity.table.offered()
+    return {
+        "resource": identity.resource or asked,
+        "authorization_servers": [identity.issuer],
+        "bearer_methods_supported": ["header"],
+        "resource_name": "rag-wrapper",
+        **({"scopes_supported": list(offered)} if offered else {}),
+    }
+
+
+def challenge(refused: Request, error: RagError | None = None) -> str:
+    """Return the `WWW-Authenticate` of a refusal: what is wrong with the token, if there was one, and where the way to
+    a token is described."""
+    identity: Identity | None = current_app.extensions.get(IDENTITY)
+    if identity is None:
+        return "Bearer"
+    said = {"resource_metadata": f"{_base(identity, refused)}{OF_MCP if refused.path == MCP else WELL_KNOWN}"}
+    if isinstance(error, UnauthorizedError) and error.code != MISSING:
+        said |= {"error": INVALID_TOKEN, "error_description": error.message}
+    elif error is not None and error.code == SCOPE_MISSING:
+        said |= {"error": INSUFFICIENT_SCOPE, **_scope(identity, error.details.get("scope"))}
+    return f"Bearer {', '.join(f'{name}={_quoted(value)}' for name, value in said.items())}"
+
+
+def _identity() -> Identity:
+    identity: Identity | None = current_app.extensions.get(IDENTITY)
+    if identity is None:
+        raise NotFoundError("This service has no identity provider (RAG_OIDC_ISSUER)", code="route_not_found")
+    return identity
+
+
+def _base(identity: Identity, asked: Request) -> str:
+    """Return the URL below which clients find this service: that of the settings, which knows of a path that a proxy
+    puts in front, or the one that was asked."""
+    return (identity.resource or asked.host_url).rstrip("/").removesuffix(MCP)
+
+
+def _scope(identity: Identity, scope: object) -> dict[str, str]:
+    wanted = identity.table.asked_for(Scope(scope)) if isinstance(scope, str) and scope in list(Scope) else None
+    return {} if wanted is None else {"scope": wanted}
+
+
+def _quoted(value: str) -> str:
+    """Return a quoted string (RFC 9110, 5.6.4) of the characters that a header may have."""
+    plain = "".join(each if " " <= each <= "~" else "?" for each in value)
+    return '"{}"'.format(plain.replace("\\", "\\\\").replace('"', '\\"'))

@@ -1,0 +1,262 @@
+"""Erases documents, or what belongs to a user, from every place that holds something of them.
+
+What can be found goes first: then rows, then files. A killed erasure is gone on with by the next one, and every step
+may be done twice.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Protocol
+
+import structlog
+
+from retrieval.clock import utc_now
+from retrieval.erasing.pending import PendingErasures
+from retrieval.search.oracles.persona import notes_of
+from schemas.errors import CollectionNotFoundError
+from schemas.storage.erasure import (
+    Cleaned,
+    ErasureRequest,
+    ErasureUnderWayError,
+    ErasureUnfinishedError,
+    Matched,
+    Receipt,
+    Target,
+)
+from schemas.where import Where
+
+log = structlog.get_logger(__name__)
+
+OUTCOMES = "idempotency keys"
+LIMIT_SECONDS = 600.0
+"""The longest that one request works at an erasure; the same request again goes on with it."""
+
+
+class Storage(Protocol):
+    """What the storage does for an erasure. What returns a sentence says with it what is not done, with None that all
+    is. `until` is a moment of the monotonic clock."""
+
+    def matched(self, name: str, where: Where | None, document: str | None, *, may_empty: bool) -> Matched: ...
+
+    def delete(self, target: Target) -> int: ...
+
+    def renew_index(self, name: str, *, until: float) -> str | None: ...
+
+    def clean_engine(self, *, until: float) -> str | None: ...
+
+    def rewrite_catalogue(self, *, until: float) -> str | None: ...
+
+    def done(self, target: Target) -> list[Cleaned]: ...
+
+    def traces(self, probes: Sequence[bytes], holders: Mapping[Path, str]) -> tuple[dict[str, str], list[str]]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place above the storage. `erase` removes what is there of a target, and returns how many things it removed."""
+
+    name: str
+    done: str
+    erase: Callable[[Target], int]
+
+
+class Erasure:
+    """Carries out one erasure at a time; usable by several threads and processes.
+
+    `named` adds the names by which uploads know a target, and raises when one is about to store it again; `holders`
+    returns the files of those that are about to store something else. `notes` is the collection of notes, which belong
+    to their users.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        pending: PendingErasures,
+        places: Sequence[Place],
+        *,
+        named: Callable[[Target], Target],
+        holders: Callable[[Target], Mapping[Path, str]],
+        notes: str,
+        lock_file: Path,
+        limit_seconds: float = LIMIT_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], datetime] = utc_now,
+    ) -> None:
+        self._storage = storage
+        self._pending = pending
+        self._places = places
+        self._named = named
+        self._holders = holders
+        self._notes = notes
+        self._lock_file = lock_file
+        self._limit_seconds = limit_seconds
+        self._clock = clock
+        self._now = now
+
+    def erase(self, request: ErasureRequest) -> Receipt:
+        """Erase what is asked for, and return the receipt once nothing of it is left.
+
+        What earlier requests have left unfinished is gone on with, but nothing is removed for them that came after
+        they had removed theirs. Raises CollectionNotFoundError, InvalidInputError,
+        ErasureUnderWayError, UploadWaitingError, and ErasureUnfinishedError, which says what is left of what is asked
+        for; what is left of something else is told to the log alone.
+        """
+        with self._alone():
+            until = self._clock() + self._limit_seconds
+            began_at = self._now()
+            matched = self._matched(request)
+            matched = replace(matched, target=self._named(matched.target))
+            unfinished = [*(each for each in self._pending.all() if each != matched), matched]
+            self._pending.keep(unfinished)
+            removed: Counter[str] = Counter()
+            found_now = [each for each in unfinished if not each.is_removed]
+            for each in found_now:
+                self._remove(each.target, removed)
+            unfinished = [replace(each, is_removed=True) for each in unfinished]
+            self._pending.keep(unfinished)
+            own = [each for each in unfinished if each == matched or _is_part(each.target, request, matched.target)]
+            others = [each for each in unfinished if each not in own]
+            targets = [each.target for each in own]
+            try:
+                left = self._not_renewed(own, until)
+                # Others may not take all the time.
+                behind = self._not_renewed(others, until - self._limit_seconds / 2)
+                # Once more: what was being answered from the documents while they went may have been kept since.
+                for each in found_now:
+                    self._remove_above(each.target, removed)
+                if left:
+                    raise ErasureUnfinishedError(left)
+                self._clean_files(until)
+                left, also_in = self._traces(own)
+                if left:
+                    raise ErasureUnfinishedError(left)
+            except ErasureUnfinishedError as error:
+                error.documents = _count_of(targets)
+                raise
+            self._pending.keep([each for each in others if self._is_left(each, behind)])
+            receipt = self._receipt(request, targets, removed, also_in, began_at)
+            log.info("erased", collection=request.collection, documents=receipt.documents, chunks=receipt.chunks)
+            return receipt
+
+    def _receipt(
+        self,
+        request: ErasureRequest,
+        targets: Sequence[Target],
+        removed: Mapping[str, int],
+        also_in: Sequence[str],
+        began_at: datetime,
+    ) -> Receipt:
+        # One that was begun by an earlier request and ended by this one counts here.
+        places = [Cleaned(each.name, each.done, removed[each.name]) for each in self._places]
+        if targets[-1].collection is not None:
+            places.append(Cleaned(OUTCOMES, "their ids left out of what repeats are answered", removed[OUTCOMES]))
+        return Receipt(
+            collection=request.collection,
+            user=request.user,
+            documents=_count_of(targets),
+            chunks=len(frozenset().union(*(each.ids for each in targets))),
+            places=(*self._storage.done(targets[-1]), *places),
+            also_in=tuple(also_in),
+            began_at=began_at.isoformat(timespec="milliseconds"),
+            ended_at=self._now().isoformat(timespec="milliseconds"),
+        )
+
+    def _matched(self, request: ErasureRequest) -> Matched:
+        if request.user is None:
+            assert request.collection is not None
+            return self._storage.matched(
+                request.collection, request.where, request.document, may_empty=request.may_empty
+            )
+        try:
+            notes = self._storage.matched(self._notes, notes_of(request.user), None, may_empty=True)
+        except CollectionNotFoundError:
+            return Matched(Target(owner=request.user))
+        if not notes.target.ids:
+            return Matched(Target(owner=request.user))
+        return replace(notes, target=replace(notes.target, owner=request.user))
+
+    def _remove(self, target: Target, removed: Counter[str]) -> None:
+        if target.collection is not None:
+            try:
+                removed[OUTCOMES] += self._storage.delete(target)
+            except CollectionNotFoundError:
+                log.info("a collection is gone with what was to be erased", collection=target.collection)
+        self._remove_above(target, removed)
+
+    def _remove_above(self, target: Target, removed: Counter[str]) -> None:
+        for place in self._places:
+            removed[place.name] += place.erase(target)
+
+    def _not_renewed(self, erasures: Iterable[Matched], until: float) -> dict[str, str]:
+        """Renew the indexes of the collections. Return those that are not done, with the reasons."""
+        names = {each.target.collection for each in erasures if each.target.collection is not None}
+        reasons = {name: self._storage.renew_index(name, until=until) for name in sorted(names)}
+        return {_index_of(name): reason for name, reason in reasons.items() if reason is not None}
+
+    def _clean_files(self, until: float) -> None:
+        left = {
+            place: reason
+            for place, clean in (
+                ("engine", self._storage.clean_engine),
+                ("catalogue", self._storage.rewrite_catalogue),
+            )
+            if (reason := clean(until=until)) is not None
+        }
+        if left:
+            raise ErasureUnfinishedError(left)
+
+    def _traces(self, erasures: Iterable[Matched]) -> tuple[dict[str, str], list[str]]:
+        left, also_in = dict[str, str](), list[str]()
+        for each in erasures:
+            found, elsewhere = self._storage.traces(each.probes, self._holders(each.target))
+            left |= found
+            also_in += elsewhere
+        return left, list(dict.fromkeys(also_in))
+
+    def _is_left(self, erasure: Matched, behind: Mapping[str, str]) -> bool:
+        """Return whether something is left of an earlier erasure, which the log then tells."""
+        collection = erasure.target.collection
+        left = {place: reason for place, reason in behind.items() if collection and place == _index_of(collection)}
+        left |= self._traces([erasure])[0]
+        if left:
+            log.warning("an earlier erasure is not finished yet", collection=collection, left=left)
+        return bool(left)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        descriptor = os.open(self._lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise ErasureUnderWayError from None
+            yield
+        finally:
+            os.close(descriptor)
+
+
+def _is_part(earlier: Target, request: ErasureRequest, target: Target) -> bool:
+    """Return whether an earlier erasure may have been begun by the same request. A filter does not tell: what matched
+    it is deleted by now."""
+    if request.user is not None:
+        return earlier.owner == target.owner
+    if earlier.collection != target.collection:
+        return False
+    return request.document is None or not earlier.document_ids.isdisjoint(target.document_ids)
+
+
+def _count_of(targets: Iterable[Target]) -> int:
+    return len(frozenset().union(*(each.documents for each in targets)))
+
+
+def _index_of(collection: str) -> str:
+    return f"vector index of '{collection}'"

@@ -1,0 +1,58 @@
+"""Erasures that have begun and have not reached every place yet, in a file, so that a killed one is not forgotten.
+
+It is no table: what is written in a database stays in its files until they are written anew, which is what an erasure
+does last.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import orjson
+
+from schemas.storage.erasure import Matched, Target
+
+_SETS = ("ids", "documents", "document_ids", "sources", "file_names")
+
+
+class PendingErasures:
+    """The erasures under way, used by one process at a time."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def all(self) -> list[Matched]:
+        """Return what is being erased."""
+        if not self._file.exists():
+            return []
+        return [_matched(*each) for each in orjson.loads(bytes.fromhex(self._file.read_text("ascii")))]
+
+    def keep(self, erasures: Sequence[Matched]) -> None:
+        """Write them down, safe on the disk, in place of those that were. Without any there is no file."""
+        if not erasures:
+            self._file.unlink(missing_ok=True)
+            return
+        told = [
+            (
+                {**asdict(each.target), **{name: sorted(getattr(each.target, name)) for name in _SETS}},
+                [probe.hex() for probe in each.probes],
+                each.is_removed,
+            )
+            for each in erasures
+        ]
+        incomplete = self._file.with_suffix(".tmp")
+        descriptor = os.open(incomplete, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "wb") as opened:
+            # Not as it is: files are searched for words of the texts, which ids and names may have too.
+            opened.write(orjson.dumps(told).hex().encode())
+            opened.flush()
+            os.fsync(descriptor)
+        os.replace(incomplete, self._file)
+
+
+def _matched(told: dict[str, object], probes: Sequence[str], is_removed: bool) -> Matched:
+    sets = {name: frozenset(told[name]) for name in _SETS}  # type: ignore[call-overload]
+    return Matched(Target(**{**told, **sets}), tuple(map(bytes.fromhex, probes)), is_removed)

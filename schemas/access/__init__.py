@@ -1,0 +1,1 @@
+"""Who may do what: callers, their keys and scopes, whose things are, and what each route and tool asks for."""

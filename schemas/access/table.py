@@ -1,0 +1,167 @@
+"""The one table of what each route and each tool asks of a caller, and how it names the collection it is about.
+
+The service does not start with a route or tool that is missing here. `docs/access.md` shows this table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from schemas.access.callers import Scope
+
+READ, WRITE, MANAGE, CHAT, CONNECT, ADMIN = Scope
+
+
+class Door(StrEnum):
+    """Routes that ask for no scope."""
+
+    PUBLIC = "public"
+    """Anybody may call it, without a key."""
+    KNOWN = "any key"
+    """Any caller with a valid key may call it; a tool called through it asks for its own scope."""
+
+
+class Names(StrEnum):
+    """Where a request names its collection."""
+
+    NOWHERE = ""
+    PATH = "path"
+    QUERY = "query string: collection"
+    BODY = "body: collection"
+    BODY_NAME = "body: name"
+    CHOSEN = "body: collections, collection"
+    """Without one, all that the caller may read are meant."""
+    ENTRIES = "body: selectedCollections"
+    DEFAULT = "body: collection, else the contract's"
+    LISTED = "lists those of the caller"
+    TOOL = "the tool's arguments"
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A row: what a route or tool asks for, and where a request names the collection."""
+
+    needs: Scope | Door
+    names: Names = Names.NOWHERE
+
+
+_DOCUMENTS = "/collections/{name}/documents"
+_CONNECTIONS = "/api/connections"
+
+ROUTES: Mapping[str, Access] = {
+    "GET /collections": Access(READ, Names.LISTED),
+    "POST /collections": Access(MANAGE, Names.BODY_NAME),
+    "GET /collections/{name}": Access(READ, Names.PATH),
+    "DELETE /collections/{name}": Access(MANAGE, Names.PATH),
+    "PUT /collections/{name}/metadata": Access(MANAGE, Names.PATH),
+    "PATCH /collections/{name}/metadata": Access(MANAGE, Names.PATH),
+    f"GET {_DOCUMENTS}": Access(READ, Names.PATH),
+    f"POST {_DOCUMENTS}": Access(WRITE, Names.PATH),
+    f"DELETE {_DOCUMENTS}": Access(WRITE, Names.PATH),
+    f"DELETE {_DOCUMENTS}/all": Access(WRITE, Names.PATH),
+    f"POST {_DOCUMENTS}/search": Access(READ, Names.PATH),
+    f"GET {_DOCUMENTS}/count": Access(READ, Names.PATH),
+    f"GET {_DOCUMENTS}/{{document_id}}": Access(READ, Names.PATH),
+    f"PATCH {_DOCUMENTS}/{{document_id}}": Access(WRITE, Names.PATH),
+    "GET /collections/{name}/metadata-values": Access(READ, Names.PATH),
+    "GET /collections/{name}/facets": Access(READ, Names.PATH),
+    "GET /collections/{name}/export": Access(READ, Names.PATH),
+    "POST /collections/{name}/import": Access(MANAGE, Names.PATH),
+    "POST /collections/{name}/query": Access(READ, Names.PATH),
+    "POST /query": Access(READ, Names.BODY),
+    "GET /query": Access(READ, Names.LISTED),
+    "POST /collections/{name}/gather": Access(READ, Names.PATH),
+    "POST /collections/{name}/text-search": Access(READ, Names.PATH),
+    "GET /collections/{name}/index": Access(MANAGE, Names.PATH),
+    "POST /collections/{name}/index/check": Access(MANAGE, Names.PATH),
+    "POST /collections/{name}/index/rebuild": Access(MANAGE, Names.PATH),
+    f"GET {_CONNECTIONS}/providers": Access(READ),
+    f"GET {_CONNECTIONS}/providers/{{provider}}": Access(READ),
+    f"GET {_CONNECTIONS}/providers/{{provider}}/schema": Access(READ),
+    f"POST {_CONNECTIONS}/validate": Access(CONNECT),
+    f"POST {_CONNECTIONS}/test": Access(CONNECT),
+    f"POST {_CONNECTIONS}/rag/test": Access(CONNECT),
+    f"POST {_CONNECTIONS}/embedding/test": Access(CONNECT),
+    f"POST {_CONNECTIONS}/llm/test": Access(CONNECT),
+    f"POST {_CONNECTIONS}/rerank/test": Access(CONNECT),
+    f"POST {_CONNECTIONS}/embedding/discovery/models": Access(CONNECT),
+    f"POST {_CONNECTIONS}/llm/discovery/models": Access(CONNECT),
+    f"GET {_CONNECTIONS}/env-vars": Access(CONNECT),
+    f"POST {_CONNECTIONS}/env-vars/validate": Access(CONNECT),
+    f"GET {_CONNECTIONS}/env-vars/suggestions": Access(CONNECT),
+    f"GET {_CONNECTIONS}": Access(CONNECT),
+    f"POST {_CONNECTIONS}": Access(CONNECT),
+    f"GET {_CONNECTIONS}/health": Access(CONNECT),
+    f"GET {_CONNECTIONS}/{{connection_id}}": Access(CONNECT),
+    f"PUT {_CONNECTIONS}/{{connection_id}}": Access(CONNECT),
+    f"DELETE {_CONNECTIONS}/{{connection_id}}": Access(CONNECT),
+    f"GET {_CONNECTIONS}/{{connection_id}}/health": Access(CONNECT),
+    f"GET {_CONNECTIONS}/{{connection_id}}/collections": Access(CONNECT, Names.LISTED),
+    "POST /api/collect": Access(READ, Names.ENTRIES),
+    "POST /api/rag/ingest": Access(WRITE, Names.DEFAULT),
+    "POST /api/rag/search": Access(READ, Names.CHOSEN),
+    "GET /api/rag/documents": Access(READ, Names.DEFAULT),
+    "DELETE /api/rag/documents/{document_id}": Access(WRITE, Names.QUERY),
+    "GET /api/rag/metrics": Access(READ, Names.DEFAULT),
+    "POST /api/rag/documents:batch": Access(WRITE, Names.DEFAULT),
+    "POST /api/rag/retrieve": Access(READ, Names.CHOSEN),
+    "POST /api/chat": Access(CHAT, Names.CHOSEN),
+    "GET /api/chat/{conversation_id}": Access(CHAT),
+    "DELETE /api/chat/{conversation_id}": Access(CHAT),
+    "POST /api/documents": Access(WRITE, Names.DEFAULT),
+    "GET /api/documents": Access(READ, Names.QUERY),
+    "GET /api/documents/{document_id}": Access(READ, Names.QUERY),
+    "DELETE /api/documents/{document_id}": Access(WRITE, Names.QUERY),
+    "GET /api/documents/{document_id}/original": Access(READ, Names.QUERY),
+    "GET /api/jobs": Access(READ),
+    "GET /api/jobs/{job_id}": Access(READ),
+    "DELETE /api/jobs/{job_id}": Access(WRITE),
+    "GET /tools": Access(READ),
+    "POST /tools/{tool}": Access(Door.KNOWN, Names.TOOL),
+    "GET /tools/{tool}": Access(Door.KNOWN, Names.TOOL),
+    "GET /api/watchers": Access(READ),
+    "GET /api/watchers/{name}": Access(READ),
+    "PUT /api/watchers/{name}": Access(WRITE),
+    "DELETE /api/watchers/{name}": Access(WRITE),
+    "POST /api/search": Access(READ, Names.CHOSEN),
+    "POST /rerank": Access(READ),
+    "POST /mcp": Access(Door.KNOWN, Names.TOOL),
+    "GET /api/me": Access(Door.KNOWN),
+    "GET /api/keys": Access(ADMIN),
+    "POST /api/keys": Access(ADMIN),
+    "GET /api/keys/{key_id}": Access(ADMIN),
+    "PATCH /api/keys/{key_id}": Access(ADMIN),
+    "DELETE /api/keys/{key_id}": Access(ADMIN),
+    "POST /api/keys/{key_id}/rotate": Access(ADMIN),
+    "GET /api/audit": Access(ADMIN),
+    "POST /api/erase": Access(ADMIN, Names.BODY),
+    "GET /metrics": Access(ADMIN),
+    "GET /": Access(Door.KNOWN),
+    "GET /health": Access(Door.PUBLIC),
+    "GET /.well-known/oauth-protected-resource": Access(Door.PUBLIC),
+    "GET /.well-known/oauth-protected-resource/mcp": Access(Door.PUBLIC),
+    "GET /ready": Access(Door.PUBLIC),
+    "GET /live": Access(Door.PUBLIC),
+    "GET /openapi.json": Access(Door.PUBLIC),
+    "GET /docs": Access(Door.PUBLIC),
+    "GET /docs/assets/{file}": Access(Door.PUBLIC),
+}
+"""What each route asks for, by method and path. The page of `/docs` and what it loads are public: a browser cannot give
+a key before it has the page."""
+
+TOOLS: dict[str, Access] = {
+    "rag_query": Access(READ, Names.CHOSEN),
+    "rag_context": Access(READ, Names.CHOSEN),
+    "rag_gather": Access(READ, Names.BODY),
+    "rag_collections": Access(READ, Names.LISTED),
+    "session_start": Access(WRITE),
+    "session_note": Access(WRITE),
+    "session_end": Access(WRITE),
+    "rag_context_search": Access(READ, Names.CHOSEN),
+    "rag_context_index": Access(WRITE),
+    "rag_context_health": Access(READ),
+    "rag_context_stats": Access(READ),
+}
+"""What each tool asks for, by MCP and, where it is there, over HTTP."""

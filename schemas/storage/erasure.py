@@ -1,0 +1,118 @@
+"""Erasure: what is to disappear from every table and file, and the receipt that says that it has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from schemas.errors import ConflictError, UnavailableError
+from schemas.where import Where
+
+
+class ErasureUnfinishedError(UnavailableError):
+    """Something of what is to be erased is still there. The same erasure again goes on with it."""
+
+    code = "erasure_unfinished"
+    retry_after_seconds = 30
+    documents = 0
+    """How many documents were removed."""
+
+    def __init__(self, left: Mapping[str, str]) -> None:
+        told = "; ".join(f"{place}: {reason}" for place, reason in left.items())
+        super().__init__(f"Not everything is erased yet ({told}). Ask for the same again", left=dict(left))
+
+
+class ErasureUnderWayError(ConflictError):
+    code = "erasure_under_way"
+
+    def __init__(self) -> None:
+        super().__init__("Another erasure is under way: ask again when it has ended")
+
+
+class UploadWaitingError(ConflictError):
+    """An upload that has not ended would store a document again that is to be erased."""
+
+    code = "upload_waiting"
+
+    def __init__(self, job_id: str) -> None:
+        super().__init__(
+            f"Job '{job_id}' has yet to store a document that is to be erased: cancel it, or wait for its end",
+            job=job_id,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ErasureRequest:
+    """What somebody wants erased: the documents of a collection that match `where`, one `document` of it, or what
+    belongs to a `user`. Only with `may_empty` may `where` match all that the collection has."""
+
+    collection: str | None = None
+    where: Where | None = None
+    document: str | None = None
+    user: str | None = None
+    may_empty: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What is erased, in the words of the places that hold it.
+
+    `ids` are those of stored documents. Those that belong together as chunks count as one of `documents`, and
+    `document_ids` are all that these may be called elsewhere; `sources` are names and paths by which reports know them,
+    and `file_names` those of their uploads.
+    Without a collection there are none of all these. `owner` is whose things go.
+    """
+
+    collection: str | None = None
+    collection_id: str | None = None
+    ids: frozenset[str] = frozenset()
+    documents: frozenset[str] = frozenset()
+    document_ids: frozenset[str] = frozenset()
+    sources: frozenset[str] = frozenset()
+    file_names: frozenset[str] = frozenset()
+    owner: str | None = None
+
+    def names(self, collection: object, document_id: object) -> bool:
+        """Return whether a document is erased. Where nobody noted its collection, its id alone decides."""
+        if self.collection is None or collection not in (self.collection, "", None):
+            return False
+        return document_id in self.document_ids or document_id in self.ids
+
+
+@dataclass(frozen=True, slots=True)
+class Matched:
+    """The stored documents to erase. `probes` are bytes of some of them, by which files are searched afterwards.
+
+    `is_removed` says that they were found and removed: what has one of their names or owners by now came later.
+    """
+
+    target: Target
+    probes: tuple[bytes, ...] = ()
+    is_removed: bool = field(default=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Cleaned:
+    """A place that was cleaned, and what was done there. `removed` is None where nothing is counted."""
+
+    place: str
+    done: str
+    removed: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What was erased and where. Times are ISO 8601 in UTC.
+
+    `chunks` are stored documents, those that belong together counted as one of `documents`. `also_in` names what holds
+    the same words and was not to be erased.
+    """
+
+    collection: str | None
+    user: str | None
+    documents: int
+    chunks: int
+    places: tuple[Cleaned, ...]
+    also_in: tuple[str, ...]
+    began_at: str
+    ended_at: str

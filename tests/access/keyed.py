@@ -1,0 +1,126 @@
+"""A service with keys, as its clients see it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import requests
+
+from schemas.access.api_keys import Grant
+from schemas.access.callers import Scope
+from schemas.settings import WrapperSettings
+from tests.support.contract import Contract
+from tests.support.live import LiveService
+from wrapper.access.directory_keys import open_keys
+
+CANARY = "canary-7f3d"
+"""Part of everything that belongs to somebody else: names, ids, texts, metadata."""
+MINE, THEIRS = "mine-docs", f"theirs-{CANARY}"
+PROMISED_SECONDS = 2.0
+"""How long a revoked key may still be taken."""
+DOCUMENTS = [
+    {
+        "id": "open",
+        "text": "The door opens at nine.",
+        "metadata": {"public": True, "group": 1},
+        "embedding": [1.0, 0.0],
+    },
+    {
+        "id": "shut",
+        "text": "The safe is behind the mirror.",
+        "metadata": {"public": False, "group": 1},
+        "embedding": [0.0, 1.0],
+    },
+]
+SECRETS = [
+    {
+        "id": f"{CANARY}-1",
+        "text": f"{CANARY} the door of somebody else",
+        "metadata": {"group": CANARY, "public": True},
+        "embedding": [1.0, 1.0],
+    }
+]
+SCOPES = ("read", "write", "manage", "chat", "connect", "admin")
+
+
+@dataclass
+class KeyedService:
+    service: LiveService
+    admin_key: str
+    catalog_url: str = ""
+    keys: dict[str, str] = field(default_factory=dict)
+    """The texts of keys by what they are: a scope (all collections), `mine` (everything in the collections that begin
+    with `mine`), `filtered`, `expired`, `revoked`, `wrong`."""
+
+    def __post_init__(self) -> None:
+        for name, documents in ((MINE, DOCUMENTS), (THEIRS, SECRETS)):
+            assert self.ask("POST", "/collections", self.admin_key, {"name": name}).status_code == 201
+            added = self.ask("POST", f"/collections/{name}/documents", self.admin_key, {"documents": documents})
+            assert added.status_code in (201, 202), added.text
+        for scope in SCOPES:
+            self.keys[scope] = self.new_key(name=scope, scopes=[scope])["key"]
+        everything = ["manage", "chat", "connect"]
+        self.keys["mine"] = self.new_key(name="mine", scopes=everything, collections=["mine*"])["key"]
+        self.keys["filtered"] = self.new_key(
+            name="filtered", scopes=["read"], collections=["mine*"], where={"public": True}
+        )["key"]
+        self.keys["expired"] = self.expired_key()
+        revoked = self.new_key(name="revoked", scopes=["admin"])
+        self.keys["revoked"] = revoked["key"]
+        assert self.ask("DELETE", f"/api/keys/{revoked['id']}", self.admin_key).status_code == 200
+        self.keys["wrong"] = f"rw_{'a' * 8}_{'b' * 43}"
+        self.wait_until_revoked(self.keys["revoked"])
+
+    @property
+    def url(self) -> str:
+        return self.service.url
+
+    def new_key(self, **wanted: Any) -> dict[str, Any]:
+        """Make a key and return the answer that has its text."""
+        made = self.ask("POST", "/api/keys", self.admin_key, wanted)
+        assert made.status_code == 201, made.text
+        answer: dict[str, Any] = made.json()
+        return answer
+
+    def expired_key(self) -> str:
+        """Return the text of a key that was made, and has ended, in 2020."""
+        settings = WrapperSettings(data_dir=self.service.data_dir, catalog_url=self.catalog_url)
+        made_at = datetime(2020, 1, 1, tzinfo=UTC)
+        with open_keys(settings, makes=False, clock=lambda: made_at) as stored:
+            ends_at = made_at + timedelta(days=1)
+            return stored.create("expired", Grant(frozenset({Scope.ADMIN})), expires_at=ends_at)[1]
+
+    def ask(
+        self, method: str, path: str, key: str | None = None, body: Any = None, **headers: str
+    ) -> requests.Response:
+        """Ask with a key, on a connection of its own, so that any worker may answer. Answers are checked against the
+        description."""
+        sent = {name.replace("_", "-"): text for name, text in headers.items()}
+        if key is not None:
+            sent["Authorization"] = f"Bearer {key}"
+        with requests.Session() as session:
+            answer = session.request(
+                method, self.url + path, json=body, headers={**sent, "Connection": "close"}, timeout=60
+            )
+        Contract.load().check_response(
+            method, path.partition("?")[0], answer.status_code, dict(answer.headers), answer.content
+        )
+        return answer
+
+    def call_tool(self, key: str, tool: str, **arguments: Any) -> dict[str, Any]:
+        """Call a tool by MCP over HTTP and return its result."""
+        message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
+        headers = {"MCP_Protocol_Version": "2025-06-18", "Accept": "application/json, text/event-stream"}
+        result: dict[str, Any] = self.ask("POST", "/mcp", key, message, **headers).json()["result"]
+        return result
+
+    def wait_until_revoked(self, key: str, seconds: float = 10.0) -> None:
+        """Return when no worker takes the key any more: twenty connections in a row are refused."""
+        deadline = time.monotonic() + seconds
+        refused = 0
+        while refused < 20:
+            refused = refused + 1 if self.ask("GET", "/api/me", key).status_code == 401 else 0
+            assert time.monotonic() < deadline, "a revoked key is still taken"

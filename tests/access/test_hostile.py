@@ -1,0 +1,311 @@
+"""What somebody may try who has no key, a key for little, or one that has ended."""
+
+from __future__ import annotations
+
+import base64
+import os
+import signal
+import socket
+import time
+import uuid
+from urllib.parse import urlsplit
+
+import pytest
+import requests
+import urllib3
+
+from schemas.access.narrowing import HEADER
+from tests.access.keyed import CANARY, MINE, PROMISED_SECONDS, THEIRS
+from tests.support.live import START_SECONDS, eventually
+from wrapper.catalog.postgres.database import PostgresDatabase
+from wrapper.engine.keeper.state import read_state
+
+OTHER = "rw_abcdefgh_" + "x" * 43
+
+
+def _basic(user, password):
+    return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
+
+
+def _me(keyed, **headers):
+    """Return the answer of `/api/me` to these headers, whose names are written with underscores."""
+    return keyed.ask("GET", "/api/me", **headers)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        lambda key: {"Authorization": f"Bearer {key}"},
+        lambda key: {"Authorization": f"bearer   {key}"},
+        lambda key: {"Authorization": f"BEARER {key}"},
+        lambda key: {"Authorization": _basic("anybody", key)},
+        lambda key: {"Authorization": _basic("", key).replace("Basic", "basic")},
+        lambda key: {"X_API_Key": key},
+        lambda key: {"x_api_key": f"{key} , {key}"},
+        lambda key: {"api_key": key},
+        lambda key: {"X_Chroma_Token": key},
+        lambda key: {"X_API_Key": key, "Authorization": f"Bearer {key}", "X_Chroma_Token": key},
+    ],
+)
+def test_a_key_is_taken_from_any_header_that_clients_know(keyed, headers):
+    answer = _me(keyed, **headers(keyed.keys["mine"]))
+    assert (answer.status_code, answer.json()["name"]) == (200, "mine")
+
+
+@pytest.mark.parametrize(
+    ("headers", "code"),
+    [
+        (lambda key: {"Authorization": f"Bearer {key}", "X_API_Key": OTHER}, "key_ambiguous"),
+        (lambda key: {"api_key": f"{key},{OTHER}"}, "key_ambiguous"),
+        (lambda key: {"Authorization": f"Bearer {key}, Bearer {OTHER}"}, "key_ambiguous"),
+        (lambda key: {"Authorization": _basic("x", key), "X_Chroma_Token": key.upper()}, "key_ambiguous"),
+        (lambda key: {"Authorization": key}, "key_unknown"),
+        (lambda key: {"Authorization": f"Digest {key}"}, "key_unknown"),
+        (lambda key: {"Authorization": "Bearer"}, "key_unknown"),
+        (lambda key: {"Authorization": "Basic !!!"}, "key_unknown"),
+        (lambda key: {"Authorization": _basic(key, "")}, "key_unknown"),
+        (lambda key: {"Authorization": f"Bearer {key.upper()}"}, "key_unknown"),
+        (lambda key: {"Authorization": f"Bearer {key}="}, "key_unknown"),
+        (lambda key: {"Authorization": f"Bearer {key[:-1]}"}, "key_unknown"),
+        (lambda key: {"Authorization": f"Bearer {key}\xe9"}, "key_unknown"),
+        (lambda key: {"X_API_Key": "x" * 8_000}, "key_unknown"),
+        (lambda key: {"X_API_Key": "a.b.c"}, "key_unknown"),
+        (lambda key: {"X_API_Key": ","}, "key_missing"),
+    ],
+)
+def test_what_is_not_exactly_one_key_is_none(keyed, headers, code):
+    answer = _me(keyed, **headers(keyed.keys["mine"]))
+    assert (answer.status_code, answer.json()["code"]) == (401, code)
+    assert keyed.keys["mine"] not in answer.text
+
+
+def test_a_key_in_the_query_string_or_the_body_is_no_key(keyed):
+    key = keyed.admin_key
+    for parameter in ("api_key", "key", "token", "access_token"):
+        assert requests.get(f"{keyed.url}/collections", params={parameter: key}, timeout=30).status_code == 401
+    body = {"query_embedding": [1, 0], "collection": MINE, "api_key": key, "key": key}
+    assert keyed.ask("POST", "/query", None, body).status_code == 401
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "X_API_Key: {key}",
+        "X-API-Key : {key}",
+        "X-API-Key:\r\n {key}",
+        "Authorization : Bearer {key}",
+        "X-Forwarded-Authorization: Bearer {key}",
+        "Proxy-Authorization: Bearer {key}",
+        "Cookie: api_key={key}",
+    ],
+)
+def test_smuggled_headers_carry_no_key(keyed, lines):
+    """Names with underscores and blanks, folded lines and the headers of others are dropped or refused."""
+    answered = _raw(keyed, "GET /collections HTTP/1.1\r\n" + lines.format(key=keyed.admin_key))
+    assert answered.split(b" ")[1] in (b"400", b"401")
+    assert CANARY.encode() not in answered
+
+
+def test_two_headers_of_one_name_with_different_keys_are_ambiguous(keyed):
+    lines = f"X-API-Key: {keyed.keys['mine']}\r\nX-API-Key: {keyed.admin_key}"
+    answered = _raw(keyed, "GET /collections HTTP/1.1\r\n" + lines)
+    assert answered.split(b" ")[1] == b"401"
+    assert b"key_ambiguous" in answered
+
+
+def test_an_idempotent_answer_is_for_the_caller_who_got_it(keyed):
+    """Another caller with the same key of repetition does a write of its own, and is told nothing of the first."""
+    again = str(uuid.uuid4())
+    other = keyed.new_key(name="other", scopes=["manage"], collections=["mine*"])["key"]
+    document = {"documents": [{"id": f"once-{again}", "text": "once", "embedding": [1.0, 0.0]}]}
+    answers = [
+        keyed.ask("POST", f"/collections/{MINE}/documents", key, document, Idempotency_Key=again)
+        for key in (keyed.keys["mine"], keyed.keys["mine"], other)
+    ]
+    replayed = [each.headers.get("Idempotent-Replayed") for each in answers]
+    assert replayed == [None, "true", None]
+    different = {"documents": [{"id": f"other-{again}", "text": "other", "embedding": [0.0, 1.0]}]}
+    conflict = keyed.ask("POST", f"/collections/{MINE}/documents", other, different, Idempotency_Key=again)
+    assert conflict.status_code == 409
+    third = keyed.new_key(name="third", scopes=["manage"], collections=["mine*"])["key"]
+    assert (
+        keyed.ask("POST", f"/collections/{MINE}/documents", third, different, Idempotency_Key=again).status_code < 300
+    )
+
+
+def test_gather_stays_with_what_the_key_sees(keyed):
+    spec = {"ids": ["open", "shut"], "by": "group", "text": True}
+    found = keyed.ask("POST", f"/collections/{MINE}/gather", keyed.keys["filtered"], spec).json()
+    assert [each["id"] for group in found["groups"] for each in group["documents"]] == ["open"]
+    assert found["missing"] == ["shut"]
+    assert "mirror" not in str(found)
+    whole = keyed.ask("POST", f"/collections/{MINE}/gather", keyed.keys["mine"], spec).json()
+    assert "mirror" in str(whole)
+
+
+def test_a_kept_answer_is_for_callers_who_see_the_same(keyed):
+    asked = {"query": "door", "context_key": "kept", "collection": THEIRS, "min_relevance": 0}
+    everything = keyed.ask("POST", "/api/rag/retrieve", keyed.keys["read"], asked)
+    assert everything.status_code in (200, 400, 409, 503)
+    for kind in ("mine", "filtered"):
+        answer = keyed.ask("POST", "/api/rag/retrieve", keyed.keys[kind], asked)
+        assert (answer.status_code, CANARY in answer.text.replace(THEIRS, "")) == (404, False)
+
+
+def test_notes_are_their_owners(keyed):
+    notes, other = (keyed.new_key(name=name, scopes=["write"])["key"] for name in ("notes", "no notes"))
+    session = keyed.call_tool(notes, "session_start", name="mine")["structuredContent"]["session_id"]
+    noted = keyed.call_tool(notes, "session_note", note=f"A note of {CANARY}-note", session_id=session)
+    assert not noted.get("isError"), noted
+    assert keyed.call_tool(other, "session_note", note="into a foreign session", session_id=session)["isError"]
+    for path, body in (
+        ("/collections/rag-notes/documents/search", {}),
+        ("/collections/rag-notes/text-search", {"query": "note"}),
+        ("/api/search", {"query": "note", "oracles": ["persona"], "min_relevance": 0}),
+    ):
+        assert f"{CANARY}-note" not in keyed.ask("POST", path, other, body).text, path
+    assert f"{CANARY}-note" in keyed.ask("POST", "/collections/rag-notes/documents/search", notes, {}).text
+    stolen = {"documents": [{"id": "x", "text": "forged", "metadata": {"owner": "key:x"}, "embedding": [0.0] * 384}]}
+    assert keyed.ask("POST", "/collections/rag-notes/documents", other, stolen).status_code == 403
+
+
+def test_a_view_that_is_sent_along_only_narrows(keyed):
+    told = base64.urlsafe_b64encode(b'{"scopes": ["admin"], "collections": null, "where": null}').decode()
+    answer = keyed.ask("GET", f"/collections/{THEIRS}", keyed.keys["mine"], **{HEADER.replace("-", "_"): f"x {told}"})
+    assert answer.status_code == 404
+
+
+def test_a_connection_to_the_service_itself_gives_no_more_than_the_caller_has(keyed):
+    """The connection's own key may do everything; the caller's view goes along."""
+    everything = {"url": keyed.url, "api_key": keyed.admin_key}
+    made = keyed.ask(
+        "POST",
+        "/api/connections",
+        keyed.admin_key,
+        {"id": "itself", "type": "rag", "provider": "chromadb-wrapper", "config": everything, "shared": True},
+    )
+    assert made.status_code == 201, made.text
+    assert keyed.admin_key not in made.text
+    try:
+        listed = keyed.ask("GET", "/api/connections/itself/collections", keyed.keys["mine"])
+        assert listed.status_code == 200, listed.text
+        assert {each["name"][:4] for each in listed.json()["collections"]} == {"mine"}
+        asked = {
+            "userMessage": "door",
+            "topic": "",
+            "currentTopic": "",
+            "selectedCollections": [
+                {
+                    "service": "itself",
+                    "name": name,
+                    "embedding_connection": "default",
+                    "embedding_model": "all-MiniLM-L6-v2",
+                }
+                for name in (THEIRS, MINE)
+            ],
+        }
+        answer = keyed.ask("POST", "/api/collect", keyed.keys["mine"], asked)
+        theirs, _ = answer.json()["receipt"]["collections"]
+        assert theirs["status"] == "failed"
+        assert CANARY not in answer.text.replace(THEIRS, "")
+    finally:
+        assert keyed.ask("DELETE", "/api/connections/itself", keyed.admin_key).status_code == 200
+
+
+def test_an_export_breaks_off_when_its_key_is_revoked(keyed):
+    many = [{"id": f"n{number}", "text": "x" * 20_000, "embedding": [float(number), 1.0]} for number in range(500)]
+    assert keyed.ask("POST", "/collections", keyed.admin_key, {"name": "mine-long"}).status_code == 201
+    for at in range(0, len(many), 250):
+        added = keyed.ask(
+            "POST", "/collections/mine-long/documents", keyed.admin_key, {"documents": many[at : at + 250]}
+        )
+        assert added.status_code in (201, 202)
+    made = keyed.new_key(name="exports", scopes=["read"], collections=["mine*"])
+    headers = {"Authorization": f"Bearer {made['key']}"}
+    # Small buffers: the rest of the answer has to wait at the service.
+    narrow = urllib3.PoolManager(socket_options=[(socket.SOL_SOCKET, socket.SO_RCVBUF, 16_384)])
+    path = f"{keyed.url}/collections/mine-long/export"
+    with narrow, narrow.request("GET", path, headers=headers, preload_content=False, timeout=60) as export:
+        pieces = export.stream(1_000)
+        assert next(pieces)
+        assert keyed.ask("DELETE", f"/api/keys/{made['id']}", keyed.admin_key).status_code == 200
+        revoked_at = time.monotonic()
+        # Until then the worker that sends the export need not know.
+        eventually(lambda: time.monotonic() > revoked_at + PROMISED_SECONDS, seconds=60)
+        with pytest.raises(urllib3.exceptions.ProtocolError):
+            sum(map(len, pieces))
+    assert keyed.ask("DELETE", "/collections/mine-long", keyed.admin_key).status_code == 200
+
+
+def test_changes_of_a_key_reach_every_worker(keyed):
+    made = keyed.new_key(name="changes", scopes=["read"], collections=["mine*"])
+    assert keyed.ask("GET", f"/collections/{THEIRS}", made["key"]).status_code == 404
+    change = {"collections": ["theirs*"]}
+    assert keyed.ask("PATCH", f"/api/keys/{made['id']}", keyed.admin_key, change).status_code == 200
+
+    def all_know():
+        return all(keyed.ask("GET", f"/collections/{MINE}", made["key"]).status_code == 404 for _ in range(12))
+
+    assert eventually(all_know, seconds=10)
+    rotated = keyed.ask("POST", f"/api/keys/{made['id']}/rotate", keyed.admin_key, {"grace_seconds": 0}).json()
+    keyed.wait_until_revoked(made["key"])
+    assert keyed.ask("GET", f"/collections/{THEIRS}", rotated["key"]).status_code == 200
+    assert keyed.ask("POST", f"/api/keys/{made['id']}/rotate", keyed.admin_key, {}).status_code == 409
+
+
+def test_a_key_for_connections_reaches_no_server_that_holds_the_documents(keyed):
+    def refused(host, port):
+        body = {"type": "rag", "provider": "chromadb", "config": {"url": f"http://{host}:{port}"}}
+        answers = [keyed.ask("POST", "/api/connections/test", keyed.keys["connect"], body) for _ in range(6)]
+        return {(each.status_code, each.json().get("errorType")) for each in answers} == {(400, "blocked")}
+
+    def engine():
+        return urlsplit(read_state(keyed.service.data_dir).url)
+
+    assert all(refused(host, engine().port) for host in ("127.0.0.1", "localhost", "[::ffff:127.0.0.1]"))
+    if keyed.catalog_url:
+        assert all(refused(*server) for server in PostgresDatabase(keyed.catalog_url).servers)
+    before = engine().port
+    os.kill(keyed.service.engine_pid, signal.SIGKILL)
+    eventually(lambda: engine().port not in (None, before), seconds=START_SECONDS)
+    assert refused("127.0.0.1", engine().port)
+    eventually(lambda: read_state(keyed.service.data_dir).ready, seconds=START_SECONDS)
+
+
+def test_a_key_for_connections_chooses_no_folder(keyed):
+    body = {"type": "rag", "provider": "qdrant", "config": {"path": "books"}}
+    for method, path, asked in (
+        ("POST", "/api/connections", {"id": "folder", **body}),
+        ("POST", "/api/connections/test", body),
+        ("POST", "/api/connections/validate", body),
+    ):
+        answer = keyed.ask(method, path, keyed.keys["connect"], asked)
+        assert (answer.status_code, answer.json()["code"]) == (403, "scope_missing")
+        assert answer.json()["details"] == {"scope": "admin", "field": "config.path"}
+
+
+def test_a_key_is_rotated_once(keyed):
+    made = keyed.new_key(name="rotates", scopes=["read"])
+    rotate = f"/api/keys/{made['id']}/rotate"
+    successor = keyed.ask("POST", rotate, keyed.admin_key, {}).json()
+    refused = keyed.ask("POST", rotate, keyed.admin_key, {})
+    assert (refused.status_code, refused.json()["code"]) == (409, "api_key_rotated")
+    assert refused.json()["details"] == {"id": made["id"], "successor": successor["id"]}
+
+
+@pytest.mark.parametrize("ends_at", ["2020-01-01T00:00:00Z", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"])
+def test_a_key_does_not_end_in_the_past_nor_after_all_time(keyed, ends_at):
+    wanted = {"name": "ends", "scopes": ["read"], "expires_at": ends_at}
+    assert keyed.ask("POST", "/api/keys", keyed.admin_key, wanted).json()["details"] == {"field": "expires_at"}
+    made = keyed.new_key(name="ends", scopes=["read"])
+    change = keyed.ask("PATCH", f"/api/keys/{made['id']}", keyed.admin_key, {"expires_at": ends_at})
+    assert change.status_code == 400
+
+
+def _raw(keyed, head):
+    with socket.create_connection(("127.0.0.1", keyed.service.port), timeout=30) as connection:
+        connection.sendall(f"{head}\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n".encode())
+        received = b""
+        while piece := connection.recv(65_536):
+            received += piece
+    return received

@@ -1,0 +1,167 @@
+"""Users of an identity provider at a real service of two workers: what their tokens let them do, and how they log in."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+import requests
+
+from tests.access.conftest import ADMIN_KEY
+from tests.access.keyed import CANARY, MINE, THEIRS, KeyedService
+from tests.support.identity.issuer import running_issuer, signing_key
+from tests.support.identity.mcp_login import Kept, logging_in
+from tests.support.live import eventually, free_port, live_service
+from tests.support.mcp_clients import within_bounds
+
+CLAIMS = """
+scopes:
+  claim: groups
+  map:
+    readers: [read]
+    authors: [read, write, chat]
+    operators: [admin]
+collections:
+  claim: teams
+  map:
+    mine: [mine*]
+    all: ["*"]
+"""
+
+
+@pytest.fixture(scope="module")
+def issuer():
+    with running_issuer() as issuer:
+        yield issuer
+
+
+@pytest.fixture(scope="module")
+def users(issuer, tmp_path_factory, processes):
+    """A service that takes keys and the issuer's tokens."""
+    directory = tmp_path_factory.mktemp("users")
+    table = directory / "claims.yaml"
+    table.write_text(CLAIMS)
+    port = free_port()
+    settings = {
+        "port": port,
+        "workers": 2,
+        "api_key": ADMIN_KEY,
+        "mcp_write": "on",
+        "oidc_issuer": issuer.url,
+        "oidc_audience": f"http://127.0.0.1:{port}/mcp",
+        "oidc_claims": table,
+    }
+    with live_service(directory, **settings) as service:
+        yield KeyedService(service, ADMIN_KEY)
+
+
+@pytest.fixture
+def token(issuer, users):
+    """`token(groups=[…])`: an access token for the service, whose bearer is ada of the team `mine` unless told."""
+
+    def make(**claims):
+        return issuer.token(**{"aud": f"{users.url}/mcp", "groups": ["readers"], "teams": ["mine"], **claims})
+
+    return make
+
+
+def test_a_token_is_worth_what_the_table_makes_of_its_claims(users, token):
+    me = users.ask("GET", "/api/me", token(groups=["authors"])).json()
+    assert (me["id"], me["name"], me["kind"]) == ("user:ada", "Ada", "user")
+    assert (me["scopes"], me["collections"], me["where"]) == (["read", "write", "chat"], ["mine*"], None)
+    for claims, rights in (
+        ({}, (["read"], ["mine*"])),
+        ({"groups": ["operators"], "teams": ["all"]}, (["admin"], None)),
+        ({"groups": ["unheard-of"]}, ([], ["mine*"])),
+        ({"teams": ["unheard-of"]}, (["read"], [])),
+        ({"teams": None}, (["read"], [])),
+    ):
+        me = users.ask("GET", "/api/me", token(**claims)).json()
+        assert (me["scopes"], me["collections"]) == rights
+
+
+def test_a_user_sees_and_may_what_a_key_of_the_same_rights_does(users, token):
+    reader, author = token(), token(groups=["authors"])
+    listed = users.ask("GET", "/collections", reader)
+    assert [each["name"] for each in listed.json()["collections"]] == [MINE]
+    for path in (
+        f"/collections/{THEIRS}",
+        f"/collections/{THEIRS}/documents",
+        f"/collections/{THEIRS}/documents/count",
+    ):
+        answer = users.ask("GET", path, reader)
+        assert answer.status_code == 404
+        assert CANARY not in answer.text.replace(THEIRS, "")
+    documents = [{"id": "by-a-user", "text": "a", "embedding": [1.0, 0.0]}]
+    path = f"/collections/{MINE}/documents"
+    assert users.ask("POST", path, reader, {"documents": documents}).json()["code"] == "scope_missing"
+    assert users.ask("POST", path, author, {"documents": documents}).status_code in (200, 201, 202)
+    assert users.ask("GET", "/api/keys", author).status_code == 403
+
+
+def test_what_a_user_makes_is_theirs(users, token):
+    ada, bob = (token(groups=["authors"], sub=sub) for sub in ("ada", "bob"))
+    session = users.call_tool(ada, "session_start", name="ada's")["structuredContent"]["session_id"]
+    note = {"note": "The key is under the mat.", "session_id": session}
+    assert users.call_tool(bob, "session_note", **note)["isError"]
+    later = token(groups=["authors"], iat=int(time.time()) - 5)
+    kept = users.call_tool(later, "session_note", **note)
+    assert not kept.get("isError"), f"the next token of a user is the same user's: {kept}"
+    found = [users.ask("POST", "/collections/rag-notes/documents/search", each, {}).text for each in (ada, bob)]
+    assert ["under the mat" in each for each in found] == [True, False]
+
+
+def test_a_user_uploads_into_their_own_collections_alone(users, token):
+    ada = token(groups=["authors"])
+
+    def upload(collection):
+        headers = {"Authorization": f"Bearer {ada}", "Content-Type": "text/plain", "X-Filename": "a.txt"}
+        path = f"{users.url}/api/documents?collection={collection}"
+        return requests.post(path, data=b"Planted by ada.", headers=headers, timeout=60)
+
+    for foreign in (THEIRS, "theirs-invented"):
+        assert upload(foreign).status_code == 403
+    taken = upload("mine-uploads")
+    assert taken.status_code == 202, taken.text
+    path = f"/api/jobs/{taken.json()['job']['id']}"
+    eventually(lambda: users.ask("GET", path, ada).json()["status"] == "done", seconds=60)
+    names = {each["name"] for each in users.ask("GET", "/collections", users.admin_key).json()["collections"]}
+    assert "theirs-invented" not in names
+
+
+def test_administrators_have_all_collections(users, token):
+    assert users.ask("GET", "/api/keys", token(groups=["operators"])).status_code == 403
+    assert users.ask("GET", "/api/keys", token(groups=["operators"], teams=["all"])).status_code == 200
+
+
+def test_what_is_no_token_for_this_service_is_refused(users, issuer, token):
+    with running_issuer() as other:
+        claims = {"iss": issuer.url, "aud": f"{users.url}/mcp", "groups": ["operators"]}
+        forged = [other.token(key=key, header={"kid": "first"}, **claims) for key in map(signing_key, ("x", "first-x"))]
+    past = int(time.time()) - 3600
+    for wrong, code in (
+        *((each, "key_unknown") for each in forged),
+        (token(aud="https://elsewhere.example/mcp"), "key_unknown"),
+        (token(exp=past), "key_expired"),
+        (token(nonce="n", typ="ID"), "key_unknown"),
+        (token()[:-8], "key_unknown"),
+        (token(groups=["operators"]).rpartition(".")[0] + ".", "key_unknown"),
+    ):
+        answer = users.ask("GET", "/collections", wrong)
+        assert (answer.status_code, answer.json()["code"]) == (401, code), answer.text
+        assert "WWW-Authenticate" in answer.headers
+
+
+def test_the_official_client_logs_in_by_itself_and_uses_tools(users, issuer):
+    async def use(kept):
+        async with logging_in(f"{users.url}/mcp", kept) as client, client:
+            tools = {each.name for each in (await client.list_tools()).tools}
+            return tools, await client.call_tool("rag_context_health")
+
+    issuer.user = {"sub": "eve", "groups": ["readers"], "teams": ["mine"]}
+    kept = Kept()
+    tools, called = within_bounds(use, kept)
+    assert "rag_context_search" in tools
+    assert not called.is_error
+    assert len(kept.logins) == 1
+    assert CANARY not in str(called)

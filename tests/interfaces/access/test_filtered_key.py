@@ -1,0 +1,102 @@
+"""A key with a filter gets nothing of documents that it sees in part, nothing of caches of others, and writes nothing."""
+
+import io
+from dataclasses import replace
+
+import pytest
+
+from schemas.access.api_keys import Grant
+from schemas.access.callers import Scope
+from schemas.errors import InvalidInputError
+from schemas.settings import AccessSettings, RetrievalSettings
+from tests.support.apps import running_app
+from tests.support.live import eventually
+
+ADMIN = {"X-API-Key": "administrator-of-the-tests"}
+PLACE = "/collections/rag-documents/documents"
+MANY_WORDS = " ".join(f"word{number}" for number in range(900))
+
+
+@pytest.fixture(scope="module")
+def app(tmp_path_factory, processes):
+    access = AccessSettings(access="keys", api_key=ADMIN["X-API-Key"])
+    data_dir = tmp_path_factory.mktemp("filtered")
+    with running_app(data_dir, access=access, retrieval=RetrievalSettings(keep_originals=True)) as app:
+        yield app
+
+
+@pytest.fixture(scope="module")
+def reader(app):
+    """`reader(where)`: the headers of a new key with this filter."""
+
+    def make(where):
+        _, key = app.extensions["rag.access"].stored.create("r", Grant(frozenset({Scope.READ}), where=where))
+        return {"Authorization": f"Bearer {key}"}
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def document(app):
+    """The id of a document with an original and several chunks, and the ids of these."""
+    client = app.test_client()
+    content = f"# First\n\n{MANY_WORDS}\n\n# Second\n\nThe secret.".encode()
+    sent = client.post("/api/documents", data={"file": (io.BytesIO(content), "a.md")}, headers=ADMIN)
+    place = f"/api/jobs/{sent.json['job']['id']}"
+    eventually(lambda: client.get(place, headers=ADMIN).json["status"] == "done", seconds=60)
+    [found] = client.get("/api/documents", headers=ADMIN).json["documents"]
+    chunks = client.get(PLACE, headers=ADMIN).json["documents"]
+    assert found["has_original"]
+    assert len(chunks) > 1
+    return found["id"], sorted((each["metadata"]["chunk_index"], each["id"]) for each in chunks)
+
+
+def test_an_original_is_for_those_who_see_all_of_the_document(client, reader, document):
+    document_id, _ = document
+    place = f"/api/documents/{document_id}"
+    for where, sees_all in (
+        ({"document_id": document_id}, True),
+        ({"chunk_index": 0}, False),
+        ({"chunk_index": {"$gt": 0}}, False),
+    ):
+        headers = reader(where)
+        assert client.get(place, headers=headers).json["has_original"] is sees_all
+        listed = client.get("/api/documents", headers=headers).json["documents"]
+        assert all(each["has_original"] is sees_all for each in listed)
+        original = client.get(f"{place}/original", headers=headers, buffered=True)
+        assert original.status_code == (200 if sees_all else 404)
+        assert (b"The secret." in original.data) is sees_all
+    assert client.get(f"{place}/original", headers=reader({"nothing": 1}), buffered=True).status_code == 404
+
+
+def test_readers_who_see_different_documents_have_different_etags(client, reader, document):
+    wheres = ({"chunk_index": 0}, {"chunk_index": {"$gt": 0}}, {"a": 1}, {"a": True})
+    answers = [client.get(PLACE, headers=headers) for headers in (ADMIN, *map(reader, wheres))]
+    tags = [answer.headers["ETag"] for answer in answers]
+    assert len(set(tags)) == len(tags)
+    for path in (PLACE, "/collections/rag-documents", f"{PLACE}/count", "/collections/rag-documents/facets?fields=a"):
+        own = client.get(path, headers=reader(wheres[0]))
+        assert own.headers["ETag"] == tags[1]
+        again = {"If-None-Match": own.headers["ETag"]}
+        assert client.get(path, headers=reader(wheres[0]) | again).status_code == 304
+        assert client.get(path, headers=reader(wheres[1]) | again).status_code == 200
+        assert client.get(path, headers=ADMIN | again).status_code == 200
+
+
+def test_a_key_whose_filter_was_changed_does_not_get_304(app, client, document):
+    stored = app.extensions["rag.access"].stored
+    made, key = stored.create("r", Grant(frozenset({Scope.READ}), where={"chunk_index": 0}))
+    headers = {"Authorization": f"Bearer {key}"}
+    before = client.get(PLACE, headers=headers)
+    assert before.json["total"] == 1
+    stored.change(made.id, lambda key: replace(key, grant=replace(key.grant, where={"chunk_index": 1})))
+    again = headers | {"If-None-Match": before.headers["ETag"]}
+    eventually(lambda: client.get(PLACE, headers=again).status_code == 200, seconds=20)
+    after = client.get(PLACE, headers=headers)
+    assert after.json["total"] == 1
+    assert after.json["documents"] != before.json["documents"]
+
+
+def test_a_filtered_key_cannot_be_one_that_writes():
+    with pytest.raises(InvalidInputError, match="can only read"):
+        Grant(frozenset({Scope.READ, Scope.WRITE}), where={"a": 1})

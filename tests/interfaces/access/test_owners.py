@@ -1,0 +1,389 @@
+"""Whose the things are that callers make: for each kind of thing, who may read, list, use, change and delete it, private
+and shared, with real keys on both databases."""
+
+from __future__ import annotations
+
+import io
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from schemas.access.api_keys import Grant
+from schemas.access.callers import Caller, Kind, Scope
+from schemas.access.narrowing import HEADER, view_sent
+from schemas.access.owners import OPEN, OWNS_NOTHING
+from schemas.settings import AccessSettings, RetrievalSettings
+from tests.support.apps import models_of, running_app
+from tests.support.live import eventually
+
+ADMIN_KEY = "the-key-of-an-administrator"
+SCOPES = frozenset({Scope.WRITE, Scope.CHAT, Scope.CONNECT})
+REPORT = {"instance": "one:1", "state": "watching", "collection": "docs", "started_at": "2026-11-22T08:30:00Z"}
+HIDDEN, FORBIDDEN, ALLOWED = 404, 403, 200
+
+
+@dataclass
+class Asking:
+    """A caller of the service under test."""
+
+    client: Any
+    key: str
+    owner: str
+    more: dict[str, str] = field(default_factory=dict)
+    """Headers beside that of the key."""
+
+    def __getattr__(self, method):
+        def ask(path, **options):
+            headers = {"Authorization": f"Bearer {self.key}", **self.more}
+            return getattr(self.client, method)(path, headers=headers, **options)
+
+        return ask
+
+    def call(self, tool, /, **arguments):
+        message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
+        return self.post("/mcp", json=message).json["result"]
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def callers(request, tmp_path_factory, models, processes):
+    """A service with keys: `ada`, `bob` with the same rights, `rotated` (Ada's key after a rotation), `narrow` for the
+    collections `narrow*` only, `beside` with the same collections as `narrow`, and `admin`."""
+    with ExitStack() as stack:
+        settings = {}
+        if request.param == "postgresql":
+            postgres = request.getfixturevalue("postgres")
+            settings["catalog_url"] = stack.enter_context(postgres.catalogue())
+        app = stack.enter_context(
+            running_app(
+                tmp_path_factory.mktemp("owners"),
+                registry=models_of(models, topic="rule"),
+                retrieval=RetrievalSettings(mcp_write=True),
+                access=AccessSettings(access="keys", api_key=ADMIN_KEY),
+                **settings,
+            )
+        )
+        stored, client = app.extensions["rag.access"].stored, app.test_client()
+
+        def key(name, collections=None):
+            made, text = stored.create(name, Grant(SCOPES, collections))
+            return made, Asking(client, text, made.caller().owner)
+
+        first, ada = key("ada")
+        _, bob = key("bob")
+        _, narrow = key("narrow", ("narrow*",))
+        _, beside = key("beside", ("narrow*",))
+        successor, text = stored.rotate(first.id, grace=timedelta(days=1))
+        rotated = Asking(client, text, successor.caller().owner)
+        assert rotated.owner == ada.owner
+        admin = Asking(client, ADMIN_KEY, OPEN)
+        yield SimpleNamespace(ada=ada, bob=bob, rotated=rotated, narrow=narrow, beside=beside, admin=admin, app=app)
+
+
+def through_another_service(app, who):
+    """Return a caller as who asks through a service that leads back to the one under test."""
+    view = view_sent(Caller("x", "x", Kind.KEY, SCOPES), app.extensions["rag.service"].id)
+    return replace(who, more={HEADER: view})
+
+
+def rows_of(app, sql, *parameters):
+    with app.extensions["rag.service"].catalog.read() as transaction:
+        return [tuple(row) for row in transaction.rows(sql, parameters)]
+
+
+class Conversation:
+    name = "Conversation"
+
+    def make(self, who, name, shared):
+        body = {"message": "Hi", "conversationId": name, **({"shared": True} if shared else {})}
+        assert who.post("/api/chat", json=body).status_code == 200
+        return name
+
+    def read(self, who, name):
+        return who.get(f"/api/chat/{name}").status_code
+
+    def delete(self, who, name, owner=None):
+        return who.delete(f"/api/chat/{name}", query_string={"owner": owner} if owner else {}).status_code
+
+
+class Watcher:
+    name = "Watcher"
+
+    def make(self, who, name, shared):
+        assert who.put(f"/api/watchers/{name}", json={**REPORT, "shared": shared}).status_code == 200
+        return name
+
+    def read(self, who, name):
+        return who.get(f"/api/watchers/{name}").status_code
+
+    def listed(self, who, name):
+        return name in {each["name"] for each in who.get("/api/watchers").json["watchers"]}
+
+    def delete(self, who, name, owner=None):
+        return who.delete(f"/api/watchers/{name}", query_string={"owner": owner} if owner else {}).status_code
+
+
+class Job:
+    name = "Job"
+
+    def make(self, who, name, shared):
+        data = {"file": (io.BytesIO(b"# A\n\nwords"), f"{name}.md"), "collection": f"narrow-{name}"}
+        answer = who.post("/api/documents", data=data | ({"shared": "true"} if shared else {}))
+        assert answer.status_code == 202, answer.json
+        return answer.json["job"]["id"]
+
+    def read(self, who, made):
+        return who.get(f"/api/jobs/{made}").status_code
+
+    def listed(self, who, made):
+        return made in {each["id"] for each in who.get("/api/jobs?limit=100").json["jobs"]}
+
+    def delete(self, who, made, owner=None):
+        return who.delete(f"/api/jobs/{made}").status_code
+
+
+class OneConnection:
+    name = "Connection"
+
+    def make(self, who, name, shared):
+        body = {"id": name, "type": "rag", "provider": "local", "config": {}, "shared": shared}
+        answer = who.post("/api/connections", json=body)
+        assert answer.status_code == 201, answer.json
+        return name
+
+    def read(self, who, made):
+        return who.get(f"/api/connections/{made}").status_code
+
+    def listed(self, who, made):
+        return made in {each["id"] for each in who.get("/api/connections").json["connections"]}
+
+    def use(self, who, made):
+        statuses = {who.get(f"/api/connections/{made}/{what}").status_code for what in ("health", "collections")}
+        body = {
+            "userMessage": "Hi",
+            "topic": "",
+            "currentTopic": "",
+            "selectedCollections": [{"service": made, "name": "nothing"}],
+        }
+        [asked] = who.post("/api/collect", json=body).json["receipt"]["collections"]
+        assert (asked["error"] == f"Connection '{made}' not found") == (statuses == {HIDDEN}), asked
+        [status] = statuses
+        return status
+
+    def change(self, who, made):
+        return who.put(f"/api/connections/{made}", json={"config": {}, "display_name": "Changed"}).status_code
+
+    def delete(self, who, made, owner=None):
+        return who.delete(f"/api/connections/{made}").status_code
+
+
+class Session:
+    name = "Session"
+
+    def make(self, who, name, shared):
+        return who.call("session_start", name=name, shared=shared)["structuredContent"]["session_id"]
+
+    def change(self, who, made):
+        return self._status(who.call("session_note", note="One more.", session_id=made))
+
+    def delete(self, who, made, owner=None):
+        return self._status(who.call("session_end", session_id=made))
+
+    def _status(self, result):
+        if not result.get("isError"):
+            return ALLOWED
+        return FORBIDDEN if "belongs to another" in result["content"][0]["text"] else HIDDEN
+
+
+class Note:
+    name = "Note"
+
+    def make(self, who, name, shared):
+        session_id = who.call("session_start", name=name, shared=shared)["structuredContent"]["session_id"]
+        noted = who.call("session_note", note=f"Of {name}.", session_id=session_id)
+        return noted["structuredContent"]["note_id"]
+
+    def read(self, who, made):
+        return who.get(f"/collections/rag-notes/documents/{made}").status_code
+
+    def listed(self, who, made):
+        asked = {"query": "Of whom?", "oracles": ["persona"], "limit": 50, "min_relevance": 0}
+        by_route = {each["chunk_id"] for each in who.post("/api/search", json=asked).json["results"]}
+        by_tool = {each["chunk_id"] for each in who.call("rag_query", **asked)["structuredContent"]["results"]}
+        assert by_route == by_tool
+        return made in by_route
+
+    def change(self, who, made):
+        who.call("session_start", name="another")
+        result = who.call("session_note", note=f"In place of {made}, by {who.owner}.", supersedes=made)
+        return Session()._status(result)
+
+
+KINDS = (Conversation(), Watcher(), Job(), OneConnection(), Session(), Note())
+CASES = [
+    pytest.param(kind, shared, id=f"{kind.name}-{'shared' if shared else 'private'}")
+    for kind in KINDS
+    for shared in (False, True)
+]
+
+
+@pytest.mark.parametrize(("kind", "shared"), CASES)
+def test_who_may_do_what_with_whose_things(callers, kind, shared):
+    others = ALLOWED if shared else HIDDEN
+    sees = {"ada": ALLOWED, "rotated": ALLOWED, "bob": others, "admin": ALLOWED, "narrow": HIDDEN}
+    if kind.name == "Connection":
+        sees["narrow"] = others  # nothing of a collection is in a connection
+    changes = {who: FORBIDDEN if who in ("bob", "narrow") and seen == ALLOWED else seen for who, seen in sees.items()}
+    made = kind.make(callers.ada, f"{kind.name}-{shared}".lower(), shared)
+    for who, expected in sees.items():
+        asking = getattr(callers, who)
+        for deed in ("read", "use"):
+            if hasattr(kind, deed):
+                assert getattr(kind, deed)(asking, made) == expected, (who, deed)
+        if hasattr(kind, "listed"):
+            assert kind.listed(asking, made) is (expected == ALLOWED), (who, "listed")
+    for deed in ("change", "delete"):
+        # Those who may not come first: who may deletes it.
+        for who in ("bob", "narrow"):
+            if hasattr(kind, deed):
+                assert getattr(kind, deed)(getattr(callers, who), made) == changes[who], (who, deed)
+    for number, who in enumerate(("ada", "rotated", "admin")):
+        asking = getattr(callers, who)
+        made = kind.make(callers.ada, f"{kind.name}-{shared}-{number}".lower(), shared)
+        for deed in ("change", "delete"):
+            if hasattr(kind, deed):
+                more = {"owner": callers.ada.owner} if deed == "delete" and who == "admin" else {}
+                assert getattr(kind, deed)(asking, made, **more) == ALLOWED, (who, deed)
+
+
+@pytest.mark.parametrize("kind", [each for each in KINDS if hasattr(each, "read")], ids=lambda kind: kind.name)
+def test_what_is_shared_reaches_those_who_see_the_same_collections_and_those_who_see_all(callers, kind):
+    made = kind.make(callers.narrow, f"{kind.name}-of-narrow".lower(), True)
+    assert [kind.read(each, made) for each in (callers.narrow, callers.beside, callers.bob)] == [ALLOWED] * 3
+    if hasattr(kind, "listed"):
+        assert kind.listed(callers.beside, made)
+    hidden = kind.make(callers.narrow, f"{kind.name}-hidden".lower(), False)
+    assert [kind.read(each, hidden) for each in (callers.beside, callers.bob)] == [HIDDEN] * 2
+
+
+def test_one_s_own_comes_before_what_others_share_under_the_same_name(callers):
+    for kind, read in (
+        (Conversation(), lambda who, **of: who.get("/api/chat/ours", query_string=of).json),
+        (Watcher(), lambda who, **of: who.get("/api/watchers/ours", query_string=of).json),
+    ):
+        kind.make(callers.ada, "ours", True)
+        assert read(callers.bob)["owner"] == callers.ada.owner
+        kind.make(callers.bob, "ours", False)
+        assert (read(callers.bob)["owner"], read(callers.bob)["shared"]) == (callers.bob.owner, False)
+        assert read(callers.bob, owner=callers.ada.owner)["owner"] == callers.ada.owner
+        assert read(callers.ada)["owner"] == callers.ada.owner
+        assert kind.delete(callers.bob, "ours", callers.ada.owner) == FORBIDDEN
+        assert kind.delete(callers.bob, "ours") == ALLOWED
+        assert kind.delete(callers.bob, "ours") == FORBIDDEN, "now it is Ada's that is meant"
+
+
+def test_a_repeated_request_of_an_administrator_deletes_nobody_else_s(callers):
+    for kind in (Conversation(), Watcher()):
+        kind.make(callers.ada, "main", False)
+        kind.make(callers.admin, "main", False)
+        assert [kind.delete(callers.admin, "main") for _ in range(2)] == [ALLOWED, FORBIDDEN]
+        assert kind.read(callers.ada, "main") == ALLOWED
+        assert kind.delete(callers.admin, "main", callers.ada.owner) == ALLOWED
+        assert kind.read(callers.ada, "main") == HIDDEN
+
+
+def test_sharing_is_changed_by_the_owner_later(callers):
+    conversation, connection = Conversation(), OneConnection()
+    conversation.make(callers.ada, "later", False)
+    for shared, status in ((True, ALLOWED), (None, ALLOWED), (False, HIDDEN)):
+        body = {"message": "And?", "conversationId": "later", **({} if shared is None else {"shared": shared})}
+        assert callers.ada.post("/api/chat", json=body).status_code == 200
+        assert conversation.read(callers.bob, "later") == status
+    assert len(callers.ada.get("/api/chat/later").json["messages"]) == 8
+    connection.make(callers.ada, "later", False)
+    for shared, status in ((True, ALLOWED), (None, ALLOWED), (False, HIDDEN)):
+        answer = callers.ada.put("/api/connections/later", json={"config": {}, "shared": shared})
+        assert answer.status_code == 200, answer.json
+        assert connection.read(callers.bob, "later") == status
+
+
+def test_a_message_to_a_shared_conversation_begins_one_of_one_s_own(callers, models_up):
+    callers.ada.post("/api/chat", json={"message": "The word is zebra.", "conversationId": "ours-2", "shared": True})
+    models_up.requests.clear()
+    callers.bob.post("/api/chat", json={"message": "Which word?", "conversationId": "ours-2"})
+    assert not any(b"zebra" in bytes(str(each.body), "utf-8") for each in models_up.requests)
+    assert len(callers.ada.get("/api/chat/ours-2").json["messages"]) == 2
+    assert callers.bob.get("/api/chat/ours-2").json["owner"] == callers.bob.owner
+
+
+def test_a_taken_id_tells_nothing_of_the_connection(callers):
+    OneConnection().make(callers.ada, "taken", False)
+    body = {"id": "taken", "type": "rag", "provider": "local"}
+    answer = callers.bob.post("/api/connections", json=body)
+    assert (answer.status_code, answer.json["details"]) == (409, {"connection": "taken"})
+    assert callers.bob.get("/api/connections/taken").status_code == 404
+
+
+def test_statistics_are_of_one_s_own_searches(callers):
+    def counted(who, **asked):
+        return who.call("rag_context_stats", **asked)["structuredContent"]["totalQueries"]
+
+    before = {who: counted(getattr(callers, who)) for who in ("ada", "bob", "admin")}
+    for who, searches in (("ada", 2), ("bob", 1)):
+        for _ in range(searches):
+            assert not getattr(callers, who).call("rag_context_search", query="What?").get("isError")
+    after = {who: counted(getattr(callers, who)) for who in before}
+    assert {who: after[who] - before[who] for who in before} == {"ada": 2, "bob": 1, "admin": 3}
+    assert counted(callers.rotated) == after["ada"]
+
+
+def test_a_search_through_another_service_is_in_nobody_s_statistics(callers):
+    def counted(who):
+        return who.call("rag_context_stats")["structuredContent"]["totalQueries"]
+
+    through = [through_another_service(callers.app, getattr(callers, who)) for who in ("ada", "bob")]
+    before = counted(callers.ada)
+    assert not through[0].call("rag_context_search", query="What?").get("isError")
+    assert [counted(who) for who in (*through, callers.ada)] == [0, 0, before]
+    assert rows_of(callers.app, "SELECT count(*) FROM search_metrics WHERE owner = ?", OWNS_NOTHING) == [(0,)]
+
+
+def test_nobody_writes_notes_past_the_tools(callers):
+    Note().make(callers.ada, "guarded", False)
+    documents = [{"id": "forged", "text": "x", "embedding": [1.0] * 4, "metadata": {"owner": callers.bob.owner}}]
+    refused = callers.ada.post("/collections/rag-notes/documents", json={"documents": documents})
+    assert refused.status_code == 403
+
+
+def asked_words(who, message):
+    """Return the words with which collections are asked for a message of the conversation `topics`."""
+    body = {
+        "userMessage": message,
+        "topic": "",
+        "currentTopic": "",
+        "conversationId": "topics",
+        "selectedCollections": [{"service": "local", "name": "nothing"}],
+    }
+    return who.post("/api/collect", json=body).json["receipt"]["query_text"].lower()
+
+
+def test_a_conversation_through_another_service_has_no_topic(callers):
+    ada, bob = (through_another_service(callers.app, who) for who in (callers.ada, callers.bob))
+    asked_words(ada, "What is Kubernetes?")
+    for who in (ada, bob):
+        assert "kubernetes" not in asked_words(who, "Does it integrate with OpenShift?")
+    assert rows_of(callers.app, "SELECT id FROM conversation_topics WHERE owner = ?", OWNS_NOTHING) == []
+
+
+def test_the_topic_of_a_conversation_is_its_caller_s(callers):
+    asked_words(callers.ada, "What is InstructLab?")
+    assert "instructlab" in asked_words(callers.ada, "Does it integrate with OpenShift?")
+    assert "instructlab" not in asked_words(callers.bob, "Does it integrate with OpenShift?")
+
+
+def test_jobs_work_for_their_owner(callers):
+    made = Job().make(callers.narrow, "works", False)
+    eventually(lambda: callers.narrow.get(f"/api/jobs/{made}").json["status"] == "done", seconds=60)

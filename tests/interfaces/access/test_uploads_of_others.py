@@ -1,0 +1,86 @@
+"""Files go only into collections of the caller, however the request is made, and the limits are those of the key."""
+
+import base64
+
+import orjson
+import pytest
+
+from interfaces.job_parts import caller_of_job
+from schemas.access.api_keys import Grant
+from schemas.access.callers import Limits, Scope
+from schemas.contracts.jobs import Job, Wanted
+from schemas.errors import UnauthorizedError
+from schemas.settings import AccessSettings
+from tests.support.apps import running_app
+
+ADMIN = {"X-API-Key": "administrator-of-the-tests"}
+FILE = {"Content-Type": "text/plain", "X-Filename": "planted.txt"}
+
+
+@pytest.fixture(scope="module")
+def app(tmp_path_factory, processes):
+    access = AccessSettings(access="keys", api_key=ADMIN["X-API-Key"])
+    with running_app(tmp_path_factory.mktemp("uploads"), access=access) as app:
+        client = app.test_client()
+        for name in ("team-a-docs", "team-b-docs"):
+            assert client.post("/collections", json={"name": name}, headers=ADMIN).status_code == 201
+        yield app
+
+
+@pytest.fixture
+def key(app):
+    """`key(limits, *scopes)`: the headers of a new key for `team-a-*`."""
+
+    def make(limits=None, *scopes):
+        grant = Grant(frozenset(scopes or {Scope.WRITE}), ("team-a-*",), limits=limits or Limits())
+        _, text = app.extensions["rag.access"].stored.create("a", grant)
+        return {"Authorization": f"Bearer {text}"}
+
+    return make
+
+
+def within(app, collections):
+    """Return the header that says for whom a service asks itself."""
+    told = orjson.dumps({"scopes": list(Scope), "collections": collections, "where": None})
+    return {"RAG-Within": f"{app.extensions['rag.service'].id} {base64.urlsafe_b64encode(told).decode()}"}
+
+
+@pytest.mark.parametrize("collection", ["team-b-docs", "team-b-invented", "rag-rules", "rag-notes"])
+def test_an_upload_for_a_collection_of_others_is_refused_before_it_is_a_job(app, key, collection):
+    client, headers = app.test_client(), {**key(), **FILE}
+    for more in ({}, within(app, ["team-a-*"]), within(app, None)):
+        answer = client.post(f"/api/documents?collection={collection}", data=b"PLANTED", headers={**headers, **more})
+        assert answer.status_code == 403, answer.json
+    assert client.get("/api/jobs", headers=headers).json["jobs"] == []
+    assert client.get(f"/collections/{collection}/documents", headers=ADMIN).json.get("documents", []) == []
+
+
+def test_a_view_that_is_sent_along_does_not_lift_limits(app, key):
+    client, headers = app.test_client(), key(Limits(requests_per_second=0.001, burst=3))
+    statuses = [
+        client.get("/collections", headers={**headers, **more}).status_code
+        for more in ({}, within(app, ["team-a-*"]), within(app, []), {}, within(app, None))
+    ]
+    assert statuses == [200, 200, 200, 429, 429]
+
+
+def test_nothing_is_written_through_a_view(app, key):
+    headers = {**key(None, Scope.MANAGE, Scope.CONNECT), **within(app, ["team-a-*"])}
+    client = app.test_client()
+    body = {"documents": [{"id": "x", "text": "x", "embedding": [1.0]}]}
+    for method, path, sent in (
+        ("POST", "/collections/team-a-docs/documents", body),
+        ("POST", "/collections", {"name": "team-a-more"}),
+        ("POST", "/api/connections", {"id": "c", "type": "rag", "provider": "local", "config": {}}),
+        ("GET", "/api/connections", None),
+    ):
+        answer = client.open(path, method=method, json=sent, headers=headers)
+        assert (answer.status_code, answer.json["code"]) == (403, "scope_missing")
+    assert client.get("/collections/team-a-docs", headers=headers).status_code == 200
+
+
+def test_a_job_of_an_owner_whom_nobody_knows_works_for_nobody(app):
+    job = Job("j", "queued", "2026-01-01T00:00:00.000Z", None, Wanted("team-b-docs"), ())
+    with pytest.raises(UnauthorizedError):
+        caller_of_job(app.extensions["rag.access"], job, "within")
+    assert caller_of_job(app.extensions["rag.access"], job, "user:ada").collections == ("team-b-docs",)

@@ -1,0 +1,150 @@
+"""`rag-wrapper keys` on a data directory."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from interfaces.cli import main
+from schemas.errors import AuditUnwritableError
+from wrapper.audit.audit_log import AuditLog
+from wrapper.audit.file_names import files_in
+
+UNWRITABLE = "The audit log cannot be written to"
+
+
+@pytest.fixture
+def data_dir(tmp_path):
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def run(data_dir):
+    return lambda *arguments: CliRunner().invoke(main, ["keys", *map(str, arguments), "--data-dir", str(data_dir)])
+
+
+@pytest.fixture
+def created(run):
+    """The answer of `keys create`, on a data directory that was not there."""
+    done = run("create", "ana", "--scope", "read", "--json")
+    assert done.exit_code == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture
+def spoilt_log(data_dir, created):
+    """A log whose folder was replaced by a file."""
+    for file in (data_dir / "audit").iterdir():
+        file.unlink()
+    (data_dir / "audit").rmdir()
+    (data_dir / "audit").write_text("")
+
+
+def ids_in(run):
+    return [each["id"] for each in json.loads(run("list", "--json").stdout)["keys"]]
+
+
+def recorded(data_dir):
+    [file] = files_in(data_dir / "audit")
+    lines = (data_dir / "audit" / str(file)).read_text().splitlines()
+    return [json.loads(line)["route"] for line in lines]
+
+
+def test_a_key_is_made_rotated_and_revoked_with_a_line_for_each(run, created, data_dir):
+    rotated = json.loads(run("rotate", created["id"], "--json").stdout)
+    revoked = run("revoke", rotated["id"], "--json")
+    assert json.loads(revoked.stdout) == {"status": "revoked", "id": rotated["id"]}
+    assert recorded(data_dir) == ["keys create", "keys rotate", "keys revoke"]
+
+
+def test_nothing_is_made_that_could_not_be_recorded(run, created, spoilt_log):
+    for command in (("create", "bo", "--scope", "read"), ("rotate", created["id"])):
+        done = run(*command)
+        assert (done.exit_code, UNWRITABLE in done.stderr, done.stdout) == (2, True, "")
+    assert ids_in(run) == [created["id"]]
+
+
+def test_a_key_is_shown_although_it_could_not_be_recorded(run, created, monkeypatch):
+    def fail(*given, **options):
+        raise AuditUnwritableError(f"{UNWRITABLE}: No space left on device")
+
+    monkeypatch.setattr(AuditLog, "append", fail)
+    done = run("create", "bo", "--scope", "read")
+    _, made = ids_in(run)
+    assert (done.exit_code, done.stdout[:12]) == (1, f"rw_{made}_")
+    assert f"Error: Key {made} counts, but is not recorded. {UNWRITABLE}: No space left on device" in done.stderr
+
+
+def test_a_key_can_always_be_revoked(run, created, spoilt_log):
+    done = run("revoke", created["id"])
+    assert done.exit_code == 0
+    assert done.stderr.startswith(f"Warning: that the key is revoked is not recorded. {UNWRITABLE}")
+    assert "revoked 20" in run("list").stdout
+
+
+@pytest.mark.parametrize("command", ["list", "show", "rotate", "revoke"])
+def test_a_directory_without_a_catalogue_stays_as_it_is(run, data_dir, command):
+    for there in (False, True):
+        if there:
+            data_dir.mkdir()
+        done = run(command, *(() if command == "list" else ("abcd1234",)))
+        assert (done.exit_code, done.stderr) == (
+            2,
+            f"Error: RAG_DATA_DIR: there is no catalogue in {data_dir}\n",
+        )
+        assert data_dir.exists() == there
+    assert list(data_dir.iterdir()) == []
+
+
+def test_the_first_key_of_a_directory_names_it(run, data_dir):
+    sentence = f"No data was in {data_dir}: it is a new data directory now."
+    assert sentence in run("create", "ana", "--scope", "read").stderr
+    assert sentence not in run("create", "bo", "--scope", "read").stderr
+
+
+@pytest.mark.parametrize("command", [("list",), ("create", "ana", "--scope", "read")])
+def test_a_directory_that_cannot_be_made_is_one_sentence(command):
+    done = CliRunner().invoke(main, ["keys", *command, "--data-dir", "/proc/none"])
+    assert (done.exit_code, done.stderr.count("\n"), "/proc/none" in done.stderr) == (2, 1, True)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("--expires", "999999w"), "is after the year 9999"),
+        (("--expires", "9999-12-31T23:59:59-14:00"), "expires_at must be a time like"),
+        (("--expires", "2020-01-01T00:00:00Z"), "expires_at is over already"),
+        (("--expires", "0s"), "expires_at is over already"),
+        (("--expires", "2027-01-31T12:00:00"), "expires_at must be a time with a zone"),
+        (("--limit", "requests_per_second=nan"), "limits.requests_per_second must be a finite number"),
+        (("--limit", "requests_per_second=inf"), "limits.requests_per_second must be a finite number"),
+        (("--limit", f"requests_per_second={'9' * 400}"), "limits.requests_per_second must be a finite number"),
+        (("--limit", "documents=1", "--limit", "documents = 2"), "gives documents twice"),
+        (("--limit", "burst=5"), "limits.burst must come with requests_per_second"),
+        (("--limit", "documents"), "must be NAME=NUMBER, and not 'documents'"),
+    ],
+)
+def test_what_no_key_can_have_is_one_sentence(run, created, options, sentence):
+    done = run("create", "bo", "--scope", "read", *options)
+    assert done.exit_code == 2
+    assert sentence in " ".join(done.stderr.split())
+    assert ids_in(run) == [created["id"]]
+
+
+@pytest.mark.parametrize("grace", ["999999w", "31d"])
+def test_a_grace_is_of_30_days_at_most(run, created, grace):
+    done = run("rotate", created["id"], "--grace", grace)
+    assert (done.exit_code, "grace_seconds must be at most 2592000" in done.stderr) == (2, True)
+    assert ids_in(run) == [created["id"]]
+
+
+def test_a_key_that_was_rotated_is_refused_and_its_successor_named(run, created):
+    successor = json.loads(run("rotate", created["id"], "--json").stdout)["id"]
+    done = run("rotate", created["id"])
+    assert (done.exit_code, f"its successor is '{successor}'" in done.stderr) == (2, True)
+
+
+def test_the_help_says_that_a_time_has_a_zone():
+    assert "a time with its zone" in " ".join(CliRunner().invoke(main, ["keys", "create", "--help"]).stdout.split())

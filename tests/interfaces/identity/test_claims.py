@@ -1,0 +1,147 @@
+"""The table of claims: what it gives, and that a wrong one is named."""
+
+from __future__ import annotations
+
+import pytest
+
+from interfaces.identity.claims import ClaimsTable, read_claims_table
+from schemas.access.callers import Scope
+from schemas.errors import ConfigurationError
+
+KEYCLOAK = """
+scopes:
+  claim: [realm_access, roles]
+  map:
+    rag-reader: [read, chat]
+    rag-admin: [admin]
+collections:
+  claim: groups
+  map:
+    /team-a: ["team-a-*", shared]
+    /team-b: ["team-b-*", shared]
+    /everything: ["*"]
+"""
+
+
+@pytest.fixture
+def table(tmp_path):
+    """`table(text)`: the table that a file with this text holds."""
+
+    def read(text):
+        file = tmp_path / "claims.yaml"
+        file.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return read_claims_table(str(file))
+
+    return read
+
+
+def test_without_a_file_scopes_have_our_names_and_all_collections_are_there():
+    table = read_claims_table("")
+    assert table.scopes_of({"scope": "openid read manage"}) == {Scope.READ, Scope.MANAGE}
+    assert table.scopes_of({"scope": ["read", "chat", 7]}) == {Scope.READ, Scope.CHAT}
+    assert table.scopes_of({"scp": "read"}) == table.scopes_of({}) == frozenset()
+    assert table.collections_of({}) is None
+
+
+def test_claims_give_scopes_and_collections(table):
+    table = table(KEYCLOAK)
+    claims = {"realm_access": {"roles": ["rag-reader", "offline_access"]}, "groups": ["/team-a", "/team-b", "/x"]}
+    assert table.scopes_of(claims) == {Scope.READ, Scope.CHAT}
+    assert table.collections_of(claims) == ("team-a-*", "shared", "team-b-*")
+    assert table.collections_of({"groups": ["/team-a", "/everything"]}) is None
+    assert table.collections_of({"groups": []}) == table.collections_of({}) == ()
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        {"realm_access": None},
+        {"realm_access": "rag-admin"},
+        {"realm_access": ["rag-admin"]},
+        {"realm_access": {"roles": {"rag-admin": True}}},
+        {"realm_access": {"roles": [["rag-admin"]]}},
+        {"realm_access": {"roles": "rag-reader rag-admin"}},
+        {"realm_access": {"roles": ["RAG-ADMIN", "rag-admin "]}},
+        {"realm_access.roles": ["rag-admin"]},
+        {"roles": ["rag-admin"]},
+    ],
+)
+def test_a_claim_that_does_not_have_the_value_gives_nothing(table, claims):
+    assert table(KEYCLOAK).scopes_of(claims) == frozenset()
+
+
+def test_a_name_with_dots_and_slashes_is_one_name(table):
+    table = table("scopes: {claim: https://rag.example/roles, map: {reader: [read]}}")
+    assert table.scopes_of({"https://rag.example/roles": ["reader"]}) == {Scope.READ}
+
+
+def test_only_claims_of_scopes_are_split_at_spaces(table):
+    text = "scopes: {{claim: {}, map: {{admin: [admin], reader: [read]}}}}"
+    assert table(text.format("scp")).scopes_of({"scp": "reader x"}) == {Scope.READ}
+    assert table(text.format("department")).scopes_of({"department": "we admin"}) == frozenset()
+
+
+def test_a_claim_without_a_map_has_our_names(table):
+    table = table("scopes: {claim: roles}")
+    assert table.scopes_of({"roles": ["write", "other"]}) == {Scope.WRITE}
+
+
+def test_clients_are_offered_what_they_can_ask_for_but_not_the_strongest(table):
+    assert ClaimsTable().offered() == ("read", "write", "manage", "chat")
+    assert ClaimsTable().asked_for(Scope.READ) == "read"
+    assert ClaimsTable().asked_for(Scope.CONNECT) == "connect"
+    assert table(KEYCLOAK).offered() is None
+    assert table(KEYCLOAK).asked_for(Scope.READ) is None
+    own = table("scopes: {claim: scp, map: {Rag.All: [manage, chat], Rag.Read: [read], Rag.Root: [admin]}}")
+    assert own.offered() == ("Rag.All", "Rag.Read")
+    asked = {scope: own.asked_for(scope) for scope in Scope}
+    assert asked[Scope.READ] == "Rag.Read"
+    assert asked[Scope.WRITE] == asked[Scope.CHAT] == "Rag.All"
+    assert asked[Scope.CONNECT] == asked[Scope.ADMIN] == "Rag.Root"
+    assert table("scopes: {claim: scope, map: {r: [read]}}").asked_for(Scope.ADMIN) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "must map scopes and collections"),
+        ("- scopes", "must map scopes and collections"),
+        ("scope: {}", "has 'scope', which means nothing"),
+        ("scopes: read", "scopes must map claim and map"),
+        ("scopes: {map: {a: [read]}}", "scopes.claim must be"),
+        ("scopes: {claim: ''}", "scopes.claim must be"),
+        ("scopes: {claim: []}", "scopes.claim must be"),
+        ("scopes: {claim: [a, 7]}", "scopes.claim must be"),
+        ("scopes: {claim: a, mpa: {}}", "scopes has 'mpa'"),
+        ("scopes: {claim: a, map: {}}", "scopes.map must map"),
+        ("scopes: {claim: a, map: }", "scopes.map must map"),
+        ("scopes: {claim: a, map: [read]}", "scopes.map must map"),
+        ("scopes: {claim: a, map: {on: [read]}}", "scopes.map has True, which is no text"),
+        ("scopes: {claim: a, map: {7: [read]}}", "scopes.map has 7"),
+        ("scopes: {claim: a, map: {x: read}}", "scopes.map.x must be a list"),
+        ("scopes: {claim: a, map: {x: [7]}}", "scopes.map.x must be a list"),
+        ("scopes: {claim: a, map: {x: [reed]}}", "'reed' is no scope: there are read, write"),
+        ("scopes: {claim: a, map: {x: [read], x: [admin]}}", "'x' stands twice"),
+        ("collections: {claim: groups}", "collections.map must map"),
+        ("collections: {claim: groups, map: {x: []}}", "must name 1 to 100 collections"),
+        ("collections: {claim: groups, map: {x: ['a b']}}", "Collection name must be"),
+        ("collections: {claim: groups, map: {x: ['a*b']}}", "Collection name must be"),
+        ("scopes: {claim: [", "cannot be read"),
+        ("scopes: !!python/object/apply:os.system [ls]", "cannot be read"),
+        (b"\xff\xfe\x00", "cannot be read"),
+        ("[" * 2_000, "cannot be read"),
+        (b"#" * 1_000_001, "has more than 1,000,000 bytes"),
+    ],
+)
+def test_a_wrong_table_is_named_in_one_sentence(table, tmp_path, text, said):
+    with pytest.raises(ConfigurationError) as raised:
+        table(text)
+    assert raised.value.message.startswith(f"RAG_OIDC_CLAIMS: {tmp_path / 'claims.yaml'} ")
+    assert said in raised.value.message
+    assert "\n" not in raised.value.message
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path):
+    for path in (tmp_path / "none.yaml", tmp_path):
+        with pytest.raises(ConfigurationError, match="cannot be read"):
+            read_claims_table(str(path))

@@ -1,0 +1,85 @@
+"""Commands ask a service that speaks TLS: one of this machine is known by its certificate, any other by its authority."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.live import START_SECONDS, command, eventually, spawn_service
+from tests.wrapper.serving.certificates import write_pair
+
+NAMED = ("check", "--url")
+PROJECT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory, processes):
+    """A service whose certificate names neither loopback nor localhost, named by relative paths."""
+    directory = tmp_path_factory.mktemp("tls-commands")
+    write_pair(directory, "rag.corp.example")
+    service = spawn_service(directory, {"workers": 1, "tls_cert": "cert.pem", "tls_key": "key.pem"})
+    try:
+        known = {"RAG_DATA_DIR": str(service.data_dir)}
+        eventually(
+            lambda: run(service, *NAMED, service.url, **known)[0] == 0, seconds=START_SECONDS, complaint=service.tail
+        )
+        yield service
+    finally:
+        service.stop()
+
+
+def run(service, *arguments, cwd=None, **environ):
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("RAG_")}
+    done = subprocess.run(
+        command(*arguments),
+        env={**kept, **environ},
+        cwd=cwd or service.data_dir.parent,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_the_service_of_a_data_directory_is_found_and_known(service):
+    code, shown, _ = run(service, "collections", "--data-dir", str(service.data_dir), "--json")
+    assert (code, json.loads(shown)["collections"]) == (0, [])
+
+
+def test_the_service_of_the_settings_is_found_and_known(service):
+    code, shown, failed = run(service, "check", RAG_PORT=str(service.port), RAG_TLS_CERT="cert.pem")
+    assert (code, shown) == (0, "0 of 0 indexes are well\n"), failed
+
+
+def test_the_service_of_the_data_directory_is_known_when_it_is_named(service):
+    code, shown, failed = run(service, *NAMED, service.url, RAG_DATA_DIR=str(service.data_dir))
+    assert (code, shown) == (0, "0 of 0 indexes are well\n"), failed
+
+
+def test_a_stranger_is_not_believed(service, tmp_path):
+    code, _, failed = run(service, *NAMED, service.url, cwd=tmp_path)
+    assert code == 2
+    assert "has a TLS certificate that is not trusted, unless RAG_CA_FILE names its authority" in failed
+
+
+def test_another_certificate_at_the_same_address_is_refused(service, tmp_path):
+    other = write_pair(tmp_path, "rag.corp.example")
+    code, _, failed = run(service, "check", RAG_PORT=str(service.port), RAG_TLS_CERT=str(other.cert))
+    assert code == 2
+    assert "has a TLS certificate that is not trusted" in failed
+
+
+@pytest.mark.parametrize("running", [True, False])
+def test_the_health_check_of_the_image_asks_by_tls(service, running):
+    dockerfile = (PROJECT / "Dockerfile").read_text().replace("\\\n", "")
+    asks = json.loads(re.search(r"^HEALTHCHECK .*CMD (\[.*\])$", dockerfile, re.MULTILINE)[1])
+    environ = {**os.environ, "RAG_PORT": str(service.port if running else 1), "RAG_TLS_CERT": "cert.pem"}
+    done = subprocess.run([sys.executable, *asks[1:]], env=environ, capture_output=True, timeout=30, check=False)
+    assert (done.returncode == 0) is running

@@ -1,0 +1,318 @@
+"""Every route and tool that reads, asked at random, and two services that are asked the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import orjson
+from flask import Flask
+from hypothesis import strategies as st
+
+from providers.contract_tests.model import matches
+from schemas.access.callers import ANYBODY, acting_as
+from schemas.records import DocumentBatch
+from tests.properties.filtered.reads import QUESTIONS
+from wrapper.store import Store
+
+ADMIN = "administrator-of-the-tests"
+TEXTS, RULES, CONTEXT, VECTORS, HIDDEN = "rag-documents", "rag-rules", "rag-context", "vectors", "hidden"
+NAMES = (TEXTS, RULES, CONTEXT, VECTORS, HIDDEN)
+TEAMS = ("red", "blue")
+UNLIKE = frozenset({"revision", "plan", "id_of_answer", "context_id", "query_id", "timestamp", "etag", "embeddings"})
+"""What differs between two services that hold the same, by its name: when and how fast they answered, and how often
+they were written to."""
+FIELDS = st.sampled_from(("team", "document_id", "section", "path", "kind", "tags", "chunk_index", "secret", "nowhere"))
+WHERES = st.sampled_from(
+    (
+        {},
+        {"team": "red"},
+        {"team": {"$ne": "blue"}},
+        {"chunk_index": {"$gte": 1}},
+        {"$or": [{"path": "/1"}, {"team": "blue"}]},
+        {"secret": {"$exists": True}},
+        {"nowhere": 1},
+    )
+)
+ORDERS = st.lists(
+    st.sampled_from(("team", "-chunk_index", "-path", "secret", "nowhere")), max_size=2, unique_by=lambda n: n[-4:]
+)
+COLLECTIONS = st.sampled_from((TEXTS, TEXTS, RULES, CONTEXT, VECTORS, HIDDEN, "none"))
+CHOSEN = st.none() | st.lists(st.sampled_from((*NAMES, "rag-*", "h*")), min_size=1, max_size=2, unique=True)
+IDS = st.integers(0, 40)
+"""The numbers of documents: those of a collection are counted, and one in eight does not exist."""
+VECTOR = st.lists(st.integers(-3, 3), min_size=3, max_size=4).filter(any)
+
+
+def _gather(draw: st.DrawFn) -> dict[str, Any]:
+    spec: dict[str, Any] = {
+        "by": draw(st.sampled_from(("document_id", "team", ["team", "section"], "secret", "nowhere"))),
+        "order_by": draw(ORDERS),
+        "limit": draw(st.integers(1, 5)),
+        "text": draw(st.booleans()),
+    }
+    if draw(st.booleans()):
+        spec |= {"before": draw(st.integers(0, 2)), "after": draw(st.integers(0, 2))}
+    return spec
+
+
+class Asking:
+    """Draws requests that fit what a world has, and asks them of a service."""
+
+    def __init__(self, draw: st.DrawFn, world: Any) -> None:
+        self.draw = draw
+        self.world = world
+
+    def id_in(self, name: str) -> str:
+        known = self.world.ids.get(name, [])
+        number = self.draw(IDS)
+        return known[number % len(known)] if known and number % 8 != 7 else "no-such-document"
+
+    def document(self) -> str:
+        known = self.world.documents
+        number = self.draw(IDS)
+        return known[number % len(known)] if known and number % 8 != 7 else "no-such-document"
+
+
+def _question(ask: Asking) -> dict[str, Any]:
+    chosen = ask.draw(CHOSEN)
+    return {"query": ask.draw(QUESTIONS)} | ({} if chosen is None else {"collections": chosen})
+
+
+def _page(ask: Asking) -> dict[str, Any]:
+    return {
+        "where": ask.draw(WHERES),
+        "order_by": ask.draw(ORDERS),
+        "limit": ask.draw(st.integers(1, 6)),
+        "offset": ask.draw(st.integers(0, 3)),
+        "include": ask.draw(st.sampled_from(([], ["embedding"]))),
+    }
+
+
+def _query(ask: Asking) -> dict[str, Any]:
+    asked = {
+        "query_embedding": ask.draw(VECTOR),
+        "top_k": ask.draw(st.integers(1, 5)),
+        "where": ask.draw(WHERES),
+        "max_distance": ask.draw(st.sampled_from((None, 0.5))),
+    }
+    return asked | ({"gather": _gather(ask.draw)} if ask.draw(st.booleans()) else {})
+
+
+def _gathering(ask: Asking, name: str) -> dict[str, Any]:
+    if ask.draw(st.booleans()):
+        return _gather(ask.draw) | {"ids": [ask.id_in(name), ask.id_in(name)]}
+    return _gather(ask.draw) | {"where": ask.draw(WHERES)}
+
+
+def _search(ask: Asking) -> dict[str, Any]:
+    asked = _question(ask) | {"limit": ask.draw(st.integers(1, 6)), "where": ask.draw(WHERES)}
+    asked["fusion"] = ask.draw(st.sampled_from(("smoothed", "scores", "rrf")))
+    asked["min_relevance"] = ask.draw(st.sampled_from((None, 0, 0.3)))
+    asked["oracles"] = ask.draw(st.sampled_from((None, ["semantic"], ["lexical", "persona"])))
+    return asked
+
+
+def _tool(ask: Asking) -> tuple[str, dict[str, Any]]:
+    name = ask.draw(st.sampled_from(TOOLS))
+    if name == "rag_query":
+        return name, {key: value for key, value in _search(ask).items() if value is not None}
+    if name == "rag_gather":
+        collection = ask.draw(st.sampled_from((TEXTS, RULES)))
+        by = ask.draw(st.sampled_from(("section", "document")))
+        return name, {"collection": collection, "chunk_id": ask.id_in(collection), "by": by}
+    if name == "rag_context":
+        return name, {"topic": ask.draw(QUESTIONS)} if ask.draw(st.booleans()) else {}
+    if name == "rag_context_search":
+        return name, _question(ask) | {"limit": ask.draw(st.integers(1, 5))}
+    return name, {}
+
+
+TOOLS = (
+    "rag_query",
+    "rag_context",
+    "rag_gather",
+    "rag_collections",
+    "rag_context_search",
+    "rag_context_health",
+    "rag_context_stats",
+)
+OVER_HTTP = TOOLS[4:]
+
+
+def _called(ask: Asking) -> tuple[str, Any]:
+    name, arguments = _tool(ask)
+    params = {"name": name, "arguments": arguments}
+    return "/mcp", {"json": {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}}
+
+
+def _posted(ask: Asking) -> tuple[str, Any]:
+    name = ask.draw(st.sampled_from(OVER_HTTP))
+    asked = _question(ask) | {"limit": ask.draw(st.integers(1, 5))} if name == "rag_context_search" else {}
+    return f"/tools/{name}", {"json": asked}
+
+
+def _in_query(ask: Asking) -> tuple[str, Any]:
+    return "/tools/rag_context_search", {"query_string": {"query": ask.draw(QUESTIONS), "limit": "3"}}
+
+
+def _of(rest: str, body: Callable[[Asking, str], Any], *, is_read: bool = False) -> Callable[[Asking], tuple[str, Any]]:
+    """Return what asks `/collections/<name>` and the rest with a body, or with a query string when it `is_read`."""
+
+    def request(ask: Asking) -> tuple[str, Any]:
+        name = ask.draw(COLLECTIONS)
+        asked = body(ask, name)
+        if is_read:
+            return f"/collections/{name}{rest}", {"query_string": _as_text(asked)}
+        return f"/collections/{name}{rest}", {"json": asked}
+
+    return request
+
+
+def _as_text(asked: dict[str, Any]) -> dict[str, str]:
+    spelt = {
+        name: ",".join(value)
+        if isinstance(value, list)
+        else orjson.dumps(value).decode()
+        if isinstance(value, dict)
+        else str(value)
+        for name, value in asked.items()
+    }
+    return {name: value for name, value in spelt.items() if value}
+
+
+def _one(ask: Asking) -> tuple[str, Any]:
+    name = ask.draw(COLLECTIONS)
+    return f"/collections/{name}/documents/{ask.id_in(name)}", {}
+
+
+def _stored(ask: Asking) -> tuple[str, Any]:
+    chunks = ask.draw(st.sampled_from(("true", "false")))
+    return f"/api/documents/{ask.document()}", {"query_string": {"chunks": chunks}}
+
+
+def _collected(ask: Asking) -> tuple[str, Any]:
+    names = ask.draw(st.lists(st.sampled_from((*NAMES, "none")), min_size=1, max_size=2))
+    chosen = [{"service": "local", "name": name} for name in names]
+    asked = {"userMessage": ask.draw(QUESTIONS), "selectedCollections": chosen}
+    return "/api/collect", {"json": asked | {"match_threshold": 2, "partial_threshold": 3}}
+
+
+ROUTES: dict[str, Callable[[Asking], tuple[str, Any]]] = {
+    "GET /collections": lambda ask: ("/collections", {"query_string": ask.draw(st.sampled_from(({}, {"limit": 2})))}),
+    "GET /collections/{name}": _of("", lambda ask, name: {}, is_read=True),
+    "GET /collections/{name}/documents": _of("/documents", lambda ask, name: _page(ask), is_read=True),
+    "POST /collections/{name}/documents/search": _of(
+        "/documents/search",
+        lambda ask, name: (
+            _page(ask)
+            | ({"ids": [ask.id_in(name), ask.id_in(name)], "order_by": []} if ask.draw(st.booleans()) else {})
+        ),
+    ),
+    "GET /collections/{name}/documents/count": _of(
+        "/documents/count", lambda ask, name: {"where": ask.draw(WHERES)}, is_read=True
+    ),
+    "GET /collections/{name}/documents/{document_id}": _one,
+    "GET /collections/{name}/metadata-values": _of(
+        "/metadata-values", lambda ask, name: {"field": ask.draw(FIELDS)}, is_read=True
+    ),
+    "GET /collections/{name}/facets": _of(
+        "/facets", lambda ask, name: {"fields": ask.draw(FIELDS), "where": ask.draw(WHERES)}, is_read=True
+    ),
+    "GET /collections/{name}/export": _of("/export", lambda ask, name: {}, is_read=True),
+    "POST /collections/{name}/query": _of("/query", lambda ask, name: _query(ask)),
+    "POST /query": lambda ask: ("/query", {"json": _query(ask) | {"collection": ask.draw(COLLECTIONS)}}),
+    "GET /query": lambda ask: ("/query", {}),
+    "POST /collections/{name}/gather": _of("/gather", _gathering),
+    "POST /collections/{name}/text-search": _of(
+        "/text-search",
+        lambda ask, name: {
+            "query": ask.draw(QUESTIONS),
+            "where": ask.draw(WHERES),
+            "top_k": ask.draw(st.integers(1, 9)),
+        },
+    ),
+    "POST /api/collect": _collected,
+    "POST /api/rag/search": lambda ask: ("/api/rag/search", {"json": _question(ask) | {"topK": 4}}),
+    "GET /api/rag/documents": lambda ask: (
+        "/api/rag/documents",
+        {"query_string": {"limit": 2, "collection": ask.draw(COLLECTIONS)} if ask.draw(st.booleans()) else {}},
+    ),
+    "GET /api/rag/metrics": lambda ask: ("/api/rag/metrics", {}),
+    "POST /api/rag/retrieve": lambda ask: (
+        "/api/rag/retrieve",
+        {"json": _question(ask) | {"context_key": "k", "min_relevance": ask.draw(st.sampled_from((0, 0.2)))}},
+    ),
+    "GET /api/documents": lambda ask: (
+        "/api/documents",
+        {"query_string": ask.draw(st.sampled_from(({}, {"limit": 2}, {"tag": "t"}, {"collection": TEXTS})))},
+    ),
+    "GET /api/documents/{document_id}": _stored,
+    "GET /api/documents/{document_id}/original": lambda ask: (f"/api/documents/{ask.document()}/original", {}),
+    "POST /api/search": lambda ask: (
+        "/api/search",
+        {
+            "json": _search(ask)
+            | ({"gather": _gather(ask.draw)} if ask.draw(st.booleans()) else {})
+            | {"explain": ask.draw(st.sampled_from((False, True)))}
+        },
+    ),
+    "POST /tools/{tool}": _posted,
+    "GET /tools/{tool}": _in_query,
+    "POST /mcp": _called,
+    "GET /tools": lambda ask: ("/tools", {}),
+    "GET /api/jobs": lambda ask: ("/api/jobs", {}),
+    "GET /api/watchers": lambda ask: ("/api/watchers", {}),
+}
+"""What asks each route that reads documents, by its row in the table of access."""
+
+
+def copied(source: Flask, target: Flask, where: dict[str, Any]) -> None:
+    """Make the collections of the target those of the source, with only the documents that the model says match."""
+    with acting_as(ANYBODY):
+        from_store, to_store = _store(source), _store(target)
+        for each in to_store.collections():
+            to_store.delete_collection(each.name)
+        for each in sorted(from_store.collections(), key=lambda each: each.key):
+            to_store.create_collection(each.name, each.metadata, each.metric)
+            with from_store.export(each.name) as (_, blocks):
+                found = [one for block in blocks for one in block if matches(where, one.metadata)]
+            if found:
+                batch = DocumentBatch(
+                    [one.id for one in found],
+                    [one.text for one in found],
+                    [one.metadata for one in found],
+                    np.stack([one.embedding for one in found]),
+                )
+                to_store.add_documents(each.name, batch)
+
+
+def _store(app: Flask) -> Store:
+    store: Store = app.extensions["rag.service"].store
+    return store
+
+
+def comparable(answer: Any) -> Any:
+    """Return an answer without what differs between two services that hold the same."""
+    if answer.mimetype == "application/json":
+        body = _without(answer.json)
+    elif answer.mimetype == "application/x-ndjson":
+        body = [orjson.loads(line) for line in answer.data.splitlines()]
+    else:
+        body = answer.data
+    return answer.status_code, body, answer.headers.get("X-Document-Count")
+
+
+def _without(value: Any) -> Any:
+    if isinstance(value, dict):
+        if value.keys() >= {"content", "isError"} or value.keys() >= {"content", "structuredContent"}:
+            value = {key: each for key, each in value.items() if key != "content"}  # the same again, as a text
+        if value.keys() >= {"id", "name", "metric"}:
+            value = {key: each for key, each in value.items() if key != "id"}  # of a collection
+        return {
+            key: each is not None if key == "next_cursor" else _without(each)
+            for key, each in value.items()
+            if key not in UNLIKE and "atency" not in key and key not in ("cacheHitRate", "request_id")
+        }
+    return [_without(each) for each in value] if isinstance(value, list) else value

@@ -1,0 +1,70 @@
+"""Folders of the data directory are chosen by administrators: another's connection may keep its documents there."""
+
+import pytest
+
+from providers.base import ProviderContext
+from registry.connections import Connections
+from registry.placeholders.resolving import Placeholders
+from registry.provider_discovery import discover
+from registry.provider_registry import ProviderRegistry
+from registry.stored_connections import StoredConnections
+from schemas.access.callers import ANYBODY, Caller, Kind, Scope, acting_as
+from schemas.connections import Connection
+from schemas.errors import ScopeMissingError
+
+ANA, BOB = (
+    Caller(name, name, Kind.KEY, frozenset({Scope.MANAGE, Scope.CONNECT}), owner=name) for name in ("ana", "bob")
+)
+CONFIG = {"path": "books"}
+
+
+@pytest.fixture
+def folders(database, tmp_path):
+    placeholders = Placeholders({}, (), ())
+    made = Connections(
+        discover(ProviderRegistry()), StoredConnections(database), placeholders, ProviderContext(data_dir=tmp_path)
+    )
+    yield made
+    made.close()
+
+
+def books(connection_id="books", **config):
+    return Connection(connection_id, "rag", "qdrant", config or CONFIG)
+
+
+def test_a_key_that_is_not_an_administrators_chooses_no_folder(folders):
+    with acting_as(ANA):
+        folders.create(books("server", url="http://127.0.0.1:6333"))
+    attempts = (
+        lambda: folders.create(books()),
+        lambda: folders.change("server", config=CONFIG),
+        lambda: folders.test("rag", "qdrant", CONFIG),
+        lambda: folders.judge("rag", "qdrant", CONFIG),
+    )
+    for attempt in attempts:
+        with acting_as(ANA), pytest.raises(ScopeMissingError) as caught:
+            attempt()
+        assert caught.value.details == {"scope": "admin", "field": "config.path"}
+    assert folders.find("server").config == {"url": "http://127.0.0.1:6333"}
+
+
+def test_a_server_needs_no_administrator_and_a_field_without_a_value_counts_as_absent(folders):
+    with acting_as(ANA):
+        made = folders.create(books("server", url="http://127.0.0.1:6333", path=None))
+        assert folders.change("server", config={"url": "http://127.0.0.1:6334", "path": None}).of == made.of
+        assert folders.judge("rag", "qdrant", {"path": None, "url": "http://127.0.0.1:6333"}) == ([], [])
+
+
+def test_an_administrator_and_the_open_service_choose_folders(folders):
+    with acting_as(ANYBODY):
+        folders.create(books())
+        assert folders.change("books", config={"path": "papers"}).config == {"path": "papers"}
+        assert folders.test("rag", "qdrant", CONFIG).success
+
+
+def test_a_folder_of_before_goes_on_working_for_its_owner_alone(folders, database):
+    StoredConnections(database).add(Connection("books", "rag", "qdrant", CONFIG, of=ANA.asker.made(shared=False)))
+    with acting_as(ANA):
+        assert folders.open("books", "rag").collections() == []
+    with acting_as(BOB), pytest.raises(ScopeMissingError):
+        folders.create(books("mine"))

@@ -1,0 +1,103 @@
+"""Who sees what: the rule, its condition of SQL and its filter of notes say the same."""
+
+from __future__ import annotations
+
+import sqlite3
+from itertools import product
+
+import pytest
+
+from retrieval.search.oracles.persona import AUDIENCE, OWNER, seen_notes
+from schemas.access.callers import ANYBODY, SERVICE, Caller, Kind, Scope
+from schemas.access.owners import EVERYTHING_SEEN, NOBODY, OPEN, Asker, Ownership, check_meant, ownership_of
+from schemas.errors import OwnedByAnotherError
+from schemas.where import And, Equals, Exists, Not, Or, parse_where
+
+OWNERS, AUDIENCES = (OPEN, "ada", "bob"), (NOBODY, "some", EVERYTHING_SEEN)
+OWNERSHIPS = [Ownership(*each) for each in product(OWNERS, AUDIENCES)]
+ASKERS = [Asker(*each) for each in product(OWNERS, (False, True), ("some", "others", EVERYTHING_SEEN))]
+
+
+class Rows:
+    """A transaction on a table of things, of which each is called after its owner and audience."""
+
+    def __init__(self):
+        self._connection = sqlite3.connect(":memory:")
+        self._connection.execute("CREATE TABLE things (name, owner, audience)")
+        for of in OWNERSHIPS:
+            for name in (f"{of.owner}/{of.audience}", "the same"):
+                self._connection.execute("INSERT INTO things VALUES (?, ?, ?)", (name, of.owner, of.audience))
+
+    def row(self, sql, parameters=()):
+        return self._connection.execute(sql, parameters).fetchone()
+
+
+def matches(where, metadata):
+    match where:
+        case Equals(field=field, value=value):
+            return metadata.get(field) == value
+        case Exists(field=field):
+            return field in metadata
+        case Not():
+            return not matches(where.part, metadata)
+        case Or():
+            return any(matches(each, metadata) for each in where.parts)
+        case And():
+            return all(matches(each, metadata) for each in where.parts)
+    raise AssertionError(where)
+
+
+@pytest.mark.parametrize("asker", ASKERS, ids=str)
+def test_rule_condition_and_filter_agree(asker):
+    rows = Rows()
+    for of in OWNERSHIPS:
+        found = ownership_of(rows, "things", "name", f"{of.owner}/{of.audience}", asker)
+        assert found == (of if asker.sees(of) else None)
+        noted = {name: value for name, value in ((OWNER, of.owner), (AUDIENCE, of.audience)) if value}
+        assert matches(seen_notes(asker), noted) is asker.sees(of)
+        assert not asker.owns(of) or asker.sees(of), "who may change something sees it"
+
+
+def test_a_shared_thing_reaches_those_of_the_same_reach_and_those_who_see_everything():
+    shared = Asker("ada", reach="some").made(shared=True)
+    assert Asker("bob", reach="some").sees(shared)
+    assert Asker("bob").sees(shared)
+    assert not Asker("bob", reach="others").sees(shared)
+    assert not Asker("bob", reach="some").sees(Asker("ada").made(shared=True))
+
+
+def test_one_s_own_comes_first_and_an_owner_can_be_named():
+    rows = Rows()
+    assert ownership_of(rows, "things", "name", "the same", Asker("bob")).owner == "bob"
+    assert ownership_of(rows, "things", "name", "the same", Asker("carol", sees_all=True)).owner == OPEN
+    assert ownership_of(rows, "things", "name", "the same", Asker("bob", sees_all=True), "ada").owner == "ada"
+
+
+def test_an_administrator_changes_what_is_not_theirs_only_by_its_owner_s_name():
+    admin, of = Asker("root", sees_all=True), Ownership("ada")
+    check_meant(admin, of, "ada", "It")
+    with pytest.raises(OwnedByAnotherError, match="names its owner"):
+        check_meant(admin, of, None, "It")
+    with pytest.raises(OwnedByAnotherError):
+        check_meant(Asker("bob"), of, "ada", "It")
+
+
+def test_what_is_shared_stays_so_unless_it_is_said():
+    ada, private = Asker("ada", reach="some"), Ownership("ada")
+    shared = ada.shared_anew(private, True)
+    assert shared == Ownership("ada", "some")
+    assert Asker("ada", reach="others").shared_anew(shared, None) == shared
+    assert ada.shared_anew(shared, False) == private
+    assert Asker("root", sees_all=True).shared_anew(private, True).owner == "ada"
+
+
+def test_the_reach_of_callers_is_equal_when_they_see_the_same():
+    def reach(collections=None, where=None):
+        more = {} if where is None else {"where": parse_where(where)}
+        return Caller("x", "x", Kind.KEY, frozenset({Scope.READ}), "key:x", collections, **more).asker.reach
+
+    assert reach() == ANYBODY.asker.reach == EVERYTHING_SEEN
+    assert reach(("a*", "b")) == reach(("b", "a*", "b")) != reach(("a*",))
+    assert len({reach(), reach(()), reach(None, {"t": 1}), reach(("a*",), {"t": 1}), reach(("a*",))}) == 5
+    assert ANYBODY.asker.sees_all
+    assert SERVICE.asker.sees_all

@@ -1,0 +1,133 @@
+"""The limits of requests of one caller, by a clock of the test's own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from schemas.access.callers import Caller, Kind, Limits, Scope
+from schemas.errors import ConcurrencyLimitedError, TooManyRequestsError
+from tests.wrapper.access.forked import Clock
+from wrapper.access.limits import RequestLimits, Standing
+from wrapper.access.shared_counts import SharedCounts
+from wrapper.web.limit_headers import policies_of
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def limits(tmp_path, clock):
+    opened = RequestLimits(SharedCounts(tmp_path / "limits.counts", clock))
+    yield opened
+    opened.close()
+
+
+def caller(owner="key:aaaaaaaa", **limits):
+    return Caller("aaaaaaaa", "a", Kind.KEY, frozenset({Scope.READ}), owner, limits=Limits(**limits))
+
+
+def test_a_burst_is_let_in_at_once_and_then_one_request_after_the_other(limits, clock):
+    asking = caller(requests_per_second=2, burst=5)
+    assert [limits.admit(asking).refusal is None for _ in range(6)] == [True] * 5 + [False]
+    clock.now += 0.5
+    assert limits.admit(asking).refusal is None
+    assert limits.admit(asking).refusal is not None
+
+
+def test_without_a_burst_as_many_come_at_once_as_a_second_allows(limits):
+    asking = caller(requests_per_second=2.5)
+    assert [limits.admit(asking).refusal is None for _ in range(4)] == [True] * 3 + [False]
+
+
+def test_a_limit_below_one_request_per_second_lets_one_in(limits, clock):
+    asking = caller(requests_per_second=0.01)
+    assert limits.admit(asking).refusal is None
+    refusal = limits.admit(asking).refusal
+    assert isinstance(refusal, TooManyRequestsError)
+    assert refusal.retry_after_seconds == 100
+    clock.now += 100.0
+    assert limits.admit(asking).refusal is None
+
+
+def test_whoever_waits_as_told_is_let_in(limits, clock):
+    asking = caller(requests_per_second=0.3, burst=2)
+    for _ in range(20):
+        admission = limits.admit(asking)
+        if admission.refusal is not None:
+            clock.now += admission.refusal.retry_after_seconds
+            assert limits.admit(asking).refusal is None
+
+
+def test_an_answer_says_how_the_caller_stands(limits, clock):
+    asking = caller(requests_per_second=1, burst=3, concurrent=2)
+    assert limits.admit(asking).standings == [Standing("requests_per_second", 2, 1), Standing("concurrent", 1)]
+    assert limits.admit(asking).standings == [Standing("requests_per_second", 1, 2), Standing("concurrent", 0)]
+    refused = limits.admit(asking)
+    assert refused.standings == [Standing("requests_per_second", 0, 3), Standing("concurrent", 0, 1)]
+    assert isinstance(refused.refusal, ConcurrencyLimitedError)
+    assert refused.refusal.code == "concurrency_limited"
+
+
+def test_a_place_is_given_back_once(limits):
+    asking = caller(concurrent=1)
+    first = limits.admit(asking)
+    assert limits.admit(asking).refusal is not None
+    limits.end(asking, first)
+    limits.end(asking, first)
+    second = limits.admit(asking)
+    assert second.refusal is None
+    limits.end(asking, first)
+    assert limits.admit(asking).refusal is not None
+
+
+def test_a_refused_request_gives_nothing_back(limits):
+    asking = caller(concurrent=1)
+    limits.admit(asking)
+    limits.end(asking, limits.admit(asking))
+    assert limits.admit(asking).refusal is not None
+
+
+def test_a_key_and_its_successor_have_one_count(limits):
+    asking = caller(requests_per_second=1)
+    assert limits.admit(asking).refusal is None
+    assert limits.admit(replace(asking, id="bbbbbbbb")).refusal is not None
+    assert limits.admit(replace(asking, owner="key:bbbbbbbb")).refusal is None
+
+
+def test_a_key_and_its_successor_with_another_rate_share_only_the_requests_under_way(limits):
+    asking = caller(requests_per_second=1, concurrent=1)
+    successor = replace(asking, id="bbbbbbbb", limits=Limits(requests_per_second=3, concurrent=1))
+    first = limits.admit(asking)
+    assert isinstance(limits.admit(successor).refusal, ConcurrencyLimitedError)
+    limits.end(asking, first)
+    assert limits.admit(successor).refusal is None
+    refused = limits.admit(asking)
+    assert [each.limit for each in refused.standings] == ["requests_per_second"]
+
+
+@pytest.mark.parametrize(
+    ("given", "policies"),
+    [
+        ({}, []),
+        ({"burst": 5, "documents": 5, "bytes": 5}, []),
+        ({"requests_per_second": 10}, ['"requests";q=10;w=1']),
+        ({"requests_per_second": 10, "burst": 20}, ['"requests";q=20;w=2']),
+        ({"requests_per_second": 10, "burst": 15}, ['"requests";q=20;w=2']),
+        ({"requests_per_second": 100, "burst": 10}, ['"requests";q=100;w=1']),
+        ({"requests_per_second": 0.001}, ['"requests";q=1;w=1000']),
+        (
+            {"concurrent": 4, "embedded_tokens_per_day": 7, "chats_per_day": 0},
+            [
+                '"concurrent";q=4;qu="concurrent-requests"',
+                '"embedded_tokens_per_day";q=7;w=86400;qu="tokens"',
+                '"chats_per_day";q=0;w=86400;qu="chats"',
+            ],
+        ),
+    ],
+)
+def test_limits_are_spelt_as_policies(given, policies):
+    assert list(policies_of(Limits(**given))) == policies

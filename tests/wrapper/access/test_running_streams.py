@@ -1,0 +1,129 @@
+"""A streamed answer ends when the rights by which it was begun have ended or changed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from schemas.access.api_keys import Grant
+from schemas.access.callers import SKEW_SECONDS, Caller, Kind, Scope
+from schemas.access.narrowing import HEADER, view_sent
+from schemas.errors import UnauthorizedError
+from schemas.settings import AccessSettings
+from wrapper.access.authentication import FRESH_SECONDS, Authentication
+from wrapper.access.stored_keys import StoredKeys
+
+READ = frozenset({Scope.READ})
+DOCUMENTS = [{"id": f"d{n}", "text": "a", "embedding": [1.0, 0.0], "metadata": {"n": n}} for n in range(450)]
+"""More than two blocks of an export."""
+
+
+class Clock:
+    def __init__(self):
+        self.seconds = 0.0
+
+    def __call__(self):
+        return self.seconds
+
+    def now(self):
+        return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=self.seconds)
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def service(limited_app, clock):
+    with limited_app() as service:
+        stored = StoredKeys(service.app.extensions["rag.service"].catalog, clock.now)
+        service.app.extensions["rag.access"] = Authentication(
+            AccessSettings(access="keys"), "127.0.0.1", stored, clock.now, clock, service_id="here"
+        )
+        yield service
+
+
+@pytest.fixture
+def access(service):
+    return service.app.extensions["rag.access"]
+
+
+@pytest.fixture
+def exporting(service):
+    """`exporting(key, **headers)`: the parts of an export that has begun, of a collection `docs`."""
+    client, writer = service.plain_client(), service.key("manage")
+    client.post("/collections", json={"name": "docs"}, headers=writer)
+    client.post("/collections/docs/documents", json={"documents": DOCUMENTS}, headers=writer)
+
+    def begin(key, **headers):
+        answer = client.get("/collections/docs/export", headers={"Authorization": f"Bearer {key}", **headers})
+        parts = iter(answer.response)
+        assert b'"d0"' in next(parts)
+        return parts
+
+    return begin
+
+
+def _made(access, **changes):
+    return access.stored.create("reader", Grant(READ, ("docs",)), **changes)
+
+
+@pytest.mark.parametrize(
+    "grant",
+    [
+        Grant(READ, ("other",)),
+        Grant(frozenset({Scope.CHAT}), ("docs",)),
+        Grant(READ, ("docs",), {"n": {"$lt": 3}}),
+        Grant(READ, None),
+    ],
+    ids=["collections", "scopes", "filter", "all collections"],
+)
+def test_a_change_of_a_keys_rights_ends_its_streams(access, exporting, clock, grant):
+    key, text = _made(access)
+    parts = exporting(text)
+    access.stored.change(key.id, lambda before: replace(before, grant=grant))
+    clock.seconds += FRESH_SECONDS
+    with pytest.raises(UnauthorizedError):
+        list(parts)
+
+
+def test_a_stream_of_a_key_goes_on_while_it_has_the_same_rights(access, exporting, clock):
+    key, text = _made(access)
+    parts = exporting(text)
+    access.stored.change(key.id, lambda before: replace(before, name="renamed"))
+    clock.seconds += FRESH_SECONDS
+    assert b'"d449"' in b"".join(parts)
+
+
+def test_a_stream_of_a_key_ends_with_it(access, exporting, clock):
+    _, text = _made(access, expires_at=clock.now() + timedelta(seconds=60))
+    parts = exporting(text)
+    clock.seconds += 60
+    with pytest.raises(UnauthorizedError, match="expired"):
+        list(parts)
+
+
+def test_a_stream_within_a_view_that_was_sent_along_goes_on(access, exporting, clock):
+    key, text = _made(access)
+    view = view_sent(Caller("other", "other", Kind.KEY, READ, collections=("doc*",)), "here")
+    first, second = (exporting(text, **{HEADER: view}) for _ in range(2))
+    clock.seconds += FRESH_SECONDS
+    assert b'"d449"' in b"".join(first)
+    access.stored.change(key.id, lambda before: replace(before, grant=Grant(READ, ("other",))))
+    clock.seconds += FRESH_SECONDS
+    with pytest.raises(UnauthorizedError):
+        list(second)
+
+
+def test_a_users_stream_ends_with_their_token(access, clock):
+    """As the verifier does, it allows for a clock of the provider that is behind."""
+    user = Caller("user:ada", "Ada", Kind.USER, READ, expires_at=clock.now())
+    clock.seconds += SKEW_SECONDS - 1
+    access.check_still(user)
+    clock.seconds += 1
+    with pytest.raises(UnauthorizedError) as refused:
+        access.check_still(user)
+    assert refused.value.code == "key_expired"

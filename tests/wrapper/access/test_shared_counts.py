@@ -1,0 +1,179 @@
+"""What the workers of a service count together, by processes as workers are: forked, and killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from tests.wrapper.access.forked import Clock, workers
+from wrapper.access.shared_counts import FILE_BYTES, SETS, WAYS, SharedCounts
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "limits.counts"
+
+
+@pytest.fixture
+def counts(path, clock):
+    opened = SharedCounts(path, clock)
+    yield opened
+    opened.close()
+
+
+def test_a_bucket_gives_what_it_holds_and_then_what_comes_back(counts, clock):
+    assert [counts.spend("a", 1, most=3, seconds=6.0) for _ in range(4)] == [True, True, True, False]
+    clock.now += 1.9
+    assert not counts.spend("a", 1, most=3, seconds=6.0)
+    clock.now += 0.2
+    assert [counts.spend("a", 1, most=3, seconds=6.0) for _ in range(2)] == [True, False]
+    clock.now += 6_000.0
+    assert [counts.spend("a", 1, most=3, seconds=6.0) for _ in range(4)] == [True, True, True, False]
+
+
+def test_the_mean_is_never_exceeded_however_requests_come(counts, clock):
+    taken = 0
+    for _ in range(10_000):
+        clock.now += 0.01
+        taken += counts.spend("a", 1, most=5, seconds=1.0)
+    assert 500 <= taken <= 505
+
+
+def test_callers_do_not_share_a_bucket(counts):
+    assert counts.spend("a", 1, most=1, seconds=1.0)
+    assert counts.spend("b", 1, most=1, seconds=1.0)
+    assert not counts.spend("a", 1, most=1, seconds=1.0)
+
+
+def test_ten_thousand_callers_have_a_bucket_each(counts, clock):
+    assert all(counts.spend(f"key:{number}", 1, most=1, seconds=60.0) for number in range(10_000))
+    again = sum(counts.spend(f"key:{number}", 1, most=1, seconds=60.0) for number in range(10_000))
+    assert again <= 10  # whose place another one took
+
+
+def test_more_callers_than_places_take_no_more_memory(counts, path):
+    for number in range(2 * SETS * WAYS):
+        counts.spend(f"key:{number}", 1, most=1, seconds=60.0)
+    assert path.stat().st_size == FILE_BYTES
+    assert not all(counts.spend(f"key:{number}", 1, most=1, seconds=60.0) for number in range(2 * SETS * WAYS))
+
+
+def test_a_clock_that_begins_anew_keeps_nobody_out(counts, clock):
+    assert counts.spend("a", 1, most=1, seconds=60.0)
+    clock.now = 5.0  # the machine was started again
+    assert counts.spend("a", 1, most=1, seconds=60.0)
+    assert not counts.spend("a", 1, most=1, seconds=60.0)
+
+
+def test_four_processes_have_one_limit(path, clock):
+    def work(send, wait):
+        mine = SharedCounts(path, clock)
+        send("ready")
+        wait()
+        send(sum(mine.spend("a", 1, most=1_000, seconds=60.0) for _ in range(600)))
+        wait()
+
+    with workers(4, work) as started:
+        assert [read() for _, read, _ in started] == ["ready"] * 4
+        for _, _, go_on in started:
+            go_on()
+        taken = [int(read()) for _, read, _ in started]
+    assert sum(taken) == 1_000
+    assert min(taken) < 600  # else nobody had to share
+
+
+def test_four_processes_count_what_is_under_way_together(path):
+    def work(send, wait):
+        mine = SharedCounts(path)
+        send("ready")
+        wait()
+        send(sum(mine.begin("a", 10) is not None for _ in range(5)))
+        wait()
+        mine.end("a")
+        send("ended")
+        wait()
+
+    with workers(4, work) as started:
+        assert [read() for _, read, _ in started] == ["ready"] * 4
+        for _, _, go_on in started:
+            go_on()
+        held = [int(read()) for _, read, _ in started]
+        assert sum(held) == 10
+        child_with_some = max(range(4), key=held.__getitem__)
+        _, read, go_on = started[child_with_some]
+        go_on()
+        assert read() == "ended"
+        mine = SharedCounts(path)
+        assert mine.begin("a", 10) == 9
+        assert mine.begin("a", 10) is None
+        mine.close()
+
+
+def test_what_a_killed_process_held_is_given_back(path, counts):
+    def work(send, wait):
+        mine = SharedCounts(path)
+        send(mine.begin("a", 2))
+        send(mine.begin("a", 2))
+        wait()
+
+    with workers(1, work) as [(child, read, _)]:
+        assert [read(), read()] == ["0", "1"]
+        assert counts.begin("a", 2) is None
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        assert counts.begin("a", 2) == 0
+
+
+def test_a_stopped_process_keeps_what_it_holds(path, counts):
+    def work(send, wait):
+        mine = SharedCounts(path)
+        send(mine.begin("a", 1))
+        wait()
+
+    with workers(1, work) as [(child, read, _)]:
+        assert read() == "0"
+        os.kill(child, signal.SIGSTOP)
+        assert counts.begin("a", 1) is None
+
+
+def test_a_process_takes_a_part_whose_owner_has_ended_and_begins_with_nothing(path, counts):
+    def work(send, wait):
+        send(SharedCounts(path).begin("a", 5))
+
+    for _ in range(3):
+        with workers(1, work) as [(child, read, _)]:
+            assert read() == "0"
+            os.waitpid(child, 0)
+    assert counts.begin("a", 5) in (0, 1)
+    assert counts.under_way("a") <= 2
+
+
+def test_ending_more_than_was_begun_counts_nothing_below_zero(counts):
+    counts.end("a")
+    assert counts.begin("a", 1) == 0
+    counts.end("a")
+    counts.end("a")
+    assert counts.begin("a", 1) == 0
+    assert counts.begin("a", 1) is None
+
+
+def test_a_file_of_another_layout_is_made_anew(path, clock):
+    path.write_bytes(b"\xff" * FILE_BYTES)
+    counts = SharedCounts(path, clock)
+    assert counts.begin("a", 1) == 0
+    assert counts.spend("a", 1, most=1, seconds=1.0)
+    counts.close()
+
+
+def test_without_a_file_a_process_counts_for_itself(tmp_path, clock):
+    counts = SharedCounts(tmp_path / "missing" / "limits.counts", clock)
+    assert [counts.spend("a", 1, most=1, seconds=1.0) for _ in range(2)] == [True, False]
+    assert [counts.begin("a", 1), counts.begin("a", 1)] == [0, None]
+    counts.close()

@@ -1,0 +1,116 @@
+"""Keys by a clock of the test's own, on both databases: their ends, and their rotation."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from schemas.access.api_keys import Grant
+from schemas.access.callers import Scope
+from schemas.errors import ConflictError, InvalidInputError
+from tests.support.catalogues import one_database
+from tests.wrapper.access.conftest import at
+from wrapper.access.stored_keys import StoredKeys
+from wrapper.catalog.catalog import Catalog
+
+READS = Grant(frozenset({Scope.READ}))
+DAY = timedelta(days=1)
+
+
+class Clock:
+    now = at(2026, 11, 23, 18)
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def stored(request, clock):
+    with one_database(request) as open_one:
+        catalog = Catalog(open_one())
+        catalog.open()
+        yield StoredKeys(catalog, clock)
+
+
+@pytest.mark.parametrize("ends_at", [None, at(2027, 3, 1)])
+def test_a_key_has_one_successor_which_lasts_as_long_as_the_key_would_have(stored, clock, ends_at):
+    first, _ = stored.create("first", READS, expires_at=ends_at)
+    second, _ = stored.rotate(first.id, grace=DAY)
+    assert (second.expires_at, second.owner, stored.one(first.id).expires_at) == (ends_at, first.id, clock.now + DAY)
+    with pytest.raises(ConflictError, match=f"rotated already: its successor is '{second.id}'") as refused:
+        stored.rotate(first.id, grace=DAY)
+    assert (refused.value.code, refused.value.details) == (
+        "api_key_rotated",
+        {"id": first.id, "successor": second.id},
+    )
+    third, _ = stored.rotate(second.id, grace=DAY)
+    assert third.expires_at == ends_at
+    assert [each.id for each in stored.of_owner(first.id)] == [third.id, second.id, first.id]
+
+
+def test_a_key_whose_successor_was_revoked_has_another_one_with_its_own_end(stored):
+    first, _ = stored.create("first", READS)
+    second, _ = stored.rotate(first.id, grace=DAY)
+    stored.revoke(second.id)
+    third, _ = stored.rotate(first.id, grace=DAY)
+    assert third.expires_at is None
+
+
+@pytest.mark.parametrize("ends_at", [None, at(2026, 11, 30)])
+def test_an_end_that_was_set_after_a_revoked_rotation_is_that_of_the_next_successor(stored, ends_at):
+    first, _ = stored.create("first", READS, expires_at=at(2027, 3, 1))
+    second, _ = stored.rotate(first.id, grace=DAY)
+    stored.revoke(second.id)
+    stored.change(first.id, lambda before: replace(before, expires_at=ends_at))
+    third, _ = stored.rotate(first.id, grace=DAY)
+    assert third.expires_at == ends_at
+
+
+def test_an_end_of_a_grace_is_not_that_of_the_successor_s_successor(stored):
+    first, _ = stored.create("first", READS)
+    second, _ = stored.rotate(first.id, grace=DAY)
+    third, _ = stored.rotate(second.id, grace=DAY)
+    stored.revoke(third.id)
+    stored.change(first.id, lambda before: replace(before, expires_at=at(2026, 11, 30)))
+    fourth, _ = stored.rotate(second.id, grace=DAY)
+    assert fourth.expires_at is None
+
+
+def test_of_two_rotations_at_once_one_makes_a_successor(stored):
+    first, _ = stored.create("first", READS)
+
+    def rotated(_):
+        try:
+            return stored.rotate(first.id, grace=DAY)[0].id
+        except ConflictError as error:
+            return error.details["successor"]
+
+    with ThreadPoolExecutor(4) as pool:
+        assert len(set(pool.map(rotated, range(4)))) == 1
+    assert len(stored.all()) == 2
+
+
+def test_an_end_that_is_over_is_refused_and_an_old_one_may_stay(stored, clock):
+    for over in (clock.now, clock.now - DAY):
+        with pytest.raises(InvalidInputError, match="expires_at is over already"):
+            stored.create("over", READS, expires_at=over)
+    assert stored.all() == []
+    made, _ = stored.create("ends", READS, expires_at=clock.now + DAY)
+    with pytest.raises(InvalidInputError, match="expires_at is over already"):
+        stored.change(made.id, lambda before: replace(before, expires_at=clock.now))
+    clock.now += 2 * DAY
+    assert stored.change(made.id, lambda before: replace(before, name="ended")).expires_at == made.expires_at
+
+
+def test_the_last_moment_there_is_can_be_read_again(stored):
+    last = datetime(9999, 12, 31, 23, 59, 59, 999_999, UTC)
+    made, _ = stored.create("lasts", READS, expires_at=last)
+    assert stored.one(made.id).expires_at == made.expires_at == last.replace(microsecond=999_000)

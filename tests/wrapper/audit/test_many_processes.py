@@ -1,0 +1,82 @@
+"""Processes that append at once, and one that is killed meanwhile, neither tear nor lose each other's lines."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections import defaultdict
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.wrapper.audit.conftest import entries, lines_of
+from wrapper.audit.file_names import files_in
+
+PROJECT = Path(__file__).parents[3]
+PROGRAM = Path(__file__).with_name("appending_process.py")
+LINES = 10_000
+MAX_BYTES = 50_000
+ANSWER_SECONDS = 120
+
+
+@pytest.fixture
+def appending(folder, processes):
+    """`appending(name, count)` starts a process that appends to the log of the test."""
+    with ExitStack() as stack:
+
+        def start(name, count):
+            process = subprocess.Popen(
+                [sys.executable, PROGRAM, folder, name, str(count), str(MAX_BYTES)],
+                stdout=subprocess.PIPE,
+                text=True,
+                env={**os.environ, "PYTHONPATH": str(PROJECT)},
+            )
+            stack.enter_context(process)
+            stack.callback(process.kill)
+            return process
+
+        yield start
+
+
+def written_by(folder):
+    found = defaultdict(list)
+    for line in lines_of(folder):
+        found[line["key_id"]].append(line["count"])
+    return found
+
+
+def test_four_processes_at_once_lose_no_line_across_rotations(appending, folder):
+    running = [appending(f"p{number}", LINES) for number in range(4)]
+    for each in running:
+        each.communicate(timeout=ANSWER_SECONDS)
+    assert [each.returncode for each in running] == [0] * 4
+    assert written_by(folder) == {f"p{number}": list(range(LINES)) for number in range(4)}
+    assert entries(folder)[1] == 0
+    sizes = [(folder / str(name)).stat().st_size for name in files_in(folder)]
+    assert len(sizes) > 50
+    assert all(MAX_BYTES <= size < MAX_BYTES + 4_096 for size in sizes[:-1])
+
+
+def test_a_process_that_is_killed_leaves_the_others_and_all_that_it_acknowledged(appending, folder):
+    others = [appending(f"p{number}", 2_000) for number in range(2)]
+    acknowledged = {}
+    for number in range(6):
+        doomed = appending(f"doomed{number}", 0)
+        for _ in range(50 * (number + 1)):
+            doomed.stdout.readline()
+        doomed.send_signal(signal.SIGKILL)
+        whole = [int(line) for line in doomed.stdout.readlines() if line.endswith("\n")]
+        doomed.wait(ANSWER_SECONDS)
+        acknowledged[f"doomed{number}"] = max(whole, default=50 * (number + 1) - 1)
+    for each in others:
+        each.communicate(timeout=ANSWER_SECONDS)
+    found = written_by(folder)
+    assert entries(folder)[1] == 0
+    for number in range(2):
+        assert found[f"p{number}"] == list(range(2_000))
+    for name, last in acknowledged.items():
+        assert found[name][: last + 1] == list(range(last + 1))
+        assert len(found[name]) <= last + 2, "at most the line that was under way is there besides"

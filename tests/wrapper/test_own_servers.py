@@ -1,0 +1,54 @@
+"""Which servers hold this service's data, and where they are now."""
+
+import os
+
+import pytest
+
+from schemas.settings import WrapperSettings
+from wrapper.catalog.postgres.database import PostgresDatabase
+from wrapper.catalog.sqlite.database import SQLiteDatabase
+from wrapper.engine.keeper.state import EngineState, EngineStateReader, start_time, write_state
+from wrapper.engine_choice import engine_servers
+
+
+def test_the_engine_is_where_its_keeper_says_now(tmp_path):
+    settings, state = WrapperSettings(data_dir=tmp_path), EngineStateReader(tmp_path)
+    assert engine_servers(settings, state) == []
+    for stage, port in (("starting", 8001), ("ready", 8001), ("unresponsive", 8001), ("starting", 8002)):
+        url = f"http://127.0.0.1:{port}"
+        write_state(tmp_path, EngineState(stage, url, os.getpid(), start_time(os.getpid())))
+        assert engine_servers(settings, state) == [("127.0.0.1", port)]
+    write_state(tmp_path, EngineState("stopped"))
+    assert engine_servers(settings, state) == []
+
+
+@pytest.mark.parametrize(
+    ("url", "server"),
+    [
+        ("http://chroma.internal:8000", ("chroma.internal", 8000)),
+        ("https://Chroma.example/base", ("chroma.example", 443)),
+        ("http://[::1]", ("::1", 80)),
+    ],
+)
+def test_an_engine_of_the_operators_is_where_the_settings_say(tmp_path, url, server):
+    assert engine_servers(WrapperSettings(data_dir=tmp_path, chroma_url=url), EngineStateReader(tmp_path)) == [server]
+
+
+@pytest.mark.parametrize(
+    ("url", "servers"),
+    [
+        ("postgresql://rag:secret@db.internal/rag", [("db.internal", 5432)]),
+        ("postgresql+psycopg://db.internal:6432/rag", [("db.internal", 6432)]),
+        ("postgresql://rag@[::1]:6432/rag", [("::1", 6432)]),
+        ("postgresql:///rag", [("localhost", 5432)]),
+        ("postgresql:///rag?host=/run/postgresql&port=6432", [("localhost", 6432)]),
+        ("postgresql://db.internal/rag?hostaddr=10.1.2.3", [("db.internal", 5432), ("10.1.2.3", 5432)]),
+        ("postgresql://a:1,b:1/rag", [("a", 1), ("b", 1)]),
+    ],
+)
+def test_a_shared_catalogue_names_its_servers(url, servers):
+    assert set(PostgresDatabase(url).servers) == set(servers)
+
+
+def test_a_catalogue_in_a_file_has_no_server(tmp_path):
+    assert SQLiteDatabase(tmp_path / "catalog.sqlite").servers == []

@@ -1,0 +1,67 @@
+"""A caller with a filter lists collections as they are, whatever is deleted or written meanwhile."""
+
+import numpy as np
+import pytest
+
+from schemas.access.callers import Caller, Kind, Scope, acting_as
+from schemas.records import DocumentBatch
+from schemas.where import parse_where
+from tests.properties.catalogs import open_catalog
+from wrapper.catalog import writes
+from wrapper.catalog.held_documents import HeldDocuments
+from wrapper.scoped_store import ScopedStore
+from wrapper.store import Store
+
+READER = Caller("r", "r", Kind.KEY, frozenset({Scope.READ}), where=parse_where({"team": "red"}))
+
+
+@pytest.fixture
+def catalog(tmp_path):
+    catalog = open_catalog(tmp_path / "catalog.sqlite")
+    yield catalog
+    catalog.close()
+
+
+def add(catalog, name, *teams):
+    ids = [f"{team}-{number}" for number, team in enumerate(teams)]
+    vectors = np.ones((len(teams), 2), dtype="<f4")
+    batch = DocumentBatch(ids, [""] * len(teams), [{"team": team} for team in teams], vectors)
+    catalog.commit(lambda transaction: writes.add_documents(transaction, name, batch))
+
+
+def make(catalog, *names):
+    for name in names:
+        catalog.commit(lambda transaction, name=name: writes.create_collection(transaction, name, {}, "l2"))
+
+
+class DeletedMeanwhile(Store):
+    """A store of which the first collection is deleted as soon as all were listed."""
+
+    def collections(self, within=None):
+        found = super().collections(within)
+        self._catalog.commit(lambda transaction: writes.delete_collection(transaction, found[0].name))
+        return found
+
+
+def test_a_collection_that_is_deleted_while_it_is_listed_is_left_out(catalog):
+    make(catalog, "a", "b")
+    store = ScopedStore(DeletedMeanwhile(catalog, None, None, None, HeldDocuments()))
+    with acting_as(READER):
+        assert [each.name for each in store.collections()] == ["b"]
+
+
+def test_counts_are_those_of_the_revision_and_of_the_filter(catalog):
+    make(catalog, "a")
+    store = ScopedStore(Store(catalog, None, None, None, HeldDocuments()))
+    numbers = Caller("n", "n", Kind.KEY, frozenset({Scope.READ}), where=parse_where({"team": 1}))
+    truths = Caller("t", "t", Kind.KEY, frozenset({Scope.READ}), where=parse_where({"team": True}))
+
+    def counted(caller):
+        with acting_as(caller):
+            return [store.collection("a").count for _ in range(2)]
+
+    assert counted(READER) == [0, 0]
+    add(catalog, "a", "red", "red", "blue", 1, True, True, True)
+    assert (counted(READER), counted(numbers), counted(truths)) == ([2, 2], [1, 1], [3, 3])
+    catalog.commit(lambda transaction: writes.delete_documents(transaction, "a", ids=["red-0"]))
+    assert counted(READER) == [1, 1]

@@ -1,0 +1,61 @@
+"""The keys of a data directory, for a command beside the service or without one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from datetime import datetime
+
+from schemas.errors import ConfigurationError
+from schemas.settings import WrapperSettings
+from wrapper.access.stored_keys import StoredKeys, utc_now
+from wrapper.catalog.catalog import Catalog
+from wrapper.catalog_choice import catalog_access
+from wrapper.engine.data_directory_lock import unusable
+from wrapper.start_checks import catalogue_path
+
+FIND_TABLE = {
+    "sqlite": "SELECT 1 FROM sqlite_master WHERE name = 'api_keys'",
+    "postgresql": "SELECT 1 WHERE to_regclass('api_keys') IS NOT NULL",
+}
+"""What finds the table of keys, by the kind of the database."""
+
+
+@contextmanager
+def open_keys(
+    settings: WrapperSettings, *, makes: bool, clock: Callable[[], datetime] = utc_now
+) -> Iterator[StoredKeys]:
+    """Give the keys of the catalogue in the settings.
+
+    With `makes`, directory and catalogue are made when they are not there. Raises ConfigurationError when there are
+    none without it or when they cannot be used, and UnavailableError when the catalogue does not answer.
+    """
+    if makes:
+        try:
+            settings.data_dir.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise unusable(settings.data_dir, error) from None
+    elif not is_there(settings):
+        raise ConfigurationError(f"RAG_DATA_DIR: there is no catalogue in {settings.data_dir}", field="RAG_DATA_DIR")
+    access = catalog_access(settings, makes=makes)
+    access.check()
+    with closing(Catalog(access.database)) as catalog:
+        catalog.open()
+        yield StoredKeys(catalog, clock)
+
+
+def is_there(settings: WrapperSettings) -> bool:
+    """Return whether the data directory and, where it is a file, the catalogue in the settings exist."""
+    path = catalogue_path(settings)
+    return settings.data_dir.is_dir() and (path is None or path.exists())
+
+
+def has_keys(settings: WrapperSettings) -> bool:
+    """Return whether there was ever a key in the catalogue of the settings. Nothing is made."""
+    path = catalogue_path(settings)
+    if path is not None and not path.exists():
+        return False
+    with closing(Catalog(catalog_access(settings, makes=False).database)) as catalog, catalog.read() as transaction:
+        if transaction.row(FIND_TABLE[catalog.kind]) is None:
+            return False
+        return transaction.row("SELECT 1 FROM api_keys LIMIT 1") is not None

@@ -1,0 +1,106 @@
+"""How much the collections hold, and the limits of what a caller's may hold.
+
+A document counts the bytes of its text and of its metadata as they are stored, and of its vector: four for each
+dimension. The sum of a collection is in its row, changed in the transaction that changes its documents, so nothing is
+ever counted again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
+
+from schemas.errors import QuotaError
+from wrapper.catalog.contract import Transaction
+from wrapper.catalog.rows import Patterns, patterns_condition
+
+T = TypeVar("T")
+
+
+class Held(NamedTuple):
+    """What is stored, in a collection or in several."""
+
+    documents: int
+    bytes: int
+
+
+NOTHING = Held(0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """The most that the collections within the patterns may hold together; None is unbounded."""
+
+    within: Patterns
+    documents: int | None = None
+    bytes: int | None = None
+
+
+def add(transaction: Transaction, collection_key: int, places: Sequence[int]) -> None:
+    """Add the documents at these positions, which have just been stored, to the bytes of their collection."""
+    _change(transaction, collection_key, places, "+")
+
+
+def subtract(transaction: Transaction, collection_key: int, places: Sequence[int]) -> None:
+    """Take the documents at these positions, which are about to be removed, from the bytes of their collection."""
+    _change(transaction, collection_key, places, "-")
+
+
+def within_quota(transaction: Transaction, name: str, quota: Quota | None, write: Callable[[Transaction], T]) -> T:
+    """Do a write to the collection of that name, inside the caller's transaction.
+
+    Raises QuotaError when it adds to the collection and leaves more than the quota allows.
+    """
+    if quota is None:
+        return write(transaction)
+    before = _of_one(transaction, name)
+    outcome = write(transaction)
+    after = _of_one(transaction, name)
+    added = Held(after.documents - before.documents, after.bytes - before.bytes)
+    all_held = held(transaction, quota.within)
+    for what, most, more, now in (
+        ("documents", quota.documents, added.documents, all_held.documents),
+        ("bytes", quota.bytes, added.bytes, all_held.bytes),
+    ):
+        if most is not None and more > 0 and now > most:
+            left = max(0, most - (now - more))
+            raise QuotaError(
+                f"The key's collections may hold {most:,} {what} and hold {now - more:,}: there is room for {left:,} "
+                f"more, and this write would add {more:,}",
+                limit=what,
+                allowed=most,
+                held=now - more,
+                left=left,
+                added=more,
+            )
+    return outcome
+
+
+def held(transaction: Transaction, within: Patterns) -> Held:
+    """Return what the collections within the patterns hold together."""
+    mine = patterns_condition(within)
+    row = transaction.row(
+        "SELECT CAST(coalesce(sum(count), 0) AS BIGINT), CAST(coalesce(sum(bytes), 0) AS BIGINT) FROM collections "
+        f"WHERE {mine.text}",
+        mine.parameters,
+    )
+    return NOTHING if row is None else Held(*row)
+
+
+def _of_one(transaction: Transaction, name: str) -> Held:
+    row = transaction.row("SELECT count, bytes FROM collections WHERE name = ?", (name,))
+    return NOTHING if row is None else Held(*row)
+
+
+def _change(transaction: Transaction, collection_key: int, places: Sequence[int], sign: str) -> None:
+    if not places:
+        return
+    dialect = transaction.dialect
+    these = dialect.one_of("d.position", places)
+    size = f"{dialect.byte_length('d.text')} + {dialect.byte_length('d.metadata')} + length(e.vector)"
+    transaction.run(
+        f"UPDATE collections SET bytes = bytes {sign} (SELECT coalesce(sum({size}), 0) FROM documents d "
+        f"JOIN embeddings e ON e.position = d.position WHERE {these.text}) WHERE key = ?",
+        (*these.parameters, collection_key),
+    )

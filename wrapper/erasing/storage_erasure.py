@@ -1,0 +1,222 @@
+"""Makes deleted documents disappear from the files of the catalogue and of the engine.
+
+Deleting rows leaves their bytes: in free pages and logs of both databases, as elements of the vector index that are
+marked as deleted, as words in segments. So the index of the collection is rebuilt, its words are merged, and both
+databases are written anew.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import structlog
+
+from schemas.errors import CollectionNotFoundError, InvalidInputError
+from schemas.names import spellings_of_id
+from schemas.records import Collection, Document
+from schemas.storage.erasure import Cleaned, Matched, Target
+from schemas.where import EVERYTHING, In, Where
+from wrapper.catalog import idempotency, reads, writes
+from wrapper.catalog.catalog import Catalog
+from wrapper.catalog.contract import Transaction
+from wrapper.catalog.filters import positions
+from wrapper.catalog.index_state import outbox, states
+from wrapper.catalog.rows import collection_by_key, find_collection
+from wrapper.catalog.words.merging import purge
+from wrapper.engine.keeper.cleaning import cleaning_failed, cleaning_is_asked, request_cleaning
+from wrapper.erasing.file_search import search_files
+from wrapper.erasing.traces import MOST_PROBES, spread, tables_with
+from wrapper.indexing.indexer import Indexer
+
+log = structlog.get_logger(__name__)
+
+CATALOGUE, WORDS, INDEX, ENGINE, FILES = "catalogue", "word index", "vector index", "engine", "files"
+POLL_SECONDS = 0.05
+READ_AT_ONCE = 500
+
+
+class StorageErasure:
+    """The storage's part of an erasure. `owns_engine` says whether the engine's files are in `data_dir`."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        indexer: Indexer,
+        data_dir: Path,
+        *,
+        owns_engine: bool,
+        clock: Callable[[], float] = time.monotonic,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._catalog = catalog
+        self._indexer = indexer
+        self._data_dir = data_dir
+        self._owns_engine = owns_engine
+        self._clock = clock
+        self._pause = pause
+
+    def matched(self, name: str, where: Where | None, document: str | None, *, may_empty: bool) -> Matched:
+        """Return what is to be erased: what matches `where`, or the document of that id with all its chunks.
+
+        Raises CollectionNotFoundError, and InvalidInputError when `where` matches all that there are and may not.
+        """
+        gathered = _Gathered()
+        with self._catalog.read() as transaction:
+            collection = find_collection(transaction, name)
+            if document is None:
+                gathered.add_matching(transaction, collection, EVERYTHING if where is None else where)
+                if not may_empty and len(gathered.ids) == collection.count > 0:
+                    raise InvalidInputError(
+                        f"where matches all {collection.count:,} documents of collection '{name}': nothing was erased. "
+                        "With all=true it would be",
+                        code="matches_everything",
+                        field="where",
+                        count=collection.count,
+                    )
+            else:
+                spellings = spellings_of_id(document)
+                gathered.document_ids.update(spellings)
+                gathered.add_matching(transaction, collection, In("document_id", tuple(spellings)))
+                whole = reads.by_ids(transaction, collection, spellings).values()
+                gathered.add([each for each in whole if "document_id" not in each.metadata])
+        return gathered.matched(collection)
+
+    def delete(self, target: Target) -> int:
+        """Delete the documents, after which nobody finds them, and what idempotency keys keep of them.
+
+        Return the number of outcomes of idempotency keys that named them. Raises CollectionNotFoundError, also when
+        another collection has the name by now.
+        """
+        assert target.collection is not None
+        name, ids = target.collection, sorted(target.ids)
+
+        def operation(transaction: Transaction) -> int:
+            if find_collection(transaction, name).id != target.collection_id:
+                raise CollectionNotFoundError(name)
+            if ids:
+                writes.delete_documents(transaction, name, ids=ids)
+            return idempotency.forget_names(transaction, target.ids | target.document_ids | target.file_names)
+
+        forgotten = self._catalog.commit(operation)
+        self._indexer.notify()
+        return forgotten
+
+    def renew_index(self, name: str, *, until: float) -> str | None:
+        """Merge the words of a collection without those of deleted documents, and have its index rebuilt.
+
+        Return None when both are done, else what is not.
+        """
+        try:
+            with self._catalog.read() as transaction:
+                key = find_collection(transaction, name).key
+            purge(self._catalog, key)
+            entry = self._catalog.commit(lambda transaction: writes.ask_doctor(transaction, name, outbox.REBUILD))
+        except CollectionNotFoundError:
+            return None
+        self._indexer.notify()
+        # The entry goes when the rebuild has begun: one that was under way before may hold what is deleted.
+        if not self._indexer.wait(entry, max(0.0, until - self._clock())):
+            return "its rebuild has not begun yet"
+        while True:
+            with self._catalog.read() as transaction:
+                collection = collection_by_key(transaction, key)
+            if collection is None or collection.index_state != states.REBUILDING:
+                return None
+            if self._clock() > until:
+                return "its rebuild is under way"
+            self._pause(POLL_SECONDS)
+
+    def clean_engine(self, *, until: float) -> str | None:
+        """Have the keeper write the engine's database anew. Return None when it has, or when the engine is not ours."""
+        if not self._owns_engine:
+            return None
+        request_cleaning(self._data_dir)
+        while cleaning_is_asked(self._data_dir):
+            if self._clock() > until:
+                return "its database is still being cleaned"
+            self._pause(POLL_SECONDS)
+        return "its database could not be cleaned: engine.log says why" if cleaning_failed(self._data_dir) else None
+
+    def rewrite_catalogue(self, *, until: float) -> str | None:
+        """Write the catalogue anew. Return None when nothing deleted is left in it, else what keeps it there."""
+        return self._catalog.rewrite(wait_seconds=max(1.0, until - self._clock()))
+
+    def done(self, target: Target) -> list[Cleaned]:
+        """Say what was done in the storage, for the receipt."""
+        is_sqlite = self._catalog.kind == "sqlite"
+        catalogue = (
+            "written anew, and its log emptied"
+            if is_sqlite
+            else (
+                "its tables written anew; the logs, replicas and backups of the database server are not this service's"
+            )
+        )
+        engine = (
+            "its database written anew, and its log emptied"
+            if self._owns_engine
+            else ("the documents are deleted there; its files are not this service's and may hold them still")
+        )
+        places = [Cleaned(CATALOGUE, catalogue), Cleaned(ENGINE, engine)]
+        if target.collection is not None:
+            places += [Cleaned(WORDS, "merged without them"), Cleaned(INDEX, "rebuilt without them")]
+        return places
+
+    def traces(self, probes: Sequence[bytes], holders: Mapping[Path, str]) -> tuple[dict[str, str], list[str]]:
+        """Search for words of what was erased. Return (where they are and should not be, what else holds them).
+
+        `holders` names what was not to be erased and lies in files of its own.
+        """
+        wanted = list(dict.fromkeys(probes))
+        try:
+            found, elsewhere = search_files(self._data_dir, wanted, holders)
+        except OSError as error:
+            log.error("files could not be searched for what was erased", error=str(error))
+            return {FILES: "could not be searched: the log says why"}, []
+        if self._catalog.kind != "sqlite":
+            found = {**dict.fromkeys(wanted, ""), **found}
+        left: dict[str, str] = {}
+        for probe, file in found.items():
+            with self._catalog.read() as transaction:
+                tables = tables_with(transaction, self._catalog.kind, probe)
+            elsewhere += tables
+            if file and not tables:
+                left[file] = "still has words of them"
+        return left, list(dict.fromkeys(elsewhere))
+
+
+class _Gathered:
+    """What is known of the documents to erase, gathered block by block."""
+
+    def __init__(self) -> None:
+        self.ids: set[str] = set()
+        self._documents: set[str] = set()
+        self.document_ids: set[str] = set()
+        self._sources: set[str] = set()
+        self._some: list[Document] = []
+
+    def add_matching(self, transaction: Transaction, collection: Collection, where: Where) -> None:
+        matching = positions(transaction, collection.key, where)
+        places = [row[0] for row in transaction.rows(matching.text, matching.parameters)]
+        for start in range(0, len(places), READ_AT_ONCE):
+            self.add(list(reads.by_positions(transaction, places[start : start + READ_AT_ONCE]).values()))
+
+    def add(self, documents: Sequence[Document]) -> None:
+        for each in documents:
+            told = each.metadata
+            self.ids.add(each.id)
+            self._documents.add(str(told.get("document_id", each.id)))
+            self._sources.update(str(told[name]) for name in ("source", "path") if told.get(name))
+        self._some += documents[:MOST_PROBES]
+
+    def matched(self, collection: Collection) -> Matched:
+        target = Target(
+            collection.name,
+            collection.id,
+            ids=frozenset(self.ids),
+            documents=frozenset(self._documents),
+            document_ids=frozenset(self.document_ids | self._documents),
+            sources=frozenset(self._sources),
+        )
+        return Matched(target, spread(self._some))

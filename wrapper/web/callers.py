@@ -1,0 +1,164 @@
+"""The caller of the current request: who it is, and whether the route is theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import cast
+
+from flask import Response, current_app, request
+
+from schemas.access.callers import NO_LIMITS, Caller, Scope, acting_as
+from schemas.access.narrowing import HEADER
+from schemas.access.table import Door
+from schemas.errors import (
+    InvalidInputError,
+    ScopeMissingError,
+    TooManyRequestsError,
+    UnauthorizedError,
+    UnavailableError,
+)
+from wrapper.access.authentication import Authentication
+from wrapper.access.daily_use import DailyUse
+from wrapper.access.limits import Admission, RequestLimits, Standing
+from wrapper.audit import noted
+from wrapper.web.bodies import leave_body
+from wrapper.web.route_table import RouteTable
+
+CALLER, STOP_ACTING = "rag.caller", "rag.stop_acting"
+ENDED = frozenset({"key_revoked", "key_expired"})
+"""The codes that tell of a key that was valid once."""
+ADMISSION, END_COUNTING = "rag.admission", "rag.end_counting"
+
+
+def authentication() -> Authentication:
+    return cast(Authentication, current_app.extensions["rag.access"])
+
+
+def admit() -> None:
+    """Find out who asks, and work for them until the request ends.
+
+    Raises UnauthorizedError when that is unknown, TooManyRequestsError when their limits do not allow the request,
+    InvalidInputError when the view that they send along cannot be read, and ScopeMissingError when the route is not
+    theirs. A public route, and a path that is none, is anybody's.
+    """
+    rule = request.url_rule
+    if rule is None or request.method == "OPTIONS":
+        return
+    table: RouteTable = current_app.extensions["rag.routes"]
+    needs = table.access(rule.rule, request.method).needs
+    if needs is Door.PUBLIC:
+        return
+    try:
+        caller = authentication().caller_of(_header)
+    except UnauthorizedError as error:
+        if "id" in error.details:
+            noted.note_key(error.details["id"], has_ended=error.code in ENDED)
+        raise
+    # Beside the request and not in `g`, which a request inside another one would share.
+    request.environ[CALLER] = caller
+    if caller.limits != NO_LIMITS:
+        _count(caller)
+    # After they are known and counted: whoever sends rubbish along has limits and a name in the audit log.
+    request.environ[CALLER] = caller = authentication().within(caller, _header(HEADER))
+    request.environ[STOP_ACTING] = _entered(caller)
+    if isinstance(needs, Scope):
+        require(needs)
+
+
+def dismiss() -> None:
+    """Work for nobody any more, and count the request less that is under way."""
+    for name in (STOP_ACTING, END_COUNTING):
+        stop = request.environ.pop(name, None)
+        if stop is not None:
+            stop()
+
+
+def admission() -> Admission | None:
+    """Return how the request stands with its caller's limits, None where they have none."""
+    return cast(Admission | None, request.environ.get(ADMISSION))
+
+
+def begin_chat() -> None:
+    """Count this request as a chat call. Raises TooManyRequestsError when its caller has used up those of today."""
+    asking, counted = caller(), admission()
+    if asking is None or counted is None:
+        return
+    daily_use: DailyUse = current_app.extensions["rag.daily_use"]
+    try:
+        standing = daily_use.begin_chat(asking)
+    except TooManyRequestsError as error:
+        counted.standings.append(Standing(error.details["limit"], 0, error.retry_after_seconds))
+        raise
+    if standing is not None:
+        counted.standings.append(standing)
+
+
+def caller() -> Caller | None:
+    """Return who asks, None for a request that anybody may make."""
+    return cast(Caller | None, request.environ.get(CALLER))
+
+
+def require(scope: Scope) -> None:
+    """Raise ScopeMissingError unless the caller has the scope."""
+    asking = caller()
+    if asking is not None and not asking.may(scope):
+        raise ScopeMissingError(scope)
+
+
+def is_admin() -> bool:
+    """Return whether an administrator asks, on a route that anybody may call."""
+    access = authentication()
+    try:
+        return access.within(access.caller_of(_header), _header(HEADER)).is_admin
+    except (InvalidInputError, UnauthorizedError, UnavailableError):
+        return False  # without the catalogue, nobody knows which keys count
+
+
+def keep_acting(response: Response) -> None:
+    """Have a streamed answer made for the caller, whose request is under way until its end: it is made after the
+    request has ended, as far as Flask knows."""
+    asking = caller()
+    if asking is not None and response.is_streamed and not response.direct_passthrough:
+        check = partial(authentication().check_still, asking, _header(HEADER))
+        response.response = _for(asking, response.iter_encoded(), check)
+        end_counting = request.environ.pop(END_COUNTING, None)
+        if end_counting is not None:
+            response.call_on_close(end_counting)
+
+
+def _count(caller: Caller) -> None:
+    limits: RequestLimits = current_app.extensions["rag.limits"]
+    request.environ[ADMISSION] = admission = limits.admit(caller)
+    request.environ[END_COUNTING] = partial(limits.end, caller, admission)
+    if admission.refusal is not None:
+        leave_body()
+        raise admission.refusal
+
+
+def _header(name: str) -> str:
+    return request.headers.get(name, "")
+
+
+def _for(asking: Caller, content: Iterator[bytes], check: Callable[[], None]) -> Iterator[bytes]:
+    """Yield the parts of an answer, made for the caller, as long as `check` lets them have more."""
+    try:
+        while True:
+            # Between two parts this thread may work for others.
+            with acting_as(asking):
+                part = next(content, None)
+            if part is None:
+                return
+            check()  # now, because making the part may have taken long
+            yield part
+    finally:
+        close = getattr(content, "close", None)
+        if close is not None:
+            with acting_as(asking):
+                close()
+
+
+def _entered(asking: Caller) -> Callable[[], None]:
+    acting = acting_as(asking)
+    acting.__enter__()
+    return lambda: cast(None, acting.__exit__(None, None, None))
