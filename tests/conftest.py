@@ -7,6 +7,7 @@ another service defines an `app` of its own.
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import uuid
 from contextlib import ExitStack, contextmanager
@@ -40,6 +41,11 @@ LONGEST = (
 )
 """The files that take long, longest first: a long file that starts at the end of a run would keep all other processes
 waiting."""
+
+
+def pytest_configure():
+    """Take Ctrl-C, which a run in the background would ignore, and with it every process that it starts."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)
