@@ -172,6 +172,16 @@ class PlainRequestError(RagError):
         super().__init__("The service speaks TLS: its URL begins with https://")
 
 
+class MalformedRequestError(RagError):
+    """What arrived is no request that HTTP allows."""
+
+    code = "malformed_request"
+
+
+class LongHeadersError(MalformedRequestError):
+    code = "headers_too_large"
+
+
 class NotFoundError(RagError):
     code = "not_found"
 

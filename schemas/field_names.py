@@ -14,6 +14,7 @@ from typing import Any
 
 from marshmallow import Schema, fields
 
+from schemas.access.credentials_in_text import without_credentials
 from schemas.configuration import JsonSchema
 from schemas.errors import InvalidInputError
 from schemas.plurals import counted
@@ -156,7 +157,7 @@ class Unknown:
         self._names, self._sentences = {}, []
         if len(said) > MOST_WARNINGS:
             said = [*said[:MOST_WARNINGS], f"… and {len(said) - MOST_WARNINGS} more"]
-        return said
+        return [without_credentials(each) for each in said]
 
 
 def check_names(

@@ -16,6 +16,7 @@ from schemas.host_patterns import OriginPattern
 from schemas.settings import OPEN, AccessSettings, WrapperSettings, read_access_settings, read_wrapper_settings
 from wrapper import logs, metrics
 from wrapper.access.authentication import Authentication
+from wrapper.access.configured_key import settings_cleaner
 from wrapper.access.daily_use import DailyUse
 from wrapper.access.limits import FILE_NAME, RequestLimits
 from wrapper.access.shared_counts import SharedCounts
@@ -91,6 +92,8 @@ def create_app(
     route_table.register(app, audit_entries, collection, document, index, query, service_routes, access_routes)
     app.extensions["rag.service"] = service = open_service(settings, access, serves=serves)
     app.extensions["rag.access"] = open_access(service, access)
+    app.extensions["rag.clean"] = clean = settings_cleaner(access)
+    service.on_close(logs.clean_lines(clean))
     app.extensions["rag.limits"] = limits = RequestLimits(SharedCounts(settings.data_dir / FILE_NAME))
     app.extensions["rag.daily_use"] = DailyUse(service.catalog)
     service.on_close(limits.close)

@@ -11,7 +11,7 @@ from typing import IO, Any, BinaryIO, TextIO, cast
 import orjson
 import structlog
 
-from schemas.access.credentials_in_text import without_credentials
+from schemas.access.credentials_in_text import Cleaner, without_credentials
 
 
 class Unfailing:
@@ -55,7 +55,24 @@ def configure(level: str, style: str) -> None:
     )
 
 
-def clean_lines(clean: Callable[[str], str]) -> Callable[[], None]:
+class CleanFormatter(logging.Formatter):
+    """Formats the lines of a library's logger, with `clean` applied to each."""
+
+    def __init__(self, clean: Cleaner, style: logging.Formatter) -> None:
+        super().__init__()
+        self._clean, self._style = clean, style
+
+    def format(self, record: logging.LogRecord) -> str:
+        return self._clean(self._style.format(record))
+
+
+def clean_logger(logger: logging.Logger, clean: Cleaner) -> None:
+    """Pass every line that a library's logger writes through `clean`."""
+    for handler in logger.handlers:
+        handler.setFormatter(CleanFormatter(clean, handler.formatter or logging.Formatter()))
+
+
+def clean_lines(clean: Cleaner) -> Callable[[], None]:
     """Pass the text of every line through `clean` until the returned function is called."""
     cleaned = _cleaning(clean)
     processors = structlog.get_config()["processors"]
@@ -68,7 +85,7 @@ def clean_lines(clean: Callable[[str], str]) -> Callable[[], None]:
     return end
 
 
-def _cleaning(clean: Callable[[str], str]) -> Callable[[Any, str, Any], Any]:
+def _cleaning(clean: Cleaner) -> Callable[[Any, str, Any], Any]:
     def cleaned(_logger: Any, _method: str, line: Any) -> Any:
         if isinstance(line, bytes):
             return clean(line.decode(errors="replace")).encode()

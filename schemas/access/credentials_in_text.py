@@ -6,6 +6,11 @@ They get there by mistake, in a path or as the id of a request.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from typing import Any
+
+Cleaner = Callable[[str], str]
+"""Cuts what must not be written down out of a text."""
 
 KEY = re.compile(r"rw_([a-z0-9]{8})_[A-Za-z0-9_-]{43}")
 """The text of a key, with its id."""
@@ -19,3 +24,19 @@ def without_credentials(text: str) -> str:
     if "rw_" in text:
         text = KEY.sub(rf"rw_\1_{CUT}", text)
     return _TOKEN.sub(f"eyJ{CUT}", text) if "eyJ" in text else text
+
+
+def cleaner(secret: str) -> Cleaner:
+    """Return what cuts a secret of any form out of a text, if there is one, and then does as `without_credentials`."""
+    if not secret:
+        return without_credentials
+    return lambda text: without_credentials(text.replace(secret, CUT))
+
+
+def cleaned(value: Any, clean: Cleaner) -> Any:
+    """Return a JSON value with all its texts cleaned, the names of its objects too."""
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, dict):
+        return {cleaned(name, clean): cleaned(each, clean) for name, each in value.items()}
+    return [cleaned(each, clean) for each in value] if isinstance(value, list | tuple) else value

@@ -1,9 +1,13 @@
-"""Errors as JSON, in the spellings of the contracts. Statuses are in `wrapper/web/error_statuses.py` alone."""
+"""Errors as JSON, in the spellings of the contracts. Statuses are in `wrapper/web/error_statuses.py` alone.
+
+Sentences and details repeat what somebody sent, so keys and tokens are cut out of them.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
+from schemas.access.credentials_in_text import cleaned, without_credentials
 from schemas.errors import (
     CollectionForbiddenError,
     ConfigurationError,
@@ -13,6 +17,7 @@ from schemas.errors import (
     HostNotAllowedError,
     InvalidInputError,
     LongRequestLineError,
+    MalformedRequestError,
     NotFoundError,
     NotRecordedError,
     OwnedByAnotherError,
@@ -38,6 +43,7 @@ OTHER = "Error"
 SHORT_WORDS: dict[type[RagError], str] = {
     InvalidInputError: "Validation error",
     PlainRequestError: "Validation error",
+    MalformedRequestError: "Validation error",
     UnauthorizedError: "Unauthorized",
     ForbiddenOriginError: "Forbidden",
     ScopeMissingError: "Forbidden",
@@ -69,20 +75,25 @@ SERVICE_FAULTS = (UnavailableError, TooSlowError, DiskFloorError, NotRecordedErr
 
 def error_body(error: RagError) -> Json:
     """Spell an error as contracts *storage* and *context* do: the sentence under `error`, `message` and `detail`."""
+    message = without_credentials(error.message)
     return {
-        "error": error.summary or error.message,
-        "message": error.message,
-        "detail": error.message,
+        "error": error.summary or message,
+        "message": message,
+        "detail": message,
         "code": error.code,
-        "details": error.details,
+        "details": cleaned(error.details, without_credentials),
     }
 
 
 def error_body_with_short_word(error: RagError) -> Json:
     """Spell an error as contracts *rules* and *documents* do: a short word under `error`, the sentence among the
     details too."""
-    details = {**error.details, "message": error.message}
-    return {**error_body(error), "error": SHORT_WORDS[nearest(error)], "details": details}
+    body = error_body(error)
+    return {
+        **body,
+        "error": SHORT_WORDS[nearest(error)],
+        "details": {**body["details"], "message": body["message"]},
+    }
 
 
 def tool_error_body(error: RagError) -> Json:

@@ -8,8 +8,10 @@ import signal
 import socket
 import time
 import uuid
+from pathlib import Path
 from urllib.parse import urlsplit
 
+import orjson
 import pytest
 import requests
 import urllib3
@@ -309,3 +311,64 @@ def _raw(keyed, head):
         while piece := connection.recv(65_536):
             received += piece
     return received
+
+
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        ("{key} /live HTTP/1.1", 400),
+        ("GET{key} /live", 400),
+        ("GET /live HTTP/1.1\r\n{key}", 400),
+        ("GET /live HTTP/1.1\r\nX-Key {key}: yes", 400),
+        ("GET /live HTTP/1.1\r\nTransfer-Encoding: {key}", 400),
+        ("GET /live HTTP/1.1\r\nX-Much: " + "{key}" * 500, 431),
+    ],
+)
+def test_what_is_no_http_is_refused_in_the_services_words_without_its_keys(keyed, head, status):
+    key = keyed.keys["mine"]
+    answer = _raw(keyed, head.format(key=key)).decode()
+    assert answer.startswith(f"HTTP/1.1 {status} ")
+    told = orjson.loads(answer.partition("\r\n\r\n")[2])
+    assert told["code"] == ("headers_too_large" if status == 431 else "malformed_request")
+    assert key not in answer
+
+
+def test_no_answer_repeats_a_key_that_stands_in_the_wrong_place(keyed):
+    for key in (keyed.keys["mine"], keyed.admin_key):
+        for method, path, body in (
+            ("GET", f"/{key}", None),
+            ("GET", f"/api/keys/{key}", None),
+            ("GET", f"/collections/{key}", None),
+            ("POST", "/query", {"collection": key, "query_embedding": [1, 0], "top_k": 1}),
+            ("POST", f"/collections/{MINE}/query", {"query_embedding": [1, 0], "where": {key: {f"${key}": 1}}}),
+        ):
+            answer = keyed.ask(method, path, keyed.admin_key, body)
+            assert 400 <= answer.status_code < 500
+            assert key not in answer.text
+    key = keyed.keys["mine"]
+    warned = keyed.ask("GET", f"/collections?{key}=1", key)
+    assert warned.json()["warnings"]
+    assert key not in warned.text
+    assert key not in requests.get(f"{keyed.url}/live", headers={"Host": key}, timeout=30).text
+
+
+def test_neither_log_has_a_key_that_stood_in_the_wrong_place(keyed):
+    for key in (keyed.keys["mine"], keyed.admin_key):
+        _raw(keyed, f"{key} /live HTTP/1.1")
+        keyed.ask("GET", f"/collections/marked-{key}", keyed.admin_key)
+        keyed.ask("DELETE", f"/collections/marked-{key}", keyed.admin_key, X_Request_ID=key)
+    log = keyed.service.log.read_text()
+    assert "/collections/marked-" in log
+    assert "Invalid request from ip=" in log
+    audited = "".join(file.read_text() for file in sorted((keyed.service.data_dir / "audit").glob("*.jsonl")))
+    assert '"collection":"marked-' in audited
+    for written in (log, audited):
+        assert not [name for name, key in keyed.keys.items() if key in written]
+        assert keyed.admin_key not in written
+
+
+def test_the_engine_does_not_get_the_services_settings(keyed):
+    state = read_state(keyed.service.data_dir)
+    for pid in (state.pid, state.keeper_pid):
+        environ = (Path("/proc") / str(pid) / "environ").read_bytes().split(b"\0")
+        assert not [each for each in environ if each.startswith(b"RAG_") or keyed.admin_key.encode() in each]

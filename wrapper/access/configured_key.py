@@ -6,6 +6,7 @@ from collections.abc import Callable
 from ipaddress import ip_address
 from pathlib import Path
 
+from schemas.access.credentials_in_text import Cleaner, cleaner
 from schemas.errors import ConfigurationError
 from schemas.settings import KEYS, OPEN, AccessSettings
 
@@ -46,6 +47,14 @@ def bootstrap_key(settings: AccessSettings) -> str:
             field=variable,
         )
     return key
+
+
+def settings_cleaner(settings: AccessSettings) -> Cleaner:
+    """Return what cuts the key of the settings out of a text, and all that `without_credentials` does."""
+    try:
+        return cleaner(configured_key(settings)[0])
+    except ConfigurationError:  # where there is none to be read, nobody can have sent it
+        return cleaner("")
 
 
 def is_loopback(host: str) -> bool:

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
 
+from schemas.access.credentials_in_text import Cleaner, without_credentials
 from schemas.errors import AuditUnwritableError
 from schemas.storage.audit import AuditEvent
 from wrapper.audit.file_names import FileName, files_in
@@ -54,15 +55,22 @@ class AuditLog:
 
     A file that has `max_bytes` is finished and a new one is begun, and so it is at the end of the day in UTC.
     `requests_at_once` is the most requests, of all processes, that have been let through by `check` and are not
-    recorded yet.
+    recorded yet. `clean` cuts out of every text what must not be written down.
     """
 
     def __init__(
-        self, folder: Path, *, max_bytes: int, requests_at_once: int, clock: Callable[[], datetime] = utc_now
+        self,
+        folder: Path,
+        *,
+        max_bytes: int,
+        requests_at_once: int,
+        clean: Cleaner = without_credentials,
+        clock: Callable[[], datetime] = utc_now,
     ) -> None:
         self.folder = folder
         self._max_bytes = max_bytes
         self._needed_bytes = requests_at_once * MAX_LINE_BYTES
+        self._clean = clean
         self._clock = clock
         self._mutex = threading.Lock()
         self._lock: int | None = None
@@ -88,7 +96,7 @@ class AuditLog:
             with self._mutex, self._locked():
                 now = self._clock()
                 file, found = self._newest(now.date())
-                line = to_line(event, now)
+                line = to_line(event, now, self._clean)
                 if room_in(found) - len(line) < self._needed_bytes:
                     try:
                         self._make_room(file, found)

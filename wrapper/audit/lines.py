@@ -7,13 +7,15 @@ or command the terminal of whoever looks at the file. Credentials in them are cu
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
+from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 import orjson
 
-from schemas.access.credentials_in_text import without_credentials
+from schemas.access.credentials_in_text import Cleaner, without_credentials
 from schemas.storage.audit import AuditEntry, AuditEvent
+from schemas.wire.storage.audit import entry_body
 
 MAX_LINE_BYTES = 4096
 """The longest that a line can be, its end included."""
@@ -26,11 +28,11 @@ CUT = "..."
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
-def to_line(event: AuditEvent, time: datetime) -> bytes:
-    """Return the line of an event, with the line feed at its end."""
-    line = _spelt(event, time, MAX_CHARACTERS, MAX_COLLECTION_CHARACTERS)
+def to_line(event: AuditEvent, time: datetime, clean: Cleaner = without_credentials) -> bytes:
+    """Return the line of an event, with the line feed at its end, and its texts cleaned."""
+    line = _encoded(event, time, lambda text, most: _bounded(clean(text), most))
     if len(line) > MAX_LINE_BYTES:
-        line = _spelt(event, time, MAX_ESCAPED_CHARACTERS, MAX_ESCAPED_CHARACTERS)
+        line = _encoded(event, time, lambda text, most: _bounded(clean(text), MAX_ESCAPED_CHARACTERS))
     return line
 
 
@@ -64,39 +66,15 @@ def from_line(line: bytes) -> AuditEntry:
     )
 
 
-def spelt_time(time: datetime) -> str:
-    return time.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+def _encoded(event: AuditEvent, time: datetime, bound: Callable[[str, int], str]) -> bytes:
+    spelt = entry_body(AuditEntry(time, event))
+    for name, text in spelt.items():
+        if isinstance(text, str) and name not in ("time", "scope"):
+            spelt[name] = bound(text, MAX_COLLECTION_CHARACTERS if name == "collection" else MAX_CHARACTERS)
+    return _encode(spelt).encode("ascii") + b"\n"
 
 
-def _spelt(event: AuditEvent, time: datetime, most: int, most_collection: int) -> bytes:
-    line: dict[str, Any] = {
-        "time": spelt_time(time),
-        "key_id": _bounded(event.key_id, most),
-        "user": _bounded(event.user, most),
-        "scope": event.scope,
-        "method": _bounded(event.method, most),
-        "route": _bounded(event.route, most),
-        "collection": _bounded(event.collection, most_collection),
-        "count": event.count,
-        "status": event.status,
-        "address": _bounded(event.address, most),
-        "request_id": _bounded(event.request_id, most),
-    }
-    if event.tool is not None:
-        line["tool"] = _bounded(event.tool, most)
-    if event.subject is not None:
-        line["subject"] = _bounded(event.subject, most)
-    if event.cut:
-        line["cut"] = True
-    if event.repeated is not None:
-        line["repeated"] = event.repeated
-    return _encode(line).encode("ascii") + b"\n"
-
-
-def _bounded(text: str | None, most: int) -> str | None:
-    if text is None:
-        return None
-    text = without_credentials(text)
+def _bounded(text: str, most: int) -> str:
     if text.isascii() and len(text) <= most:
         return text
     whole = text if len(text) <= most else text[: most - len(CUT)] + CUT

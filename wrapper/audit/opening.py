@@ -7,6 +7,7 @@ from pathlib import Path
 
 from schemas.settings import WrapperSettings
 from schemas.settings.access import AccessSettings
+from wrapper.access.configured_key import settings_cleaner
 from wrapper.audit.audit_log import FOLDER, AuditLog
 from wrapper.audit.recording import Recorder
 
@@ -23,6 +24,7 @@ def open_recorder(
         audit_folder(settings.data_dir),
         max_bytes=access.audit_max_mb << 20,
         requests_at_once=settings.workers * in_each_process,
+        clean=settings_cleaner(access),
     )
     return Recorder(log, with_reads=access.audit_reads, may_store=may_store)
 

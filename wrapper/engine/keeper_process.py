@@ -6,6 +6,7 @@ import contextlib
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -80,7 +81,7 @@ def start_keeper(
             command,
             stdin=reader,
             stdout=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": search_path},
+            env={**_without_settings(os.environ), "PYTHONPATH": search_path},
             start_new_session=True,  # Ctrl-C at the terminal is for the service, which then stops the keeper
         )
     except BaseException:
@@ -90,6 +91,12 @@ def start_keeper(
         os.close(reader)
     log.info("engine keeper started", pid=process.pid, data_dir=str(data_dir))
     return KeeperProcess(process, writer)
+
+
+def _without_settings(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment without the service's settings: keys and secrets are among them, and the engine needs
+    none."""
+    return {name: value for name, value in environ.items() if not name.startswith("RAG_")}
 
 
 class KeeperGuard:

@@ -59,13 +59,15 @@ worker_tmp_dir = "/dev/shm" if os.path.isdir("/dev/shm") else None
 
 
 def on_starting(server: Any) -> None:
-    from wrapper.logs import configure
+    from wrapper.access.configured_key import settings_cleaner
+    from wrapper.logs import clean_logger, configure
     from wrapper.service import open_host
     from wrapper.serving.certificate import Certificate
     from wrapper.serving.fair_share import ConnectionCounts
 
     bound_arenas()  # the workers inherit this
     configure(settings.log_level, settings.log_format)
+    clean_logger(server.log.error_log, settings_cleaner(access))
     server.rag_connection_counts = ConnectionCounts(2 * workers)  # room for workers that end and for their successors
 
     try:

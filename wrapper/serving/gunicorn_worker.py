@@ -16,6 +16,8 @@ gunicorn has settings and hooks for none of this. These methods are overridden, 
 - `finish_request`: an answer that is the last arrives although the body was not read
   (`tests/wrapper/routes/test_connections.py`, "without an end"; `tests/durability/load/test_overload.py`), and
   requests that arrive before the answer to the previous one are answered in order (the same, "before the answers")
+- `handle_error`: what is no HTTP is refused in the service's own words, without the keys that it may hold
+  (`tests/access/test_hostile.py`)
 - `_cap_keepalive`: a client that has sent no whole request does not delay the end of a service that stops
   (`tests/wrapper/serving/test_gunicorn_worker.py`)
 
@@ -36,6 +38,7 @@ import uuid
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
 from inspect import signature
@@ -44,9 +47,10 @@ from typing import Any
 import orjson
 from gunicorn import __version__ as gunicorn_version
 from gunicorn.http import get_parser
+from gunicorn.http.errors import InvalidResponseHeader, InvalidResponseHeaderName, LimitRequestHeaders, ParseException
 from gunicorn.workers.gthread import TConn, ThreadWorker
 
-from schemas.errors import PlainRequestError, RagError, SlowClientError
+from schemas.errors import LongHeadersError, MalformedRequestError, PlainRequestError, RagError, SlowClientError
 from schemas.settings import read_wrapper_settings
 from wrapper.serving.certificate import Certificate
 from wrapper.serving.fair_share import FairShare
@@ -60,6 +64,7 @@ STOPPING_SECONDS = 2.0
 """The time that a connection without a request is kept when the service is being stopped."""
 PAUSE_WITHOUT_FILES_SECONDS = 0.01
 """The pause between attempts to accept a connection when no more files can be opened."""
+FAULTS_OF_ANSWERS = (InvalidResponseHeader, InvalidResponseHeaderName)
 END_OF_HEAD = re.compile(rb"\r?\n\r?\n")
 
 BUILT_ON: dict[type, dict[str, tuple[str, ...]]] = {
@@ -76,6 +81,7 @@ BUILT_ON: dict[type, dict[str, tuple[str, ...]]] = {
         "on_pending_socket_readable": ("self", "conn", "client"),
         "murder_pending": ("self",),
         "_cap_keepalive": ("self", "deadline"),
+        "handle_error": ("self", "req", "client", "addr", "exc"),
     },
 }
 """Methods of gunicorn and their parameters. The worker also needs the attributes `timeout`, `parser.unreader` and
@@ -204,6 +210,16 @@ class Worker(ThreadWorker):
             self.poller.unregister(conn.sock)
             self._drop(conn)
 
+    def handle_error(self, req: Any, client: Any, addr: Any, exc: BaseException) -> None:
+        """Answer a request that cannot be read, in a request's thread; the library answers what has failed here."""
+        if not isinstance(exc, ParseException) or isinstance(exc, FAULTS_OF_ANSWERS):
+            super().handle_error(req, client, addr, exc)
+            return
+        self.log.warning("Invalid request from ip=%s: %s", addr[0] if addr else "", exc)
+        kind = LongHeadersError if isinstance(exc, LimitRequestHeaders) else MalformedRequestError
+        with suppress(OSError):
+            client.sendall(b"".join(_refusal(kind(str(exc)))))
+
     def _cap_keepalive(self, deadline: float) -> None:
         super()._cap_keepalive(deadline)
         for conn in (*self.pending_conns, *self.parting):
@@ -230,22 +246,7 @@ class Worker(ThreadWorker):
 
     def _refuse(self, conn: Connection, error: RagError, send: Callable[[bytes], object] | None = None) -> None:
         """Answer without a thread, by `send` if given; it is the connection's last answer."""
-        # Imported late: the master imports this module, and need not know the application.
-        from schemas.wire.error_bodies import error_body
-        from wrapper import metrics
-        from wrapper.web.error_statuses import status_of
-
-        content = orjson.dumps(error_body(error))
-        status = HTTPStatus(status_of(type(error)))
-        lines = [
-            f"HTTP/1.1 {status.value} {status.phrase}",
-            "Connection: close",
-            "Content-Type: application/json",
-            f"Content-Length: {len(content)}",
-            f"X-Request-ID: {uuid.uuid4().hex}",
-        ]
-        head = "\r\n".join([*lines, "", ""]).encode()
-        metrics.REFUSED_REQUESTS.labels(error.code).inc()
+        head, content = _refusal(error)
         try:
             (send or conn.sock.send)(head if conn.head.startswith(b"HEAD ") else head + content)
         except OSError:
@@ -290,6 +291,26 @@ class Worker(ThreadWorker):
         self.nr_conns -= 1
         self.tell_share()
         conn.close()
+
+
+def _refusal(error: RagError) -> tuple[bytes, bytes]:
+    """Return the head and the body of the answer to a request that is refused here, and count it."""
+    # Imported late: the master imports this module, and need not know the application.
+    from schemas.wire.error_bodies import error_body
+    from wrapper import metrics
+    from wrapper.web.error_statuses import status_of
+
+    content = orjson.dumps(error_body(error))
+    status = HTTPStatus(status_of(type(error)))
+    lines = [
+        f"HTTP/1.1 {status.value} {status.phrase}",
+        "Connection: close",
+        "Content-Type: application/json",
+        f"Content-Length: {len(content)}",
+        f"X-Request-ID: {uuid.uuid4().hex}",
+    ]
+    metrics.REFUSED_REQUESTS.labels(error.code).inc()
+    return "\r\n".join([*lines, "", ""]).encode(), content
 
 
 def missing_parts() -> list[str]:

@@ -10,6 +10,7 @@ import structlog
 from flask import Blueprint, Flask, Request, Response, current_app, request
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 
+from schemas.access.credentials_in_text import Cleaner, cleaned, without_credentials
 from schemas.errors import (
     BusyError,
     CollectionForbiddenError,
@@ -19,7 +20,9 @@ from schemas.errors import (
     ForbiddenOriginError,
     HostNotAllowedError,
     InvalidInputError,
+    LongHeadersError,
     LongRequestLineError,
+    MalformedRequestError,
     NotFoundError,
     NotRecordedError,
     OwnedByAnotherError,
@@ -56,6 +59,7 @@ Spelling = Callable[[RagError], dict[str, Any]]
 STATUS: dict[type[RagError], int] = {
     InvalidInputError: 400,
     PlainRequestError: 400,
+    MalformedRequestError: 400,
     UnauthorizedError: 401,
     ForbiddenOriginError: 403,
     ScopeMissingError: 403,
@@ -70,6 +74,7 @@ STATUS: dict[type[RagError], int] = {
     LongRequestLineError: 414,
     UnsupportedMediaError: 415,
     HostNotAllowedError: 421,
+    LongHeadersError: 431,
     UnsupportedError: 422,
     ConfigurationError: 409,
     TooManyRequestsError: 429,
@@ -90,7 +95,8 @@ def status_of(kind: type[RagError]) -> int:
 
 def error_response(error: RagError, spell: Spelling = error_body) -> Response:
     """Return the answer that tells of an error, its body spelt by `spell`."""
-    response = json_response(spell(error), status_of(type(error)))
+    clean: Cleaner = current_app.extensions.get("rag.clean", without_credentials)
+    response = json_response(cleaned(spell(error), clean), status_of(type(error)))
     if isinstance(error, UnavailableError | TooManyRequestsError) and not isinstance(error, DiskFloorError):
         response.headers["Retry-After"] = str(error.retry_after_seconds)
     if isinstance(error, WrongMethodError):

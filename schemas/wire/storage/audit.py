@@ -52,10 +52,11 @@ def since_of(text: str, now: datetime) -> datetime:
 
 
 def audit_answer(entries: Iterable[AuditEntry]) -> dict[str, Any]:
-    return {"entries": [_entry(each) for each in entries]}
+    return {"entries": [entry_body(each) for each in entries]}
 
 
-def _entry(entry: AuditEntry) -> dict[str, Any]:
+def entry_body(entry: AuditEntry) -> dict[str, Any]:
+    """Return an entry as it stands in answers, and in the lines of the log itself."""
     event = entry.event
     spelt: dict[str, Any] = {
         "time": entry.time.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
