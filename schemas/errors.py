@@ -178,7 +178,9 @@ class MalformedRequestError(RagError):
     code = "malformed_request"
 
 
-class LongHeadersError(MalformedRequestError):
+class LongHeadersError(RagError):
+    """The head of a request is longer than the server reads."""
+
     code = "headers_too_large"
 
 

@@ -58,12 +58,12 @@ def configure(level: str, style: str) -> None:
 class CleanFormatter(logging.Formatter):
     """Formats the lines of a library's logger, with `clean` applied to each."""
 
-    def __init__(self, clean: Cleaner, style: logging.Formatter) -> None:
+    def __init__(self, clean: Cleaner, formatter: logging.Formatter) -> None:
         super().__init__()
-        self._clean, self._style = clean, style
+        self._clean, self._formatter = clean, formatter
 
     def format(self, record: logging.LogRecord) -> str:
-        return self._clean(self._style.format(record))
+        return self._clean(self._formatter.format(record))
 
 
 def clean_logger(logger: logging.Logger, clean: Cleaner) -> None:

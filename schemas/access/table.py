@@ -34,21 +34,28 @@ class Names(StrEnum):
     CHOSEN = "body: collections, collection"
     """Without one, all that the caller may read are meant."""
     ENTRIES = "body: selectedCollections"
+    QUERY_CHOSEN = "query string: collections, collection"
+    """Without one, all that the caller may read are meant."""
     DEFAULT = "body: collection, else the contract's"
+    UPLOADED = "query string or form: collection, else the contract's"
+    CONTRACT = "the contract's"
     LISTED = "lists those of the caller"
     TOOL = "the tool's arguments"
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A row: what a route or tool asks for, and where a request names the collection."""
+    """A row: what a route or tool asks for, where a request names the collection, and what some requests ask for
+    besides, with the words for which ones."""
 
     needs: Scope | Door
     names: Names = Names.NOWHERE
+    also: tuple[Scope, str] | None = None
 
 
 _DOCUMENTS = "/collections/{name}/documents"
 _CONNECTIONS = "/api/connections"
+_OF_FOLDERS = ADMIN, "with config.path of Qdrant"
 
 ROUTES: Mapping[str, Access] = {
     "GET /collections": Access(READ, Names.LISTED),
@@ -80,9 +87,9 @@ ROUTES: Mapping[str, Access] = {
     f"GET {_CONNECTIONS}/providers": Access(READ),
     f"GET {_CONNECTIONS}/providers/{{provider}}": Access(READ),
     f"GET {_CONNECTIONS}/providers/{{provider}}/schema": Access(READ),
-    f"POST {_CONNECTIONS}/validate": Access(CONNECT),
-    f"POST {_CONNECTIONS}/test": Access(CONNECT),
-    f"POST {_CONNECTIONS}/rag/test": Access(CONNECT),
+    f"POST {_CONNECTIONS}/validate": Access(CONNECT, also=_OF_FOLDERS),
+    f"POST {_CONNECTIONS}/test": Access(CONNECT, also=_OF_FOLDERS),
+    f"POST {_CONNECTIONS}/rag/test": Access(CONNECT, also=_OF_FOLDERS),
     f"POST {_CONNECTIONS}/embedding/test": Access(CONNECT),
     f"POST {_CONNECTIONS}/llm/test": Access(CONNECT),
     f"POST {_CONNECTIONS}/rerank/test": Access(CONNECT),
@@ -92,26 +99,26 @@ ROUTES: Mapping[str, Access] = {
     f"POST {_CONNECTIONS}/env-vars/validate": Access(CONNECT),
     f"GET {_CONNECTIONS}/env-vars/suggestions": Access(CONNECT),
     f"GET {_CONNECTIONS}": Access(CONNECT),
-    f"POST {_CONNECTIONS}": Access(CONNECT),
+    f"POST {_CONNECTIONS}": Access(CONNECT, also=_OF_FOLDERS),
     f"GET {_CONNECTIONS}/health": Access(CONNECT),
     f"GET {_CONNECTIONS}/{{connection_id}}": Access(CONNECT),
-    f"PUT {_CONNECTIONS}/{{connection_id}}": Access(CONNECT),
+    f"PUT {_CONNECTIONS}/{{connection_id}}": Access(CONNECT, also=_OF_FOLDERS),
     f"DELETE {_CONNECTIONS}/{{connection_id}}": Access(CONNECT),
     f"GET {_CONNECTIONS}/{{connection_id}}/health": Access(CONNECT),
     f"GET {_CONNECTIONS}/{{connection_id}}/collections": Access(CONNECT, Names.LISTED),
     "POST /api/collect": Access(READ, Names.ENTRIES),
-    "POST /api/rag/ingest": Access(WRITE, Names.DEFAULT),
+    "POST /api/rag/ingest": Access(WRITE, Names.CONTRACT),
     "POST /api/rag/search": Access(READ, Names.CHOSEN),
-    "GET /api/rag/documents": Access(READ, Names.DEFAULT),
+    "GET /api/rag/documents": Access(READ, Names.QUERY),
     "DELETE /api/rag/documents/{document_id}": Access(WRITE, Names.QUERY),
-    "GET /api/rag/metrics": Access(READ, Names.DEFAULT),
+    "GET /api/rag/metrics": Access(READ, Names.CONTRACT),
     "POST /api/rag/documents:batch": Access(WRITE, Names.DEFAULT),
     "POST /api/rag/retrieve": Access(READ, Names.CHOSEN),
-    "POST /api/chat": Access(CHAT, Names.CHOSEN),
+    "POST /api/chat": Access(CHAT, Names.CHOSEN, also=(READ, "with useRag")),
     "GET /api/chat/{conversation_id}": Access(CHAT),
     "DELETE /api/chat/{conversation_id}": Access(CHAT),
-    "POST /api/documents": Access(WRITE, Names.DEFAULT),
-    "GET /api/documents": Access(READ, Names.QUERY),
+    "POST /api/documents": Access(WRITE, Names.UPLOADED),
+    "GET /api/documents": Access(READ, Names.QUERY_CHOSEN),
     "GET /api/documents/{document_id}": Access(READ, Names.QUERY),
     "DELETE /api/documents/{document_id}": Access(WRITE, Names.QUERY),
     "GET /api/documents/{document_id}/original": Access(READ, Names.QUERY),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,3 +57,30 @@ class AuditQuery:
             and (self.key is None or self.key in (event.key_id, event.user, *(event.subject or "").split(",")))
             and (self.collection is None or self.collection in (event.collection or "").split(","))
         )
+
+
+def entry_body(entry: AuditEntry) -> dict[str, Any]:
+    """Return an entry as it stands in answers, and in the lines of the log itself."""
+    event = entry.event
+    spelt: dict[str, Any] = {
+        "time": entry.time.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "key_id": event.key_id,
+        "user": event.user,
+        "scope": event.scope,
+        "method": event.method,
+        "route": event.route,
+        "collection": event.collection,
+        "count": event.count,
+        "status": event.status,
+        "address": event.address,
+        "request_id": event.request_id,
+    }
+    if event.tool is not None:
+        spelt["tool"] = event.tool
+    if event.subject is not None:
+        spelt["subject"] = event.subject
+    if event.cut:
+        spelt["cut"] = True
+    if event.repeated is not None:
+        spelt["repeated"] = event.repeated
+    return spelt

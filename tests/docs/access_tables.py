@@ -26,7 +26,11 @@ def with_tables(page: str) -> str:
 
 
 def _rows(table: Mapping[str, Access]) -> str:
-    return "".join(f"| `{name}` | {row.needs} | {row.names} |\n" for name, row in table.items())
+    return "".join(f"| `{name}` | {row.needs}{_also(row)} | {row.names} |\n" for name, row in table.items())
+
+
+def _also(row: Access) -> str:
+    return "" if row.also is None else ", and {} {}".format(*row.also)
 
 
 if __name__ == "__main__":

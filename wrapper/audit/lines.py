@@ -14,8 +14,7 @@ from typing import Any
 import orjson
 
 from schemas.access.credentials_in_text import Cleaner, without_credentials
-from schemas.storage.audit import AuditEntry, AuditEvent
-from schemas.wire.storage.audit import entry_body
+from schemas.storage.audit import AuditEntry, AuditEvent, entry_body
 
 MAX_LINE_BYTES = 4096
 """The longest that a line can be, its end included."""

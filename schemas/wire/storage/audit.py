@@ -10,7 +10,7 @@ from typing import Any
 from marshmallow import validate
 
 from schemas.errors import InvalidInputError
-from schemas.storage.audit import AuditEntry
+from schemas.storage.audit import AuditEntry, entry_body
 from schemas.wire.body import Body
 from schemas.wire.fields import Count, Text
 
@@ -53,30 +53,3 @@ def since_of(text: str, now: datetime) -> datetime:
 
 def audit_answer(entries: Iterable[AuditEntry]) -> dict[str, Any]:
     return {"entries": [entry_body(each) for each in entries]}
-
-
-def entry_body(entry: AuditEntry) -> dict[str, Any]:
-    """Return an entry as it stands in answers, and in the lines of the log itself."""
-    event = entry.event
-    spelt: dict[str, Any] = {
-        "time": entry.time.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-        "key_id": event.key_id,
-        "user": event.user,
-        "scope": event.scope,
-        "method": event.method,
-        "route": event.route,
-        "collection": event.collection,
-        "count": event.count,
-        "status": event.status,
-        "address": event.address,
-        "request_id": event.request_id,
-    }
-    if event.tool is not None:
-        spelt["tool"] = event.tool
-    if event.subject is not None:
-        spelt["subject"] = event.subject
-    if event.cut:
-        spelt["cut"] = True
-    if event.repeated is not None:
-        spelt["repeated"] = event.repeated
-    return spelt

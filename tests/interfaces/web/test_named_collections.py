@@ -1,0 +1,50 @@
+"""The table of access says truly where each route's requests name their collection."""
+
+import pytest
+
+from schemas.access.table import ROUTES, Names
+from wrapper.web.route_table import _CONVERTED, NAME_ALONE
+
+IN_BODY = {
+    Names.BODY: {"collection"},
+    Names.BODY_NAME: {"name"},
+    Names.CHOSEN: {"collections", "collection"},
+    Names.ENTRIES: {"selectedCollections"},
+    Names.DEFAULT: {"collection"},
+}
+IN_QUERY = {
+    Names.QUERY: {"collection"},
+    Names.QUERY_CHOSEN: {"collections", "collection"},
+    Names.UPLOADED: {"collection"},
+}
+NAMING = {"collection", "collections", "selectedCollections"}
+ABOUT_SOMETHING_ELSE = {
+    "POST /collections/{name}/query",  # its body is that of /query
+    "PUT /api/watchers/{name}",  # what a folder is loaded into, as it was reported
+    "POST /api/keys",
+    "PATCH /api/keys/{key_id}",
+    "GET /api/audit",
+}
+"""Routes with a field of such a name that is not the collection the request is about."""
+
+
+@pytest.fixture(scope="module")
+def declared(app):
+    table = app.extensions["rag.routes"]
+    return {
+        f"{method} {_CONVERTED.sub(NAME_ALONE, rule.rule)}": table.find(rule.endpoint)
+        for rule in app.url_map.iter_rules()
+        for method in rule.methods - {"HEAD", "OPTIONS"}
+    }
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_a_collection_is_named_where_the_table_says(declared, route):
+    names, row = ROUTES[route].names, declared[route]
+    in_body, in_query = set(row.body_names.known), set(row.query_names.known)
+    assert in_body >= IN_BODY.get(names, set())
+    assert in_query >= IN_QUERY.get(names, set())
+    if route not in ABOUT_SOMETHING_ELSE:
+        assert names in IN_BODY or not in_body & NAMING
+        assert names in IN_QUERY or not in_query & NAMING
+    assert (" /collections/{name}" in route) == (names is Names.PATH)
