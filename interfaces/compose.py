@@ -141,7 +141,6 @@ def create_app(
         service.close()
         raise
     app.extensions["rag.layers"] = layers
-    app.extensions["rag.challenge"] = protected_resource.challenge
     service.on_close(clean_lines(layers.connections.redacted))
     service.on_close(layers.close)
     report_health(service, layers)
@@ -178,7 +177,7 @@ def open_layers(
 ) -> Layers:
     data_dir = service.settings.data_dir
     registry = discover(ProviderRegistry())
-    own_files = [data_dir / KEY_FILE, *([Path(access.api_key_file)] if access.api_key_file else [])]
+    own_files = [data_dir / KEY_FILE, *map(Path, filter(None, (access.api_key_file, service.settings.tls_key)))]
     placeholders = operators_placeholders(settings, own_files)
     warn_of_free_secrets(settings, placeholders)
     context = ProviderContext(

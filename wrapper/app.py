@@ -46,6 +46,8 @@ from wrapper.web.route_table import RouteTable
 log = structlog.get_logger("wrapper.requests")
 
 QUIET = frozenset({"service.health", "service.live", "service.ready", "service.show_metrics", "service.docs_asset"})
+MAX_LOGGED_CHARACTERS = 2_048
+"""The longest that a path is logged; a refused request costs nothing, and must not fill the disk."""
 READING = ("GET", "HEAD", "OPTIONS")
 
 KEY_USE_SECONDS = 5.0
@@ -145,8 +147,9 @@ def _begin() -> None:
 def _end(response: Response) -> Response:
     discard_body()
     audited.end(response)
+    is_computed = response.is_streamed and not response.direct_passthrough  # else it is a file, which needs no place
     callers.keep_acting(response)
-    if response.is_streamed and not response.direct_passthrough and "leave" in g:
+    if is_computed and "leave" in g:
         # An answer that is still being computed keeps its place until all of it is sent or the client is gone.
         leave = g.pop("leave")
         response.response = _kept(response.iter_encoded(), leave)
@@ -167,7 +170,7 @@ def _end(response: Response) -> Response:
         log.info(
             "request",
             method=request.method,
-            path=request.path,
+            path=request.path[:MAX_LOGGED_CHARACTERS],
             status=response.status_code,
             latency_ms=round(seconds * 1e3, 2),
             request_id=request_id,

@@ -140,11 +140,6 @@ class Verifier:
         )
 
 
-def is_token(credential: str) -> bool:
-    """Return whether credentials look like a token of an identity provider, and not like a key of this service."""
-    return credential.startswith("ey") and credential.count(".") == 2
-
-
 def _algorithm(header: Mapping[str, Any]) -> str:
     """Return the algorithm of a header. Keys that it brings along or leads to (jwk, jku, x5c, x5u) count for nothing.
 

@@ -36,6 +36,7 @@ from schemas.settings import (
     CONFIG_FILE,
     HOSTED,
     AccessSettings,
+    OidcSettings,
     RegistrySettings,
     RetrievalSettings,
     WrapperSettings,
@@ -45,7 +46,7 @@ SERVICE_KEYS = ("RAG_EMBEDDING_API_KEY", "RAG_CHAT_API_KEY", "RAG_RERANK_API_KEY
 """Variables with the keys of the connections that the operator's settings describe."""
 OWN_VARIABLES = frozenset(
     f"RAG_{field.name.upper()}"
-    for settings in (WrapperSettings, RegistrySettings, RetrievalSettings, AccessSettings)
+    for settings in (WrapperSettings, RegistrySettings, RetrievalSettings, AccessSettings, OidcSettings)
     for field in fields(settings)
 ) | {
     *SERVICE_KEYS,

@@ -10,7 +10,6 @@ from schemas.errors import UnauthorizedError
 
 KEY_HEADERS = ("X-API-Key", "api-key", "X-Chroma-Token")
 """The headers whose whole value is a key. `Authorization` has a scheme before it."""
-SECRET_HEADERS = ("Authorization", *KEY_HEADERS)
 MAX_CHARACTERS = 16_384
 """The longest key or token that is looked at."""
 

@@ -16,7 +16,7 @@ from schemas.release import release
 from schemas.wire.storage.health import about_answer, health_answer, live_answer, ready_answer, short_health_answer
 from wrapper import metrics
 from wrapper.service import Service
-from wrapper.web.bodies import json_response
+from wrapper.web.bodies import JSON, json_response
 from wrapper.web.callers import is_admin
 from wrapper.web.error_statuses import STATUS
 from wrapper.web.lanes import Lane
@@ -81,10 +81,14 @@ def show_metrics() -> Response:
 @blueprint.get("/openapi.json")
 @declare(Lane.READ)
 def description() -> Response:
-    described = _description()
-    served = current_app.url_map.bind("")
-    paths = {path: item for path, item in described["paths"].items() if _is_served(served, path, item)}
-    return json_response({**described, "paths": paths})
+    # Made once: anybody may ask for it, and it takes tens of milliseconds.
+    known: bytes | None = current_app.extensions.get("rag.description")
+    if known is None:
+        described = _description()
+        served = current_app.url_map.bind("")
+        paths = {path: item for path, item in described["paths"].items() if _is_served(served, path, item)}
+        known = current_app.extensions["rag.description"] = json_response({**described, "paths": paths}).get_data()
+    return Response(known, mimetype=JSON)
 
 
 @blueprint.get("/docs")

@@ -64,13 +64,15 @@ class Certificate:
     def _take(self, now: float) -> None:
         try:
             # A new context: loaded into the one in use, half of a broken pair would be in use, too.
-            self.context = tls_context(*self._files)
+            context = tls_context(*self._files)
+            warnings = validity_warnings(self._files[0], datetime.now(UTC))
         except ConfigurationError as error:
             self._broken = now if self._broken is None else self._broken[0], error.message
             return
+        self.context = context
         self._broken = None
         log.info("the certificate was replaced")
-        for sentence in validity_warnings(self._files[0], datetime.now(UTC)):
+        for sentence in warnings:
             log.warning(sentence)
 
     def _stamps(self) -> tuple[Stamp, ...] | None:

@@ -54,6 +54,8 @@ if settings.tls_cert:
 # lets its clients' others through.
 forwarded_allow_ips = ",".join(trusted_proxies.spelled())
 secure_scheme_headers = {"X-FORWARDED-PROTO": "https"}
+# No header decides which part of a path is a prefix: a rule of the proxy for paths could be evaded.
+forwarder_headers = ""
 control_socket_disable = True
 worker_tmp_dir = "/dev/shm" if os.path.isdir("/dev/shm") else None
 

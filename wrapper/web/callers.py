@@ -119,9 +119,14 @@ def keep_acting(response: Response) -> None:
     """Have a streamed answer made for the caller, whose request is under way until its end: it is made after the
     request has ended, as far as Flask knows."""
     asking = caller()
-    if asking is not None and response.is_streamed and not response.direct_passthrough:
+    if asking is not None and response.is_streamed:
         check = partial(authentication().check_still, asking, _header(HEADER))
-        response.response = _for(asking, response.iter_encoded(), check)
+        content = response.iter_encoded()
+        close = getattr(response.response, "close", None)
+        if response.direct_passthrough and close is not None:
+            response.call_on_close(close)  # because its first part may never be asked for
+            response.direct_passthrough = False
+        response.response = _for(asking, content, check)
         end_counting = request.environ.pop(END_COUNTING, None)
         if end_counting is not None:
             response.call_on_close(end_counting)

@@ -16,8 +16,8 @@ from schemas.wire.fields import Count, Text
 
 USUAL_LIMIT, MAX_LIMIT = 100, 1_000
 MAX_CHARACTERS = 1_000
-_AGO = re.compile(r"([0-9]{1,5})([smhd])")
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+_AGO = re.compile(r"([0-9]{1,5})([smhdw])")
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _short = validate.Length(min=1, max=MAX_CHARACTERS)
 
 

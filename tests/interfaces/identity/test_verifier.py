@@ -9,7 +9,7 @@ import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from interfaces.identity.claims import ClaimsTable, CollectionRule
-from interfaces.identity.verifier import MAX_TOKEN_CHARACTERS, is_token
+from interfaces.identity.verifier import MAX_TOKEN_CHARACTERS
 from schemas.access.callers import Kind, Scope
 from schemas.errors import UnauthorizedError
 from tests.support.identity.issuer import AUDIENCE, encoded, signing_key
@@ -316,9 +316,3 @@ def test_no_token_is_remembered_beyond_its_end(issuer, verify, clock):
     assert verify(token).id == "user:ada"
     clock.go(11)
     assert refusal(verify, token).code == "key_expired"
-
-
-def test_tokens_are_told_from_keys(issuer):
-    assert is_token(issuer.token())
-    assert not is_token("rw_ab12cd34_" + "x" * 43)
-    assert not is_token("a.b.c")

@@ -90,6 +90,17 @@ def test_a_change_of_a_keys_rights_ends_its_streams(access, exporting, clock, gr
         list(parts)
 
 
+def test_a_filter_for_another_value_that_python_holds_equal_ends_a_stream(access, exporting, clock):
+    key, text = _made(access)
+    access.stored.change(key.id, lambda before: replace(before, grant=Grant(READ, ("docs",), {"n": {"$ne": 1}})))
+    clock.seconds += FRESH_SECONDS
+    parts = exporting(text)
+    access.stored.change(key.id, lambda before: replace(before, grant=Grant(READ, ("docs",), {"n": {"$ne": True}})))
+    clock.seconds += FRESH_SECONDS
+    with pytest.raises(UnauthorizedError):
+        list(parts)
+
+
 def test_a_stream_of_a_key_goes_on_while_it_has_the_same_rights(access, exporting, clock):
     key, text = _made(access)
     parts = exporting(text)

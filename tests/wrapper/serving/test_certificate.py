@@ -137,6 +137,18 @@ def test_a_look_between_the_two_files_changes_and_says_nothing(looked, pair, tmp
     assert looked(times=2) == ["the certificate was replaced"]
 
 
+def test_a_file_that_is_gone_while_it_is_taken_up_leaves_the_certificate(certificate, looked, tmp_path, monkeypatch):
+    before = certificate.context
+    write_pair(tmp_path)
+
+    def gone(*_):
+        raise ConfigurationError("the file cannot be read")
+
+    monkeypatch.setattr("wrapper.serving.certificate.validity_warnings", gone)
+    assert looked(times=3) == []
+    assert certificate.context is before
+
+
 def test_the_clock_decides_when_to_look(certificate, clock, tmp_path):
     write_pair(tmp_path)
     before = certificate.context
