@@ -17,6 +17,8 @@ from tests.wrapper.audit.conftest import lines_of
 
 ANSWER_SECONDS = 30
 ENOUGH = 60
+KILLED = 3 + 2
+"""The workers that are killed one after the other, and those of the end."""
 FEW = 4
 """On a disk that is nearly full both databases give back room now and then, so refusals come slowly."""
 
@@ -52,8 +54,8 @@ def total(clients):
     return sum(len(each.acknowledged) for each in clients)
 
 
-def assert_all_have_lines(data_dir, clients):
-    recorded = {line["request_id"]: line for line in lines_of(data_dir / "audit")}
+def assert_all_have_lines(data_dir, clients, *, killed=0):
+    recorded = {line["request_id"]: line for line in lines_of(data_dir / "audit", killed=killed)}
     acknowledged = set().union(*(each.acknowledged for each in clients))
     assert acknowledged
     assert acknowledged <= recorded.keys()
@@ -75,7 +77,7 @@ def test_killed_workers_and_services_have_recorded_all_that_was_acknowledged(ser
         kill(*all_processes)
         eventually(lambda: not any(map(alive, all_processes)), seconds=30)
         stopping.set()
-    assert_all_have_lines(service.data_dir, clients)
+    assert_all_have_lines(service.data_dir, clients, killed=KILLED)
 
 
 def test_a_disk_that_fills_up_under_load_keeps_the_line_of_each_acknowledged_write(tmp_path, processes):

@@ -41,9 +41,9 @@ def appending(folder, processes):
         yield start
 
 
-def written_by(folder):
+def written_by(folder, *, killed=0):
     found = defaultdict(list)
-    for line in lines_of(folder):
+    for line in lines_of(folder, killed=killed):
         found[line["key_id"]].append(line["count"])
     return found
 
@@ -73,8 +73,8 @@ def test_a_process_that_is_killed_leaves_the_others_and_all_that_it_acknowledged
         acknowledged[f"doomed{number}"] = max(whole, default=50 * (number + 1) - 1)
     for each in others:
         each.communicate(timeout=ANSWER_SECONDS)
-    found = written_by(folder)
-    assert entries(folder)[1] == 0
+    found = written_by(folder, killed=len(acknowledged))
+    assert entries(folder)[1] <= len(acknowledged)
     for number in range(2):
         assert found[f"p{number}"] == list(range(2_000))
     for name, last in acknowledged.items():
