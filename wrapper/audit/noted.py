@@ -31,6 +31,10 @@ class Noted:
     has_ended_key: bool = False
     """Whether that key was valid once, so that it is known who asks."""
     is_denied: bool = False
+    """Whether the request is refused for who asks, although its status does not say so."""
+    status: int | None = None
+    """The status of what the request asked for, where its answer is another's: one that tells of a tool's refusal is
+    200."""
     is_recordable: bool = False
     """Whether there is room for its line."""
 
@@ -96,6 +100,13 @@ def note_key(key_id: str, *, has_ended: bool) -> None:
     noted = _now.get()
     if noted is not None:
         noted.key_id, noted.has_ended_key = key_id, has_ended
+
+
+def note_status(status: int) -> None:
+    """Note the status of what the request asked for, in case its answer is given with another."""
+    noted = _now.get()
+    if noted is not None:
+        noted.status = status
 
 
 def note_denial() -> None:
