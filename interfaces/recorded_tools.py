@@ -9,7 +9,7 @@ from typing import Any
 
 from interfaces.tool import Json, Tool, needed_for
 from schemas.access.callers import current
-from schemas.errors import RagError
+from schemas.errors import CollectionNotFoundError, RagError
 from wrapper.audit import noted
 from wrapper.audit.recording import Asked, Recorder
 from wrapper.web.error_statuses import status_of
@@ -33,6 +33,8 @@ def _noted(tool: Tool[Any], arguments: Json) -> Any:
         outcome = tool.run(arguments)
     except Exception as error:
         noted.note_status(status_of(type(error) if isinstance(error, RagError) else RagError))
+        if isinstance(error, CollectionNotFoundError):
+            noted.note_missing(error.names)
         raise
     noted.note_status(OK)
     return outcome

@@ -6,11 +6,12 @@ import pytest
 
 from interfaces.recorded_tools import noted_tools, recorded_tools
 from interfaces.tool import Tool
-from schemas.access.callers import ANYBODY, acting_as
+from schemas.access.callers import ANYBODY, Caller, Kind, Scope, acting_as
 from schemas.errors import (
     AuditUnwritableError,
     BusyError,
     CollectionForbiddenError,
+    CollectionNotFoundError,
     ConflictError,
     InvalidInputError,
     NotFoundError,
@@ -112,3 +113,15 @@ def test_a_call_within_a_request_notes_the_status_of_its_outcome(learnt, error, 
     assert learnt.status == status
     tools["rag_query"]({})
     assert learnt.status == 200
+
+
+def test_a_missing_collection_is_noted_where_it_is_not_the_callers(learnt):
+    def fails(arguments):
+        raise CollectionNotFoundError("mine-docs", "theirs", "others")
+
+    (tried,) = noted_tools({"rag_query": tool("rag_query", fails)}).values()
+    for collections, names in ((None, []), (("*",), []), (("mine*",), ["theirs", "others"])):
+        caller = Caller("k", "k", Kind.KEY, frozenset({Scope.READ}), collections=collections)
+        with acting_as(caller), pytest.raises(CollectionNotFoundError):
+            tried({})
+        assert (learnt.names, learnt.is_denied, learnt.status) == (names, bool(names), 404)

@@ -5,13 +5,15 @@ It travels beside the call in a context variable, as the caller does. Where ther
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
-from schemas.access.callers import Scope
+from schemas.access.callers import Scope, current_or_none
 
 MOST_NAMES = 16
 """The most collections that are named in a line; of further ones their number is."""
+NOT_FOUND = 404
 
 
 @dataclass(slots=True)
@@ -109,8 +111,13 @@ def note_status(status: int) -> None:
         noted.status = status
 
 
-def note_denial() -> None:
-    """Note that the request is refused for who asks, although its status does not say so."""
-    noted = _now.get()
-    if noted is not None:
-        noted.is_denied = True
+def note_missing(names: Iterable[str]) -> None:
+    """Note that the request named these collections and was told that there are none. Where they are not the caller's
+    that is a denial, whether they exist or not."""
+    noted, caller = _now.get(), current_or_none()
+    if noted is None or caller is None:
+        return
+    for name in names:
+        if not caller.knows(name):
+            note_collection(name)
+            noted.is_denied, noted.status = True, NOT_FOUND

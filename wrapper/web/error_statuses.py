@@ -13,6 +13,7 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 from schemas.errors import (
     BusyError,
     CollectionForbiddenError,
+    CollectionNotFoundError,
     ConfigurationError,
     ConflictError,
     DiskFloorError,
@@ -40,7 +41,7 @@ from schemas.errors import (
 )
 from schemas.wire.error_bodies import error_body
 from wrapper import metrics
-from wrapper.audit.noted import note_count
+from wrapper.audit.noted import note_count, note_missing
 from wrapper.web.bodies import json_response
 from wrapper.web.document_paths import hint
 
@@ -126,6 +127,8 @@ def respond(error: RagError, spell: Spelling = error_body) -> Response:
     done = error.details.get("count")  # of a stream that was stored in part
     if isinstance(done, int) and error.code != NOTHING_DONE:
         note_count(done)
+    if isinstance(error, CollectionNotFoundError):
+        note_missing(error.names)
     if isinstance(error, TooManyRequestsError | QuotaError):
         metrics.REFUSED_REQUESTS.labels(error.code).inc()
     elif status_of(type(error)) >= STATUS[RagError]:
