@@ -191,8 +191,10 @@ class NotFoundError(RagError):
 class CollectionNotFoundError(NotFoundError):
     code = "collection_not_found"
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *others: str) -> None:
         super().__init__(f"Collection '{name}' not found", collection=name)
+        self.names = (name, *others)
+        """All that were asked for at once and are missing. The sentence is about the first."""
 
 
 class DocumentNotFoundError(NotFoundError):

@@ -285,7 +285,6 @@ class ScopedStore:
         caller = current()
         noted.note_collection(name)
         if not self._knows(caller, name):
-            noted.note_denial()
             raise CollectionNotFoundError(name)
         return caller
 
@@ -302,7 +301,6 @@ class ScopedStore:
         caller = current()
         noted.note_collection(name)
         if not caller.knows(name):
-            noted.note_denial()
             raise CollectionNotFoundError(name)
         if caller.is_filtered or (name in self._apart and not caller.is_admin):
             raise CollectionForbiddenError(name)

@@ -55,7 +55,7 @@ def mcp(url: str | None, config_file: Path | None) -> None:
     local = LocalTools(settings, registry, retrieval, read_access_settings())
     if url is None:
         log.info("serving MCP", data_dir=str(settings.data_dir))
-        server = tool_server(local, may_write=True)
+        server = tool_server(local)
     else:
         from interfaces.mcp.relay import relay_server
         from interfaces.service_key import check_key, service_key

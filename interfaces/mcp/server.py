@@ -44,11 +44,11 @@ async def in_place(work: Callable[[], T]) -> T:
     return work()
 
 
-def tool_server(tools: Tools, *, may_write: bool, run: Run = in_thread) -> Server[Any]:
-    """Return a server of these tools, without those that write unless it `may_write`."""
+def tool_server(tools: Tools, *, run: Run = in_thread) -> Server[Any]:
+    """Return a server of those of these tools that the caller may call."""
 
     def offered() -> dict[str, Tool[Any]]:
-        return {name: tool for name, tool in tools().items() if (may_write or tool.read_only) and tool.is_callers()}
+        return {name: tool for name, tool in tools().items() if tool.is_callers()}
 
     def list_tools() -> types.ListToolsResult:
         return types.ListToolsResult(tools=[described(tool) for tool in offered().values()])

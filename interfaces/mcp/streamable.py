@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from flask import Blueprint, Response, current_app, request
 
+from interfaces.recorded_tools import noted_tools
 from interfaces.tool import Tool, needed_for
-from wrapper.audit import noted
+from schemas.errors import InvalidInputError, ScopeMissingError
+from wrapper.audit.noted import note_status
 from wrapper.web.audited import calls_tool
 from wrapper.web.bodies import read_body
+from wrapper.web.error_statuses import status_of
 from wrapper.web.lanes import Lane
 from wrapper.web.request_parts import change_lane
 from wrapper.web.route_table import declare
@@ -27,17 +30,16 @@ blueprint = Blueprint("mcp", __name__)
 
 
 class Endpoint:
-    """Holds the MCP server of one process."""
+    """Holds the MCP server of one process. It offers the tools without those that write, unless it `may_write`."""
 
     def __init__(self, tools: Mapping[str, Tool[Any]], *, may_write: bool) -> None:
-        self._tools = tools
-        self._may_write = may_write
+        self._tools = noted_tools({name: tool for name, tool in tools.items() if may_write or tool.read_only})
 
     @cached_property
     def server(self) -> Server[Any]:
         from interfaces.mcp.server import in_place, tool_server
 
-        return tool_server(lambda: self._tools, may_write=self._may_write, run=in_place)
+        return tool_server(lambda: self._tools, run=in_place)
 
     def take_place(self, tool: str, arguments: dict[str, Any]) -> None:
         """Note the tool that the request calls, and move it to the lane of other services when the tool waits for
@@ -45,10 +47,12 @@ class Endpoint:
         found = self._tools.get(tool)
         if found is None:
             return
-        if not found.is_callers():  # to this caller there is no such tool
-            noted.note_denial()
+        try:
+            calls_tool(tool, needed_for(tool))
+        except ScopeMissingError:  # to this caller there is no such tool, which the server answers
+            note_status(status_of(ScopeMissingError))
             return
-        calls_tool(tool, needed_for(tool))
+        note_status(status_of(InvalidInputError))  # unless the tool runs: the protocol or its schema may refuse it
         if found.waits(arguments):
             change_lane(Lane.SERVICE)
 

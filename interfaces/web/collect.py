@@ -5,15 +5,20 @@ from __future__ import annotations
 from flask import Blueprint, Response
 
 from interfaces.web.current_request import layers
+from registry.stored_connections import ConnectionNotFoundError
 from schemas.access.callers import current
-from schemas.contracts.collect import CollectRequest
+from schemas.contracts.collect import CollectRequest, SelectedCollection
 from schemas.wire.collect import COLLECT, collected_answer
+from wrapper.audit.noted import note_missing
 from wrapper.web.bodies import json_response
 from wrapper.web.lanes import Lane
 from wrapper.web.request_parts import body
 from wrapper.web.route_table import declare
 
 blueprint = Blueprint("collect", __name__, url_prefix="/api")
+
+OWN = "local"
+"""The provider of the collections of this service."""
 
 
 @blueprint.post("/collect")
@@ -25,4 +30,13 @@ def collect() -> Response:
     caller, conversation_id = current(), asked["conversation_id"]
     if conversations is not None and conversation_id is not None and not caller.owns_nothing:
         request = conversations.follow(conversation_id, request, owner=caller.owner)
+    note_missing(each.name for each in request.collections if not caller.knows(each.name) and _is_own(each))
     return json_response(collected_answer(layers().collector.collect(request)))
+
+
+def _is_own(selected: SelectedCollection) -> bool:
+    """Return whether a collection is one of this service: others have their own callers."""
+    try:
+        return layers().connections.find(selected.service).provider == OWN
+    except ConnectionNotFoundError:
+        return False

@@ -55,17 +55,14 @@ class OpenCorpus:
             self._listed = {each.name: each for each in self.provider.collections()}
         return self._listed
 
-    def collection(self, name: str) -> CollectionInfo:
-        """Return the collection of that name. Raises CollectionNotFoundError when there is none."""
-        found = self._find(name)
-        if found is None:
-            raise CollectionNotFoundError(name)
-        return found
-
     def named(self, names: Sequence[str]) -> tuple[CollectionInfo, ...]:
-        """Return the collections of these names, each once. Raises CollectionNotFoundError when one does not exist."""
-        self._look_up(names)
-        return tuple(self.collection(name) for name in dict.fromkeys(names))
+        """Return the collections of these names, each once. Raises CollectionNotFoundError for those that do not
+        exist."""
+        found = {each.name: each for each in self.existing(names)}
+        missing = [name for name in dict.fromkeys(names) if name not in found]
+        if missing:
+            raise CollectionNotFoundError(*missing)
+        return tuple(found.values())
 
     def existing(self, names: Sequence[str]) -> list[CollectionInfo]:
         """Return the collections of these names that exist, each once."""

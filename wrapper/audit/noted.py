@@ -5,13 +5,15 @@ It travels beside the call in a context variable, as the caller does. Where ther
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
-from schemas.access.callers import Scope
+from schemas.access.callers import Scope, current_or_none
 
 MOST_NAMES = 16
 """The most collections that are named in a line; of further ones their number is."""
+NOT_FOUND = 404
 
 
 @dataclass(slots=True)
@@ -31,6 +33,10 @@ class Noted:
     has_ended_key: bool = False
     """Whether that key was valid once, so that it is known who asks."""
     is_denied: bool = False
+    """Whether the request is refused for who asks, although its status does not say so."""
+    status: int | None = None
+    """The status of what the request asked for, where its answer is another's: one that tells of a tool's refusal is
+    200."""
     is_recordable: bool = False
     """Whether there is room for its line."""
 
@@ -98,8 +104,20 @@ def note_key(key_id: str, *, has_ended: bool) -> None:
         noted.key_id, noted.has_ended_key = key_id, has_ended
 
 
-def note_denial() -> None:
-    """Note that the request is refused for who asks, although its status does not say so."""
+def note_status(status: int) -> None:
+    """Note the status of what the request asked for, in case its answer is given with another."""
     noted = _now.get()
     if noted is not None:
-        noted.is_denied = True
+        noted.status = status
+
+
+def note_missing(names: Iterable[str]) -> None:
+    """Note that the request named these collections and was told that there are none. Where they are not the caller's
+    that is a denial, whether they exist or not."""
+    noted, caller = _now.get(), current_or_none()
+    if noted is None or caller is None:
+        return
+    for name in names:
+        if not caller.knows(name):
+            note_collection(name)
+            noted.is_denied, noted.status = True, NOT_FOUND

@@ -73,16 +73,17 @@ class Recorder:
 
     def is_recorded(self, asked: Asked, noted: Noted, status: int) -> bool:
         """Return whether a request that ended like this has a line."""
-        return status in DENIALS or noted.is_denied or self._is_wanted(asked, noted)
+        return _is_denied(noted, _status(noted, status)) or self._is_wanted(asked, noted)
 
     def record(self, asked: Asked, noted: Noted, caller: Caller | None, status: int, *, cut: bool = False) -> None:
-        """Write the line of a request that has ended, if it is to have one.
+        """Write the line of a request that has ended, if it is to have one; `status` is that of its answer.
 
         The caller is None when it is not known. Raises NotRecordedError when a request that changes data has no line,
         UnavailableError for others. A denial stays a denial: that it has no line is told to the service's own log.
         """
         if not self.is_recorded(asked, noted, status):
             return
+        status = _status(noted, status)
         event = _event(asked, noted, caller, status, cut=cut)
         if _is_refused(noted, status) and not self._has_line(event, is_known=_is_known(noted, caller)):
             return
@@ -90,7 +91,7 @@ class Recorder:
             self.audit_log.append(event, checked=noted.is_recordable)
         except AuditUnwritableError as error:
             log.error("a request is missing in the audit log", route=asked.route, status=status, reason=error.message)
-            if status in DENIALS or noted.is_denied:
+            if _is_denied(noted, status):
                 return
             if _scope(asked, noted) in CHANGING and noted.is_recordable:
                 raise NotRecordedError(f"The request was carried out, but not recorded. {error.message}") from error
@@ -129,6 +130,15 @@ class Recorder:
 
 def _scope(asked: Asked, noted: Noted) -> Scope | None:
     return noted.scope or asked.scope
+
+
+def _status(noted: Noted, status: int) -> int:
+    """Return the status of what a request asked for, when its answer has this one."""
+    return status if status >= FIRST_ERROR or noted.status is None else noted.status
+
+
+def _is_denied(noted: Noted, status: int) -> bool:
+    return status in DENIALS or noted.is_denied
 
 
 def _is_refused(noted: Noted, status: int) -> bool:

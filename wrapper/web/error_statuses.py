@@ -14,6 +14,7 @@ from schemas.access.credentials_in_text import Cleaner, cleaned, without_credent
 from schemas.errors import (
     BusyError,
     CollectionForbiddenError,
+    CollectionNotFoundError,
     ConfigurationError,
     ConflictError,
     DiskFloorError,
@@ -43,7 +44,7 @@ from schemas.errors import (
 )
 from schemas.wire.error_bodies import error_body
 from wrapper import metrics
-from wrapper.audit.noted import note_count
+from wrapper.audit.noted import note_count, note_missing
 from wrapper.web.bodies import json_response
 from wrapper.web.document_paths import hint
 
@@ -132,6 +133,8 @@ def respond(error: RagError, spell: Spelling = error_body) -> Response:
     done = error.details.get("count")  # of a stream that was stored in part
     if isinstance(done, int) and error.code != NOTHING_DONE:
         note_count(done)
+    if isinstance(error, CollectionNotFoundError):
+        note_missing(error.names)
     if isinstance(error, TooManyRequestsError | QuotaError):
         metrics.REFUSED_REQUESTS.labels(error.code).inc()
     elif status_of(type(error)) >= STATUS[RagError]:

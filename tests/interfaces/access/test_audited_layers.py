@@ -5,37 +5,13 @@ from __future__ import annotations
 import pytest
 from flask.testing import FlaskClient
 
+from tests.interfaces.access.conftest import mcp, new_lines
 from tests.support.live import eventually
-from tests.wrapper.audit.conftest import lines_of
 from wrapper.web.audited import route_of
-
-
-@pytest.fixture
-def lines(app):
-    """`lines()` returns what has been added to the log since it was last called."""
-    return new_lines(app)
-
-
-def new_lines(app):
-    folder = app.extensions["rag.service"].settings.data_dir / "audit"
-    seen = len(lines_of(folder))
-
-    def new():
-        nonlocal seen
-        found = lines_of(folder)
-        seen, found = len(found), found[seen:]
-        return found
-
-    return new
 
 
 def told(line):
     return (line["method"], line["route"], line.get("tool"), line["scope"], line["count"], line["status"])
-
-
-def mcp(client, tool, **arguments):
-    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
-    return client.post("/mcp", json=message, headers={"Accept": "application/json, text/event-stream"})
 
 
 def test_tools_that_write_have_a_line_with_their_names(client, lines, app):
@@ -44,12 +20,13 @@ def test_tools_that_write_have_a_line_with_their_names(client, lines, app):
     client.get("/tools/rag_health")
     client.post(f"/tools/{writing[0]}", json={})
     client.post("/tools/no_such_tool", json={})
-    mcp(client, "rag_collections")
-    mcp(client, writing[0])
-    assert [told(line)[:4] for line in lines()] == [
-        ("POST", "/tools/{tool}", writing[0], "write"),
-        ("POST", "/mcp", writing[0], "write"),
-    ]
+    assert [told(line)[:4] for line in lines()] == [("POST", "/tools/{tool}", writing[0], "write")]
+
+
+def test_tools_that_are_not_offered_have_no_line(client, lines):
+    for tool in ("session_start", "rag_context_index", "no_such_tool"):
+        assert "Unknown tool" in mcp(client, tool, name="x").json["error"]["message"]
+    assert lines() == []
 
 
 def test_an_upload_and_each_of_its_files_have_a_line(client, lines, collection):

@@ -109,3 +109,9 @@ def test_the_storage_lists_its_collections_once_for_a_search(choice_of, connecti
     chosen = choice_of(OWN, notes=NOTES).choose()
     assert chosen.corpus.existing([OWN, NOTES, "choice-none"])
     assert len(listed) == 1
+
+
+def test_all_that_are_named_and_missing_are_told(choice_of):
+    with pytest.raises(CollectionNotFoundError, match="'choice-none'") as raised:
+        choice_of(OWN).choose(("choice-none", "choice-none*", OWN, "choice-gone", "choice-none"))
+    assert raised.value.names == ("choice-none", "choice-gone")

@@ -125,3 +125,19 @@ def test_a_count_that_cannot_be_written_is_kept(recorder, folder, seconds, tmp_p
     seconds.pass_a_minute()
     recorder.tell_refusals()
     assert told(folder) == [("hammers0", 429, 2)]
+
+
+@pytest.mark.parametrize(("of_tool", "of_answer", "told_of"), [(None, 200, 200), (404, 200, 404), (400, 507, 507)])
+def test_a_line_has_the_status_of_the_tool_unless_the_answer_is_an_error_itself(
+    recorder, folder, of_tool, of_answer, told_of
+):
+    recorder.record(WRITE, Noted(status=of_tool), key("writes00"), of_answer)
+    assert told(folder) == [("writes00", told_of, None)]
+
+
+def test_a_tool_that_is_denied_is_bounded_as_a_request_that_is(recorder, folder):
+    for _ in range(LINES + 5):
+        noted = Noted(status=403)
+        assert recorder.is_recorded(READ, noted, 200)
+        recorder.record(READ, noted, key("hammers0"), 200)
+    assert told(folder) == [("hammers0", 403, None)] * LINES

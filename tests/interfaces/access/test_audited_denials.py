@@ -1,0 +1,181 @@
+"""Lines of the audit log for tools that MCP calls in vain, and for collections that are not the caller's."""
+
+from __future__ import annotations
+
+import pytest
+
+from schemas.access.api_keys import Grant
+from schemas.access.callers import Scope
+from schemas.settings import AccessSettings, RetrievalSettings
+from tests.interfaces.access.conftest import mcp
+from tests.support.apps import running_app
+
+ADMIN = {"X-API-Key": "administrator-of-the-tests"}
+MINE, THEIRS, OF_NOBODY = "mine-docs", "theirs-docs", "mine-nothing"
+NO_SESSION = "5f2f2a57-8e2f-4f0e-9d43-0d3c9c5d7f11"
+TEXT = {"path": "a.md", "content": "The door opens at nine."}
+
+
+@pytest.fixture(scope="module")
+def app(tmp_path_factory, processes):
+    access = AccessSettings(access="keys", api_key=ADMIN["X-API-Key"])
+    data_dir = tmp_path_factory.mktemp("denied")
+    with running_app(data_dir, access=access, retrieval=RetrievalSettings(mcp_write=True)) as app:
+        for name in (MINE, THEIRS, "rag-documents", "rag-context"):
+            assert app.test_client().post("/collections", json={"name": name}, headers=ADMIN).status_code == 201
+        yield app
+
+
+@pytest.fixture(scope="module")
+def key(app):
+    """`key(scope)`: the headers of a new key for the collections that begin with `mine`."""
+
+    def make(*scopes):
+        grant = Grant(frozenset(scopes), collections=("mine*",))
+        _, key = app.extensions["rag.access"].stored.create("k", grant)
+        return {"Authorization": f"Bearer {key}"}
+
+    return make
+
+
+def told(line):
+    return (line["route"], line.get("tool"), line["scope"], line["collection"], line["status"])
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "collection", "status"),
+    [
+        ("session_start", {"name": "one"}, None, 200),
+        ("session_start", {"name": " "}, None, 400),
+        ("session_start", {}, None, 400),
+        ("session_note", {"note": "x", "session_id": NO_SESSION}, None, 404),
+        ("rag_context_index", TEXT, "rag-context", 403),
+    ],
+)
+def test_a_call_has_the_status_of_what_came_of_it(client, lines, key, tool, arguments, collection, status):
+    answer = mcp(client, tool, key(Scope.WRITE), **arguments)
+    assert (answer.status_code, answer.json["result"]["isError"]) == (200, status != 200)
+    assert [told(line) for line in lines()] == [("/mcp", tool, "write", collection, status)]
+
+
+def test_a_refusal_has_the_status_that_it_has_over_http(client, lines, key):
+    headers = key(Scope.WRITE)
+    for arguments in (TEXT, {}):
+        client.post("/tools/rag_context_index", json=arguments, headers=headers)
+        mcp(client, "rag_context_index", headers, **arguments)
+        over_http, over_mcp = (told(line)[1:] for line in lines())
+        assert over_http == over_mcp
+
+
+def test_a_call_that_the_protocol_refuses_did_nothing(client, lines, key):
+    params = {"name": "session_start", "arguments": {"name": "one"}, "_meta": 5}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    assert "error" in client.post("/mcp", json=message, headers=key(Scope.WRITE)).json
+    assert [told(line) for line in lines()] == [("/mcp", "session_start", "write", None, 400)]
+
+
+@pytest.mark.parametrize(
+    ("scope", "tool", "needs"), [(Scope.READ, "session_start", "write"), (Scope.CHAT, "rag_query", "read")]
+)
+def test_a_tool_that_is_not_the_callers_is_denied_by_name(client, lines, key, scope, tool, needs):
+    answer = mcp(client, tool, key(scope), name="x", query="x")
+    assert "Unknown tool" in answer.json["error"]["message"]
+    assert [told(line) for line in lines()] == [("/mcp", tool, needs, None, 403)]
+
+
+ASKING = [
+    ("GET", "/collections/{name}", None, None),
+    ("POST", "/query", {"query_embedding": [1.0, 0.0], "collection": "{name}"}, None),
+    ("GET", "/api/documents?collection={name}", None, None),
+    ("GET", "/api/documents/x?collection={name}", None, None),
+    ("GET", "/api/rag/documents?collection={name}", None, None),
+    ("POST", "/api/search", {"query": "door", "oracles": ["lexical"], "collections": ["{name}"]}, None),
+    ("POST", "/api/search", {"query": "door", "collections": ["mine*", "{name}", MINE]}, None),
+    ("POST", "/api/rag/search", {"query": "door", "collections": ["{name}"]}, None),
+    ("POST", "/api/rag/retrieve", {"query": "door", "context_key": "k", "collection": "{name}"}, None),
+    ("POST", "/tools/rag_context_search", {"query": "door", "collections": ["{name}"]}, "rag_context_search"),
+    ("POST", "/mcp", {"query": "door", "collections": ["{name}"]}, "rag_query"),
+    ("POST", "/mcp", {"query": "door", "collection": "{name}"}, "rag_query"),
+    ("POST", "/mcp", {"query": "door", "collections": ["{name}"]}, "rag_context_search"),
+    ("POST", "/mcp", {"collections": ["{name}"]}, "rag_context"),
+    ("POST", "/mcp", {"collection": "{name}", "chunk_id": "x", "by": "section"}, "rag_gather"),
+]
+
+
+def with_name(value, name):
+    if isinstance(value, dict):
+        return {each: with_name(inner, name) for each, inner in value.items()}
+    if isinstance(value, list):
+        return [with_name(each, name) for each in value]
+    return name if value == "{name}" else value
+
+
+@pytest.mark.parametrize(("method", "path", "body", "tool"), ASKING)
+def test_a_collection_that_is_not_the_callers_is_a_denial(client, lines, key, method, path, body, tool):
+    headers = key(Scope.READ)
+    answers = []
+    for name in (THEIRS, OF_NOBODY):
+        arguments = with_name(body, name)
+        if path == "/mcp":
+            answer = mcp(client, tool, headers, **arguments)
+            assert answer.json["result"]["isError"]
+        else:
+            answer = client.open(path.replace("{name}", name), method=method, json=arguments, headers=headers)
+            assert answer.status_code == 404
+        answers.append(answer.text.replace(name, "NAME"))
+    assert answers[0] == answers[1]
+    (line,) = lines()
+    assert (line["collection"], line["status"], line["scope"], line.get("tool")) == (THEIRS, 404, "read", tool)
+
+
+def test_all_that_are_not_the_callers_are_named(client, lines, key):
+    asked = {"query": "door", "collections": [OF_NOBODY, THEIRS, MINE, "elsewhere"]}
+    assert client.post("/api/search", json=asked, headers=key(Scope.READ)).status_code == 404
+    assert [told(line) for line in lines()] == [("/api/search", None, "read", f"{THEIRS},elsewhere", 404)]
+
+
+def test_who_deletes_of_a_collection_that_is_not_theirs_is_named_with_it(client, lines, key):
+    for path in (f"/api/documents/x?collection={THEIRS}", f"/api/rag/documents/x?collection={THEIRS}"):
+        assert client.delete(path, headers=key(Scope.WRITE)).status_code == 404
+    assert [(line["collection"], line["status"]) for line in lines()] == [(THEIRS, 404)] * 2
+
+
+def test_one_of_several_is_a_denial_too(client, lines, key):
+    asked = {
+        "userMessage": "door",
+        "selectedCollections": [{"service": "local", "name": name} for name in (THEIRS, MINE, "elsewhere")]
+        + [{"service": "another", "name": "docs"}],
+    }
+    assert client.post("/api/collect", json=asked, headers=key(Scope.READ)).status_code == 200
+    asked["selectedCollections"] = [{"service": "local", "name": name} for name in (MINE, OF_NOBODY)]
+    assert client.post("/api/collect", json=asked, headers=key(Scope.READ)).status_code == 200
+    assert [told(line) for line in lines()] == [("/api/collect", None, "read", f"{THEIRS},elsewhere", 404)]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("GET", "/api/documents", None),
+        ("GET", "/api/documents/x", None),
+        ("GET", "/api/rag/documents", None),
+        ("GET", "/api/rag/metrics", None),
+        ("POST", "/api/search", {"query": "door"}),
+        ("POST", "/api/search", {"query": "door", "collections": ["theirs*"]}),
+        ("POST", "/api/search", {"query": "door", "collections": ["nothing*", "mine*"]}),
+        ("POST", "/api/rag/search", {"query": "door"}),
+        ("POST", "/api/rag/retrieve", {"query": "door", "context_key": "k"}),
+        ("POST", "/tools/rag_context_search", {"query": "door"}),
+        ("POST", "/tools/rag_context_health", {}),
+        ("POST", "/tools/rag_context_stats", {}),
+    ],
+)
+def test_what_the_caller_did_not_name_is_no_denial(client, lines, key, method, path, body):
+    client.open(path, method=method, json=body, headers=key(Scope.READ))
+    assert lines() == []
+
+
+@pytest.mark.parametrize("tool", ["rag_query", "rag_context", "rag_collections"])
+def test_tools_that_name_no_collection_are_not_denied(client, lines, key, tool):
+    asked = {"query": "door"} if tool == "rag_query" else {}
+    assert not mcp(client, tool, key(Scope.READ), **asked).json["result"]["isError"]
+    assert lines() == []
