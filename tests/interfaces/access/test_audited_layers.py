@@ -85,7 +85,7 @@ def test_the_entries_are_listed_and_filtered(client, collection):
     assert client.get("/api/audit?since=2999-01-01T00:00:00+02:00&key=nobody").json == {"entries": []}
 
 
-@pytest.mark.parametrize("since", ["yesterday", "7w", "-1d", "2026-13-01", "99999d99", "7d ago", "٣d"])
+@pytest.mark.parametrize("since", ["yesterday", "7y", "-1d", "2026-13-01", "99999d99", "7d ago", "٣d"])
 def test_a_wrong_since_is_refused_by_name(client, since):
     answer = client.get("/api/audit", query_string={"since": since})
     assert (answer.status_code, answer.json["code"]) == (400, "invalid_field")
