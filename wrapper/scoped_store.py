@@ -118,6 +118,11 @@ class ScopedStore:
         if not caller.knows(name) or caller.is_filtered or (name in self._apart and not caller.is_admin):
             raise CollectionForbiddenError(name)
 
+    def check_writing(self, name: str) -> None:
+        """Raise CollectionNotFoundError or CollectionForbiddenError unless the caller may write to a collection of that
+        name."""
+        self._check_writer(name)
+
     def change_collection_metadata(
         self, name: str, metadata: dict[str, Any], options: WriteOptions, *, merge: bool
     ) -> Written[CollectionOutcome]:

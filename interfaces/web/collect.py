@@ -6,11 +6,13 @@ from flask import Blueprint, Response
 
 from interfaces.web.current_request import layers
 from registry.stored_connections import ConnectionNotFoundError
-from schemas.access.callers import current
+from schemas.access.callers import Caller, Scope, current
 from schemas.contracts.collect import CollectRequest, SelectedCollection
+from schemas.errors import TooManyRequestsError
 from schemas.wire.collect import COLLECT, collected_answer
 from wrapper.audit.noted import note_missing
 from wrapper.web.bodies import json_response
+from wrapper.web.callers import begin_chat
 from wrapper.web.lanes import Lane
 from wrapper.web.request_parts import body
 from wrapper.web.route_table import declare
@@ -29,9 +31,21 @@ def collect() -> Response:
     conversations = layers().conversations
     caller, conversation_id = current(), asked["conversation_id"]
     if conversations is not None and conversation_id is not None and not caller.owns_nothing:
-        request = conversations.follow(conversation_id, request, owner=caller.owner)
+        by_rule = conversations.asks_model and not _may_chat(caller)
+        request = conversations.follow(conversation_id, request, owner=caller.owner, by_rule=by_rule)
     note_missing(each.name for each in request.collections if not caller.knows(each.name) and _is_own(each))
     return json_response(collected_answer(layers().collector.collect(request)))
+
+
+def _may_chat(caller: Caller) -> bool:
+    """Return whether the chat model may be asked for a caller once more today, and count that."""
+    if not caller.may(Scope.CHAT):
+        return False
+    try:
+        begin_chat()
+    except TooManyRequestsError:
+        return False
+    return True
 
 
 def _is_own(selected: SelectedCollection) -> bool:

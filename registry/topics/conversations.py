@@ -48,14 +48,25 @@ class Conversations:
         self._clock = clock
         database.open_part("conversations", STEPS)
 
-    def follow(self, conversation_id: str, request: CollectRequest, *, owner: str) -> CollectRequest:
-        """Return the request with the topics before and after its message; store the latter for the next message."""
+    @property
+    def asks_model(self) -> bool:
+        """Whether a chat model decides on topics."""
+        return self._keeper is not TopicByRule
+
+    def follow(
+        self, conversation_id: str, request: CollectRequest, *, owner: str, by_rule: bool = False
+    ) -> CollectRequest:
+        """Return the request with the topics before and after its message; store the latter for the next message.
+
+        With `by_rule` no model is asked.
+        """
         with self._database.read() as transaction:
             row = transaction.row(
                 "SELECT topic FROM conversation_topics WHERE owner = ? AND id = ?", (owner, conversation_id)
             )
         before = "" if row is None else str(row[0])
-        after = self._next_topic(before, request.user_message)
+        keeper = TopicByRule if by_rule else self._keeper
+        after = self._next_topic(keeper, before, request.user_message)
         now = int(self._clock())
 
         def keep(transaction: Transaction) -> None:
@@ -82,9 +93,9 @@ class Conversations:
 
         return self._database.commit(operation)
 
-    def _next_topic(self, topic: str, message: str) -> str:
+    def _next_topic(self, keeper: Callable[[], TopicKeeper], topic: str, message: str) -> str:
         try:
-            return self._keeper().next_topic(topic, message)
+            return keeper().next_topic(topic, message)
         except RagError as error:
             log.warning("the topic is decided by rule", reason=error.message)
             return TopicByRule().next_topic(topic, message)

@@ -9,7 +9,7 @@ from datetime import datetime
 import orjson
 
 from retrieval.clock import utc_now
-from schemas.access.owners import AUDIENCE_COLUMN, NOBODY, Asker, Ownership, check_meant, ownership_of
+from schemas.access.owners import AUDIENCE_COLUMN, EVERYTHING_SEEN, NOBODY, Asker, Ownership, check_meant, ownership_of
 from schemas.contracts.chat import ChatSource, Conversation, StoredMessage
 from schemas.errors import NotFoundError
 from schemas.shared_database import Database, Transaction
@@ -39,6 +39,8 @@ STEPS = (
         f"ALTER TABLE chat_messages ADD COLUMN {AUDIENCE_COLUMN}",
         "CREATE INDEX chat_messages_by_conversation ON chat_messages (conversation_id)",
     ),
+    # Before there were reaches, everybody saw everything.
+    (f"ALTER TABLE chat_messages ADD COLUMN reach VARCHAR(64) NOT NULL DEFAULT '{EVERYTHING_SEEN}'",),
 )
 _OF_ONE = "WHERE owner = ? AND conversation_id = ?"
 
@@ -53,7 +55,8 @@ class ConversationNotFoundError(NotFoundError):
 class ChatHistory:
     """The messages of all conversations, kept until they are deleted.
 
-    Each owner has ids of their own, and all messages of a conversation have the same audience.
+    Each owner has ids of their own, and all messages of a conversation have the same audience. Each was made with the
+    reach that its owner had then: an answer may say what is in any collection within it.
     """
 
     def __init__(self, database: Database, clock: Callable[[], datetime] = utc_now) -> None:
@@ -84,7 +87,10 @@ class ChatHistory:
         rag_sources: Sequence[ChatSource],
     ) -> None:
         """Append the user's message and the answer to the asker's conversation, which is private from its beginning and
-        stays as it is shared unless `shared` says otherwise."""
+        stays as it is shared unless `shared` says otherwise.
+
+        It becomes private when a message of it was made with another reach than its audience has.
+        """
         now = self._clock().isoformat(timespec="milliseconds")
 
         def operation(transaction: Transaction) -> None:
@@ -94,12 +100,16 @@ class ChatHistory:
             )
             number, before = (0, NOBODY) if last is None else (int(last[0]) + 1, str(last[1]))
             of = asker.shared_anew(Ownership(asker.owner, before), shared)
+            rows = transaction.rows(f"SELECT DISTINCT reach FROM chat_messages {_OF_ONE}", key)
+            if of.audience != EVERYTHING_SEEN and {asker.reach, *(row[0] for row in rows)} != {of.audience}:
+                of = Ownership(asker.owner, NOBODY)
             if of.audience != before:
                 transaction.run(f"UPDATE chat_messages SET audience = ? {_OF_ONE}", (of.audience, *key))
             sources = orjson.dumps([asdict(each) for each in rag_sources]).decode()
             for said in ((number, "user", asked, 0, "[]"), (number + 1, "assistant", answered, int(rag_used), sources)):
                 transaction.run(
-                    "INSERT INTO chat_messages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (*key, *said, now, of.audience)
+                    "INSERT INTO chat_messages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                    (*key, *said, now, of.audience, asker.reach),
                 )
 
         self._database.commit(operation)

@@ -17,7 +17,15 @@ from retrieval.context.breaker import CircuitBreaker
 from schemas.access.callers import carried
 from schemas.contracts.context import ContextItem
 from schemas.contracts.search import CollectionsReceipt
-from schemas.errors import CollectionNotFoundError, RagError, UnavailableError
+from schemas.errors import (
+    CollectionNotFoundError,
+    InvalidInputError,
+    RagError,
+    ScopeMissingError,
+    TooManyRequestsError,
+    UnauthorizedError,
+    UnavailableError,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -26,6 +34,9 @@ PARALLEL = 16
 """The number of searches of one level that one worker makes at a time."""
 COUNT_SECONDS = 0.15
 """The seconds that counting the chunks may take where the count is the whole answer."""
+
+FAULTS_OF_CALLERS = (TooManyRequestsError, InvalidInputError, UnauthorizedError, ScopeMissingError)
+"""Errors that say nothing about the levels: other callers may be answered."""
 
 AskedT = TypeVar("AskedT")
 T = TypeVar("T")
@@ -65,8 +76,8 @@ class FallbackChain(Generic[AskedT]):
     """The chain of levels, usable by several threads. It raises nothing but CollectionNotFoundError.
 
     It never hangs: a level that takes longer than its seconds has failed. An answer without results is an answer. A
-    failure counts when both levels failed; an answer of level 1 closes the breaker, and so does one of level 2 when it
-    was the probe.
+    failure counts when both levels failed, and neither for what the caller asks or may have; an answer of level 1
+    closes the breaker, and so does one of level 2 when it was the probe.
     """
 
     def __init__(
@@ -102,6 +113,7 @@ class FallbackChain(Generic[AskedT]):
             raise  # the caller's mistake says nothing about the levels
         except RagError as error:
             log.warning("no search by vector, so one by words", reason=error.message)
+            is_callers = isinstance(error, FAULTS_OF_CALLERS)
         else:
             self._breaker.succeeded()
             return Outcome(VECTOR, found)
@@ -111,7 +123,8 @@ class FallbackChain(Generic[AskedT]):
             raise
         except RagError as error:
             log.warning("no search by words either", reason=error.message)
-            self._breaker.failed()
+            if entered.is_probe or not (is_callers or isinstance(error, FAULTS_OF_CALLERS)):
+                self._breaker.failed()
             return Outcome(EMPTY, Found([], 0), error.message)
         if entered.is_probe:
             self._breaker.succeeded()

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from retrieval.clock import z_time
-from schemas.access.owners import AUDIENCE_COLUMN, OPEN, Asker, Ownership
+from schemas.access.owners import AUDIENCE_COLUMN, Asker, Ownership
 from schemas.contracts.jobs import (
     CANCELLED,
     DONE,
@@ -119,7 +119,7 @@ class StoredJobs:
             return _seen(transaction, job_id, asker)
 
     def owner_of(self, job_id: str) -> str:
-        """Return to whom a job belongs."""
+        """Return to whom a job belongs. Raises JobNotFoundError when there is none of that id."""
         with self._database.read() as transaction:
             return _owner(transaction, job_id)
 
@@ -318,7 +318,9 @@ class StoredJobs:
 
 def _owner(transaction: Transaction, job_id: str) -> str:
     row = transaction.row("SELECT owner FROM jobs WHERE id = ?", (job_id,))
-    return OPEN if row is None else str(row[0])
+    if row is None:
+        raise JobNotFoundError(job_id)
+    return str(row[0])
 
 
 def _seen(transaction: Transaction, job_id: str, asker: Asker) -> Job:

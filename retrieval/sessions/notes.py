@@ -64,13 +64,14 @@ class Notes:
         text = checked_text("note", text, MAX_NOTE_CHARACTERS)
         session = self._sessions.open_session(session_id, asker=asker)
         if supersedes is None:
-            return self._write(_new(text, session, NOTE), session.of)
+            return self._write(_new(text, session, NOTE), _of_note(session, asker))
         replaced = self._found(supersedes, asker)
         if SUPERSEDED_BY not in replaced.metadata:
             of = _ownership(replaced)
             try:
+                mine = _of_note(session, asker)
                 return self._write(
-                    _new(text, session, NOTE, replaced.id), session.of if session.of.owner == of.owner else of, replaced
+                    _new(text, session, NOTE, replaced.id), mine if mine.owner == of.owner else of, replaced
                 )
             except AlreadyThereError:
                 replaced = self._found(supersedes, asker)
@@ -88,7 +89,7 @@ class Notes:
             # The same id for each attempt: one that broke off before the session ended leaves no second summary.
             summary_id = str(uuid.uuid5(uuid.UUID(session.id), SUMMARY))
             text = checked_text("summary", summary, MAX_NOTE_CHARACTERS)
-            self._write(replace(_new(text, session, SUMMARY), id=summary_id), session.of)
+            self._write(replace(_new(text, session, SUMMARY), id=summary_id), _of_note(session, asker))
         ended = self._sessions.end(session.id, asker=asker)
         return EndedSession(
             ended, self._count(And((Equals("session_id", session.id), Equals("kind", NOTE)))), summary_id
@@ -147,6 +148,11 @@ class Notes:
 
 def _new(text: str, session: Session, kind: str, supersedes: str | None = None) -> Note:
     return Note(str(uuid.uuid4()), text, session.id, session.name, "", kind, supersedes)
+
+
+def _of_note(session: Session, asker: Asker) -> Ownership:
+    """Return the ownership of a note of a session: a shared one is for those who see what its writer sees now."""
+    return replace(session.of, audience=asker.reach) if session.of.is_shared else session.of
 
 
 def _ownership(stored: Document) -> Ownership:

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from contextvars import copy_context
 from functools import partial
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -86,11 +87,14 @@ class Catalog:
     def commit(self, operation: Callable[[Transaction], T]) -> T:
         """Run a write and return its result once it is on disk. A write that raises leaves nothing behind.
 
+        Whoever's thread commits it, it runs in the context of this call: for its caller, and noted for its request.
+
         Raises LockedError when the write could not begin within `wait_seconds` because others, of this process or of
         another, were writing.
         """
         try:
-            write = Write(operation, self._clock())
+            context = copy_context()
+            write = Write(lambda transaction: context.run(operation, transaction), self._clock())
             return cast(T, self._commits.do(write, begun_within_seconds=self._wait_seconds))
         except GivenUpError:
             raise LockedError(LOCKED) from None

@@ -34,6 +34,17 @@ class Sql(NamedTuple):
     parameters: tuple[Any, ...] = ()
 
 
+def balanced(operator: str, texts: Sequence[str]) -> str:
+    """Return texts of SQL, at least one, joined by an operator as a balanced tree.
+
+    A chain of a thousand operators is too deep for SQLite's parser; a tree of them is ten levels deep.
+    """
+    if len(texts) == 1:
+        return texts[0]
+    middle = len(texts) // 2
+    return f"({balanced(operator, texts[:middle])}{operator}{balanced(operator, texts[middle:])})"
+
+
 class Transaction(ABC):
     """A transaction used by one thread.
 

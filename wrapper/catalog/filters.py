@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from schemas.where import EVERYTHING, And, Contains, Equals, Exists, In, Not, Or, Ordered, Scalar, Where
-from wrapper.catalog.contract import Dialect, Sql, Transaction
+from wrapper.catalog.contract import Dialect, Sql, Transaction, balanced
 from wrapper.catalog.sortable_values import ELEMENT_BIT, bounded, encode_element, encode_value
 
 DRIVER_COUNT_BOUND = 2_000
@@ -177,15 +177,7 @@ def _joined(operator: str, parts: list[Sql], *, empty: str) -> Sql:
     if not parts:
         return Sql(empty)
     parameters = tuple(value for part in parts for value in part.parameters)
-    return Sql(_balanced(operator, [part.text for part in parts]), parameters)
-
-
-def _balanced(operator: str, texts: list[str]) -> str:
-    # A chain of a thousand operators is too deep for SQLite's parser; a balanced tree of them is ten levels deep.
-    if len(texts) == 1:
-        return texts[0]
-    middle = len(texts) // 2
-    return f"({_balanced(operator, texts[:middle])}{operator}{_balanced(operator, texts[middle:])})"
+    return Sql(balanced(operator, [part.text for part in parts]), parameters)
 
 
 def _holds(dialect: Dialect, leaf: Leaf, alias: str) -> Sql:

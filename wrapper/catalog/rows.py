@@ -11,7 +11,7 @@ import orjson
 from schemas.errors import CollectionNotFoundError
 from schemas.names import AFTER_NAMES, is_pattern
 from schemas.records import Collection, Document, Vector
-from wrapper.catalog.contract import Row, Sql, Transaction
+from wrapper.catalog.contract import Row, Sql, Transaction, balanced
 
 COLLECTION = "key, id, name, metadata, metric, dimension, revision, count, engine_id, index_state"
 DOCUMENT = "d.position, d.id, d.text, d.metadata"
@@ -92,7 +92,7 @@ def patterns_condition(patterns: Patterns) -> Sql:
         else:
             conditions.append("name = ?")
             parameters.append(each)
-    return Sql(f"({' OR '.join(conditions)})", tuple(parameters)) if conditions else Sql("FALSE")
+    return Sql(balanced(" OR ", conditions), tuple(parameters)) if conditions else Sql("FALSE")
 
 
 def to_collection(row: Row) -> Collection:

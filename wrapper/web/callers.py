@@ -106,6 +106,14 @@ def require(scope: Scope) -> None:
         raise ScopeMissingError(scope)
 
 
+def check_still() -> None:
+    """Raise UnauthorizedError when the key or token of this request has ended since it was let in, or has other rights
+    by now."""
+    asking = caller()
+    if asking is not None:
+        authentication().check_still(asking, _header(HEADER))
+
+
 def is_admin() -> bool:
     """Return whether an administrator asks, on a route that anybody may call."""
     access = authentication()

@@ -25,6 +25,7 @@ from schemas.wire.json_in import decode
 from schemas.wire.storage.stream import line_error
 from wrapper.embedding_checks import check_dimension, check_directions
 from wrapper.scoped_store import ScopedStore
+from wrapper.web import callers
 from wrapper.web.bodies import body_lines, room_for
 from wrapper.writing import Outcome, WriteOptions, Written
 
@@ -136,6 +137,7 @@ def once(
     write: Callable[[Collection, Iterable[bytes]], tuple[Outcome, Progress]],
 ) -> Written[Outcome]:
     """Return the outcome of `write`, or the one that a stream of the same key and lines had."""
+    store.check_writing(name)
     digest = hashlib.sha256(options.digest.encode())
     source = _hashed(lines, digest)
     key = options.idempotency_key
@@ -229,6 +231,7 @@ def _flush(
 ) -> None:
     once = replace(options, idempotency_key=None, if_match=options.if_match if progress.count == 0 else None)
     while pending:
+        callers.check_still()  # a stream may take hours
         try:
             outcome = store.add_part(
                 collection, to_batch([each.parsed for each in pending]), once, on_conflict=on_conflict
