@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -33,15 +34,31 @@ class World:
     def embedded(self):
         return sum(request.path.endswith("/embeddings") for request in self.server.requests)
 
+    def chats(self):
+        return sum(request.path.endswith("/chat/completions") for request in self.server.requests)
+
 
 @pytest.fixture
 def world(tmp_path):
+    with running_world(tmp_path) as world:
+        yield world
+
+
+@pytest.fixture
+def topical_world(tmp_path):
+    """A world in which the chat model decides on the topics of conversations."""
+    with running_world(tmp_path, topic="chat") as world:
+        yield world
+
+
+@contextmanager
+def running_world(directory, **registry):
     with model_server() as server:
         app = create_app(
             WrapperSettings(
-                data_dir=tmp_path, chroma_url=NOBODY, write_wait_seconds=0.0, log_level="error", log_format="json"
+                data_dir=directory, chroma_url=NOBODY, write_wait_seconds=0.0, log_level="error", log_format="json"
             ),
-            replace(models_of(server), health_look_seconds=ONE_LOOK),
+            replace(models_of(server, **registry), health_look_seconds=ONE_LOOK),
             RetrievalSettings(),
             AccessSettings(access="keys", api_key="an-administrators-key"),
         )
@@ -97,3 +114,20 @@ def test_a_search_by_words_goes_on_without_tokens_and_says_so(world):
     assert answer.status_code == 200
     assert [hit["content"] for hit in answer.json["results"]] == ["The gateway rotates its keys every night."]
     assert "embedded tokens a day" in answer.text
+
+
+def test_a_model_decides_on_topics_only_for_who_may_chat_and_as_often_as_they_may(topical_world):
+    asked = {"userMessage": "How do tomatoes grow?", "conversationId": "c", "selectedCollections": []}
+
+    def chats_for(scopes, times, **limits):
+        grant = Grant(frozenset(map(Scope, scopes)), limits=Limits(**limits))
+        text = topical_world.app.extensions["rag.access"].stored.create("asks", grant)[1]
+        before = topical_world.chats()
+        for _ in range(times):
+            answer = topical_world.post("/api/collect", {"Authorization": f"Bearer {text}"}, **asked)
+            assert answer.status_code == 200, answer.text
+        return topical_world.chats() - before
+
+    assert chats_for(["read"], 2) == 0
+    assert chats_for(["read", "chat"], 2) == 2
+    assert chats_for(["read", "chat"], 3, chats_per_day=1) == 1

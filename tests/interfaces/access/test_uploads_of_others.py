@@ -1,6 +1,7 @@
 """Files go only into collections of the caller, however the request is made, and the limits are those of the key."""
 
 import base64
+from dataclasses import replace
 
 import orjson
 import pytest
@@ -8,8 +9,8 @@ import pytest
 from interfaces.job_parts import caller_of_job
 from schemas.access.api_keys import Grant
 from schemas.access.callers import Limits, Scope
-from schemas.contracts.jobs import Job, Wanted
-from schemas.errors import UnauthorizedError
+from schemas.contracts.jobs import Job, JobNotFoundError, Wanted
+from schemas.errors import ScopeMissingError, UnauthorizedError
 from schemas.settings import AccessSettings
 from tests.support.apps import running_app
 
@@ -84,3 +85,18 @@ def test_a_job_of_an_owner_whom_nobody_knows_works_for_nobody(app):
     with pytest.raises(UnauthorizedError):
         caller_of_job(app.extensions["rag.access"], job, "within")
     assert caller_of_job(app.extensions["rag.access"], job, "user:ada").collections == ("team-b-docs",)
+
+
+def test_a_job_works_for_a_key_as_long_as_it_may_write(app):
+    access = app.extensions["rag.access"]
+    key, _ = access.stored.create("uploads", Grant(frozenset({Scope.WRITE}), ("team-a-docs",)))
+    job = Job("j", "queued", "2026-01-01T00:00:00.000Z", None, Wanted("team-a-docs"), ())
+    assert caller_of_job(access, job, f"key:{key.owner}").id == key.id
+    access.stored.change(key.id, lambda before: replace(before, grant=Grant(frozenset({Scope.READ}), ("team-a-docs",))))
+    with pytest.raises(ScopeMissingError):
+        caller_of_job(access, job, f"key:{key.owner}")
+
+
+def test_a_job_that_is_gone_works_for_nobody(app):
+    with pytest.raises(JobNotFoundError):
+        app.extensions["rag.layers"].jobs.owner_of("gone")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+import orjson
 import pytest
 
 from schemas.access.api_keys import Grant
@@ -127,6 +129,69 @@ def test_a_stream_within_a_view_that_was_sent_along_goes_on(access, exporting, c
     clock.seconds += FRESH_SECONDS
     with pytest.raises(UnauthorizedError):
         list(second)
+
+
+class Lines(io.BytesIO):
+    """A body of lines, which calls `at_half` when half of it has been read."""
+
+    def __init__(self, lines, at_half):
+        super().__init__(b"".join(lines))
+        self._half, self._at_half = sum(map(len, lines)) // 2, at_half
+
+    def read(self, size=-1):
+        if self.tell() >= self._half and self._at_half is not None:
+            self._at_half, then = None, self._at_half
+            then()
+        return super().read(min(size, 4_096) if size > 0 else 4_096)
+
+    def readinto(self, buffer):
+        part = self.read(len(buffer))
+        buffer[: len(part)] = part
+        return len(part)
+
+
+@pytest.mark.parametrize("path", ["documents", "import"])
+def test_a_stream_of_lines_ends_with_its_key(service, access, clock, path):
+    client, writer = service.plain_client(), service.key("manage")
+    client.post("/collections", json={"name": "docs"}, headers=writer)
+    key, text = access.stored.create("writer", Grant(frozenset({Scope.MANAGE}), ("docs",)))
+    lines = [orjson.dumps({"id": f"n{n}", "text": "a", "embedding": [1.0, 0.0]}) + b"\n" for n in range(3_000)]
+
+    def revoke():
+        access.stored.revoke(key.id)
+        clock.seconds += FRESH_SECONDS
+
+    answer = client.post(
+        f"/collections/docs/{path}",
+        input_stream=Lines(lines, revoke),
+        content_type="application/x-ndjson",
+        content_length=sum(map(len, lines)),
+        headers={"Authorization": f"Bearer {text}"},
+    )
+    assert (answer.status_code, answer.json["code"]) == (401, "key_revoked")
+    stored = client.get("/collections/docs/documents/count", headers=writer).json["count"]
+    assert 0 < answer.json["details"]["count"] == stored < len(lines)
+
+
+def test_a_repeated_stream_is_not_told_that_the_collection_of_others_is_there(service, access, clock):
+    client, writer = service.plain_client(), service.key("manage")
+    client.post("/collections", json={"name": "docs"}, headers=writer)
+    key, text = access.stored.create("writer", Grant(frozenset({Scope.WRITE}), ("docs",)))
+
+    def send():
+        return client.post(
+            "/collections/docs/documents",
+            data=orjson.dumps({"id": "a", "text": "a", "embedding": [1.0, 0.0]}),
+            content_type="application/x-ndjson",
+            headers={"Authorization": f"Bearer {text}", "Idempotency-Key": "once"},
+        )
+
+    assert [send().status_code for _ in range(2)] == [202, 202]
+    access.stored.change(key.id, lambda before: replace(before, grant=Grant(frozenset({Scope.WRITE}), ("other",))))
+    clock.seconds += FRESH_SECONDS
+    answer = send()
+    assert (answer.status_code, answer.json["code"]) == (404, "collection_not_found")
+    assert "Idempotent-Replayed" not in answer.headers
 
 
 def test_a_users_stream_ends_with_their_token(access, clock):

@@ -38,3 +38,11 @@ def test_pages_together_are_all_of_a_prefix_in_the_order_of_bytes(page):
             found += names
             after = names[-1]
         assert found == expected, (prefix, limit)
+
+
+def test_there_may_be_a_thousand_patterns(catalog, page):
+    within = (*(f"team-{number}-*" for number in range(500)), *(f"other-{number}" for number in range(499)), "a*")
+    page()
+    with catalog.read() as transaction:
+        found = collections_page(transaction, prefix="", after="", limit=None, within=within)
+    assert [each.name for each in found] == [name for name in NAMES if name.startswith("a")]
