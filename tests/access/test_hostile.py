@@ -23,6 +23,7 @@ from wrapper.catalog.postgres.database import PostgresDatabase
 from wrapper.engine.keeper.state import read_state
 
 OTHER = "rw_abcdefgh_" + "x" * 43
+RULE = {"source": "handbook", "doc_type": "faq", "last_update_date": "2026-01-01"}
 
 
 def _basic(user, password):
@@ -146,12 +147,19 @@ def test_gather_stays_with_what_the_key_sees(keyed):
 
 
 def test_a_kept_answer_is_for_callers_who_see_the_same(keyed):
-    asked = {"query": "door", "context_key": "kept", "collection": THEIRS, "min_relevance": 0}
-    everything = keyed.ask("POST", "/api/rag/retrieve", keyed.keys["read"], asked)
-    assert everything.status_code in (200, 400, 409, 503)
-    for kind in ("mine", "filtered"):
-        answer = keyed.ask("POST", "/api/rag/retrieve", keyed.keys[kind], asked)
-        assert (answer.status_code, CANARY in answer.text.replace(THEIRS, "")) == (404, False)
+    text = f"The door of {CANARY} opens at nine."
+    document = {"document_id": str(uuid.uuid4()), "filename": "rule.md", "content": text, "metadata": RULE}
+    batch = {"documents": [document], "collection": "mine-texts"}
+    stored = keyed.ask("POST", "/api/rag/documents:batch", keyed.admin_key, batch)
+    assert stored.json()["documents_processed"] == 1, stored.text
+    asked = {"query": "When does the door open?", "context_key": "kept", "collection": "mine-texts", "min_relevance": 0}
+    everything = [keyed.ask("POST", "/api/rag/retrieve", keyed.keys["read"], asked) for _ in range(4)]
+    assert [(each.status_code, CANARY in each.text) for each in everything] == [(200, True)] * 4
+    assert len({each.json()["context_id"] for each in everything}) < 4, "no answer was kept"
+    hidden = keyed.ask("POST", "/api/rag/retrieve", keyed.keys["filtered"], asked)
+    assert (hidden.status_code, hidden.json()["document_chunks"]) == (200, [])
+    elsewhere = keyed.new_key(name="elsewhere", scopes=["read"], collections=["other*"])["key"]
+    assert keyed.ask("POST", "/api/rag/retrieve", elsewhere, asked).status_code == 404
 
 
 def test_notes_are_their_owners(keyed):
