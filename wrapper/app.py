@@ -95,7 +95,8 @@ def create_app(
     app.extensions["rag.service"] = service = open_service(settings, access, serves=serves)
     app.extensions["rag.access"] = open_access(service, access)
     app.extensions["rag.clean"] = clean = settings_cleaner(access)
-    service.on_close(logs.clean_lines(clean))
+    if clean is not without_credentials:  # every line is cleaned of what that cuts out already
+        service.on_close(logs.clean_lines(clean))
     app.extensions["rag.limits"] = limits = RequestLimits(SharedCounts(settings.data_dir / FILE_NAME))
     app.extensions["rag.daily_use"] = DailyUse(service.catalog)
     service.on_close(limits.close)

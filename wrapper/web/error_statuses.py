@@ -96,6 +96,7 @@ def status_of(kind: type[RagError]) -> int:
 
 def error_response(error: RagError, spell: Spelling = error_body) -> Response:
     """Return the answer that tells of an error, its body spelt by `spell`."""
+    # Once more: it knows the key of the settings, and not every spelling has cleaned its texts.
     clean: Cleaner = current_app.extensions.get("rag.clean", without_credentials)
     response = json_response(cleaned(spell(error), clean), status_of(type(error)))
     if isinstance(error, UnavailableError | TooManyRequestsError) and not isinstance(error, DiskFloorError):

@@ -140,6 +140,11 @@ def test_a_trusted_proxy_is_believed_about_the_scheme_and_a_stranger_is_not(serv
     assert status(live, None, "https") == 403
 
 
+def test_a_trusted_proxy_does_not_say_which_part_of_a_path_is_a_prefix(service):
+    answer = get(service, "/x/live", headers={"SCRIPT_NAME": "/x"})
+    assert (answer.status_code, answer.json()["code"]) == (404, "route_not_found")
+
+
 def test_old_versions_of_tls_are_refused(service):
     context = ssl.create_default_context(cafile=service.authority)
     with pytest.deprecated_call():

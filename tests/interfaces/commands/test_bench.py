@@ -156,7 +156,7 @@ def test_a_drawing_needs_matplotlib_and_says_so(measured, tmp_path):
     assert "Recall@10" in (tmp_path / "runs.svg").read_text()
 
 
-def test_90_percent_of_twenty_questions_about_our_documentation_are_answered_by_the_first_three(live, tmp_path):
+def test_95_percent_of_twenty_questions_about_our_documentation_are_answered_by_the_first_three(live, tmp_path):
     """The gate of the contract *context*, phase 4, is 85 percent."""
     own_docs.write(tmp_path)
     collection = f"own-docs-{uuid.uuid4().hex[:12]}"
@@ -167,4 +167,4 @@ def test_90_percent_of_twenty_questions_about_our_documentation_are_answered_by_
     assert (result.returncode, result.stderr) == (0, "")
     report = json.loads(result.stdout)
     assert (report["num_queries"], len(own_docs.sections()) >= 50) == (20, True)
-    assert {run["name"]: run["success_at_3"] for run in report["runs"]}["fused"] >= 0.9
+    assert {run["name"]: run["success_at_3"] for run in report["runs"]}["fused"] >= 0.95

@@ -6,8 +6,6 @@ import pytest
 
 from retrieval.chat.history import ChatHistory, ConversationNotFoundError
 from schemas.access.owners import EVERYTHING_SEEN, Asker
-from tests.support.catalogues import one_database
-from wrapper.catalog.catalog import Catalog
 
 TEAM, ALL = "team", EVERYTHING_SEEN
 ANA = Asker("key:ana", reach=TEAM)
@@ -15,12 +13,9 @@ ANA_OF_ALL = Asker("key:ana", reach=ALL)
 BOB, BOARD = Asker("key:bob", reach=TEAM), Asker("key:board", reach=ALL)
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def history(request):
-    with one_database(request) as open_one:
-        catalog = Catalog(open_one())
-        catalog.open()
-        yield ChatHistory(catalog)
+@pytest.fixture
+def history(catalogs):
+    return ChatHistory(catalogs())
 
 
 @pytest.fixture

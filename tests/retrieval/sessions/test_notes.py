@@ -54,6 +54,16 @@ def found(corpus, embeddings, collection):
     return lambda: {each.chunk_id for each in persona.query(Question("who", corpus.open(), ()), 50).results}
 
 
+def test_a_note_of_a_shared_session_is_for_those_who_see_what_its_writer_sees_now(notes):
+    before, after = (Asker("key:ana", reach=reach) for reach in ("team", "board"))
+    session = notes.start("Shared", asker=before, shared=True)
+    first = notes.note("Seen by the team.", session.id, asker=before)
+    second = notes.note("Seen by the board.", session.id, asker=after)
+    team, board = (Asker("key:bob", reach=reach) for reach in ("team", "board"))
+    assert [each.id for each in notes.newest(10, asker=team)] == [first.id]
+    assert [each.id for each in notes.newest(10, asker=board)] == [second.id]
+
+
 def test_a_note_is_a_document_of_its_session(notes, client, collection):
     session = notes.start("  Find the leak ", asker=Asker())
     note = notes.note(" The cache is never emptied. ", session.id, asker=Asker())

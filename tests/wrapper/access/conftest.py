@@ -11,8 +11,10 @@ from flask.testing import FlaskClient
 from schemas.access.api_keys import Grant
 from schemas.access.callers import Limits, Scope
 from schemas.settings import AccessSettings, WrapperSettings
+from tests.support.catalogues import one_database
 from tests.support.contract import CheckedClient
 from wrapper import create_app
+from wrapper.catalog.catalog import Catalog
 
 NOBODY = "http://127.0.0.1:9"
 BOOTSTRAP = "an-administrators-key"
@@ -37,6 +39,15 @@ class LimitedApp:
     def plain_client(self):
         """Return a client that does not compare answers with the description, nor read them to their end."""
         return FlaskClient(self.app, self.app.response_class)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def catalog(request):
+    """A catalogue of the test's own, on SQLite and on PostgreSQL."""
+    with one_database(request) as open_one:
+        catalog = Catalog(open_one())
+        catalog.open()
+        yield catalog
 
 
 @pytest.fixture

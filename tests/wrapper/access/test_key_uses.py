@@ -10,11 +10,9 @@ from schemas.access.api_keys import Grant
 from schemas.access.callers import Scope
 from schemas.errors import UnauthorizedError, UnavailableError
 from schemas.settings import AccessSettings
-from tests.support.catalogues import one_database
 from tests.wrapper.access.conftest import at
 from wrapper.access.authentication import Authentication
 from wrapper.access.stored_keys import StoredKeys
-from wrapper.catalog.catalog import Catalog
 
 READS = Grant(frozenset({Scope.READ}))
 MINUTE = timedelta(minutes=1)
@@ -46,12 +44,9 @@ def clock():
     return Clock()
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def stored(request, clock):
-    with one_database(request) as open_one:
-        catalog = Catalog(open_one())
-        catalog.open()
-        yield CountedKeys(catalog, clock)
+@pytest.fixture
+def stored(catalog, clock):
+    return CountedKeys(catalog, clock)
 
 
 @pytest.fixture

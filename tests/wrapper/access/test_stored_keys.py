@@ -11,10 +11,8 @@ import pytest
 from schemas.access.api_keys import Grant
 from schemas.access.callers import Scope
 from schemas.errors import ConflictError, InvalidInputError
-from tests.support.catalogues import one_database
 from tests.wrapper.access.conftest import at
 from wrapper.access.stored_keys import StoredKeys
-from wrapper.catalog.catalog import Catalog
 
 READS = Grant(frozenset({Scope.READ}))
 DAY = timedelta(days=1)
@@ -32,12 +30,9 @@ def clock():
     return Clock()
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def stored(request, clock):
-    with one_database(request) as open_one:
-        catalog = Catalog(open_one())
-        catalog.open()
-        yield StoredKeys(catalog, clock)
+@pytest.fixture
+def stored(catalog, clock):
+    return StoredKeys(catalog, clock)
 
 
 @pytest.mark.parametrize("ends_at", [None, at(2027, 3, 1)])

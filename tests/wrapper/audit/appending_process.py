@@ -1,6 +1,6 @@
 """A process that appends numbered lines: `python appending_process.py FOLDER NAME COUNT MAX_BYTES`.
 
-It says `began` once its first line is written. A COUNT of 0 means until it is killed.
+It prints the number of each line once that is written. A COUNT of 0 means until it is killed.
 """
 
 from __future__ import annotations

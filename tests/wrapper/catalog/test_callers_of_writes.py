@@ -4,21 +4,9 @@ from __future__ import annotations
 
 import threading
 
-import pytest
-
 from schemas.access.callers import ANYBODY, SERVICE, acting_as, current_or_none
-from tests.support.catalogues import one_database
 from tests.support.live import eventually
 from wrapper.audit import noted
-from wrapper.catalog.catalog import Catalog
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def catalog(request):
-    with one_database(request) as open_one:
-        catalog = Catalog(open_one())
-        catalog.open()
-        yield catalog
 
 
 def test_a_write_that_another_threads_commit_takes_along_runs_for_its_own_caller(catalog):
