@@ -41,6 +41,8 @@ STEPS = (
     ),
     # Before there were reaches, everybody saw everything.
     (f"ALTER TABLE chat_messages ADD COLUMN reach VARCHAR(64) NOT NULL DEFAULT '{EVERYTHING_SEEN}'",),
+    # With which reach these were made is not known, so only those who see all go on reading what was shared.
+    (f"UPDATE chat_messages SET audience = '{NOBODY}' WHERE audience NOT IN (reach, '{EVERYTHING_SEEN}')",),
 )
 _OF_ONE = "WHERE owner = ? AND conversation_id = ?"
 
