@@ -124,7 +124,7 @@ class ChatHistory:
             check_meant(asker, of, of_owner, f"Conversation '{conversation_id}'")
             transaction.run(f"DELETE FROM chat_messages {_OF_ONE}", (of.owner, conversation_id))
 
-        self._database.commit(operation)
+        self._database.freely.commit(operation)
 
     def erase(self, target: Target) -> int:
         """Delete the conversations of an erased user, and those with an answer made from an erased document.
@@ -147,7 +147,7 @@ class ChatHistory:
                 transaction.run(f"DELETE FROM chat_messages {_OF_ONE}", each)
             return len(doomed)
 
-        return self._database.commit(operation)
+        return self._database.freely.commit(operation)
 
 
 def _ownership(transaction: Transaction, conversation_id: str, asker: Asker, of_owner: str | None) -> Ownership:

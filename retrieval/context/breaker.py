@@ -179,7 +179,7 @@ class CircuitBreaker:
             self._store(transaction, taken)
             return True, taken
 
-        taken, record = self._database.commit_quickly(operation)
+        taken, record = self._database.freely.commit_quickly(operation)
         with self._lock:
             self._known = record
         return taken
@@ -188,7 +188,7 @@ class CircuitBreaker:
         def operation(transaction: Transaction) -> None:
             self._store(transaction, replace(self._find(transaction), probe_until_ms=0))
 
-        self._database.commit_quickly(operation)
+        self._database.freely.commit_quickly(operation)
 
     def _add_failures(self) -> None:
         with self._lock:
@@ -201,14 +201,14 @@ class CircuitBreaker:
 
         if added.failures == 0:
             return
-        written = self._database.commit_quickly(operation)
+        written = self._database.freely.commit_quickly(operation)
         with self._lock:
             self._known = written
             since = self._unwritten.failures - added.failures
             self._unwritten = replace(self._unwritten, failures=since) if since > 0 else _Record()
 
     def _reset(self) -> None:
-        self._database.commit_quickly(lambda transaction: self._store(transaction, _Record()))
+        self._database.freely.commit_quickly(lambda transaction: self._store(transaction, _Record()))
         with self._lock:
             self._known = _Record()
 
