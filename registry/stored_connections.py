@@ -28,7 +28,7 @@ STEPS = (
     ),
 )
 MAX_STORED = 200
-"""The number of connections that users may make. Each is listed, and may be asked for its health."""
+"""The number of connections that each owner may make. Each is listed, and may be asked for its health."""
 COLUMNS = "id, type, provider, display_name, config, generation, sealed, owner, audience"
 
 
@@ -66,16 +66,16 @@ class StoredConnections:
         """Store what `seal` returns for a connection, and return it with its generation.
 
         Like `change`, `seal` runs while nobody else can write. Raises ConflictError when the id is taken or
-        `MAX_STORED` are stored already, and what `seal` raises.
+        its owner has `MAX_STORED` already, DiskFloorError, and what `seal` raises.
         """
 
         def operation(transaction: Transaction) -> Connection:
             if _find(transaction, connection.id) is not None:
                 raise taken(connection.id)
-            count = transaction.row("SELECT count(*) FROM connections")
+            count = transaction.row("SELECT count(*) FROM connections WHERE owner = ?", (connection.of.owner,))
             if count is not None and count[0] >= MAX_STORED:
                 raise ConflictError(
-                    f"There are {count[0]} connections already, which is as many as there may be: delete one first",
+                    f"You have {count[0]} connections already, which is as many as one may have: delete one first",
                     code="too_many_connections",
                     limit=MAX_STORED,
                 )
@@ -88,7 +88,7 @@ class StoredConnections:
     def change(self, connection_id: str, change: Callable[[Connection], Connection]) -> Connection:
         """Replace a connection by what `change` returns for it.
 
-        Raises ConnectionNotFoundError when there is none, and what `change` raises.
+        Raises ConnectionNotFoundError when there is none, DiskFloorError, and what `change` raises.
         """
 
         def operation(transaction: Transaction) -> Connection:
@@ -115,7 +115,7 @@ class StoredConnections:
                 transaction.run("UPDATE connections SET sealed = ? WHERE id = ?", values)
             return len(rows)
 
-        return self._database.commit(operation)
+        return self._database.freely.commit(operation)
 
     def delete_of(self, owner: str) -> int:
         """Delete what one owner made, and return the number of connections."""
@@ -125,7 +125,7 @@ class StoredConnections:
             transaction.run("DELETE FROM connections WHERE owner = ?", (owner,))
             return 0 if row is None else int(row[0])
 
-        return self._database.commit(operation)
+        return self._database.freely.commit(operation)
 
     def delete(self, connection_id: str, check: Callable[[Connection], None]) -> None:
         """Delete a connection. Raises ConnectionNotFoundError when there is none, and what `check` raises for it."""
@@ -137,7 +137,7 @@ class StoredConnections:
             check(found)
             transaction.run("DELETE FROM connections WHERE id = ?", (connection_id,))
 
-        self._database.commit(operation)
+        self._database.freely.commit(operation)
 
 
 def taken(connection_id: str) -> ConflictError:

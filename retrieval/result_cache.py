@@ -100,7 +100,7 @@ class ResultCache:
             transaction.run("DELETE FROM kept_answers")
             return 0 if row is None else int(row[0])
 
-        return self._database.commit(operation)
+        return self._database.freely.commit(operation)
 
     def _find(self, transaction: Transaction, key: str) -> KeptAnswer | None:
         row = transaction.row("SELECT answer, gone_after_ms FROM kept_answers WHERE key = ?", (key,))

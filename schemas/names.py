@@ -12,6 +12,8 @@ from schemas.errors import InvalidInputError
 
 MAX_COLLECTIONS = 100
 """The most collections that a question names."""
+MAX_PATTERNS = 1_000
+"""The most names and beginnings of collections that a caller's rights have."""
 _NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{1,510}[a-zA-Z0-9]")
 NAME_BEGINNING = re.compile(r"[a-zA-Z0-9._-]{0,512}\Z")
 AFTER_NAMES = "~"

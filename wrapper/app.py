@@ -102,7 +102,7 @@ def create_app(
     service.on_close(limits.close)
     service.looks.add(
         "snapshots",
-        lambda: metrics.OLDEST_SNAPSHOT_SECONDS.set(service.catalog.oldest_snapshot_seconds()),
+        lambda: metrics.OLDEST_SNAPSHOT_SECONDS.set(service.catalog.freely.oldest_snapshot_seconds()),
         None,
         every_seconds=LOOK_SECONDS,
         limit_seconds=LOOK_SECONDS,

@@ -50,6 +50,7 @@ from wrapper.engine_choice import (
     release_of_own_engine,
 )
 from wrapper.erasing.storage_erasure import StorageErasure
+from wrapper.floored_catalog import FlooredCatalog
 from wrapper.gauges import Gauge
 from wrapper.indexing.applying import Applier
 from wrapper.indexing.indexer import Indexer
@@ -219,9 +220,9 @@ class Service:
         return self._catalogue
 
     @property
-    def catalog(self) -> Catalog:
+    def catalog(self) -> FlooredCatalog:
         """The catalogue, in whose database layers above keep tables of their own."""
-        return self._catalog
+        return FlooredCatalog(self._catalog, self.store.writing.check_disk)
 
     def own_servers(self) -> list[tuple[str, int]]:
         """Return the hosts and ports of the engine and of the catalogue's database, which ask for none of our keys."""
@@ -365,12 +366,7 @@ def open_service(settings: WrapperSettings, access: AccessSettings, *, serves: b
         engine_release=engine.version if settings.chroma_url else release_of_own_engine,
         adopts=settings.adopt,
     )
-    indexer = Indexer(
-        catalog,
-        applier,
-        databases.leadership(),
-        clock=time.monotonic,
-    )
+    indexer = Indexer(catalog, applier, databases.leadership(), clock=time.monotonic)
     writing = Writing(
         catalog,
         indexer,

@@ -18,6 +18,7 @@ from interfaces.identity.issuer_keys import ALGORITHMS, IssuerKeys
 from schemas.access.callers import SKEW_SECONDS, Caller, Kind, Scope
 from schemas.access.owners import USER_OWNER
 from schemas.errors import UnauthorizedError
+from schemas.names import MAX_PATTERNS
 
 MAX_TOKEN_CHARACTERS = 16_384
 REMEMBERED_SECONDS = 60
@@ -128,6 +129,8 @@ class Verifier:
         user = USER_OWNER + _short(subject)
         scopes, collections = self._table.scopes_of(claims), self._table.collections_of(claims)
         if collections is not None:
+            if len(collections) > MAX_PATTERNS:
+                raise _refused(f"gives more than {MAX_PATTERNS:,} collections: a beginning of names stands for many")
             scopes -= {Scope.ADMIN}  # which is for everything there is
         return Caller(
             id=user,

@@ -91,7 +91,7 @@ class Conversations:
             transaction.run(f"DELETE FROM conversation_topics WHERE {condition}", parameters)
             return 0 if row is None else int(row[0])
 
-        return self._database.commit(operation)
+        return self._database.freely.commit(operation)
 
     def _next_topic(self, keeper: Callable[[], TopicKeeper], topic: str, message: str) -> str:
         try:

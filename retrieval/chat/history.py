@@ -41,6 +41,8 @@ STEPS = (
     ),
     # Before there were reaches, everybody saw everything.
     (f"ALTER TABLE chat_messages ADD COLUMN reach VARCHAR(64) NOT NULL DEFAULT '{EVERYTHING_SEEN}'",),
+    # With which reach these were made is not known, so only those who see all go on reading what was shared.
+    (f"UPDATE chat_messages SET audience = '{NOBODY}' WHERE audience NOT IN (reach, '{EVERYTHING_SEEN}')",),
 )
 _OF_ONE = "WHERE owner = ? AND conversation_id = ?"
 
@@ -122,7 +124,7 @@ class ChatHistory:
             check_meant(asker, of, of_owner, f"Conversation '{conversation_id}'")
             transaction.run(f"DELETE FROM chat_messages {_OF_ONE}", (of.owner, conversation_id))
 
-        self._database.commit(operation)
+        self._database.freely.commit(operation)
 
     def erase(self, target: Target) -> int:
         """Delete the conversations of an erased user, and those with an answer made from an erased document.
@@ -145,7 +147,7 @@ class ChatHistory:
                 transaction.run(f"DELETE FROM chat_messages {_OF_ONE}", each)
             return len(doomed)
 
-        return self._database.commit(operation)
+        return self._database.freely.commit(operation)
 
 
 def _ownership(transaction: Transaction, conversation_id: str, asker: Asker, of_owner: str | None) -> Ownership:

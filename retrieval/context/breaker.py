@@ -106,7 +106,8 @@ class CircuitBreaker:
         return self.state() == CLOSED
 
     def enter(self) -> Pass | None:
-        """Return permission to try, None when the breaker is open. Its holder must call `succeeded` or `failed`."""
+        """Return permission to try, None when the breaker is open. Its holder must call `succeeded` or `failed`, or
+        `give_back` with a probe that told neither."""
         if self.state() == HALF_OPEN and self._may_probe():
             return Pass(is_probe=True)
         return Pass(is_probe=False) if self._current() == CLOSED else None
@@ -127,6 +128,12 @@ class CircuitBreaker:
         if failures == self._threshold:
             log.warning("circuit breaker opens", failures=failures)
         self._ask(self._add_failures)
+
+    def give_back(self) -> None:
+        """Let another caller probe at once."""
+        with self._lock:
+            self._known = replace(self._known, probe_until_ms=0)
+        self._ask(self._free_probe)
 
     def _current(self) -> str:
         with self._lock:
@@ -172,10 +179,16 @@ class CircuitBreaker:
             self._store(transaction, taken)
             return True, taken
 
-        taken, record = self._database.commit_quickly(operation)
+        taken, record = self._database.freely.commit_quickly(operation)
         with self._lock:
             self._known = record
         return taken
+
+    def _free_probe(self) -> None:
+        def operation(transaction: Transaction) -> None:
+            self._store(transaction, replace(self._find(transaction), probe_until_ms=0))
+
+        self._database.freely.commit_quickly(operation)
 
     def _add_failures(self) -> None:
         with self._lock:
@@ -188,14 +201,14 @@ class CircuitBreaker:
 
         if added.failures == 0:
             return
-        written = self._database.commit_quickly(operation)
+        written = self._database.freely.commit_quickly(operation)
         with self._lock:
             self._known = written
             since = self._unwritten.failures - added.failures
             self._unwritten = replace(self._unwritten, failures=since) if since > 0 else _Record()
 
     def _reset(self) -> None:
-        self._database.commit_quickly(lambda transaction: self._store(transaction, _Record()))
+        self._database.freely.commit_quickly(lambda transaction: self._store(transaction, _Record()))
         with self._lock:
             self._known = _Record()
 

@@ -13,19 +13,11 @@ from typing import Generic, TypeVar
 
 import structlog
 
-from retrieval.context.breaker import CircuitBreaker
+from retrieval.context.breaker import CircuitBreaker, Pass
 from schemas.access.callers import carried
 from schemas.contracts.context import ContextItem
 from schemas.contracts.search import CollectionsReceipt
-from schemas.errors import (
-    CollectionNotFoundError,
-    InvalidInputError,
-    RagError,
-    ScopeMissingError,
-    TooManyRequestsError,
-    UnauthorizedError,
-    UnavailableError,
-)
+from schemas.errors import AccessError, CollectionNotFoundError, InvalidInputError, RagError, UnavailableError
 
 log = structlog.get_logger(__name__)
 
@@ -35,7 +27,7 @@ PARALLEL = 16
 COUNT_SECONDS = 0.15
 """The seconds that counting the chunks may take where the count is the whole answer."""
 
-FAULTS_OF_CALLERS = (TooManyRequestsError, InvalidInputError, UnauthorizedError, ScopeMissingError)
+FAULTS_OF_CALLERS = (AccessError, InvalidInputError)
 """Errors that say nothing about the levels: other callers may be answered."""
 
 AskedT = TypeVar("AskedT")
@@ -77,7 +69,8 @@ class FallbackChain(Generic[AskedT]):
 
     It never hangs: a level that takes longer than its seconds has failed. An answer without results is an answer. A
     failure counts when both levels failed, and neither for what the caller asks or may have; an answer of level 1
-    closes the breaker, and so does one of level 2 when it was the probe.
+    closes the breaker, and so does one of level 2 when it was the probe. A probe that ended by a fault of its caller
+    told nothing, and leaves the next one to others.
     """
 
     def __init__(
@@ -110,7 +103,8 @@ class FallbackChain(Generic[AskedT]):
         try:
             found = by_vector.ask(asked)
         except CollectionNotFoundError:
-            raise  # the caller's mistake says nothing about the levels
+            self._told_nothing(entered)
+            raise
         except RagError as error:
             log.warning("no search by vector, so one by words", reason=error.message)
             is_callers = isinstance(error, FAULTS_OF_CALLERS)
@@ -120,15 +114,22 @@ class FallbackChain(Generic[AskedT]):
         try:
             found = by_text.ask(asked)
         except CollectionNotFoundError:
+            self._told_nothing(entered)
             raise
         except RagError as error:
             log.warning("no search by words either", reason=error.message)
-            if entered.is_probe or not (is_callers or isinstance(error, FAULTS_OF_CALLERS)):
+            if is_callers or isinstance(error, FAULTS_OF_CALLERS):
+                self._told_nothing(entered)
+            else:
                 self._breaker.failed()
             return Outcome(EMPTY, Found([], 0), error.message)
         if entered.is_probe:
             self._breaker.succeeded()
         return Outcome(TEXT, found)
+
+    def _told_nothing(self, entered: Pass) -> None:
+        if entered.is_probe:
+            self._breaker.give_back()
 
     def _total_indexed(self) -> int:
         try:

@@ -176,7 +176,7 @@ class SearchMetrics:
                 transaction.run("DELETE FROM search_metrics WHERE owner = ?", (owner,))
             return 0 if row is None else int(row[0])
 
-        return self._database.commit(operation)
+        return self._database.freely.commit(operation)
 
     def _is_flushed(self) -> bool:
         until = time.monotonic() + FLUSH_SECONDS
@@ -187,19 +187,21 @@ class SearchMetrics:
         tidies = now - self._tidied_at >= TIDY_SECONDS
         too_old_ms = round((now - self._days * DAY_SECONDS) * 1e3)
 
-        def operation(transaction: Transaction) -> None:
+        def tidy(transaction: Transaction) -> None:
+            transaction.run("DELETE FROM search_metrics WHERE timestamp_ms < ?", (too_old_ms,))
+
+        def insert(transaction: Transaction) -> None:
             for row in rows:
                 transaction.run(_INSERT, _values(row))
-            if tidies:
-                transaction.run("DELETE FROM search_metrics WHERE timestamp_ms < ?", (too_old_ms,))
 
         try:
-            self._database.commit_quickly(operation)
+            if tidies:
+                self._database.freely.commit_quickly(tidy)
+                self._tidied_at = now
+            self._database.commit_quickly(insert)
         except RagError as error:
             ROWS_LOST.inc(len(rows))
             log.warning("searches are not in the statistics", searches=len(rows), reason=error.message)
-        else:
-            self._tidied_at = now if tidies else self._tidied_at
 
     def _say_busy(self, is_busy: bool) -> None:
         with suppress(OSError):

@@ -163,7 +163,7 @@ class StoredJobs:
             )
             return _seen(transaction, job_id, asker), before.status == QUEUED
 
-        return self._database.commit(operation)
+        return self._database.freely.commit(operation)
 
     def take(self) -> Job | None:
         """Return the next job of this data directory, which runs from now on: the one that ran when its runner ended,
@@ -186,7 +186,7 @@ class StoredJobs:
                 is None
             ):
                 return None
-        return self._database.commit(operation)
+        return self._database.freely.commit(operation)
 
     def is_running(self, job_id: str) -> bool:
         """Return False once the job is cancelled."""
@@ -202,7 +202,7 @@ class StoredJobs:
             row = transaction.row("SELECT begun FROM job_files WHERE job_id = ? AND number = ?", (job_id, number))
             return 0 if row is None else int(row[0])
 
-        return self._database.commit(operation)
+        return self._database.freely.commit(operation)
 
     def tell(self, job_id: str, file: JobFile, *, lasting: bool = False) -> None:
         """Store how far a file is, with `lasting` so that it survives a loss of power."""
@@ -218,7 +218,8 @@ class StoredJobs:
                 ),
             )
 
-        (self._database.commit if lasting else self._database.commit_quickly)(operation)
+        database = self._database.freely
+        (database.commit if lasting else database.commit_quickly)(operation)
 
     def finish(self, job_id: str) -> None:
         """End a job whose files are through: `done` when at least one of them is stored."""
@@ -229,7 +230,7 @@ class StoredJobs:
             )
             self._end(transaction, job_id, DONE if stored else FAILED)
 
-        self._database.commit(operation)
+        self._database.freely.commit(operation)
 
     def waiting(self, job_ids: Collection[str]) -> set[str]:
         """Return those of the jobs that have not ended."""
@@ -273,7 +274,7 @@ class StoredJobs:
                 erased += len(doomed)
             return erased
 
-        return self._database.commit(operation)
+        return self._database.freely.commit(operation)
 
     def erase_owner(self, owner: str) -> list[str]:
         """Forget all jobs of an owner, and return their ids. One that runs ends soon."""
@@ -283,16 +284,16 @@ class StoredJobs:
             _forget(transaction, "owner = ?", owner)
             return ids
 
-        return self._database.commit(operation)
+        return self._database.freely.commit(operation)
 
     def discard(self, job_id: str) -> None:
         """Forget a job that was never told to anybody."""
-        self._database.commit(lambda transaction: _forget(transaction, "id = ?", job_id))
+        self._database.freely.commit(lambda transaction: _forget(transaction, "id = ?", job_id))
 
     def forget_ended(self, older_than_days: float) -> None:
         """Forget the jobs that ended so long ago."""
         ended_before_ms = round((self._clock() - older_than_days * 86_400) * 1e3)
-        self._database.commit_quickly(
+        self._database.freely.commit_quickly(
             lambda transaction: _forget(
                 transaction, "finished_at_ms IS NOT NULL AND finished_at_ms < ?", ended_before_ms
             )

@@ -80,7 +80,7 @@ class Sessions:
             transaction.run("UPDATE note_sessions SET ended_at = ? WHERE id = ?", (now, session_id))
             return replace(session, ended_at=now)
 
-        return self._database.commit(operation)
+        return self._database.freely.commit(operation)
 
     def erase(self, target: Target) -> int:
         """Forget the sessions of an erased user, and return their number. Their notes are documents."""
@@ -90,7 +90,7 @@ class Sessions:
             transaction.run("DELETE FROM note_sessions WHERE owner = ?", (target.owner,))
             return 0 if row is None else int(row[0])
 
-        return self._database.commit(operation)
+        return self._database.freely.commit(operation)
 
     def _now(self) -> str:
         return self._clock().isoformat(timespec="milliseconds")

@@ -42,6 +42,8 @@ STEPS = (
     ),
     (f"ALTER TABLE watchers ADD COLUMN {AUDIENCE_COLUMN}",),
 )
+MAX_WATCHERS = 1_000
+"""The most watchers that one owner may have, those that have stopped included."""
 _COLUMNS = "SELECT owner, audience, name, reported_at_ms, report FROM watchers"
 
 
@@ -66,8 +68,8 @@ class Watchers:
     def report(self, name: str, report: WatcherReport, *, asker: Asker) -> KnownWatcher:
         """Store a report of a watcher of the asker's.
 
-        Raises ConflictError while another instance reports under the name: two folders of one name would delete each
-        other's documents.
+        Raises ConflictError while another instance reports under the name, because two folders of one name would delete
+        each other's documents, and when the asker has `MAX_WATCHERS` others. Raises DiskFloorError, too.
         """
         if not is_watcher_name(name):
             raise InvalidInputError(
@@ -87,6 +89,8 @@ class Watchers:
                     instance=before.report.instance,
                     reported_at=before.reported_at,
                 )
+            if before is None:
+                _check_room(transaction, asker)
             transaction.run("DELETE FROM watchers WHERE owner = ? AND name = ?", (asker.owner, name))
             stored = orjson.dumps(asdict(report)).decode()
             of = asker.made(shared=report.shared)
@@ -124,7 +128,7 @@ class Watchers:
             check_meant(asker, found.of, of_owner, f"Watcher '{name}'")
             transaction.run("DELETE FROM watchers WHERE owner = ? AND name = ?", (found.of.owner, name))
 
-        self._database.commit(operation)
+        self._database.freely.commit(operation)
 
     def erase(self, target: Target) -> int:
         """Forget the reports of an erased user, and the files in reports that are erased documents.
@@ -151,7 +155,7 @@ class Watchers:
                 changed += 1
             return changed
 
-        return self._database.commit(operation)
+        return self._database.freely.commit(operation)
 
     def _find(self, transaction: Transaction, name: str, asker: Asker, of_owner: str | None) -> KnownWatcher | None:
         if not is_watcher_name(name):
@@ -169,6 +173,16 @@ class Watchers:
         state = LOST if is_late and report.state != STOPPED else report.state
         reported_at = z_time(datetime.fromtimestamp(reported_at_ms / 1e3, UTC))
         return KnownWatcher(name, Ownership(owner, audience), state, reported_at, report)
+
+
+def _check_room(transaction: Transaction, asker: Asker) -> None:
+    row = transaction.row("SELECT count(*) FROM watchers WHERE owner = ?", (asker.owner,))
+    if row is not None and row[0] >= MAX_WATCHERS:
+        raise ConflictError(
+            f"You have {row[0]:,} watchers already, which is as many as one may have: forget one first",
+            code="too_many_watchers",
+            limit=MAX_WATCHERS,
+        )
 
 
 def _is_of(target: Target, path: str) -> bool:

@@ -12,12 +12,11 @@ from marshmallow import RAISE, ValidationError, fields, post_load, validate, val
 from schemas.access.api_keys import DEFAULT_GRACE_SECONDS, MAX_GRACE_SECONDS, MAX_NAME_CHARACTERS, ApiKey, Grant
 from schemas.access.callers import Caller, Kind, Limits, Scope
 from schemas.errors import InvalidInputError
-from schemas.names import check_collection_patterns
+from schemas.names import MAX_PATTERNS, check_collection_patterns
 from schemas.where import EVERYTHING, parse_where, to_json
 from schemas.wire.body import Body
 from schemas.wire.fields import Count, Number, Text
 
-MAX_PATTERNS = 1_000
 NEVER = "never"
 
 Json = dict[str, Any]

@@ -2,6 +2,7 @@
 
 import base64
 import json
+from dataclasses import replace
 from urllib.parse import quote
 
 import orjson
@@ -15,6 +16,7 @@ from registry.placeholders.resolving import SERVICE_KEYS, Placeholders
 from registry.provider_discovery import discover
 from registry.provider_registry import ProviderRegistry
 from registry.stored_connections import ConnectionNotFoundError, StoredConnections
+from schemas.access.callers import SERVICE, acting_as
 from schemas.connections import Connection, InvalidConfigurationError
 from schemas.errors import ConfigurationError, ConflictError, InvalidInputError, UnavailableError
 from schemas.where import EVERYTHING
@@ -355,9 +357,11 @@ def test_the_number_of_stored_connections_is_limited(connections, monkeypatch):
     monkeypatch.setattr("registry.stored_connections.MAX_STORED", 3)
     for number in range(3):
         connections.create(words(f"words-{number}"))
-    with pytest.raises(ConflictError, match="There are 3 connections already") as caught:
+    with pytest.raises(ConflictError, match="You have 3 connections already") as caught:
         connections.create(words("words-3"))
     assert (caught.value.code, caught.value.details["limit"]) == ("too_many_connections", 3)
+    with acting_as(replace(SERVICE, owner="key:bob")):
+        connections.create(words("bobs"))
     connections.delete("words-0")
     connections.create(words("words-3"))
 

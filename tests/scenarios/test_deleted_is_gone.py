@@ -25,7 +25,9 @@ def traces(app, marker):
     def found():
         with service.catalog.read() as transaction:
             tables = [
-                table for table in _tables(transaction, service.catalog.kind) if _holds(transaction, table, marker)
+                table
+                for table in _tables(transaction, service.catalog.freely.kind)
+                if _holds(transaction, table, marker)
             ]
         files = [path for path in service.settings.data_dir.rglob("*") if path.is_file()]
         own = [path for path in files if not any(part.startswith(OTHER_PROGRAMS) for part in path.parts[-4:])]

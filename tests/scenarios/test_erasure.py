@@ -97,7 +97,7 @@ def files_with(app, word):
 
 
 def tables_with(app, word):
-    catalog = app.extensions["rag.service"].catalog
+    catalog = app.extensions["rag.service"].catalog.freely
     every = "SELECT name FROM sqlite_master WHERE type = 'table'"
     if catalog.kind != "sqlite":
         every = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()"
@@ -243,7 +243,7 @@ def _live_as(app, collection, owner, word):
 
 def _tables_of(app, owner):
     """Return the tables that hold anything of an owner. A part that learns of owners has to join the erasure."""
-    catalog = app.extensions["rag.service"].catalog
+    catalog = app.extensions["rag.service"].catalog.freely
     columns = "SELECT m.name FROM sqlite_master m JOIN pragma_table_info(m.name) p WHERE p.name = 'owner'"
     if catalog.kind != "sqlite":
         columns = (

@@ -44,7 +44,7 @@ class DailyUse:
             transaction.run("DELETE FROM daily_use WHERE owner = ?", (owner,))
             return 0 if row is None else int(row[0])
 
-        return self._database.commit(operation)
+        return self._database.freely.commit(operation)
 
     def begin_chat(self, caller: Caller) -> Standing | None:
         """Count a chat call. Return how the caller stands with their limit, None when they have none.
@@ -62,7 +62,7 @@ class DailyUse:
                 _add(transaction, caller.account, _day(now), chats=1)
             return chats
 
-        before = self._database.commit_quickly(operation)
+        before = self._database.freely.commit_quickly(operation)
         if before >= most:
             raise self._used_up(f"chat calls a day, {most:,},", CHATS, now)
         return Standing(CHATS, most - before - 1, _seconds_left(now))
@@ -81,7 +81,7 @@ class DailyUse:
     def count_tokens(self, caller: Caller, tokens: int) -> None:
         """Count tokens that were embedded for a caller."""
         day = _day(self._clock())
-        self._database.commit_quickly(lambda transaction: _add(transaction, caller.account, day, tokens=tokens))
+        self._database.freely.commit_quickly(lambda transaction: _add(transaction, caller.account, day, tokens=tokens))
 
     def used(self, owner: str) -> tuple[int, int]:
         """Return the tokens that were embedded today for an owner, and their chat calls."""

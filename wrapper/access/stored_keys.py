@@ -53,7 +53,8 @@ class StoredKeys:
     def create(self, name: str, grant: Grant, *, expires_at: datetime | None = None) -> tuple[ApiKey, str]:
         """Make a key. Return (the key, its text), and keep all of it but the text.
 
-        Raises InvalidInputError when the end is over already, and ConflictError when there are `MAX_KEYS` already.
+        Raises InvalidInputError when the end is over already, ConflictError when there are `MAX_KEYS` already, and
+        DiskFloorError.
         """
         now = self._clock()
         _check_lies_ahead(expires_at, now)
@@ -62,8 +63,8 @@ class StoredKeys:
     def rotate(self, key_id: str, *, grace: timedelta) -> tuple[ApiKey, str]:
         """Make a successor of a key with the same rights, and let the key end after the grace. Return as `create`.
 
-        The successor lasts as long as the key would have. Raises KeyNotFoundError, and ConflictError for a key that
-        has ended or was rotated already, unless all its successors were revoked.
+        The successor lasts as long as the key would have. Raises KeyNotFoundError, DiskFloorError, and
+        ConflictError for a key that has ended or was rotated already, unless all its successors were revoked.
         """
         now = self._clock()
 
@@ -109,7 +110,8 @@ class StoredKeys:
             _count_change(transaction)
             return after
 
-        return self._database.commit(operation)
+        # A key must lose rights on a full disk, too.
+        return self._database.freely.commit(operation)
 
     def revoke(self, key_id: str) -> ApiKey:
         """End a key at once, and return it. One that was revoked before keeps its time. Raises KeyNotFoundError."""
@@ -122,7 +124,7 @@ class StoredKeys:
             _count_change(transaction)
             return _one(transaction, key_id)
 
-        return self._database.commit(operation)
+        return self._database.freely.commit(operation)
 
     def all(self) -> list[ApiKey]:
         """Return all keys, the oldest first, those that have ended included."""
@@ -164,7 +166,7 @@ class StoredKeys:
                     (_ms(at), key_id, _ms(at) - USE_NOTED_EVERY_MS),
                 )
 
-        self._database.commit_quickly(operation)
+        self._database.freely.commit_quickly(operation)
 
     def _add(
         self,

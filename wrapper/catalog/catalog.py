@@ -117,6 +117,11 @@ class Catalog:
             return self._database.rewrite(wait_seconds=wait_seconds)
 
     @property
+    def freely(self) -> Catalog:
+        """This catalogue: the storage itself asks for room before it begins to write."""
+        return self
+
+    @property
     def kind(self) -> str:
         """The kind of the database: `sqlite` or `postgresql`."""
         return self._database.kind

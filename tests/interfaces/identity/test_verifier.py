@@ -12,6 +12,7 @@ from interfaces.identity.claims import ClaimsTable, CollectionRule
 from interfaces.identity.verifier import MAX_TOKEN_CHARACTERS
 from schemas.access.callers import Kind, Scope
 from schemas.errors import UnauthorizedError
+from schemas.names import MAX_PATTERNS
 from tests.support.identity.issuer import AUDIENCE, encoded, signing_key
 
 
@@ -295,6 +296,19 @@ def test_without_a_match_in_the_table_there_are_no_collections(issuer, verifier_
         caller = verify(issuer.token(groups=groups))
         assert caller.collections == ()
         assert not caller.knows("a-notes")
+
+
+@pytest.mark.parametrize("number", [MAX_PATTERNS, MAX_PATTERNS + 1])
+def test_a_token_gives_as_many_collections_as_a_key_may_have(issuer, verifier_of, number):
+    groups = [f"team-{each}" for each in range(20)]
+    given = {name: tuple(f"{name}-{each}-*" for each in range(20, number, 20)) for name in groups}
+    given["all"] = tuple(f"shared-{each}" for each in range(number - sum(map(len, given.values()))))
+    verify = verifier_of(ClaimsTable(collections=CollectionRule(("groups",), given))).verify
+    token = issuer.token(groups=[*groups, "all"])
+    if number <= MAX_PATTERNS:
+        assert len(verify(token).collections) == number
+    else:
+        assert "more than 1,000 collections" in refusal(verify, token).message
 
 
 # What is remembered.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from retrieval.chat.history import ChatHistory, ConversationNotFoundError
+from retrieval.chat.history import STEPS, ChatHistory, ConversationNotFoundError
 from schemas.access.owners import EVERYTHING_SEEN, Asker
 
 TEAM, ALL = "team", EVERYTHING_SEEN
@@ -14,8 +14,13 @@ BOB, BOARD = Asker("key:bob", reach=TEAM), Asker("key:board", reach=ALL)
 
 
 @pytest.fixture
-def history(catalogs):
-    return ChatHistory(catalogs())
+def catalog(catalogs):
+    return catalogs()
+
+
+@pytest.fixture
+def history(catalog):
+    return ChatHistory(catalog)
 
 
 @pytest.fixture
@@ -67,3 +72,20 @@ def test_one_from_before_there_were_reaches_is_shared_with_those_who_see_all_alo
     history._database.commit(lambda transaction: transaction.run("UPDATE chat_messages SET owner = 'key:ana'"))
     say(ANA, shared=True)
     assert sees(BOB) == 0
+
+
+def test_what_was_shared_before_there_were_reaches_is_read_by_those_who_see_all_alone(catalog):
+    catalog.open_part("chat history", STEPS[:3])
+
+    def keep(transaction):
+        for conversation_id, audience in (("team", TEAM), ("all", ALL)):
+            values = ("key:ana", conversation_id, 0, "user", "question", 0, "[]", "then", audience)
+            transaction.run("INSERT INTO chat_messages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+
+    catalog.commit(keep)
+    history = ChatHistory(catalog)
+    for asker, conversation_id in ((BOB, "team"), (BOB, "all"), (BOARD, "team")):
+        with pytest.raises(ConversationNotFoundError):
+            history.conversation(conversation_id, asker=asker)
+    assert len(history.conversation("all", asker=BOARD).messages) == 1
+    assert len(history.conversation("team", asker=ANA).messages) == 1

@@ -81,6 +81,17 @@ class TestOneWorker:
         clock.now += A_MILLISECOND
         assert breaker.state() == HALF_OPEN
 
+    def test_a_probe_that_was_given_back_is_anothers(self, breakers, clock):
+        breaker, other = breakers(), breakers()
+        fail(breaker)
+        clock.now += TIMEOUT_SECONDS + A_MILLISECOND
+        assert breaker.enter().is_probe
+        assert other.enter() is None
+        breaker.give_back()
+        clock.now += SEEN_SECONDS
+        assert other.enter().is_probe
+        assert breaker.enter() is None
+
     def test_one_probe_at_a_time(self, breaker, clock):
         fail(breaker)
         clock.now += TIMEOUT_SECONDS + A_MILLISECOND

@@ -16,7 +16,9 @@ from retrieval.context.search_metrics import (
     SearchRow,
 )
 from schemas.access.owners import Asker
+from schemas.errors import DiskFloorError
 from tests.support.logs import logs_of
+from wrapper.floored_catalog import FlooredCatalog
 
 DAYS = 30
 ALL = Asker(sees_all=True)
@@ -126,6 +128,21 @@ def test_rows_that_are_too_old_go(workers, catalogs, row, clock):
     metrics.record(row(latency_ms=2.0))
     metrics.statistics(60, asker=ALL)
     assert stored(catalogs(), "latency_ms") == [(2.0,)]
+
+
+def test_they_go_from_a_disk_without_room_too(workers, catalogs, clock, tmp_path, row):
+    metrics = workers()
+    metrics.record(row())
+    metrics.statistics(60, asker=ALL)
+    clock.now += DAYS * DAY_SECONDS + TIDY_SECONDS
+
+    def refuse():
+        raise DiskFloorError("no room")
+
+    full = SearchMetrics(FlooredCatalog(catalogs(), refuse), tmp_path / "metrics.lock", days=DAYS, clock=clock)
+    full.record(row())
+    full.close()
+    assert stored(catalogs(), "latency_ms") == []
 
 
 def test_every_worker_counts_what_all_of_them_answered(workers, row):

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from retrieval.watching import stored_reports
 from retrieval.watching.stored_reports import WatcherNotFoundError, Watchers
 from schemas.access.owners import Asker
 from schemas.contracts.watchers import (
@@ -98,3 +99,16 @@ def test_invalid_names_are_refused(watchers, name):
 def test_the_names_of_folders_are_valid(watchers, name):
     watchers.report(name, REPORT, asker=Asker())
     assert watchers.one(name, asker=Asker()).name == name
+
+
+def test_the_number_of_an_owners_watchers_is_limited(watchers, monkeypatch):
+    monkeypatch.setattr(stored_reports, "MAX_WATCHERS", 2)
+    ada, bob = Asker("key:ada"), Asker("key:bob")
+    for name in ("docs", "code", "docs"):
+        watchers.report(name, REPORT, asker=ada)
+    with pytest.raises(ConflictError, match="You have 2 watchers already") as caught:
+        watchers.report("more", REPORT, asker=ada)
+    assert (caught.value.code, caught.value.details["limit"]) == ("too_many_watchers", 2)
+    watchers.report("more", REPORT, asker=bob)
+    watchers.forget("docs", asker=ada)
+    watchers.report("more", REPORT, asker=ada)

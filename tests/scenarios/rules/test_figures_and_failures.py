@@ -82,7 +82,7 @@ def test_a_store_that_fails_at_the_second_document_keeps_the_first(app, client, 
     """VectorDBWriteError: the first document stays, and the second keeps its old version."""
     old = [rule("first.md", "## One\n\nOld one."), rule("second.md", "## Two\n\nOld two.")]
     post(client, "/api/rag/documents:batch", documents=old, collection=collection)
-    catalogue, allowed = app.extensions["rag.service"].catalog, iter([True])
+    catalogue, allowed = app.extensions["rag.service"].catalog.freely, iter([True])
     commit = catalogue.commit
 
     def away_after_one(operation):
