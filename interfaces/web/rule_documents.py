@@ -38,7 +38,7 @@ def ingest_batch() -> Response:
         result = pipeline.ingest(**asked)
         return replace(result, warnings=[*result.warnings, *warnings])
 
-    written = store().writing.once(
+    written = store().once(
         IngestionResult.of_fields,
         write_options(content),
         work,
