@@ -186,6 +186,7 @@ class Authentication:
         Raises UnauthorizedError when their key or token has ended since, or the key has other rights by now.
         """
         if caller.kind is Kind.KEY:
+            # Who asks an open service within a view has no key that could end.
             if (found := self._memory.find(caller.id)) is not None:
                 key, _, now = found
                 self._check(key)

@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from schemas.access.api_keys import Grant
-from schemas.access.callers import SKEW_SECONDS, Caller, Kind, Limits, Scope
+from schemas.access.callers import ANYBODY, SKEW_SECONDS, Caller, Kind, Limits, Scope
 from schemas.access.narrowing import HEADER, view_sent
 from schemas.errors import UnauthorizedError
 from schemas.settings import AccessSettings
@@ -214,6 +214,12 @@ def test_a_repeated_stream_is_not_told_that_the_collection_of_others_is_there(se
     answer = send()
     assert (answer.status_code, answer.json["code"]) == (404, "collection_not_found")
     assert "Idempotent-Replayed" not in answer.headers
+
+
+def test_who_asks_an_open_service_within_a_view_has_no_key_that_could_end(access):
+    view = view_sent(Caller("other", "other", Kind.KEY, READ, collections=("docs",)), "here")
+    asking = access.within(ANYBODY, view)
+    assert access.still(asking, view) is asking
 
 
 def test_a_users_stream_ends_with_their_token(access, clock):
