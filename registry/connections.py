@@ -28,7 +28,7 @@ from registry.placeholders.secret_fields import (
 from registry.provider_registry import ProviderRegistry
 from registry.stored_connections import ConnectionNotFoundError, StoredConnections, taken
 from registry.typed_secrets.sealing import Destination, Seal, UnopenedSecretsError, field_at, origins
-from schemas.access.callers import Scope, current
+from schemas.access.callers import Caller, Scope, current
 from schemas.access.owners import EVERYTHING_SEEN, OPEN, Asker, Ownership
 from schemas.configuration import faults, folders, has_placeholder, present, secrets
 from schemas.connections import Connection, Fault, InvalidConfigurationError, ShownConnection, TestReport
@@ -114,7 +114,7 @@ class Connections:
             raise taken(connection.id)
         connection = replace(connection, config=self._as_meant(connection, connection.config))
         check_connection(connection, self.registry, self.placeholders, typed=self._takes_typed)
-        self._check_folders(connection)
+        self._check_folders(connection, current())
         return self._stored.add(replace(connection, of=current().asker.made(shared=shared)), self._sealed)
 
     def change(
@@ -134,7 +134,8 @@ class Connections:
         `create` does.
         """
         self._check_changeable(connection_id)
-        asker = current().asker
+        caller = current()
+        asker = caller.asker
 
         def change(before: Connection) -> Connection:
             _check_owns(asker, before)
@@ -148,7 +149,7 @@ class Connections:
             )
             after = self._with_kept_secrets(before, after)
             check_connection(after, self.registry, self.placeholders, typed=self._takes_typed)
-            self._check_folders(after)
+            self._check_folders(after, caller)
             return self._sealed(after)
 
         changed = self._stored.change(connection_id, change)
@@ -212,7 +213,7 @@ class Connections:
             return [Fault("", f"Provider '{name}' cannot be used here: {entry.reason}")], []
         schema = entry.provider.connection_schema()
         given = self._as_meant(Connection("", kind, name, config), present(config))
-        self._check_folders(Connection("", kind, name, given))
+        self._check_folders(Connection("", kind, name, given), current())
         forbidden = self.placeholders.forbidden(given, schema, entry.provider.address)
         kept = secret_faults(given, schema, typed=self._takes_typed)
         wrong = [*faults(given, schema, placeholders=True), *forbidden, *kept]
@@ -236,7 +237,7 @@ class Connections:
         Problems of the configuration are in the report, not raised. Raises ScopeMissingError as `create` does.
         """
         meant = self._as_meant(Connection("", kind, name, config), present(config))
-        self._check_folders(Connection("", kind, name, meant))
+        self._check_folders(Connection("", kind, name, meant), current())
         return test_connection(
             self.registry,
             self.placeholders,
@@ -357,13 +358,13 @@ class Connections:
         hidden = frozenset[str]() if keeping_empty else self._secret_names(connection)
         return {name: value for name, value in config.items() if not (name in hidden and value == "")}
 
-    def _check_folders(self, connection: Connection) -> None:
+    def _check_folders(self, connection: Connection, caller: Caller) -> None:
         """Raise ScopeMissingError when anybody but an administrator chooses a folder of the data directory: another's
         connection may keep its documents there."""
         provider = self.registry.entry(connection.provider, connection.kind).provider
         known = frozenset[str]() if provider is None else folders(provider.connection_schema())
         chosen = known & present(connection.config).keys()
-        if chosen and not current().is_admin:
+        if chosen and not caller.is_admin:
             raise ScopeMissingError(Scope.ADMIN, field=f"config.{min(chosen)}")
 
     def _check_changeable(self, connection_id: str) -> None:

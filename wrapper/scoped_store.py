@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from cachetools import LRUCache
 
@@ -44,6 +44,7 @@ MOST_COUNTS = 10_000
 and each search needs them all."""
 
 ViewOf = Callable[[Caller], Where]
+T = TypeVar("T")
 
 
 def _limited(options: WriteOptions) -> WriteOptions:
@@ -122,6 +123,23 @@ class ScopedStore:
         """Raise CollectionNotFoundError or CollectionForbiddenError unless the caller may write to a collection of that
         name."""
         self._check_writer(name)
+
+    def once(
+        self,
+        kind: Callable[..., T],
+        options: WriteOptions,
+        work: Callable[[], T],
+        name: str,
+        *,
+        is_final: Callable[[T], bool] = lambda outcome: True,
+    ) -> Written[T]:
+        """Return the outcome of `work`, which adds to the collection of that name, or that of the first request with
+        this key, as `Writing.once` does.
+
+        Raises CollectionForbiddenError unless the caller may add to it, also where the outcome is known.
+        """
+        self.check_adding(name)
+        return self.writing.once(kind, options, work, name, is_final=is_final)
 
     def change_collection_metadata(
         self, name: str, metadata: dict[str, Any], options: WriteOptions, *, merge: bool

@@ -37,7 +37,7 @@ def ingest() -> Response:
     content, rag_store = read_body(), layers().rag_store
     document = body(content)["document"]
 
-    written = store().writing.once(
+    written = store().once(
         Upserted,
         write_options(content),
         lambda: rag_store.upsert_document_with_chunks(document),

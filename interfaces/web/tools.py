@@ -37,9 +37,9 @@ def call(tool: str) -> Response:
     called, content = _tool(tool), read_body()
     options = write_options(content)
     given = called.check(_arguments(tool, decode_json(content)), unknown())
-    if called.kept_as is None:
+    if called.kept_as is None or called.writes_to is None:
         return json_response(called.spell(called.run(given)))
-    written = store().writing.once(called.kept_as, options, lambda: called.run(given), called.writes_to)
+    written = store().once(called.kept_as, options, lambda: called.run(given), called.writes_to)
     return respond(written, called.spell)
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -100,13 +101,19 @@ class RAGPipeline:
         return check_collection_name(name, field="collection")
 
     def ingest(
-        self, documents: Sequence[RuleDocument], *, collection: str | None = None, replace_missing: bool = False
+        self,
+        documents: Sequence[RuleDocument],
+        *,
+        collection: str | None = None,
+        replace_missing: bool = False,
+        allowed: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> IngestionResult:
         """Bring documents up to date, and with `replace_missing` delete all others of the collection.
 
-        A document that is invalid or cannot be embedded is named in the result and keeps its stored version. Raise
-        VectorDBWriteError as soon as the store fails, and ConflictError when the collection's documents were embedded
-        by another model.
+        Each document is stored, and what is missing deleted, within `allowed()`, which raises AccessError when the
+        caller may not write any more. A document that is invalid or cannot be embedded is named in the result and keeps
+        its stored version. Raise VectorDBWriteError as soon as the store fails, and ConflictError when the collection's
+        documents were embedded by another model. The details of these errors tell how far the batch had come.
         """
         began = time.perf_counter()
         name = self.target(collection)
@@ -119,7 +126,8 @@ class RAGPipeline:
             writer = self._texts.writer(name, embedding)
             for index, document in enumerate(documents):
                 try:
-                    done = ingest_document(writer, to_source(document, self._settings, embedding))
+                    with allowed():
+                        done = ingest_document(writer, to_source(document, self._settings, embedding))
                 except (InvalidInputError, EmbeddingFailureError) as error:
                     log.warning("document left out", filename=document.filename, reason=error.message, job=str(job_id))
                     failures.append(Failure(index, document.filename, error.code, error.message))
@@ -127,18 +135,19 @@ class RAGPipeline:
                     processed += 1
                     warnings += _warnings(document, done)
             if replace_missing:
-                _delete_others(writer, documents)
-        except (AccessError, ConflictError):
-            raise
+                with allowed():
+                    _delete_others(writer, documents)
         except RagError as error:
-            raise write_error(
-                error,
-                "The store did not take the documents",
-                job_id=str(job_id),
-                documents_processed=processed,
-                documents_failed=len(failures),
-                index=processed + len(failures),
-            ) from error
+            told = {
+                "job_id": str(job_id),
+                "documents_processed": processed,
+                "documents_failed": len(failures),
+                "index": processed + len(failures),
+            }
+            if isinstance(error, AccessError | ConflictError):
+                error.details |= told
+                raise
+            raise write_error(error, "The store did not take the documents", **told) from error
         for sentence in warnings:
             log.warning("ambiguous document", reason=sentence, job=str(job_id))
         return IngestionResult(

@@ -8,7 +8,7 @@ from registry.placeholders.resolving import Placeholders
 from registry.provider_discovery import discover
 from registry.provider_registry import ProviderRegistry
 from registry.stored_connections import StoredConnections
-from schemas.access.callers import ANYBODY, Caller, Kind, Scope, acting_as
+from schemas.access.callers import ANYBODY, Caller, Kind, Scope, acting_as, as_service
 from schemas.connections import Connection
 from schemas.errors import ScopeMissingError
 
@@ -18,14 +18,33 @@ ANA, BOB = (
 CONFIG = {"path": "books"}
 
 
+class CommittedByOthers:
+    """A database whose writes all run in a thread of the service itself."""
+
+    def __init__(self, database):
+        self.open_part, self.read = database.open_part, database.read
+        self.commit = as_service(database.commit)
+
+
 @pytest.fixture
-def folders(database, tmp_path):
-    placeholders = Placeholders({}, (), ())
-    made = Connections(
-        discover(ProviderRegistry()), StoredConnections(database), placeholders, ProviderContext(data_dir=tmp_path)
-    )
-    yield made
-    made.close()
+def open_connections(tmp_path):
+    """`open_connections(database)`: connections of a service with embedded Qdrants."""
+    opened = []
+
+    def open_connections(database):
+        stored, placeholders = StoredConnections(database), Placeholders({}, (), ())
+        context = ProviderContext(data_dir=tmp_path)
+        opened.append(Connections(discover(ProviderRegistry()), stored, placeholders, context))
+        return opened[-1]
+
+    yield open_connections
+    for each in opened:
+        each.close()
+
+
+@pytest.fixture
+def folders(database, open_connections):
+    return open_connections(database)
 
 
 def books(connection_id="books", **config):
@@ -46,6 +65,16 @@ def test_a_key_that_is_not_an_administrators_chooses_no_folder(folders):
             attempt()
         assert caught.value.details == {"scope": "admin", "field": "config.path"}
     assert folders.find("server").config == {"url": "http://127.0.0.1:6333"}
+
+
+def test_a_change_is_the_callers_whoever_commits_it(database, open_connections):
+    folders = open_connections(CommittedByOthers(database))
+    with acting_as(ANA):
+        folders.create(books("server", url="http://127.0.0.1:6333"))
+        with pytest.raises(ScopeMissingError):
+            folders.change("server", config=CONFIG)
+    with acting_as(ANYBODY):
+        assert folders.change("server", config=CONFIG).config == CONFIG
 
 
 def test_a_server_needs_no_administrator_and_a_field_without_a_value_counts_as_absent(folders):

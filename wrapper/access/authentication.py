@@ -180,17 +180,23 @@ class Authentication:
             self._check(key)
         raise UnauthorizedError(f"The API key rw_{first_id} is unknown")
 
-    def check_still(self, caller: Caller, view: str = "") -> None:
-        """Raise UnauthorizedError when the key or the token of a caller has ended since they were let in, with `view`
-        in the header `RAG-Within`, or when the key has other rights by now."""
+    def still(self, caller: Caller, view: str = "") -> Caller:
+        """Return a caller who was let in with `view` in the header `RAG-Within`, with the limits of now.
+
+        Raises UnauthorizedError when their key or token has ended since, or the key has other rights by now.
+        """
         if caller.kind is Kind.KEY:
+            # Who asks an open service within a view has no key that could end.
             if (found := self._memory.find(caller.id)) is not None:
                 key, _, now = found
                 self._check(key)
-                if _rights(self.within(now, view)) != _rights(caller):
+                now = self.within(now, view)
+                if _rights(now) != _rights(caller):
                     raise UnauthorizedError(f"The API key rw_{key.id} has other rights by now", id=key.id)
+                return now
         elif caller.expires_at is not None and caller.expires_at + timedelta(seconds=SKEW_SECONDS) <= self._now():
             raise UnauthorizedError("The access token has expired", code="key_expired")
+        return caller
 
     def note_uses(self) -> None:
         """Write down which keys were used since the last time."""

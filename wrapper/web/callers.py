@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import cast
 
@@ -106,12 +107,19 @@ def require(scope: Scope) -> None:
         raise ScopeMissingError(scope)
 
 
-def check_still() -> None:
-    """Raise UnauthorizedError when the key or token of this request has ended since it was let in, or has other rights
-    by now."""
+@contextmanager
+def acting_still() -> Iterator[None]:
+    """Work in the block, one of many of a request that may take hours, for its caller with the limits of now.
+
+    Raises UnauthorizedError when their key or token has ended since they were let in, or the key has other rights by
+    now.
+    """
     asking = caller()
-    if asking is not None:
-        authentication().check_still(asking, _header(HEADER))
+    if asking is None:
+        yield
+        return
+    with acting_as(authentication().still(asking, _header(HEADER))):
+        yield
 
 
 def is_admin() -> bool:
@@ -128,7 +136,7 @@ def keep_acting(response: Response) -> None:
     request has ended, as far as Flask knows."""
     asking = caller()
     if asking is not None and response.is_streamed:
-        check = partial(authentication().check_still, asking, _header(HEADER))
+        check = partial(authentication().still, asking, _header(HEADER))
         content = response.iter_encoded()
         close = getattr(response.response, "close", None)
         if response.direct_passthrough and close is not None:
@@ -153,7 +161,7 @@ def _header(name: str) -> str:
     return request.headers.get(name, "")
 
 
-def _for(asking: Caller, content: Iterator[bytes], check: Callable[[], None]) -> Iterator[bytes]:
+def _for(asking: Caller, content: Iterator[bytes], check: Callable[[], object]) -> Iterator[bytes]:
     """Yield the parts of an answer, made for the caller, as long as `check` lets them have more."""
     try:
         while True:

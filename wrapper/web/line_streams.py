@@ -231,11 +231,11 @@ def _flush(
 ) -> None:
     once = replace(options, idempotency_key=None, if_match=options.if_match if progress.count == 0 else None)
     while pending:
-        callers.check_still()  # a stream may take hours
         try:
-            outcome = store.add_part(
-                collection, to_batch([each.parsed for each in pending]), once, on_conflict=on_conflict
-            )
+            with callers.acting_still():
+                outcome = store.add_part(
+                    collection, to_batch([each.parsed for each in pending]), once, on_conflict=on_conflict
+                )
         except (ConflictError, InvalidInputError) as error:
             index = error.details.get("index")
             if index is None or whole:

@@ -1,10 +1,71 @@
-"""The audit log of the service in this process, and calls of tools by MCP."""
+"""The audit log of the service in this process, calls of tools by MCP, and keys that change."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from interfaces.compose import create_app
+from schemas.access.api_keys import Grant
+from schemas.access.callers import Limits
+from schemas.settings import AccessSettings, RetrievalSettings, WrapperSettings
+from tests.support.apps import ONE_LOOK, models_of
+from tests.support.contract import CheckedClient
+from tests.support.model_server import model_server
 from tests.wrapper.audit.conftest import lines_of
+from wrapper.access.authentication import FRESH_SECONDS, Authentication
+from wrapper.access.stored_keys import StoredKeys
+
+NOBODY = "http://127.0.0.1:9"
+
+
+class ClockedApp:
+    """An app without an engine, whose keys change when it is told to. `models` is its embedding service."""
+
+    def __init__(self, app, models):
+        self.app, self.models = app, models
+        self._seconds = 0.0
+        stored = StoredKeys(app.extensions["rag.service"].catalog)
+        self._access = app.extensions["rag.access"] = Authentication(
+            AccessSettings(access="keys"), "127.0.0.1", stored, clock=lambda: self._seconds
+        )
+
+    def key(self, *scopes):
+        """Return (a new key, its text)."""
+        return self._access.stored.create("changes", Grant(frozenset(scopes)))
+
+    def change(self, key, *scopes, collections=None, **limits):
+        grant = Grant(frozenset(scopes), collections, limits=Limits(**limits))
+        self._access.stored.change(key.id, lambda before: replace(before, grant=grant))
+        self._seconds += FRESH_SECONDS
+
+    def revoke(self, key):
+        self._access.stored.revoke(key.id)
+        self._seconds += FRESH_SECONDS
+
+
+@pytest.fixture(scope="module")
+def clocked(tmp_path_factory):
+    with model_server() as server:
+        app = create_app(
+            WrapperSettings(
+                data_dir=tmp_path_factory.mktemp("clocked"),
+                chroma_url=NOBODY,
+                write_wait_seconds=0.0,
+                log_level="error",
+                log_format="json",
+                disk_floor_mb=1,
+            ),
+            replace(models_of(server), health_look_seconds=ONE_LOOK),
+            RetrievalSettings(),
+            AccessSettings(access="keys"),
+        )
+        app.test_client_class = CheckedClient
+        try:
+            yield ClockedApp(app, server)
+        finally:
+            app.extensions["rag.service"].close()
 
 
 @pytest.fixture

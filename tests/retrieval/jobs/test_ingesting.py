@@ -18,10 +18,10 @@ from retrieval.jobs.stored_jobs import StoredJobs
 from retrieval.reading import DocumentReader, kind_named
 from retrieval.search.oracles.semantic import SemanticOracle
 from retrieval.text_collections import TextCollections
-from schemas.access.callers import ANYBODY
+from schemas.access.callers import ANYBODY, Scope
 from schemas.access.owners import Asker
 from schemas.contracts.jobs import Wanted
-from schemas.errors import AuditUnwritableError, ConfigurationError, UnavailableError
+from schemas.errors import AuditUnwritableError, ConfigurationError, ScopeMissingError, UnavailableError
 from schemas.settings import RetrievalSettings
 
 LONG = "\n\n".join(f"# Part {number}\n\n" + f"Words of part {number}. " * 30 for number in range(100))
@@ -50,6 +50,7 @@ def parts(app, connections, choice_of, embeddings, collection, tmp_path):
     made.documents = StoredDocuments(made.texts, made.originals)
     made.batches = []
     made.record = Record()
+    made.caller_of = lambda: ANYBODY
     made.split = lambda chunking, syntax, text: chunking.splitter(syntax)(text)
 
     def embed(connection, texts):
@@ -62,7 +63,7 @@ def parts(app, connections, choice_of, embeddings, collection, tmp_path):
         split=lambda chunking, syntax, text: made.split(chunking, syntax, text),
         stopping=made.stopping,
         record=made.record,
-        caller_of=lambda job, owner: ANYBODY,
+        caller_of=lambda job, owner: made.caller_of(),
     )
 
     def upload(*files, **wanted):
@@ -131,6 +132,36 @@ def test_a_file_that_cannot_be_stored_is_told_and_the_others_go_on(parts):
     assert job.status == "done"
     assert left_in_spool(parts, job_id) == []
     assert list(listed(parts)) == ["d.txt"]
+
+
+def test_the_files_that_are_left_fail_when_their_caller_may_not_write_any_more(parts):
+    callers = [ANYBODY]
+
+    def caller_of():
+        if not callers:
+            raise ScopeMissingError(Scope.WRITE)
+        return callers.pop()
+
+    parts.caller_of = caller_of
+    job_id = parts.upload(("a.txt", "Good."), ("b.txt", "Late."), ("c.txt", "Later."))
+    job = parts.run()
+    assert [(each.status, each.code) for each in job.files] == [
+        ("done", None),
+        ("failed", "scope_missing"),
+        ("failed", "scope_missing"),
+    ]
+    assert left_in_spool(parts, job_id) == []
+    assert list(listed(parts)) == ["a.txt"]
+
+
+def test_a_job_that_is_erased_as_a_file_begins_stores_nothing(parts, monkeypatch):
+    job_id = parts.upload(("a.txt", "Late."))
+    job = parts.jobs.take()
+    monkeypatch.setattr(parts.jobs, "is_running", lambda job_id: True)
+    parts.jobs.discard(job_id)
+    parts.work.run(job)
+    assert parts.texts.corpus.open().existing([parts.collection]) == []
+    assert parts.record.stored_chunks == []
 
 
 def test_each_file_that_is_stored_or_found_unchanged_is_recorded(parts):

@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from schemas.access.api_keys import Grant
-from schemas.access.callers import SKEW_SECONDS, Caller, Kind, Scope
+from schemas.access.callers import ANYBODY, SKEW_SECONDS, Caller, Kind, Limits, Scope
 from schemas.access.narrowing import HEADER, view_sent
 from schemas.errors import UnauthorizedError
 from schemas.settings import AccessSettings
@@ -150,27 +150,49 @@ class Lines(io.BytesIO):
         return len(part)
 
 
-@pytest.mark.parametrize("path", ["documents", "import"])
-def test_a_stream_of_lines_ends_with_its_key(service, access, clock, path):
+LINES = [orjson.dumps({"id": f"n{n}", "text": "a", "embedding": [1.0, 0.0]}) + b"\n" for n in range(3_000)]
+
+
+@pytest.fixture
+def stream(service, access, clock):
+    """`stream(path, then)`: the answer to a stream of lines, and how many are stored; half-way `then(key)` is done."""
     client, writer = service.plain_client(), service.key("manage")
     client.post("/collections", json={"name": "docs"}, headers=writer)
     key, text = access.stored.create("writer", Grant(frozenset({Scope.MANAGE}), ("docs",)))
-    lines = [orjson.dumps({"id": f"n{n}", "text": "a", "embedding": [1.0, 0.0]}) + b"\n" for n in range(3_000)]
 
-    def revoke():
-        access.stored.revoke(key.id)
-        clock.seconds += FRESH_SECONDS
+    def stream(path, then):
+        def at_half():
+            then(key)
+            clock.seconds += FRESH_SECONDS
 
-    answer = client.post(
-        f"/collections/docs/{path}",
-        input_stream=Lines(lines, revoke),
-        content_type="application/x-ndjson",
-        content_length=sum(map(len, lines)),
-        headers={"Authorization": f"Bearer {text}"},
-    )
+        answer = client.post(
+            f"/collections/docs/{path}",
+            input_stream=Lines(LINES, at_half),
+            content_type="application/x-ndjson",
+            content_length=sum(map(len, LINES)),
+            headers={"Authorization": f"Bearer {text}"},
+        )
+        return answer, client.get("/collections/docs/documents/count", headers=writer).json["count"]
+
+    return stream
+
+
+@pytest.mark.parametrize("path", ["documents", "import"])
+def test_a_stream_of_lines_ends_with_its_key(stream, access, path):
+    answer, stored = stream(path, lambda key: access.stored.revoke(key.id))
     assert (answer.status_code, answer.json["code"]) == (401, "key_revoked")
-    stored = client.get("/collections/docs/documents/count", headers=writer).json["count"]
-    assert 0 < answer.json["details"]["count"] == stored < len(lines)
+    assert 0 < answer.json["details"]["count"] == stored < len(LINES)
+
+
+@pytest.mark.parametrize("path", ["documents", "import"])
+def test_a_stream_of_lines_goes_on_within_the_limits_of_now(stream, access, path):
+    def limit(key):
+        grant = replace(key.grant, limits=Limits(documents=1))
+        access.stored.change(key.id, lambda before: replace(before, grant=grant))
+
+    answer, stored = stream(path, limit)
+    assert (answer.status_code, answer.json["code"]) == (507, "quota_exceeded")
+    assert 0 < answer.json["details"]["count"] == stored < len(LINES)
 
 
 def test_a_repeated_stream_is_not_told_that_the_collection_of_others_is_there(service, access, clock):
@@ -194,12 +216,18 @@ def test_a_repeated_stream_is_not_told_that_the_collection_of_others_is_there(se
     assert "Idempotent-Replayed" not in answer.headers
 
 
+def test_who_asks_an_open_service_within_a_view_has_no_key_that_could_end(access):
+    view = view_sent(Caller("other", "other", Kind.KEY, READ, collections=("docs",)), "here")
+    asking = access.within(ANYBODY, view)
+    assert access.still(asking, view) is asking
+
+
 def test_a_users_stream_ends_with_their_token(access, clock):
     """As the verifier does, it allows for a clock of the provider that is behind."""
     user = Caller("user:ada", "Ada", Kind.USER, READ, expires_at=clock.now())
     clock.seconds += SKEW_SECONDS - 1
-    access.check_still(user)
+    access.still(user)
     clock.seconds += 1
     with pytest.raises(UnauthorizedError) as refused:
-        access.check_still(user)
+        access.still(user)
     assert refused.value.code == "key_expired"

@@ -1,0 +1,93 @@
+"""A repeat of a write is judged by the rights of now: a key that may not write there any more is told what it would be
+told of a new write."""
+
+from __future__ import annotations
+
+import io
+import uuid
+
+import orjson
+import pytest
+
+from schemas.access.callers import Scope
+from tests.support.contract import Contract
+
+KEY = {"$ref": "#/components/parameters/IdempotencyKey"}
+TEXT = "The door opens at nine."
+DOCUMENT = {"id": "a", "text": "a", "embedding": [1.0, 0.0]}
+INGESTED = {"text": TEXT, "title": "Doors", "source": "house", "path": "doors.txt", "hash": "1", "tags": []}
+RULE = {
+    "filename": "a.md",
+    "content": f"# A\n\n{TEXT}",
+    "metadata": {"source": "house", "doc_type": "ops", "last_update_date": "2026-01-31"},
+}
+LINES = {"data": orjson.dumps(DOCUMENT), "content_type": "application/x-ndjson"}
+REQUESTS = {
+    "POST /collections": {"json": {"name": "NAME-new"}},
+    "DELETE /collections/{name}": {},
+    "PUT /collections/{name}/metadata": {"json": {"metadata": {"a": 1}}},
+    "PATCH /collections/{name}/metadata": {"json": {"metadata": {"a": 1}}},
+    "POST /collections/{name}/documents": {"json": {"documents": [DOCUMENT]}},
+    "DELETE /collections/{name}/documents": {"json": {"ids": ["old"]}},
+    "DELETE /collections/{name}/documents/all": {},
+    "PATCH /collections/{name}/documents/{id}": {"json": {"metadata": {"a": 1}}},
+    "POST /collections/{name}/import": LINES,
+    "POST /api/rag/ingest": {"json": INGESTED},
+    "POST /api/rag/documents:batch": {"json": {"collection": "NAME-rules", "documents": [RULE]}},
+    "POST /api/documents": {"data": {}},
+    "POST /tools/{tool}": {"json": {"content": TEXT}},
+}
+"""A request of each route that takes an `Idempotency-Key`."""
+CASES = [*REQUESTS.items(), ("POST /collections/{name}/documents", LINES)]
+
+
+def made_collection(client, key_text):
+    """Make a collection with a document and return its name."""
+    name, headers = f"docs-{uuid.uuid4()}", {"Authorization": f"Bearer {key_text}"}
+    client.post("/collections", json={"name": name}, headers=headers)
+    old = {"documents": [{**DOCUMENT, "id": "old"}]}
+    assert client.post(f"/collections/{name}/documents", json=old, headers=headers).status_code == 202
+    return name
+
+
+def sent(client, route, request, name, key_text, repeated):
+    """Return (status, code of the error if any, whether it is a replay)."""
+    method, _, path = route.partition(" ")
+    for part, text in (("name", name), ("id", "old"), ("tool", "rag_context_index")):
+        path = path.replace(f"{{{part}}}", text)
+    content = dict(request)
+    if "json" in content:
+        content["json"] = orjson.loads(orjson.dumps(content["json"]).replace(b"NAME", name.encode()))
+    elif isinstance(content.get("data"), dict):
+        content["data"] = {"collection": name, "file": (io.BytesIO(TEXT.encode()), "a.txt")}
+    headers = {"Authorization": f"Bearer {key_text}", "Idempotency-Key": repeated}
+    answer = client.open(path, method=method, headers=headers, **content)
+    code = answer.json["code"] if answer.status_code >= 400 else None
+    return answer.status_code, code, answer.headers.get("Idempotent-Replayed") == "true"
+
+
+def test_these_are_the_routes_that_take_an_idempotency_key():
+    contract = Contract.load()
+    taking = set()
+    for path, method in contract.described():
+        item = contract.document["paths"][path]
+        if KEY in [*item.get("parameters", []), *item[method.lower()].get("parameters", [])]:
+            taking.add(f"{method} {path}")
+    assert taking == set(REQUESTS)
+
+
+@pytest.mark.parametrize(("route", "request_"), CASES, ids=[f"{n} {route}" for n, (route, _) in enumerate(CASES)])
+def test_a_key_for_other_collections_by_now_is_refused_as_for_a_new_write(clocked, route, request_):
+    key, text = clocked.key(Scope.MANAGE)
+    client = clocked.app.test_client()
+    name = made_collection(client, text)
+
+    def send(repeated):
+        return sent(client, route, request_, name, text, repeated)
+
+    assert send("once")[0] < 300
+    assert [send("once")[2], send("another")[2]] == [True, False]
+    clocked.change(key, Scope.MANAGE, collections=("elsewhere-*",))
+    again = send("once")
+    assert again in [(403, "collection_forbidden", False), (404, "collection_not_found", False)]
+    assert again == send("a third")
