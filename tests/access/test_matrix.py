@@ -11,7 +11,9 @@ from schemas.access.callers import INCLUDED, Scope
 from schemas.access.table import ROUTES, TOOLS, Door, Names
 from tests.access.asking import TOOL, request_to
 from tests.access.keyed import CANARY, DOCUMENTS, MINE, SCOPES, SECRETS, THEIRS
+from tests.access.telling import telling
 from tests.access.tools import CALLS, called_over_http, called_over_stdio, naming
+from tests.support.live import eventually
 from tests.support.mcp_clients import within_bounds
 
 NOWHERE = "no-such-collection"
@@ -290,12 +292,30 @@ def test_tools_over_http_ask_for_their_scope(keyed, tool):
                 assert CANARY not in answer.text
 
 
-def test_the_log_has_no_key_and_no_text(keyed):
-    written = keyed.service.log.read_text()
-    assert "request" in written
-    for document in (*DOCUMENTS, *SECRETS):
-        assert document["text"] not in written
-    for key in (*keyed.keys.values(), keyed.admin_key):
-        assert key not in written
-        if key.startswith("rw_"):
-            assert key[12:] not in written
+def test_the_logs_have_no_key_no_secret_and_no_text(keyed):
+    """Texts are stored, refused, asked and said here; what is written down of all that has none of their words."""
+    word, secret = (f"{name}{uuid.uuid4().hex}" for name in ("word", "secret"))
+    made = keyed.new_key(name="told", scopes=["read"])
+    rotated = keyed.ask("POST", f"/api/keys/{made['id']}/rotate", keyed.admin_key, {}).json()
+    for status, method, path, body, headers in telling(f"The {word} lies under the red stone.", word, secret):
+        answer = keyed.ask(method, path, keyed.keys["mine"], body, **headers)
+        assert answer.status_code in status, (path, answer.text)
+    jobs = [each["id"] for each in keyed.ask("GET", "/api/jobs", keyed.keys["mine"]).json()["jobs"]]
+    for job in jobs:
+        eventually(lambda job=job: _has_ended(keyed, job), seconds=60)
+    last = keyed.ask("GET", "/api/me", keyed.keys["mine"]).headers["X-Request-ID"]
+    log = eventually(lambda: (text := keyed.service.log.read_text()) and last in text and text, seconds=20)
+    data_dir = keyed.service.data_dir
+    audited = "".join(each.read_text() for each in sorted((data_dir / "audit").glob("*.jsonl")))
+    assert '"collection":"mine-logged"' in audited
+    for written in (log, audited, (data_dir / "engine.log").read_text()):
+        for text in (word, secret, *(each["text"] for each in (*DOCUMENTS, *SECRETS)), "vault opens at midnight"):
+            assert text not in written
+        for key in (*keyed.keys.values(), keyed.admin_key, made["key"], rotated["key"]):
+            assert key not in written
+            if key.startswith("rw_"):
+                assert key[12:] not in written
+
+
+def _has_ended(keyed, job):
+    return keyed.ask("GET", f"/api/jobs/{job}", keyed.keys["mine"]).json()["status"] not in ("queued", "running")
