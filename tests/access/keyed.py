@@ -78,6 +78,20 @@ class KeyedService:
     def url(self) -> str:
         return self.service.url
 
+    def fill_contracts(self) -> None:
+        """Store something of somebody else in the collections of all contracts, so that every search has something to
+        give away."""
+        text = f"The door of the {CANARY} vault opens at midnight."
+        said = {"source": "handbook", "doc_type": "ops", "last_update_date": "2025-10-02"}
+        document = {"filename": f"{CANARY}.md", "content": text, "metadata": said}
+        for path, body in (
+            ("/api/rag/ingest", {"source": CANARY, "path": f"{CANARY}.md", "title": CANARY, "text": text}),
+            ("/api/rag/documents:batch", {"documents": [document]}),
+            ("/tools/rag_context_index", {"content": text}),
+        ):
+            stored = self.ask("POST", path, self.admin_key, body)
+            assert (stored.status_code, stored.json().get("failures", [])) == (200, []), stored.text
+
     def new_key(self, **wanted: Any) -> dict[str, Any]:
         """Make a key and return the answer that has its text."""
         made = self.ask("POST", "/api/keys", self.admin_key, wanted)
@@ -96,14 +110,18 @@ class KeyedService:
     def ask(
         self, method: str, path: str, key: str | None = None, body: Any = None, **headers: str
     ) -> requests.Response:
-        """Ask with a key, on a connection of its own, so that any worker may answer. Answers are checked against the
-        description."""
+        """Ask with a key, on a connection of its own, so that any worker may answer. A body of bytes is sent as it is,
+        anything else as JSON. Answers are checked against the description."""
         sent = {name.replace("_", "-"): text for name, text in headers.items()}
         if key is not None:
             sent["Authorization"] = f"Bearer {key}"
         with requests.Session() as session:
             answer = session.request(
-                method, self.url + path, json=body, headers={**sent, "Connection": "close"}, timeout=60
+                method,
+                self.url + path,
+                **{"data" if isinstance(body, bytes) else "json": body},
+                headers={**sent, "Connection": "close"},
+                timeout=60,
             )
         Contract.load().check_response(
             method, path.partition("?")[0], answer.status_code, dict(answer.headers), answer.content

@@ -17,13 +17,13 @@ import requests
 import urllib3
 
 from schemas.access.narrowing import HEADER
+from tests.access.asking import RULE
 from tests.access.keyed import CANARY, MINE, PROMISED_SECONDS, THEIRS
 from tests.support.live import START_SECONDS, eventually
 from wrapper.catalog.postgres.database import PostgresDatabase
 from wrapper.engine.keeper.state import read_state
 
 OTHER = "rw_abcdefgh_" + "x" * 43
-RULE = {"source": "handbook", "doc_type": "faq", "last_update_date": "2026-01-01"}
 
 
 def _basic(user, password):
@@ -147,19 +147,30 @@ def test_gather_stays_with_what_the_key_sees(keyed):
 
 
 def test_a_kept_answer_is_for_callers_who_see_the_same(keyed):
-    text = f"The door of {CANARY} opens at nine."
-    document = {"document_id": str(uuid.uuid4()), "filename": "rule.md", "content": text, "metadata": RULE}
-    batch = {"documents": [document], "collection": "mine-texts"}
-    stored = keyed.ask("POST", "/api/rag/documents:batch", keyed.admin_key, batch)
-    assert stored.json()["documents_processed"] == 1, stored.text
-    asked = {"query": "When does the door open?", "context_key": "kept", "collection": "mine-texts", "min_relevance": 0}
-    everything = [keyed.ask("POST", "/api/rag/retrieve", keyed.keys["read"], asked) for _ in range(4)]
-    assert [(each.status_code, CANARY in each.text) for each in everything] == [(200, True)] * 4
-    assert len({each.json()["context_id"] for each in everything}) < 4, "no answer was kept"
-    hidden = keyed.ask("POST", "/api/rag/retrieve", keyed.keys["filtered"], asked)
-    assert (hidden.status_code, hidden.json()["document_chunks"]) == (200, [])
+    stored = [{**RULE, "filename": "open.md", "content": "The door opens at nine."}]
+    stored += [{**RULE, "filename": "shut.md", "content": f"The door of {CANARY} opens at night."}]
+    for document, is_public in zip(stored, (True, False), strict=True):
+        document["metadata"] = {**RULE["metadata"], "public": is_public}
+    batch = {"documents": stored, "collection": "mine-texts"}
+    assert keyed.ask("POST", "/api/rag/documents:batch", keyed.admin_key, batch).json()["documents_processed"] == 2
     elsewhere = keyed.new_key(name="elsewhere", scopes=["read"], collections=["other*"])["key"]
-    assert keyed.ask("POST", "/api/rag/retrieve", elsewhere, asked).status_code == 404
+    named = {"context_key": "kept", "collection": "mine-texts", "min_relevance": 0}
+
+    def told(key, asked, more=named):
+        answer = keyed.ask("POST", "/api/rag/retrieve", key, {"query": asked, **more})
+        return answer.status_code, answer.json().get("context_id"), CANARY in answer.text
+
+    for asked, has_canary in (("When does the door open?", True), ("The door opens at nine.", False)):
+        named["max_chunks"] = 2 if has_canary else 1
+        status, kept, shown = told(keyed.keys["mine"], asked)
+        assert (status, shown) == (200, has_canary)
+        assert [told(keyed.keys["mine"], asked) for _ in range(4)] == [(200, kept, shown)] * 4, "nothing was kept"
+        status, own, shown = told(keyed.keys["filtered"], asked)
+        assert (status, own != kept, shown) == (200, True, False)
+        assert told(keyed.keys["filtered"], asked) == (200, own, False)
+        assert told(elsewhere, asked) == (404, None, False)
+        status, others, shown = told(elsewhere, asked, {"context_key": "kept", "min_relevance": 0})
+        assert (status, others in (kept, own), shown) == (200, False, False)
 
 
 def test_notes_are_their_owners(keyed):

@@ -2,44 +2,22 @@
 
 from __future__ import annotations
 
+import uuid
+from itertools import chain
+
 import pytest
 
 from schemas.access.callers import INCLUDED, Scope
 from schemas.access.table import ROUTES, TOOLS, Door, Names
+from tests.access.asking import TOOL, request_to
 from tests.access.keyed import CANARY, DOCUMENTS, MINE, SCOPES, SECRETS, THEIRS
-from tests.support.mcp_clients import over_stdio, within_bounds
+from tests.access.telling import telling
+from tests.access.tools import CALLS, called_over_http, called_over_stdio, naming
+from tests.support.live import eventually
+from tests.support.mcp_clients import within_bounds
 
-VECTOR = {"query_embedding": [1.0, 0.0]}
-DOCUMENT = {"documents": [{"id": "new", "text": "new", "embedding": [1.0, 0.0]}]}
-TOOL = "rag_context_health"
 NOWHERE = "no-such-collection"
-BODIES = {
-    "POST /collections": {"name": "mine-docs"},
-    "POST /collections/{name}/documents": DOCUMENT,
-    "DELETE /collections/{name}/documents": {"ids": ["nobody"]},
-    "PUT /collections/{name}/metadata": {"metadata": {}},
-    "PATCH /collections/{name}/metadata": {"metadata": {}},
-    "POST /collections/{name}/documents/search": {},
-    "PATCH /collections/{name}/documents/{document_id}": {"metadata": {"seen": 1}},
-    "POST /collections/{name}/query": VECTOR,
-    "POST /query": {**VECTOR, "collection": "{name}"},
-    "POST /collections/{name}/gather": {"ids": ["open"], "by": "group"},
-    "POST /collections/{name}/text-search": {"query": "door"},
-    "POST /api/search": {"query": "door", "oracles": ["lexical"], "collections": ["{name}"]},
-    "POST /api/rag/search": {"query": "door", "collections": ["{name}"]},
-    "POST /api/rag/retrieve": {"query": "door", "context_key": "k", "collection": "{name}"},
-    "POST /api/collect": {
-        "userMessage": "door",
-        "topic": "",
-        "currentTopic": "",
-        "selectedCollections": [
-            {"service": "local", "name": "{name}", "embedding_connection": "default", "embedding_model": "m"}
-        ],
-    },
-}
-"""Bodies with which requests get as far as the collection; others are refused for their bodies, after their callers were
-judged."""
-NAMED = (Names.PATH, Names.BODY, Names.QUERY)
+REFUSED = {None: "key_missing", "wrong": "key_unknown", "expired": "key_expired", "revoked": "key_revoked"}
 ALLOWED_WITH = {
     key: frozenset().union(*(INCLUDED[Scope(each)] for each in scopes))
     for key, scopes in {
@@ -48,37 +26,45 @@ ALLOWED_WITH = {
         "filtered": ["read"],
     }.items()
 }
+NARROW = ("mine", "filtered")
+"""The kinds of keys that are for some collections."""
 DESTROYS = ("DELETE /collections/{name}", "DELETE /collections/{name}/documents/all", "POST /api/keys/{key_id}/rotate")
+NAME_NONE = (Names.NOWHERE, Names.LISTED, Names.TOOL, Names.CONTRACT, Names.BODY_NAME)
+ADDS = ("POST /api/rag/documents:batch", "POST /api/documents")
+"""Routes that make the collection they are about where there is none."""
+CONTRACTS = ("rag-documents", "rag-rules", "rag-context")
 
 
-def _request(route, collection=MINE):
-    """Return (method, path, body) of a request to a route."""
-    method, _, path = route.partition(" ")
-    path = path.replace("{name}", collection).replace("{document_id}", "open").replace("{tool}", TOOL)
-    for part in ("provider", "connection_id", "conversation_id", "job_id", "key_id", "file"):
-        path = path.replace(f"{{{part}}}", "nobody")
-    body = _with_name(BODIES.get(route, {} if method in ("POST", "PUT", "PATCH") else None), collection)
-    return method, path, body
+@pytest.fixture(scope="module", autouse=True)
+def _contracts(keyed):
+    keyed.fill_contracts()
 
 
-def _with_name(body, collection):
-    if isinstance(body, dict):
-        return {name: _with_name(value, collection) for name, value in body.items()}
-    if isinstance(body, list):
-        return [_with_name(value, collection) for value in body]
-    return collection if body == "{name}" else body
+@pytest.fixture
+def ask(keyed):
+    """`ask(kind, request)` sends a request with the key of that kind."""
+
+    def ask(kind, asked):
+        return keyed.ask(asked.method, asked.path, keyed.keys.get(kind), asked.body, **asked.headers)
+
+    return ask
+
+
+@pytest.fixture
+def state(keyed):
+    """`state(*names)`: what administrators see of these collections."""
+
+    def state(*names):
+        answers = (keyed.ask("GET", f"/collections/{name}", keyed.admin_key) for name in names)
+        return [(each.status_code, each.json().get("count"), each.json().get("revision")) for each in answers]
+
+    return state
 
 
 @pytest.mark.parametrize("route", ROUTES)
-def test_without_a_key_that_counts_only_public_routes_answer(keyed, route):
-    method, path, body = _request(route)
-    for kind, code in (
-        (None, "key_missing"),
-        ("wrong", "key_unknown"),
-        ("expired", "key_expired"),
-        ("revoked", "key_revoked"),
-    ):
-        answer = keyed.ask(method, path, keyed.keys.get(kind), body)
+def test_without_a_key_that_counts_only_public_routes_answer(ask, route):
+    for kind, code in REFUSED.items():
+        answer = ask(kind, request_to(route))
         if ROUTES[route].needs is Door.PUBLIC:
             assert answer.status_code not in (401, 403), kind
         else:
@@ -88,41 +74,144 @@ def test_without_a_key_that_counts_only_public_routes_answer(keyed, route):
 
 
 @pytest.mark.parametrize("route", [each for each in ROUTES if each not in DESTROYS])
-def test_each_scope_opens_what_the_table_says(keyed, route):
-    method, path, body = _request(route)
+def test_each_scope_opens_what_the_table_says(ask, route):
     row = ROUTES[route]
     needs = TOOLS[TOOL].needs if row.names is Names.TOOL and "{tool}" in route else row.needs
     for kind, granted in ALLOWED_WITH.items():
-        answer = keyed.ask(method, path, keyed.keys[kind], body)
-        if not isinstance(needs, Scope) or needs in granted:
+        answer = ask(kind, request_to(route))
+        if isinstance(needs, Scope) and needs not in granted:
+            missing = needs
+        elif row.also is not None and answer.status_code == 403:
+            missing = row.also[0]
+            assert missing not in granted, (kind, answer.text)
+        else:
             assert answer.status_code < 500 or answer.status_code in (503, 507), answer.text
             assert answer.status_code != 401, (kind, answer.text)
             assert answer.status_code != 403 or answer.json()["code"] == "collection_forbidden", (kind, answer.text)
-        else:
+            missing = None
+        if missing is not None:
             found = answer.json()
             assert (answer.status_code, found["code"]) == (403, "scope_missing"), (kind, answer.text)
-            assert found["details"]["scope"] == needs
-        if kind in ("mine", "filtered"):
+            assert found["details"]["scope"] == missing
+        if kind in NARROW:
             assert CANARY not in answer.text + str(answer.headers), kind
 
 
-@pytest.mark.parametrize("route", [each for each, row in ROUTES.items() if row.names in (*NAMED, Names.CHOSEN)])
-def test_a_foreign_collection_is_not_there(keyed, route):
-    """The answer is the one for a name that no collection has."""
-    for kind in ("mine", "filtered"):
+@pytest.mark.parametrize("route", DESTROYS)
+def test_what_destroys_does_so_for_those_alone_who_may(keyed, route):
+    """Each caller has something of their own to destroy, which is whole afterwards unless they may."""
+    method = route.partition(" ")[0]
+    for kind in (*REFUSED, *ALLOWED_WITH):
+        path, is_whole = _sacrifice(keyed, route, f"mine-{uuid.uuid4().hex}")
+        answer = keyed.ask(method, path, keyed.keys.get(kind), {} if method == "POST" else None)
+        if kind not in REFUSED and ROUTES[route].needs in ALLOWED_WITH[kind]:
+            assert answer.status_code in (200, 201, 202), (kind, answer.text)
+            assert not is_whole(), kind
+        else:
+            expected = (401, REFUSED[kind]) if kind in REFUSED else (403, "scope_missing")
+            assert (answer.status_code, answer.json()["code"]) == expected, kind
+            assert is_whole(), kind
+
+
+@pytest.mark.parametrize("route", DESTROYS[:2])
+def test_what_is_of_somebody_else_cannot_be_destroyed(keyed, route):
+    for kind, expected in (("mine", (404, "collection_not_found")), ("filtered", (403, "scope_missing"))):
+        path, is_whole = _sacrifice(keyed, route, f"theirs-{uuid.uuid4().hex}")
+        answer = keyed.ask("DELETE", path, keyed.keys[kind])
+        assert (answer.status_code, answer.json()["code"]) == expected
+        assert is_whole(), kind
+
+
+def _sacrifice(keyed, route, name):
+    """Return (the path of a request that destroys something new, a function that tells whether it is whole)."""
+    path = route.partition(" ")[2]
+    if "{key_id}" in route:
+        key_id = keyed.new_key(name=name, scopes=["read"])["id"]
+
+        def is_whole():
+            listed = keyed.ask("GET", "/api/keys", keyed.admin_key).json()["keys"]
+            return [(each["id"], each["expires_at"]) for each in listed if each["name"] == name] == [(key_id, None)]
+
+        return path.replace("{key_id}", key_id), is_whole
+    place = f"/collections/{name}"
+    assert keyed.ask("POST", "/collections", keyed.admin_key, {"name": name}).status_code == 201
+    stored = keyed.ask("POST", f"{place}/documents", keyed.admin_key, {"documents": DOCUMENTS})
+    assert stored.status_code in (201, 202)
+    return path.replace(
+        "{name}", name
+    ), lambda: keyed.ask("GET", place, keyed.admin_key).json().get("count") == len(DOCUMENTS)
+
+
+@pytest.mark.parametrize("route", [each for each, row in ROUTES.items() if row.names not in NAME_NONE])
+def test_a_foreign_collection_is_not_there(ask, state, route):
+    """The answer is the one for a name that no collection has, and nothing was done to either."""
+    before = state(THEIRS, NOWHERE)
+    for kind in NARROW:
         if ROUTES[route].needs not in ALLOWED_WITH[kind]:
             continue
         answers = []
         for name in (THEIRS, NOWHERE):
-            method, path, body = _request(route, name)
-            if ROUTES[route].names is Names.QUERY:
-                path += f"?collection={name}"
-            answer = keyed.ask(method, path, keyed.keys[kind], body)
-            answers.append((answer.status_code, answer.text.replace(name, "NAME")))
-        (status, text), other = answers
-        assert (status, text) == other
-        assert status >= 400
-        assert CANARY not in text
+            asked = request_to(route, name, f"{CANARY}-1")
+            assert name in f"{asked.path}{asked.body}", "the request names no collection"
+            answer = ask(kind, asked)
+            answers.append((answer.status_code, _lasting(answer.json(), name)))
+        (status, found), nowhere = answers
+        assert (status, found) == nowhere
+        assert CANARY not in str(found).replace(f"{CANARY}-1", "")
+        if route == "POST /api/collect":
+            (told,) = found["receipt"]["collections"]
+            assert (status, found["result"], told["status"]) == (200, "none", "failed")
+            assert told["error"] == "Collection 'NAME' not found"
+        else:
+            expected = (403, "collection_forbidden") if route in ADDS else (404, "collection_not_found")
+            assert (status, found["code"]) == expected
+    assert state(THEIRS, NOWHERE) == before == [before[0], (404, None, None)]
+
+
+def _lasting(found, name):
+    """Return what an answer tells whenever it is given, with another name in the place of one: times and what was
+    embedded by then are left out."""
+    if isinstance(found, dict):
+        kept = {key: value for key, value in found.items() if "latency" not in key and key != "embeddings"}
+        return {key: _lasting(value, name) for key, value in kept.items()}
+    if isinstance(found, list):
+        return [_lasting(each, name) for each in found]
+    return found.replace(name, "NAME") if isinstance(found, str) else found
+
+
+@pytest.mark.parametrize("route", ["POST /api/rag/ingest", *ADDS])
+def test_nothing_is_added_to_the_contracts_collection_outside(ask, state, route):
+    before = state(*CONTRACTS)
+    answer = ask("mine", request_to(route, None))
+    assert (answer.status_code, answer.json()["code"]) == (403, "collection_forbidden")
+    assert answer.json()["details"]["collection"] in CONTRACTS
+    assert state(*CONTRACTS) == before
+
+
+def test_the_contracts_collection_outside_looks_empty(ask):
+    for kind in NARROW:
+        found = ask(kind, request_to("GET /api/rag/documents", None)).json()
+        assert (found["documents"], found["total"]) == ([], 0)
+        counted = ask(kind, request_to("GET /api/rag/metrics")).json()
+        assert (counted["documents"], counted["chunks"], counted["collections"]) == (0, 0, [])
+    assert CANARY in ask("read", request_to("GET /api/rag/documents", None)).text
+
+
+@pytest.mark.parametrize(
+    "route", [each for each, row in ROUTES.items() if row.names in (Names.CHOSEN, Names.QUERY_CHOSEN)]
+)
+def test_a_question_that_names_no_collection_is_asked_of_the_callers_own(ask, models, route):
+    def said():
+        """What the chat model was told, which is in no answer."""
+        return str([each.body for each in models.requests if each.path == "/v1/chat/completions"])
+
+    models.requests.clear()
+    for kind in NARROW:
+        if ROUTES[route].needs in ALLOWED_WITH[kind]:
+            answer = ask(kind, request_to(route, None))
+            assert answer.status_code == 200, answer.text
+            assert CANARY not in answer.text + said()
+    assert CANARY in ask("admin", request_to(route, None)).text + said(), "there is nothing to give away"
 
 
 def test_a_collection_outside_is_neither_created_nor_told_of(keyed):
@@ -142,33 +231,47 @@ def test_what_lists_shows_the_callers_own_alone(keyed):
         assert keyed.ask("GET", "/query", keyed.keys[kind]).json()["collections"] == len(listed)
 
 
-KINDS = (*SCOPES, "mine", "filtered")
-OVER_STDIO = [("sqlite", each) for each in KINDS] + [("postgresql", each) for each in ("mine", "filtered")]
-"""What stdio adds to HTTP is the same on both databases; each of these starts a process."""
-
-
-@pytest.mark.parametrize(("keyed", "kind"), OVER_STDIO, indirect=["keyed"])
-def test_mcp_over_stdio_offers_and_runs_the_tools_of_the_caller(keyed, kind):
-    _check_tools(kind, *within_bounds(_over_stdio, keyed, kind))
+KINDS = (*SCOPES, *NARROW)
+FOREIGN = [naming(THEIRS), naming(NOWHERE), naming("theirs*")]
+ALL_CALLS = [*CALLS, *chain(*FOREIGN)]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_mcp_over_http_offers_and_runs_the_tools_of_the_caller(keyed, kind):
-    _check_tools(kind, *_over_http(keyed, kind))
+    _check_tools(kind, *called_over_http(keyed, kind, ALL_CALLS))
 
 
-COMPLETE = ("rag_query", "rag_context", "rag_collections", "rag_context_health", "rag_context_stats", "session_start")
-"""The tools whose arguments here are complete, so that they run where the key may call them."""
+@pytest.mark.parametrize("keyed", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("kind", KINDS)
+def test_mcp_over_stdio_offers_and_runs_the_tools_of_the_caller(keyed, kind):
+    """What stdio adds to HTTP is the same on both databases."""
+    _check_tools(kind, *within_bounds(called_over_stdio, keyed, kind, ALL_CALLS))
 
 
 def _check_tools(kind, listed, outcomes):
     allowed = {name for name, row in TOOLS.items() if row.needs in ALLOWED_WITH[kind]}
     assert listed == allowed
-    for name, (is_error, text) in outcomes.items():
-        assert is_error or name in allowed, f"{name} ran for {kind}"
-        assert not is_error or name not in allowed or name not in COMPLETE, f"{name} did not run for {kind}: {text}"
-        if kind in ("mine", "filtered"):
-            assert CANARY not in text, name
+    for call, (is_error, text) in zip(ALL_CALLS, outcomes, strict=True):
+        if call.tool not in allowed:
+            assert (is_error, f"Unknown tool: {call.tool}" in text) == (True, True), f"{call} for {kind}: {text}"
+    for call, (is_error, text) in zip(CALLS, outcomes, strict=False):
+        if call.tool == "rag_context_index" and kind == "mine":
+            assert (is_error, "The key is not for a collection 'rag-context'" in text) == (True, True)
+        elif call.tool in allowed:
+            assert not is_error, f"{call} was refused for {kind}: {text}"
+        if kind in NARROW:
+            assert CANARY not in text, call
+    found = iter(outcomes[len(CALLS) :])
+    answers = [[next(found) for _ in calls] for calls in FOREIGN]
+    for call, theirs, nowhere, beginning in zip(FOREIGN[0], *answers, strict=True):
+        if call.tool not in allowed:
+            continue
+        if kind in NARROW:
+            assert (theirs.is_error, f"Collection '{THEIRS}' not found" in theirs.text) == (True, True), call
+            assert theirs.text.replace(THEIRS, "NAME") == nowhere.text.replace(NOWHERE, "NAME"), call
+            assert CANARY not in theirs.text.replace(THEIRS, "") + beginning.text, call
+        else:
+            assert (theirs.is_error, CANARY in theirs.text) == (False, True), f"{call} has nothing to give away"
 
 
 @pytest.mark.parametrize("tool", TOOLS)
@@ -177,62 +280,42 @@ def test_tools_over_http_ask_for_their_scope(keyed, tool):
     if tool not in known:
         return
     for kind, granted in ALLOWED_WITH.items():
-        answer = keyed.ask("POST", f"/tools/{tool}", keyed.keys[kind], _arguments(tool))
-        missing = answer.status_code == 403 and answer.json()["code"] == "scope_missing"
-        assert missing == (TOOLS[tool].needs not in granted), (kind, answer.text)
-        if kind in ("mine", "filtered"):
-            assert CANARY not in answer.text
-
-
-def test_the_log_has_no_key_and_no_text(keyed):
-    written = keyed.service.log.read_text()
-    assert "request" in written
-    for document in (*DOCUMENTS, *SECRETS):
-        assert document["text"] not in written
-    for key in (*keyed.keys.values(), keyed.admin_key):
-        assert key not in written
-        if key.startswith("rw_"):
-            assert key[12:] not in written
-
-
-def _arguments(tool):
-    return {
-        "rag_query": {"query": "door", "oracles": ["lexical"]},
-        "rag_gather": {"collection": THEIRS, "chunk_id": f"{CANARY}-1", "by": "section"},
-        "rag_context_search": {"query": "door"},
-        "session_start": {"name": "a session"},
-    }.get(tool, {})
-
-
-def _said(tool, text):
-    """Return an answer without the name that the question had."""
-    return text.replace(THEIRS, "") if tool == "rag_gather" else text
-
-
-def _over_http(keyed, kind):
-    def ask(method, **params):
-        message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-        headers = {"MCP_Protocol_Version": "2025-06-18", "Accept": "application/json, text/event-stream"}
-        return keyed.ask("POST", "/mcp", keyed.keys[kind], message, **headers)
-
-    listed = {each["name"] for each in ask("tools/list").json()["result"]["tools"]}
-    outcomes = {}
-    for name in TOOLS:
-        answer = ask("tools/call", name=name, arguments=_arguments(name))
-        found = answer.json()
-        outcomes[name] = ("error" in found or bool(found["result"].get("isError")), _said(name, answer.text))
-    return listed, outcomes
-
-
-async def _over_stdio(keyed, kind):
-    outcomes = {}
-    async with over_stdio("--url", keyed.url, api_key=keyed.keys[kind]) as client:
-        listed = {each.name for each in (await client.list_tools()).tools}
-        for name in TOOLS:
-            try:
-                result = await client.call_tool(name, _arguments(name))
-            except Exception as error:
-                outcomes[name] = (True, _said(name, str(error)))
+        for call in (each for each in CALLS if each.tool == tool):
+            answer = keyed.ask("POST", f"/tools/{tool}", keyed.keys[kind], call.arguments)
+            if TOOLS[tool].needs not in granted:
+                assert (answer.status_code, answer.json()["code"]) == (403, "scope_missing"), (kind, answer.text)
+            elif tool == "rag_context_index" and kind == "mine":
+                assert (answer.status_code, answer.json()["code"]) == (403, "collection_forbidden"), answer.text
             else:
-                outcomes[name] = (bool(result.is_error), _said(name, result.model_dump_json()))
-    return listed, outcomes
+                assert answer.status_code == 200, (kind, answer.text)
+            if kind in NARROW:
+                assert CANARY not in answer.text
+
+
+def test_the_logs_have_no_key_no_secret_and_no_text(keyed):
+    """Texts are stored, refused, asked and said here; what is written down of all that has none of their words."""
+    word, secret = (f"{name}{uuid.uuid4().hex}" for name in ("word", "secret"))
+    made = keyed.new_key(name="told", scopes=["read"])
+    rotated = keyed.ask("POST", f"/api/keys/{made['id']}/rotate", keyed.admin_key, {}).json()
+    for status, method, path, body, headers in telling(f"The {word} lies under the red stone.", word, secret):
+        answer = keyed.ask(method, path, keyed.keys["mine"], body, **headers)
+        assert answer.status_code in status, (path, answer.text)
+    jobs = [each["id"] for each in keyed.ask("GET", "/api/jobs", keyed.keys["mine"]).json()["jobs"]]
+    for job in jobs:
+        eventually(lambda job=job: _has_ended(keyed, job), seconds=60)
+    last = keyed.ask("GET", "/api/me", keyed.keys["mine"]).headers["X-Request-ID"]
+    log = eventually(lambda: (text := keyed.service.log.read_text()) and last in text and text, seconds=20)
+    data_dir = keyed.service.data_dir
+    audited = "".join(each.read_text() for each in sorted((data_dir / "audit").glob("*.jsonl")))
+    assert '"collection":"mine-logged"' in audited
+    for written in (log, audited, (data_dir / "engine.log").read_text()):
+        for text in (word, secret, *(each["text"] for each in (*DOCUMENTS, *SECRETS)), "vault opens at midnight"):
+            assert text not in written
+        for key in (*keyed.keys.values(), keyed.admin_key, made["key"], rotated["key"]):
+            assert key not in written
+            if key.startswith("rw_"):
+                assert key[12:] not in written
+
+
+def _has_ended(keyed, job):
+    return keyed.ask("GET", f"/api/jobs/{job}", keyed.keys["mine"]).json()["status"] not in ("queued", "running")

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import signal
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import requests
 
 from tests.access.keyed import PROMISED_SECONDS
+from tests.durability.processes import worker_of, workers
 from tests.support.chroma import ChromaServer
-from tests.support.live import live_service
+from tests.support.live import eventually, live_service
 
 ADMIN_KEY = "an-administrators-key-for-tests"
-SLACK_SECONDS = 8.0
-"""Added to what is promised: the test shares its machine with others."""
+WORKERS = 4
 
 
 @contextmanager
@@ -28,30 +28,55 @@ def _chroma(directory):
         server.stop(signal.SIGKILL)
 
 
-def test_a_revocation_reaches_four_workers_of_two_services(postgres, tmp_path, processes):
+def _connection_to_each_worker(service, stack):
+    """Return one kept connection to each worker of a service."""
+    found = {}
+
+    def have_all():
+        connection = stack.enter_context(service.one_connection())
+        assert connection.ask("GET", "/live").status == 200
+        found.setdefault(worker_of(connection.local_port, service), connection)
+        return len(workers(service)) == WORKERS and found.keys() == set(workers(service))
+
+    eventually(have_all, seconds=60)
+    return list(found.values())
+
+
+def test_a_revocation_reaches_each_worker_of_two_services(postgres, tmp_path, processes):
+    """No worker takes the key for a request that was sent later than promised after the revocation was answered.
+
+    A busy machine makes the answer later, and requests are older when they are judged: neither makes this fail.
+    """
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
     with (
         postgres.catalogue() as url,
         _chroma(tmp_path / "elsewhere") as chroma,
-        live_service(tmp_path / "one", workers=4, api_key=ADMIN_KEY, catalog_url=url, chroma_url=chroma.url) as one,
-        live_service(tmp_path / "two", workers=4, api_key=ADMIN_KEY, catalog_url=url, chroma_url=chroma.url) as two,
+        live_service(
+            tmp_path / "one", workers=WORKERS, api_key=ADMIN_KEY, catalog_url=url, chroma_url=chroma.url
+        ) as one,
+        live_service(
+            tmp_path / "two", workers=WORKERS, api_key=ADMIN_KEY, catalog_url=url, chroma_url=chroma.url
+        ) as two,
+        ExitStack() as stack,
     ):
         admin = {"Authorization": f"Bearer {ADMIN_KEY}"}
         made = requests.post(
             f"{one.url}/api/keys", json={"name": "k", "scopes": ["read"]}, headers=admin, timeout=30
         ).json()
-        key = {"Authorization": f"Bearer {made['key']}", "Connection": "close"}
+        connections = [each for service in (one, two) for each in _connection_to_each_worker(service, stack)]
 
-        def statuses():
-            return {
-                requests.get(f"{each.url}/api/me", headers=key, timeout=30).status_code
-                for each in (one, two)
-                for _ in range(12)
-            }
+        def status_by(connection):
+            return connection.ask("GET", "/api/me", Authorization=f"Bearer {made['key']}").status
 
-        assert statuses() == {200}
+        assert [status_by(each) for each in connections] == [200] * 2 * WORKERS
         assert requests.delete(f"{two.url}/api/keys/{made['id']}", headers=admin, timeout=30).status_code == 200
-        deadline = time.monotonic() + PROMISED_SECONDS + SLACK_SECONDS
-        while statuses() != {401}:
-            assert time.monotonic() < deadline, "a worker still takes the key"
+        revoked_at = time.monotonic()
+        refused = set()
+        while len(refused) < len(connections):
+            for connection in connections:
+                is_late = time.monotonic() > revoked_at + PROMISED_SECONDS
+                status = status_by(connection)
+                if is_late:
+                    assert status == 401, "a worker still takes the key"
+                    refused.add(connection)

@@ -13,7 +13,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import zip_longest
@@ -48,11 +48,11 @@ class Example:
         return difference(json.loads(self.shown, parse_float=Decimal), json.loads(output, parse_float=Decimal))
 
 
-def reader(url: str, folder: Path) -> Callable[[str], str]:
+def reader(url: str, folder: Path, proxies: Mapping[str, str] | None = None) -> Callable[[str], str]:
     """Return a function that runs a command in a folder as a reader would, and returns its output.
 
-    Commands that name the documented address ask the service at `url`. Loads do not give way to the tests that run
-    beside them. Skips the test when there is no curl.
+    Commands that name the documented address ask the service at `url`, and those that name one of `proxies` ask that
+    proxy. Loads do not give way to the tests that run beside them. Skips the test when there is no curl.
     """
     if shutil.which("curl") is None:
         pytest.skip("the examples are curl commands, and there is no curl here")
@@ -60,7 +60,9 @@ def reader(url: str, folder: Path) -> Callable[[str], str]:
     environ = {**os.environ, "PATH": path, "RAG_PORT": url.rsplit(":", 1)[1]}
 
     def run(command: str) -> str:
-        script = command.replace(DOCUMENTED_ADDRESS, url).replace(".venv/bin/", "")
+        script = command.replace(".venv/bin/", "")
+        for documented, actual in {DOCUMENTED_ADDRESS: url, **(proxies or {})}.items():
+            script = script.replace(documented, actual)
         script = script.replace("rag-wrapper load ", "rag-wrapper load --full-speed ")
         done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", script],

@@ -65,6 +65,13 @@ class OneConnection:
         is_json = found.get("Content-Type", "").startswith("application/json")
         return Answer(response.status, found, orjson.loads(content) if content and is_json else None)
 
+    @property
+    def local_port(self) -> int:
+        """This end's port, by which the kernel knows the connection."""
+        assert self._connection.sock is not None
+        port: int = self._connection.sock.getsockname()[1]
+        return port
+
     def close(self) -> None:
         self._connection.close()
 

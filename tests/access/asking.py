@@ -1,0 +1,101 @@
+"""A request to each route of the table of access, which names a collection where the route takes one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.access.keyed import MINE
+
+TOOL = "rag_context_health"
+SENTENCE = "The door opens at nine."
+RULE = {
+    "filename": "hours.md",
+    "content": SENTENCE,
+    "metadata": {"source": "handbook", "doc_type": "ops", "last_update_date": "2025-10-02"},
+}
+NAME = "{name}"
+VECTOR = {"query_embedding": [1.0, 0.0]}
+BODIES: dict[str, Any] = {
+    "POST /collections": {"name": "mine-docs"},
+    "POST /collections/{name}/documents": {"documents": [{"id": "new", "text": "new", "embedding": [1.0, 0.0]}]},
+    "DELETE /collections/{name}/documents": {"ids": ["nobody"]},
+    "PUT /collections/{name}/metadata": {"metadata": {}},
+    "PATCH /collections/{name}/metadata": {"metadata": {}},
+    "POST /collections/{name}/documents/search": {},
+    "PATCH /collections/{name}/documents/{document_id}": {"metadata": {"seen": 1}},
+    "POST /collections/{name}/query": VECTOR,
+    "POST /query": {**VECTOR, "collection": NAME},
+    "POST /collections/{name}/gather": {"ids": ["open"], "by": "group"},
+    "POST /collections/{name}/text-search": {"query": "door"},
+    "POST /collections/{name}/import": b'{"id": "new", "text": "new", "embedding": [1.0, 0.0]}\n',
+    "POST /api/search": {"query": "door", "oracles": ["lexical"], "collections": [NAME]},
+    "POST /api/rag/ingest": {"source": "handbook", "path": "hours.md", "title": "Hours", "text": SENTENCE},
+    "POST /api/rag/documents:batch": {"documents": [RULE], "collection": NAME},
+    "POST /api/rag/search": {"query": "door", "collections": [NAME]},
+    "POST /api/rag/retrieve": {"query": "door", "context_key": "k", "collection": NAME, "min_relevance": 0},
+    "POST /api/chat": {"messages": [{"role": "user", "content": "door"}], "useRag": True, "collections": [NAME]},
+    "POST /api/documents": SENTENCE.encode(),
+    "POST /api/collect": {
+        "userMessage": "door",
+        "topic": "",
+        "currentTopic": "",
+        "selectedCollections": [
+            {
+                "service": "local",
+                "name": NAME,
+                "embedding_connection": "default",
+                "embedding_model": "all-MiniLM-L6-v2",
+            }
+        ],
+    },
+}
+"""Bodies with which requests get as far as the collection; others are refused for their bodies, after their callers were
+judged."""
+HEADERS = {
+    "POST /collections/{name}/import": {"Content_Type": "application/x-ndjson"},
+    "POST /api/documents": {"Content_Type": "text/plain", "X_Filename": "hours.txt"},
+}
+QUERIES = {
+    "GET /collections/{name}/facets": "fields=group",
+    "GET /collections/{name}/metadata-values": "field=group",
+    "GET /api/rag/documents": "collection={name}",
+    "DELETE /api/rag/documents/{document_id}": "collection={name}",
+    "POST /api/documents": "collection={name}",
+    "GET /api/documents": "collection={name}",
+    "GET /api/documents/{document_id}": "collection={name}",
+    "DELETE /api/documents/{document_id}": "collection={name}",
+    "GET /api/documents/{document_id}/original": "collection={name}",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    method: str
+    path: str
+    body: Any = None
+    headers: dict[str, str] = field(default_factory=dict)
+    """Named with underscores."""
+
+
+def request_to(route: str, collection: str | None = MINE, document: str = "nobody") -> Request:
+    """Return a request to a route that names the collection wherever the route takes it; for None, only paths name
+    one."""
+    method, _, path = route.partition(" ")
+    query = QUERIES.get(route, "")
+    if query and (collection is not None or NAME not in query):
+        path += f"?{query}"
+    path = path.replace(NAME, collection or "").replace("{document_id}", document).replace("{tool}", TOOL)
+    for part in ("provider", "connection_id", "conversation_id", "job_id", "key_id", "file"):
+        path = path.replace(f"{{{part}}}", "nobody")
+    body = _with_name(BODIES.get(route, {} if method in ("POST", "PUT", "PATCH") else None), collection)
+    return Request(method, path, body, HEADERS.get(route, {}))
+
+
+def _with_name(body: Any, collection: str | None) -> Any:
+    if isinstance(body, dict):
+        kept = {name: value for name, value in body.items() if collection is not None or value not in (NAME, [NAME])}
+        return {name: _with_name(value, collection) for name, value in kept.items()}
+    if isinstance(body, list):
+        return [_with_name(value, collection) for value in body]
+    return collection if body == NAME else body

@@ -1,0 +1,72 @@
+"""Run a reverse proxy in front of a service on this machine, which says of its clients what nginx and Caddy say."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+OF_ONE_CONNECTION = frozenset({"connection", "keep-alive", "transfer-encoding", "content-length", "host"})
+"""Headers that are not passed on, in lower case: those of one connection, and those that are set anew."""
+
+
+class ForwardingProxy:
+    """A proxy that clients call by `host`, with https as far as it tells, and whose clients come from `client`."""
+
+    def __init__(self, url: str, *, host: str, client: str) -> None:
+        self.url = url
+        self.host = host
+        self.client = client
+
+    def headers_for(self, given: dict[str, str]) -> dict[str, str]:
+        """Return what a request has behind the proxy."""
+        kept = {name: text for name, text in given.items() if name.lower() not in OF_ONE_CONNECTION}
+        said = next((kept.pop(name) for name in list(kept) if name.lower() == "x-forwarded-for"), None)
+        address = self.client if said is None else f"{said}, {self.client}"
+        return {**kept, "Host": self.host, "X-Forwarded-For": address, "X-Forwarded-Proto": "https"}
+
+
+@contextmanager
+def forwarding_proxy(port: int, *, host: str, client: str) -> Iterator[ForwardingProxy]:
+    """Run a `ForwardingProxy` in front of the service that listens on that port."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
+
+        def _serve(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            connection = HTTPConnection("127.0.0.1", port, timeout=60)
+            try:
+                connection.request(self.command, self.path, body or None, proxy.headers_for(dict(self.headers)))
+                answer = connection.getresponse()
+                content = answer.read()
+            finally:
+                connection.close()
+            self.send_response(answer.status)
+            for name, text in answer.getheaders():
+                if name.lower() not in OF_ONE_CONNECTION:
+                    self.send_header(name, text)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _serve
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+
+    with Server(("127.0.0.1", 0), Handler) as server:
+        proxy = ForwardingProxy(f"http://127.0.0.1:{server.server_port}", host=host, client=client)
+        serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        serving.start()
+        try:
+            yield proxy
+        finally:
+            server.shutdown()
+            serving.join()

@@ -1,0 +1,76 @@
+"""For whom an answer is kept: two caches over one database, as two workers have them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from retrieval.result_cache import KeptAnswer, ResultCache
+from schemas.access.callers import ANYBODY, SERVICE, Caller, Kind, Scope, acting_as
+from schemas.where import parse_where
+from tests.support.catalogues import one_database
+from wrapper.catalog.catalog import Catalog
+
+ASKED = ["When does the door open?", [["id-of-a-collection", 7]], "a-model"]
+ADA = Caller("aaaaaaaa", "ada", Kind.KEY, frozenset({Scope.READ}), "key:aaaaaaaa", collections=("docs*",))
+OTHERS = {
+    "another owner": replace(ADA, owner="key:bbbbbbbb"),
+    "other collections": replace(ADA, collections=("docs*", "more")),
+    "all collections": replace(ADA, collections=None),
+    "a filter": replace(ADA, where=parse_where({"public": True})),
+    "an administrator": replace(ADA, scopes=frozenset({Scope.ADMIN}), collections=None),
+}
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def caches(request):
+    with one_database(request) as open_one:
+        catalogs = [Catalog(open_one()) for _ in range(2)]
+        for catalog in catalogs:
+            catalog.open()
+        yield [ResultCache(catalog, ttl_seconds=300.0) for catalog in catalogs]
+
+
+def answer(word):
+    return KeptAnswer((("docs", f"chunk-{word}", 0.5, None),), {"context_id": word})
+
+
+def test_an_answer_is_found_by_the_same_caller_at_each_worker(caches):
+    one, two = caches
+    with acting_as(ADA):
+        assert one.find(ASKED) is None
+        assert one.keep(ASKED, answer("first")) == answer("first")
+    with acting_as(replace(ADA, id="cccccccc", name="ada's next key")):
+        assert two.find(ASKED) == two.keep(ASKED, answer("second")) == answer("first")
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_an_answer_is_not_found_by_who_sees_something_else(caches, other):
+    one, two = caches
+    with acting_as(ADA):
+        one.keep(ASKED, answer("ada's"))
+    with acting_as(OTHERS[other]):
+        for cache in caches:
+            assert cache.find(ASKED) is None
+        assert two.keep(ASKED, answer("own")) == one.find(ASKED) == answer("own")
+    with acting_as(ADA):
+        assert two.find(ASKED) == answer("ada's")
+
+
+def test_administrators_have_their_answers_in_common(caches):
+    one, two = caches
+    with acting_as(ANYBODY):
+        one.keep(ASKED, answer("shared"))
+    for caller in (OTHERS["an administrator"], SERVICE):
+        with acting_as(caller):
+            assert two.find(ASKED) == answer("shared")
+
+
+def test_filters_for_one_and_for_true_are_two(caches):
+    """In Python, they are equal."""
+    one, two = caches
+    with acting_as(replace(ADA, where=parse_where({"public": True}))):
+        one.keep(ASKED, answer("true"))
+    with acting_as(replace(ADA, where=parse_where({"public": 1}))):
+        assert two.find(ASKED) is None
