@@ -1,8 +1,9 @@
 """Makes deleted documents disappear from the files of the catalogue and of the engine.
 
 Deleting rows leaves their bytes: in free pages and logs of both databases, as elements of the vector index that are
-marked as deleted, as words in segments. So the index of the collection is rebuilt, its words are merged, and both
-databases are written anew.
+marked as deleted, as words in segments, and where a saved index holds memory in which they were once. So the index of
+the collection is rebuilt, its words are merged, both databases are written anew, and unused memory in all indexes is
+blanked.
 """
 
 from __future__ import annotations
@@ -129,15 +130,15 @@ class StorageErasure:
             self._pause(POLL_SECONDS)
 
     def clean_engine(self, *, until: float) -> str | None:
-        """Have the keeper write the engine's database anew. Return None when it has, or when the engine is not ours."""
+        """Have the keeper clean the engine's files. Return None when it has, or when the engine is not ours."""
         if not self._owns_engine:
             return None
         request_cleaning(self._data_dir)
         while cleaning_is_asked(self._data_dir):
             if self._clock() > until:
-                return "its database is still being cleaned"
+                return "its files are still being cleaned"
             self._pause(POLL_SECONDS)
-        return "its database could not be cleaned: engine.log says why" if cleaning_failed(self._data_dir) else None
+        return "its files could not be cleaned: engine.log says why" if cleaning_failed(self._data_dir) else None
 
     def rewrite_catalogue(self, *, until: float) -> str | None:
         """Write the catalogue anew. Return None when nothing deleted is left in it, else what keeps it there."""
@@ -154,7 +155,7 @@ class StorageErasure:
             )
         )
         engine = (
-            "its database written anew, and its log emptied"
+            "its database written anew, its log emptied, and what its indexes held of unused memory blanked"
             if self._owns_engine
             else ("the documents are deleted there; its files are not this service's and may hold them still")
         )

@@ -19,12 +19,15 @@ def database(tmp_path):
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA journal_mode=WAL")
         connection.executescript(
-            """CREATE TABLE collections (id TEXT);
+            """CREATE TABLE collections (id TEXT, config_json_str TEXT, schema_str TEXT);
+            CREATE TABLE collection_metadata (collection_id TEXT, key TEXT, str_value TEXT);
+            CREATE TABLE segments (id TEXT, scope TEXT, collection TEXT);
+            CREATE TABLE segment_metadata (segment_id TEXT, key TEXT, str_value TEXT);
             CREATE TABLE embeddings_queue (topic TEXT, metadata TEXT);
             CREATE VIRTUAL TABLE embedding_fulltext_search USING fts5(string_value, tokenize='trigram');"""
         )
         kept, gone = "a" * 36, "b" * 36
-        connection.execute("INSERT INTO collections VALUES (?)", [kept])
+        connection.execute("INSERT INTO collections (id) VALUES (?)", [kept])
         log = [(f"persistent://default/default/{kept}", "kept"), (f"persistent://default/default/{gone}", MARKER)]
         connection.executemany("INSERT INTO embeddings_queue VALUES (?, ?)", log)
         texts = [(f"{MARKER} {number}" if number < 100 else f"plain {number}",) for number in range(200)]

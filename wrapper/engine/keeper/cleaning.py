@@ -1,9 +1,9 @@
-"""Removal of deleted documents from Chroma's database, where deleting alone leaves their bytes.
+"""Removal of deleted documents from Chroma's files, where deleting alone leaves their bytes.
 
 Chroma deletes rows. Their bytes stay in free pages and in the write-ahead log, and the index of every three letters of
-every text keeps the letters of deleted texts until its parts are merged. Whoever wants them gone leaves a request in
-the data directory; the keeper stops the engine, cleans its database and starts it again. Uses the standard library
-only, because the keeper imports it.
+every text keeps the letters of deleted texts until its parts are merged; saved indexes hold memory in which texts were
+once. Whoever wants them gone leaves a request in the data directory; the keeper stops the engine, cleans its files and
+starts it again. Uses the standard library only, because the keeper imports it.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 from wrapper.engine.keeper.directory import DATABASE
 from wrapper.engine.keeper.leftovers import has_table
 from wrapper.engine.keeper.sqlite_tuning import WORDS
+from wrapper.engine.keeper.unused_memory import blank_unused
 
 REQUEST_FILE = "engine-clean"
 FAILED_FILE = "engine-clean.failed"
@@ -25,7 +26,7 @@ INSTRUCTIONS_BETWEEN_LOOKS = 1_000_000
 
 
 def request_cleaning(data_dir: Path) -> None:
-    """Ask the keeper to clean the engine's database. A request that is there already stands for this one, too."""
+    """Ask the keeper to clean the engine's files. A request that is there already stands for this one, too."""
     with suppress(FileNotFoundError):
         (data_dir / FAILED_FILE).unlink()
     (data_dir / REQUEST_FILE).touch()
@@ -42,9 +43,9 @@ def cleaning_failed(data_dir: Path) -> bool:
 
 
 def clean(data_dir: Path, log: Callable[[str], None], interrupted: Callable[[], bool]) -> None:
-    """Do what a waiting request asks for, while no engine has the database open.
+    """Do what a waiting request asks for, while no engine has the files open.
 
-    The request stays when `interrupted` returned true meanwhile, and counts as failed when the database could not be
+    The request stays when `interrupted` returned true meanwhile, and counts as failed when the files could not be
     cleaned: the engine would otherwise be stopped for it again and again.
     """
     if not cleaning_is_asked(data_dir):
@@ -53,14 +54,14 @@ def clean(data_dir: Path, log: Callable[[str], None], interrupted: Callable[[], 
     try:
         if path.exists():
             _rewrite(path, interrupted)
-    except sqlite3.Error as exc:
+    except (sqlite3.Error, OSError, ValueError) as exc:
         if interrupted():
             return
-        log(f"{path.name} could not be cleaned: {exc}")
+        log(f"{path.parent.name} could not be cleaned: {exc}")
         os.replace(data_dir / REQUEST_FILE, data_dir / FAILED_FILE)
         return
     (data_dir / REQUEST_FILE).unlink()
-    log(f"{path.name}: cleaned of what was deleted")
+    log(f"{path.parent.name}: cleaned of what was deleted")
 
 
 def _rewrite(path: Path, interrupted: Callable[[], bool]) -> None:
@@ -71,6 +72,7 @@ def _rewrite(path: Path, interrupted: Callable[[], bool]) -> None:
             connection.execute(
                 "DELETE FROM embeddings_queue WHERE substr(topic, -36) NOT IN (SELECT id FROM collections)"
             )
+            blank_unused(path.parent, connection)
         if has_table(connection, WORDS):
             connection.execute(f"INSERT INTO {WORDS} ({WORDS}) VALUES ('optimize')")
         connection.execute("VACUUM")

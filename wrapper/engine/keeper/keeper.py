@@ -144,9 +144,7 @@ class Keeper:
     def _end_for_cleaning(self, child: ChromaChild) -> None:
         """Stop a sound engine. Its database is cleaned before it is started again, which is at once."""
         self._publish(state=UNRESPONSIVE)
-        self._log(
-            f"stopped the engine to clean its database: code {child.stop(grace_seconds=self._patience.stop_grace)}"
-        )
+        self._log(f"stopped the engine to clean its files: code {child.stop(grace_seconds=self._patience.stop_grace)}")
         self._child = None
         self._start_due_at = self._clock()
         self._publish(url="", pid=None, pid_started=None)
