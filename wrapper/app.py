@@ -11,7 +11,7 @@ import structlog
 from flask import Flask, Response, current_app, g, request
 from flask_cors import CORS
 
-from schemas.access.credentials_in_text import without_credentials
+from schemas.access.credentials_in_text import Cleaner, without_credentials
 from schemas.host_patterns import OriginPattern
 from schemas.settings import OPEN, AccessSettings, WrapperSettings, read_access_settings, read_wrapper_settings
 from wrapper import logs, metrics
@@ -171,7 +171,7 @@ def _end(response: Response) -> Response:
         log.info(
             "request",
             method=request.method,
-            path=request.path[:MAX_LOGGED_CHARACTERS],
+            path=_clean(request.path)[:MAX_LOGGED_CHARACTERS],  # a key that is cut in two is not known any more
             status=response.status_code,
             latency_ms=round(seconds * 1e3, 2),
             request_id=request_id,
@@ -198,4 +198,9 @@ def _kept(content: Iterable[bytes], leave: Callable[[], None]) -> Generator[byte
 def _request_id() -> str:
     given = request.headers.get("X-Request-ID", "")
     is_plain = given.isascii() and given.isprintable() and 1 <= len(given) <= 128
-    return given if is_plain and without_credentials(given) == given else uuid.uuid4().hex
+    return given if is_plain and _clean(given) == given else uuid.uuid4().hex
+
+
+def _clean(text: str) -> str:
+    clean: Cleaner = current_app.extensions["rag.clean"]
+    return clean(text)

@@ -17,6 +17,7 @@ from schemas.settings import (
     read_wrapper_settings,
 )
 from wrapper import logs
+from wrapper.access.configured_key import settings_cleaner
 
 log = structlog.get_logger(__name__)
 
@@ -52,10 +53,11 @@ def mcp(url: str | None, config_file: Path | None) -> None:
     from interfaces.mcp.server import tool_server
     from interfaces.mcp.stdio import serve_stdio
 
-    local = LocalTools(settings, registry, retrieval, read_access_settings())
+    access = read_access_settings()
+    local = LocalTools(settings, registry, retrieval, access)
     if url is None:
         log.info("serving MCP", data_dir=str(settings.data_dir))
-        server = tool_server(local)
+        server = tool_server(local, clean=settings_cleaner(access))
     else:
         from interfaces.mcp.relay import relay_server
         from interfaces.service_key import check_key, service_key

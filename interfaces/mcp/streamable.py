@@ -14,6 +14,7 @@ from flask import Blueprint, Response, current_app, request
 
 from interfaces.recorded_tools import noted_tools
 from interfaces.tool import Tool, needed_for
+from schemas.access.credentials_in_text import Cleaner, without_credentials
 from schemas.errors import InvalidInputError, ScopeMissingError
 from wrapper.audit.noted import note_status
 from wrapper.web.audited import calls_tool
@@ -30,16 +31,18 @@ blueprint = Blueprint("mcp", __name__)
 
 
 class Endpoint:
-    """Holds the MCP server of one process. It offers the tools without those that write, unless it `may_write`."""
+    """Holds the MCP server of one process. It offers the tools without those that write, unless it `may_write`, and
+    what it says of errors is cleaned by `clean`."""
 
-    def __init__(self, tools: Mapping[str, Tool[Any]], *, may_write: bool) -> None:
+    def __init__(self, tools: Mapping[str, Tool[Any]], *, may_write: bool, clean: Cleaner = without_credentials) -> None:
+        self._clean = clean
         self._tools = noted_tools({name: tool for name, tool in tools.items() if may_write or tool.read_only})
 
     @cached_property
     def server(self) -> Server[Any]:
         from interfaces.mcp.server import in_place, tool_server
 
-        return tool_server(lambda: self._tools, run=in_place)
+        return tool_server(lambda: self._tools, clean=self._clean, run=in_place)
 
     def take_place(self, tool: str, arguments: dict[str, Any]) -> None:
         """Note the tool that the request calls, and move it to the lane of other services when the tool waits for

@@ -129,11 +129,14 @@ class RAGPipeline:
                     with allowed():
                         done = ingest_document(writer, to_source(document, self._settings, embedding))
                 except (InvalidInputError, EmbeddingFailureError) as error:
-                    log.warning("document left out", filename=document.filename, reason=error.message, job=str(job_id))
+                    # Without the sentence, which quotes what the document says.
+                    log.warning("document left out", filename=document.filename, code=error.code, job=str(job_id))
                     failures.append(Failure(index, document.filename, error.code, error.message))
                 else:
                     processed += 1
                     warnings += _warnings(document, done)
+                    if done.warnings:
+                        log.warning("ambiguous document", filename=document.filename, job=str(job_id))
             if replace_missing:
                 with allowed():
                     _delete_others(writer, documents)
@@ -148,8 +151,6 @@ class RAGPipeline:
                 error.details |= told
                 raise
             raise write_error(error, "The store did not take the documents", **told) from error
-        for sentence in warnings:
-            log.warning("ambiguous document", reason=sentence, job=str(job_id))
         return IngestionResult(
             job_id=job_id,
             documents_processed=processed,

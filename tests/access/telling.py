@@ -52,7 +52,15 @@ def telling(text: str, word: str, secret: str) -> list[Told]:
             "POST",
             "/api/rag/documents:batch",
             {
-                "documents": [{**RULE, "content": text}, {**RULE, "content": text, "metadata": {"source": word}}],
+                "documents": [
+                    {**RULE, "content": text},
+                    {**RULE, "content": text, "metadata": {"source": word}},
+                    *(
+                        {**RULE, "metadata": {**RULE["metadata"], name: word}}
+                        for name in ("doc_type", "last_update_date")
+                    ),
+                    {**RULE, "content": f"# {text}\n\n" + "A sentence of a section without an end. " * 500},
+                ],
                 "collection": "mine-logged",
             },
             {},
@@ -62,6 +70,7 @@ def telling(text: str, word: str, secret: str) -> list[Told]:
         ((200,), "POST", "/mcp", call("session_start", name="logged"), {}),
         ((200,), "POST", "/mcp", call("session_note", note=text), {}),
         ((200,), "POST", "/mcp", call("session_note", note=[text]), {}),
+        ((200,), "POST", "/mcp", call("rag_query", query="x", where={"said": {"$nope": text}}), {}),
         ((200,), "POST", "/mcp", call("session_end", summary=text), {}),
         (
             (400, 502, 503),

@@ -139,6 +139,9 @@ def test_all_of_the_services_own_variables_are_known():
         "SECRET_KEY",
         "CHROMA_URL",
         "DATA_DIR",
+        "TLS_KEY",
+        "OIDC_ISSUER",
+        "OIDC_AUDIENCE",
     ):
         assert f"RAG_{name}" in OWN_VARIABLES
     assert {"RAG_CONFIG_FILE", "RAG_HOSTED_BY"} <= OWN_VARIABLES  # these are set by the service for its own processes

@@ -7,6 +7,7 @@ import pytest
 
 from tests.support.contract import METHODS, Contract
 from tests.support.live import ORIGIN, eventually
+from wrapper.routes import service
 
 
 def test_health_reports_every_part(client, filled):
@@ -62,8 +63,15 @@ def test_the_live_service_shows_its_metrics(live, session):
 
 
 def test_the_served_description_is_the_file(client):
-    answer = client.get("/openapi.json")
-    assert answer.json == Contract.load().document
+    for _ in range(2):
+        answer = client.get("/openapi.json")
+        assert (answer.mimetype, answer.json) == ("application/json", Contract.load().document)
+
+
+def test_the_description_is_made_once(client, monkeypatch):
+    client.get("/openapi.json")
+    monkeypatch.setattr(service, "_description", lambda: pytest.fail("made again"))
+    assert client.get("/openapi.json").status_code == 200
 
 
 def test_served_routes_and_described_routes_are_equal(app):

@@ -1,0 +1,70 @@
+"""The key of the settings, which may have any form, is in no answer and no line of the log, whoever sent it where."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from interfaces.compose import create_app
+from schemas.settings import AccessSettings, RegistrySettings, RetrievalSettings, WrapperSettings
+from tests.interfaces.access.conftest import NOBODY, mcp
+from tests.support.apps import ONE_LOOK
+from tests.support.contract import CheckedClient
+from tests.support.logs import logs_of
+from wrapper.app import MAX_LOGGED_CHARACTERS
+
+ADMIN_KEY = "AnAdministratorsKeyOfAnyForm"
+HEADERS = {"Authorization": f"Bearer {ADMIN_KEY}"}
+
+
+@pytest.fixture(scope="module")
+def app(tmp_path_factory):
+    app = create_app(
+        WrapperSettings(
+            data_dir=tmp_path_factory.mktemp("cut"),
+            chroma_url=NOBODY,
+            write_wait_seconds=0.0,
+            disk_floor_mb=1,
+            log_level="error",
+            log_format="json",
+        ),
+        replace(RegistrySettings(), health_look_seconds=ONE_LOOK),
+        RetrievalSettings(),
+        AccessSettings(access="keys", api_key=ADMIN_KEY),
+    )
+    app.test_client_class = CheckedClient
+    try:
+        yield app
+    finally:
+        app.extensions["rag.service"].close()
+
+
+@pytest.fixture
+def client(app):
+    return app.test_client()
+
+
+def test_answers_of_mcp_do_not_repeat_it(client):
+    unknown = mcp(client, ADMIN_KEY, HEADERS)
+    assert "Unknown tool: …" in unknown.json["error"]["message"]
+    refused = mcp(client, "rag_query", HEADERS, query="what", collections=[f"of-{ADMIN_KEY}"])
+    assert "Collection 'of-…' not found" in refused.json["result"]["content"][0]["text"]
+    for answer in (unknown, refused):
+        assert ADMIN_KEY not in answer.text + str(answer.headers)
+
+
+def test_other_answers_do_not_either(client):
+    for method, path in (("GET", f"/collections/of-{ADMIN_KEY}"), ("GET", f"/{ADMIN_KEY}")):
+        answer = client.open(path, method=method, headers={**HEADERS, "X-Request-ID": ADMIN_KEY})
+        assert answer.status_code == 404
+        assert ADMIN_KEY not in answer.text + str(answer.headers)
+
+
+@pytest.mark.parametrize("key", [ADMIN_KEY, f"rw_ab12cd34_{'s' * 43}"])
+def test_a_path_is_logged_without_it_also_where_it_is_cut(client, monkeypatch, key):
+    entries = logs_of(monkeypatch, "wrapper.app")
+    client.get("/" + "x" * (MAX_LOGGED_CHARACTERS - 20) + key, headers=HEADERS)
+    (path,) = (each["path"] for each in entries if each["event"] == "request")
+    assert len(path) <= MAX_LOGGED_CHARACTERS
+    assert path.endswith(("xx…", "xxrw_ab12cd34_…"))
