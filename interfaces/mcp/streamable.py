@@ -34,7 +34,9 @@ class Endpoint:
     """Holds the MCP server of one process. It offers the tools without those that write, unless it `may_write`, and
     what it says of errors is cleaned by `clean`."""
 
-    def __init__(self, tools: Mapping[str, Tool[Any]], *, may_write: bool, clean: Cleaner = without_credentials) -> None:
+    def __init__(
+        self, tools: Mapping[str, Tool[Any]], *, may_write: bool, clean: Cleaner = without_credentials
+    ) -> None:
         self._clean = clean
         self._tools = noted_tools({name: tool for name, tool in tools.items() if may_write or tool.read_only})
 

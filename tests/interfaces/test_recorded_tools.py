@@ -17,8 +17,9 @@ from schemas.errors import (
     NotFoundError,
 )
 from tests.wrapper.audit.conftest import lines_of
+from wrapper.audit import noted
 from wrapper.audit.audit_log import AuditLog
-from wrapper.audit.noted import begin, end, note_collection, noted_now
+from wrapper.audit.noted import begin, end, note_collection
 from wrapper.audit.recording import Recorder
 
 
@@ -76,7 +77,7 @@ def test_each_call_that_writes_has_a_line_with_its_outcome(recorded, tmp_path):
         ("/mcp", "session_start", None, 500),
     ]
     assert {(each["scope"], each["key_id"], each["address"]) for each in lines} == {("write", "open", None)}
-    assert noted_now() is None
+    assert noted._now.get() is None
 
 
 def test_a_tool_that_cannot_be_recorded_is_not_run(recorded, tmp_path):

@@ -60,11 +60,6 @@ def end() -> None:
     _now.set(None)
 
 
-def noted_now() -> Noted | None:
-    """Return what is noted of the request of this thread, to pass it to another thread or to a stream."""
-    return _now.get()
-
-
 def note_collection(name: str) -> None:
     """Note that the request is about this collection; there may be several."""
     noted = _now.get()
