@@ -2,8 +2,10 @@
 
     python -m benchmarks.access.check [--keys 10000] [--requests 2000]
 
-The first part calls the check alone, with the headers of keys in random order. The second asks two services in turn,
-one with keys and one that is open, for the same collection, over one kept connection each.
+The first part calls the check alone, with the headers of keys in random order. The second has a whole request answered
+within this process, by an application with keys and one that is open in turn: their difference is what a key costs a
+worker. The third asks two services in turn for the same collection, over one kept connection each, which adds what
+client and server take for a longer request.
 """
 
 from __future__ import annotations
@@ -16,12 +18,14 @@ import time
 from pathlib import Path
 
 import requests
+from werkzeug.test import EnvironBuilder, run_wsgi_app
 
 from benchmarks.report import machine
 from interfaces.commands.scratch_service import scratch_service
+from interfaces.compose import create_app
 from schemas.access.api_keys import Grant
 from schemas.access.callers import Scope
-from schemas.settings import AccessSettings
+from schemas.settings import AccessSettings, RegistrySettings, RetrievalSettings, WrapperSettings
 from wrapper.access.authentication import Authentication
 from wrapper.access.stored_keys import StoredKeys
 from wrapper.catalog.catalog import Catalog
@@ -29,6 +33,7 @@ from wrapper.catalog.sqlite.database import SQLiteDatabase
 
 ADMIN_KEY = "an-administrators-key"
 COLLECTION = "measured"
+NOBODY = "http://127.0.0.1:9"
 
 
 def check_alone(folder: Path, keys: int, checks: int) -> tuple[list[float], list[float]]:
@@ -53,8 +58,37 @@ def _timed(authentication: Authentication, text: str) -> float:
     return (time.perf_counter() - began) * 1e6
 
 
+def within_one_process(folder: Path, count: int) -> dict[str, list[float]]:
+    """Return the microseconds of requests to an application with keys and to an open one, asked in turn."""
+    apps, headers, taken = {}, {}, {"keys": [], "open": []}
+    for name in taken:
+        settings = WrapperSettings(data_dir=folder / name, chroma_url=NOBODY, write_wait_seconds=0.0, log_level="error")
+        access = AccessSettings("keys" if name == "keys" else "")
+        apps[name] = create_app(settings, RegistrySettings(), RetrievalSettings(), access)
+        make = apps[name].extensions["rag.access"].stored.create
+        rights = {"admin": Scope.ADMIN, "reader": Scope.READ} if name == "keys" else {}
+        texts = {who: make(who, Grant(frozenset({scope})))[1] for who, scope in rights.items()}
+        headers[name] = {"Authorization": f"Bearer {texts['reader']}"} if texts else {}
+        admin = {"Authorization": f"Bearer {texts['admin']}"} if texts else {}
+        assert (
+            apps[name].test_client().post("/collections", json={"name": COLLECTION}, headers=admin).status_code == 201
+        )
+    for number in range(count + 100):
+        for name, app in apps.items():
+            environment = EnvironBuilder(path=f"/collections/{COLLECTION}", headers=headers[name]).get_environ()
+            began = time.perf_counter()
+            parts, status, _ = run_wsgi_app(app.wsgi_app, environment, buffered=True)
+            b"".join(parts)
+            if number >= 100:
+                taken[name].append((time.perf_counter() - began) * 1e6)
+            assert status.startswith("200"), status
+    for app in apps.values():
+        app.extensions["rag.service"].close()
+    return taken
+
+
 def side_by_side(folder: Path, count: int) -> dict[str, list[float]]:
-    """Return the milliseconds of requests to a service with keys and to an open one, asked in turn."""
+    """Return the microseconds of requests to a service with keys and to an open one, asked in turn."""
     taken: dict[str, list[float]] = {"keys": [], "open": []}
     for name in taken:
         (folder / name).mkdir()
@@ -75,7 +109,7 @@ def side_by_side(folder: Path, count: int) -> dict[str, list[float]]:
                 began = time.perf_counter()
                 session.get(f"{service.url}/collections/{COLLECTION}").raise_for_status()
                 if number >= 100:
-                    taken[name].append((time.perf_counter() - began) * 1e3)
+                    taken[name].append((time.perf_counter() - began) * 1e6)
     return taken
 
 
@@ -92,13 +126,14 @@ def main() -> None:
         print(
             f"check of a known key, of {asked.keys}: p50 {statistics.median(known):.1f} us, p99 {quantiles[98]:.1f} us"
         )
-    with tempfile.TemporaryDirectory() as scratch:
-        taken = side_by_side(Path(scratch), asked.requests)
-    medians = {name: statistics.median(each) for name, each in taken.items()}
-    print(f"GET of a collection: with keys p50 {medians['keys']:.3f} ms, open {medians['open']:.3f} ms")
-    print(
-        f"ratio {medians['keys'] / medians['open']:.3f}, difference {(medians['keys'] - medians['open']) * 1e3:.0f} us"
-    )
+    for where, ask in (("within one process", within_one_process), ("from a service", side_by_side)):
+        with tempfile.TemporaryDirectory() as scratch:
+            taken = ask(Path(scratch), asked.requests)
+        keys, is_open = (statistics.median(taken[name]) for name in ("keys", "open"))
+        print(
+            f"GET of a collection {where}: with keys p50 {keys:.0f} us, open {is_open:.0f} us, ratio "
+            f"{keys / is_open:.3f}, difference {keys - is_open:.0f} us"
+        )
 
 
 if __name__ == "__main__":
