@@ -82,6 +82,25 @@ def test_the_room_for_more_elements_is_blanked(data_dir):
     assert before[0][1][3] == pytest.approx([3, 1, 2, 3])
 
 
+@pytest.mark.parametrize(
+    "keep",
+    [
+        'UPDATE collections SET schema_str = NULL, config_json_str = \'{"hnsw_configuration": {"space": "cosine"}}\'',
+        "INSERT INTO collection_metadata (collection_id, key, str_value) SELECT id, 'hnsw:space', 'cosine' FROM collections",
+        "INSERT INTO segment_metadata (segment_id, key, str_value) SELECT id, 'hnsw:space', 'cosine' FROM segments",
+    ],
+)
+def test_lengths_stay_wherever_a_release_says_that_they_are_used(data_dir, keep):
+    lengths = segment(data_dir, "cosine") / "length.bin"
+    written = lengths.read_bytes()[: ELEMENTS * 4]
+    assert any(written)
+    with closing(sqlite3.connect(data_dir / DATABASE)) as connection:
+        connection.execute("UPDATE collections SET schema_str = NULL, config_json_str = '{}'")
+        connection.execute(keep)
+        blank_unused(data_dir / CHROMA_DIR, connection)
+        assert lengths.read_bytes()[: ELEMENTS * 4] == written
+
+
 def test_what_is_blank_is_not_written(data_dir):
     with closing(sqlite3.connect(data_dir / DATABASE)) as connection:
         blank_unused(data_dir / CHROMA_DIR, connection)

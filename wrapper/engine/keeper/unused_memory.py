@@ -22,12 +22,13 @@ _HEADER = struct.Struct("<iQQQQ")
 _LENGTH_BYTES = 4
 
 _BY_COSINE = """SELECT s.id FROM segments s JOIN collections c ON c.id = s.collection WHERE s.scope = 'VECTOR' AND (
-    c.schema_str LIKE '%"space":"cosine"%' OR c.config_json_str LIKE '%"space":"cosine"%'
+    replace(c.schema_str, ' ', '') LIKE '%"space":"cosine"%'
+    OR replace(c.config_json_str, ' ', '') LIKE '%"space":"cosine"%'
     OR EXISTS (SELECT 1 FROM collection_metadata m
         WHERE m.collection_id = c.id AND m.key = 'hnsw:space' AND m.str_value = 'cosine')
     OR EXISTS (SELECT 1 FROM segment_metadata m
         WHERE m.segment_id = s.id AND m.key = 'hnsw:space' AND m.str_value = 'cosine'))"""
-"""Where the engine looks, in all its releases, for the metric of an index."""
+"""The indexes of cosine. Releases before 1.0 keep the metric in metadata; JSON is written with blanks or without."""
 
 
 def blank_unused(chroma_dir: Path, connection: sqlite3.Connection) -> None:
