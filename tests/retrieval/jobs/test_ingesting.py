@@ -1,88 +1,21 @@
-"""The work on jobs, with an embedding model that tests can stop, break and watch."""
-
-import threading
-from collections import Counter
-from types import SimpleNamespace
+"""What the work on jobs makes of their files."""
 
 import pytest
 
 from retrieval.documents.originals import Originals
-from retrieval.documents.stored_documents import StoredDocuments
 from retrieval.ingest import identity
 from retrieval.ingest.files import GivenFile, ingest_file
 from retrieval.ingest.profiles import chunking_of
 from retrieval.jobs import ingesting
-from retrieval.jobs.ingesting import JobWork, StoppedError
-from retrieval.jobs.spool import Spool
-from retrieval.jobs.stored_jobs import StoredJobs
+from retrieval.jobs.ingesting import StoppedError
 from retrieval.reading import DocumentReader, kind_named
-from retrieval.search.oracles.semantic import SemanticOracle
-from retrieval.text_collections import TextCollections
 from schemas.access.callers import ANYBODY, Scope
 from schemas.access.owners import Asker
-from schemas.contracts.jobs import Wanted
-from schemas.errors import AuditUnwritableError, ConfigurationError, ScopeMissingError, UnavailableError
+from schemas.errors import AuditUnwritableError, ScopeMissingError
 from schemas.settings import RetrievalSettings
 
 LONG = "\n\n".join(f"# Part {number}\n\n" + f"Words of part {number}. " * 30 for number in range(100))
 """A Markdown text of a hundred chunks: more than three batches."""
-
-
-class Record:
-    """What is recorded of files: the chunks of each."""
-
-    def __init__(self):
-        self.stored_chunks = []
-        self.check = lambda job: None
-
-    def stored(self, job, chunks):
-        self.stored_chunks.append((job.wanted.collection, chunks))
-
-
-@pytest.fixture
-def parts(app, connections, choice_of, embeddings, collection, tmp_path):
-    """All that works on jobs, in a data directory of its own; `embed` may be replaced, and is asked for each batch."""
-    made = SimpleNamespace(stopping=threading.Event(), embed=lambda connection, texts: connection.embed(texts))
-    made.spool = Spool(tmp_path)
-    made.jobs = StoredJobs(app.extensions["rag.service"].catalog, made.spool.home)
-    made.texts = TextCollections(connections, choice_of(collection), SemanticOracle(embeddings), limit_seconds=5)
-    made.originals = Originals(tmp_path / "originals", keeps=True)
-    made.documents = StoredDocuments(made.texts, made.originals)
-    made.batches = []
-    made.record = Record()
-    made.caller_of = lambda: ANYBODY
-    made.split = lambda chunking, syntax, text: chunking.splitter(syntax)(text)
-
-    def embed(connection, texts):
-        made.batches.append(len(texts))
-        return made.embed(connection, texts)
-
-    made.work = JobWork(
-        *(made.jobs, made.spool, made.texts, made.originals, DocumentReader(), RetrievalSettings()),
-        embed=embed,
-        split=lambda chunking, syntax, text: made.split(chunking, syntax, text),
-        stopping=made.stopping,
-        record=made.record,
-        caller_of=lambda job, owner: made.caller_of(),
-    )
-
-    def upload(*files, **wanted):
-        with made.spool.begin() as arriving:
-            for name, content in files:
-                arriving.add(name, "", [content if isinstance(content, bytes) else content.encode()], max_bytes=1 << 20)
-            made.jobs.create(arriving.job_id, Wanted(collection, **wanted), arriving.files, asker=Asker())
-            arriving.keep()
-        return arriving.job_id
-
-    def run():
-        job = made.jobs.take()
-        made.work.run(job)
-        return made.jobs.one(job.id, asker=Asker())
-
-    made.upload, made.run, made.collection = upload, run, collection
-    yield made
-    if made.texts.corpus.open().existing([collection]):
-        app.extensions["rag.service"].store.delete_collection(collection)
 
 
 def listed(parts):
@@ -287,61 +220,6 @@ def test_a_long_text_is_split_beside_the_questions(parts):
     parts.upload(("a.md", "# A\n\nShort."), ("long.md", LONG), ("long.py", "x = 1  # words\n" * 5_000))
     assert [each.status for each in parts.run().files] == ["done"] * 3
     assert split == ["markdown", "code"]
-
-
-def test_a_failure_that_may_pass_is_waited_for(parts, monkeypatch):
-    monkeypatch.setattr(ingesting, "PAUSES_SECONDS", (0, 0, 0))
-    parts.upload(("a.md", "# A\n\nShort."))
-    seen = Counter()
-
-    def fail_twice(connection, texts):
-        file = parts.jobs.page(asker=Asker(), limit=1)[0][0].files[0]
-        seen[file.status, file.code] += 1
-        if len(parts.batches) < 3:
-            raise UnavailableError("It is asleep")
-        return connection.embed(texts)
-
-    parts.embed = fail_twice
-    file = parts.run().files[0]
-    assert (file.status, file.code, file.message, seen) == ("done", None, None, {("embedding", None): 3})
-
-
-def test_what_never_passes_has_failed_in_the_end(parts, monkeypatch):
-    monkeypatch.setattr(ingesting, "PAUSES_SECONDS", (0, 0, 0))
-    parts.upload(("a.md", "# A\n\nShort."))
-
-    def fail(connection, texts):
-        raise UnavailableError("It is asleep")
-
-    parts.embed = fail
-    job = parts.run()
-    assert (job.status, job.files[0].status, job.files[0].code) == ("failed", "failed", "embedding_unavailable")
-    assert job.files[0].message == "It is asleep"
-    assert len(parts.batches) == 4
-
-
-def test_a_wrong_configuration_is_not_waited_for(parts):
-    parts.upload(("a.md", "# A\n\nShort."))
-
-    def fail(connection, texts):
-        raise ConfigurationError("The key is wrong")
-
-    parts.embed = fail
-    assert (parts.run().files[0].status, len(parts.batches)) == ("failed", 1)
-
-
-def test_a_defect_fails_one_file_and_says_nothing_of_itself(parts):
-    parts.upload(("a.md", "# A\n\nShort."), ("b.md", "# B\n\nShort."))
-
-    def break_once(connection, texts):
-        if len(parts.batches) == 1:
-            raise ZeroDivisionError("/secret/path")
-        return connection.embed(texts)
-
-    parts.embed = break_once
-    job = parts.run()
-    assert [(each.status, each.code) for each in job.files] == [("failed", "internal_error"), ("done", None)]
-    assert job.files[0].message == "Internal error"
 
 
 def test_originals_follow_their_documents(parts, tmp_path):

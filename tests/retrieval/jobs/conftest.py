@@ -1,0 +1,76 @@
+"""All that works on jobs, with an embedding model that tests can stop, break and watch."""
+
+import threading
+from types import SimpleNamespace
+
+import pytest
+
+from retrieval.documents.originals import Originals
+from retrieval.documents.stored_documents import StoredDocuments
+from retrieval.jobs.ingesting import JobWork
+from retrieval.jobs.spool import Spool
+from retrieval.jobs.stored_jobs import StoredJobs
+from retrieval.reading import DocumentReader
+from retrieval.search.oracles.semantic import SemanticOracle
+from retrieval.text_collections import TextCollections
+from schemas.access.callers import ANYBODY
+from schemas.access.owners import Asker
+from schemas.contracts.jobs import Wanted
+from schemas.settings import RetrievalSettings
+
+
+class Record:
+    """What is recorded of files: the chunks of each."""
+
+    def __init__(self):
+        self.stored_chunks = []
+        self.check = lambda job: None
+
+    def stored(self, job, chunks):
+        self.stored_chunks.append((job.wanted.collection, chunks))
+
+
+@pytest.fixture
+def parts(app, connections, choice_of, embeddings, collection, tmp_path):
+    """All that works on jobs, in a data directory of its own; `embed` may be replaced, and is asked for each batch."""
+    made = SimpleNamespace(stopping=threading.Event(), embed=lambda connection, texts: connection.embed(texts))
+    made.spool = Spool(tmp_path)
+    made.jobs = StoredJobs(app.extensions["rag.service"].catalog, made.spool.home)
+    made.texts = TextCollections(connections, choice_of(collection), SemanticOracle(embeddings), limit_seconds=5)
+    made.originals = Originals(tmp_path / "originals", keeps=True)
+    made.documents = StoredDocuments(made.texts, made.originals)
+    made.batches = []
+    made.record = Record()
+    made.caller_of = lambda: ANYBODY
+    made.split = lambda chunking, syntax, text: chunking.splitter(syntax)(text)
+
+    def embed(connection, texts):
+        made.batches.append(len(texts))
+        return made.embed(connection, texts)
+
+    made.work = JobWork(
+        *(made.jobs, made.spool, made.texts, made.originals, DocumentReader(), RetrievalSettings()),
+        embed=embed,
+        split=lambda chunking, syntax, text: made.split(chunking, syntax, text),
+        stopping=made.stopping,
+        record=made.record,
+        caller_of=lambda job, owner: made.caller_of(),
+    )
+
+    def upload(*files, **wanted):
+        with made.spool.begin() as arriving:
+            for name, content in files:
+                arriving.add(name, "", [content if isinstance(content, bytes) else content.encode()], max_bytes=1 << 20)
+            made.jobs.create(arriving.job_id, Wanted(collection, **wanted), arriving.files, asker=Asker())
+            arriving.keep()
+        return arriving.job_id
+
+    def run():
+        job = made.jobs.take()
+        made.work.run(job)
+        return made.jobs.one(job.id, asker=Asker())
+
+    made.upload, made.run, made.collection = upload, run, collection
+    yield made
+    if made.texts.corpus.open().existing([collection]):
+        app.extensions["rag.service"].store.delete_collection(collection)
