@@ -81,6 +81,8 @@ def create_app(
     logs.configure(settings.log_level, settings.log_format)
     app = Flask("wrapper", static_folder=None)
     app.json = OrjsonProvider(app)
+    # As a line like the others, and cleaned like them.
+    app.log_exception = lambda exc_info: log.error("unexpected failure", exc_info=exc_info)  # type: ignore[method-assign]
     app.config["MAX_BODY_BYTES"] = settings.max_body_mb << 20
     app.config["EXPORT_SECONDS"] = settings.export_seconds
     app.url_map.merge_slashes = False

@@ -57,7 +57,7 @@ def mcp(url: str | None, config_file: Path | None) -> None:
     local = LocalTools(settings, registry, retrieval, access)
     if url is None:
         log.info("serving MCP", data_dir=str(settings.data_dir))
-        server = tool_server(local, clean=settings_cleaner(access))
+        server = tool_server(local)
     else:
         from interfaces.mcp.relay import relay_server
         from interfaces.service_key import check_key, service_key
@@ -70,6 +70,7 @@ def mcp(url: str | None, config_file: Path | None) -> None:
     try:
         # Who may read the directory may read all that is in it.
         with acting_as(ANYBODY):
-            anyio.run(lambda: serve_stdio(server, max_line_bytes=settings.max_body_mb << 20))
+            clean, most_bytes = settings_cleaner(access), settings.max_body_mb << 20
+            anyio.run(lambda: serve_stdio(server, clean=clean, max_line_bytes=most_bytes))
     finally:
         local.close()

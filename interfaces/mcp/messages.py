@@ -1,10 +1,11 @@
-"""JSON-RPC messages as they arrive, before the server sees them."""
+"""JSON-RPC messages as they arrive, before the server sees them, and as they leave."""
 
 from __future__ import annotations
 
 import mcp_types as types
 import orjson
 
+from schemas.access.credentials_in_text import Cleaner, cleaned
 from schemas.errors import InvalidInputError
 from schemas.wire.json_in import decode
 
@@ -36,3 +37,21 @@ def read_message(content: bytes) -> types.JSONRPCMessage:
         # The library would take a request with an invalid id for a notification, and never answer it.
         raise Refused(types.INVALID_REQUEST, "The id of a request must be a string or an integer")
     return message
+
+
+def cleaned_answer(content: bytes, clean: Cleaner) -> bytes:
+    """Return an answer with keys and tokens cut out of what it says of errors, which repeats what somebody sent.
+
+    The library makes some errors by itself. Results of tools are left as they are, and so is the id.
+    """
+    if b'"error"' not in content and b'"isError"' not in content:
+        return content
+    answer = orjson.loads(content)
+    result = answer.get("result")
+    if "error" in answer:
+        answer["error"] = cleaned(answer["error"], clean)
+    elif isinstance(result, dict) and result.get("isError"):
+        answer["result"] = cleaned(result, clean)
+    else:
+        return content
+    return orjson.dumps(answer)

@@ -12,7 +12,6 @@ from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 
 from interfaces.mcp.texts import readable
-from schemas.access.credentials_in_text import Cleaner, without_credentials
 from schemas.errors import RagError
 from schemas.release import release
 
@@ -45,7 +44,7 @@ async def in_place(work: Callable[[], T]) -> T:
     return work()
 
 
-def tool_server(tools: Tools, *, clean: Cleaner = without_credentials, run: Run = in_thread) -> Server[Any]:
+def tool_server(tools: Tools, *, run: Run = in_thread) -> Server[Any]:
     """Return a server of those of these tools that the caller may call."""
 
     def offered() -> dict[str, Tool[Any]]:
@@ -54,39 +53,35 @@ def tool_server(tools: Tools, *, clean: Cleaner = without_credentials, run: Run 
     def list_tools() -> types.ListToolsResult:
         return types.ListToolsResult(tools=[described(tool) for tool in offered().values()])
 
-    def call_tool(asked: types.CallToolRequestParams) -> types.CallToolResult:
-        return _called(offered(), asked.name, asked.arguments)
-
-    return server_of(list_tools, call_tool, clean=clean, run=run)
+    return server_of(list_tools, lambda asked: _called(offered(), asked.name, asked.arguments), run=run)
 
 
 def server_of(
     list_tools: Callable[[], types.ListToolsResult],
     call_tool: Callable[[types.CallToolRequestParams], types.CallToolResult],
     *,
-    clean: Cleaner = without_credentials,
     run: Run = in_thread,
 ) -> Server[Any]:
     """Return a server that calls these functions through `run`.
 
     A RagError is told by its sentence: as an error of the protocol when tools are listed, as an error of the tool when
-    one is called. Sentences repeat what somebody sent, so `clean` cuts keys and tokens out of them.
+    one is called.
     """
 
     async def list_all(_: Any, __: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         try:
             return await run(list_tools)
         except RagError as error:
-            raise MCPError(types.INTERNAL_ERROR, clean(error.message)) from error
+            raise MCPError(types.INTERNAL_ERROR, error.message) from error
 
     async def call(_: Any, asked: types.CallToolRequestParams) -> types.CallToolResult:
         try:
             return await run(lambda: call_tool(asked))
         except RagError as error:
             log.info("a tool refused", tool=asked.name, code=error.code)
-            return _failure(clean(error.message))
-        except MCPError as error:
-            raise MCPError(error.code, clean(error.message), error.data) from error
+            return _failure(error.message)
+        except MCPError:
+            raise
         except Exception:
             log.exception("a tool failed", tool=asked.name)
             return _failure("The tool failed for a reason that is in the log")

@@ -21,23 +21,24 @@ from mcp.server.lowlevel import Server
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
 from mcp_types import INVALID_REQUEST, JSONRPCError, JSONRPCRequest, JSONRPCResponse
 
-from interfaces.mcp.messages import Refused, read_message
+from interfaces.mcp.messages import Refused, cleaned_answer, read_message
+from schemas.access.credentials_in_text import Cleaner
 
 READ_BYTES = 1 << 16
 ANSWERING_SECONDS = 30.0
 """The number of seconds for which requests are still answered after the input has ended."""
 
 
-async def serve_stdio(server: Server[Any], *, max_line_bytes: int) -> None:
+async def serve_stdio(server: Server[Any], *, clean: Cleaner, max_line_bytes: int) -> None:
     """Serve until the input ends, or until SIGTERM or SIGINT. Whatever else writes to standard output is redirected to
-    standard error meanwhile."""
+    standard error meanwhile. Errors are told as `clean` leaves them."""
     wire = os.dup(1)
     sys.stdout.flush()
     os.dup2(2, 1)
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_cancel_on, signals, tasks.cancel_scope)
-            await _serve(server, wire, max_line_bytes)
+            await _serve(server, wire, clean, max_line_bytes)
             tasks.cancel_scope.cancel()
 
 
@@ -46,13 +47,13 @@ async def _cancel_on(signals: AsyncIterator[signal.Signals], scope: CancelScope)
         scope.cancel()
 
 
-async def _serve(server: Server[Any], wire: int, max_line_bytes: int) -> None:
+async def _serve(server: Server[Any], wire: int, clean: Cleaner, max_line_bytes: int) -> None:
     to_server, read_stream = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     write_stream, from_server = anyio.create_memory_object_stream[SessionMessage](0)
     refusals = write_stream.clone()
     unanswered = Unanswered()
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_write_messages, wire, from_server, unanswered, tasks.cancel_scope)
+        tasks.start_soon(_write_messages, wire, from_server, clean, unanswered, tasks.cancel_scope)
         tasks.start_soon(_read_messages, to_server, refusals, unanswered, max_line_bytes)
         await server.run(read_stream, write_stream, server.create_initialization_options())
 
@@ -104,12 +105,17 @@ async def _read_messages(
 
 
 async def _write_messages(
-    wire: int, from_server: ObjectReceiveStream[SessionMessage], unanswered: Unanswered, scope: CancelScope
+    wire: int,
+    from_server: ObjectReceiveStream[SessionMessage],
+    clean: Cleaner,
+    unanswered: Unanswered,
+    scope: CancelScope,
 ) -> None:
     async with from_server:
         async for sent in from_server:
             message = sent.message
-            line = message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
+            content = message.model_dump_json(by_alias=True, exclude_unset=True).encode()
+            line = cleaned_answer(content, clean) + b"\n"
             try:
                 await _write(wire, line)
             except OSError:  # the client has closed its end

@@ -14,6 +14,7 @@ from flask import Blueprint, Response, current_app, request
 
 from interfaces.recorded_tools import noted_tools
 from interfaces.tool import Tool, needed_for
+from schemas.access.callers import Kind, current
 from schemas.access.credentials_in_text import Cleaner, without_credentials
 from schemas.errors import InvalidInputError, ScopeMissingError
 from wrapper.audit.noted import note_status
@@ -37,24 +38,29 @@ class Endpoint:
     def __init__(
         self, tools: Mapping[str, Tool[Any]], *, may_write: bool, clean: Cleaner = without_credentials
     ) -> None:
-        self._clean = clean
+        self.clean = clean
         self._tools = noted_tools({name: tool for name, tool in tools.items() if may_write or tool.read_only})
 
     @cached_property
     def server(self) -> Server[Any]:
         from interfaces.mcp.server import in_place, tool_server
 
-        return tool_server(lambda: self._tools, clean=self._clean, run=in_place)
+        return tool_server(lambda: self._tools, run=in_place)
 
     def take_place(self, tool: str, arguments: dict[str, Any]) -> None:
-        """Note the tool that the request calls, and move it to the lane of other services when the tool waits for
-        one."""
+        """Note the tool that the request calls, and move it to the lane of other services when the tool waits for one.
+
+        Raises ScopeMissingError for users of an identity provider, whose clients then ask for the scope; to a key that
+        lacks it there is no such tool.
+        """
         found = self._tools.get(tool)
         if found is None:
             return
         try:
             calls_tool(tool, needed_for(tool))
-        except ScopeMissingError:  # to this caller there is no such tool, which the server answers
+        except ScopeMissingError:
+            if current().kind is Kind.USER:
+                raise
             note_status(status_of(ScopeMissingError))
             return
         note_status(status_of(InvalidInputError))  # unless the tool runs: the protocol or its schema may refuse it
@@ -68,6 +74,7 @@ def mcp() -> Response:
     endpoint: Endpoint = current_app.extensions["rag.mcp"]
     # Imported late: the import takes a second, which a service without MCP clients should not pay.
     from interfaces.mcp.exchange import exchange
+    from interfaces.mcp.messages import cleaned_answer
 
     status, headers, content = exchange(endpoint.server, dict(request.headers), read_body(), endpoint.take_place)
-    return Response(content, status, headers)
+    return Response(cleaned_answer(content, endpoint.clean), status, headers)

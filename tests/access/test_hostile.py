@@ -255,6 +255,8 @@ def test_an_export_breaks_off_when_its_key_is_revoked(keyed):
         eventually(lambda: time.monotonic() > revoked_at + PROMISED_SECONDS, seconds=60)
         with pytest.raises(urllib3.exceptions.ProtocolError):
             sum(map(len, pieces))
+    written = eventually(lambda: "an answer broke off" in (log := keyed.service.log.read_text()) and log, seconds=20)
+    assert "Traceback" not in written
     assert keyed.ask("DELETE", "/collections/mine-long", keyed.admin_key).status_code == 200
 
 

@@ -99,6 +99,14 @@ def test_a_user_sees_and_may_what_a_key_of_the_same_rights_does(users, token):
     assert users.ask("GET", "/api/keys", author).status_code == 403
 
 
+def test_a_user_is_told_which_scope_the_tool_needs(users, token):
+    note = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "session_start", "arguments": {}}}
+    refused = users.ask("POST", "/mcp", token(), note)
+    assert (refused.status_code, refused.json()["code"]) == (403, "scope_missing")
+    assert 'error="insufficient_scope"' in refused.headers["WWW-Authenticate"]
+    assert users.ask("POST", "/mcp", token(groups=["authors"]), note).json()["result"]
+
+
 def test_what_a_user_makes_is_theirs(users, token):
     ada, bob = (token(groups=["authors"], sub=sub) for sub in ("ada", "bob"))
     session = users.call_tool(ada, "session_start", name="ada's")["structuredContent"]["session_id"]

@@ -77,15 +77,16 @@ class RequestLimits:
         bucket = bucket_of(caller.limits)
         is_allowed = self._rates.hit(bucket, caller.account)
         stats = self._rates.get_window_stats(bucket, caller.account)
+        left = max(0, stats.remaining) if is_allowed else 0
         seconds = max(0.0, stats.reset_time / MICROSECONDS - self._counts.clock())
-        if not is_allowed:
+        if left == 0:
             seconds = max(1.0, seconds - (bucket.amount - 1) / rate)  # until one has come back
+        if not is_allowed:
             admission.refusal = TooManyRequestsError(
                 f"The key's limit is {rate:g} requests per second, and {bucket.amount} at once",
                 retry_after_seconds=math.ceil(seconds),
                 limit=REQUESTS,
             )
-        left = max(0, stats.remaining) if is_allowed else 0
         admission.standings.append(Standing(REQUESTS, left, math.ceil(seconds)))
 
     def _begin_request(self, caller: Caller, most: int, admission: Admission) -> None:

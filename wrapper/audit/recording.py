@@ -18,12 +18,16 @@ from wrapper.audit.refusals import UNKNOWN, Refusals
 log = structlog.get_logger(__name__)
 
 DENIALS = frozenset({401, 403, 421, 429})
-CHANGING = frozenset({Scope.WRITE, Scope.MANAGE})
+CHANGING = frozenset({Scope.WRITE, Scope.MANAGE, Scope.ADMIN})
+CONNECTIONS = "/api/connections"
+READING = frozenset({"GET", "HEAD"})
 EXPORTS = frozenset({"/collections/{name}/export", "/api/documents/{id}/original"})
 """The routes whose answers carry documents away: they are recorded although they read."""
 FIRST_ERROR = 400
 JOB = "job"
 """The route of what a job stores."""
+REVOCATION = ("DELETE", "/api/keys/{id}")
+"""What is carried out although it cannot be recorded: a key that got out must not stay for a full disk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +65,16 @@ class Recorder:
     def check(self, asked: Asked, noted: Noted) -> None:
         """See that there will be room for the line of a request that has to have one, before it is carried out.
 
-        Raises AuditUnwritableError when there is none for a request that changes data, UnavailableError for others.
+        Raises AuditUnwritableError when there is none for a request that changes something, UnavailableError for
+        others; a key is revoked all the same.
         """
         if noted.is_recordable or not self._is_wanted(asked, noted):
             return
         try:
             self.audit_log.check()
         except AuditUnwritableError as error:
+            if _is_revocation(asked):
+                return
             raise _refusal(asked, noted, error) from error
         noted.is_recordable = True
 
@@ -78,8 +85,9 @@ class Recorder:
     def record(self, asked: Asked, noted: Noted, caller: Caller | None, status: int, *, cut: bool = False) -> None:
         """Write the line of a request that has ended, if it is to have one; `status` is that of its answer.
 
-        The caller is None when it is not known. Raises NotRecordedError when a request that changes data has no line,
-        UnavailableError for others. A denial stays a denial: that it has no line is told to the service's own log.
+        The caller is None when it is not known. Raises NotRecordedError when a request that changes something has no
+        line, UnavailableError for others. A denial stays a denial, and a revocation one: that they have no line is told
+        to the service's own log.
         """
         if not self.is_recorded(asked, noted, status):
             return
@@ -91,9 +99,9 @@ class Recorder:
             self.audit_log.append(event, checked=noted.is_recordable)
         except AuditUnwritableError as error:
             log.error("a request is missing in the audit log", route=asked.route, status=status, reason=error.message)
-            if _is_denied(noted, status):
+            if _is_denied(noted, status) or _is_revocation(asked):
                 return
-            if _scope(asked, noted) in CHANGING and noted.is_recordable:
+            if _is_change(asked, noted) and noted.is_recordable:
                 raise NotRecordedError(f"The request was carried out, but not recorded. {error.message}") from error
             raise _refusal(asked, noted, error) from error
 
@@ -132,6 +140,20 @@ def _scope(asked: Asked, noted: Noted) -> Scope | None:
     return noted.scope or asked.scope
 
 
+def _is_change(asked: Asked, noted: Noted) -> bool:
+    """Return whether a request changes something. Of connections those do that say so by their method, or make one."""
+    scope = _scope(asked, noted)
+    if asked.method in READING or scope is None:
+        return False
+    if scope is Scope.CONNECT:
+        return asked.method != "POST" or asked.route == CONNECTIONS
+    return scope in CHANGING
+
+
+def _is_revocation(asked: Asked) -> bool:
+    return (asked.method, asked.route) == REVOCATION
+
+
 def _status(noted: Noted, status: int) -> int:
     """Return the status of what a request asked for, when its answer has this one."""
     return status if status >= FIRST_ERROR or noted.status is None else noted.status
@@ -151,7 +173,7 @@ def _is_known(noted: Noted, caller: Caller | None) -> bool:
 
 
 def _refusal(asked: Asked, noted: Noted, error: AuditUnwritableError) -> RagError:
-    if _scope(asked, noted) in CHANGING:
+    if _is_change(asked, noted):
         return error
     return UnavailableError(f"{error.message}. What it has to record is refused meanwhile", code="audit_unavailable")
 

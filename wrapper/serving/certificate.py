@@ -83,6 +83,10 @@ class Certificate:
         return tuple((each.st_dev, each.st_ino, each.st_ctime_ns, each.st_size) for each in found)
 
 
+NO_PAIR = frozenset({"KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED"})
+"""The reasons of OpenSSL for a key of another pair; the last one is for a key of another kind."""
+
+
 def tls_context(cert_file: str, key_file: str) -> ssl.SSLContext:
     """Return what a server needs to speak TLS 1.2 and 1.3 with this pair.
 
@@ -97,7 +101,7 @@ def tls_context(cert_file: str, key_file: str) -> ssl.SSLContext:
     try:
         context.load_cert_chain(cert_file, key_file, password=_no_passphrase)
     except ssl.SSLError as error:
-        if error.reason == "KEY_VALUES_MISMATCH":
+        if error.reason in NO_PAIR:
             raise _fault(KEY, f"the key does not fit the certificate in {CERT}") from None
         reason = (error.reason or "unknown reason").lower().replace("_", " ")
         raise _fault(CERT, f"the certificate cannot be used: {reason}") from None

@@ -101,8 +101,11 @@ def post_worker_init(worker: Any) -> None:
 
 
 def pre_request(worker: Any, request: Any) -> None:
+    from wrapper.serving.checked_body import CheckedReader
+
     # A body that is not read to its end makes the answer the connection's last.
     request.unreader.sock.ends_by(request.force_close)
+    request.body.reader = CheckedReader(request.body.reader)
 
 
 def post_request(worker: Any, request: Any, environ: dict[str, Any], response: Any) -> None:

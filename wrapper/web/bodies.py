@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
 import orjson
@@ -19,13 +19,14 @@ from werkzeug.exceptions import ClientDisconnected
 from schemas.errors import (
     InvalidInputError,
     LongRequestLineError,
+    MalformedRequestError,
     PayloadTooLargeError,
     SlowClientError,
     UnsupportedMediaError,
 )
 from schemas.wire.json_in import decode
 from wrapper.web.parsing_budget import ParsingBudget
-from wrapper.web.slow_clients import PatientSocket
+from wrapper.web.slow_clients import MalformedBodyError, PatientSocket
 
 READ_BYTES = 1 << 16
 MAX_REQUEST_LINE_BYTES = 32 * 1024
@@ -148,7 +149,8 @@ def body_chunks(seen: Callable[[bytes], object] | None = None) -> Iterator[bytes
     """Return the body in pieces, unpacked when it is gzip; `seen` is called with the pieces as they came.
 
     Raises UnsupportedMediaError for other encodings, and while the pieces are read InvalidInputError for a body that
-    breaks off or is not valid gzip, and SlowClientError for one that comes too slowly.
+    breaks off or is not valid gzip, MalformedRequestError for chunks that are none, and SlowClientError for one that
+    comes too slowly.
     """
     encoding = request.headers.get("Content-Encoding", "identity").strip().lower()
     if encoding not in ("identity", "", "gzip"):
@@ -210,19 +212,21 @@ def leave_body() -> None:
 def discard_body() -> None:
     """Read the rest of the body, which would otherwise be taken for the next request.
 
-    A client that sends far too much is not heard to the end, and its connection ends with the answer.
+    A client that sends far too much, or what has no end, is not heard to the end, and its connection ends with the
+    answer.
     """
     if "body_is_left" in g:
         return
     left = MOST_DISCARDED * int(current_app.config["MAX_BODY_BYTES"])
-    with suppress(OSError, ClientDisconnected):
-        while content := request.stream.read(READ_BYTES):
+    try:
+        while left >= 0 and (content := request.stream.read(READ_BYTES)):
             left -= len(content)
-            if left < 0:
-                connection = _connection()
-                if connection is not None:
-                    connection.end()
-                return
+    except MalformedBodyError:
+        _end_connection()
+    except (OSError, ClientDisconnected):
+        return
+    if left < 0:
+        _end_connection()
 
 
 def request_digest(body: bytes) -> str:
@@ -236,6 +240,12 @@ def _connection() -> PatientSocket | None:
     """Return the client's connection under gunicorn, None under other servers."""
     connection = request.environ.get("gunicorn.socket")
     return connection if isinstance(connection, PatientSocket) else None
+
+
+def _end_connection() -> None:
+    connection = _connection()
+    if connection is not None:
+        connection.end()
 
 
 def _passing(chunks: Iterator[bytes], seen: Callable[[bytes], object]) -> Iterator[bytes]:
@@ -255,9 +265,13 @@ def _pieces() -> Iterator[bytes]:
 
 
 def _next_piece() -> bytes:
-    """Return the next piece. Raises SlowClientError when the client is too slow, InvalidInputError when it has gone."""
+    """Return the next piece. Raises SlowClientError when the client is too slow, InvalidInputError when it has gone,
+    MalformedRequestError when it sent something else, which the error does not quote."""
     try:
         return request.stream.read(READ_BYTES)
+    except MalformedBodyError:
+        leave_body()
+        raise MalformedRequestError("The chunks of the body are not as HTTP allows") from None
     except (OSError, ClientDisconnected) as error:
         if isinstance(error, TimeoutError) or isinstance(error.__context__, TimeoutError):
             raise SlowClientError("The client sends its request too slowly") from None

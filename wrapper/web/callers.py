@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import cast
 
+import structlog
 from flask import Response, current_app, request
 
 from schemas.access.callers import NO_LIMITS, Caller, Scope, acting_as
@@ -25,6 +27,8 @@ from wrapper.access.limits import Admission, RequestLimits, Standing
 from wrapper.audit import noted
 from wrapper.web.bodies import leave_body
 from wrapper.web.route_table import RouteTable
+
+log = structlog.get_logger(__name__)
 
 CALLER, STOP_ACTING = "rag.caller", "rag.stop_acting"
 ENDED = frozenset({"key_revoked", "key_expired"})
@@ -161,8 +165,18 @@ def _header(name: str) -> str:
     return request.headers.get(name, "")
 
 
+class AnswerBrokenOffError(ConnectionResetError):
+    """The caller may have no more of an answer that has begun. The server ends the connection without a word."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(errno.ECONNRESET, reason)
+
+
 def _for(asking: Caller, content: Iterator[bytes], check: Callable[[], object]) -> Iterator[bytes]:
-    """Yield the parts of an answer, made for the caller, as long as `check` lets them have more."""
+    """Yield the parts of an answer, made for the caller, as long as `check` lets them have more.
+
+    Raises AnswerBrokenOffError when it does not.
+    """
     try:
         while True:
             # Between two parts this thread may work for others.
@@ -170,7 +184,11 @@ def _for(asking: Caller, content: Iterator[bytes], check: Callable[[], object]) 
                 part = next(content, None)
             if part is None:
                 return
-            check()  # now, because making the part may have taken long
+            try:
+                check()  # now, because making the part may have taken long
+            except UnauthorizedError as error:
+                log.info("an answer broke off", code=error.code, reason=error.message)
+                raise AnswerBrokenOffError(error.message) from None
             yield part
     finally:
         close = getattr(content, "close", None)

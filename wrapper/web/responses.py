@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import orjson
-from flask import Flask, Response, g, request
+from flask import Flask, Response, current_app, g, request
 
+from schemas.access.credentials_in_text import Cleaner
 from schemas.records import Collection
 from schemas.storage.outcomes import EarlierAnswer
 from schemas.wire.storage.document import with_index_state
@@ -67,7 +68,8 @@ def _add_warnings(response: Response) -> Response:
         or (route is not None and route.exact)
     ):
         return response
-    warnings = unknown().take()
+    clean: Cleaner = current_app.extensions["rag.clean"]
+    warnings = [clean(each) for each in unknown().take()]
     said = response.get_data() if warnings else b""
     if said.startswith(b"{") and said.endswith(b"}"):
         comma = b"" if said == b"{}" else b","

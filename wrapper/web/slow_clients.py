@@ -18,6 +18,10 @@ NO_MORE = select.POLLHUP | select.POLLERR | getattr(select, "POLLRDHUP", 0)
 """The event of a client that sends nothing more; without Linux's own, that of a broken connection only."""
 
 
+class MalformedBodyError(OSError):
+    """A body is not framed as HTTP wants it, so nobody can tell where the next request begins."""
+
+
 class Patience:
     """The limits that the connections of one process share.
 

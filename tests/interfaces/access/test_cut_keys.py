@@ -50,7 +50,10 @@ def test_answers_of_mcp_do_not_repeat_it(client):
     assert "Unknown tool: …" in unknown.json["error"]["message"]
     refused = mcp(client, "rag_query", HEADERS, query="what", collections=[f"of-{ADMIN_KEY}"])
     assert "Collection 'of-…' not found" in refused.json["result"]["content"][0]["text"]
-    for answer in (unknown, refused):
+    message = {"jsonrpc": "2.0", "id": 1, "method": f"tools/{ADMIN_KEY}"}
+    by_the_library = client.post("/mcp", json=message, headers=HEADERS)
+    assert by_the_library.json["error"]["data"] == "tools/…"
+    for answer in (unknown, refused, by_the_library):
         assert ADMIN_KEY not in answer.text + str(answer.headers)
 
 
@@ -59,6 +62,12 @@ def test_other_answers_do_not_either(client):
         answer = client.open(path, method=method, headers={**HEADERS, "X-Request-ID": ADMIN_KEY})
         assert answer.status_code == 404
         assert ADMIN_KEY not in answer.text + str(answer.headers)
+
+
+def test_warnings_do_not_either(client):
+    body = {"query": "what", "oracles": ["lexical"], f"of-{ADMIN_KEY}": 1}
+    answer = client.post("/api/search", json=body, headers=HEADERS)
+    assert answer.json["warnings"] == ["Unknown field 'of-…' is ignored"]
 
 
 @pytest.mark.parametrize("key", [ADMIN_KEY, f"rw_ab12cd34_{'s' * 43}"])

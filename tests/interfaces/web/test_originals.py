@@ -7,11 +7,11 @@ from flask.testing import FlaskClient
 
 from schemas.access.api_keys import Grant
 from schemas.access.callers import Limits, Scope
-from schemas.errors import UnauthorizedError
 from schemas.settings import AccessSettings, RetrievalSettings
 from tests.support.live import eventually
 from wrapper.access.authentication import FRESH_SECONDS, Authentication
 from wrapper.access.stored_keys import StoredKeys
+from wrapper.web.callers import AnswerBrokenOffError
 
 PAGE = "<html><head><title>Büro</title></head><body><h1>Büro</h1><p>Öffnet um acht.</p><script>alert(1)</script></body></html>"
 
@@ -112,7 +112,7 @@ def test_a_download_is_a_request_under_way_and_ends_with_its_key(app, client, up
     assert reader.get(path, headers=headers).status_code == 429
     stored.revoke(key.id)
     seconds[0] += FRESH_SECONDS
-    with pytest.raises(UnauthorizedError):
+    with pytest.raises(AnswerBrokenOffError):
         list(parts)
     download.close()
     assert reader.get(path, headers=headers).json["code"] == "key_revoked"

@@ -44,6 +44,14 @@ def test_a_key_is_refused_beyond_its_burst(service):
     assert refusals("rate_limited") == before + 1
 
 
+def test_the_last_request_of_a_burst_is_told_when_the_next_one_comes(service):
+    key = service.key("read", requests_per_second=SLOW, burst=3)
+    answers = [service.client().get("/collections", headers=key) for _ in range(3)]
+    told = answers[2].headers["RateLimit"]
+    assert told.startswith('"requests";r=0;t=')
+    assert 900 < int(told.rpartition("=")[2]) <= 1_000
+
+
 def test_other_keys_go_on(service):
     mine, other = service.key("read", requests_per_second=SLOW), service.key("read", requests_per_second=SLOW)
     assert service.client().get("/collections", headers=mine).status_code == 200

@@ -67,7 +67,7 @@ def test_an_answer_says_how_the_caller_stands(limits, clock):
     assert limits.admit(asking).standings == [Standing("requests_per_second", 2, 1), Standing("concurrent", 1)]
     assert limits.admit(asking).standings == [Standing("requests_per_second", 1, 2), Standing("concurrent", 0)]
     refused = limits.admit(asking)
-    assert refused.standings == [Standing("requests_per_second", 0, 3), Standing("concurrent", 0, 1)]
+    assert refused.standings == [Standing("requests_per_second", 0, 1), Standing("concurrent", 0, 1)]
     assert isinstance(refused.refusal, ConcurrencyLimitedError)
     assert refused.refusal.code == "concurrency_limited"
 

@@ -16,6 +16,7 @@ from schemas.errors import UnauthorizedError
 from schemas.settings import AccessSettings
 from wrapper.access.authentication import FRESH_SECONDS, Authentication
 from wrapper.access.stored_keys import StoredKeys
+from wrapper.web.callers import AnswerBrokenOffError
 
 READ = frozenset({Scope.READ})
 DOCUMENTS = [{"id": f"d{n}", "text": "a", "embedding": [1.0, 0.0], "metadata": {"n": n}} for n in range(450)]
@@ -88,7 +89,7 @@ def test_a_change_of_a_keys_rights_ends_its_streams(access, exporting, clock, gr
     parts = exporting(text)
     access.stored.change(key.id, lambda before: replace(before, grant=grant))
     clock.seconds += FRESH_SECONDS
-    with pytest.raises(UnauthorizedError):
+    with pytest.raises(AnswerBrokenOffError):
         list(parts)
 
 
@@ -99,7 +100,7 @@ def test_a_filter_for_another_value_that_python_holds_equal_ends_a_stream(access
     parts = exporting(text)
     access.stored.change(key.id, lambda before: replace(before, grant=Grant(READ, ("docs",), {"n": {"$ne": True}})))
     clock.seconds += FRESH_SECONDS
-    with pytest.raises(UnauthorizedError):
+    with pytest.raises(AnswerBrokenOffError):
         list(parts)
 
 
@@ -115,7 +116,7 @@ def test_a_stream_of_a_key_ends_with_it(access, exporting, clock):
     _, text = _made(access, expires_at=clock.now() + timedelta(seconds=60))
     parts = exporting(text)
     clock.seconds += 60
-    with pytest.raises(UnauthorizedError, match="expired"):
+    with pytest.raises(AnswerBrokenOffError, match="expired"):
         list(parts)
 
 
@@ -127,7 +128,7 @@ def test_a_stream_within_a_view_that_was_sent_along_goes_on(access, exporting, c
     assert b'"d449"' in b"".join(first)
     access.stored.change(key.id, lambda before: replace(before, grant=Grant(READ, ("other",))))
     clock.seconds += FRESH_SECONDS
-    with pytest.raises(UnauthorizedError):
+    with pytest.raises(AnswerBrokenOffError):
         list(second)
 
 

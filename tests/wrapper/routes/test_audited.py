@@ -8,8 +8,10 @@ import pytest
 from flask.testing import FlaskClient
 
 from schemas.access.api_keys import new_text
+from schemas.errors import AuditUnwritableError
 from schemas.settings import AccessSettings
 from tests.wrapper.audit.conftest import lines_of
+from wrapper.audit.audit_log import AuditLog
 from wrapper.audit.refusals import LINES
 
 DOCUMENTS = [{"id": f"d{number}", "text": "secret words", "embedding": [number, 1.0]} for number in range(450)]
@@ -33,6 +35,10 @@ def lines(tmp_path):
 def client(open_client):
     with open_client() as client:
         yield client
+
+
+def _refuse(*_, **__):
+    raise AuditUnwritableError("no room")
 
 
 def told(line):
@@ -251,6 +257,29 @@ class TestWithoutRoom:
         assert (answer.status_code, answer.json["code"]) == (503, "audit_unavailable")
         assert "secret" not in answer.text
         assert "Retry-After" in answer.headers
+
+    def test_keys_are_neither_made_nor_changed_but_revoked(self, open_client, monkeypatch):
+        access = AccessSettings(access="keys", api_key="k" * 40)
+        headers = {"X-API-Key": "k" * 40}
+        with open_client(access) as client:
+            key_id, last = (
+                client.post("/api/keys", json={"name": name, "scopes": ["read"]}, headers=headers).json["id"]
+                for name in ("first", "second")
+            )
+            monkeypatch.setattr(AuditLog, "check", _refuse)
+            monkeypatch.setattr(AuditLog, "append", _refuse)
+            for method, path, body in (
+                ("POST", "/api/keys", {"name": "more", "scopes": ["read"]}),
+                ("PATCH", f"/api/keys/{key_id}", {"scopes": ["write"]}),
+                ("POST", f"/api/keys/{key_id}/rotate", {}),
+            ):
+                answer = client.open(path, method=method, json=body, headers=headers)
+                assert (answer.status_code, answer.json["code"]) == (507, "audit_unwritable"), path
+            assert client.get("/api/keys", headers=headers).json["code"] == "audit_unavailable"
+            revoked = client.delete(f"/api/keys/{key_id}", headers=headers)
+            assert (revoked.status_code, revoked.json["status"]) == (200, "revoked")
+            stored = {each.id: each for each in client.application.extensions["rag.access"].stored.all()}
+            assert (stored[key_id].revoked_at is None, stored[last].revoked_at) == (False, None)
 
     def test_a_denial_stays_a_denial(self, client):
         assert client.get("/collections", headers={"Host": "evil.example"}).status_code == 421

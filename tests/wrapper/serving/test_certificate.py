@@ -88,6 +88,12 @@ def encrypted(pair):
             lambda pair: pair.key.write_bytes(trustme.CA().issue_cert("other").private_key_pem.bytes()),
             "RAG_TLS_KEY: the key does not fit the certificate in RAG_TLS_CERT",
         ),
+        (
+            lambda pair: pair.key.write_bytes(
+                trustme.CA().issue_cert("other", key_type=trustme.KeyType.RSA).private_key_pem.bytes()
+            ),
+            "RAG_TLS_KEY: the key does not fit the certificate in RAG_TLS_CERT",
+        ),
         (lambda pair: (pair.key.unlink(), pair.key.mkdir()), "RAG_TLS_KEY: the file cannot be read: Is a directory"),
     ],
 )

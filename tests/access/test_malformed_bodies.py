@@ -1,0 +1,85 @@
+"""A body whose chunks are none changes no answer, no status in the audit log, and puts nothing into the log."""
+
+from __future__ import annotations
+
+import json
+import socket
+
+import pytest
+
+from tests.access.keyed import MINE, THEIRS
+from tests.support.live import eventually
+
+MALFORMED = (
+    "ZZ\r\n\r\n",
+    "-5\r\nab\r\n0\r\n\r\n",
+    "0x5\r\nabcde\r\n0\r\n\r\n",
+    "\r\n0\r\n\r\n",
+    "2\r\nabc\r\n0\r\n\r\n",
+    "2\r\n{{}}\r\n0\r\n{key}\r\n\r\n",
+    "{key}\r\n\r\n",
+    "2;" + "x" * 200_000 + "\r\n{{}}\r\n0\r\n\r\n",
+)
+pytestmark = pytest.mark.parametrize("keyed", ["sqlite"], indirect=True)
+
+
+def answered(keyed, line, key, body):
+    """Return (the status of the answer, its body) to a request with this body; fail if the connection goes on."""
+    headers = "Host: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n"
+    credentials = f"Authorization: Bearer {key}\r\n" if key else ""
+    with socket.create_connection(("127.0.0.1", keyed.service.port), timeout=60) as client:
+        client.sendall(f"{line} HTTP/1.1\r\n{headers}{credentials}\r\n{body}".encode())
+        received = b""
+        while part := client.recv(1 << 16):
+            received += part
+    head, _, content = received.partition(b"\r\n\r\n")
+    return int(head.split(b" ")[1]), content
+
+
+@pytest.mark.parametrize("number", range(len(MALFORMED)))
+def test_the_answer_is_the_one_of_the_request(keyed, number):
+    body = MALFORMED[number].format(key=keyed.keys["manage"])
+    for status, line, key in (
+        (200, "GET /live", None),
+        (404, "GET /nope", None),
+        (401, "POST /api/search", None),
+        (401, "POST /api/search", keyed.keys["revoked"]),
+        (403, f"DELETE /collections/{MINE}", keyed.keys["read"]),
+        (404, f"DELETE /collections/{THEIRS}", keyed.keys["mine"]),
+        (400, "POST /api/search", keyed.keys["read"]),
+        (400, "POST /mcp", keyed.keys["read"]),
+        (400, f"POST /collections/{MINE}/documents", keyed.keys["write"]),
+    ):
+        found, content = answered(keyed, line, key, body)
+        assert found == status, (line, content)
+        if status == 400:
+            assert json.loads(content)["code"] == "malformed_request"
+
+
+def test_what_was_carried_out_is_recorded_as_such(keyed):
+    for number, body in enumerate(MALFORMED):
+        name = f"doomed-{number}"
+        assert keyed.ask("POST", "/collections", keyed.admin_key, {"name": name}).status_code == 201
+        done, _ = answered(keyed, f"DELETE /collections/{name}", keyed.admin_key, body.format(key="x"))
+        assert done == 200
+        assert keyed.ask("GET", f"/collections/{name}", keyed.admin_key).status_code == 404
+    lines = [
+        json.loads(line)
+        for file in sorted((keyed.service.data_dir / "audit").glob("*.jsonl"))
+        for line in file.read_text().splitlines()
+    ]
+    doomed = [
+        each["status"] for each in lines if str(each["collection"]).startswith("doomed-") and each["method"] == "DELETE"
+    ]
+    assert doomed == [200] * len(MALFORMED)
+
+
+def test_nothing_of_it_is_in_the_log(keyed):
+    for body in MALFORMED:
+        answered(keyed, "POST /api/search", keyed.keys["read"], body.format(key=keyed.admin_key))
+        answered(keyed, "GET /live", None, body.format(key=keyed.keys["manage"]))
+    last = keyed.ask("GET", "/api/me", keyed.admin_key).headers["X-Request-ID"]
+    written = eventually(lambda: (log := keyed.service.log.read_text()) and last in log and log, seconds=20)
+    assert "Traceback" not in written
+    assert keyed.admin_key not in written
+    assert keyed.keys["manage"][12:] not in written
