@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from schemas.errors import InvalidInputError
@@ -47,6 +47,12 @@ def is_pattern(name: str) -> bool:
 def matches_pattern(name: str, pattern: str) -> bool:
     """Return whether a name equals `pattern`, or begins like it when it ends with `*`."""
     return name.startswith(pattern[:-1]) if is_pattern(pattern) else name == pattern
+
+
+def are_within(names: Iterable[str], patterns: Sequence[str]) -> bool:
+    """Return whether all that `names` stand for matches one of `patterns`; each may end with `*`."""
+    # A beginning matches a shorter one, or the same, as a name would.
+    return all(any(matches_pattern(name, pattern) for pattern in patterns) for name in names)
 
 
 def asked_collections(given: Mapping[str, Any]) -> tuple[str, ...] | None:

@@ -36,7 +36,7 @@ spell_errors(blueprint, error_body_with_short_word)
 @blueprint.post("")
 @declare(Lane.SERVICE, body=CHAT)
 def chat() -> Response:
-    asked, asker = body(), current_request.asker()
+    asked, asker = body(), current_request.chat_asker()
     if asked["request"].use_rag:
         require(Scope.READ)
     begin_chat()
@@ -51,12 +51,12 @@ def chat() -> Response:
 @blueprint.get("/<conversation_id:conversation_id>")
 @declare(Lane.READ, query=OF_OWNER)
 def show(conversation_id: str) -> Response:
-    found = layers().chat.conversation(conversation_id, asker=current_request.asker(), **arguments())
+    found = layers().chat.conversation(conversation_id, asker=current_request.chat_asker(), **arguments())
     return json_response(conversation(found))
 
 
 @blueprint.delete("/<conversation_id:conversation_id>")
 @declare(Lane.WRITE, query=OF_OWNER)
 def forget(conversation_id: str) -> Response:
-    layers().chat.forget(conversation_id, asker=current_request.asker(), **arguments())
+    layers().chat.forget(conversation_id, asker=current_request.chat_asker(), **arguments())
     return json_response(forgotten_conversation(conversation_id))

@@ -19,3 +19,8 @@ def layers() -> Layers:
 def asker() -> Asker:
     """Return to whom belongs what this request makes, and what it may see."""
     return current().asker
+
+
+def chat_asker() -> Asker:
+    """Return the same for conversations, in which documents may be quoted."""
+    return current().chat_asker

@@ -121,7 +121,7 @@ class Chat:
                     yield piece if isinstance(piece, str) else self._turn(question, piece)
 
     def conversation(self, conversation_id: str, *, asker: Asker, of_owner: str | None = None) -> Conversation:
-        """Return a conversation that the asker may read. Raises ConversationNotFoundError when there is none."""
+        """Return what `ChatHistory.conversation` returns. Raises ConversationNotFoundError when there is none."""
         return self._history.conversation(conversation_id, asker=asker, of_owner=of_owner)
 
     def forget(self, conversation_id: str, *, asker: Asker, of_owner: str | None = None) -> None:
@@ -182,7 +182,7 @@ class Chat:
     def _earlier(self, request: ChatRequest, asker: Asker) -> list[Message]:
         if not request.is_continued or request.conversation_id is None:
             return []
-        remembered = self._history.messages(request.conversation_id, owner=asker.owner)[-REMEMBERED_MESSAGES:]
+        remembered = self._history.messages(request.conversation_id, asker=asker)[-REMEMBERED_MESSAGES:]
         return [Message("user" if each.role == "user" else "assistant", each.content) for each in remembered]
 
     def _remember(self, turn: ChatTurn, question: Question) -> None:

@@ -12,6 +12,7 @@ from retrieval.clock import utc_now
 from schemas.access.owners import AUDIENCE_COLUMN, EVERYTHING_SEEN, NOBODY, Asker, Ownership, check_meant, ownership_of
 from schemas.contracts.chat import ChatSource, Conversation, StoredMessage
 from schemas.errors import NotFoundError
+from schemas.names import are_within
 from schemas.shared_database import Database, Transaction
 from schemas.storage.erasure import Target
 
@@ -43,6 +44,8 @@ STEPS = (
     (f"ALTER TABLE chat_messages ADD COLUMN reach VARCHAR(64) NOT NULL DEFAULT '{EVERYTHING_SEEN}'",),
     # With which reach these were made is not known, so only those who see all go on reading what was shared.
     (f"UPDATE chat_messages SET audience = '{NOBODY}' WHERE audience NOT IN (reach, '{EVERYTHING_SEEN}')",),
+    # Of which collections is not known for these: they are told to those who have the same reach or see all.
+    ("ALTER TABLE chat_messages ADD COLUMN collections {text} NOT NULL DEFAULT ''",),
 )
 _OF_ONE = "WHERE owner = ? AND conversation_id = ?"
 
@@ -58,7 +61,8 @@ class ChatHistory:
     """The messages of all conversations, kept until they are deleted.
 
     Each owner has ids of their own, and all messages of a conversation have the same audience. Each was made with the
-    reach that its owner had then: an answer may say what is in any collection within it.
+    reach that its owner had then: an answer may say what is in any collection within it. Nobody is told a message, its
+    owner neither, who does not see by now all that its owner saw then.
     """
 
     def __init__(self, database: Database, clock: Callable[[], datetime] = utc_now) -> None:
@@ -66,16 +70,18 @@ class ChatHistory:
         self._clock = clock
         database.open_part("chat history", STEPS)
 
-    def messages(self, conversation_id: str, *, owner: str) -> list[StoredMessage]:
-        """Return the messages of an owner's conversation in order; an empty list for an unknown one."""
+    def messages(self, conversation_id: str, *, asker: Asker) -> list[StoredMessage]:
+        """Return in order those messages of the asker's own conversation that they may be told; an empty list for an
+        unknown one."""
         with self._database.read() as transaction:
-            return _messages(transaction, conversation_id, owner)
+            return _messages(transaction, conversation_id, asker.owner, asker)
 
     def conversation(self, conversation_id: str, *, asker: Asker, of_owner: str | None = None) -> Conversation:
-        """Return the conversation of that id which `ownership_of` finds. Raises ConversationNotFoundError."""
+        """Return the conversation of that id which `ownership_of` finds, with the messages that the asker may be told,
+        which may be none. Raises ConversationNotFoundError."""
         with self._database.read() as transaction:
             of = _ownership(transaction, conversation_id, asker, of_owner)
-            return Conversation(conversation_id, of, tuple(_messages(transaction, conversation_id, of.owner)))
+            return Conversation(conversation_id, of, tuple(_messages(transaction, conversation_id, of.owner, asker)))
 
     def add_turn(
         self,
@@ -107,11 +113,12 @@ class ChatHistory:
                 of = Ownership(asker.owner, NOBODY)
             if of.audience != before:
                 transaction.run(f"UPDATE chat_messages SET audience = ? {_OF_ONE}", (of.audience, *key))
+            within = "" if asker.collections is None else orjson.dumps(asker.collections).decode()
             sources = orjson.dumps([asdict(each) for each in rag_sources]).decode()
             for said in ((number, "user", asked, 0, "[]"), (number + 1, "assistant", answered, int(rag_used), sources)):
                 transaction.run(
-                    "INSERT INTO chat_messages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                    (*key, *said, now, of.audience, asker.reach),
+                    "INSERT INTO chat_messages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                    (*key, *said, now, of.audience, asker.reach, within),
                 )
 
         self._database.commit(operation)
@@ -157,15 +164,28 @@ def _ownership(transaction: Transaction, conversation_id: str, asker: Asker, of_
     return found
 
 
-def _messages(transaction: Transaction, conversation_id: str, owner: str) -> list[StoredMessage]:
+def _messages(transaction: Transaction, conversation_id: str, owner: str, asker: Asker) -> list[StoredMessage]:
     rows = transaction.rows(
-        f"SELECT role, content, created_at, rag_used, rag_sources FROM chat_messages {_OF_ONE} ORDER BY number",
+        "SELECT role, content, created_at, rag_used, rag_sources, reach, collections "
+        f"FROM chat_messages {_OF_ONE} ORDER BY number",
         (owner, conversation_id),
     )
+    told = {made_with for made_with in {tuple(row[5:]) for row in rows} if _may_be_told(asker, *made_with)}
     return [
         StoredMessage(str(role), str(content), str(at), bool(used), _sources(sources))
-        for role, content, at, used, sources in rows
+        for role, content, at, used, sources, *made_with in rows
+        if tuple(made_with) in told
     ]
+
+
+def _may_be_told(asker: Asker, reach: str, collections: str) -> bool:
+    """Return whether the asker sees all that was seen with this reach; `collections` are empty where they are not
+    known."""
+    if asker.sees_all or asker.reach in (reach, EVERYTHING_SEEN):
+        return True
+    if not collections or asker.collections is None:
+        return False
+    return are_within(orjson.loads(collections), asker.collections)
 
 
 def _sources(stored: str) -> tuple[ChatSource, ...]:

@@ -51,9 +51,10 @@ class _Record:
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """Permission to try. A probe is the one try that a half-open breaker allows."""
+    """Permission to try. A probe is the one try that a half-open breaker allows, until `probe_until_ms`."""
 
     is_probe: bool
+    probe_until_ms: int = 0
 
 
 class CircuitBreaker:
@@ -108,8 +109,8 @@ class CircuitBreaker:
     def enter(self) -> Pass | None:
         """Return permission to try, None when the breaker is open. Its holder must call `succeeded` or `failed`, or
         `give_back` with a probe that told neither."""
-        if self.state() == HALF_OPEN and self._may_probe():
-            return Pass(is_probe=True)
+        if self.state() == HALF_OPEN and (probe_until_ms := self._probe()) is not None:
+            return Pass(is_probe=True, probe_until_ms=probe_until_ms)
         return Pass(is_probe=False) if self._current() == CLOSED else None
 
     def succeeded(self) -> None:
@@ -129,11 +130,11 @@ class CircuitBreaker:
             log.warning("circuit breaker opens", failures=failures)
         self._ask(self._add_failures)
 
-    def give_back(self) -> None:
-        """Let another caller probe at once."""
+    def give_back(self, probe: Pass) -> None:
+        """Let another caller probe at once, unless one does already, because this probe took too long."""
         with self._lock:
-            self._known = replace(self._known, probe_until_ms=0)
-        self._ask(self._free_probe)
+            self._known = _freed(self._known, probe)
+        self._ask(lambda: self._free(probe))
 
     def _current(self) -> str:
         with self._lock:
@@ -147,13 +148,15 @@ class CircuitBreaker:
     def _seen(self) -> _Record:
         return _added(self._known, self._unwritten)
 
-    def _may_probe(self) -> bool:
+    def _probe(self) -> int | None:
+        """Take the probe and return until when, None when it is somebody else's."""
         now_ms = self._now_ms()
+        until_ms = now_ms + self._probe_ms
         with self._lock:
             if now_ms < self._known.probe_until_ms:
-                return False
-            self._known = replace(self._known, probe_until_ms=now_ms + self._probe_ms)
-        return self._ask(lambda: self._take_probe(now_ms)) is not False
+                return None
+            self._known = replace(self._known, probe_until_ms=until_ms)
+        return None if self._ask(lambda: self._take_probe(now_ms, until_ms)) is False else until_ms
 
     def _read(self) -> None:
         now_ms = self._now_ms()
@@ -170,12 +173,12 @@ class CircuitBreaker:
         with self._lock:
             self._known = found
 
-    def _take_probe(self, now_ms: int) -> bool:
+    def _take_probe(self, now_ms: int, until_ms: int) -> bool:
         def operation(transaction: Transaction) -> tuple[bool, _Record]:
             found = self._find(transaction)
             if now_ms < found.probe_until_ms or self._state(_added(found, self._unwritten)) != HALF_OPEN:
                 return False, found
-            taken = replace(found, probe_until_ms=now_ms + self._probe_ms)
+            taken = replace(found, probe_until_ms=until_ms)
             self._store(transaction, taken)
             return True, taken
 
@@ -184,9 +187,12 @@ class CircuitBreaker:
             self._known = record
         return taken
 
-    def _free_probe(self) -> None:
+    def _free(self, probe: Pass) -> None:
         def operation(transaction: Transaction) -> None:
-            self._store(transaction, replace(self._find(transaction), probe_until_ms=0))
+            found = self._find(transaction)
+            freed = _freed(found, probe)
+            if freed != found:
+                self._store(transaction, freed)
 
         self._database.freely.commit_quickly(operation)
 
@@ -243,6 +249,11 @@ class CircuitBreaker:
 
     def _now_ms(self) -> int:
         return round(self._clock() * 1e3)
+
+
+def _freed(record: _Record, probe: Pass) -> _Record:
+    """Return the record without this probe. One that somebody else has taken since stays."""
+    return replace(record, probe_until_ms=0) if record.probe_until_ms == probe.probe_until_ms else record
 
 
 def _added(record: _Record, more: _Record) -> _Record:

@@ -129,7 +129,7 @@ class FallbackChain(Generic[AskedT]):
 
     def _told_nothing(self, entered: Pass) -> None:
         if entered.is_probe:
-            self._breaker.give_back()
+            self._breaker.give_back(entered)
 
     def _total_indexed(self) -> int:
         try:

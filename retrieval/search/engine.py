@@ -43,7 +43,13 @@ from schemas.contracts.search import (
     SearchRequest,
     check_query,
 )
-from schemas.errors import CollectionNotFoundError, InvalidInputError, RagError, UnavailableError
+from schemas.errors import (
+    CollectionNotFoundError,
+    InvalidInputError,
+    RagError,
+    TooManyRequestsError,
+    UnavailableError,
+)
 from schemas.fusions import RRF, SMOOTHED
 from schemas.names import matches_pattern
 
@@ -156,8 +162,9 @@ class SearchEngine:
         """Return the best documents by all oracles.
 
         The receipt names an oracle that failed while others answered. Raises SearchFailedError when none can answer,
-        InvalidInputError, CollectionNotFoundError for a collection that the request names in full, and what
-        `Reranking.connection_of` raises for the connection that it names.
+        TooManyRequestsError when each was kept from it by the caller's limits, InvalidInputError,
+        CollectionNotFoundError for a collection that the request names in full, and what `Reranking.connection_of`
+        raises for the connection that it names.
         """
         began = self._clock()
         check_query(request.query)
@@ -184,10 +191,9 @@ class SearchEngine:
         }
         outcomes = {name: self._outcome(answer, until) for name, answer in asked.items()}
         found = {name: each.answer.results for name, each in outcomes.items() if isinstance(each.answer, OracleAnswer)}
-        failed = {name: each.answer.message for name, each in outcomes.items() if isinstance(each.answer, RagError)}
+        failed = {name: each.answer for name, each in outcomes.items() if isinstance(each.answer, RagError)}
         if failed and not found:
-            said = "; ".join(f"{name}: {sentence}" for name, sentence in failed.items())
-            raise SearchFailedError(f"No oracle could answer: {said}", oracles=failed)
+            raise _failure(failed)
         # There is nothing to fuse in the answer of a single oracle: its order stays.
         fusion = (request.fusion or self._fusion) if len(asked) > 1 else RRF
         measures = {name: oracle.measure for name, oracle in self._oracles.items()}
@@ -351,6 +357,16 @@ class SearchEngine:
             answer.cancel()
             sentence = f"No answer within {self._limit_seconds:g} s"
             return _Outcome(UnavailableError(sentence), round(self._limit_seconds * 1e3, 2))
+
+
+def _failure(failed: Mapping[str, RagError]) -> RagError:
+    """Return the error of a search that no oracle could answer, each for a reason of its own."""
+    refusals = [each for each in failed.values() if isinstance(each, TooManyRequestsError)]
+    if len(refusals) == len(failed):
+        return max(refusals, key=lambda refusal: refusal.retry_after_seconds)
+    reasons = {name: each.message for name, each in failed.items()}
+    said = "; ".join(f"{name}: {sentence}" for name, sentence in reasons.items())
+    return SearchFailedError(f"No oracle could answer: {said}", oracles=reasons)
 
 
 def _reason(answer: OracleAnswer | RagError, collection: str) -> str | None:

@@ -45,8 +45,7 @@ class ContextWriter:
     ) -> ProjectContext:
         """Return the context of a topic, an overview for None.
 
-        `collections` are what `CollectionChoice.choose` takes. Raises InvalidInputError, CollectionNotFoundError,
-        SearchFailedError and what the store raises.
+        `collections` are what `CollectionChoice.choose` takes. Raises what `SearchEngine.search` and the store raise.
         """
         return self._overview(collections, asker) if topic is None else self._of_topic(topic, collections, asker)
 

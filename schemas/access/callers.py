@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from functools import wraps
@@ -149,13 +149,26 @@ class Caller:
         if self.collections is None and not self.is_filtered:
             return EVERYTHING_SEEN
         collections = None if self.collections is None else sorted(set(self.collections))
-        told = repr((collections, self.where))
-        return hashlib.sha256(told.encode("utf-8", "surrogateescape")).hexdigest()
+        return _hashed(repr((collections, self.where)))
 
     @property
     def asker(self) -> Asker:
         """The caller, as stores of things with owners know them."""
         return Asker(self.owner, self.is_admin, self.reach)
+
+    @property
+    def chat_asker(self) -> Asker:
+        """The caller, as the history of conversations knows them: what is said there may repeat documents, so one who
+        may not read any has another reach there than one who may."""
+        if not self.may(Scope.READ):
+            return Asker(self.owner, self.is_admin, _hashed(f"reads nothing of {self.reach}"), ())
+        if self.is_filtered:
+            return self.asker
+        return replace(self.asker, collections=("*",) if self.collections is None else self.collections)
+
+
+def _hashed(told: str) -> str:
+    return hashlib.sha256(told.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 ANYBODY = Caller("open", "open", Kind.OPEN, frozenset({Scope.ADMIN}))

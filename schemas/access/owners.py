@@ -50,12 +50,14 @@ class Asker:
     """A caller, as stores of owned things know them.
 
     `reach` stands for the collections and documents that they may see, and is equal for callers who see the same. An
-    administrator `sees_all` that anybody owns.
+    administrator `sees_all` that anybody owns. `collections` are those whose documents they may read, as names and as
+    beginnings with `*` after them; None where that is not told, and the reach is all there is to go by.
     """
 
     owner: str = OPEN
     sees_all: bool = False
     reach: str = EVERYTHING_SEEN
+    collections: tuple[str, ...] | None = None
 
     def made(self, *, shared: bool) -> Ownership:
         """Return the ownership of something that the asker makes."""

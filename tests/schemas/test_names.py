@@ -3,7 +3,7 @@
 import pytest
 
 from schemas.errors import InvalidInputError
-from schemas.names import asked_collections, matches_pattern
+from schemas.names import are_within, asked_collections, matches_pattern
 
 
 @pytest.mark.parametrize(
@@ -49,3 +49,23 @@ def test_a_pattern_is_the_beginning_of_names():
     ]
     assert matches_pattern("anything", "*")
     assert not matches_pattern("docs-1", "docs")
+
+
+@pytest.mark.parametrize(
+    ("names", "patterns", "within"),
+    [
+        ((), (), True),
+        ((), ("a",), True),
+        (("a",), (), False),
+        (("a", "b-*"), ("b-*", "a"), True),
+        (("a-1", "a-b-*"), ("a-*",), True),
+        (("a-*",), ("a-b-*",), False),
+        (("a-*",), ("a-", "a-1"), False),
+        (("a-1", "b"), ("a-*",), False),
+        (("*",), ("*",), True),
+        (("a", "a-*"), ("*",), True),
+        (("*",), ("a*", "b"), False),
+    ],
+)
+def test_what_names_stand_for_is_within_patterns_that_stand_for_all_of_it(names, patterns, within):
+    assert are_within(names, patterns) is within

@@ -11,7 +11,7 @@ from retrieval.search.oracles.persona import AUDIENCE, OWNER, seen_notes
 from schemas.access.callers import ANYBODY, SERVICE, Caller, Kind, Scope
 from schemas.access.owners import EVERYTHING_SEEN, NOBODY, OPEN, Asker, Ownership, check_meant, ownership_of
 from schemas.errors import OwnedByAnotherError
-from schemas.where import And, Equals, Exists, Not, Or, parse_where
+from schemas.where import EVERYTHING, And, Equals, Exists, Not, Or, parse_where
 
 OWNERS, AUDIENCES = (OPEN, "ada", "bob"), (NOBODY, "some", EVERYTHING_SEEN)
 OWNERSHIPS = [Ownership(*each) for each in product(OWNERS, AUDIENCES)]
@@ -101,3 +101,18 @@ def test_the_reach_of_callers_is_equal_when_they_see_the_same():
     assert len({reach(), reach(()), reach(None, {"t": 1}), reach(("a*",), {"t": 1}), reach(("a*",))}) == 5
     assert ANYBODY.asker.sees_all
     assert SERVICE.asker.sees_all
+
+
+def test_in_conversations_callers_who_may_not_read_have_a_reach_of_their_own():
+    def asker(*scopes, collections=None, where=EVERYTHING):
+        return Caller("x", "x", Kind.KEY, frozenset(scopes), "key:x", collections, where).chat_asker
+
+    mine = ("a*", "b")
+    reads, chats = (asker(*scopes, collections=mine) for scopes in ((Scope.WRITE, Scope.CHAT), (Scope.CHAT,)))
+    assert (reads.reach, reads.collections) == (asker(Scope.READ, collections=mine).reach, mine)
+    assert chats.collections == ()
+    assert len({reads.reach, chats.reach, asker(Scope.CHAT).reach, asker(Scope.READ).reach}) == 4
+    assert asker(Scope.CHAT, collections=("b", "a*")).reach == chats.reach
+    assert (asker(Scope.READ).reach, asker(Scope.READ).collections) == (EVERYTHING_SEEN, ("*",))
+    assert asker(Scope.READ, where=parse_where({"t": 1})).collections is None
+    assert ANYBODY.chat_asker.sees_all

@@ -116,6 +116,22 @@ def test_a_search_by_words_goes_on_without_tokens_and_says_so(world):
     assert "embedded tokens a day" in answer.text
 
 
+def test_a_search_by_meaning_alone_is_refused_without_tokens_wherever_it_is_asked(world):
+    key = world.key(embedded_tokens_per_day=0)
+    document = {"source": "notes", "path": "a.md", "title": "A", "text": "The gateway rotates its keys every night."}
+    assert world.post("/api/rag/ingest", world.key(), **document).status_code == 200
+    asked = {"query": "gateway keys", "oracles": ["semantic"]}
+    refused = [world.post("/api/search", key, **asked), world.post("/api/rag/search", key, query="gateway keys")]
+    assert [(each.status_code, each.json["code"]) for each in refused] == [(429, "rate_limited")] * 2
+    waits = [int(each.headers["Retry-After"]) for each in refused]
+    assert abs(waits[0] - waits[1]) <= 60
+    assert refused[0].json["details"]["limit"] == "embedded_tokens_per_day"
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "rag_query", "arguments": asked}}
+    result = world.post("/mcp", key, **call).json["result"]
+    assert result["isError"]
+    assert result["content"][0]["text"] == refused[0].json["message"]
+
+
 def test_a_model_decides_on_topics_only_for_who_may_chat_and_as_often_as_they_may(topical_world):
     asked = {"userMessage": "How do tomatoes grow?", "conversationId": "c", "selectedCollections": []}
 

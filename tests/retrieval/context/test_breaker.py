@@ -85,12 +85,31 @@ class TestOneWorker:
         breaker, other = breakers(), breakers()
         fail(breaker)
         clock.now += TIMEOUT_SECONDS + A_MILLISECOND
-        assert breaker.enter().is_probe
+        probe = breaker.enter()
+        assert probe.is_probe
         assert other.enter() is None
-        breaker.give_back()
+        breaker.give_back(probe)
         clock.now += SEEN_SECONDS
         assert other.enter().is_probe
         assert breaker.enter() is None
+
+    @pytest.mark.parametrize("same_worker", [True, False])
+    def test_one_that_is_given_back_late_frees_no_later_probe(self, breakers, clock, same_worker):
+        breaker, third = breakers(), breakers()
+        other = breaker if same_worker else breakers()
+        fail(breaker)
+        clock.now += TIMEOUT_SECONDS + A_MILLISECOND
+        late = breaker.enter()
+        clock.now += PROBE_SECONDS
+        probe = other.enter()
+        assert late.is_probe
+        assert probe.is_probe
+        breaker.give_back(late)
+        clock.now += SEEN_SECONDS
+        assert [each.enter() for each in (breaker, other, third)] == [None] * 3
+        other.give_back(probe)
+        clock.now += SEEN_SECONDS
+        assert third.enter().is_probe
 
     def test_one_probe_at_a_time(self, breaker, clock):
         fail(breaker)

@@ -28,7 +28,8 @@ class Breaker:
         self._is_probe = is_probe
 
     def enter(self):
-        return Pass(is_probe=self._is_probe)
+        self.entered = Pass(is_probe=self._is_probe)
+        return self.entered
 
     def failed(self):
         self.failures += 1
@@ -36,7 +37,8 @@ class Breaker:
     def succeeded(self):
         self.successes += 1
 
-    def give_back(self):
+    def give_back(self, probe):
+        assert probe is self.entered
         self.given_back += 1
 
 

@@ -12,7 +12,7 @@ from retrieval.search.engine import (
     UnknownOracleError,
 )
 from schemas.contracts.search import InvalidQueryError, SearchRequest
-from schemas.errors import CollectionNotFoundError, InvalidInputError, UnavailableError
+from schemas.errors import CollectionNotFoundError, InvalidInputError, TooManyRequestsError, UnavailableError
 from schemas.records import GatherSpec, OrderBy
 from schemas.where import parse_where
 from tests.retrieval.search.told_oracles import BOOKS, NOTES, PAPERS, QUERY, Told, ids
@@ -125,6 +125,24 @@ def test_when_all_fail_the_search_does(make):
     with pytest.raises(SearchFailedError, match="No fire brigade") as raised:
         broken.search(SearchRequest(QUERY))
     assert raised.value.details["oracles"] == {"a": "No fire brigade"}
+
+
+def used_up(seconds):
+    return TooManyRequestsError("used up", retry_after_seconds=seconds, limit="embedded_tokens_per_day")
+
+
+def test_a_search_that_the_callers_limits_alone_prevent_is_refused_by_them(make):
+    refused = make(Told("a", error=used_up(5)), Told("b", error=used_up(7)), Told("c", available=False))
+    with pytest.raises(TooManyRequestsError) as raised:
+        refused.search(SearchRequest(QUERY))
+    assert raised.value.retry_after_seconds == 7
+
+
+def test_one_that_something_else_prevents_too_fails(make):
+    broken = make(Told("a", error=used_up(5)), Told("b", error=UnavailableError("No fire brigade")))
+    with pytest.raises(SearchFailedError) as raised:
+        broken.search(SearchRequest(QUERY))
+    assert raised.value.details["oracles"] == {"a": "used up", "b": "No fire brigade"}
 
 
 def test_only_the_oracles_that_are_named_are_asked(make):

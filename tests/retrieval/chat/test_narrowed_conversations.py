@@ -1,0 +1,145 @@
+"""A message is told only to who sees by now all that its owner saw when it was made: to its owner no less."""
+
+from __future__ import annotations
+
+import pytest
+
+from retrieval.chat.history import STEPS, ChatHistory, ConversationNotFoundError
+from schemas.access.callers import ANYBODY, Caller, Kind, Scope
+from schemas.access.owners import Asker
+
+
+@pytest.fixture
+def catalog(catalogs):
+    return catalogs()
+
+
+@pytest.fixture
+def history(catalog):
+    return ChatHistory(catalog)
+
+
+@pytest.fixture
+def told(history):
+    """`told(asker)`: the contents of their own conversation as they are shown; the model is told the same."""
+
+    def told(asker):
+        shown = [each.content for each in history.conversation("c", asker=asker).messages]
+        assert [each.content for each in history.messages("c", asker=asker)] == shown
+        return shown
+
+    return told
+
+
+@pytest.fixture
+def say(history):
+    def say(asker, said="question", shared=None):
+        history.add_turn("c", said, "answer", asker=asker, shared=shared, rag_used=False, rag_sources=())
+
+    return say
+
+
+def with_rights(collections, *scopes):
+    scopes = scopes or (Scope.READ, Scope.CHAT)
+    return Caller("ana", "ana", Kind.KEY, frozenset(scopes), "key:ana", collections).chat_asker
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "is_told"),
+    [
+        (("a-*",), ("a-*",), True),
+        (("a-*", "b"), ("b", "a-*"), True),
+        (("a-*",), ("a-*", "z-*"), True),
+        (("a-1", "a-b-*"), ("a-*",), True),
+        (("a-*",), None, True),
+        (None, None, True),
+        (("a-*",), ("z-*",), False),
+        (("a-*",), ("a-b-*",), False),
+        (("a-*", "b"), ("a-*",), False),
+        (("a-*",), (), False),
+        (None, ("a-*",), False),
+    ],
+)
+def test_messages_are_told_who_has_kept_their_collections(say, told, then, now, is_told):
+    say(with_rights(then))
+    assert told(with_rights(now)) == (["question", "answer"] if is_told else [])
+
+
+def test_so_are_they_who_may_still_read(say, told):
+    for then, now, is_told in (
+        ((Scope.READ, Scope.CHAT), (Scope.CHAT,), False),
+        ((Scope.CHAT,), (Scope.MANAGE, Scope.CHAT), True),
+        ((Scope.CHAT,), (Scope.CHAT,), True),
+    ):
+        for collections in (None, ("a-*",)):
+            said = str((then, now, collections))
+            say(with_rights(collections, *then), said)
+            assert (said in told(with_rights(collections, *now))) is is_told
+
+
+def test_those_of_a_key_that_may_not_read_are_told_whatever_its_collections_are(say, told):
+    say(with_rights(("a-*",), Scope.CHAT))
+    assert len(told(with_rights(("z-*",), Scope.CHAT))) == 2
+
+
+def test_only_what_is_out_of_sight_is_left_out_and_it_comes_back(say, told):
+    both, one = with_rights(("a-*", "z-*")), with_rights(("z-*",))
+    say(both, "of both")
+    say(one, "of one")
+    assert told(one) == ["of one", "answer"]
+    assert told(both) == ["of both", "answer", "of one", "answer"]
+
+
+def test_a_conversation_of_which_nothing_is_left_is_deleted(say, history):
+    wide, narrow = with_rights(("a-*",)), with_rights(("z-*",))
+    say(wide)
+    history.delete("c", asker=narrow)
+    for asker in (wide, narrow):
+        with pytest.raises(ConversationNotFoundError):
+            history.conversation("c", asker=asker)
+
+
+def test_an_administrator_is_told_all(say, history):
+    say(with_rights(("a-*",)))
+    assert len(history.conversation("c", asker=Asker("key:admin", sees_all=True)).messages) == 2
+    assert len(history.conversation("c", asker=ANYBODY.chat_asker).messages) == 2
+
+
+def test_keys_that_may_not_read_share_with_each_other_alone(say, history):
+    def other(collections, *scopes):
+        return Caller("bob", "bob", Kind.KEY, frozenset(scopes), "key:bob", collections).chat_asker
+
+    def sees(asker):
+        try:
+            return bool(history.conversation("c", asker=asker, of_owner="key:ana").messages)
+        except ConversationNotFoundError:
+            return False
+
+    mine = ("a-*",)
+    reading, chatting, of_others, of_all = (
+        other(mine, Scope.READ, Scope.CHAT),
+        other(mine, Scope.CHAT),
+        other(("z-*",), Scope.CHAT),
+        other(None, Scope.READ, Scope.CHAT),
+    )
+    askers = (reading, chatting, of_others, of_all, other(None, Scope.CHAT))
+    say(with_rights(mine), shared=True)
+    assert [sees(each) for each in askers] == [True, False, False, True, False]
+    history.delete("c", asker=with_rights(mine))
+    say(with_rights(mine, Scope.CHAT), shared=True)
+    assert [sees(each) for each in askers] == [False, True, False, True, False]
+
+
+def test_of_messages_whose_collections_were_not_kept_the_reach_decides(catalog):
+    catalog.open_part("chat history", STEPS[:5])
+    mine = with_rights(("a-*",))
+
+    def keep(transaction):
+        for number, reach in enumerate((mine.reach, "*")):
+            values = (mine.owner, "c", number, "user", f"of {reach}", 0, "[]", "then", "", reach)
+            transaction.run("INSERT INTO chat_messages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+
+    catalog.commit(keep)
+    history = ChatHistory(catalog)
+    for asker, expected in ((mine, 1), (with_rights(None), 2), (with_rights(("*",)), 0), (with_rights(("z-*",)), 0)):
+        assert len(history.messages("c", asker=asker)) == expected
