@@ -22,7 +22,7 @@ from schemas.access.api_keys import KEY_OWNER
 from schemas.access.callers import SERVICE, Caller, Kind, Scope, current
 from schemas.access.owners import OPEN, USER_OWNER
 from schemas.contracts.jobs import Job
-from schemas.errors import ScopeMissingError, UnauthorizedError
+from schemas.errors import CollectionForbiddenError, ScopeMissingError, UnauthorizedError
 from schemas.records import Vector
 from schemas.settings import RetrievalSettings
 from wrapper.access.authentication import Authentication
@@ -98,13 +98,15 @@ def caller_of_job(authentication: Authentication, job: Job, owner: str) -> Calle
     """Return for whom a job works: for a key with the rights that it has now, for a user in the job's collection, which
     was theirs when the files arrived.
 
-    Raises UnauthorizedError when no key of the owner counts any more, and for an owner of another kind, and
-    ScopeMissingError when the key may not write any more.
+    Raises UnauthorizedError when no key of the owner counts any more, and for an owner of another kind,
+    ScopeMissingError when the key may not write any more, and CollectionForbiddenError when it may not write there.
     """
     if owner.startswith(KEY_OWNER):
         caller = authentication.caller_of_owner(owner.removeprefix(KEY_OWNER))
         if not caller.may(Scope.WRITE):
             raise ScopeMissingError(Scope.WRITE)
+        if not caller.knows(job.wanted.collection):
+            raise CollectionForbiddenError(job.wanted.collection)
         return caller
     if owner == OPEN:
         return SERVICE

@@ -18,6 +18,7 @@ from providers.base import (
 from providers.embeddings.base import EmbeddingProvider
 from retrieval.failures import embedding_errors
 from retrieval.ingest.drafts import Draft, text_to_embed
+from schemas.access.callers import acting_still
 from schemas.bounds import MAX_PAGE
 from schemas.connections import CollectionInfo
 from schemas.errors import CollectionNotFoundError, ConflictError, InvalidInputError, UnsupportedError
@@ -35,8 +36,9 @@ class CollectionWriter:
     """Reads and writes one collection, for one job in one thread; it caches the collection's description.
 
     `embed` makes the vectors where that is not done by `embedding` itself, whose model it must use. The collection is
-    created with its first documents. Raises the provider's errors, EmbeddingFailureError when the
-    embedding fails, and ConflictError when the collection's documents were embedded by another model.
+    created with its first documents. Raises the provider's errors, EmbeddingFailureError when the embedding fails,
+    ConflictError when the collection's documents were embedded by another model, and AccessError instead of embedding
+    and writing for a caller who may not go on.
     """
 
     def __init__(
@@ -92,6 +94,7 @@ class CollectionWriter:
             advance(len(known) / len(texts))
         return [known[texts[draft.id]] if draft.embedding is None else draft.embedding for draft in drafts]
 
+    @acting_still()
     def write(
         self,
         drafts: Sequence[Draft],
@@ -117,6 +120,7 @@ class CollectionWriter:
             return _able(self._provider, SupportsConditionalWrites).add_documents_unless(self.name, batch, unless)
         return self._writes.add_documents(self.name, batch, replace_where=replace_where)
 
+    @acting_still()
     def delete(self, where: Where) -> None:
         if self._info is not None:
             self._writes.delete_documents(self.name, where=where)
@@ -132,6 +136,7 @@ class CollectionWriter:
                     known[text_to_embed(found.text, found.metadata)] = found.embedding
         return known
 
+    @acting_still()
     def _embed(self, texts: list[str]) -> Vector:
         recorded = self._recorded_model()
         if recorded not in (None, self.embedding.model):

@@ -29,7 +29,7 @@ from retrieval.jobs.stored_jobs import StoredJobs
 from retrieval.reading import DocumentReader, Kind, UnreadableError, kind_of, kind_of_content
 from retrieval.reading.read_document import UNREADABLE, UNSUPPORTED_KIND
 from retrieval.text_collections import TextCollections
-from schemas.access.callers import Caller, acting_as
+from schemas.access.callers import Caller, acting_as, acting_still
 from schemas.contracts.jobs import (
     DONE,
     EMBEDDING,
@@ -49,7 +49,7 @@ from schemas.settings import RetrievalSettings
 log = structlog.get_logger(__name__)
 
 BATCH_TEXTS = 32
-"""The texts of one call of the embedding model: between two calls a job can be cancelled."""
+"""The texts of one call of the embedding model: between two calls a job can be cancelled, or its owner's rights end."""
 PAUSES_SECONDS = (1, 2, 5, 10, 30, 60, 120, 300)
 """The pauses before a file is tried again whose failure may pass; after the last one it has failed."""
 PROGRESS_SECONDS = 1.0
@@ -83,9 +83,9 @@ class JobWork:
     """Works on jobs, one at a time.
 
     `embed` makes vectors and `split` splits long texts, both beside the questions; `record` is told of each file.
-    `caller_of` returns for whom a job with that owner works, and raises UnauthorizedError when the owner may do nothing
-    any more. `stopping` is set when the service ends; what is under way is then left to the next start. `clock` returns
-    seconds.
+    `caller_of` returns for whom a job with that owner works, and raises AccessError when the owner may not write any
+    more; it is asked before each call of `embed` and before each write. `stopping` is set when the service ends; what
+    is under way is then left to the next start. `clock` returns seconds.
     """
 
     def __init__(
@@ -147,7 +147,8 @@ class JobWork:
             self._check(job)
             progress = _Progress(self._jobs, job.id, file, self._clock)
             try:
-                with acting_as(self._caller_of(job, self._jobs.owner_of(job.id))):
+                still = partial(self._caller_of, job, self._jobs.owner_of(job.id))
+                with acting_as(still(), still):
                     self._ingest(job, progress)
                 return
             except StoppedError:
@@ -196,7 +197,8 @@ class JobWork:
         parts = []
         for batch in batches(texts, BATCH_TEXTS):
             self._check(job)
-            parts.append(self._embed(embedding, batch))
+            with acting_still():
+                parts.append(self._embed(embedding, batch))
         return np.concatenate(parts)
 
     def _check(self, job: Job) -> None:

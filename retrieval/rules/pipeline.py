@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -106,14 +105,13 @@ class RAGPipeline:
         *,
         collection: str | None = None,
         replace_missing: bool = False,
-        allowed: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> IngestionResult:
         """Bring documents up to date, and with `replace_missing` delete all others of the collection.
 
-        Each document is stored, and what is missing deleted, within `allowed()`, which raises AccessError when the
-        caller may not write any more. A document that is invalid or cannot be embedded is named in the result and keeps
-        its stored version. Raise VectorDBWriteError as soon as the store fails, and ConflictError when the collection's
-        documents were embedded by another model. The details of these errors tell how far the batch had come.
+        A document that is invalid or cannot be embedded is named in the result and keeps its stored version. Raises
+        VectorDBWriteError as soon as the store fails, ConflictError when the collection's documents were embedded by
+        another model, and AccessError as soon as the caller may not write any more. The details of these errors tell
+        how far the batch had come.
         """
         began = time.perf_counter()
         name = self.target(collection)
@@ -126,8 +124,7 @@ class RAGPipeline:
             writer = self._texts.writer(name, embedding)
             for index, document in enumerate(documents):
                 try:
-                    with allowed():
-                        done = ingest_document(writer, to_source(document, self._settings, embedding))
+                    done = ingest_document(writer, to_source(document, self._settings, embedding))
                 except (InvalidInputError, EmbeddingFailureError) as error:
                     # Without the sentence, which quotes what the document says.
                     log.warning("document left out", filename=document.filename, code=error.code, job=str(job_id))
@@ -138,8 +135,7 @@ class RAGPipeline:
                     if done.warnings:
                         log.warning("ambiguous document", filename=document.filename, job=str(job_id))
             if replace_missing:
-                with allowed():
-                    _delete_others(writer, documents)
+                _delete_others(writer, documents)
         except RagError as error:
             told = {
                 "job_id": str(job_id),

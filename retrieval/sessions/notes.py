@@ -17,7 +17,7 @@ from retrieval.ingest.drafts import Draft
 from retrieval.search.oracles.persona import AUDIENCE, OWNER, SUPERSEDED_BY, current_notes
 from retrieval.sessions.sessions import Sessions
 from retrieval.text_collections import TextCollections
-from schemas.access.callers import SERVICE, acting_as
+from schemas.access.callers import SERVICE, acting_as, acting_still
 from schemas.access.owners import NOBODY, OPEN, Asker, Ownership
 from schemas.contracts.sessions import (
     MAX_NAME_CHARACTERS,
@@ -109,6 +109,7 @@ class Notes:
         """Store the note. Raises AlreadyThereError when another note has replaced `replaced` meanwhile.
 
         The service itself writes: what may be written was checked here, and nobody else may write to this collection.
+        Raises AccessError when the asker may not write any more.
         """
         note = replace(note, created_at=self._clock().isoformat(timespec="milliseconds"))
         writer = self._texts.writer(self._collection, self._texts.embedding())
@@ -117,7 +118,7 @@ class Notes:
             superseded = {**replaced.metadata, SUPERSEDED_BY: note.id}
             drafts.append(Draft(replaced.id, replaced.text, superseded, replaced.embedding))
         vectors = writer.vectors(drafts, {})
-        with acting_as(SERVICE):
+        with acting_still(), acting_as(SERVICE):
             # Written in one request: at no moment are both notes, or neither, found.
             writer.write(drafts, vectors, unless=None if replaced is None else Equals("supersedes", replaced.id))
         return note

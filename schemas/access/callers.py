@@ -174,20 +174,24 @@ def _hashed(told: str) -> str:
 ANYBODY = Caller("open", "open", Kind.OPEN, frozenset({Scope.ADMIN}))
 SERVICE = Caller("service", "service", Kind.SERVICE, frozenset({Scope.ADMIN}))
 
-_current: ContextVar[Caller] = ContextVar("caller")
+Still = Callable[[], Caller]
+"""Returns a caller with the rights and limits of now. Raises AccessError when they may not go on."""
+
+_current: ContextVar[tuple[Caller, Still | None]] = ContextVar("caller")
 
 
 def current() -> Caller:
     """Return the caller for whom this thread works. Raises RagError when it works for nobody, which is a defect."""
     try:
-        return _current.get()
+        return _current.get()[0]
     except LookupError:
         raise RagError("This work has no caller") from None
 
 
 def current_or_none() -> Caller | None:
     """Return the caller for whom this thread works, None where it works for nobody."""
-    return _current.get(None)
+    acting = _current.get(None)
+    return None if acting is None else acting[0]
 
 
 def current_view() -> str:
@@ -198,13 +202,29 @@ def current_view() -> str:
 
 
 @contextmanager
-def acting_as(caller: Caller) -> Iterator[None]:
-    """Work for this caller in the block, in this thread."""
-    token = _current.set(caller)
+def acting_as(caller: Caller, still: Still | None = None) -> Iterator[None]:
+    """Work for this caller in the block, in this thread. `acting_still` asks `still`; without it, their rights stay."""
+    token = _current.set((caller, still))
     try:
         yield
     finally:
         _current.reset(token)
+
+
+@contextmanager
+def acting_still() -> Iterator[None]:
+    """Work in the block, one of many steps of something that may take long, for the caller of now.
+
+    Whoever embeds, waits or reads before they write, writes in such a block. Raises AccessError when the caller may not
+    go on.
+    """
+    acting = _current.get(None)
+    if acting is None or acting[1] is None:
+        yield
+        return
+    still = acting[1]
+    with acting_as(still(), still):
+        yield
 
 
 def as_service(work: Callable[P, T]) -> Callable[P, T]:
@@ -220,13 +240,13 @@ def as_service(work: Callable[P, T]) -> Callable[P, T]:
 
 def carried(work: Callable[P, T]) -> Callable[P, T]:
     """Return `work` as a function that another thread may call: it works for the caller of now."""
-    caller = current_or_none()
-    if caller is None:
+    acting = _current.get(None)
+    if acting is None:
         return work
 
     @wraps(work)
     def run(*args: P.args, **kwargs: P.kwargs) -> T:
-        with acting_as(caller):
+        with acting_as(*acting):
             return work(*args, **kwargs)
 
     return run

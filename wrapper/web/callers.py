@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
 from typing import cast
 
 import structlog
 from flask import Response, current_app, request
 
-from schemas.access.callers import NO_LIMITS, Caller, Scope, acting_as
+from schemas.access.callers import NO_LIMITS, Caller, Scope, Still, acting_as
 from schemas.access.narrowing import HEADER
 from schemas.access.table import Door
 from schemas.errors import (
@@ -66,7 +65,7 @@ def admit() -> None:
         _count(caller)
     # After they are known and counted: whoever sends rubbish along has limits and a name in the audit log.
     request.environ[CALLER] = caller = authentication().within(caller, _header(HEADER))
-    request.environ[STOP_ACTING] = _entered(caller)
+    request.environ[STOP_ACTING] = _entered(caller, _still(caller))
     if isinstance(needs, Scope):
         require(needs)
 
@@ -111,21 +110,6 @@ def require(scope: Scope) -> None:
         raise ScopeMissingError(scope)
 
 
-@contextmanager
-def acting_still() -> Iterator[None]:
-    """Work in the block, one of many of a request that may take hours, for its caller with the limits of now.
-
-    Raises UnauthorizedError when their key or token has ended since they were let in, or the key has other rights by
-    now.
-    """
-    asking = caller()
-    if asking is None:
-        yield
-        return
-    with acting_as(authentication().still(asking, _header(HEADER))):
-        yield
-
-
 def is_admin() -> bool:
     """Return whether an administrator asks, on a route that anybody may call."""
     access = authentication()
@@ -140,13 +124,12 @@ def keep_acting(response: Response) -> None:
     request has ended, as far as Flask knows."""
     asking = caller()
     if asking is not None and response.is_streamed:
-        check = partial(authentication().still, asking, _header(HEADER))
         content = response.iter_encoded()
         close = getattr(response.response, "close", None)
         if response.direct_passthrough and close is not None:
             response.call_on_close(close)  # because its first part may never be asked for
             response.direct_passthrough = False
-        response.response = _for(asking, content, check)
+        response.response = _for(asking, content, _still(asking))
         end_counting = request.environ.pop(END_COUNTING, None)
         if end_counting is not None:
             response.call_on_close(end_counting)
@@ -165,6 +148,11 @@ def _header(name: str) -> str:
     return request.headers.get(name, "")
 
 
+def _still(asking: Caller) -> Still:
+    """Return what tells whether the caller of this request may go on, also after it has ended as far as Flask knows."""
+    return partial(authentication().still, asking, _header(HEADER))
+
+
 class AnswerBrokenOffError(ConnectionResetError):
     """The caller may have no more of an answer that has begun. The server ends the connection without a word."""
 
@@ -172,20 +160,20 @@ class AnswerBrokenOffError(ConnectionResetError):
         super().__init__(errno.ECONNRESET, reason)
 
 
-def _for(asking: Caller, content: Iterator[bytes], check: Callable[[], object]) -> Iterator[bytes]:
-    """Yield the parts of an answer, made for the caller, as long as `check` lets them have more.
+def _for(asking: Caller, content: Iterator[bytes], still: Still) -> Iterator[bytes]:
+    """Yield the parts of an answer, made for the caller, as long as `still` lets them have more.
 
     Raises AnswerBrokenOffError when it does not.
     """
     try:
         while True:
             # Between two parts this thread may work for others.
-            with acting_as(asking):
+            with acting_as(asking, still):
                 part = next(content, None)
             if part is None:
                 return
             try:
-                check()  # now, because making the part may have taken long
+                still()  # now, because making the part may have taken long
             except UnauthorizedError as error:
                 log.info("an answer broke off", code=error.code, reason=error.message)
                 raise AnswerBrokenOffError(error.message) from None
@@ -197,7 +185,7 @@ def _for(asking: Caller, content: Iterator[bytes], check: Callable[[], object]) 
                 close()
 
 
-def _entered(asking: Caller) -> Callable[[], None]:
-    acting = acting_as(asking)
+def _entered(asking: Caller, still: Still) -> Callable[[], None]:
+    acting = acting_as(asking, still)
     acting.__enter__()
     return lambda: cast(None, acting.__exit__(None, None, None))

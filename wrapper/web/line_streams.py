@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 import orjson
 
+from schemas.access.callers import acting_still
 from schemas.documents import new_id, parse_document, to_batch
 from schemas.errors import ConflictError, DocumentExistsError, InvalidInputError, RagError
 from schemas.field_names import Unknown
@@ -25,7 +26,6 @@ from schemas.wire.json_in import decode
 from schemas.wire.storage.stream import line_error
 from wrapper.embedding_checks import check_dimension, check_directions
 from wrapper.scoped_store import ScopedStore
-from wrapper.web import callers
 from wrapper.web.bodies import body_lines, room_for
 from wrapper.writing import Outcome, WriteOptions, Written
 
@@ -232,7 +232,7 @@ def _flush(
     once = replace(options, idempotency_key=None, if_match=options.if_match if progress.count == 0 else None)
     while pending:
         try:
-            with callers.acting_still():
+            with acting_still():
                 outcome = store.add_part(
                     collection, to_batch([each.parsed for each in pending]), once, on_conflict=on_conflict
                 )

@@ -58,7 +58,7 @@ def clocked(tmp_path_factory):
                 disk_floor_mb=1,
             ),
             replace(models_of(server), health_look_seconds=ONE_LOOK),
-            RetrievalSettings(),
+            RetrievalSettings(mcp_write=True),
             AccessSettings(access="keys"),
         )
         app.test_client_class = CheckedClient

@@ -1,6 +1,7 @@
 """Files go only into collections of the caller, however the request is made, and the limits are those of the key."""
 
 import base64
+from contextlib import nullcontext
 from dataclasses import replace
 
 import orjson
@@ -10,7 +11,7 @@ from interfaces.job_parts import caller_of_job
 from schemas.access.api_keys import Grant
 from schemas.access.callers import Limits, Scope
 from schemas.contracts.jobs import Job, JobNotFoundError, Wanted
-from schemas.errors import ScopeMissingError, UnauthorizedError
+from schemas.errors import CollectionForbiddenError, ScopeMissingError, UnauthorizedError
 from schemas.settings import AccessSettings
 from tests.support.apps import running_app
 
@@ -92,9 +93,14 @@ def test_a_job_works_for_a_key_as_long_as_it_may_write(app):
     key, _ = access.stored.create("uploads", Grant(frozenset({Scope.WRITE}), ("team-a-docs",)))
     job = Job("j", "queued", "2026-01-01T00:00:00.000Z", None, Wanted("team-a-docs"), ())
     assert caller_of_job(access, job, f"key:{key.owner}").id == key.id
-    access.stored.change(key.id, lambda before: replace(before, grant=Grant(frozenset({Scope.READ}), ("team-a-docs",))))
-    with pytest.raises(ScopeMissingError):
-        caller_of_job(access, job, f"key:{key.owner}")
+    for grant, error in (
+        (Grant(frozenset({Scope.WRITE}), ("team-a-*",)), None),
+        (Grant(frozenset({Scope.WRITE}), ("team-b-*",)), CollectionForbiddenError),
+        (Grant(frozenset({Scope.READ}), ("team-a-docs",)), ScopeMissingError),
+    ):
+        access.stored.change(key.id, lambda before, grant=grant: replace(before, grant=grant))
+        with nullcontext() if error is None else pytest.raises(error):
+            assert caller_of_job(access, job, f"key:{key.owner}").collections == ("team-a-*",)
 
 
 def test_a_job_that_is_gone_works_for_nobody(app):

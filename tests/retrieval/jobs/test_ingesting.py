@@ -1,5 +1,7 @@
 """What the work on jobs makes of their files."""
 
+from dataclasses import replace
+
 import pytest
 
 from retrieval.documents.originals import Originals
@@ -9,7 +11,7 @@ from retrieval.ingest.profiles import chunking_of
 from retrieval.jobs import ingesting
 from retrieval.jobs.ingesting import StoppedError
 from retrieval.reading import DocumentReader, kind_named
-from schemas.access.callers import ANYBODY, Scope
+from schemas.access.callers import ANYBODY, Scope, current
 from schemas.access.owners import Asker
 from schemas.errors import AuditUnwritableError, ScopeMissingError
 from schemas.settings import RetrievalSettings
@@ -20,6 +22,15 @@ LONG = "\n\n".join(f"# Part {number}\n\n" + f"Words of part {number}. " * 30 for
 
 def listed(parts):
     return {each.source: each for each in parts.documents.page((parts.collection,)).documents}
+
+
+def ends(parts):
+    """From now on, whoever uploaded may not write any more."""
+
+    def caller_of():
+        raise ScopeMissingError(Scope.WRITE)
+
+    parts.caller_of = caller_of
 
 
 def left_in_spool(parts, job_id):
@@ -68,14 +79,7 @@ def test_a_file_that_cannot_be_stored_is_told_and_the_others_go_on(parts):
 
 
 def test_the_files_that_are_left_fail_when_their_caller_may_not_write_any_more(parts):
-    callers = [ANYBODY]
-
-    def caller_of():
-        if not callers:
-            raise ScopeMissingError(Scope.WRITE)
-        return callers.pop()
-
-    parts.caller_of = caller_of
+    parts.record.stored = lambda job, chunks: ends(parts)
     job_id = parts.upload(("a.txt", "Good."), ("b.txt", "Late."), ("c.txt", "Later."))
     job = parts.run()
     assert [(each.status, each.code) for each in job.files] == [
@@ -85,6 +89,63 @@ def test_the_files_that_are_left_fail_when_their_caller_may_not_write_any_more(p
     ]
     assert left_in_spool(parts, job_id) == []
     assert list(listed(parts)) == ["a.txt"]
+    assert parts.batches == [1]
+
+
+@pytest.mark.parametrize(("ended_in", "embedded"), [(2, [32, 32]), (4, [32, 32, 32, 4])])
+def test_a_file_is_not_stored_when_its_caller_loses_the_right_to_write_as_it_is_embedded(parts, ended_in, embedded):
+    parts.upload(("long.md", "# Long\n\nAs it was."))
+    parts.run()
+    before = listed(parts)
+    parts.batches.clear()
+
+    def embed(connection, texts):
+        if len(parts.batches) == ended_in:
+            ends(parts)
+        return connection.embed(texts)
+
+    parts.embed = embed
+    job_id = parts.upload(("long.md", LONG), ("b.txt", "Late."))
+    job = parts.run()
+    assert [(each.status, each.code) for each in job.files] == [("failed", "scope_missing")] * 2
+    assert parts.batches == embedded
+    assert left_in_spool(parts, job_id) == []
+    assert listed(parts) == before
+    assert len(parts.record.stored_chunks) == 1
+
+
+def test_a_file_is_not_emptied_for_a_caller_who_may_not_write_any_more(parts):
+    parts.upload(("a.md", "# A\n\nAs it was."))
+    parts.run()
+    before = listed(parts)
+
+    def split(chunking, syntax, text):
+        ends(parts)
+        return replace(chunking.splitter(syntax)(text), chunks=[])
+
+    parts.split = split
+    parts.upload(("a.md", LONG))
+    assert [each.code for each in parts.run().files] == ["scope_missing"]
+    assert listed(parts) == before
+
+
+def test_a_file_is_embedded_and_stored_for_the_caller_of_then(parts):
+    callers, seen = [], []
+
+    def caller_of():
+        callers.append(replace(ANYBODY, id=f"caller {len(callers)}"))
+        return callers[-1]
+
+    def embed(connection, texts):
+        seen.append(current().id == callers[-1].id)
+        return connection.embed(texts)
+
+    parts.caller_of, parts.embed = caller_of, embed
+    parts.upload(("long.md", LONG))
+    assert [each.status for each in parts.run().files] == ["done"]
+    assert seen == [True] * 4
+    # At the beginning, for the hundred texts as a whole, for each batch of them, and for the write.
+    assert len(callers) == 1 + 1 + 4 + 1
 
 
 def test_a_job_that_is_erased_as_a_file_begins_stores_nothing(parts, monkeypatch):
