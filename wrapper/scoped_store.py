@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from cachetools import LRUCache
 
-from schemas.access.callers import Caller, current
+from schemas.access.callers import Caller, acting_still, current
 from schemas.errors import CollectionForbiddenError, CollectionNotFoundError, DocumentNotFoundError
 from schemas.records import (
     Collection,
@@ -62,6 +62,9 @@ class ScopedStore:
     A collection that is not the caller's does not exist: reading and changing it raises CollectionNotFoundError,
     creating it CollectionForbiddenError. A caller with a filter sees the documents that match it, as if there were no
     others, and changes nothing. What a caller adds is held to the limits of what their collections may hold.
+
+    A change is made with the rights of now, because its body may have taken long to arrive: AccessError is raised when
+    they have ended since.
     """
 
     def __init__(self, store: Store) -> None:
@@ -106,6 +109,7 @@ class ScopedStore:
         caller = current()
         return self._shown(caller, self._store.collections_named([name for name in names if self._knows(caller, name)]))
 
+    @acting_still()
     def create_collection(
         self, name: str, metadata: dict[str, Any], metric: str, options: WriteOptions = AS_IT_COMES
     ) -> Written[CollectionOutcome]:
@@ -141,20 +145,24 @@ class ScopedStore:
         self.check_adding(name)
         return self.writing.once(kind, options, work, name, is_final=is_final)
 
+    @acting_still()
     def change_collection_metadata(
         self, name: str, metadata: dict[str, Any], options: WriteOptions, *, merge: bool
     ) -> Written[CollectionOutcome]:
         self._check_writer(name)
         return self._store.change_collection_metadata(name, metadata, options, merge=merge)
 
+    @acting_still()
     def delete_collection(self, name: str, options: WriteOptions = AS_IT_COMES) -> Written[WriteOutcome]:
         self._check_writer(name)
         return self._store.delete_collection(name, options)
 
+    @acting_still()
     def empty_collection(self, name: str, options: WriteOptions) -> Written[WriteOutcome]:
         self._check_writer(name)
         return self._store.empty_collection(name, options)
 
+    @acting_still()
     def add_documents(
         self, name: str, batch: DocumentBatch, options: WriteOptions = AS_IT_COMES, **conditions: Any
     ) -> Written[WriteOutcome]:
@@ -167,12 +175,14 @@ class ScopedStore:
         self._check_writer(collection.name)
         return self._store.add_part(collection, batch, _limited(options), on_conflict=on_conflict)
 
+    @acting_still()
     def patch_document(
         self, name: str, document_id: str, patch: DocumentPatch, options: WriteOptions
     ) -> Written[Document]:
         self._check_writer(name)
         return self._store.patch_document(name, document_id, patch, _limited(options))
 
+    @acting_still()
     def delete_documents(
         self,
         name: str,

@@ -151,6 +151,27 @@ class Lines(io.BytesIO):
         return len(part)
 
 
+def test_a_write_whose_key_ends_while_its_body_arrives_is_not_made(service, access, clock):
+    client, writer = service.plain_client(), service.key("manage")
+    client.post("/collections", json={"name": "docs"}, headers=writer)
+    key, text = access.stored.create("writer", Grant(frozenset({Scope.WRITE}), ("docs",)))
+    body = [orjson.dumps({"documents": [{"id": "a", "text": "a" * 100_000, "embedding": [1.0, 0.0]}]})]
+
+    def revoke():
+        access.stored.revoke(key.id)
+        clock.seconds += FRESH_SECONDS
+
+    answer = client.post(
+        "/collections/docs/documents",
+        input_stream=Lines(body, revoke),
+        content_type="application/json",
+        content_length=len(body[0]),
+        headers={"Authorization": f"Bearer {text}"},
+    )
+    assert (answer.status_code, answer.json["code"]) == (401, "key_revoked")
+    assert client.get("/collections/docs/documents/count", headers=writer).json["count"] == 0
+
+
 LINES = [orjson.dumps({"id": f"n{n}", "text": "a", "embedding": [1.0, 0.0]}) + b"\n" for n in range(3_000)]
 
 
