@@ -83,7 +83,7 @@ def open_erasure(
         Place("jobs and uploads", "removed", uploads.erase),
         Place("conversations", "removed, those that quote an erased document as a whole", history.erase),
         *topics,
-        Place("sessions", "removed; their notes are among the documents", sessions.erase),
+        Place("sessions", "removed; their notes are among the documents", sessions.erase, adds_documents=True),
         Place("watchers", "left out of the reports", watchers.erase),
         Place("kept answers", "all removed", lambda _: answers.clear()),
         Place("embeddings of questions", "all removed", lambda _: question_vectors.clear()),

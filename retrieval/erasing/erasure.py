@@ -62,11 +62,15 @@ class Storage(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place above the storage. `erase` removes what is there of a target, and returns how many things it removed."""
+    """A place above the storage. `erase` removes what is there of a target, and returns how many things it removed.
+
+    With `adds_documents` what is there of a user makes documents of theirs, so it goes before these are looked for.
+    """
 
     name: str
     done: str
     erase: Callable[[Target], int]
+    adds_documents: bool = False
 
 
 class Erasure:
@@ -113,11 +117,15 @@ class Erasure:
         with self._alone():
             until = self._clock() + self._limit_seconds
             began_at = self._now()
+            removed: Counter[str] = Counter()
+            if request.user is not None:
+                for place in self._places:
+                    if place.adds_documents:
+                        removed[place.name] += place.erase(Target(owner=request.user))
             matched = self._matched(request)
             matched = replace(matched, target=self._named(matched.target))
             unfinished = [*(each for each in self._pending.all() if each != matched), matched]
             self._pending.keep(unfinished)
-            removed: Counter[str] = Counter()
             found_now = [each for each in unfinished if not each.is_removed]
             for each in found_now:
                 self._remove(each.target, removed)
