@@ -34,7 +34,7 @@ from schemas.contracts.sessions import (
 from schemas.errors import AlreadyThereError, CollectionNotFoundError
 from schemas.records import Document, Metadata, OrderBy
 from schemas.storage.erasure_count import storing_since
-from schemas.where import And, Equals, Where
+from schemas.where import And, Equals, Exists, Where
 
 
 class Notes:
@@ -147,6 +147,11 @@ class Notes:
             )
         except CollectionNotFoundError:
             return 0
+
+
+def notes_among_all(owner: str) -> Where:
+    """Return the filter of one owner's notes among the documents of any collection."""
+    return And((Equals(OWNER, owner), *(Exists(name) for name in ("session_id", "session_name", "kind"))))
 
 
 def _new(text: str, session: Session, kind: str, supersedes: str | None = None) -> Note:

@@ -24,7 +24,7 @@ from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.contract import Transaction
 from wrapper.catalog.filters import positions
 from wrapper.catalog.index_state import outbox, states
-from wrapper.catalog.rows import collection_by_key, find_collection
+from wrapper.catalog.rows import all_collections, collection_by_key, find_collection
 from wrapper.catalog.words.merging import purge
 from wrapper.engine.keeper.cleaning import cleaning_failed, cleaning_is_asked, request_cleaning
 from wrapper.erasing.file_search import search_files
@@ -83,6 +83,17 @@ class StorageErasure:
                 whole = reads.by_ids(transaction, collection, spellings).values()
                 gathered.add([each for each in whole if "document_id" not in each.metadata])
         return gathered.matched(collection)
+
+    def matched_anywhere(self, where: Where) -> list[Matched]:
+        """Return what matches `where`, for each collection with any."""
+        found = []
+        with self._catalog.read() as transaction:
+            for collection in all_collections(transaction):
+                gathered = _Gathered()
+                gathered.add_matching(transaction, collection, where)
+                if gathered.ids:
+                    found.append(gathered.matched(collection))
+        return found
 
     def delete(self, target: Target) -> int:
         """Delete the documents, after which nobody finds them, and what idempotency keys keep of them.
@@ -144,7 +155,7 @@ class StorageErasure:
         """Write the catalogue anew. Return None when nothing deleted is left in it, else what keeps it there."""
         return self._catalog.rewrite(wait_seconds=max(1.0, until - self._clock()))
 
-    def done(self, target: Target) -> list[Cleaned]:
+    def done(self, targets: Sequence[Target]) -> list[Cleaned]:
         """Say what was done in the storage, for the receipt."""
         is_sqlite = self._catalog.kind == "sqlite"
         catalogue = (
@@ -160,7 +171,7 @@ class StorageErasure:
             else ("the documents are deleted there; its files are not this service's and may hold them still")
         )
         places = [Cleaned(CATALOGUE, catalogue), Cleaned(ENGINE, engine)]
-        if target.collection is not None:
+        if any(each.collection is not None for each in targets):
             places += [Cleaned(WORDS, "merged without them"), Cleaned(INDEX, "rebuilt without them")]
         return places
 
