@@ -22,7 +22,6 @@ import structlog
 from retrieval.clock import utc_now
 from retrieval.erasing.pending import PendingErasures
 from retrieval.sessions.notes import notes_among_all
-from schemas.errors import CollectionNotFoundError
 from schemas.storage.erasure import (
     Cleaned,
     ErasureRequest,
@@ -163,8 +162,7 @@ class Erasure:
     ) -> Receipt:
         # One that was begun by an earlier request and ended by this one counts here.
         places = [Cleaned(each.name, each.done, removed[each.name]) for each in self._places]
-        if any(each.collection is not None for each in targets):
-            places.append(Cleaned(OUTCOMES, "their ids left out of what repeats are answered", removed[OUTCOMES]))
+        places.append(Cleaned(OUTCOMES, "their ids and names left out of what repeats are answered", removed[OUTCOMES]))
         return Receipt(
             collection=request.collection,
             user=request.user,
@@ -189,11 +187,7 @@ class Erasure:
         return found or [Matched(Target(owner=request.user))]
 
     def _remove(self, target: Target, removed: Counter[str]) -> None:
-        if target.collection is not None:
-            try:
-                removed[OUTCOMES] += self._storage.delete(target)
-            except CollectionNotFoundError:
-                log.info("a collection is gone with what was to be erased", collection=target.collection)
+        removed[OUTCOMES] += self._storage.delete(target)
         self._remove_above(target, removed)
 
     def _remove_above(self, target: Target, removed: Counter[str]) -> None:
