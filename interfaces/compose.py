@@ -259,7 +259,6 @@ def open_layers(
     erasing = open_erasure(
         service,
         authentication,
-        notes=retrieval.notes_collection,
         history=history,
         conversations=conversations,
         sessions=sessions,

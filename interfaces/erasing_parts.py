@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from registry.connections import Connections
 from registry.embedding.shared_files import VectorFiles
 from registry.topics.conversations import Conversations
+from registry.topics.topic import TopicByRule
 from retrieval.chat.history import ChatHistory
 from retrieval.context.layer import ContextLayer
 from retrieval.documents.originals import Originals
@@ -62,7 +63,6 @@ def open_erasure(
     service: Service,
     authentication: Authentication,
     *,
-    notes: str,
     history: ChatHistory,
     conversations: Conversations | None,
     sessions: Sessions,
@@ -77,13 +77,14 @@ def open_erasure(
 ) -> Erasing:
     """Return what erases in this service."""
     data_dir = service.settings.data_dir
-    topics = [] if conversations is None else [Place("topics", "removed", conversations.erase)]
+    # There are topics of earlier starts, too, when none are kept by now.
+    topics = conversations or Conversations(service.catalog, TopicByRule)
     places = [
         Place("originals", "removed", originals.erase),
         Place("jobs and uploads", "removed", uploads.erase),
         Place("conversations", "removed, those that quote an erased document as a whole", history.erase),
-        *topics,
-        Place("sessions", "removed; their notes are among the documents", sessions.erase),
+        Place("topics", "removed", topics.erase),
+        Place("sessions", "removed; their notes are among the documents", sessions.erase, adds_documents=True),
         Place("watchers", "left out of the reports", watchers.erase),
         Place("kept answers", "all removed", lambda _: answers.clear()),
         Place("embeddings of questions", "all removed", lambda _: question_vectors.clear()),
@@ -97,7 +98,6 @@ def open_erasure(
         places,
         named=uploads.named,
         holders=uploads.holders,
-        notes=notes,
         lock_file=data_dir / LOCK_FILE,
     )
     return Erasing(erasure, authentication.stored)

@@ -23,6 +23,13 @@ from schemas.connections import CollectionInfo
 from schemas.contracts.search import OracleResult
 from schemas.errors import CollectionNotFoundError, RagError
 from schemas.shared_database import Database, Transaction
+from schemas.storage.erasure_count import (
+    UNKNOWN,
+    check_nothing_erased,
+    count_erasure,
+    erasures,
+    open_erasure_count,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -58,6 +65,15 @@ class ResultCache:
         self._ttl_seconds = ttl_seconds
         self._clock = clock
         database.open_part("kept answers", STEPS)
+        open_erasure_count(database)
+
+    def erasures(self) -> int:
+        """Return the count of erasures, for an answer that is about to be made."""
+        try:
+            with self._database.read() as transaction:
+                return erasures(transaction)
+        except RagError:  # which is said where the answer is not kept
+            return UNKNOWN
 
     def find(self, asked: list[Any]) -> KeptAnswer | None:
         """Return the answer to a question, if it is kept and fresh, else None.
@@ -71,13 +87,17 @@ class ResultCache:
             log.warning("a kept answer could not be looked up", reason=error.message)
             return None
 
-    def keep(self, asked: list[Any], answer: KeptAnswer) -> KeptAnswer:
-        """Keep an answer; return the one that is kept now: this one, or one that another worker kept first."""
+    def keep(self, asked: list[Any], answer: KeptAnswer, *, since: int) -> KeptAnswer:
+        """Keep an answer; return the one that is kept now: this one, or one that another worker kept first.
+
+        It is not kept when there was an erasure `since` that count of them.
+        """
         if self._ttl_seconds <= 0:
             return answer
         key = _key(asked)
 
         def operation(transaction: Transaction) -> KeptAnswer:
+            check_nothing_erased(transaction, since)
             transaction.run("DELETE FROM kept_answers WHERE gone_after_ms < ?", (self._now_ms(),))
             kept = self._find(transaction, key)
             if kept is not None:
@@ -93,9 +113,11 @@ class ResultCache:
             return answer
 
     def clear(self) -> int:
-        """Forget all answers, and return their number. Raises UnavailableError when it cannot."""
+        """Forget all answers, those too that are being made, and return their number. Raises UnavailableError when it
+        cannot."""
 
         def operation(transaction: Transaction) -> int:
+            count_erasure(transaction)
             row = transaction.row("SELECT count(*) FROM kept_answers")
             transaction.run("DELETE FROM kept_answers")
             return 0 if row is None else int(row[0])

@@ -25,6 +25,7 @@ from schemas.records import (
     TextMatch,
     Vector,
 )
+from schemas.storage.erasure_count import check_write
 from schemas.storage.index_reports import IndexStatus
 from schemas.storage.outcomes import CollectionOutcome, WriteOutcome
 from schemas.where import EVERYTHING, Where, all_of
@@ -154,10 +155,11 @@ class Store:
     ) -> Written[WriteOutcome]:
         """Store documents, all or none.
 
-        Raises AlreadyThereError when a document of the collection matches `unless`.
+        Raises AlreadyThereError when a document of the collection matches `unless`, and ErasedMeanwhileError.
         """
 
         def operation(transaction: Transaction) -> WriteOutcome:
+            check_write(transaction)
             collection = find_collection(transaction, name)
             check_directions(collection, batch.embeddings)
             if unless is not None:

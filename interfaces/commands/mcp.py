@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 import structlog
 
+from interfaces.commands.options import config_option
 from interfaces.service_address import network_to, running_service
 from schemas.access.callers import ANYBODY, acting_as
 from schemas.settings import (
-    apply_config_file,
     read_access_settings,
     read_registry_settings,
     read_retrieval_settings,
@@ -28,21 +26,14 @@ log = structlog.get_logger(__name__)
     metavar="URL",
     help="Ask the service there. Without it, the service that runs on the data directory, else the directory itself.",
 )
-@click.option(
-    "--config",
-    "config_file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="YAML file with settings; the environment wins.",
-)
-def mcp(url: str | None, config_file: Path | None) -> None:
+@config_option
+def mcp(url: str | None) -> None:
     """Serve MCP, the Model Context Protocol, on standard input and output until the input ends.
 
     Logs go to standard error.
 
     Exit code: 0, or 2 if nothing could be served or the service refuses the key.
     """
-    if config_file is not None:
-        apply_config_file(config_file)
     settings, registry, retrieval = read_wrapper_settings(), read_registry_settings(), read_retrieval_settings()
     logs.configure(settings.log_level, settings.log_format)
     url = url or running_service(settings.data_dir)

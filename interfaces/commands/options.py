@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -21,6 +22,24 @@ url_option = click.option(
     show_default="http://$RAG_HOST:$RAG_PORT, else http://127.0.0.1:5006",
     help="URL of the service.",
 )
+
+
+def _apply(_ctx: click.Context, _parameter: click.Parameter, file: Path | None) -> None:
+    from schemas.settings import apply_config_file
+
+    if file is not None:
+        apply_config_file(file)
+
+
+config_option = click.option(
+    "--config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    is_eager=True,
+    expose_value=False,
+    callback=_apply,
+    help="YAML file with settings; the environment wins.",
+)
+"""Puts the settings of a file into the environment before anything reads them."""
 
 
 def log_to_stderr(level: int) -> None:

@@ -13,6 +13,7 @@ from schemas.contracts.collect import CollectRequest
 from schemas.errors import RagError
 from schemas.shared_database import Database, Transaction
 from schemas.storage.erasure import Target
+from schemas.storage.erasure_count import check_nothing_erased, count_erasure, erasures, open_erasure_count
 
 log = structlog.get_logger(__name__)
 
@@ -47,6 +48,7 @@ class Conversations:
         self._keeper = keeper
         self._clock = clock
         database.open_part("conversations", STEPS)
+        open_erasure_count(database)
 
     @property
     def asks_model(self) -> bool:
@@ -56,11 +58,13 @@ class Conversations:
     def follow(
         self, conversation_id: str, request: CollectRequest, *, owner: str, by_rule: bool = False
     ) -> CollectRequest:
-        """Return the request with the topics before and after its message; store the latter for the next message.
+        """Return the request with the topics before and after its message; store the latter for the next message,
+        unless something was erased meanwhile.
 
         With `by_rule` no model is asked.
         """
         with self._database.read() as transaction:
+            began_at = erasures(transaction)
             row = transaction.row(
                 "SELECT topic FROM conversation_topics WHERE owner = ? AND id = ?", (owner, conversation_id)
             )
@@ -70,6 +74,7 @@ class Conversations:
         now = int(self._clock())
 
         def keep(transaction: Transaction) -> None:
+            check_nothing_erased(transaction, began_at)
             transaction.run("DELETE FROM conversation_topics WHERE owner = ? AND id = ?", (owner, conversation_id))
             oldest = now - FORGOTTEN_AFTER_SECONDS
             transaction.run("DELETE FROM conversation_topics WHERE changed_at_seconds < ?", (oldest,))
@@ -87,6 +92,7 @@ class Conversations:
         condition, parameters = ("TRUE", ()) if target.collection is not None else ("owner = ?", (target.owner,))
 
         def operation(transaction: Transaction) -> int:
+            count_erasure(transaction)
             row = transaction.row(f"SELECT count(*) FROM conversation_topics WHERE {condition}", parameters)
             transaction.run(f"DELETE FROM conversation_topics WHERE {condition}", parameters)
             return 0 if row is None else int(row[0])

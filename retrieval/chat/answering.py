@@ -22,6 +22,7 @@ from schemas.contracts.chat import PLACES, ChatRequest, ChatSource, ChatTurn, Co
 from schemas.contracts.search import CollectionsReceipt
 from schemas.contracts.text_documents import SimilarChunk
 from schemas.errors import ConfigurationError, RagError, UnavailableError
+from schemas.storage.erasure_count import UNKNOWN
 
 log = structlog.get_logger(__name__)
 
@@ -53,13 +54,15 @@ class Passages:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A request whose question is known, and the passages found for it."""
+    """A request whose question is known, and the passages found for it. `began_at` is the count of erasures before
+    anything was read."""
 
     request: ChatRequest
     asker: Asker
     text: str
     conversation_id: str
     passages: Passages
+    began_at: int
 
 
 class Chat:
@@ -85,7 +88,7 @@ class Chat:
         self._chat_connection = chat_connection
 
     def answer(self, request: ChatRequest, *, asker: Asker) -> ChatTurn:
-        """Return the model's answer and store it in its conversation.
+        """Return the model's answer and store it in its conversation, unless something was erased meanwhile.
 
         Raises ChatUnavailableError when no chat model answers, InvalidInputError when the request is not valid, and
         what `RagStore.search_similar_chunks` raises: without the context that it asked for, a request gets no answer.
@@ -139,8 +142,15 @@ class Chat:
     def _question(self, request: ChatRequest, asker: Asker) -> Question:
         asked = next(each.content for each in reversed(request.messages) if each.role == "user")
         conversation_id = request.conversation_id or str(uuid.uuid4())
+        began_at = self._erasures()
         passages = self._passages(request, asked) if request.use_rag else Passages()
-        return Question(request, asker, asked, conversation_id, passages)
+        return Question(request, asker, asked, conversation_id, passages, began_at)
+
+    def _erasures(self) -> int:
+        try:
+            return self._history.erasures()
+        except RagError:  # what can be answered without the catalogue is, and not stored
+            return UNKNOWN
 
     def _passages(self, request: ChatRequest, asked: str) -> Passages:
         found = self._store.search_similar_chunks(
@@ -195,6 +205,7 @@ class Chat:
                 shared=question.request.shared,
                 rag_used=turn.rag_used,
                 rag_sources=turn.sources,
+                since=question.began_at,
             )
         except RagError as error:
             log.warning("a conversation could not be kept", reason=error.message)

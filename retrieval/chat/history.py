@@ -15,6 +15,7 @@ from schemas.errors import NotFoundError
 from schemas.names import are_within
 from schemas.shared_database import Database, Transaction
 from schemas.storage.erasure import Target
+from schemas.storage.erasure_count import check_nothing_erased, count_erasure, erasures, open_erasure_count
 
 STEPS = (
     (
@@ -69,6 +70,12 @@ class ChatHistory:
         self._database = database
         self._clock = clock
         database.open_part("chat history", STEPS)
+        open_erasure_count(database)
+
+    def erasures(self) -> int:
+        """Return the count of erasures, for a turn that begins."""
+        with self._database.read() as transaction:
+            return erasures(transaction)
 
     def messages(self, conversation_id: str, *, asker: Asker) -> list[StoredMessage]:
         """Return in order those messages of the asker's own conversation that they may be told; an empty list for an
@@ -93,15 +100,19 @@ class ChatHistory:
         shared: bool | None = None,
         rag_used: bool,
         rag_sources: Sequence[ChatSource],
+        since: int | None = None,
     ) -> None:
         """Append the user's message and the answer to the asker's conversation, which is private from its beginning and
         stays as it is shared unless `shared` says otherwise.
 
-        It becomes private when a message of it was made with another reach than its audience has.
+        It becomes private when a message of it was made with another reach than its audience has. `since` is the count
+        of erasures when the turn began. Raises ErasedMeanwhileError when there was one since.
         """
         now = self._clock().isoformat(timespec="milliseconds")
 
         def operation(transaction: Transaction) -> None:
+            if since is not None:
+                check_nothing_erased(transaction, since)
             key = (asker.owner, conversation_id)
             last = transaction.row(
                 f"SELECT number, audience FROM chat_messages {_OF_ONE} ORDER BY number DESC LIMIT 1", key
@@ -136,10 +147,12 @@ class ChatHistory:
     def erase(self, target: Target) -> int:
         """Delete the conversations of an erased user, and those with an answer made from an erased document.
 
-        These go whole, since their later messages may repeat what the answer said. Return the number of conversations.
+        These go whole, since their later messages may repeat what the answer said. Turns under way are not stored.
+        Return the number of conversations.
         """
 
         def operation(transaction: Transaction) -> int:
+            count_erasure(transaction)
             rows = transaction.rows(
                 "SELECT owner, conversation_id, rag_sources FROM chat_messages WHERE owner = ? OR rag_sources <> '[]'",
                 (target.owner,),

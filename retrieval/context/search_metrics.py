@@ -51,6 +51,10 @@ STEPS = (
         "CREATE INDEX search_metrics_by_time ON search_metrics (timestamp_ms)",
     ),
     (f"ALTER TABLE search_metrics ADD COLUMN {OWNER_COLUMN}",),
+    (
+        "CREATE TABLE search_metrics_forgotten (at_ms BIGINT NOT NULL)",
+        "INSERT INTO search_metrics_forgotten VALUES (0)",
+    ),
 )
 _INSERT = f"INSERT INTO search_metrics VALUES ({', '.join('?' * 15)})"
 
@@ -164,7 +168,8 @@ class SearchMetrics:
     def forget_questions(self, owner: str | None = None) -> int:
         """Leave the questions out of all rows, and return their number. What statistics are made of stays.
 
-        Nothing tells which question was about which document. Of an `owner` whole rows go.
+        Nothing tells which question was about which document. Of an `owner` whole rows go, and so do those of searches
+        under way, which are known by their time: services on one catalogue need clocks that agree.
         """
         if not self._is_flushed():
             raise UnavailableError("The metrics of searches are still being written")
@@ -172,6 +177,7 @@ class SearchMetrics:
         def operation(transaction: Transaction) -> int:
             row = transaction.row("SELECT count(*) FROM search_metrics WHERE query <> ''")
             transaction.run("UPDATE search_metrics SET query = '' WHERE query <> ''")
+            transaction.run("UPDATE search_metrics_forgotten SET at_ms = ?", (self._now_ms(),))
             if owner:
                 transaction.run("DELETE FROM search_metrics WHERE owner = ?", (owner,))
             return 0 if row is None else int(row[0])
@@ -191,8 +197,10 @@ class SearchMetrics:
             transaction.run("DELETE FROM search_metrics WHERE timestamp_ms < ?", (too_old_ms,))
 
         def insert(transaction: Transaction) -> None:
+            forgotten = transaction.row("SELECT at_ms FROM search_metrics_forgotten")
             for row in rows:
-                transaction.run(_INSERT, _values(row))
+                if forgotten is None or row.timestamp_ms - row.latency_ms > forgotten[0]:
+                    transaction.run(_INSERT, _values(row))
 
         try:
             if tidies:

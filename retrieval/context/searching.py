@@ -25,6 +25,7 @@ from schemas.contracts.context import ContextAnswer, ContextQuery
 from schemas.contracts.search import check_query
 from schemas.errors import UnavailableError
 from schemas.settings import RetrievalSettings
+from schemas.storage.erasure_count import UNKNOWN
 from schemas.where import to_json
 
 log = structlog.get_logger(__name__)
@@ -104,6 +105,7 @@ class ContextSearch:
         known = read_again(chosen.corpus, kept, chosen.asked) if kept else None
         if known is not None:
             return Found([to_item(each) for each in known], total, cache_hit=True, receipt=chosen.receipt)
+        began_at = self._cache.erasures() if key else UNKNOWN
         began = time.perf_counter()
         embedded = self._texts.embed(asked.query, self._settings.context_vector_seconds)
         embedding_latency_ms = milliseconds_since(began)
@@ -114,7 +116,7 @@ class ContextSearch:
         results = [to_item(each) for each in answer.results]
         if key and not answer.left_out:
             # For whom an answer is kept is part of its key.
-            self._to_keep.put(carried(partial(self._cache.keep, key, KeptAnswer.of(answer.results))))
+            self._to_keep.put(carried(partial(self._cache.keep, key, KeptAnswer.of(answer.results), since=began_at)))
         receipt = chosen.receipt.without(answer.left_out)
         return Found(results, total, False, embedding_latency_ms, vector_latency_ms, receipt)
 

@@ -21,8 +21,7 @@ import structlog
 
 from retrieval.clock import utc_now
 from retrieval.erasing.pending import PendingErasures
-from retrieval.search.oracles.persona import notes_of
-from schemas.errors import CollectionNotFoundError
+from retrieval.sessions.notes import notes_among_all
 from schemas.storage.erasure import (
     Cleaned,
     ErasureRequest,
@@ -47,6 +46,8 @@ class Storage(Protocol):
 
     def matched(self, name: str, where: Where | None, document: str | None, *, may_empty: bool) -> Matched: ...
 
+    def matched_anywhere(self, where: Where) -> list[Matched]: ...
+
     def delete(self, target: Target) -> int: ...
 
     def renew_index(self, name: str, *, until: float) -> str | None: ...
@@ -55,26 +56,29 @@ class Storage(Protocol):
 
     def rewrite_catalogue(self, *, until: float) -> str | None: ...
 
-    def done(self, target: Target) -> list[Cleaned]: ...
+    def done(self, targets: Sequence[Target]) -> list[Cleaned]: ...
 
     def traces(self, probes: Sequence[bytes], holders: Mapping[Path, str]) -> tuple[dict[str, str], list[str]]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place above the storage. `erase` removes what is there of a target, and returns how many things it removed."""
+    """A place above the storage. `erase` removes what is there of a target, and returns how many things it removed.
+
+    With `adds_documents` what is there of a user makes documents of theirs, so it goes before these are looked for.
+    """
 
     name: str
     done: str
     erase: Callable[[Target], int]
+    adds_documents: bool = False
 
 
 class Erasure:
     """Carries out one erasure at a time; usable by several threads and processes.
 
     `named` adds the names by which uploads know a target, and raises when one is about to store it again; `holders`
-    returns the files of those that are about to store something else. `notes` is the collection of notes, which belong
-    to their users.
+    returns the files of those that are about to store something else.
     """
 
     def __init__(
@@ -85,7 +89,6 @@ class Erasure:
         *,
         named: Callable[[Target], Target],
         holders: Callable[[Target], Mapping[Path, str]],
-        notes: str,
         lock_file: Path,
         limit_seconds: float = LIMIT_SECONDS,
         clock: Callable[[], float] = time.monotonic,
@@ -96,7 +99,6 @@ class Erasure:
         self._places = places
         self._named = named
         self._holders = holders
-        self._notes = notes
         self._lock_file = lock_file
         self._limit_seconds = limit_seconds
         self._clock = clock
@@ -113,17 +115,20 @@ class Erasure:
         with self._alone():
             until = self._clock() + self._limit_seconds
             began_at = self._now()
-            matched = self._matched(request)
-            matched = replace(matched, target=self._named(matched.target))
-            unfinished = [*(each for each in self._pending.all() if each != matched), matched]
-            self._pending.keep(unfinished)
             removed: Counter[str] = Counter()
+            if request.user is not None:
+                for place in self._places:
+                    if place.adds_documents:
+                        removed[place.name] += place.erase(Target(owner=request.user))
+            wanted = [replace(each, target=self._named(each.target)) for each in self._matched(request)]
+            unfinished = [*(each for each in self._pending.all() if each not in wanted), *wanted]
+            self._pending.keep(unfinished)
             found_now = [each for each in unfinished if not each.is_removed]
             for each in found_now:
                 self._remove(each.target, removed)
             unfinished = [replace(each, is_removed=True) for each in unfinished]
             self._pending.keep(unfinished)
-            own = [each for each in unfinished if each == matched or _is_part(each.target, request, matched.target)]
+            own = [each for each in unfinished if each in wanted or _is_part(each.target, request, wanted[0].target)]
             others = [each for each in unfinished if each not in own]
             targets = [each.target for each in own]
             try:
@@ -157,39 +162,32 @@ class Erasure:
     ) -> Receipt:
         # One that was begun by an earlier request and ended by this one counts here.
         places = [Cleaned(each.name, each.done, removed[each.name]) for each in self._places]
-        if targets[-1].collection is not None:
-            places.append(Cleaned(OUTCOMES, "their ids left out of what repeats are answered", removed[OUTCOMES]))
+        places.append(Cleaned(OUTCOMES, "their ids and names left out of what repeats are answered", removed[OUTCOMES]))
         return Receipt(
             collection=request.collection,
             user=request.user,
             documents=_count_of(targets),
             chunks=len(frozenset().union(*(each.ids for each in targets))),
-            places=(*self._storage.done(targets[-1]), *places),
+            places=(*self._storage.done(targets), *places),
             also_in=tuple(also_in),
             began_at=began_at.isoformat(timespec="milliseconds"),
             ended_at=self._now().isoformat(timespec="milliseconds"),
         )
 
-    def _matched(self, request: ErasureRequest) -> Matched:
+    def _matched(self, request: ErasureRequest) -> list[Matched]:
+        """Return what is asked for, by collections. The notes of a user may be in several, whatever the settings say by
+        now."""
         if request.user is None:
             assert request.collection is not None
-            return self._storage.matched(
-                request.collection, request.where, request.document, may_empty=request.may_empty
-            )
-        try:
-            notes = self._storage.matched(self._notes, notes_of(request.user), None, may_empty=True)
-        except CollectionNotFoundError:
-            return Matched(Target(owner=request.user))
-        if not notes.target.ids:
-            return Matched(Target(owner=request.user))
-        return replace(notes, target=replace(notes.target, owner=request.user))
+            return [
+                self._storage.matched(request.collection, request.where, request.document, may_empty=request.may_empty)
+            ]
+        notes = self._storage.matched_anywhere(notes_among_all(request.user))
+        found = [replace(each, target=replace(each.target, owner=request.user)) for each in notes]
+        return found or [Matched(Target(owner=request.user))]
 
     def _remove(self, target: Target, removed: Counter[str]) -> None:
-        if target.collection is not None:
-            try:
-                removed[OUTCOMES] += self._storage.delete(target)
-            except CollectionNotFoundError:
-                log.info("a collection is gone with what was to be erased", collection=target.collection)
+        removed[OUTCOMES] += self._storage.delete(target)
         self._remove_above(target, removed)
 
     def _remove_above(self, target: Target, removed: Counter[str]) -> None:

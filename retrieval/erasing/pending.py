@@ -15,7 +15,7 @@ import orjson
 
 from schemas.storage.erasure import Matched, Target
 
-_SETS = ("ids", "documents", "document_ids", "sources", "file_names")
+_SETS = ("ids", "documents", "document_ids", "sources", "file_names", "job_ids")
 
 
 class PendingErasures:
@@ -54,5 +54,5 @@ class PendingErasures:
 
 
 def _matched(told: dict[str, object], probes: Sequence[str], is_removed: bool) -> Matched:
-    sets = {name: frozenset(told[name]) for name in _SETS}  # type: ignore[call-overload]
+    sets = {name: frozenset(told.get(name, ())) for name in _SETS}  # type: ignore[call-overload]
     return Matched(Target(**{**told, **sets}), tuple(map(bytes.fromhex, probes)), is_removed)

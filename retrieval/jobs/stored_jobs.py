@@ -276,6 +276,11 @@ class StoredJobs:
 
         return self._database.freely.commit(operation)
 
+    def of_owner(self, owner: str) -> list[str]:
+        """Return the ids of an owner's jobs."""
+        with self._database.read() as transaction:
+            return [str(row[0]) for row in transaction.rows("SELECT id FROM jobs WHERE owner = ?", (owner,))]
+
     def erase_owner(self, owner: str) -> list[str]:
         """Forget all jobs of an owner, and return their ids. One that runs ends soon."""
 

@@ -57,10 +57,12 @@ class Uploads:
         return job
 
     def named(self, target: Target) -> Target:
-        """Return the target with the names of its uploaded files.
+        """Return the target with the names of its uploaded files, and with the jobs of its owner.
 
         Raises UploadWaitingError when a job has yet to store one of its documents.
         """
+        if target.owner is not None:
+            target = replace(target, job_ids=frozenset(self._jobs.of_owner(target.owner)))
         if target.collection is None:
             return target
         files = self._jobs.files_of(partial(_is_of, target))
@@ -164,7 +166,7 @@ class Upload:
         self._jobs.create(self._incoming.job_id, wanted, self._incoming.files, asker=asker)
         self._incoming.keep()
         self._queued()
-        return Uploaded(self._incoming.job_id, QUEUED, [asdict(each) for each in self.files])
+        return Uploaded(self._incoming.job_id, QUEUED, [asdict(each) for each in self.files], wanted.collection)
 
     def take_back(self, answered: object) -> None:
         """Discard this job when another request with the same key was answered first."""

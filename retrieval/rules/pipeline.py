@@ -84,11 +84,12 @@ class RAGPipeline:
         found = self._read_again(kept, chosen)
         receipt = chosen.receipt
         if kept is None or found is None:
+            began_at = self._cache.erasures()
             answer = self._search(question, chosen)
             found, receipt = answer.results, receipt.without(answer.left_out)
             mine = KeptAnswer.of(found, context_id=str(uuid.uuid4()), query_id=str(uuid.uuid4()))
             is_whole = states is not None and not answer.left_out
-            kept = self._cache.keep(asked, mine) if is_whole else mine
+            kept = self._cache.keep(asked, mine, since=began_at) if is_whole else mine
             if kept is not mine and (others := self._read_again(kept, chosen)) is not None:
                 found = others
         return self._context(question, found, receipt, **kept.told)

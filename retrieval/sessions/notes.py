@@ -33,7 +33,8 @@ from schemas.contracts.sessions import (
 )
 from schemas.errors import AlreadyThereError, CollectionNotFoundError
 from schemas.records import Document, Metadata, OrderBy
-from schemas.where import And, Equals, Where
+from schemas.storage.erasure_count import storing_since
+from schemas.where import And, Equals, Exists, Where
 
 
 class Notes:
@@ -58,21 +59,21 @@ class Notes:
         When several replace one note at the same time, one does, and the others are told which. A repetition after a
         lost answer returns the note that was kept. A note belongs to its session's owner, one that replaces somebody
         else's note to the latter's. Raises InvalidInputError, SessionNotFoundError, OwnedByAnotherError,
-        SessionEndedError, NoSessionError, NoteNotFoundError, NoteSupersededError, EmbeddingFailureError and what the
-        store raises; nothing is kept then.
+        SessionEndedError, NoSessionError, NoteNotFoundError, NoteSupersededError, EmbeddingFailureError,
+        ErasedMeanwhileError and what the store raises; nothing is kept then.
         """
+        began_at = self._sessions.erasures()
         text = checked_text("note", text, MAX_NOTE_CHARACTERS)
         session = self._sessions.open_session(session_id, asker=asker)
         if supersedes is None:
-            return self._write(_new(text, session, NOTE), _of_note(session, asker))
+            return self._write(_new(text, session, NOTE), _of_note(session, asker), began_at)
         replaced = self._found(supersedes, asker)
         if SUPERSEDED_BY not in replaced.metadata:
             of = _ownership(replaced)
             try:
                 mine = _of_note(session, asker)
-                return self._write(
-                    _new(text, session, NOTE, replaced.id), mine if mine.owner == of.owner else of, replaced
-                )
+                of = mine if mine.owner == of.owner else of
+                return self._write(_new(text, session, NOTE, replaced.id), of, began_at, replaced)
             except AlreadyThereError:
                 replaced = self._found(supersedes, asker)
         successor = str(replaced.metadata[SUPERSEDED_BY])
@@ -83,13 +84,14 @@ class Notes:
 
     def end(self, session_id: str | None = None, summary: str | None = None, *, asker: Asker) -> EndedSession:
         """End a session. Its notes stay, and the summary becomes a note. Raise what `note` raises."""
+        began_at = self._sessions.erasures()
         session = self._sessions.open_session(session_id, asker=asker)
         summary_id = None
         if summary is not None and summary.strip():
             # The same id for each attempt: one that broke off before the session ended leaves no second summary.
             summary_id = str(uuid.uuid5(uuid.UUID(session.id), SUMMARY))
             text = checked_text("summary", summary, MAX_NOTE_CHARACTERS)
-            self._write(replace(_new(text, session, SUMMARY), id=summary_id), _of_note(session, asker))
+            self._write(replace(_new(text, session, SUMMARY), id=summary_id), _of_note(session, asker), began_at)
         ended = self._sessions.end(session.id, asker=asker)
         return EndedSession(
             ended, self._count(And((Equals("session_id", session.id), Equals("kind", NOTE)))), summary_id
@@ -105,11 +107,12 @@ class Notes:
             return []
         return [_note(each) for each in page.documents]
 
-    def _write(self, note: Note, of: Ownership, replaced: Document | None = None) -> Note:
-        """Store the note. Raises AlreadyThereError when another note has replaced `replaced` meanwhile.
+    def _write(self, note: Note, of: Ownership, began_at: int, replaced: Document | None = None) -> Note:
+        """Store the note. Raises AlreadyThereError when another note has replaced `replaced` meanwhile,
+        ErasedMeanwhileError when the count of erasures is not `began_at` any more, and AccessError when the asker may
+        not write any more.
 
         The service itself writes: what may be written was checked here, and nobody else may write to this collection.
-        Raises AccessError when the asker may not write any more.
         """
         note = replace(note, created_at=self._clock().isoformat(timespec="milliseconds"))
         writer = self._texts.writer(self._collection, self._texts.embedding())
@@ -118,7 +121,7 @@ class Notes:
             superseded = {**replaced.metadata, SUPERSEDED_BY: note.id}
             drafts.append(Draft(replaced.id, replaced.text, superseded, replaced.embedding))
         vectors = writer.vectors(drafts, {})
-        with acting_still(), acting_as(SERVICE):
+        with acting_still(), acting_as(SERVICE), storing_since(began_at):
             # Written in one request: at no moment are both notes, or neither, found.
             writer.write(drafts, vectors, unless=None if replaced is None else Equals("supersedes", replaced.id))
         return note
@@ -145,6 +148,11 @@ class Notes:
             )
         except CollectionNotFoundError:
             return 0
+
+
+def notes_among_all(owner: str) -> Where:
+    """Return the filter of one owner's notes among the documents of any collection."""
+    return And((Equals(OWNER, owner), *(Exists(name) for name in ("session_id", "session_name", "kind"))))
 
 
 def _new(text: str, session: Session, kind: str, supersedes: str | None = None) -> Note:

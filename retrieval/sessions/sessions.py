@@ -18,6 +18,7 @@ from schemas.contracts.sessions import (
 )
 from schemas.shared_database import Database, Transaction
 from schemas.storage.erasure import Target
+from schemas.storage.erasure_count import count_erasure, erasures, open_erasure_count
 
 STEPS = (
     (
@@ -40,6 +41,12 @@ class Sessions:
         self._database = database
         self._clock = clock
         database.open_part("sessions", STEPS)
+        open_erasure_count(database)
+
+    def erasures(self) -> int:
+        """Return the count of erasures, for a note that is about to be made."""
+        with self._database.read() as transaction:
+            return erasures(transaction)
 
     def start(self, name: str, *, asker: Asker, shared: bool = False) -> Session:
         """Start a session and return it."""
@@ -83,9 +90,11 @@ class Sessions:
         return self._database.freely.commit(operation)
 
     def erase(self, target: Target) -> int:
-        """Forget the sessions of an erased user, and return their number. Their notes are documents."""
+        """Forget the sessions of an erased user, and return their number. Their notes are documents, and those that are
+        being made are not stored."""
 
         def operation(transaction: Transaction) -> int:
+            count_erasure(transaction)
             row = transaction.row("SELECT count(*) FROM note_sessions WHERE owner = ?", (target.owner,))
             transaction.run("DELETE FROM note_sessions WHERE owner = ?", (target.owner,))
             return 0 if row is None else int(row[0])

@@ -82,6 +82,8 @@ class Uploaded:
     job_id: str
     status: str
     files: Sequence[Mapping[str, Any]]
+    collection: str = ""
+    """Where the files go; it is not told. Empty where an earlier release kept this."""
 
 
 @dataclass(frozen=True, slots=True)

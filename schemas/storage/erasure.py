@@ -60,7 +60,7 @@ class Target:
     `ids` are those of stored documents. Those that belong together as chunks count as one of `documents`, and
     `document_ids` are all that these may be called elsewhere; `sources` are names and paths by which reports know them,
     and `file_names` those of their uploads.
-    Without a collection there are none of all these. `owner` is whose things go.
+    Without a collection there are none of all these. `owner` is whose things go, and `job_ids` are their uploads.
     """
 
     collection: str | None = None
@@ -71,6 +71,7 @@ class Target:
     sources: frozenset[str] = frozenset()
     file_names: frozenset[str] = frozenset()
     owner: str | None = None
+    job_ids: frozenset[str] = frozenset()
 
     def names(self, collection: object, document_id: object) -> bool:
         """Return whether a document is erased. Where nobody noted its collection, its id alone decides."""

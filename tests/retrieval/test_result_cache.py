@@ -40,20 +40,20 @@ def test_an_answer_is_found_by_the_same_caller_at_each_worker(caches):
     one, two = caches
     with acting_as(ADA):
         assert one.find(ASKED) is None
-        assert one.keep(ASKED, answer("first")) == answer("first")
+        assert one.keep(ASKED, answer("first"), since=0) == answer("first")
     with acting_as(replace(ADA, id="cccccccc", name="ada's next key")):
-        assert two.find(ASKED) == two.keep(ASKED, answer("second")) == answer("first")
+        assert two.find(ASKED) == two.keep(ASKED, answer("second"), since=0) == answer("first")
 
 
 @pytest.mark.parametrize("other", OTHERS)
 def test_an_answer_is_not_found_by_who_sees_something_else(caches, other):
     one, two = caches
     with acting_as(ADA):
-        one.keep(ASKED, answer("ada's"))
+        one.keep(ASKED, answer("ada's"), since=0)
     with acting_as(OTHERS[other]):
         for cache in caches:
             assert cache.find(ASKED) is None
-        assert two.keep(ASKED, answer("own")) == one.find(ASKED) == answer("own")
+        assert two.keep(ASKED, answer("own"), since=0) == one.find(ASKED) == answer("own")
     with acting_as(ADA):
         assert two.find(ASKED) == answer("ada's")
 
@@ -61,7 +61,7 @@ def test_an_answer_is_not_found_by_who_sees_something_else(caches, other):
 def test_administrators_have_their_answers_in_common(caches):
     one, two = caches
     with acting_as(ANYBODY):
-        one.keep(ASKED, answer("shared"))
+        one.keep(ASKED, answer("shared"), since=0)
     for caller in (OTHERS["an administrator"], SERVICE):
         with acting_as(caller):
             assert two.find(ASKED) == answer("shared")
@@ -71,6 +71,16 @@ def test_filters_for_one_and_for_true_are_two(caches):
     """In Python, they are equal."""
     one, two = caches
     with acting_as(replace(ADA, where=parse_where({"public": True}))):
-        one.keep(ASKED, answer("true"))
+        one.keep(ASKED, answer("true"), since=0)
     with acting_as(replace(ADA, where=parse_where({"public": 1}))):
         assert two.find(ASKED) is None
+
+
+def test_an_answer_that_was_being_made_when_all_were_forgotten_is_not_kept(caches):
+    one, two = caches
+    with acting_as(ADA):
+        began_at = one.erasures()
+        two.clear()
+        assert one.keep(ASKED, answer("late"), since=began_at) == answer("late")
+        assert two.find(ASKED) is None
+        assert two.keep(ASKED, answer("new"), since=two.erasures()) == one.find(ASKED) == answer("new")

@@ -6,17 +6,25 @@ Rows of releases that kept the answer itself hold `[answer, version]`, and are a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Set
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import orjson
 
 from schemas.errors import ConflictError
+from schemas.storage.erasure import Target
 from schemas.storage.outcomes import EarlierAnswer
 from wrapper.catalog.contract import Transaction
 
 KEPT_SECONDS = 24 * 3600
+_IDS = ("id", "document_id", "documentId")
+_SENTENCES = frozenset({"warnings"})
+_LISTS = frozenset({"ids", "chunk_ids", "errors", "failures", "files"}) | _SENTENCES
+_NAMES = ("id", "name", "filename")
+"""The fields of outcomes, and of what they list, that tell of documents."""
+_OF_COLLECTION = "metric"
+"""A field that only outcomes of collections have: their id is no document's."""
 
 Outcome = TypeVar("Outcome")
 
@@ -84,42 +92,65 @@ def forget(transaction: Transaction, collection_key: int) -> None:
     transaction.run("DELETE FROM idempotency_keys WHERE collection_key = ?", (collection_key,))
 
 
-def forget_names(transaction: Transaction, names: Set[str]) -> int:
-    """Leave these ids and names out of all outcomes, and return how many outcomes had any.
+def leave_out(transaction: Transaction, target: Target, collection_key: int | None) -> int:
+    """Leave what is erased out of the outcomes of writes to its collection, and return how many outcomes had any.
 
-    What is listed under one of them is left out of the list, and the outcome stays, so that a repeat of the write still
-    does nothing. An outcome that has one elsewhere is forgotten.
+    An upload's outcome belongs to no collection: it goes by that of its job, and by its job when that is erased. All
+    outcomes stay, so that a repeat of the write still does nothing.
     """
     changed = 0
-    for key, stored in transaction.rows("SELECT key, outcome FROM idempotency_keys"):
+    rows = transaction.rows(
+        "SELECT key, outcome, collection_key FROM idempotency_keys WHERE collection_key = ? OR collection_key IS NULL",
+        (collection_key,),
+    )
+    for key, stored, own in rows:
         held = orjson.loads(stored)
-        if names.isdisjoint(_texts(held)):
-            continue
-        changed += 1
-        kept = _without(held, names) if isinstance(held, dict) else held
-        if names.isdisjoint(_texts(kept)):
-            transaction.run("UPDATE idempotency_keys SET outcome = ? WHERE key = ?", (orjson.dumps(kept), key))
-        else:
-            transaction.run("DELETE FROM idempotency_keys WHERE key = ?", (key,))
+        place: str | int = 0 if isinstance(held, list) else "outcome"
+        outcome = held[place]
+        kept = _without(outcome, target) if own is not None else _upload_without(outcome, target)
+        if kept != outcome:
+            changed += 1
+            held[place] = kept
+            transaction.run("UPDATE idempotency_keys SET outcome = ? WHERE key = ?", (orjson.dumps(held), key))
     return changed
 
 
-def _without(value: Any, names: Set[str]) -> Any:
-    """Return a value without the items of its lists that have one of the names."""
-    if isinstance(value, dict):
-        return {field: _without(each, names) for field, each in value.items()}
-    if isinstance(value, list):
-        return [each for each in value if names.isdisjoint(_texts(each))]
-    return value
+def _without(outcome: dict[str, Any], target: Target) -> dict[str, Any]:
+    """Return the outcome of a write of documents without what it tells of those erased."""
+    names = target.ids | target.document_ids | target.sources | target.file_names
+    kept = {field: _unlisted(field, value, names) for field, value in outcome.items()}
+    if _OF_COLLECTION not in outcome:
+        kept |= {field: "" for field in _IDS if outcome.get(field) in names}
+    return kept
 
 
-def _texts(value: Any) -> Iterator[str]:
-    left = [value]
-    while left:
-        each = left.pop()
-        if isinstance(each, str):
-            yield each
-        elif isinstance(each, dict):
-            left.extend(each.values())
-        elif isinstance(each, list):
-            left.extend(each)
+def _upload_without(outcome: dict[str, Any], target: Target) -> dict[str, Any]:
+    """Return the outcome of an upload without the files erased; any other as it is."""
+    if "files" not in outcome:
+        return outcome
+    if outcome.get("job_id") in target.job_ids:
+        return {**outcome, "files": []}
+    # Earlier releases did not note the collection.
+    if target.collection is None or outcome.get("collection", "") not in ("", target.collection):
+        return outcome
+    names = target.file_names | target.sources | {each.rpartition("/")[2] for each in target.sources}
+    return {**outcome, "files": _unlisted("files", outcome["files"], names)}
+
+
+def _unlisted(field: str, value: Any, names: Set[str]) -> Any:
+    """Return the value of a field; a list that tells of documents without those of these names."""
+    if field not in _LISTS:
+        return value
+    if field in _SENTENCES:
+        return [each for each in value if not _mentions(each, names)]
+    return [each for each in value if not _is_of(each, names)]
+
+
+def _is_of(item: Any, names: Set[str]) -> bool:
+    if isinstance(item, dict):
+        return any(item.get(name) in names for name in _NAMES) or _mentions(item.get("message") or "", names)
+    return item in names
+
+
+def _mentions(sentence: str, names: Set[str]) -> bool:
+    return any(name and name in sentence for name in names)

@@ -24,7 +24,7 @@ from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.contract import Transaction
 from wrapper.catalog.filters import positions
 from wrapper.catalog.index_state import outbox, states
-from wrapper.catalog.rows import collection_by_key, find_collection
+from wrapper.catalog.rows import all_collections, collection_by_key, find_collection, named
 from wrapper.catalog.words.merging import purge
 from wrapper.engine.keeper.cleaning import cleaning_failed, cleaning_is_asked, request_cleaning
 from wrapper.erasing.file_search import search_files
@@ -84,21 +84,31 @@ class StorageErasure:
                 gathered.add([each for each in whole if "document_id" not in each.metadata])
         return gathered.matched(collection)
 
+    def matched_anywhere(self, where: Where) -> list[Matched]:
+        """Return what matches `where`, for each collection with any."""
+        found = []
+        with self._catalog.read() as transaction:
+            for collection in all_collections(transaction):
+                gathered = _Gathered()
+                gathered.add_matching(transaction, collection, where)
+                if gathered.ids:
+                    found.append(gathered.matched(collection))
+        return found
+
     def delete(self, target: Target) -> int:
         """Delete the documents, after which nobody finds them, and what idempotency keys keep of them.
 
-        Return the number of outcomes of idempotency keys that named them. Raises CollectionNotFoundError, also when
-        another collection has the name by now.
+        A collection that is gone took its documents along, also when another one has its name by now. Return the number
+        of outcomes of idempotency keys that told of what is erased.
         """
-        assert target.collection is not None
-        name, ids = target.collection, sorted(target.ids)
 
         def operation(transaction: Transaction) -> int:
-            if find_collection(transaction, name).id != target.collection_id:
-                raise CollectionNotFoundError(name)
-            if ids:
-                writes.delete_documents(transaction, name, ids=ids)
-            return idempotency.forget_names(transaction, target.ids | target.document_ids | target.file_names)
+            collection = None if target.collection is None else named(transaction, target.collection)
+            if collection is None or collection.id != target.collection_id:
+                return idempotency.leave_out(transaction, target, None)
+            if target.ids:
+                writes.delete_documents(transaction, collection.name, ids=sorted(target.ids))
+            return idempotency.leave_out(transaction, target, collection.key)
 
         forgotten = self._catalog.commit(operation)
         self._indexer.notify()
@@ -144,7 +154,7 @@ class StorageErasure:
         """Write the catalogue anew. Return None when nothing deleted is left in it, else what keeps it there."""
         return self._catalog.rewrite(wait_seconds=max(1.0, until - self._clock()))
 
-    def done(self, target: Target) -> list[Cleaned]:
+    def done(self, targets: Sequence[Target]) -> list[Cleaned]:
         """Say what was done in the storage, for the receipt."""
         is_sqlite = self._catalog.kind == "sqlite"
         catalogue = (
@@ -160,7 +170,7 @@ class StorageErasure:
             else ("the documents are deleted there; its files are not this service's and may hold them still")
         )
         places = [Cleaned(CATALOGUE, catalogue), Cleaned(ENGINE, engine)]
-        if target.collection is not None:
+        if any(each.collection is not None for each in targets):
             places += [Cleaned(WORDS, "merged without them"), Cleaned(INDEX, "rebuilt without them")]
         return places
 

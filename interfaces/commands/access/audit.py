@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from interfaces.commands.options import config_option
 from interfaces.terminal.asking import one_of_two
 
 # What takes long to import is imported where it is used, so that help and usage errors are quick.
@@ -28,6 +29,7 @@ SHOWN = 100
     type=click.Path(file_okay=False, path_type=Path),
     help="Read the log of this data directory, whether a service runs there or not.  [default: $RAG_DATA_DIR]",
 )
+@config_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 def audit(
     since: str | None,

@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from interfaces.commands.options import config_option
+
 # What takes long to import is imported where it is used, so that help and usage errors are quick.
 
 
@@ -25,6 +27,7 @@ import click
 @click.option(
     "--data-dir", type=click.Path(file_okay=False, path_type=Path), help="The data directory.  [default: $RAG_DATA_DIR]"
 )
+@config_option
 @click.option("--json", "as_json", is_flag=True, help="Print the receipt as one JSON object and nothing else.")
 def erase(
     collection: str | None,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from interfaces.commands.access.recorded import CommandLog, recorded_commands
+from interfaces.commands.options import config_option
 from schemas.access.callers import Scope
 from schemas.errors import AuditUnwritableError, InvalidInputError
 
@@ -76,6 +77,7 @@ def keys() -> None:
     "embedded_tokens_per_day, chats_per_day.",
 )
 @_data_dir
+@config_option
 @_as_json
 def create(
     name: str,
@@ -110,6 +112,7 @@ def create(
 
 @keys.command("list")
 @_data_dir
+@config_option
 @_as_json
 def list_keys(data_dir: Path | None, as_json: bool) -> None:
     """List all keys, those that have ended included."""
@@ -129,6 +132,7 @@ def list_keys(data_dir: Path | None, as_json: bool) -> None:
 @keys.command()
 @click.argument("key_id", metavar="ID")
 @_data_dir
+@config_option
 def show(key_id: str, data_dir: Path | None) -> None:
     """Print what a key may do, as JSON."""
     from interfaces.terminal.screen import Screen, as_json_text
@@ -142,6 +146,7 @@ def show(key_id: str, data_dir: Path | None) -> None:
 @click.argument("key_id", metavar="ID")
 @click.option("--grace", metavar="SPAN", default="24h", show_default=True, help="How long the old key still counts.")
 @_data_dir
+@config_option
 @_as_json
 def rotate(key_id: str, grace: str, data_dir: Path | None, as_json: bool) -> None:
     """Make a successor with the same rights, print it, and let the old key end after the grace, of 30 days at most.
@@ -164,6 +169,7 @@ def rotate(key_id: str, grace: str, data_dir: Path | None, as_json: bool) -> Non
 @keys.command()
 @click.argument("key_id", metavar="ID")
 @_data_dir
+@config_option
 @_as_json
 def revoke(key_id: str, data_dir: Path | None, as_json: bool) -> None:
     """End a key at once. It stays in the list.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from interfaces.commands.access.recorded import CommandLog, recorded_commands
+from interfaces.commands.options import config_option
 
 # What takes long to import is imported where it is used, so that help and usage errors are quick.
 
@@ -31,6 +32,7 @@ def stored_secrets() -> None:
 
 
 @stored_secrets.command("list")
+@config_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def list_secrets(ctx: click.Context, as_json: bool) -> None:
@@ -54,6 +56,7 @@ def list_secrets(ctx: click.Context, as_json: bool) -> None:
 
 
 @stored_secrets.command()
+@config_option
 @click.pass_context
 def rotate(ctx: click.Context) -> None:
     """Encrypt all stored secrets under a new key, and drop the old key.

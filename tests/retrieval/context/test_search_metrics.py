@@ -199,3 +199,15 @@ def test_rows_beyond_the_queue_are_counted_as_lost(catalogs, clock, tmp_path, ro
     metrics.close()
     assert 10 <= kept < 100
     assert REGISTRY.get_sample_value("rag_context_metrics_lost_total") == lost + 100 - kept
+
+
+def test_a_search_under_way_when_questions_were_forgotten_is_left_out(workers, catalogs, row, clock):
+    metrics = workers()
+    metrics.record(row())
+    clock.now += 1
+    metrics.forget_questions()
+    clock.now += 0.005
+    metrics.record(row(latency_ms=6.0))
+    metrics.record(row(latency_ms=4.0))
+    assert metrics.statistics(60, asker=ALL).queries == 2
+    assert [text for (text,) in stored(catalogs(), "query")].count("") == 1

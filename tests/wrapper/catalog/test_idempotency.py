@@ -7,6 +7,7 @@ import pytest
 from sqlalchemy import text
 
 from schemas.errors import ConflictError
+from schemas.storage.erasure import Target
 from schemas.storage.outcomes import CollectionOutcome, EarlierAnswer, ImportOutcome, StreamOutcome, WriteOutcome
 from wrapper.catalog import idempotency
 from wrapper.catalog.catalog import Catalog
@@ -126,3 +127,72 @@ def test_a_deleted_collection_takes_its_outcomes_along(catalog):
     catalog.commit(lambda transaction: idempotency.forget(transaction, 1))
     assert _find(catalog, "mine") is None
     assert _find(catalog, "another's") == _find(catalog, "nobody's") == KEPT
+
+
+ERASED = Target(
+    "docs", "u", ids=frozenset({"a"}), document_ids=frozenset({"d", "queued"}), sources=frozenset({"in/plan.md"})
+)
+
+
+def _leave_out(catalog, target=ERASED, collection_key=1):
+    return catalog.commit(lambda transaction: idempotency.leave_out(transaction, target, collection_key))
+
+
+@pytest.mark.parametrize(
+    ("outcome", "left"),
+    [
+        ({"ids": ["a", "b"], "created": 2}, {"ids": ["b"], "created": 2}),
+        ({"document_id": "d", "status": "created"}, {"document_id": "", "status": "created"}),
+        ({"document_id": "e", "chunk_ids": ["a"]}, {"document_id": "e", "chunk_ids": []}),
+        (
+            {"errors": ["in/plan.md", "b.md"], "warnings": ["in/plan.md: is long", "fine"]},
+            {"errors": ["b.md"], "warnings": ["fine"]},
+        ),
+        ({"failures": [{"filename": "in/plan.md"}, {"filename": "b"}]}, {"failures": [{"filename": "b"}]}),
+    ],
+)
+def test_what_is_erased_is_left_out_and_a_repeat_is_answered_still(catalog, outcome, left):
+    _keep(catalog, "key", kept=Kept(outcome, 7, "1.2"))
+    assert _leave_out(catalog) == 1
+    assert _find(catalog, "key", kind=dict) == Kept(left, 7, "1.2")
+    assert _leave_out(catalog) == 0
+
+
+@pytest.mark.parametrize(
+    ("outcome", "collection_key"),
+    [
+        ({"ids": ["a"]}, 2),
+        ({"ids": ["a"]}, None),
+        ({"ids": [], "id": "d", "name": "a", "metric": "l2"}, 1),
+        ({"document_id": "e", "status": "queued"}, 1),
+        (
+            {"job_id": "j", "status": "queued", "files": [{"name": "b.md", "status": "queued"}], "collection": "docs"},
+            None,
+        ),
+        ({"job_id": "j", "status": "queued", "files": [{"name": "plan.md"}], "collection": "others"}, None),
+    ],
+)
+def test_outcomes_of_something_else_stay_as_they_are(catalog, outcome, collection_key):
+    _keep(catalog, "key", kept=Kept(outcome), collection_key=collection_key)
+    assert _leave_out(catalog) == 0
+    assert _find(catalog, "key", kind=dict) == Kept(outcome)
+
+
+@pytest.mark.parametrize("collection", [{}, {"collection": "docs"}])
+def test_files_of_uploads_are_left_out(catalog, collection):
+    upload = {"job_id": "j", "status": "queued", "files": [{"name": "plan.md"}, {"name": "b.md"}], **collection}
+    _keep(catalog, "key", kept=Kept(upload), collection_key=None)
+    assert _leave_out(catalog, Target(owner="key:ada", job_ids=frozenset({"i"})), None) == 0
+    assert _leave_out(catalog) == 1
+    assert _find(catalog, "key", kind=dict).outcome == {**upload, "files": [{"name": "b.md"}]}
+    assert _leave_out(catalog, Target(owner="key:ada", job_ids=frozenset({"j"})), None) == 1
+    assert _find(catalog, "key", kind=dict).outcome == {**upload, "files": []}
+
+
+def test_answers_that_earlier_releases_kept_lose_what_is_erased(catalog):
+    _keep(catalog, "key")
+    answer = {"status": "added", "ids": ["a", "b"], "id": "d"}
+    stored = orjson.dumps([answer, "1.2"])
+    catalog.commit(lambda transaction: transaction.run("UPDATE idempotency_keys SET outcome = ?", (stored,)))
+    assert _leave_out(catalog) == 1
+    assert _find(catalog, "key").outcome == EarlierAnswer({**answer, "ids": ["b"], "id": ""})

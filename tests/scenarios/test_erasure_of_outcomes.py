@@ -1,0 +1,115 @@
+"""What idempotency keys keep tells nothing of what is erased, and repeats still do nothing."""
+
+from io import BytesIO
+
+import pytest
+
+from schemas.access.api_keys import Grant
+from schemas.access.callers import Scope
+from tests.scenarios.test_erasure import CANARY, OTHER, SETTINGS, erase, files_with, tables_with
+from tests.support.apps import models_of, running_app
+from tests.support.live import eventually
+
+
+@pytest.fixture
+def app(tmp_path, models_up, processes):
+    with running_app(tmp_path / "data", registry=models_of(models_up), retrieval=SETTINGS) as app:
+        yield app
+
+
+@pytest.fixture
+def client(app):
+    return app.test_client()
+
+
+def upload(client, collection, **more):
+    """Upload two files with one key, and return the answer once their job has ended."""
+    files = [(f"# About {word}\n\nThe plan of {word} is secret.\n", f"{word}name.md") for word in (CANARY, OTHER)]
+    answer = client.post(
+        "/api/documents",
+        query_string={"collection": collection},
+        data={"file": [(BytesIO(text.encode()), name) for text, name in files]},
+        headers={"Idempotency-Key": f"upload-{collection}", **more},
+    )
+    assert answer.status_code == 202, answer.json
+    return answer
+
+
+def _ended(client, answer, **headers):
+    place = f"/api/jobs/{answer.json['job']['id']}"
+    eventually(lambda: client.get(place, headers=headers).json["status"] == "done", seconds=60)
+    return client.get(place, headers=headers).json["files"]
+
+
+def _names(answer):
+    return [each["name"] for each in answer.json["files"]]
+
+
+def test_the_names_of_a_users_uploads_go_and_a_repeat_uploads_nothing(app, client, collection):
+    stored = app.extensions["rag.access"].stored
+    key, text = stored.create("ada", Grant(frozenset({Scope.WRITE})))
+    _, admin_text = stored.create("admin", Grant(frozenset({Scope.ADMIN})))
+    ada = {"Authorization": f"Bearer {text}"}
+    admin = app.test_client()
+    admin.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {admin_text}"
+    _ended(client, upload(client, collection, **ada), **ada)
+    assert {"idempotency_keys", "job_files"} <= set(tables_with(app, CANARY))
+
+    erase(admin, user=key.id)
+
+    # The documents belong to their collection.
+    assert {"idempotency_keys", "job_files"}.isdisjoint(tables_with(app, CANARY))
+    again = upload(client, collection, **ada)
+    assert (again.headers["Idempotent-Replayed"], _names(again)) == ("true", [])
+
+
+def test_the_names_of_uploads_go_with_their_documents_when_their_job_is_gone(app, client, collection):
+    first = upload(client, collection)
+    document = next(each["document_id"] for each in _ended(client, first) if CANARY in each["name"])
+    for table in ("jobs", "job_files"):
+        catalog = app.extensions["rag.service"].catalog
+        catalog.commit(lambda transaction, table=table: transaction.run(f"DELETE FROM {table}"))
+
+    erase(client, collection=collection, document=document)
+
+    assert tables_with(app, CANARY) == []
+    assert files_with(app, CANARY) == []
+    again = upload(client, collection)
+    assert (again.headers["Idempotent-Replayed"], _names(again)) == ("true", [f"{OTHER}name.md"])
+
+
+def test_an_erasure_changes_no_outcomes_of_other_collections(client, collection):
+    names = (collection, f"{collection}-b")
+
+    def write(name):
+        documents = [{"id": each, "text": name, "embedding": [1.0, 2.0]} for each in ("doc-1", name, "queued")]
+        headers = {"Idempotency-Key": f"write-{name}"}
+        return client.post(f"/collections/{name}/documents", json={"documents": documents}, headers=headers)
+
+    for name in names:
+        assert client.post("/collections", json={"name": name}).status_code == 201
+        assert write(name).status_code == 201
+    first = upload(client, f"{collection}-c")
+    _ended(client, first)
+
+    for document in ("doc-1", "queued", collection):
+        erase(client, collection=collection, document=document)
+
+    assert write(collection).json["ids"] == []
+    assert client.get(f"/collections/{collection}").json["count"] == 0
+    assert write(names[1]).json["ids"] == ["doc-1", names[1], "queued"]
+    again = upload(client, f"{collection}-c")
+    assert (again.headers["Idempotent-Replayed"], again.json) == ("true", first.json)
+
+
+def test_an_ingestion_whose_document_is_erased_stores_nothing_when_it_is_repeated(app, client):
+    asked = {"source": "web", "path": f"/{CANARY}", "title": "Plan", "text": f"The plan of {CANARY} is a secret."}
+
+    def ingest():
+        return client.post("/api/rag/ingest", json=asked, headers={"Idempotency-Key": "ingest"})
+
+    document = ingest().json["documentId"]
+    erase(client, collection="rag-documents", document=document, all=True)
+    again = ingest()
+    assert (again.status_code, again.json["documentId"]) == (200, "")
+    assert tables_with(app, CANARY) == []

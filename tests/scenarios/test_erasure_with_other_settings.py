@@ -1,0 +1,70 @@
+"""An erasure finds what was stored under other settings than it has itself."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from schemas.access.callers import ANYBODY, acting_as
+from schemas.access.owners import USER_OWNER, Asker
+from schemas.contracts.collect import CollectRequest
+from tests.scenarios.test_erasure import CANARY, SETTINGS
+from tests.support.apps import models_of, running_app
+from tests.support.commands import files_holding, run_command
+
+ADA, BOB = Asker(f"{USER_OWNER}ada"), Asker(f"{USER_OWNER}bob")
+
+
+@pytest.fixture
+def left_by_ada(tmp_path, models_up, processes):
+    """A data directory with Ada's topic, and with notes of hers in two collections, one of them with notes of Bob's."""
+    settings = (
+        (replace(SETTINGS, notes_collection="first-notes"), [ADA]),
+        (replace(SETTINGS, notes_collection="other-notes"), [ADA, BOB]),
+    )
+    for retrieval, askers in settings:
+        with (
+            running_app(tmp_path / "data", registry=models_of(models_up, topic="rule"), retrieval=retrieval) as app,
+            acting_as(ANYBODY),
+        ):
+            layers = app.extensions["rag.layers"]
+            for asker in askers:
+                session = layers.notes.start("session", asker=asker)
+                layers.notes.note(f"I am {CANARY if asker == ADA else 'Bob'}.", session.id, asker=asker)
+            asked = CollectRequest(f"I am {CANARY}.", "", "", ())
+            layers.conversations.follow("talk", asked, owner=ADA.owner)
+    return tmp_path / "data"
+
+
+def test_a_service_that_keeps_no_topics_erases_those_of_earlier_starts(left_by_ada, models_up):
+    with running_app(left_by_ada, registry=models_of(models_up, topic="off"), retrieval=SETTINGS) as app:
+        answer = app.test_client().post("/api/erase", json={"user": ADA.owner})
+        assert answer.status_code == 200
+        removed = {each["place"]: each["removed"] for each in answer.json["receipt"]["files"]}
+        assert (answer.json["receipt"]["documents"], removed["topics"], removed["sessions"]) == (2, 1, 2)
+        notes = app.test_client().get("/collections/other-notes/documents").json["documents"]
+        assert [each["text"] for each in notes] == ["I am Bob."]
+    assert files_holding(left_by_ada, CANARY, ADA.owner.encode().hex()) == []
+
+
+def test_the_command_takes_a_file_of_settings_and_finds_the_notes_without_their_name(left_by_ada, tmp_path):
+    settings = tmp_path / "rag.yaml"
+    settings.write_text(f"data_dir: {left_by_ada}\n")
+
+    erased = run_command("erase", "--user", ADA.owner, "--config", settings, "--json")
+
+    assert erased.returncode == 0, erased.stderr
+    assert json.loads(erased.stdout)["receipt"]["documents"] == 2
+    assert files_holding(left_by_ada, CANARY) == []
+
+
+@pytest.mark.parametrize("command", [("keys", "list"), ("audit",), ("secrets", "list")])
+def test_commands_on_a_data_directory_take_a_file_of_settings(left_by_ada, tmp_path, command):
+    settings = tmp_path / "rag.yaml"
+    settings.write_text(f"data_dir: {left_by_ada}\n")
+    (left_by_ada / "audit").mkdir(exist_ok=True)
+    assert run_command(*command, "--config", settings).returncode == 0
+    assert run_command(*command, data_dir=tmp_path / "none").returncode == 2
+    settings.write_text("nonsense: 1\n")
+    wrong = run_command(*command, "--config", settings)
+    assert (wrong.returncode, "unknown setting" in wrong.stderr) == (2, True)
