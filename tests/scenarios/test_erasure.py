@@ -374,9 +374,11 @@ def test_the_command_erases_beside_two_workers_and_without_a_service(tmp_path, p
     assert left.returncode == 0, left.stderr
     assert files_holding(data_dir, CANARY) == []
     recorded = [each for each in lines_of(data_dir / "audit") if each["route"] == "/api/erase"]
-    assert [(each["key_id"], each["collection"], each["count"], each["status"]) for each in recorded] == [
-        ("open", "alpha", 30, 200),
-        ("open", "beta", 1, 200),
-        ("open", "gamma", None, 404),
-        ("open", "beta", 29, 200),
+    who = [(each["key_id"], each["address"]) for each in recorded]
+    assert who == [("open", "127.0.0.1"), (None, None), (None, None), (None, None)]
+    assert [(each["collection"], each["count"], each["status"]) for each in recorded] == [
+        ("alpha", 30, 200),
+        ("beta", 1, 200),
+        ("gamma", None, 404),
+        ("beta", 29, 200),
     ]

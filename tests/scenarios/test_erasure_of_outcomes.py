@@ -6,6 +6,7 @@ import pytest
 
 from schemas.access.api_keys import Grant
 from schemas.access.callers import Scope
+from schemas.settings import AccessSettings
 from tests.scenarios.test_erasure import CANARY, OTHER, SETTINGS, erase, files_with, tables_with
 from tests.support.apps import models_of, running_app
 from tests.support.live import eventually
@@ -22,45 +23,47 @@ def client(app):
     return app.test_client()
 
 
-def upload(client, collection, **more):
-    """Upload two files with one key, and return the answer once their job has ended."""
+def upload(client, collection):
+    """Upload two files with the one key of the collection."""
     files = [(f"# About {word}\n\nThe plan of {word} is secret.\n", f"{word}name.md") for word in (CANARY, OTHER)]
     answer = client.post(
         "/api/documents",
         query_string={"collection": collection},
         data={"file": [(BytesIO(text.encode()), name) for text, name in files]},
-        headers={"Idempotency-Key": f"upload-{collection}", **more},
+        headers={"Idempotency-Key": f"upload-{collection}"},
     )
     assert answer.status_code == 202, answer.json
     return answer
 
 
-def _ended(client, answer, **headers):
+def _ended(client, answer):
     place = f"/api/jobs/{answer.json['job']['id']}"
-    eventually(lambda: client.get(place, headers=headers).json["status"] == "done", seconds=60)
-    return client.get(place, headers=headers).json["files"]
+    eventually(lambda: client.get(place).json["status"] == "done", seconds=60)
+    return client.get(place).json["files"]
 
 
 def _names(answer):
     return [each["name"] for each in answer.json["files"]]
 
 
-def test_the_names_of_a_users_uploads_go_and_a_repeat_uploads_nothing(app, client, collection):
-    stored = app.extensions["rag.access"].stored
-    key, text = stored.create("ada", Grant(frozenset({Scope.WRITE})))
-    _, admin_text = stored.create("admin", Grant(frozenset({Scope.ADMIN})))
-    ada = {"Authorization": f"Bearer {text}"}
-    admin = app.test_client()
-    admin.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {admin_text}"
-    _ended(client, upload(client, collection, **ada), **ada)
-    assert {"idempotency_keys", "job_files"} <= set(tables_with(app, CANARY))
+def test_the_names_of_a_users_uploads_go_and_a_repeat_uploads_nothing(tmp_path, models_up, processes, collection):
+    closed = {"registry": models_of(models_up), "retrieval": SETTINGS, "access": AccessSettings()}
+    with running_app(tmp_path / "data", **closed) as app:
+        stored = app.extensions["rag.access"].stored
+        key, text = stored.create("ada", Grant(frozenset({Scope.WRITE})))
+        _, admin_text = stored.create("admin", Grant(frozenset({Scope.ADMIN})))
+        client, admin = app.test_client(), app.test_client()
+        client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {text}"
+        admin.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {admin_text}"
+        _ended(client, upload(client, collection))
+        assert {"idempotency_keys", "job_files"} <= set(tables_with(app, CANARY))
 
-    erase(admin, user=key.id)
+        erase(admin, user=key.id)
 
-    # The documents belong to their collection.
-    assert {"idempotency_keys", "job_files"}.isdisjoint(tables_with(app, CANARY))
-    again = upload(client, collection, **ada)
-    assert (again.headers["Idempotent-Replayed"], _names(again)) == ("true", [])
+        # The documents belong to their collection.
+        assert {"idempotency_keys", "job_files"}.isdisjoint(tables_with(app, CANARY))
+        again = upload(client, collection)
+        assert (again.headers["Idempotent-Replayed"], _names(again)) == ("true", [])
 
 
 def test_the_names_of_uploads_go_with_their_documents_when_their_job_is_gone(app, client, collection):

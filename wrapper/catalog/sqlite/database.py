@@ -45,11 +45,17 @@ class SQLiteDatabase:
     errors: ClassVar[tuple[type[Exception], ...]] = (SQLAlchemyError, sqlite3.Error)
 
     def __init__(
-        self, path: Path, *, statement_seconds: float = STATEMENT_SECONDS, clock: Callable[[], float] = time.monotonic
+        self,
+        path: Path,
+        *,
+        statement_seconds: float = STATEMENT_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+        pause: Callable[[float], None] = time.sleep,
     ) -> None:
         self._path = path
         self._statement_seconds = statement_seconds
         self._clock = clock
+        self._pause = pause
         self._engine: Engine = create_engine(
             f"sqlite:///{path}",
             poolclass=NullPool,
@@ -99,11 +105,20 @@ class SQLiteDatabase:
         It needs free disk space for two more copies. Writers wait meanwhile, readers do not. A read that began before
         keeps the log from being emptied.
         """
+        ends_at = self._clock() + wait_seconds
         # A connection of its own: the others keep what they sort in memory, where a whole database has no room.
         with closing(sqlite3.connect(self._path, timeout=wait_seconds, isolation_level=None)) as connection:
             connection.execute("VACUUM")
-            busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        return "a read that began before is still under way" if busy else None
+            while True:
+                left_seconds = max(0.0, ends_at - self._clock())
+                connection.execute(f"PRAGMA busy_timeout = {int(left_seconds * 1e3)}")
+                busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+                if not busy:
+                    return None
+                if self._clock() >= ends_at:
+                    return "a read that began before is still under way"
+                # SQLite waits for reads, and not for another connection that moves the log into the file.
+                self._pause(BUSY_PAUSE_SECONDS)
 
     def close(self) -> None:
         """Close every connection for good; no thread may be inside a transaction."""
