@@ -178,12 +178,19 @@ def _chosen(url: str | None, data_dir: Path | None) -> AskedService:
     own = configured_url()
     if data_dir is None and _answers(own):
         return RunningService(own)
-    if not (settings.data_dir / LOCK_FILE).exists():
+    # Without its catalogue, a new one would be made, and asked in place of that of the settings that are missing.
+    if not (settings.data_dir / LOCK_FILE).exists() or not _has_catalogue(settings):
         sentence = f"No data is in {settings.data_dir}"
         if data_dir is None:
             sentence = f"No service answers at {own}, and no data is in {settings.data_dir}"
         raise ConfigurationError(f"{sentence}: start 'rag-wrapper serve', or name a service by --url")
     return _opened(settings)
+
+
+def _has_catalogue(settings: WrapperSettings) -> bool:
+    from wrapper.access.directory_keys import is_there
+
+    return is_there(settings)
 
 
 def _opened(settings: WrapperSettings) -> DataDirectory:

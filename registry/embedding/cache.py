@@ -56,7 +56,9 @@ class SharedVectors(Protocol):
 
     def find(self, digest: str) -> Vector | None: ...
 
-    def keep(self, digest: str, vector: Vector) -> None: ...
+    def cleared_at(self) -> int: ...
+
+    def keep(self, digest: str, vector: Vector, *, since: int | None = None) -> None: ...
 
     def one_at_a_time(self, digest: str) -> AbstractContextManager[None]:
         """Hold the digest's lock, which one process has at a time."""
@@ -68,7 +70,10 @@ class NotShared:
     def find(self, digest: str) -> Vector | None:
         return None
 
-    def keep(self, digest: str, vector: Vector) -> None:
+    def cleared_at(self) -> int:
+        return 0
+
+    def keep(self, digest: str, vector: Vector, *, since: int | None = None) -> None:
         """Do nothing: no other process would look for the vector."""
 
     def one_at_a_time(self, digest: str) -> AbstractContextManager[None]:
@@ -138,9 +143,10 @@ class EmbeddingCache:
                 return found, False
             if not deadlines.seconds_left():
                 raise embedding_timeout(0)
+            cleared_at = self._shared.cleared_at()
             vector = np.ascontiguousarray(make(), dtype=np.float32)
             vector.setflags(write=False)
-            self._shared.keep(digest, vector)
+            self._shared.keep(digest, vector, since=cleared_at)
             return vector, True
 
 

@@ -51,20 +51,33 @@ class VectorFiles:
             return None
         return vector if vector.size else None
 
-    def keep(self, digest: str, vector: Vector) -> None:
+    def cleared_at(self) -> int:
+        """Return when all vectors were removed last, in any measure: another number than after the next removal."""
+        try:
+            return (self._directory / LOCK_FILE).stat().st_mtime_ns
+        except OSError:
+            return 0
+
+    def keep(self, digest: str, vector: Vector, *, since: int | None = None) -> None:
+        """Keep a vector, unless all were removed after `cleared_at` was `since`."""
         try:
             try:
                 self._write(digest, vector)
             except FileNotFoundError:
                 self._directory.mkdir(parents=True, exist_ok=True)
                 self._write(digest, vector)
+            if since is not None and self.cleared_at() != since:
+                self._path(digest).unlink(missing_ok=True)
             self._sweep()
         except OSError as error:
             log.warning("an embedding could not be kept", reason=str(error))
 
     def clear(self) -> int:
-        """Remove all vectors, and return their number."""
+        """Remove all vectors, those too that are being made, and return their number."""
         removed = 0
+        with suppress(FileNotFoundError):
+            # The kernel's own time stands still for milliseconds.
+            os.utime(self._directory / LOCK_FILE, ns=(time.time_ns(), time.time_ns()))
         with suppress(FileNotFoundError):
             for each in os.scandir(self._directory):
                 if each.name != LOCK_FILE:

@@ -208,3 +208,17 @@ def test_a_directory_that_cannot_be_written_only_means_that_nothing_is_shared(tm
     (tmp_path / "file").write_text("in the way")
     cache = EmbeddingCache(VectorFiles(tmp_path / "file", ttl_seconds=60), ttl_seconds=60)
     assert cache.get(KEY, Maker())[1]
+
+
+def test_a_vector_that_is_being_made_when_all_are_removed_is_not_kept(tmp_path):
+    files = VectorFiles(tmp_path, ttl_seconds=60)
+    cache = EmbeddingCache(files, ttl_seconds=60)
+
+    def make():
+        files.clear()
+        return VECTOR
+
+    cache.get(KEY, make)
+    assert list(tmp_path.glob("*.f32")) == []
+    cache.get(KEY._replace(text="new"), Maker())
+    assert len(list(tmp_path.glob("*.f32"))) == 1

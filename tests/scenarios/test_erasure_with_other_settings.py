@@ -58,6 +58,14 @@ def test_the_command_takes_a_file_of_settings_and_finds_the_notes_without_their_
     assert files_holding(left_by_ada, CANARY) == []
 
 
+def test_the_command_makes_no_catalogue_where_the_settings_name_another_one(left_by_ada, tmp_path):
+    (left_by_ada / "catalog.sqlite").rename(tmp_path / "other.sqlite")
+    refused = run_command("erase", "--user", ADA.owner, "--data-dir", left_by_ada)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert f"No data is in {left_by_ada}" in refused.stderr
+    assert not (left_by_ada / "catalog.sqlite").exists()
+
+
 @pytest.mark.parametrize("command", [("keys", "list"), ("audit",), ("secrets", "list")])
 def test_commands_on_a_data_directory_take_a_file_of_settings(left_by_ada, tmp_path, command):
     settings = tmp_path / "rag.yaml"
