@@ -22,7 +22,7 @@ check: $(DEVELOPED) lint
 # Without bytecode on the disk, each of the many services that the tests start would compile the project again.
 test: export PYTHONDONTWRITEBYTECODE =
 test: $(DEVELOPED) lint
-	$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 soak: $(DEVELOPED)
 	RAG_SOAK_ROUNDS=60 $(BIN)/python -m pytest -s tests/durability/test_random_kills.py

@@ -67,25 +67,18 @@ class ResultCache:
         database.open_part("kept answers", STEPS)
         open_erasure_count(database)
 
-    def erasures(self) -> int:
-        """Return the count of erasures, for an answer that is about to be made."""
-        try:
-            with self._database.read() as transaction:
-                return erasures(transaction)
-        except RagError:  # which is said where the answer is not kept
-            return UNKNOWN
-
-    def find(self, asked: list[Any]) -> KeptAnswer | None:
-        """Return the answer to a question, if it is kept and fresh, else None.
+    def find(self, asked: list[Any]) -> tuple[KeptAnswer | None, int]:
+        """Return (the answer to a question, if it is kept and fresh, else None; the count of erasures, for an answer
+        that is about to be made).
 
         A question consists of everything the answer depends on, including `states_of` the collections.
         """
         try:
             with self._database.read() as transaction:
-                return self._find(transaction, _key(asked))
+                return self._find(transaction, _key(asked)), erasures(transaction)
         except RagError as error:
             log.warning("a kept answer could not be looked up", reason=error.message)
-            return None
+            return None, UNKNOWN
 
     def keep(self, asked: list[Any], answer: KeptAnswer, *, since: int) -> KeptAnswer:
         """Keep an answer; return the one that is kept now: this one, or one that another worker kept first.

@@ -101,11 +101,10 @@ class ContextSearch:
         if not chosen.asked:
             return Found([], total, receipt=chosen.receipt)
         key = self._key(asked, chosen.asked)
-        kept = self._cache.find(key) if key else None
+        kept, began_at = self._cache.find(key) if key else (None, UNKNOWN)
         known = read_again(chosen.corpus, kept, chosen.asked) if kept else None
         if known is not None:
             return Found([to_item(each) for each in known], total, cache_hit=True, receipt=chosen.receipt)
-        began_at = self._cache.erasures() if key else UNKNOWN
         began = time.perf_counter()
         embedded = self._texts.embed(asked.query, self._settings.context_vector_seconds)
         embedding_latency_ms = milliseconds_since(began)

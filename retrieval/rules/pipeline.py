@@ -34,6 +34,7 @@ from schemas.contracts.search import CollectionsReceipt, OracleAnswer, OracleRes
 from schemas.errors import AccessError, ConflictError, InvalidInputError, RagError
 from schemas.names import check_collection_name
 from schemas.settings import RetrievalSettings
+from schemas.storage.erasure_count import UNKNOWN
 from schemas.where import In, Where, to_json
 
 log = structlog.get_logger(__name__)
@@ -80,11 +81,10 @@ class RAGPipeline:
         chosen = self._texts.searched(request.collections)
         states = states_of(chosen.asked)
         asked = [question.as_key(), states, self._texts.embedding().model]
-        kept = self._cache.find(asked) if states is not None else None
+        kept, began_at = self._cache.find(asked) if states is not None else (None, UNKNOWN)
         found = self._read_again(kept, chosen)
         receipt = chosen.receipt
         if kept is None or found is None:
-            began_at = self._cache.erasures()
             answer = self._search(question, chosen)
             found, receipt = answer.results, receipt.without(answer.left_out)
             mine = KeptAnswer.of(found, context_id=str(uuid.uuid4()), query_id=str(uuid.uuid4()))
