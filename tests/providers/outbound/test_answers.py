@@ -38,6 +38,8 @@ def ask(waits):
 
 
 def refusal(status, body, **headers):
+    # It says that the connection ends: a client that asks again on it, before it has seen that, gets no answer.
+    headers = {"Connection": "close", **headers}
     named = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in headers.items())
     return saying(f"HTTP/1.1 {status} No\r\n{named}Content-Length: {len(body)}\r\n\r\n".encode() + body)
 
