@@ -58,7 +58,7 @@ class SharedVectors(Protocol):
 
     def cleared_at(self) -> int: ...
 
-    def keep(self, digest: str, vector: Vector, *, since: int | None = None) -> None: ...
+    def keep(self, digest: str, vector: Vector, *, since: int) -> None: ...
 
     def one_at_a_time(self, digest: str) -> AbstractContextManager[None]:
         """Hold the digest's lock, which one process has at a time."""
@@ -73,7 +73,7 @@ class NotShared:
     def cleared_at(self) -> int:
         return 0
 
-    def keep(self, digest: str, vector: Vector, *, since: int | None = None) -> None:
+    def keep(self, digest: str, vector: Vector, *, since: int) -> None:
         """Do nothing: no other process would look for the vector."""
 
     def one_at_a_time(self, digest: str) -> AbstractContextManager[None]:

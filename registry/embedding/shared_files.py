@@ -52,13 +52,13 @@ class VectorFiles:
         return vector if vector.size else None
 
     def cleared_at(self) -> int:
-        """Return when all vectors were removed last, in any measure: another number than after the next removal."""
+        """Return a number that is another one after the next removal of all vectors."""
         try:
             return (self._directory / LOCK_FILE).stat().st_mtime_ns
         except OSError:
             return 0
 
-    def keep(self, digest: str, vector: Vector, *, since: int | None = None) -> None:
+    def keep(self, digest: str, vector: Vector, *, since: int) -> None:
         """Keep a vector, unless all were removed after `cleared_at` was `since`."""
         try:
             try:
@@ -66,7 +66,7 @@ class VectorFiles:
             except FileNotFoundError:
                 self._directory.mkdir(parents=True, exist_ok=True)
                 self._write(digest, vector)
-            if since is not None and self.cleared_at() != since:
+            if self.cleared_at() != since:
                 self._path(digest).unlink(missing_ok=True)
             self._sweep()
         except OSError as error:

@@ -100,7 +100,7 @@ class ChatHistory:
         shared: bool | None = None,
         rag_used: bool,
         rag_sources: Sequence[ChatSource],
-        since: int | None = None,
+        since: int,
     ) -> None:
         """Append the user's message and the answer to the asker's conversation, which is private from its beginning and
         stays as it is shared unless `shared` says otherwise.
@@ -111,8 +111,7 @@ class ChatHistory:
         now = self._clock().isoformat(timespec="milliseconds")
 
         def operation(transaction: Transaction) -> None:
-            if since is not None:
-                check_nothing_erased(transaction, since)
+            check_nothing_erased(transaction, since)
             key = (asker.owner, conversation_id)
             last = transaction.row(
                 f"SELECT number, audience FROM chat_messages {_OF_ONE} ORDER BY number DESC LIMIT 1", key

@@ -169,18 +169,18 @@ def test_processes_that_ask_at_once_make_one_call(tmp_path):
 def test_files_older_than_their_time_are_not_found_and_swept(tmp_path):
     clock = Clock()
     files = VectorFiles(tmp_path, ttl_seconds=60, clock=clock)
-    files.keep("0" * 64, VECTOR)
+    files.keep("0" * 64, VECTOR, since=files.cleared_at())
     assert files.find("0" * 64) is not None
     clock.now += 61
     assert files.find("0" * 64) is None
-    files.keep("1" * 64, VECTOR)
+    files.keep("1" * 64, VECTOR, since=files.cleared_at())
     assert [each.name for each in tmp_path.iterdir()] == ["1" * 64 + ".f32"]
 
 
 def test_a_directory_that_was_deleted_is_made_again(tmp_path):
     files = VectorFiles(tmp_path / "vectors", ttl_seconds=60)
     for digest in ("0" * 64, "1" * 64):
-        files.keep(digest, VECTOR)
+        files.keep(digest, VECTOR, since=files.cleared_at())
         assert files.find(digest) is not None
         shutil.rmtree(tmp_path / "vectors")
 
@@ -192,14 +192,14 @@ def test_there_are_never_many_more_files_than_allowed(tmp_path, monkeypatch):
     files = VectorFiles(tmp_path, ttl_seconds=10_000, clock=clock)
     for number in range(6):
         clock.now += 61
-        files.keep(f"{number:064d}", VECTOR)
+        files.keep(f"{number:064d}", VECTOR, since=files.cleared_at())
     assert sorted(each.name[63] for each in tmp_path.iterdir()) == ["3", "4", "5"]
 
 
 @pytest.mark.parametrize("content", [b"", b"abc"])
 def test_a_torn_file_is_no_embedding(tmp_path, content):
     files = VectorFiles(tmp_path, ttl_seconds=60)
-    files.keep("0" * 64, VECTOR)
+    files.keep("0" * 64, VECTOR, since=files.cleared_at())
     (tmp_path / ("0" * 64 + ".f32")).write_bytes(content)
     assert files.find("0" * 64) is None
 

@@ -203,9 +203,8 @@ def finish_within(seconds: float, give_up: Callable[[], None]) -> None:
 
 def leave_body() -> None:
     """Do not read the body of this request, if there is one: the connection ends with the answer."""
-    connection = _connection()
-    if connection is not None and (request.content_length or "Transfer-Encoding" in request.headers):
-        connection.end()
+    if _connection() is not None and (request.content_length or "Transfer-Encoding" in request.headers):
+        _end_connection()
         g.body_is_left = True
 
 

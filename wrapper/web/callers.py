@@ -35,6 +35,13 @@ ENDED = frozenset({"key_revoked", "key_expired"})
 ADMISSION, END_COUNTING = "rag.admission", "rag.end_counting"
 
 
+class AnswerBrokenOffError(ConnectionResetError):
+    """The caller may have no more of an answer that has begun. The server ends the connection without a word."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(errno.ECONNRESET, reason)
+
+
 def authentication() -> Authentication:
     return cast(Authentication, current_app.extensions["rag.access"])
 
@@ -151,13 +158,6 @@ def _header(name: str) -> str:
 def _still(asking: Caller) -> Still:
     """Return what tells whether the caller of this request may go on, also after it has ended as far as Flask knows."""
     return partial(authentication().still, asking, _header(HEADER))
-
-
-class AnswerBrokenOffError(ConnectionResetError):
-    """The caller may have no more of an answer that has begun. The server ends the connection without a word."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(errno.ECONNRESET, reason)
 
 
 def _for(asking: Caller, content: Iterator[bytes], still: Still) -> Iterator[bytes]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -45,27 +46,37 @@ class ClockedApp:
         self._seconds += FRESH_SECONDS
 
 
+@contextmanager
+def app_with_keys(folder, registry, retrieval, **access):
+    """Run an app without an engine that asks for keys."""
+    app = create_app(
+        WrapperSettings(
+            data_dir=folder,
+            chroma_url=NOBODY,
+            write_wait_seconds=0.0,
+            disk_floor_mb=1,
+            log_level="error",
+            log_format="json",
+        ),
+        replace(registry, health_look_seconds=ONE_LOOK),
+        retrieval,
+        AccessSettings(access="keys", **access),
+    )
+    app.test_client_class = CheckedClient
+    try:
+        yield app
+    finally:
+        app.extensions["rag.service"].close()
+
+
 @pytest.fixture(scope="module")
 def clocked(tmp_path_factory):
-    with model_server() as server:
-        app = create_app(
-            WrapperSettings(
-                data_dir=tmp_path_factory.mktemp("clocked"),
-                chroma_url=NOBODY,
-                write_wait_seconds=0.0,
-                log_level="error",
-                log_format="json",
-                disk_floor_mb=1,
-            ),
-            replace(models_of(server), health_look_seconds=ONE_LOOK),
-            RetrievalSettings(mcp_write=True),
-            AccessSettings(access="keys"),
-        )
-        app.test_client_class = CheckedClient
-        try:
-            yield ClockedApp(app, server)
-        finally:
-            app.extensions["rag.service"].close()
+    folder = tmp_path_factory.mktemp("clocked")
+    with (
+        model_server() as server,
+        app_with_keys(folder, models_of(server), RetrievalSettings(mcp_write=True)) as app,
+    ):
+        yield ClockedApp(app, server)
 
 
 @pytest.fixture

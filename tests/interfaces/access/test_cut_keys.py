@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
-from interfaces.compose import create_app
-from schemas.settings import AccessSettings, RegistrySettings, RetrievalSettings, WrapperSettings
-from tests.interfaces.access.conftest import NOBODY, mcp
-from tests.support.apps import ONE_LOOK
-from tests.support.contract import CheckedClient
+from schemas.settings import RegistrySettings, RetrievalSettings
+from tests.interfaces.access.conftest import app_with_keys, mcp
 from tests.support.logs import logs_of
 from wrapper.app import MAX_LOGGED_CHARACTERS
 
@@ -20,24 +15,9 @@ HEADERS = {"Authorization": f"Bearer {ADMIN_KEY}"}
 
 @pytest.fixture(scope="module")
 def app(tmp_path_factory):
-    app = create_app(
-        WrapperSettings(
-            data_dir=tmp_path_factory.mktemp("cut"),
-            chroma_url=NOBODY,
-            write_wait_seconds=0.0,
-            disk_floor_mb=1,
-            log_level="error",
-            log_format="json",
-        ),
-        replace(RegistrySettings(), health_look_seconds=ONE_LOOK),
-        RetrievalSettings(),
-        AccessSettings(access="keys", api_key=ADMIN_KEY),
-    )
-    app.test_client_class = CheckedClient
-    try:
+    folder = tmp_path_factory.mktemp("cut")
+    with app_with_keys(folder, RegistrySettings(), RetrievalSettings(), api_key=ADMIN_KEY) as app:
         yield app
-    finally:
-        app.extensions["rag.service"].close()
 
 
 @pytest.fixture

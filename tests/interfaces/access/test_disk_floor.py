@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
-from interfaces.compose import create_app
 from schemas.access.api_keys import Grant
 from schemas.access.callers import Limits, Scope
-from schemas.settings import AccessSettings, RetrievalSettings, WrapperSettings
-from tests.interfaces.access.conftest import mcp
-from tests.support.apps import ONE_LOOK, models_of
-from tests.support.contract import CheckedClient
+from schemas.settings import RetrievalSettings
+from tests.interfaces.access.conftest import app_with_keys, mcp
+from tests.support.apps import models_of
 from tests.support.model_server import model_server
 
-NOBODY = "http://127.0.0.1:9"
 ADMIN_KEY = "the-key-of-an-administrator"
 REPORT = {"instance": "one:1", "state": "watching", "collection": "docs", "started_at": "2026-11-22T08:30:00Z"}
 CONNECTION = {"type": "rag", "provider": "local", "config": {}}
@@ -24,25 +19,12 @@ KEY = {"name": "another", "scopes": ["read"]}
 
 @pytest.fixture
 def app(tmp_path):
-    with model_server() as server:
-        app = create_app(
-            WrapperSettings(
-                data_dir=tmp_path,
-                chroma_url=NOBODY,
-                write_wait_seconds=0.0,
-                disk_floor_mb=1,
-                log_level="error",
-                log_format="json",
-            ),
-            replace(models_of(server, topic="rule"), health_look_seconds=ONE_LOOK),
-            RetrievalSettings(mcp_write=True),
-            AccessSettings(access="keys", api_key=ADMIN_KEY),
-        )
-        app.test_client_class = CheckedClient
-        try:
-            yield app
-        finally:
-            app.extensions["rag.service"].close()
+    settings = RetrievalSettings(mcp_write=True)
+    with (
+        model_server() as server,
+        app_with_keys(tmp_path, models_of(server, topic="rule"), settings, api_key=ADMIN_KEY) as app,
+    ):
+        yield app
 
 
 @pytest.fixture

@@ -10,16 +10,6 @@ from schemas.access.owners import Asker
 
 
 @pytest.fixture
-def catalog(catalogs):
-    return catalogs()
-
-
-@pytest.fixture
-def history(catalog):
-    return ChatHistory(catalog)
-
-
-@pytest.fixture
 def told(history):
     """`told(asker)`: the contents of their own conversation as they are shown; the model is told the same."""
 
@@ -34,7 +24,9 @@ def told(history):
 @pytest.fixture
 def say(history):
     def say(asker, said="question", shared=None):
-        history.add_turn("c", said, "answer", asker=asker, shared=shared, rag_used=False, rag_sources=())
+        history.add_turn(
+            "c", said, "answer", asker=asker, shared=shared, rag_used=False, rag_sources=(), since=history.erasures()
+        )
 
     return say
 

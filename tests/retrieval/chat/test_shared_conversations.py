@@ -14,19 +14,18 @@ BOB, BOARD = Asker("key:bob", reach=TEAM), Asker("key:board", reach=ALL)
 
 
 @pytest.fixture
-def catalog(catalogs):
-    return catalogs()
-
-
-@pytest.fixture
-def history(catalog):
-    return ChatHistory(catalog)
-
-
-@pytest.fixture
 def say(history):
     def say(asker, shared=None):
-        history.add_turn("c", "question", "answer", asker=asker, shared=shared, rag_used=False, rag_sources=())
+        history.add_turn(
+            "c",
+            "question",
+            "answer",
+            asker=asker,
+            shared=shared,
+            rag_used=False,
+            rag_sources=(),
+            since=history.erasures(),
+        )
 
     return say
 

@@ -72,6 +72,7 @@ def _rewrite(path: Path, interrupted: Callable[[], bool]) -> None:
             connection.execute(
                 "DELETE FROM embeddings_queue WHERE substr(topic, -36) NOT IN (SELECT id FROM collections)"
             )
+        if has_table(connection, "segments"):
             blank_unused(path.parent, connection)
         if has_table(connection, WORDS):
             connection.execute(f"INSERT INTO {WORDS} ({WORDS}) VALUES ('optimize')")

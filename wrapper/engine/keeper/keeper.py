@@ -142,7 +142,7 @@ class Keeper:
                 file.unlink()
 
     def _end_for_cleaning(self, child: ChromaChild) -> None:
-        """Stop a sound engine. Its database is cleaned before it is started again, which is at once."""
+        """Stop a sound engine. Its files are cleaned before it is started again, which is at once."""
         self._publish(state=UNRESPONSIVE)
         self._log(f"stopped the engine to clean its files: code {child.stop(grace_seconds=self._patience.stop_grace)}")
         self._child = None

@@ -1,0 +1,15 @@
+"""The history of conversations, on both databases."""
+
+import pytest
+
+from retrieval.chat.history import ChatHistory
+
+
+@pytest.fixture
+def catalog(catalogs):
+    return catalogs()
+
+
+@pytest.fixture
+def history(catalog):
+    return ChatHistory(catalog)
