@@ -88,9 +88,19 @@ def open_erasure(
         Place("watchers", "left out of the reports", watchers.erase),
         Place("kept answers", "all removed", lambda _: answers.clear()),
         Place("embeddings of questions", "all removed", lambda _: question_vectors.clear()),
-        Place("metrics of searches", "all questions left out", lambda target: context.forget_questions(target.owner)),
+        Place(
+            "metrics of searches",
+            "all questions left out",
+            lambda target: context.forget_questions(target.owner),
+            fills_late=True,
+        ),
         Place("connections", "removed", lambda target: connections.erase_of(target.owner) if target.owner else 0),
-        Place("counts of a day", "removed", lambda target: daily_use.forget(target.owner) if target.owner else 0),
+        Place(
+            "counts of a day",
+            "removed",
+            lambda target: daily_use.forget(target.owner) if target.owner else 0,
+            fills_late=True,
+        ),
     ]
     erasure = Erasure(
         service.erasure(),

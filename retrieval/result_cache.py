@@ -28,7 +28,6 @@ from schemas.storage.erasure_count import (
     check_nothing_erased,
     count_erasure,
     erasures,
-    open_erasure_count,
 )
 
 log = structlog.get_logger(__name__)
@@ -65,7 +64,6 @@ class ResultCache:
         self._ttl_seconds = ttl_seconds
         self._clock = clock
         database.open_part("kept answers", STEPS)
-        open_erasure_count(database)
 
     def find(self, asked: list[Any]) -> tuple[KeptAnswer | None, int]:
         """Return (the answer to a question, if it is kept and fresh, else None; the count of erasures, for an answer

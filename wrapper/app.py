@@ -19,6 +19,7 @@ from wrapper.access.authentication import Authentication
 from wrapper.access.configured_key import settings_cleaner
 from wrapper.access.daily_use import DailyUse
 from wrapper.access.limits import FILE_NAME, RequestLimits
+from wrapper.access.room_to_revoke import RoomToRevoke
 from wrapper.access.shared_counts import SharedCounts
 from wrapper.access.stored_keys import StoredKeys
 from wrapper.audit import noted
@@ -124,11 +125,14 @@ def create_app(
 
 def open_access(service: Service, access: AccessSettings) -> Authentication:
     """Return what tells who asks, and have it note in the background which keys are used."""
-    authentication = Authentication(access, service.settings.host, StoredKeys(service.catalog), service_id=service.id)
+    room = RoomToRevoke(service.settings.data_dir)
+    stored = StoredKeys(service.catalog, give_room=room.give)
+    authentication = Authentication(access, service.settings.host, stored, service_id=service.id)
     service.looks.add(
         "key use", authentication.note_uses, None, every_seconds=KEY_USE_SECONDS, limit_seconds=KEY_USE_SECONDS
     )
     service.on_close(authentication.note_uses)
+    service.looks.add("room to revoke", room.keep, None, every_seconds=KEY_USE_SECONDS, limit_seconds=LOOK_SECONDS)
     return authentication
 
 
@@ -149,6 +153,7 @@ def _begin() -> None:
 
 def _end(response: Response) -> Response:
     discard_body()
+    audited.withhold(response)
     audited.end(response)
     is_computed = response.is_streamed and not response.direct_passthrough  # else it is a file, which needs no place
     callers.keep_acting(response)

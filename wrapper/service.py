@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,6 +27,7 @@ from wrapper.catalog.index_state.status import hindrances
 from wrapper.catalog.rows import all_collections
 from wrapper.catalog.words.merging import WordMerging
 from wrapper.catalog_choice import CatalogAccess, catalog_access
+from wrapper.catalogue_mark import check_mark, mark
 from wrapper.engine.client import EngineClient
 from wrapper.engine.data_directory_lock import DataDirectoryLock, acquire
 from wrapper.engine.failures import EngineAccessError
@@ -51,6 +51,7 @@ from wrapper.engine_choice import (
 )
 from wrapper.erasing.storage_erasure import StorageErasure
 from wrapper.floored_catalog import FlooredCatalog
+from wrapper.free_disk import FreeDisk, free_disk_mb
 from wrapper.gauges import Gauge
 from wrapper.indexing.applying import Applier
 from wrapper.indexing.indexer import Indexer
@@ -63,35 +64,12 @@ from wrapper.start_checks import catalogue_path
 from wrapper.store import Store
 from wrapper.writing import Writing
 
-DISK_CHECK_SECONDS = 1.0
 LOOK_SECONDS = 2.0
 """The interval of the looks at the catalogue and at a Chroma server of the operator's own."""
 ENGINE_SECONDS = 1.0
 CATALOG_SECONDS = 5.0
 REFUSING = "refusing"
 """The state of a Chroma server that answers but does not let this service do its work."""
-
-
-def free_disk_mb(path: Path) -> float:
-    """Return the free megabytes of the disk that holds `path`."""
-    return shutil.disk_usage(path).free / 2**20
-
-
-class FreeDisk:
-    """Measures the free disk space in megabytes, at most once a second because every write asks for it."""
-
-    def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
-        self._path = path
-        self._clock = clock
-        self._asked_at = float("-inf")
-        self._megabytes = 0.0
-
-    def __call__(self) -> float:
-        now = self._clock()
-        if now - self._asked_at >= DISK_CHECK_SECONDS:
-            self._megabytes = free_disk_mb(self._path)
-            self._asked_at = now
-        return self._megabytes
 
 
 @dataclass
@@ -112,7 +90,8 @@ def open_host(settings: WrapperSettings, access: AccessSettings, *, serves: bool
 
     A service that `serves` leaves its address for others to find. Raises ConfigurationError when another service owns
     the directory, a running one feeds another engine from the same catalogue, the Chroma server belongs to another
-    catalogue, or other machines could reach a service without keys.
+    catalogue, other machines could reach a service without keys, or one that does not serve would take another
+    catalogue for that of the directory's service.
     """
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     address = {"address": f"{settings.scheme}://{host}:{settings.port}"} if serves else {}
@@ -124,7 +103,7 @@ def open_host(settings: WrapperSettings, access: AccessSettings, *, serves: bool
             KeyFile(settings.data_dir).make()
         catalogue = catalog_access(settings)
         catalogue.check()
-        _bring_up_to_date(catalogue, lambda catalog: _check_door(settings, access, catalog) if serves else None)
+        _bring_up_to_date(catalogue, lambda catalog: _check_start(settings, access, catalog, serves=serves))
         claim_engine(settings)
         keeper = None if settings.chroma_url else start_keeper(settings.data_dir, service_port=settings.port)
     except BaseException:
@@ -133,15 +112,19 @@ def open_host(settings: WrapperSettings, access: AccessSettings, *, serves: bool
     return Host(lock, keeper)
 
 
-def _check_door(settings: WrapperSettings, access: AccessSettings, catalog: Catalog) -> None:
-    check_door(access, settings.host, lambda: read_oidc_settings().has_users or StoredKeys(catalog).state()[1])
+def _check_start(settings: WrapperSettings, access: AccessSettings, catalog: Catalog, *, serves: bool) -> None:
+    if serves:
+        check_door(access, settings.host, lambda: read_oidc_settings().has_users or StoredKeys(catalog).state()[1])
+    else:
+        check_mark(settings.data_dir, catalog)
+    mark(settings.data_dir, catalog)
 
 
 @contextmanager
 def opened_catalogue(settings: WrapperSettings) -> Iterator[Catalog]:
     """Give the catalogue alone, beside a running service or without one.
 
-    Raises ConfigurationError when there is none yet.
+    Raises ConfigurationError when there is none yet, or the service of the directory works with another one.
     """
     path = catalogue_path(settings)
     if path is not None and not path.exists():
@@ -149,6 +132,7 @@ def opened_catalogue(settings: WrapperSettings) -> Iterator[Catalog]:
     catalog = Catalog(catalog_access(settings, makes=False).database)
     try:
         catalog.open()
+        check_mark(settings.data_dir, catalog)
         yield catalog
     finally:
         catalog.close()

@@ -12,8 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from schemas.errors import BusyError, DiskFloorError, PreconditionFailedError
+from schemas.errors import BusyError, PreconditionFailedError
 from schemas.records import Collection
+from schemas.storage.erasure_count import erasures
 from schemas.storage.outcomes import EarlierAnswer, WriteOutcome
 from wrapper.catalog import idempotency
 from wrapper.catalog.catalog import Catalog
@@ -22,6 +23,7 @@ from wrapper.catalog.idempotency import Kept
 from wrapper.catalog.index_state import outbox, set_aside
 from wrapper.catalog.rows import find_collection, named
 from wrapper.catalog.stored_bytes import Quota, within_quota
+from wrapper.free_disk import check_floor
 from wrapper.indexing.indexer import Indexer
 
 MAX_LAG = 10_000
@@ -154,7 +156,7 @@ class Writing:
 
         `work` writes to the collection by itself, in transactions of its own, and may leave it missing when it stores
         nothing. An outcome that is not final is not kept, so that a repeat tries again; neither is one whose collection
-        is gone that was there before.
+        is gone that was there before. Of one during which something was erased, a repeat does not name the documents.
         """
         key = options.idempotency_key
         if key is None:
@@ -162,6 +164,7 @@ class Writing:
         with self._catalog.read() as transaction:
             first = idempotency.find(transaction, key, options.digest, kind)
             before = None if collection is None else named(transaction, collection)
+            since = erasures(transaction)
         if first is None:
             outcome = work()
             after = None
@@ -170,7 +173,7 @@ class Writing:
                     after = named(transaction, collection)
             if not is_final(outcome) or (before is not None and after is None):
                 return Written(outcome)
-            first = self.keep(kind, key, options.digest, outcome, None if after is None else after.key)
+            first = self.keep(kind, key, options.digest, outcome, None if after is None else after.key, since=since)
             if first is None:
                 return Written(outcome)
         return Written(first.outcome, first.version, replayed=True)
@@ -179,6 +182,11 @@ class Writing:
         """Return whether a write with this `Idempotency-Key` was done."""
         with self._catalog.read() as transaction:
             return idempotency.exists(transaction, key)
+
+    def erasures(self) -> int:
+        """Return the count of erasures, for `keep`."""
+        with self._catalog.read() as transaction:
+            return erasures(transaction)
 
     def first(self, kind: type[Outcome], name: str, key: str, digest: str) -> Written[Outcome] | None:
         """Return the outcome of the first request with this key, None when there was none.
@@ -197,9 +205,11 @@ class Writing:
         outcome: T,
         collection_key: int | None,
         *,
+        since: int,
         outbox_id: int | None = None,
     ) -> Kept[T] | None:
-        """Keep the outcome of a write of several transactions as long as the collection lives.
+        """Keep the outcome of a write of several transactions as long as the collection lives. `since` is the count of
+        erasures before the write: after another one it names no documents.
 
         When a repeat of the request was first, return its outcome instead. Raises ConflictError when another request
         with this key did.
@@ -209,7 +219,10 @@ class Writing:
             first = idempotency.find(transaction, key, digest, kind)
             if first is None:
                 kept = Kept(outcome, outbox_id)
-                idempotency.keep(transaction, key, digest, kept, self._clock(), collection_key)
+                names_documents = erasures(transaction) == since
+                idempotency.keep(
+                    transaction, key, digest, kept, self._clock(), collection_key, names_documents=names_documents
+                )
             return first
 
         return self._catalog.commit(operation)
@@ -237,8 +250,7 @@ class Writing:
 
     def check_disk(self) -> None:
         """Raise DiskFloorError when there is too little free disk space to write."""
-        if self._free_disk_mb() < self._disk_floor_mb:
-            raise DiskFloorError("Free disk space is below the floor: writes are refused until there is more")
+        check_floor(self._free_disk_mb(), self._disk_floor_mb)
 
     def _settled(self, name: str, kept: Kept[Outcome], *, replayed: bool) -> Written[Outcome]:
         if not self.wait_until_indexed(kept.outbox_id):

@@ -13,7 +13,7 @@ from schemas.contracts.collect import CollectRequest
 from schemas.errors import RagError
 from schemas.shared_database import Database, Transaction
 from schemas.storage.erasure import Target
-from schemas.storage.erasure_count import check_nothing_erased, count_erasure, erasures, open_erasure_count
+from schemas.storage.erasure_count import check_nothing_erased, count_erasure, erasures
 
 log = structlog.get_logger(__name__)
 
@@ -48,7 +48,6 @@ class Conversations:
         self._keeper = keeper
         self._clock = clock
         database.open_part("conversations", STEPS)
-        open_erasure_count(database)
 
     @property
     def asks_model(self) -> bool:

@@ -17,6 +17,7 @@ from retrieval.chat.citations import citations
 from retrieval.chat.history import ChatHistory
 from retrieval.documents.text_document_store import RagStore
 from retrieval.quoting import BLOCK_IS_DATA, HOW_TO_CITE, context_block
+from schemas.access.callers import check_acting
 from schemas.access.owners import Asker
 from schemas.contracts.chat import PLACES, ChatRequest, ChatSource, ChatTurn, Conversation, Message
 from schemas.contracts.search import CollectionsReceipt
@@ -175,6 +176,7 @@ class Chat:
         return with_context(messages, request.system, question.passages.chunks)
 
     def _turn(self, question: Question, answered: ChatAnswer) -> ChatTurn:
+        check_acting()  # a model may think for minutes
         passages = question.passages
         turn = ChatTurn(
             answered.content,

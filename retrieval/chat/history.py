@@ -15,7 +15,7 @@ from schemas.errors import NotFoundError
 from schemas.names import are_within
 from schemas.shared_database import Database, Transaction
 from schemas.storage.erasure import Target
-from schemas.storage.erasure_count import check_nothing_erased, count_erasure, erasures, open_erasure_count
+from schemas.storage.erasure_count import check_nothing_erased, count_erasure, erasures
 
 STEPS = (
     (
@@ -70,7 +70,6 @@ class ChatHistory:
         self._database = database
         self._clock = clock
         database.open_part("chat history", STEPS)
-        open_erasure_count(database)
 
     def erasures(self) -> int:
         """Return the count of erasures, for a turn that begins."""

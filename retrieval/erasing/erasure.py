@@ -66,12 +66,15 @@ class Place:
     """A place above the storage. `erase` removes what is there of a target, and returns how many things it removed.
 
     With `adds_documents` what is there of a user makes documents of theirs, so it goes before these are looked for.
+    With `fills_late` something may come there, after it was removed, of what was asked before: so it is removed once
+    more at the end. Elsewhere that would take what clients have sent since.
     """
 
     name: str
     done: str
     erase: Callable[[Target], int]
     adds_documents: bool = False
+    fills_late: bool = False
 
 
 class Erasure:
@@ -135,9 +138,8 @@ class Erasure:
                 left = self._not_renewed(own, until)
                 # Others may not take all the time.
                 behind = self._not_renewed(others, until - self._limit_seconds / 2)
-                # Once more: what was being answered from the documents while they went may have been kept since.
                 for each in found_now:
-                    self._remove_above(each.target, removed)
+                    self._remove_above(each.target, removed, [place for place in self._places if place.fills_late])
                 if left:
                     raise ErasureUnfinishedError(left)
                 self._clean_files(until)
@@ -188,10 +190,10 @@ class Erasure:
 
     def _remove(self, target: Target, removed: Counter[str]) -> None:
         removed[OUTCOMES] += self._storage.delete(target)
-        self._remove_above(target, removed)
+        self._remove_above(target, removed, self._places)
 
-    def _remove_above(self, target: Target, removed: Counter[str]) -> None:
-        for place in self._places:
+    def _remove_above(self, target: Target, removed: Counter[str], places: Iterable[Place]) -> None:
+        for place in places:
             removed[place.name] += place.erase(target)
 
     def _not_renewed(self, erasures: Iterable[Matched], until: float) -> dict[str, str]:

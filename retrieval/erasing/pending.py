@@ -6,6 +6,7 @@ does last.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import orjson
 
+from schemas.errors import DiskFloorError, UnavailableError
 from schemas.storage.erasure import Matched, Target
 
 _SETS = ("ids", "documents", "document_ids", "sources", "file_names", "job_ids")
@@ -31,7 +33,10 @@ class PendingErasures:
         return [_matched(*each) for each in orjson.loads(bytes.fromhex(self._file.read_text("ascii")))]
 
     def keep(self, erasures: Sequence[Matched]) -> None:
-        """Write them down, safe on the disk, in place of those that were. Without any there is no file."""
+        """Write them down, safe on the disk, in place of those that were. Without any there is no file.
+
+        Raises DiskFloorError when there is no room for it, and UnavailableError when it fails in another way.
+        """
         if not erasures:
             self._file.unlink(missing_ok=True)
             return
@@ -43,11 +48,21 @@ class PendingErasures:
             )
             for each in erasures
         ]
+        # Not as it is: files are searched for words of the texts, which ids and names may have too.
+        content = orjson.dumps(told).hex().encode()
+        try:
+            self._write(content)
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise DiskFloorError("The disk is full: what is to be erased could not be written down") from None
+            reason = os.strerror(error.errno or 0)
+            raise UnavailableError(f"What is to be erased could not be written down: {reason}") from error
+
+    def _write(self, content: bytes) -> None:
         incomplete = self._file.with_suffix(".tmp")
         descriptor = os.open(incomplete, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         with os.fdopen(descriptor, "wb") as opened:
-            # Not as it is: files are searched for words of the texts, which ids and names may have too.
-            opened.write(orjson.dumps(told).hex().encode())
+            opened.write(content)
             opened.flush()
             os.fsync(descriptor)
         os.replace(incomplete, self._file)

@@ -124,6 +124,8 @@ class JobWork:
         """
         for file in job.files:
             if file.status in (DONE, UNCHANGED, FAILED):
+                # The process may have been killed between telling so and this.
+                self._spool.path(job.id, file.number).unlink(missing_ok=True)
                 continue
             self._check(job)
             begun = self._jobs.begin_file(job.id, file.number)

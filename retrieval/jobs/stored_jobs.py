@@ -260,13 +260,17 @@ class StoredJobs:
         return [(job, each) for job in jobs for each in job.files]
 
     def erase_files(self, is_meant: Callable[[Wanted, JobFile], bool]) -> int:
-        """Forget the files that are meant, and jobs that have no others. Return the number of files."""
+        """Forget the files that are meant and do not wait, and jobs that have no others. Return the number of files."""
 
         def operation(transaction: Transaction) -> int:
             erased = 0
             for row in transaction.rows(_JOB):
                 job = _job(transaction, row)
-                doomed = [each.number for each in job.files if is_meant(job.wanted, each)]
+                doomed = [
+                    each.number
+                    for each in job.files
+                    if is_meant(job.wanted, each) and not (job.status in WAITING and each.status in UNFINISHED)
+                ]
                 for number in doomed:
                     transaction.run("DELETE FROM job_files WHERE job_id = ? AND number = ?", (job.id, number))
                 if doomed and len(doomed) == len(job.files):
@@ -281,13 +285,15 @@ class StoredJobs:
         with self._database.read() as transaction:
             return [str(row[0]) for row in transaction.rows("SELECT id FROM jobs WHERE owner = ?", (owner,))]
 
-    def erase_owner(self, owner: str) -> list[str]:
-        """Forget all jobs of an owner, and return their ids. One that runs ends soon."""
+    def erase(self, job_ids: Collection[str]) -> int:
+        """Forget these jobs, and return how many of them there were. One that runs ends soon."""
 
-        def operation(transaction: Transaction) -> list[str]:
-            ids = [str(row[0]) for row in transaction.rows("SELECT id FROM jobs WHERE owner = ?", (owner,))]
-            _forget(transaction, "owner = ?", owner)
-            return ids
+        def operation(transaction: Transaction) -> int:
+            erased = 0
+            for each in job_ids:
+                erased += transaction.row("SELECT 1 FROM jobs WHERE id = ?", (each,)) is not None
+                _forget(transaction, "id = ?", each)
+            return erased
 
         return self._database.freely.commit(operation)
 

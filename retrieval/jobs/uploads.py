@@ -76,18 +76,18 @@ class Uploads:
         return {
             self._spool.path(job.id, file.number): f"upload job '{job.id}'"
             for job, file in self._jobs.waiting_files()
-            if job.of.owner != target.owner and not _is_of(target, job.wanted, file)
+            if job.id not in target.job_ids and not _is_of(target, job.wanted, file)
         }
 
     def erase(self, target: Target) -> int:
-        """Forget the jobs of an erased user with their files, and what jobs tell of erased documents.
+        """Forget the jobs that `named` found of an erased user, with their files, and what is told of erased documents.
 
         Return the number of jobs and files that were forgotten.
         """
-        jobs = [] if target.owner is None else self._jobs.erase_owner(target.owner)
-        for job_id in jobs:
+        jobs = self._jobs.erase(target.job_ids)
+        for job_id in target.job_ids:
             self._spool.remove(job_id)
-        return len(jobs) + (0 if target.collection is None else self._jobs.erase_files(partial(_is_of, target)))
+        return jobs + (0 if target.collection is None else self._jobs.erase_files(partial(_is_of, target)))
 
 
 def _is_of(target: Target, wanted: Wanted, file: JobFile) -> bool:

@@ -18,7 +18,7 @@ from schemas.contracts.sessions import (
 )
 from schemas.shared_database import Database, Transaction
 from schemas.storage.erasure import Target
-from schemas.storage.erasure_count import count_erasure, erasures, open_erasure_count
+from schemas.storage.erasure_count import count_erasure, erasures
 
 STEPS = (
     (
@@ -41,7 +41,6 @@ class Sessions:
         self._database = database
         self._clock = clock
         database.open_part("sessions", STEPS)
-        open_erasure_count(database)
 
     def erasures(self) -> int:
         """Return the count of erasures, for a note that is about to be made."""

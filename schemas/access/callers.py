@@ -211,6 +211,14 @@ def acting_as(caller: Caller, still: Still | None = None) -> Iterator[None]:
         _current.reset(token)
 
 
+def check_acting() -> None:
+    """Raise AccessError when the caller for whom this thread works may not go on: after a wait that may have taken
+    long."""
+    acting = _current.get(None)
+    if acting is not None and acting[1] is not None:
+        acting[1]()
+
+
 @contextmanager
 def acting_still() -> Iterator[None]:
     """Work in the block, one of many steps of something that may take long, for the caller of now.

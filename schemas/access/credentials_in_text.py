@@ -12,8 +12,8 @@ from typing import Any
 Cleaner = Callable[[str], str]
 """Cuts what must not be written down out of a text."""
 
-KEY = re.compile(r"rw_([a-z0-9]{8})_[A-Za-z0-9_-]{43}")
-"""The text of a key, with its id."""
+KEY = re.compile(r"rw_([a-z0-9]{8})_[A-Za-z0-9_%-]{16,}+")
+"""The text of a key, with its id: also of one that was cut short, or spoilt by an escape."""
 # A run of these characters is tried from its beginning only and never a second time, so a long one takes no longer.
 _TOKEN = re.compile(r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]++\.[A-Za-z0-9_-]++\.[A-Za-z0-9_-]*+")
 CUT = "…"

@@ -1,9 +1,9 @@
 """The count of erasures: what was made of something before its erasure is not stored after it.
 
 Whoever stores what it made of documents, messages or questions reads the count before it reads these, and compares it
-in the transaction of the write. Each part that stores such things counts in the transaction in which it removes what it
-has of them, by which time the documents are deleted. So what was stored before is removed there, what began before is
-refused, and what begins afterwards is made of nothing that was erased.
+in the transaction of the write. The storage counts in the transaction that deletes the documents; each part above that
+stores such things, in the transaction that removes what it has of them. So what was stored before is removed there,
+what began before is refused, and what begins afterwards is made of nothing that was erased.
 """
 
 from __future__ import annotations

@@ -4,12 +4,15 @@ import shutil
 import subprocess
 import threading
 from contextlib import contextmanager, suppress
+from itertools import count
 
 import pytest
 import requests
 
 from tests.durability.workload import Writer, assert_nothing_is_lost, create, documents, healed, running
+from tests.support.commands import run_command
 from tests.support.live import eventually, start_service
+from wrapper.access.room_to_revoke import FILE_NAME
 
 DISK_MB = 160
 FLOOR_MB = 40
@@ -146,3 +149,49 @@ def test_a_disk_full_to_the_last_byte_loses_nothing_and_recovers_when_it_has_roo
     refusals = {refusal.split(": ")[1][:3] for writer in writers for refusal in writer.refused}
     assert refusals <= {"507", "503"}, refusals
     assert_nothing_is_lost(service, "filled", writers)
+
+
+def test_keys_are_revoked_on_a_disk_without_a_free_byte_and_erasing_is_refused(serve_on_small_disk):
+    admin_key = "an-administrators-key-for-tests"
+    service = serve_on_small_disk(disk_floor_mb=0, api_key=admin_key)
+    admin = {"Authorization": f"Bearer {admin_key}"}
+    made = [
+        requests.post(f"{service.url}/api/keys", json={"name": "k", "scopes": ["read"]}, headers=admin, timeout=30)
+        for _ in range(2)
+    ]
+    ids = [each.json()["id"] for each in made]
+    given = documents(5, seed=1)
+    answer = requests.post(f"{service.url}/collections", json={"name": "kept"}, headers=admin, timeout=30)
+    assert answer.status_code == 201
+    written = f"{service.url}/collections/kept/documents"
+    assert requests.post(written, json={"documents": given}, headers=admin, timeout=30).status_code == 201
+    eventually(lambda: (service.data_dir / FILE_NAME).stat().st_size > 0, seconds=60)
+    filler, seeds = fill(service.data_dir.parent), count(2)
+
+    def refused():
+        """Fill up what was given back, and write until there is no room for it."""
+        fill(service.data_dir.parent)
+        body = {"documents": documents(50, seed=next(seeds))}
+        return requests.post(written, json=body, headers=admin, timeout=ANSWER_SECONDS).status_code == 507
+
+    eventually(refused, seconds=60)
+    erase = {"collection": "kept", "document": given[0]["id"]}
+    answer = requests.post(f"{service.url}/api/erase", json=erase, headers=admin, timeout=ANSWER_SECONDS)
+    assert answer.status_code == 507, answer.text
+    assert requests.delete(f"{service.url}/api/keys/{ids[0]}", headers=admin, timeout=30).status_code == 200
+    by_command = run_command("keys", "revoke", ids[1], data_dir=service.data_dir)
+    assert by_command.returncode == 0, by_command.stderr
+    for key in made:
+        headers = {"Authorization": f"Bearer {key.json()['key']}"}
+        eventually(
+            lambda headers=headers: (
+                requests.get(f"{service.url}/api/me", headers=headers, timeout=30).status_code == 401
+            ),
+            seconds=10,
+        )
+    filler.unlink()
+    eventually(
+        lambda: requests.post(f"{service.url}/api/erase", json=erase, headers=admin, timeout=300).status_code == 200,
+        seconds=120,
+    )
+    assert "Traceback" not in service.log.read_text()

@@ -1,6 +1,7 @@
 """What idempotency keys keep tells nothing of what is erased, and repeats still do nothing."""
 
-from io import BytesIO
+import json
+from io import BytesIO, RawIOBase
 
 import pytest
 
@@ -10,6 +11,8 @@ from schemas.settings import AccessSettings
 from tests.scenarios.test_erasure import CANARY, OTHER, SETTINGS, erase, files_with, tables_with
 from tests.support.apps import models_of, running_app
 from tests.support.live import eventually
+from wrapper.erasing.storage_erasure import StorageErasure
+from wrapper.web import line_streams
 
 
 @pytest.fixture
@@ -116,3 +119,102 @@ def test_an_ingestion_whose_document_is_erased_stores_nothing_when_it_is_repeate
     again = ingest()
     assert (again.status_code, again.json["documentId"]) == (200, "")
     assert tables_with(app, CANARY) == []
+
+
+def test_what_a_user_uploads_while_they_are_erased_is_stored(app, client, collection, monkeypatch):
+    """It came after what was theirs was removed, and before the receipt."""
+    clean, uploaded = StorageErasure.clean_engine, []
+    stored = app.extensions["rag.access"].stored
+    key, text = stored.create("ada", Grant(frozenset({Scope.WRITE})))
+    ada = app.test_client()
+    ada.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {text}"
+
+    def cleaning(storage, *, until):
+        uploaded.append(upload(ada, collection))
+        return clean(storage, until=until)
+
+    monkeypatch.setattr(StorageErasure, "clean_engine", cleaning)
+    erase(client, user=key.id)
+    assert [each["status"] for each in _ended(ada, uploaded[0])] == ["done", "done"]
+    assert client.get(f"/collections/{collection}").json["count"] == 2
+    again = upload(ada, collection)
+    assert (again.headers["Idempotent-Replayed"], again.json) == ("true", uploaded[0].json)
+
+
+class Lines(RawIOBase):
+    """A body of lines; something is done before the last one is sent."""
+
+    def __init__(self, lines, then):
+        self._left = [(lambda: None, line) for line in lines[:-1]] + [(then, lines[-1])]
+
+    def readable(self):
+        return True
+
+    def readinto(self, buffer):
+        if not self._left:
+            return 0
+        then, line = self._left.pop(0)
+        then()
+        buffer[: len(line)] = line
+        return len(line)
+
+
+def test_the_outcome_of_a_stream_names_none_of_its_documents_when_one_was_erased_meanwhile(
+    app, client, collection, monkeypatch
+):
+    monkeypatch.setattr(line_streams, "LINES_PER_TRANSACTION", 5)
+    assert client.post("/collections", json={"name": collection}).status_code == 201
+    ids = [f"{CANARY if number == 0 else OTHER}{number}" for number in range(10)]
+    lines = [
+        json.dumps({"id": each, "text": f"The plan {each}.", "embedding": [1.0, 2.0]}).encode() + b"\n" for each in ids
+    ]
+
+    def send(then=lambda: None):
+        length = str(sum(map(len, lines)))
+        return client.post(
+            f"/collections/{collection}/documents",
+            environ_overrides={"wsgi.input": Lines(lines, then), "CONTENT_LENGTH": length},
+            content_type="application/x-ndjson",
+            headers={"Idempotency-Key": "stream"},
+        )
+
+    first = send(lambda: erase(app.test_client(), collection=collection, document=ids[0]))
+    assert (first.status_code, first.json["count"], first.json["ids"]) == (201, len(ids), ids)
+    again = send()
+    assert (again.headers["Idempotent-Replayed"], again.json["count"], "ids" in again.json) == ("true", len(ids), False)
+    assert client.get(f"/collections/{collection}").json["count"] == len(ids) - 1
+    assert tables_with(app, CANARY) == []
+    assert files_with(app, CANARY) == []
+
+
+def test_the_outcome_of_a_batch_names_no_document_when_one_was_erased_meanwhile(
+    app, client, collection, models_up, monkeypatch
+):
+    """Its warnings repeat names and headings."""
+    metadata = {"source": "Core Rules", "doc_type": "core-rules", "last_update_date": "2025-10-02"}
+    part = f"### Part\n\n{'word ' * 20_000}\n\n"
+    batch = {
+        "collection": collection,
+        "documents": [
+            {"filename": f"{CANARY}.md", "content": f"## About {CANARY}\n\n{part * 2}", "metadata": metadata},
+            {"filename": f"{OTHER}.md", "content": f"## About {OTHER}\n\nThe plan.", "metadata": metadata},
+        ],
+    }
+    usual, receipts = models_up.routes["/v1/embeddings"], []
+
+    def answer(body):
+        if OTHER in str(body) and not receipts:
+            where = {"doc_type": "core-rules"}
+            receipts.append(erase(app.test_client(), collection=collection, where=where, all=True))
+        return usual(body)
+
+    def send():
+        return client.post("/api/rag/documents:batch", json=batch, headers={"Idempotency-Key": "batch"})
+
+    monkeypatch.setitem(models_up.routes, "/v1/embeddings", answer)
+    first = send()
+    assert (first.status_code, CANARY in first.text, len(receipts)) == (200, True, 1)
+    again = send()
+    assert (again.headers["Idempotent-Replayed"], again.json["warnings"]) == ("true", [])
+    assert tables_with(app, CANARY) == []
+    assert files_with(app, CANARY) == []

@@ -1,5 +1,8 @@
 """What is under way while something is erased does not store it again afterwards."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from schemas.access.callers import ANYBODY, acting_as
@@ -9,6 +12,7 @@ from schemas.contracts.collect import CollectRequest
 from schemas.errors import ConflictError
 from tests.scenarios.test_erasure import CANARY, OTHER, SETTINGS, ask, erase, files_with, tables_with, upload
 from tests.support.apps import models_of, running_app
+from wrapper.erasing.storage_erasure import StorageErasure
 
 ADA = Asker(f"{USER_OWNER}ada")
 
@@ -96,6 +100,41 @@ def test_a_note_of_a_user_who_is_erased_meanwhile_is_refused(app, client, meanwh
         meanwhile(lambda: erase(app.test_client(), user=ADA.owner), "/v1/embeddings")
         with pytest.raises(ConflictError) as refused:
             notes.note(f"I was {CANARY}.", session.id, before, asker=ADA)
+    assert refused.value.code == "erased_meanwhile"
+    assert tables_with(app, CANARY) == []
+    assert files_with(app, CANARY) == []
+
+
+def test_a_note_in_place_of_one_that_is_being_erased_is_refused_from_its_deletion_on(
+    app, client, meanwhile, monkeypatch
+):
+    """It would bring that one back, and other places may not have been reached for seconds."""
+    notes = app.extensions["rag.layers"].notes
+    deleted, noted, delete = threading.Event(), threading.Event(), StorageErasure.delete
+
+    def deleting(storage, target):
+        removed = delete(storage, target)
+        deleted.set()
+        assert noted.wait(60)
+        return removed
+
+    monkeypatch.setattr(StorageErasure, "delete", deleting)
+    with acting_as(ANYBODY):
+        session = notes.start("session", asker=ADA)
+        before = notes.note(f"I am {CANARY}.", session.id, asker=ADA)
+    with ThreadPoolExecutor() as pool:
+        erasing = []
+
+        def begin():
+            doomed = {"collection": SETTINGS.notes_collection, "document": before.id}
+            erasing.append(pool.submit(erase, app.test_client(), **doomed))
+            assert deleted.wait(60)
+
+        meanwhile(begin, "/v1/embeddings")
+        with acting_as(ANYBODY), pytest.raises(ConflictError) as refused:
+            notes.note("I am somebody else.", session.id, before.id, asker=ADA)
+        noted.set()
+        erasing[0].result(60)
     assert refused.value.code == "erased_meanwhile"
     assert tables_with(app, CANARY) == []
     assert files_with(app, CANARY) == []

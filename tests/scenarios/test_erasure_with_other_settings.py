@@ -11,6 +11,7 @@ from schemas.contracts.collect import CollectRequest
 from tests.scenarios.test_erasure import CANARY, SETTINGS
 from tests.support.apps import models_of, running_app
 from tests.support.commands import files_holding, run_command
+from wrapper.secret_key import KeyFile
 
 ADA, BOB = Asker(f"{USER_OWNER}ada"), Asker(f"{USER_OWNER}bob")
 
@@ -76,3 +77,40 @@ def test_commands_on_a_data_directory_take_a_file_of_settings(left_by_ada, tmp_p
     settings.write_text("nonsense: 1\n")
     wrong = run_command(*command, "--config", settings)
     assert (wrong.returncode, "unknown setting" in wrong.stderr) == (2, True)
+
+
+def test_commands_take_no_other_catalogue_for_that_of_the_service(left_by_ada, tmp_path):
+    """An earlier start, with other settings, has left one where those of the commands look for it."""
+    commands = (
+        ("secrets", "rotate"),
+        ("keys", "list"),
+        ("keys", "create", "ana", "--scope", "read"),
+        ("erase", "--user", ADA.owner, "--data-dir", left_by_ada),
+    )
+    stale, key = left_by_ada / "catalog.sqlite", KeyFile(left_by_ada)()
+    left = stale.read_bytes()
+    with running_app(left_by_ada, catalog_url=f"sqlite:///{tmp_path / 'real.sqlite'}"):
+        pass
+    for command in commands:
+        refused = run_command(*command, data_dir=left_by_ada)
+        assert (refused.returncode, refused.stdout) == (2, "")
+        assert "was last started with another catalogue than this" in refused.stderr
+    stale.unlink()
+    for command in commands:
+        assert run_command(*command, data_dir=left_by_ada).returncode == 2
+    assert (stale.exists(), KeyFile(left_by_ada)()) == (False, key)
+    stale.write_bytes(left)
+    with running_app(left_by_ada):
+        pass  # this start says which one it is
+    for command in commands:
+        done = run_command(*command, data_dir=left_by_ada)
+        assert done.returncode == 0, done.stderr
+    assert files_holding(left_by_ada, CANARY) == []
+
+
+def test_the_log_of_a_command_is_no_part_of_what_it_prints(left_by_ada):
+    url = "postgresql://nobody:secret-word@127.0.0.1:9/none"
+    for command in (("secrets", "list", "--json"), ("keys", "list", "--json")):
+        failed = run_command(*command, data_dir=left_by_ada, catalog_url=url)
+        assert (failed.returncode, failed.stdout) == (2, "")
+        assert "secret-word" not in failed.stderr

@@ -8,10 +8,14 @@ from datetime import datetime
 
 from schemas.errors import ConfigurationError
 from schemas.settings import WrapperSettings
+from wrapper.access.room_to_revoke import RoomToRevoke
 from wrapper.access.stored_keys import StoredKeys, utc_now
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog_choice import catalog_access
+from wrapper.catalogue_mark import check_mark, is_marked, other_catalogue
 from wrapper.engine.data_directory_lock import unusable
+from wrapper.floored_catalog import FlooredCatalog
+from wrapper.free_disk import check_floor, free_disk_mb
 from wrapper.start_checks import catalogue_path
 
 FIND_TABLE = {
@@ -28,20 +32,25 @@ def open_keys(
     """Give the keys of the catalogue in the settings.
 
     With `makes`, directory and catalogue are made when they are not there. Raises ConfigurationError when there are
-    none without it or when they cannot be used, and UnavailableError when the catalogue does not answer.
+    none without it, when they cannot be used, and when the service of the directory works with another catalogue; and
+    UnavailableError when the catalogue does not answer.
     """
     if makes:
         try:
             settings.data_dir.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise unusable(settings.data_dir, error) from None
+        if is_marked(settings.data_dir) and not is_there(settings):
+            raise other_catalogue(settings.data_dir)
     elif not is_there(settings):
         raise ConfigurationError(f"RAG_DATA_DIR: there is no catalogue in {settings.data_dir}", field="RAG_DATA_DIR")
     access = catalog_access(settings, makes=makes)
     access.check()
     with closing(Catalog(access.database)) as catalog:
         catalog.open()
-        yield StoredKeys(catalog, clock)
+        check_mark(settings.data_dir, catalog)
+        floored = FlooredCatalog(catalog, lambda: check_floor(free_disk_mb(settings.data_dir), settings.disk_floor_mb))
+        yield StoredKeys(floored, clock, give_room=RoomToRevoke(settings.data_dir).give)
 
 
 def is_there(settings: WrapperSettings) -> bool:

@@ -11,7 +11,7 @@ import orjson
 
 from schemas.access.api_keys import ApiKey, Grant, KeyNotFoundError, digest_of, new_id, new_text
 from schemas.access.callers import Limits, Scope
-from schemas.errors import ConflictError, InvalidInputError
+from schemas.errors import ConflictError, DiskFloorError, InvalidInputError
 from schemas.shared_database import Database, Transaction
 
 STEPS: Sequence[Sequence[str]] = (
@@ -45,9 +45,17 @@ class StoredKeys:
     Each change raises a number, by which other processes notice that what they remember of keys is out of date.
     """
 
-    def __init__(self, database: Database, clock: Callable[[], datetime] = utc_now) -> None:
+    def __init__(
+        self,
+        database: Database,
+        clock: Callable[[], datetime] = utc_now,
+        *,
+        give_room: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """`give_room` makes room on a full disk for taking rights away, and returns whether it could."""
         self._database = database
         self._clock = clock
+        self._give_room = give_room
         database.open_part("api keys", STEPS)
 
     def create(self, name: str, grant: Grant, *, expires_at: datetime | None = None) -> tuple[ApiKey, str]:
@@ -110,8 +118,7 @@ class StoredKeys:
             _count_change(transaction)
             return after
 
-        # A key must lose rights on a full disk, too.
-        return self._database.freely.commit(operation)
+        return self._commit_on_full_disk(operation)
 
     def revoke(self, key_id: str) -> ApiKey:
         """End a key at once, and return it. One that was revoked before keeps its time. Raises KeyNotFoundError."""
@@ -124,7 +131,7 @@ class StoredKeys:
             _count_change(transaction)
             return _one(transaction, key_id)
 
-        return self._database.freely.commit(operation)
+        return self._commit_on_full_disk(operation)
 
     def all(self) -> list[ApiKey]:
         """Return all keys, the oldest first, those that have ended included."""
@@ -167,6 +174,15 @@ class StoredKeys:
                 )
 
         self._database.freely.commit_quickly(operation)
+
+    def _commit_on_full_disk(self, operation: Callable[[Transaction], ApiKey]) -> ApiKey:
+        """Commit what may take rights away: a key that got out must not go on for a full disk."""
+        try:
+            return self._database.freely.commit(operation)
+        except DiskFloorError:
+            if not self._give_room():
+                raise
+        return self._database.freely.commit(operation)
 
     def _add(
         self,

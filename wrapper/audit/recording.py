@@ -102,7 +102,7 @@ class Recorder:
             log.error("a request is missing in the audit log", route=asked.route, status=status, reason=error.message)
             if _is_denied(noted, status) or _is_revocation(asked):
                 return
-            if _is_change(asked, noted) and noted.is_recordable:
+            if is_change(asked, noted) and noted.is_recordable:
                 raise NotRecordedError(f"The request was carried out, but not recorded. {error.message}") from error
             raise _refusal(asked, noted, error) from error
 
@@ -141,7 +141,7 @@ def _scope(asked: Asked, noted: Noted) -> Scope | None:
     return noted.scope or asked.scope
 
 
-def _is_change(asked: Asked, noted: Noted) -> bool:
+def is_change(asked: Asked, noted: Noted) -> bool:
     """Return whether a request changes something. Of connections those do that say so by their method, or make one."""
     scope = _scope(asked, noted)
     if asked.method in READING or scope is None:
@@ -174,7 +174,7 @@ def _is_known(noted: Noted, caller: Caller | None) -> bool:
 
 
 def _refusal(asked: Asked, noted: Noted, error: AuditUnwritableError) -> RagError:
-    if _is_change(asked, noted):
+    if is_change(asked, noted):
         return error
     return UnavailableError(f"{error.message}. What it has to record is refused meanwhile", code="audit_unavailable")
 

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar, cast
 
 from schemas.errors import RagError
+from schemas.storage.erasure_count import open_erasure_count
 from wrapper.catalog.contract import LOCKED, WAIT_SECONDS, Database, LockedError, OutcomeUnknownError, Transaction
 from wrapper.catalog.migrations import migrate, migrate_part
 from wrapper.catalog.words import reindexing
@@ -58,6 +59,7 @@ class Catalog:
         """
         with self._translated():
             self._database.migrate(migrate)
+        open_erasure_count(self)
         reindexing.index_all(self)
 
     def open_part(self, part: str, steps: Sequence[Sequence[str]]) -> None:

@@ -73,13 +73,18 @@ def keep(
     kept: Kept[Any],
     now: float,
     collection_key: int | None,
+    *,
+    names_documents: bool = True,
 ) -> None:
-    """Keep an outcome, a dataclass, as long as its collection lives.
+    """Keep an outcome, a dataclass, as long as its collection lives; without `names_documents`, what it tells of single
+    documents is left out.
 
     Those older than `KEPT_SECONDS` are forgotten.
     """
     transaction.run("DELETE FROM idempotency_keys WHERE created_at_seconds < ?", (int(now) - KEPT_SECONDS,))
     held = orjson.dumps({"outcome": kept.outcome, "version": kept.version})
+    if not names_documents:
+        held = orjson.dumps({"outcome": _naming_none(orjson.loads(held)["outcome"]), "version": kept.version})
     transaction.run(
         "INSERT INTO idempotency_keys (key, collection_key, request_digest, outbox_id, outcome, created_at_seconds) "
         "VALUES (?, ?, ?, ?, ?, ?)",
@@ -113,6 +118,14 @@ def leave_out(transaction: Transaction, target: Target, collection_key: int | No
             held[place] = kept
             transaction.run("UPDATE idempotency_keys SET outcome = ? WHERE key = ?", (orjson.dumps(held), key))
     return changed
+
+
+def _naming_none(outcome: dict[str, Any]) -> dict[str, Any]:
+    """Return an outcome without what it tells of single documents."""
+    kept = {field: [] if field in _LISTS else value for field, value in outcome.items()}
+    if _OF_COLLECTION not in outcome:
+        kept |= {field: "" for field in _IDS if field in outcome}
+    return kept
 
 
 def _without(outcome: dict[str, Any], target: Target) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from schemas.errors import CollectionNotFoundError, InvalidInputError
 from schemas.names import spellings_of_id
 from schemas.records import Collection, Document
 from schemas.storage.erasure import Cleaned, Matched, Target
+from schemas.storage.erasure_count import count_erasure
 from schemas.where import EVERYTHING, In, Where
 from wrapper.catalog import idempotency, reads, writes
 from wrapper.catalog.catalog import Catalog
@@ -96,13 +97,15 @@ class StorageErasure:
         return found
 
     def delete(self, target: Target) -> int:
-        """Delete the documents, after which nobody finds them, and what idempotency keys keep of them.
+        """Delete the documents, after which nobody finds them, and what idempotency keys keep of them. What is made of
+        them by then is not stored any more.
 
         A collection that is gone took its documents along, also when another one has its name by now. Return the number
         of outcomes of idempotency keys that told of what is erased.
         """
 
         def operation(transaction: Transaction) -> int:
+            count_erasure(transaction)
             collection = None if target.collection is None else named(transaction, target.collection)
             if collection is None or collection.id != target.collection_id:
                 return idempotency.leave_out(transaction, target, None)

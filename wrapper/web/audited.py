@@ -15,13 +15,13 @@ from typing import cast
 from flask import Response, current_app, g, request
 
 from schemas.access.api_keys import is_id
-from schemas.access.callers import Scope
+from schemas.access.callers import Scope, check_acting
 from schemas.errors import RagError
 from schemas.records import Document
 from schemas.storage.outcomes import CollectionOutcome, WriteOutcome
 from wrapper.audit import noted
 from wrapper.audit.noted import Noted
-from wrapper.audit.recording import Asked, Recorder
+from wrapper.audit.recording import Asked, Recorder, is_change
 from wrapper.web import callers
 from wrapper.web.client_addresses import TrustedProxies, client_address
 from wrapper.web.route_table import RouteTable
@@ -84,6 +84,16 @@ def note_outcome(outcome: object, *, replayed: bool) -> None:
         noted.note_count(1)
 
 
+def withhold(response: Response) -> None:
+    """Refuse an answer that changed nothing when its caller may not go on: it may have taken long, and nobody reads
+    anything with a key that has ended. A stream breaks off by itself."""
+    if "asked" in g and not response.is_streamed and not is_change(g.asked, g.noted):
+        try:
+            check_acting()
+        except RagError as error:
+            _replace(response, error)
+
+
 def end(response: Response) -> None:
     """Record the request before it is answered, a stream when it ends. An answer that may not be given without its line
     becomes an error when there is none."""
@@ -99,15 +109,20 @@ def end(response: Response) -> None:
     try:
         record()
     except RagError as error:
-        refusal = current_app.make_response(current_app.handle_user_exception(error))
-        response.status_code = refusal.status_code
-        response.direct_passthrough = False
-        response.set_data(refusal.get_data())
-        for name in ("ETag", "Idempotent-Replayed"):
-            response.headers.pop(name, None)
-        for name in ("Content-Type", "Retry-After"):
-            if name in refusal.headers:
-                response.headers[name] = refusal.headers[name]
+        _replace(response, error)
+
+
+def _replace(response: Response, error: RagError) -> None:
+    """Make an answer that of an error."""
+    refusal = current_app.make_response(current_app.handle_user_exception(error))
+    response.status_code = refusal.status_code
+    response.direct_passthrough = False
+    response.set_data(refusal.get_data())
+    for name in ("ETag", "Idempotent-Replayed"):
+        response.headers.pop(name, None)
+    for name in ("Content-Type", "Retry-After", "WWW-Authenticate"):
+        if name in refusal.headers:
+            response.headers[name] = refusal.headers[name]
 
 
 class _Recorded:

@@ -16,6 +16,7 @@ from flask import Response, current_app, g, request
 from flask.json.provider import JSONProvider
 from werkzeug.exceptions import ClientDisconnected
 
+from schemas.access.callers import check_acting
 from schemas.errors import (
     InvalidInputError,
     LongRequestLineError,
@@ -119,6 +120,7 @@ def read_body() -> bytes:
     with ExitStack() as stack:
         stack.enter_context(room_for(body))
         g.parsing = stack.pop_all()
+    check_acting()  # again, because there may have been no room for long
     return body
 
 
@@ -261,6 +263,7 @@ def _pieces() -> Iterator[bytes]:
         yield piece
     if left:
         raise InvalidInputError("The body ends too early", code="body_cut_short")
+    check_acting()  # whose key has ended while they sent it may not have it carried out
 
 
 def _next_piece() -> bytes:

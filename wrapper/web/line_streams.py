@@ -147,9 +147,11 @@ def once(
         if first is not None:
             return first
     collection = store.collection(name)
+    since = store.writing.erasures()
     outcome, progress = write(collection, source)
     if key is not None:
-        store.writing.keep(kind, key, digest.hexdigest(), outcome, collection.key, outbox_id=outcome.outbox_id)
+        entry = outcome.outbox_id
+        store.writing.keep(kind, key, digest.hexdigest(), outcome, collection.key, since=since, outbox_id=entry)
     indexed = _settle(store, name, progress)
     return Written(outcome, indexed=indexed, set_aside=progress.set_aside)
 

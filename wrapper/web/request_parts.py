@@ -8,6 +8,7 @@ from typing import Any, TypeVar, cast
 
 from flask import Flask, current_app, g, request
 
+from schemas.access.callers import check_acting
 from schemas.access.owners import OPEN
 from schemas.errors import BusyError, InvalidInputError
 from schemas.field_names import Unknown, check_names
@@ -47,6 +48,7 @@ def enter_lane(lane: Lane) -> None:
         metrics.REFUSED_REQUESTS.labels(error.code).inc()
         leave_body()
         raise
+    check_acting()  # a place may come after a minute
 
 
 def change_lane(lane: Lane) -> None:

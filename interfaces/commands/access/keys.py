@@ -237,10 +237,13 @@ def _opened(data_dir: Path | None, *, makes: bool = False) -> Iterator[_Opened]:
     settings = read_wrapper_settings()
     if data_dir is not None:
         settings = replace(settings, data_dir=data_dir.resolve())
-    is_new = not is_there(settings)
+    was_there, is_new = settings.data_dir.is_dir(), not is_there(settings)
     with recorded_commands(settings) as log, open_keys(settings, makes=makes) as stored:
         if is_new:
-            click.echo(f"No data was in {settings.data_dir}: it is a new data directory now.", err=True)
+            sentence = f"No data was in {settings.data_dir}: it is a new data directory now."
+            if was_there:
+                sentence = f"{settings.data_dir} had no catalogue: it has a new one now."
+            click.echo(sentence, err=True)
         yield _Opened(stored, log)
 
 

@@ -104,5 +104,5 @@ def _opened() -> Iterator[_Opened]:
 
     settings, access = read_wrapper_settings(), read_access_settings()
     keys = secret_keys(settings.data_dir, access)
-    with opened_catalogue(settings) as catalog, recorded_commands(settings) as log:
+    with recorded_commands(settings) as log, opened_catalogue(settings) as catalog:
         yield _Opened(StoredConnections(catalog), Seal(keys), keys if isinstance(keys, KeyFile) else None, log)

@@ -100,13 +100,14 @@ def test_a_request_is_carried_out_for_a_key_that_stays(asking, path):
     assert len(asking.stored()) == 1
 
 
-def test_a_caller_is_asked_for_before_embedding_before_writing_and_in_the_store(asking, monkeypatch):
+def test_a_caller_is_asked_for_after_each_wait_before_embedding_before_writing_and_in_the_store(asking, monkeypatch):
     access, asked = asking.clocked.app.extensions["rag.access"], []
     still = access.still
     monkeypatch.setattr(access, "still", lambda *arguments: asked.append(arguments) or still(*arguments))
     body = REQUESTS["/api/rag/ingest"]
     outcomes = [(asking.post("/api/rag/ingest", body).json["status"], len(asked)) for _ in range(2)]
-    assert outcomes == [("created", 3), ("unchanged", 3)]
+    # Each request waits for its turn, for its body, and for room to parse it.
+    assert outcomes == [("created", 6), ("unchanged", 9)]
 
 
 def test_a_long_text_is_not_embedded_to_its_end(asking):

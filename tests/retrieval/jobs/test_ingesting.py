@@ -358,3 +358,14 @@ def test_a_name_is_the_same_in_each_spelling(parts, monkeypatch, earlier):
     parts.upload((composed, "# Cereal\n\nOf rye."))
     assert parts.run().files[0].status == "done"
     assert set(listed(parts)) == {composed}
+
+
+def test_a_file_that_was_stored_when_its_process_was_killed_is_not_left_behind(parts):
+    job_id = parts.upload(("a.md", "# Stored"), ("b.md", "# Next"))
+    told = next(each for each in parts.jobs.one(job_id, asker=Asker()).files if each.name == "a.md")
+    parts.jobs.tell(job_id, replace(told, status="done"), lasting=True)
+    assert "0" in left_in_spool(parts, job_id)
+    seen = []
+    parts.embed = lambda connection, texts: seen.append(left_in_spool(parts, job_id)) or connection.embed(texts)
+    parts.run()
+    assert seen == [["1"]]

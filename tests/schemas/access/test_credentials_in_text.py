@@ -17,6 +17,8 @@ SECRET = "s" * 43
         (f'{{"a":"rw_ab12cd34_{SECRET}","b":"rw_zz12cd34_{SECRET}"}}', '{"a":"rw_ab12cd34_…","b":"rw_zz12cd34_…"}'),
         ("Bearer eyJhbGciOiJub25lIn0.eyJzdWIiOiJtZSJ9.c2ln-_ rejected", "Bearer eyJ… rejected"),
         ("unsigned eyJhbGciOiJub25lIn0.eyJzdWIiOiJtZSJ9.", "unsigned eyJ…"),
+        (f"/rw_ab12cd34_{SECRET[:40]}%{SECRET[40:]}", "/rw_ab12cd34_…"),
+        (f"/collections/rw_ab12cd34_{SECRET[:18]}", "/collections/rw_ab12cd34_…"),
         ("rw_ab12cd34 was revoked", "rw_ab12cd34 was revoked"),
         ("rw_ab12cd34_short eyJnoTokenAtAll", "rw_ab12cd34_short eyJnoTokenAtAll"),
     ],

@@ -104,6 +104,20 @@ def test_the_first_key_of_a_directory_names_it(run, data_dir):
     assert sentence not in run("create", "bo", "--scope", "read").stderr
 
 
+def test_a_directory_that_was_there_is_not_called_new(run, data_dir):
+    data_dir.mkdir()
+    assert f"{data_dir} had no catalogue: it has a new one now." in run("create", "ana", "--scope", "read").stderr
+
+
+def test_below_the_disk_floor_no_key_is_made_and_one_is_revoked(run, created, monkeypatch):
+    monkeypatch.setenv("RAG_DISK_FLOOR_MB", str(1 << 40))
+    for command in (("create", "bo", "--scope", "read"), ("rotate", created["id"])):
+        done = run(*command)
+        assert (done.exit_code, done.stdout, "Free disk space is below the floor" in done.stderr) == (2, "", True)
+    assert run("revoke", created["id"]).exit_code == 0
+    assert ids_in(run) == [created["id"]]
+
+
 @pytest.mark.parametrize("command", [("list",), ("create", "ana", "--scope", "read")])
 def test_a_directory_that_cannot_be_made_is_one_sentence(command):
     done = CliRunner().invoke(main, ["keys", *command, "--data-dir", "/proc/none"])

@@ -1,0 +1,166 @@
+"""Whoever holds a request open goes on with the rights of now: their key may end while they send it, while it waits for
+its turn, and while it is answered."""
+
+from __future__ import annotations
+
+import io
+import json
+import uuid
+
+import pytest
+
+from schemas.access.callers import Scope
+from tests.support.model_server import chat_answer, openai_answer
+
+DOCUMENT = {"id": "a", "text": "The vault opens at nine.", "embedding": [1.0, 0.0]}
+PARTS = b'--X\r\nContent-Disposition: form-data; name="file"; filename="a.md"\r\n\r\n# Vault\r\n--X--\r\n'
+REQUESTS = {
+    "POST /api/keys": (Scope.ADMIN, {"name": "another", "scopes": ["admin"]}),
+    "PATCH /api/keys/{key}": (Scope.ADMIN, {"limits": {"concurrent": 5}}),
+    "POST /api/keys/{key}/rotate": (Scope.ADMIN, {"grace_seconds": 60}),
+    "POST /api/erase": (Scope.ADMIN, {"collection": "docs", "document": "a"}),
+    "POST /api/connections": (Scope.CONNECT, {"type": "rag", "provider": "local", "config": {}}),
+    "POST /api/connections/llm/test": (Scope.CONNECT, {"provider": "local", "config": {}}),
+    "POST /collections": (Scope.MANAGE, {"name": "another"}),
+    "POST /collections/docs/documents": (Scope.WRITE, {"documents": [{**DOCUMENT, "id": "b"}]}),
+    "POST /collections/docs/documents/search": (Scope.READ, {}),
+    "POST /collections/docs/query": (Scope.READ, {"query_embedding": [1.0, 0.0]}),
+    "POST /collections/docs/text-search": (Scope.READ, {"query": "vault"}),
+    "POST /api/search": (Scope.READ, {"query": "vault", "oracles": ["lexical"], "collections": ["docs"]}),
+    "POST /api/rag/ingest": (Scope.WRITE, {"text": "New.", "title": "New", "source": "s", "path": "p"}),
+    "POST /api/chat": (Scope.CHAT, {"message": "When does the vault open?"}),
+    "POST /tools/session_start": (Scope.WRITE, {"name": "another"}),
+    "POST /mcp": (
+        Scope.WRITE,
+        {
+            "jsonrpc": "2.0",
+            "id": 1,
+            "method": "tools/call",
+            "params": {"name": "session_start", "arguments": {"name": "another"}},
+        },
+    ),
+    "POST /api/documents?collection=docs multipart": (Scope.WRITE, PARTS),
+    "POST /api/documents?collection=docs plain": (Scope.WRITE, b"# Vault"),
+}
+TABLES = ("api_keys", "connections", "collections", "documents", "note_sessions", "jobs", "chat_messages")
+MEDIA_TYPES = {"multipart": "multipart/form-data; boundary=X", "plain": "text/markdown"}
+
+
+class Held(io.RawIOBase):
+    """A body whose last byte comes after something else was done."""
+
+    def __init__(self, content, then):
+        self._pieces = [(lambda: None, content[:-1]), (then, content[-1:])]
+
+    def readable(self):
+        return True
+
+    def readinto(self, buffer):
+        if not self._pieces:
+            return 0
+        then, piece = self._pieces.pop(0)
+        then()
+        buffer[: len(piece)] = piece
+        return len(piece)
+
+
+@pytest.fixture
+def asking(clocked):
+    """`asking(route, body, headers, then)`: the answer to a request whose last byte comes after `then`."""
+    client = clocked.app.test_client()
+
+    def ask(route, body, headers, then):
+        method, path, *kind = route.split(" ")
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        return client.open(
+            path,
+            method=method,
+            environ_overrides={"wsgi.input": Held(content, then), "CONTENT_LENGTH": str(len(content))},
+            content_type=MEDIA_TYPES[kind[0]] if kind else "application/json",
+            headers={"X-Filename": "a.md", **headers},
+        )
+
+    return ask
+
+
+@pytest.fixture
+def admin(clocked):
+    """`admin(method, path, body)`: the answer to an administrator."""
+    client = clocked.app.test_client()
+    headers = {"Authorization": f"Bearer {clocked.key(Scope.ADMIN)[1]}"}
+    ask = lambda method, path, body=None: client.open(path, method=method, json=body, headers=headers)  # noqa: E731
+    if ask("GET", "/collections/docs").status_code == 404:
+        assert ask("POST", "/collections", {"name": "docs"}).status_code == 201
+        assert ask("POST", "/collections/docs/documents", {"documents": [DOCUMENT]}).status_code == 202
+    return ask
+
+
+def state(clocked):
+    """Return the rows that the requests add or change."""
+    with clocked.app.extensions["rag.service"].catalog.read() as transaction:
+        return {name: transaction.rows(f"SELECT * FROM {name}") for name in TABLES}
+
+
+@pytest.mark.parametrize("how", ["revoked", "changed"])
+@pytest.mark.parametrize("route", REQUESTS)
+def test_a_request_whose_key_ends_while_it_is_sent_is_refused(clocked, admin, asking, route, how):
+    scope, body = REQUESTS[route]
+    key, text = clocked.key(scope)
+    path = route.replace("{key}", key.id)
+    before = {}
+
+    def end():
+        if how == "revoked":
+            clocked.revoke(key)
+        else:
+            clocked.change(key, Scope.CHAT if scope is Scope.READ else Scope.READ)
+        before.update(state(clocked))
+
+    answer = asking(path, body, {"Authorization": f"Bearer {text}"}, end)
+    assert (answer.status_code, answer.json["code"]) == (401, "key_revoked" if how == "revoked" else "key_unknown")
+    assert "vault" not in answer.text
+    assert state(clocked) == before
+
+
+@pytest.mark.parametrize("route", [each for each in REQUESTS if each != "POST /api/erase"])  # which needs an engine
+def test_a_request_whose_key_stays_is_carried_out(clocked, admin, asking, route):
+    scope, body = REQUESTS[route]
+    key, text = clocked.key(scope)
+    answer = asking(route.replace("{key}", key.id), body, {"Authorization": f"Bearer {text}"}, lambda: None)
+    assert answer.status_code != 401, answer.text
+
+
+def test_a_request_whose_key_ends_while_it_waits_for_its_turn_is_refused(clocked, admin, monkeypatch):
+    key, text = clocked.key(Scope.READ)
+    lanes = clocked.app.extensions["rag.lanes"]
+    enter = lanes.enter
+    monkeypatch.setattr(lanes, "enter", lambda *asked: (clocked.revoke(key), enter(*asked))[1])
+    headers = {"Authorization": f"Bearer {text}"}
+    answer = clocked.app.test_client().get("/collections/docs/documents", headers=headers)
+    assert (answer.status_code, answer.json["code"]) == (401, "key_revoked")
+
+
+@pytest.mark.parametrize(
+    ("scope", "path", "body"),
+    [
+        (Scope.READ, "/api/search", {"query": "QUESTION", "oracles": ["semantic"], "collections": ["docs"]}),
+        (Scope.READ, "/tools/rag_context_search", {"query": "QUESTION"}),
+        (Scope.CHAT, "/api/chat", {"message": "QUESTION", "conversationId": "held"}),
+    ],
+)
+def test_an_answer_that_takes_long_is_not_given_to_a_key_that_ended_meanwhile(clocked, admin, scope, path, body):
+    key, text = clocked.key(scope)
+    question = uuid.uuid4().hex
+
+    def answer(asked):
+        clocked.revoke(key)
+        return openai_answer(asked) if "input" in asked else chat_answer(asked)
+
+    clocked.models.script.append(answer)
+    body = {name: question if value == "QUESTION" else value for name, value in body.items()}
+    given = clocked.app.test_client().post(path, json=body, headers={"Authorization": f"Bearer {text}"})
+    assert not clocked.models.script, "the model was not asked"
+    assert (given.status_code, given.json["code"]) == (401, "key_revoked")
+    assert given.headers["WWW-Authenticate"].startswith("Bearer")
+    assert "So it is." not in given.text
+    assert admin("GET", f"/api/chat/held?owner=key:{key.id}").status_code == 404

@@ -1,0 +1,53 @@
+"""The mark of its catalogue in a data directory, so that no command takes another catalogue for it: one whose settings
+lack the address of the catalogue, say, finds the file that an earlier start has left there."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from schemas.errors import ConfigurationError
+from wrapper.catalog.catalog import Catalog
+from wrapper.engine.data_directory_lock import unusable
+from wrapper.engine_choice import identity_of
+
+MARK_FILE = "catalogue.id"
+
+
+def mark(data_dir: Path, catalog: Catalog) -> None:
+    """Note that the service of this directory works with this catalogue. Raises ConfigurationError when it cannot."""
+    identity = identity_of(catalog)
+    if _marked(data_dir) == identity:
+        return
+    incomplete = data_dir / f"{MARK_FILE}.tmp"
+    try:
+        incomplete.write_text(identity)
+        os.replace(incomplete, data_dir / MARK_FILE)
+    except OSError as error:
+        raise unusable(data_dir, error) from None
+
+
+def check_mark(data_dir: Path, catalog: Catalog) -> None:
+    """Raise ConfigurationError when the service of this directory works with another catalogue."""
+    if _marked(data_dir) not in ("", identity_of(catalog)):
+        raise other_catalogue(data_dir)
+
+
+def other_catalogue(data_dir: Path) -> ConfigurationError:
+    return ConfigurationError(
+        f"RAG_CATALOG_URL: the service of {data_dir} was last started with another catalogue than this. Give the same "
+        "settings as to the service, or start it with these",
+        field="RAG_CATALOG_URL",
+    )
+
+
+def is_marked(data_dir: Path) -> bool:
+    """Return whether a service was ever started on this directory."""
+    return bool(_marked(data_dir))
+
+
+def _marked(data_dir: Path) -> str:
+    try:
+        return (data_dir / MARK_FILE).read_text(errors="replace")
+    except OSError:
+        return ""
