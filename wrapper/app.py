@@ -11,7 +11,7 @@ import structlog
 from flask import Flask, Response, current_app, g, request
 from flask_cors import CORS
 
-from schemas.access.credentials_in_text import Cleaner, without_credentials
+from schemas.access.credentials_in_text import Cleaner, without_credentials, without_pieces_of_keys
 from schemas.host_patterns import OriginPattern
 from schemas.settings import OPEN, AccessSettings, WrapperSettings, read_access_settings, read_wrapper_settings
 from wrapper import logs, metrics
@@ -28,6 +28,7 @@ from wrapper.routes import audit_entries, collection, document, index, query
 from wrapper.routes import service as service_routes
 from wrapper.service import LOOK_SECONDS, Service, open_service
 from wrapper.serving.freed_memory import GIVE_BACK_SECONDS, give_back
+from wrapper.start_checks import catalogue_path
 from wrapper.web import audited, callers, error_statuses, request_parts, responses, route_table
 from wrapper.web.bodies import (
     OrjsonProvider,
@@ -125,7 +126,7 @@ def create_app(
 
 def open_access(service: Service, access: AccessSettings) -> Authentication:
     """Return what tells who asks, and have it note in the background which keys are used."""
-    room = RoomToRevoke(service.settings.data_dir)
+    room = RoomToRevoke(catalogue_path(service.settings))
     stored = StoredKeys(service.catalog, give_room=room.give)
     authentication = Authentication(access, service.settings.host, stored, service_id=service.id)
     service.looks.add(
@@ -178,7 +179,7 @@ def _end(response: Response) -> Response:
         log.info(
             "request",
             method=request.method,
-            path=_clean(request.path)[:MAX_LOGGED_CHARACTERS],  # a key that is cut in two is not known any more
+            path=_logged(request.path),
             status=response.status_code,
             latency_ms=round(seconds * 1e3, 2),
             request_id=request_id,
@@ -206,6 +207,11 @@ def _request_id() -> str:
     given = request.headers.get("X-Request-ID", "")
     is_plain = given.isascii() and given.isprintable() and 1 <= len(given) <= 128
     return given if is_plain and _clean(given) == given else uuid.uuid4().hex
+
+
+def _logged(path: str) -> str:
+    # Cut to its length last: a key that is cut in two is not known any more.
+    return without_pieces_of_keys(_clean(path))[:MAX_LOGGED_CHARACTERS]
 
 
 def _clean(text: str) -> str:

@@ -35,8 +35,8 @@ def check_mark(data_dir: Path, catalog: Catalog) -> None:
 
 def other_catalogue(data_dir: Path) -> ConfigurationError:
     return ConfigurationError(
-        f"RAG_CATALOG_URL: the service of {data_dir} was last started with another catalogue than this. Give the same "
-        "settings as to the service, or start it with these",
+        f"RAG_CATALOG_URL: this is not the catalogue with which the service of {data_dir} was last started. Give the "
+        "same settings as to the service, or start it with these",
         field="RAG_CATALOG_URL",
     )
 

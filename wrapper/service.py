@@ -113,11 +113,12 @@ def open_host(settings: WrapperSettings, access: AccessSettings, *, serves: bool
 
 
 def _check_start(settings: WrapperSettings, access: AccessSettings, catalog: Catalog, *, serves: bool) -> None:
+    if not serves:
+        check_mark(settings.data_dir, catalog)
+    # First, so that a key for the door can be made in this catalogue.
+    mark(settings.data_dir, catalog)
     if serves:
         check_door(access, settings.host, lambda: read_oidc_settings().has_users or StoredKeys(catalog).state()[1])
-    else:
-        check_mark(settings.data_dir, catalog)
-    mark(settings.data_dir, catalog)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from dataclasses import replace
 import structlog
 
 from registry.topics.topic import TopicByRule, TopicKeeper
+from schemas.access.callers import check_acting
 from schemas.contracts.collect import CollectRequest
 from schemas.errors import RagError
 from schemas.shared_database import Database, Transaction
@@ -60,7 +61,7 @@ class Conversations:
         """Return the request with the topics before and after its message; store the latter for the next message,
         unless something was erased meanwhile.
 
-        With `by_rule` no model is asked.
+        With `by_rule` no model is asked. Raises AccessError when the asker may not go on.
         """
         with self._database.read() as transaction:
             began_at = erasures(transaction)
@@ -70,6 +71,7 @@ class Conversations:
         before = "" if row is None else str(row[0])
         keeper = TopicByRule if by_rule else self._keeper
         after = self._next_topic(keeper, before, request.user_message)
+        check_acting()  # a model may think for long
         now = int(self._clock())
 
         def keep(transaction: Transaction) -> None:

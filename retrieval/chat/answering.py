@@ -145,6 +145,7 @@ class Chat:
         conversation_id = request.conversation_id or str(uuid.uuid4())
         began_at = self._erasures()
         passages = self._passages(request, asked) if request.use_rag else Passages()
+        check_acting()  # before a model is paid and told of documents: embedding may have taken long
         return Question(request, asker, asked, conversation_id, passages, began_at)
 
     def _erasures(self) -> int:

@@ -128,7 +128,10 @@ class Erasure:
             self._pending.keep(unfinished)
             found_now = [each for each in unfinished if not each.is_removed]
             for each in found_now:
-                self._remove(each.target, removed)
+                is_begun = each.target.owner is not None and each.target.owner == request.user
+                places = [place for place in self._places if not (is_begun and place.adds_documents)]
+                removed[OUTCOMES] += self._storage.delete(each.target)
+                self._remove(each.target, removed, places)
             unfinished = [replace(each, is_removed=True) for each in unfinished]
             self._pending.keep(unfinished)
             own = [each for each in unfinished if each in wanted or _is_part(each.target, request, wanted[0].target)]
@@ -139,7 +142,7 @@ class Erasure:
                 # Others may not take all the time.
                 behind = self._not_renewed(others, until - self._limit_seconds / 2)
                 for each in found_now:
-                    self._remove_above(each.target, removed, [place for place in self._places if place.fills_late])
+                    self._remove(each.target, removed, [place for place in self._places if place.fills_late])
                 if left:
                     raise ErasureUnfinishedError(left)
                 self._clean_files(until)
@@ -188,11 +191,7 @@ class Erasure:
         found = [replace(each, target=replace(each.target, owner=request.user)) for each in notes]
         return found or [Matched(Target(owner=request.user))]
 
-    def _remove(self, target: Target, removed: Counter[str]) -> None:
-        removed[OUTCOMES] += self._storage.delete(target)
-        self._remove_above(target, removed, self._places)
-
-    def _remove_above(self, target: Target, removed: Counter[str], places: Iterable[Place]) -> None:
+    def _remove(self, target: Target, removed: Counter[str], places: Iterable[Place]) -> None:
         for place in places:
             removed[place.name] += place.erase(target)
 

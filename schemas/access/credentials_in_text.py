@@ -12,8 +12,10 @@ from typing import Any
 Cleaner = Callable[[str], str]
 """Cuts what must not be written down out of a text."""
 
-KEY = re.compile(r"rw_([a-z0-9]{8})_[A-Za-z0-9_%-]{16,}+")
-"""The text of a key, with its id: also of one that was cut short, or spoilt by an escape."""
+KEY = re.compile(r"rw_([a-z0-9]{8})_[A-Za-z0-9_-]{43}")
+"""The text of a key, with its id."""
+_PIECE = re.compile(r"(?<![A-Za-z0-9])rw_([a-z0-9]{8})_(?=[a-z0-9_%-]*+[A-Z])[A-Za-z0-9_%-]{16,}+")
+"""What looks like a key that was cut short, or spoilt by an escape. A name may look so, too, if not by chance."""
 # A run of these characters is tried from its beginning only and never a second time, so a long one takes no longer.
 _TOKEN = re.compile(r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]++\.[A-Za-z0-9_-]++\.[A-Za-z0-9_-]*+")
 CUT = "…"
@@ -24,6 +26,11 @@ def without_credentials(text: str) -> str:
     if "rw_" in text:
         text = KEY.sub(rf"rw_\1_{CUT}", text)
     return _TOKEN.sub(f"eyJ{CUT}", text) if "eyJ" in text else text
+
+
+def without_pieces_of_keys(text: str) -> str:
+    """Return a text without what may be pieces of keys. For texts that nobody takes names from."""
+    return _PIECE.sub(rf"rw_\1_{CUT}", text) if "rw_" in text else text
 
 
 def cleaner(secret: str) -> Cleaner:

@@ -179,6 +179,7 @@ def test_keys_are_revoked_on_a_disk_without_a_free_byte_and_erasing_is_refused(s
     answer = requests.post(f"{service.url}/api/erase", json=erase, headers=admin, timeout=ANSWER_SECONDS)
     assert answer.status_code == 507, answer.text
     assert requests.delete(f"{service.url}/api/keys/{ids[0]}", headers=admin, timeout=30).status_code == 200
+    fill(service.data_dir.parent)
     by_command = run_command("keys", "revoke", ids[1], data_dir=service.data_dir)
     assert by_command.returncode == 0, by_command.stderr
     for key in made:

@@ -94,7 +94,7 @@ def test_commands_take_no_other_catalogue_for_that_of_the_service(left_by_ada, t
     for command in commands:
         refused = run_command(*command, data_dir=left_by_ada)
         assert (refused.returncode, refused.stdout) == (2, "")
-        assert "was last started with another catalogue than this" in refused.stderr
+        assert "this is not the catalogue with which the service of" in refused.stderr
     stale.unlink()
     for command in commands:
         assert run_command(*command, data_dir=left_by_ada).returncode == 2

@@ -50,7 +50,7 @@ def open_keys(
         catalog.open()
         check_mark(settings.data_dir, catalog)
         floored = FlooredCatalog(catalog, lambda: check_floor(free_disk_mb(settings.data_dir), settings.disk_floor_mb))
-        yield StoredKeys(floored, clock, give_room=RoomToRevoke(settings.data_dir).give)
+        yield StoredKeys(floored, clock, give_room=RoomToRevoke(catalogue_path(settings)).give)
 
 
 def is_there(settings: WrapperSettings) -> bool:

@@ -8,18 +8,21 @@ from contextlib import suppress
 from pathlib import Path
 
 FILE_NAME = "room-to-revoke"
-ROOM_BYTES = 1 << 20
-"""Many times what a revocation needs, because others may be quicker to take what is given back."""
+SHARE_BYTES = 1 << 17
+"""What one revocation is given, several times what it needs: others may be quicker to take it."""
+ROOM_BYTES = 16 * SHARE_BYTES
 
 
 class RoomToRevoke:
-    """The room of one data directory, for several processes."""
+    """The room beside a catalogue that is a file, for several processes; a database server keeps none."""
 
-    def __init__(self, data_dir: Path) -> None:
-        self._path = data_dir / FILE_NAME
+    def __init__(self, catalogue: Path | None) -> None:
+        self._path = None if catalogue is None else catalogue.with_name(FILE_NAME)
 
     def keep(self) -> None:
         """Set the room aside unless it is. What cannot be had on a full disk is tried again by the next call."""
+        if self._path is None:
+            return
         with suppress(OSError):
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
@@ -29,10 +32,12 @@ class RoomToRevoke:
                 os.close(descriptor)
 
     def give(self) -> bool:
-        """Give the room to the disk. Return False when none was set aside."""
+        """Give a share of the room to the disk. Return False when none is left, or none was set aside."""
+        if self._path is None:
+            return False
         try:
             had = self._path.stat().st_size
-            os.truncate(self._path, 0)
+            os.truncate(self._path, max(0, had - SHARE_BYTES))
         except OSError:
             return False
         return had > 0

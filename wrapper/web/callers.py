@@ -32,6 +32,7 @@ log = structlog.get_logger(__name__)
 CALLER, STOP_ACTING = "rag.caller", "rag.stop_acting"
 ENDED = frozenset({"key_revoked", "key_expired"})
 """The codes that tell of a key that was valid once."""
+PART_BYTES = 1 << 18
 ADMISSION, END_COUNTING = "rag.admission", "rag.end_counting"
 
 
@@ -128,9 +129,15 @@ def is_admin() -> bool:
 
 def keep_acting(response: Response) -> None:
     """Have a streamed answer made for the caller, whose request is under way until its end: it is made after the
-    request has ended, as far as Flask knows."""
+    request has ended, as far as Flask knows. A large one is sent in parts, because its reader may take long."""
     asking = caller()
-    if asking is not None and response.is_streamed:
+    if asking is None:
+        return
+    if not response.is_streamed and (response.calculate_content_length() or 0) > PART_BYTES:
+        whole = response.get_data()
+        response.content_length = len(whole)
+        response.response = (whole[at : at + PART_BYTES] for at in range(0, len(whole), PART_BYTES))
+    if response.is_streamed:
         content = response.iter_encoded()
         close = getattr(response.response, "close", None)
         if response.direct_passthrough and close is not None:

@@ -6,11 +6,14 @@ from __future__ import annotations
 import io
 import json
 import uuid
+from contextlib import suppress
 
 import pytest
+from flask.testing import FlaskClient
 
 from schemas.access.callers import Scope
 from tests.support.model_server import chat_answer, openai_answer
+from wrapper.web.callers import PART_BYTES, AnswerBrokenOffError
 
 DOCUMENT = {"id": "a", "text": "The vault opens at nine.", "embedding": [1.0, 0.0]}
 PARTS = b'--X\r\nContent-Disposition: form-data; name="file"; filename="a.md"\r\n\r\n# Vault\r\n--X--\r\n'
@@ -164,3 +167,38 @@ def test_an_answer_that_takes_long_is_not_given_to_a_key_that_ended_meanwhile(cl
     assert given.headers["WWW-Authenticate"].startswith("Bearer")
     assert "So it is." not in given.text
     assert admin("GET", f"/api/chat/held?owner=key:{key.id}").status_code == 404
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_no_model_is_told_of_documents_for_a_key_that_ended_while_the_question_was_embedded(clocked, admin, stream):
+    key, text = clocked.key(Scope.READ, Scope.CHAT)
+
+    def answer(body):
+        clocked.revoke(key)
+        return openai_answer(body)
+
+    clocked.models.script.append(answer)
+    clocked.models.requests.clear()
+    headers = {"Authorization": f"Bearer {text}"}
+    body = {"message": uuid.uuid4().hex, "useRag": True, "stream": stream}
+    with suppress(AnswerBrokenOffError):
+        assert clocked.app.test_client().post("/api/chat", json=body, headers=headers).status_code == 401
+    asked = [each.path for each in clocked.models.requests]
+    assert "/v1/embeddings" in asked
+    assert "/v1/chat/completions" not in asked
+
+
+def test_a_large_answer_is_not_given_to_its_end_to_a_key_that_ended_meanwhile(clocked, admin):
+    key, text = clocked.key(Scope.READ)
+    large = {"id": "large", "text": "word " * (PART_BYTES // 4), "embedding": [1.0, 0.0]}
+    assert admin("POST", "/collections/docs/documents", {"documents": [large]}).status_code == 202
+    client = FlaskClient(clocked.app)
+    headers = {"Authorization": f"Bearer {text}"}
+    whole = client.get("/collections/docs/documents/large", headers=headers)
+    assert int(whole.headers["Content-Length"]) == len(whole.data) > PART_BYTES
+    parts = iter(client.get("/collections/docs/documents/large", headers=headers).response)
+    assert len(next(parts)) == PART_BYTES
+    clocked.revoke(key)
+    with pytest.raises(AnswerBrokenOffError):
+        next(parts)
+    assert admin("DELETE", "/collections/docs/documents", {"ids": ["large"]}).status_code in (200, 202)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from schemas.access.api_keys import new_text
-from schemas.access.credentials_in_text import without_credentials
+from schemas.access.credentials_in_text import without_credentials, without_pieces_of_keys
 
 SECRET = "s" * 43
 
@@ -17,8 +17,7 @@ SECRET = "s" * 43
         (f'{{"a":"rw_ab12cd34_{SECRET}","b":"rw_zz12cd34_{SECRET}"}}', '{"a":"rw_ab12cd34_…","b":"rw_zz12cd34_…"}'),
         ("Bearer eyJhbGciOiJub25lIn0.eyJzdWIiOiJtZSJ9.c2ln-_ rejected", "Bearer eyJ… rejected"),
         ("unsigned eyJhbGciOiJub25lIn0.eyJzdWIiOiJtZSJ9.", "unsigned eyJ…"),
-        (f"/rw_ab12cd34_{SECRET[:40]}%{SECRET[40:]}", "/rw_ab12cd34_…"),
-        (f"/collections/rw_ab12cd34_{SECRET[:18]}", "/collections/rw_ab12cd34_…"),
+        ("/collections/rw_customer_documents_archive", "/collections/rw_customer_documents_archive"),
         ("rw_ab12cd34 was revoked", "rw_ab12cd34 was revoked"),
         ("rw_ab12cd34_short eyJnoTokenAtAll", "rw_ab12cd34_short eyJnoTokenAtAll"),
     ],
@@ -27,10 +26,24 @@ def test_only_the_secret_goes(text, left):
     assert without_credentials(text) == left
 
 
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        (f"/rw_ab12cd34_{'sA1-' * 10}%{'sA1'}", "/rw_ab12cd34_…"),
+        (f"/collections/rw_ab12cd34_{'sA1_' * 4}/x", "/collections/rw_ab12cd34_…/x"),
+        (f"/collections/rw_ab12cd34_{'sA1_' * 3}", f"/collections/rw_ab12cd34_{'sA1_' * 3}"),
+        ("/collections/rw_customer_documents_archive_2", "/collections/rw_customer_documents_archive_2"),
+        ("/collections/crw_database_Connection_pool_x", "/collections/crw_database_Connection_pool_x"),
+    ],
+)
+def test_pieces_of_keys_go_and_names_stay(text, left):
+    assert without_pieces_of_keys(text) == left
+
+
 def test_every_key_that_is_made_is_found():
     assert without_credentials(new_text("ab12cd34")) == "rw_ab12cd34_…"
 
 
 @pytest.mark.parametrize("text", ["eyJ" * 1_000_000, "eyJa." * 500_000 + "!", "rw_" * 1_000_000])
 def test_a_long_text_is_read_in_one_go(text):
-    without_credentials(text)  # a pattern that tries again from every place would take minutes
+    without_pieces_of_keys(without_credentials(text))  # a pattern that tries again from every place would take minutes

@@ -10,7 +10,7 @@ import pytest
 from schemas.access.api_keys import Grant
 from schemas.access.callers import Scope
 from schemas.errors import DiskFloorError
-from wrapper.access.room_to_revoke import FILE_NAME, ROOM_BYTES, RoomToRevoke
+from wrapper.access.room_to_revoke import FILE_NAME, ROOM_BYTES, SHARE_BYTES, RoomToRevoke
 from wrapper.access.stored_keys import StoredKeys
 
 READ = Grant(frozenset({Scope.READ}))
@@ -62,17 +62,25 @@ def test_no_key_is_made_with_that_room(catalog):
     assert given == []
 
 
-def test_the_room_is_set_aside_given_once_and_set_aside_again(tmp_path):
-    room, file = RoomToRevoke(tmp_path), tmp_path / FILE_NAME
+def test_the_room_beside_the_catalogue_is_given_in_shares_and_set_aside_again(tmp_path):
+    room, file = RoomToRevoke(tmp_path / "catalog.sqlite"), tmp_path / FILE_NAME
     assert not room.give()
     for _ in range(2):
         room.keep()
         room.keep()
         found = file.stat()
         assert (found.st_size, found.st_blocks * 512 >= ROOM_BYTES) == (ROOM_BYTES, True)
-        assert room.give()
+        for left in range(ROOM_BYTES - SHARE_BYTES, -1, -SHARE_BYTES):
+            assert room.give()
+            assert file.stat().st_size == left
         assert not room.give()
         assert file.stat().st_blocks == 0
+
+
+def test_a_database_server_has_no_room_of_ours():
+    room = RoomToRevoke(None)
+    room.keep()
+    assert not room.give()
 
 
 def test_a_disk_that_has_no_room_to_set_aside_is_no_failure(tmp_path, monkeypatch):
@@ -80,6 +88,6 @@ def test_a_disk_that_has_no_room_to_set_aside_is_no_failure(tmp_path, monkeypatc
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "posix_fallocate", fail)
-    room = RoomToRevoke(tmp_path)
+    room = RoomToRevoke(tmp_path / "catalog.sqlite")
     room.keep()
     assert not room.give()
