@@ -9,7 +9,7 @@ from schemas.access.callers import ANYBODY, acting_as
 from schemas.access.owners import USER_OWNER, Asker
 from schemas.contracts.chat import ChatRequest, Message
 from schemas.contracts.collect import CollectRequest
-from schemas.errors import ConflictError
+from schemas.errors import ConflictError, NotFoundError
 from tests.scenarios.test_erasure import CANARY, OTHER, SETTINGS, ask, erase, files_with, tables_with, upload
 from tests.support.apps import models_of, running_app
 from wrapper.erasing.storage_erasure import StorageErasure
@@ -102,6 +102,26 @@ def test_a_note_of_a_user_who_is_erased_meanwhile_is_refused(app, client, meanwh
             notes.note(f"I was {CANARY}.", session.id, before, asker=ADA)
     assert refused.value.code == "erased_meanwhile"
     assert tables_with(app, CANARY) == []
+    assert files_with(app, CANARY) == []
+
+
+def test_a_session_that_a_user_starts_while_they_are_erased_stays(app, client, monkeypatch):
+    notes, find = app.extensions["rag.layers"].notes, StorageErasure.matched_anywhere
+    started = []
+
+    def finding(storage, where):
+        with acting_as(ANYBODY):
+            started.append(notes.start("another", asker=ADA))
+        return find(storage, where)
+
+    monkeypatch.setattr(StorageErasure, "matched_anywhere", finding)
+    with acting_as(ANYBODY):
+        before = notes.start("session", asker=ADA)
+        notes.note(f"I am {CANARY}.", before.id, asker=ADA)
+        erase(client, user=ADA.owner)
+        notes.note("I am somebody else.", started[0].id, asker=ADA)
+        with pytest.raises(NotFoundError):
+            notes.note("I am somebody else.", before.id, asker=ADA)
     assert files_with(app, CANARY) == []
 
 

@@ -11,7 +11,10 @@ from contextlib import suppress
 import pytest
 from flask.testing import FlaskClient
 
-from schemas.access.callers import Scope
+from registry.topics.conversations import Conversations
+from schemas.access.callers import Scope, acting_as
+from schemas.contracts.collect import CollectRequest
+from schemas.errors import UnauthorizedError
 from tests.support.model_server import chat_answer, openai_answer
 from wrapper.web.callers import PART_BYTES, AnswerBrokenOffError
 
@@ -95,6 +98,8 @@ def admin(clocked):
     if ask("GET", "/collections/docs").status_code == 404:
         assert ask("POST", "/collections", {"name": "docs"}).status_code == 201
         assert ask("POST", "/collections/docs/documents", {"documents": [DOCUMENT]}).status_code == 202
+        text = {"text": DOCUMENT["text"], "title": "Vault", "source": "house", "path": "vault"}
+        assert ask("POST", "/api/rag/ingest", text).status_code == 200
     return ask
 
 
@@ -167,6 +172,24 @@ def test_an_answer_that_takes_long_is_not_given_to_a_key_that_ended_meanwhile(cl
     assert given.headers["WWW-Authenticate"].startswith("Bearer")
     assert "So it is." not in given.text
     assert admin("GET", f"/api/chat/held?owner=key:{key.id}").status_code == 404
+
+
+def test_a_topic_is_not_kept_for_a_key_that_ended_while_a_model_decided_on_it(clocked):
+    key, text = clocked.key(Scope.READ, Scope.CHAT)
+    service = clocked.app.extensions["rag.service"]
+    access = clocked.app.extensions["rag.access"]
+    caller = access.caller_with(text)
+
+    class Slow:
+        def next_topic(self, topic, message):
+            clocked.revoke(key)
+            return "vaults"
+
+    kept = Conversations(service.catalog, Slow)
+    with acting_as(caller, lambda: access.still(caller)), pytest.raises(UnauthorizedError):
+        kept.follow("held", CollectRequest("vaults?", "", "", ()), owner=caller.owner)
+    with service.catalog.read() as transaction:
+        assert transaction.rows("SELECT id FROM conversation_topics WHERE owner = ?", (caller.owner,)) == []
 
 
 @pytest.mark.parametrize("stream", [False, True])
