@@ -128,8 +128,9 @@ class Erasure:
             self._pending.keep(unfinished)
             found_now = [each for each in unfinished if not each.is_removed]
             for each in found_now:
-                is_begun = each.target.owner is not None and each.target.owner == request.user
-                places = [place for place in self._places if not (is_begun and place.adds_documents)]
+                # What is by now where it would add documents of the user asked for, has come since that was removed.
+                was_emptied = each.target.owner is not None and each.target.owner == request.user
+                places = [place for place in self._places if not (was_emptied and place.adds_documents)]
                 removed[OUTCOMES] += self._storage.delete(each.target)
                 self._remove(each.target, removed, places)
             unfinished = [replace(each, is_removed=True) for each in unfinished]

@@ -1,7 +1,7 @@
 """What idempotency keys keep tells nothing of what is erased, and repeats still do nothing."""
 
 import json
-from io import BytesIO, RawIOBase
+from io import BytesIO
 
 import pytest
 
@@ -9,7 +9,7 @@ from schemas.access.api_keys import Grant
 from schemas.access.callers import Scope
 from schemas.settings import AccessSettings
 from tests.scenarios.test_erasure import CANARY, OTHER, SETTINGS, erase, files_with, tables_with
-from tests.support.apps import models_of, running_app
+from tests.support.apps import HeldBody, models_of, running_app
 from tests.support.live import eventually
 from wrapper.erasing.storage_erasure import StorageErasure
 from wrapper.web import line_streams
@@ -141,24 +141,6 @@ def test_what_a_user_uploads_while_they_are_erased_is_stored(app, client, collec
     assert (again.headers["Idempotent-Replayed"], again.json) == ("true", uploaded[0].json)
 
 
-class Lines(RawIOBase):
-    """A body of lines; something is done before the last one is sent."""
-
-    def __init__(self, lines, then):
-        self._left = [(lambda: None, line) for line in lines[:-1]] + [(then, lines[-1])]
-
-    def readable(self):
-        return True
-
-    def readinto(self, buffer):
-        if not self._left:
-            return 0
-        then, line = self._left.pop(0)
-        then()
-        buffer[: len(line)] = line
-        return len(line)
-
-
 def test_the_outcome_of_a_stream_names_none_of_its_documents_when_one_was_erased_meanwhile(
     app, client, collection, monkeypatch
 ):
@@ -170,10 +152,9 @@ def test_the_outcome_of_a_stream_names_none_of_its_documents_when_one_was_erased
     ]
 
     def send(then=lambda: None):
-        length = str(sum(map(len, lines)))
         return client.post(
             f"/collections/{collection}/documents",
-            environ_overrides={"wsgi.input": Lines(lines, then), "CONTENT_LENGTH": length},
+            environ_overrides=HeldBody(lines, then).environ,
             content_type="application/x-ndjson",
             headers={"Idempotency-Key": "stream"},
         )

@@ -1,11 +1,13 @@
-"""Run the whole service in this process."""
+"""Run the whole service in this process, and ask it slowly."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import io
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from flask import Flask
 
@@ -62,3 +64,29 @@ def running_app(
     finally:
         service.close()
     eventually(lambda: not processes_in(data_dir), seconds=STOP_SECONDS)
+
+
+class HeldBody(io.RawIOBase):
+    """A body of a request that gives its pieces one by one, and calls `then` before the last one."""
+
+    def __init__(self, pieces: Sequence[bytes], then: Callable[[], object]) -> None:
+        self._left = list(pieces)
+        self._then = then
+        self.length = sum(map(len, pieces))
+
+    @property
+    def environ(self) -> dict[str, Any]:
+        """What makes it the body of a request of a test client (`environ_overrides`)."""
+        return {"wsgi.input": self, "CONTENT_LENGTH": str(self.length)}
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        if not self._left:
+            return 0
+        if len(self._left) == 1:
+            self._then()
+        piece = self._left.pop(0)
+        buffer[: len(piece)] = piece
+        return len(piece)

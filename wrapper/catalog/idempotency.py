@@ -82,9 +82,8 @@ def keep(
     Those older than `KEPT_SECONDS` are forgotten.
     """
     transaction.run("DELETE FROM idempotency_keys WHERE created_at_seconds < ?", (int(now) - KEPT_SECONDS,))
-    held = orjson.dumps({"outcome": kept.outcome, "version": kept.version})
-    if not names_documents:
-        held = orjson.dumps({"outcome": _naming_none(orjson.loads(held)["outcome"]), "version": kept.version})
+    outcome = kept.outcome if names_documents else _naming_none(orjson.loads(orjson.dumps(kept.outcome)))
+    held = orjson.dumps({"outcome": outcome, "version": kept.version})
     transaction.run(
         "INSERT INTO idempotency_keys (key, collection_key, request_digest, outbox_id, outcome, created_at_seconds) "
         "VALUES (?, ?, ?, ?, ?, ?)",

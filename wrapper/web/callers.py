@@ -33,6 +33,7 @@ CALLER, STOP_ACTING = "rag.caller", "rag.stop_acting"
 ENDED = frozenset({"key_revoked", "key_expired"})
 """The codes that tell of a key that was valid once."""
 PART_BYTES = 1 << 18
+"""The size of an answer beyond which it is sent in parts of this size, each only to who may have it by then."""
 ADMISSION, END_COUNTING = "rag.admission", "rag.end_counting"
 
 

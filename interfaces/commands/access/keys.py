@@ -4,6 +4,7 @@ one."""
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from interfaces.commands.access.recorded import CommandLog, recorded_commands
-from interfaces.commands.options import config_option
+from interfaces.commands.options import config_option, log_to_stderr
 from schemas.access.callers import Scope
 from schemas.errors import AuditUnwritableError, InvalidInputError
 
@@ -234,6 +235,7 @@ def _opened(data_dir: Path | None, *, makes: bool = False) -> Iterator[_Opened]:
     from schemas.settings import read_wrapper_settings
     from wrapper.access.directory_keys import is_there, open_keys
 
+    log_to_stderr(logging.WARNING)
     settings = read_wrapper_settings()
     if data_dir is not None:
         settings = replace(settings, data_dir=data_dir.resolve())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
@@ -43,10 +42,8 @@ class CommandLog:
 @contextmanager
 def recorded_commands(settings: WrapperSettings) -> Iterator[CommandLog]:
     """Give what records commands in the audit log of a data directory."""
-    from interfaces.commands.options import log_to_stderr
     from schemas.settings import read_access_settings
     from wrapper.audit.opening import open_recorder
 
-    log_to_stderr(logging.WARNING)
     with closing(open_recorder(settings, read_access_settings()).audit_log) as log:
         yield CommandLog(log)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, NamedTuple
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from interfaces.commands.access.recorded import CommandLog, recorded_commands
-from interfaces.commands.options import config_option
+from interfaces.commands.options import config_option, log_to_stderr
 
 # What takes long to import is imported where it is used, so that help and usage errors are quick.
 
@@ -102,7 +103,8 @@ def _opened() -> Iterator[_Opened]:
     from wrapper.secret_key import KeyFile, secret_keys
     from wrapper.service import opened_catalogue
 
+    log_to_stderr(logging.WARNING)
     settings, access = read_wrapper_settings(), read_access_settings()
     keys = secret_keys(settings.data_dir, access)
-    with recorded_commands(settings) as log, opened_catalogue(settings) as catalog:
+    with opened_catalogue(settings) as catalog, recorded_commands(settings) as log:
         yield _Opened(StoredConnections(catalog), Seal(keys), keys if isinstance(keys, KeyFile) else None, log)

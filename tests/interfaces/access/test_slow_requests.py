@@ -3,7 +3,6 @@ its turn, and while it is answered."""
 
 from __future__ import annotations
 
-import io
 import json
 import uuid
 from contextlib import suppress
@@ -15,6 +14,7 @@ from registry.topics.conversations import Conversations
 from schemas.access.callers import Scope, acting_as
 from schemas.contracts.collect import CollectRequest
 from schemas.errors import UnauthorizedError
+from tests.support.apps import HeldBody
 from tests.support.model_server import chat_answer, openai_answer
 from wrapper.web.callers import PART_BYTES, AnswerBrokenOffError
 
@@ -52,24 +52,6 @@ TABLES = ("api_keys", "connections", "collections", "documents", "note_sessions"
 MEDIA_TYPES = {"multipart": "multipart/form-data; boundary=X", "plain": "text/markdown"}
 
 
-class Held(io.RawIOBase):
-    """A body whose last byte comes after something else was done."""
-
-    def __init__(self, content, then):
-        self._pieces = [(lambda: None, content[:-1]), (then, content[-1:])]
-
-    def readable(self):
-        return True
-
-    def readinto(self, buffer):
-        if not self._pieces:
-            return 0
-        then, piece = self._pieces.pop(0)
-        then()
-        buffer[: len(piece)] = piece
-        return len(piece)
-
-
 @pytest.fixture
 def asking(clocked):
     """`asking(route, body, headers, then)`: the answer to a request whose last byte comes after `then`."""
@@ -81,7 +63,7 @@ def asking(clocked):
         return client.open(
             path,
             method=method,
-            environ_overrides={"wsgi.input": Held(content, then), "CONTENT_LENGTH": str(len(content))},
+            environ_overrides=HeldBody([content[:-1], content[-1:]], then).environ,
             content_type=MEDIA_TYPES[kind[0]] if kind else "application/json",
             headers={"X-Filename": "a.md", **headers},
         )
