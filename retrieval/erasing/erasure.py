@@ -1,7 +1,7 @@
 """Erases documents, or what belongs to a user, from every place that holds something of them.
 
-What can be found goes first: then rows, then files. A killed erasure is gone on with by the next one, and every step
-may be done twice.
+What can be found goes first: then rows, then files. An erasure that is killed after it has deleted documents is gone on
+with by the next one, and every step from there may be done twice. One that is killed earlier has done nothing.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -44,11 +45,11 @@ class Storage(Protocol):
     """What the storage does for an erasure. What returns a sentence says with it what is not done, with None that all
     is. `until` is a moment of the monotonic clock."""
 
-    def matched(self, name: str, where: Where | None, document: str | None, *, may_empty: bool) -> Matched: ...
+    def collections_with(self, where: Where) -> list[str]: ...
 
-    def matched_anywhere(self, where: Where) -> list[Matched]: ...
+    def delete(self, asked: ErasureRequest, before: Callable[[Matched], Matched]) -> tuple[Matched, int]: ...
 
-    def delete(self, target: Target) -> int: ...
+    def is_deleted(self, erasure: Matched) -> bool: ...
 
     def renew_index(self, name: str, *, until: float) -> str | None: ...
 
@@ -123,15 +124,18 @@ class Erasure:
                 for place in self._places:
                     if place.adds_documents:
                         removed[place.name] += place.erase(Target(owner=request.user))
-            wanted = [replace(each, target=self._named(each.target)) for each in self._matched(request)]
-            unfinished = [*(each for each in self._pending.all() if each not in wanted), *wanted]
-            self._pending.keep(unfinished)
+            earlier = [each for each in self._pending.all() if each.is_removed or self._storage.is_deleted(each)]
+            wanted: list[Matched] = []
+            for part in self._parts(request):
+                found, outcomes = self._storage.delete(part, partial(self._write_down, beside=[*earlier, *wanted]))
+                removed[OUTCOMES] += outcomes
+                wanted.append(found)
+            unfinished = [*(each for each in earlier if each not in wanted), *wanted]
             found_now = [each for each in unfinished if not each.is_removed]
             for each in found_now:
                 # What is by now where it would add documents of the user asked for, has come since that was removed.
                 was_emptied = each.target.owner is not None and each.target.owner == request.user
                 places = [place for place in self._places if not (was_emptied and place.adds_documents)]
-                removed[OUTCOMES] += self._storage.delete(each.target)
                 self._remove(each.target, removed, places)
             unfinished = [replace(each, is_removed=True) for each in unfinished]
             self._pending.keep(unfinished)
@@ -180,17 +184,21 @@ class Erasure:
             ended_at=self._now().isoformat(timespec="milliseconds"),
         )
 
-    def _matched(self, request: ErasureRequest) -> list[Matched]:
+    def _parts(self, request: ErasureRequest) -> list[ErasureRequest]:
         """Return what is asked for, by collections. The notes of a user may be in several, whatever the settings say by
         now."""
         if request.user is None:
-            assert request.collection is not None
-            return [
-                self._storage.matched(request.collection, request.where, request.document, may_empty=request.may_empty)
-            ]
-        notes = self._storage.matched_anywhere(notes_among_all(request.user))
-        found = [replace(each, target=replace(each.target, owner=request.user)) for each in notes]
-        return found or [Matched(Target(owner=request.user))]
+            return [request]
+        notes = notes_among_all(request.user)
+        return [replace(request, collection=name, where=notes) for name in self._storage.collections_with(notes)] or [
+            request
+        ]
+
+    def _write_down(self, found: Matched, *, beside: Sequence[Matched]) -> Matched:
+        """Write down what is about to be deleted, and return it with the names by which uploads know it."""
+        found = replace(found, target=self._named(found.target))
+        self._pending.keep([*beside, found])
+        return found
 
     def _remove(self, target: Target, removed: Counter[str], places: Iterable[Place]) -> None:
         for place in places:

@@ -45,6 +45,7 @@ class PendingErasures:
                 {**asdict(each.target), **{name: sorted(getattr(each.target, name)) for name in _SETS}},
                 [probe.hex() for probe in each.probes],
                 each.is_removed,
+                each.mark,
             )
             for each in erasures
         ]
@@ -68,6 +69,6 @@ class PendingErasures:
         os.replace(incomplete, self._file)
 
 
-def _matched(told: dict[str, object], probes: Sequence[str], is_removed: bool) -> Matched:
+def _matched(told: dict[str, object], probes: Sequence[str], is_removed: bool, mark: str) -> Matched:
     sets = {name: frozenset(told.get(name, ())) for name in _SETS}  # type: ignore[call-overload]
-    return Matched(Target(**{**told, **sets}), tuple(map(bytes.fromhex, probes)), is_removed)
+    return Matched(Target(**{**told, **sets}), tuple(map(bytes.fromhex, probes)), is_removed, mark)

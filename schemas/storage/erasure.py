@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -84,12 +85,14 @@ class Target:
 class Matched:
     """The stored documents to erase. `probes` are bytes of some of them, by which files are searched afterwards.
 
-    `is_removed` says that they were found and removed: what has one of their names or owners by now came later.
+    The storage notes `mark` with their deletion. `is_removed` says that what is of them above the storage was removed,
+    too: what has one of their names or owners by now came later.
     """
 
     target: Target
     probes: tuple[bytes, ...] = ()
     is_removed: bool = field(default=False, compare=False)
+    mark: str = field(default_factory=lambda: uuid.uuid4().hex, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

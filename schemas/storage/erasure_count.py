@@ -15,7 +15,10 @@ from contextvars import ContextVar
 from schemas.errors import ConflictError
 from schemas.shared_database import Database, Transaction
 
-STEPS = (("CREATE TABLE erasure_count (number BIGINT NOT NULL)", "INSERT INTO erasure_count VALUES (0)"),)
+STEPS = (
+    ("CREATE TABLE erasure_count (number BIGINT NOT NULL)", "INSERT INTO erasure_count VALUES (0)"),
+    ("CREATE TABLE erasure_marks (mark VARCHAR(32) PRIMARY KEY)",),
+)
 UNKNOWN = -1
 """A count that nothing is stored with."""
 _SINCE: ContextVar[int | None] = ContextVar("erasures before what is written began", default=None)
@@ -44,6 +47,15 @@ def erasures(transaction: Transaction) -> int:
 def count_erasure(transaction: Transaction) -> None:
     """Let nothing be stored any more that began before."""
     transaction.run("UPDATE erasure_count SET number = number + 1")
+
+
+def mark_erasure(transaction: Transaction, mark: str) -> None:
+    """Note, in the transaction that deletes something, that it was deleted: `is_marked` tells so after a kill."""
+    transaction.run("INSERT INTO erasure_marks VALUES (?)", (mark,))
+
+
+def is_marked(transaction: Transaction, mark: str) -> bool:
+    return transaction.row("SELECT 1 FROM erasure_marks WHERE mark = ?", (mark,)) is not None
 
 
 def check_nothing_erased(transaction: Transaction, since: int) -> None:

@@ -106,7 +106,7 @@ def test_a_note_of_a_user_who_is_erased_meanwhile_is_refused(app, client, meanwh
 
 
 def test_a_session_that_a_user_starts_while_they_are_erased_stays(app, client, monkeypatch):
-    notes, find = app.extensions["rag.layers"].notes, StorageErasure.matched_anywhere
+    notes, find = app.extensions["rag.layers"].notes, StorageErasure.collections_with
     started = []
 
     def finding(storage, where):
@@ -114,7 +114,7 @@ def test_a_session_that_a_user_starts_while_they_are_erased_stays(app, client, m
             started.append(notes.start("another", asker=ADA))
         return find(storage, where)
 
-    monkeypatch.setattr(StorageErasure, "matched_anywhere", finding)
+    monkeypatch.setattr(StorageErasure, "collections_with", finding)
     with acting_as(ANYBODY):
         before = notes.start("session", asker=ADA)
         notes.note(f"I am {CANARY}.", before.id, asker=ADA)
@@ -132,8 +132,8 @@ def test_a_note_in_place_of_one_that_is_being_erased_is_refused_from_its_deletio
     notes = app.extensions["rag.layers"].notes
     deleted, noted, delete = threading.Event(), threading.Event(), StorageErasure.delete
 
-    def deleting(storage, target):
-        removed = delete(storage, target)
+    def deleting(storage, asked, before):
+        removed = delete(storage, asked, before)
         deleted.set()
         assert noted.wait(60)
         return removed

@@ -17,13 +17,13 @@ import structlog
 from schemas.errors import CollectionNotFoundError, InvalidInputError
 from schemas.names import spellings_of_id
 from schemas.records import Collection, Document
-from schemas.storage.erasure import Cleaned, Matched, Target
-from schemas.storage.erasure_count import count_erasure
+from schemas.storage.erasure import Cleaned, ErasureRequest, Matched, Target
+from schemas.storage.erasure_count import count_erasure, is_marked, mark_erasure
 from schemas.where import EVERYTHING, In, Where
 from wrapper.catalog import idempotency, reads, writes
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.contract import Transaction
-from wrapper.catalog.filters import positions
+from wrapper.catalog.filters import any_matches, positions
 from wrapper.catalog.index_state import outbox, states
 from wrapper.catalog.rows import all_collections, collection_by_key, find_collection, named
 from wrapper.catalog.words.merging import purge
@@ -59,63 +59,43 @@ class StorageErasure:
         self._clock = clock
         self._pause = pause
 
-    def matched(self, name: str, where: Where | None, document: str | None, *, may_empty: bool) -> Matched:
-        """Return what is to be erased: what matches `where`, or the document of that id with all its chunks.
+    def collections_with(self, where: Where) -> list[str]:
+        """Return the names of the collections that have anything that matches."""
+        with self._catalog.read() as transaction:
+            return [each.name for each in all_collections(transaction) if any_matches(transaction, each.key, where)]
+
+    def delete(self, asked: ErasureRequest, before: Callable[[Matched], Matched]) -> tuple[Matched, int]:
+        """Delete what is asked for, after which nobody finds it, and what idempotency keys keep of it. What is made of
+        it by then is not stored any more.
+
+        All in one transaction: what matches when it begins is deleted, and no more. `before` is called with what was
+        found, and what it returns is taken for it; when it raises, nothing is deleted. Return what was deleted and the
+        number of outcomes of idempotency keys that told of it.
 
         Raises CollectionNotFoundError, and InvalidInputError when `where` matches all that there are and may not.
         """
-        gathered = _Gathered()
-        with self._catalog.read() as transaction:
-            collection = find_collection(transaction, name)
-            if document is None:
-                gathered.add_matching(transaction, collection, EVERYTHING if where is None else where)
-                if not may_empty and len(gathered.ids) == collection.count > 0:
-                    raise InvalidInputError(
-                        f"where matches all {collection.count:,} documents of collection '{name}': nothing was erased. "
-                        "With all=true it would be",
-                        code="matches_everything",
-                        field="where",
-                        count=collection.count,
-                    )
-            else:
-                spellings = spellings_of_id(document)
-                gathered.document_ids.update(spellings)
-                gathered.add_matching(transaction, collection, In("document_id", tuple(spellings)))
-                whole = reads.by_ids(transaction, collection, spellings).values()
-                gathered.add([each for each in whole if "document_id" not in each.metadata])
-        return gathered.matched(collection)
 
-    def matched_anywhere(self, where: Where) -> list[Matched]:
-        """Return what matches `where`, for each collection with any."""
-        found = []
-        with self._catalog.read() as transaction:
-            for collection in all_collections(transaction):
-                gathered = _Gathered()
-                gathered.add_matching(transaction, collection, where)
-                if gathered.ids:
-                    found.append(gathered.matched(collection))
-        return found
-
-    def delete(self, target: Target) -> int:
-        """Delete the documents, after which nobody finds them, and what idempotency keys keep of them. What is made of
-        them by then is not stored any more.
-
-        A collection that is gone took its documents along, also when another one has its name by now. Return the number
-        of outcomes of idempotency keys that told of what is erased.
-        """
-
-        def operation(transaction: Transaction) -> int:
+        def operation(transaction: Transaction) -> tuple[Matched, int]:
+            collection = _collection_of(transaction, asked)
+            found = before(
+                Matched(Target(owner=asked.user)) if collection is None else _found(transaction, collection, asked)
+            )
             count_erasure(transaction)
-            collection = None if target.collection is None else named(transaction, target.collection)
-            if collection is None or collection.id != target.collection_id:
-                return idempotency.leave_out(transaction, target, None)
-            if target.ids:
-                writes.delete_documents(transaction, collection.name, ids=sorted(target.ids))
-            return idempotency.leave_out(transaction, target, collection.key)
+            mark_erasure(transaction, found.mark)
+            if collection is None:
+                return found, idempotency.leave_out(transaction, found.target, None)
+            if found.target.ids:
+                writes.delete_documents(transaction, collection.name, ids=sorted(found.target.ids))
+            return found, idempotency.leave_out(transaction, found.target, collection.key)
 
-        forgotten = self._catalog.commit(operation)
+        deleted = self._catalog.commit(operation)
         self._indexer.notify()
-        return forgotten
+        return deleted
+
+    def is_deleted(self, erasure: Matched) -> bool:
+        """Return whether `delete` went through with an erasure that somebody wrote down in `before`."""
+        with self._catalog.read() as transaction:
+            return is_marked(transaction, erasure.mark)
 
     def renew_index(self, name: str, *, until: float) -> str | None:
         """Merge the words of a collection without those of deleted documents, and have its index rebuilt.
@@ -200,6 +180,36 @@ class StorageErasure:
         return left, list(dict.fromkeys(elsewhere))
 
 
+def _collection_of(transaction: Transaction, asked: ErasureRequest) -> Collection | None:
+    """Return the collection that something is to be erased from. One that a user's notes were in may be gone."""
+    if asked.collection is None:
+        return None
+    return (
+        find_collection(transaction, asked.collection) if asked.user is None else named(transaction, asked.collection)
+    )
+
+
+def _found(transaction: Transaction, collection: Collection, asked: ErasureRequest) -> Matched:
+    gathered = _Gathered()
+    if asked.document is not None:
+        spellings = spellings_of_id(asked.document)
+        gathered.document_ids.update(spellings)
+        gathered.add_matching(transaction, collection, In("document_id", tuple(spellings)))
+        whole = reads.by_ids(transaction, collection, spellings).values()
+        gathered.add([each for each in whole if "document_id" not in each.metadata])
+    else:
+        gathered.add_matching(transaction, collection, EVERYTHING if asked.where is None else asked.where)
+        if asked.user is None and not asked.may_empty and len(gathered.ids) == collection.count > 0:
+            raise InvalidInputError(
+                f"where matches all {collection.count:,} documents of collection '{collection.name}': nothing was "
+                "erased. With all=true it would be",
+                code="matches_everything",
+                field="where",
+                count=collection.count,
+            )
+    return gathered.matched(collection, asked.user)
+
+
 class _Gathered:
     """What is known of the documents to erase, gathered block by block."""
 
@@ -224,7 +234,7 @@ class _Gathered:
             self._sources.update(str(told[name]) for name in ("source", "path") if told.get(name))
         self._some += documents[:MOST_PROBES]
 
-    def matched(self, collection: Collection) -> Matched:
+    def matched(self, collection: Collection, owner: str | None) -> Matched:
         target = Target(
             collection.name,
             collection.id,
@@ -232,5 +242,6 @@ class _Gathered:
             documents=frozenset(self._documents),
             document_ids=frozenset(self.document_ids | self._documents),
             sources=frozenset(self._sources),
+            owner=owner,
         )
         return Matched(target, spread(self._some))
