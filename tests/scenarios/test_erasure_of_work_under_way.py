@@ -5,14 +5,17 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from schemas.access.callers import ANYBODY, acting_as
+from schemas.access.api_keys import Grant
+from schemas.access.callers import ANYBODY, Scope, acting_as
 from schemas.access.owners import USER_OWNER, Asker
 from schemas.contracts.chat import ChatRequest, Message
 from schemas.contracts.collect import CollectRequest
 from schemas.errors import ConflictError, NotFoundError
 from tests.scenarios.test_erasure import CANARY, OTHER, SETTINGS, ask, erase, files_with, tables_with, upload
 from tests.support.apps import models_of, running_app
+from tests.support.live import eventually
 from wrapper.erasing.storage_erasure import StorageErasure
+from wrapper.web.lanes import Lane
 
 ADA = Asker(f"{USER_OWNER}ada")
 
@@ -20,7 +23,8 @@ ADA = Asker(f"{USER_OWNER}ada")
 @pytest.fixture
 def app(tmp_path, models_up, processes):
     models_up.meanings = {CANARY: [1, 0.1], OTHER: [0.1, 1]}
-    with running_app(tmp_path / "data", registry=models_of(models_up, topic="chat"), retrieval=SETTINGS) as app:
+    settings = {"registry": models_of(models_up, topic="chat"), "retrieval": SETTINGS}
+    with running_app(tmp_path / "data", **settings, service_threads=1) as app:
         yield app
 
 
@@ -84,6 +88,48 @@ def test_what_a_user_asks_while_they_are_erased_is_not_kept(app, client, meanwhi
         with acting_as(ANYBODY):
             ask_model()
     assert [_count(app, table) for table in ("chat_messages", "conversation_topics")] == [2, 1]
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/api/chat", {"message": f"I am {CANARY}.", "conversationId": "talk"}),
+        ("/api/rag/ingest", {"source": "web", "path": "/a", "title": "Plan", "text": f"I am {CANARY}."}),
+        ("/tools/rag_context_search", {"query": f"I am {CANARY}.", "sessionId": "session"}),
+    ],
+)
+def test_a_request_that_waits_for_its_turn_while_its_user_is_erased_is_refused(
+    app, client, models_up, monkeypatch, path, body
+):
+    """It was sent before, and what it would keep came after the receipt."""
+    key, text = app.extensions["rag.access"].stored.create(
+        "ada", Grant(frozenset((Scope.READ, Scope.WRITE, Scope.CHAT)))
+    )
+    usual, busy, free = models_up.routes["/v1/chat/completions"], threading.Event(), threading.Event()
+    lane = app.extensions["rag.lanes"]._places[Lane.SERVICE]
+
+    def answer(body):
+        busy.set()
+        assert free.wait(60)
+        return usual(body)
+
+    def send(path, body):
+        return app.test_client().post(path, json=body, headers={"Authorization": f"Bearer {text}"})
+
+    monkeypatch.setitem(models_up.routes, "/v1/chat/completions", answer)
+    with ThreadPoolExecutor() as pool:
+        first = pool.submit(send, "/api/chat", {"message": "Hello.", "conversationId": "first"})
+        assert busy.wait(60)
+        waits = pool.submit(send, path, body)
+        eventually(lambda: lane._waiting, seconds=60)
+        erase(client, user=key.id)
+        free.set()
+        assert first.result(60).status_code == 200
+        refused = waits.result(60)
+    assert (refused.status_code, refused.json["code"], "erased" in refused.text) == (503, "busy", True)
+    assert tables_with(app, CANARY) == []
+    assert files_with(app, CANARY) == []
+    assert send(path, body).status_code == 200
 
 
 def _count(app, table):

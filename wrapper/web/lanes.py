@@ -81,15 +81,24 @@ class Places:
         self._taken = 0
         self._waiting: deque[threading.Event] = deque()
 
-    def take(self, is_gone: Callable[[], bool], *, wait_seconds: float = WAIT_SECONDS) -> None:
-        """Wait for a place, which the caller gives back with `leave`.
+    def take(
+        self,
+        is_gone: Callable[[], bool],
+        *,
+        before_waiting: Callable[[], object] = lambda: None,
+        wait_seconds: float = WAIT_SECONDS,
+    ) -> None:
+        """Wait for a place, which the caller gives back with `leave`. `before_waiting` is called only if none is free.
 
         Raises BusyError when too many wait already, when the turn does not come in time, or when the client `is_gone`
         meanwhile.
         """
         with self._lock:
-            if self._taken < self._width.at_once:
-                self._taken += 1
+            if self._takes_free_place():
+                return
+        before_waiting()
+        with self._lock:
+            if self._takes_free_place():
                 return
             if len(self._waiting) >= self._width.waiting:
                 raise BusyError("Too many requests are waiting")
@@ -106,6 +115,11 @@ class Places:
                 self._waiting.popleft().set()
             else:
                 self._taken -= 1
+
+    def _takes_free_place(self) -> bool:
+        is_free = self._taken < self._width.at_once
+        self._taken += is_free
+        return is_free
 
     def _gives_up(self, turn: threading.Event) -> bool:
         """Return False when the turn has come in this very moment."""
@@ -133,16 +147,18 @@ class Lanes:
         """Ask other services within the context `deadline(seconds)`."""
         self._deadline = deadline
 
-    def enter(self, lane: Lane, is_gone: Callable[[], bool]) -> Callable[[], None]:
-        """Wait for a place and return the function that gives it back, which may be called twice. Raises BusyError when
-        no place is free in time."""
+    def enter(
+        self, lane: Lane, is_gone: Callable[[], bool], before_waiting: Callable[[], object] = lambda: None
+    ) -> Callable[[], None]:
+        """Wait for a place as `Places.take` does, and return the function that gives it back, which may be called
+        twice. Raises BusyError when no place is free in time."""
         if lane is Lane.EMBEDDING:
             lane = self._embedding
         places = self._places.get(lane)
         if places is None:
             return _nothing
         with ExitStack() as stack:
-            places.take(is_gone)
+            places.take(is_gone, before_waiting=before_waiting)
             stack.callback(places.leave)
             if lane is Lane.SERVICE and self._deadline is not None:
                 stack.enter_context(self._deadline(self._service_seconds))

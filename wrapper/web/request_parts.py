@@ -10,8 +10,9 @@ from flask import Flask, current_app, g, request
 
 from schemas.access.callers import check_acting
 from schemas.access.owners import OPEN
-from schemas.errors import BusyError, InvalidInputError
+from schemas.errors import BusyError, InvalidInputError, RagError
 from schemas.field_names import Unknown, check_names
+from schemas.storage.erasure_count import UNKNOWN
 from schemas.wire.body import load
 from wrapper import metrics
 from wrapper.scoped_store import ScopedStore
@@ -25,6 +26,8 @@ T = TypeVar("T")
 
 MAX_KEY_CHARACTERS = 255
 WRITING = frozenset(("POST", "PUT", "PATCH", "DELETE"))
+KEEPING = (Lane.SERVICE, Lane.EMBEDDING)
+"""The lanes whose requests keep something of what is asked: in conversations, topics, notes, caches and metrics."""
 
 
 def init_app(app: Flask) -> None:
@@ -39,16 +42,26 @@ def declared() -> Route | None:
 
 
 def enter_lane(lane: Lane) -> None:
-    """Wait for a place in the lane, which the request keeps until it ends. Raises BusyError when none is free in
-    time."""
+    """Wait for a place in the lane, which the request keeps until it ends. Raises BusyError when none is free in time,
+    or when something was erased meanwhile and the lane is one of `KEEPING`."""
     lanes: Lanes = current_app.extensions["rag.lanes"]
+    erasures_before: list[int] = []
     try:
-        g.leave = lanes.enter(lane, client_is_gone)
+        g.leave = lanes.enter(lane, client_is_gone, lambda: erasures_before.append(_erasures()))
+        if erasures_before and lane in KEEPING and erasures_before != [_erasures()]:
+            raise BusyError("Something was erased while this request waited for its turn")
     except BusyError as error:
         metrics.REFUSED_REQUESTS.labels(error.code).inc()
         leave_body()
         raise
     check_acting()  # a place may come after a minute
+
+
+def _erasures() -> int:
+    try:
+        return store().writing.erasures()
+    except RagError:  # what can be answered without the catalogue is
+        return UNKNOWN
 
 
 def change_lane(lane: Lane) -> None:
