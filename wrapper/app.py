@@ -11,7 +11,12 @@ import structlog
 from flask import Flask, Response, current_app, g, request
 from flask_cors import CORS
 
-from schemas.access.credentials_in_text import Cleaner, without_credentials, without_pieces_of_keys
+from schemas.access.credentials_in_text import (
+    Cleaner,
+    cleaned_beginning,
+    without_credentials,
+    without_pieces_of_keys,
+)
 from schemas.host_patterns import OriginPattern
 from schemas.settings import OPEN, AccessSettings, WrapperSettings, read_access_settings, read_wrapper_settings
 from wrapper import logs, metrics
@@ -210,8 +215,7 @@ def _request_id() -> str:
 
 
 def _logged(path: str) -> str:
-    # Cut to its length last: a key that is cut in two is not known any more.
-    return without_pieces_of_keys(_clean(path))[:MAX_LOGGED_CHARACTERS]
+    return cleaned_beginning(path, MAX_LOGGED_CHARACTERS, lambda text: without_pieces_of_keys(_clean(text)))
 
 
 def _clean(text: str) -> str:

@@ -14,11 +14,15 @@ Cleaner = Callable[[str], str]
 
 KEY = re.compile(r"rw_([a-z0-9]{8})_[A-Za-z0-9_-]{43}")
 """The text of a key, with its id."""
-_PIECE = re.compile(r"(?<![A-Za-z0-9])rw_([a-z0-9]{8})_(?=[a-z0-9_%-]*+[A-Z])[A-Za-z0-9_%-]{16,}+")
+# The capital is looked for so far only: a text may have many beginnings of a key, and no capital until its end.
+_PIECE = re.compile(r"(?<![A-Za-z0-9])rw_([a-z0-9]{8})_(?=[a-z0-9_%-]{0,128}+[A-Z])[A-Za-z0-9_%-]{16,}+")
 """What looks like a key that was cut short, or spoilt by an escape. A name may look so, too, if not by chance."""
 # A run of these characters is tried from its beginning only and never a second time, so a long one takes no longer.
 _TOKEN = re.compile(r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]++\.[A-Za-z0-9_-]++\.[A-Za-z0-9_-]*+")
 CUT = "…"
+MARGIN = 512
+"""So many characters are read beyond those that are shown. A key is shorter, even one all of whose characters are
+escaped three times (`%25255F`), so one that begins where it would be shown is read to its end."""
 
 
 def without_credentials(text: str) -> str:
@@ -38,6 +42,14 @@ def cleaner(secret: str) -> Cleaner:
     if not secret:
         return without_credentials
     return lambda text: without_credentials(text.replace(secret, CUT))
+
+
+def cleaned_beginning(text: str, most: int, clean: Cleaner) -> str:
+    """Return at most the first `most` characters of a cleaned text; of a longer one no more is read than that takes."""
+    if len(text) <= most + MARGIN:
+        return clean(text)[:most]
+    # What is read last may be a key that is cut in two, which cleaning does not know.
+    return clean(text[: most + MARGIN])[:-MARGIN][:most]
 
 
 def cleaned(value: Any, clean: Cleaner) -> Any:

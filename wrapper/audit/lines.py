@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from schemas.access.credentials_in_text import Cleaner, without_credentials
+from schemas.access.credentials_in_text import Cleaner, cleaned_beginning, without_credentials
 from schemas.storage.audit import AuditEntry, AuditEvent, entry_body
 
 MAX_LINE_BYTES = 4096
@@ -29,9 +29,14 @@ _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 def to_line(event: AuditEvent, time: datetime, clean: Cleaner = without_credentials) -> bytes:
     """Return the line of an event, with the line feed at its end, and its texts cleaned."""
-    line = _encoded(event, time, lambda text, most: _bounded(clean(text), most))
+
+    # One more than is kept: whether a text is longer is then seen after it is cleaned.
+    def bound(text: str, most: int) -> str:
+        return _bounded(cleaned_beginning(text, most + 1, clean), most)
+
+    line = _encoded(event, time, bound)
     if len(line) > MAX_LINE_BYTES:
-        line = _encoded(event, time, lambda text, most: _bounded(clean(text), MAX_ESCAPED_CHARACTERS))
+        line = _encoded(event, time, lambda text, most: bound(text, MAX_ESCAPED_CHARACTERS))
     return line
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from schemas.access.credentials_in_text import MARGIN
 from schemas.settings import RegistrySettings, RetrievalSettings
 from tests.interfaces.access.conftest import app_with_keys, mcp
 from tests.support.logs import logs_of
@@ -57,3 +58,13 @@ def test_a_path_is_logged_without_it_also_where_it_is_cut(client, monkeypatch, k
     (path,) = (each["path"] for each in entries if each["event"] == "request")
     assert len(path) <= MAX_LOGGED_CHARACTERS
     assert path.endswith(("xx…", "xxrw_ab12cd34_…"))
+
+
+def test_of_a_long_path_no_more_is_read_than_is_written_down(app, client, monkeypatch):
+    read, clean = [], app.extensions["rag.clean"]
+    monkeypatch.setitem(app.extensions, "rag.clean", lambda text: read.append(text) or clean(text))
+    entries = logs_of(monkeypatch, "wrapper.app")
+    assert client.get("/collections/" + "rw_aaaaaaaa_%25" * 10_000).status_code == 414
+    (logged,) = (each["path"] for each in entries if each["event"] == "request")
+    assert len(logged) == MAX_LOGGED_CHARACTERS
+    assert [len(text) for text in read if text.startswith("/coll")] == [MAX_LOGGED_CHARACTERS + MARGIN]

@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 
 from schemas.access.api_keys import new_text
-from schemas.access.credentials_in_text import without_credentials, without_pieces_of_keys
+from schemas.access.credentials_in_text import (
+    MARGIN,
+    cleaned_beginning,
+    without_credentials,
+    without_pieces_of_keys,
+)
 
 SECRET = "s" * 43
 
@@ -44,6 +49,33 @@ def test_every_key_that_is_made_is_found():
     assert without_credentials(new_text("ab12cd34")) == "rw_ab12cd34_…"
 
 
-@pytest.mark.parametrize("text", ["eyJ" * 1_000_000, "eyJa." * 500_000 + "!", "rw_" * 1_000_000])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "eyJ" * 1_000_000,
+        "eyJa." * 500_000 + "!",
+        "rw_" * 1_000_000,
+        "rw_aaaaaaaa_" * 500_000,
+        "rw_aaaaaaaa_%" * 500_000,
+    ],
+    ids=lambda text: text[:13],
+)
 def test_a_long_text_is_read_in_one_go(text):
     without_pieces_of_keys(without_credentials(text))  # a pattern that tries again from every place would take minutes
+
+
+def test_of_the_beginning_of_a_text_no_key_is_shown_that_is_cut_in_two():
+    key = f"/rw_ab12cd34_{SECRET}"
+    texts = ["x" * begins_at + key + "y" * 2 * MARGIN for begins_at in range(1_000 + MARGIN)]
+    # Cleaned, each is shorter than the part of it that is read.
+    texts += ["x" * begins_at + key * 100 for begins_at in range(len(key))]
+    for text in texts:
+        shown = cleaned_beginning(text, 1_000, without_credentials)
+        assert len(shown) <= 1_000
+        assert "ss" not in shown
+
+
+def test_no_more_of_a_text_is_cleaned_than_is_shown():
+    read = []
+    shown = cleaned_beginning("x" * 1_000_000, 100, lambda text: read.append(len(text)) or text)
+    assert (shown, read) == ("x" * 100, [100 + MARGIN])
