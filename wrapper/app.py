@@ -14,6 +14,7 @@ from flask_cors import CORS
 from schemas.access.credentials_in_text import (
     Cleaner,
     cleaned_beginning,
+    through_escapes,
     without_credentials,
     without_pieces_of_keys,
 )
@@ -215,7 +216,8 @@ def _request_id() -> str:
 
 
 def _logged(path: str) -> str:
-    return cleaned_beginning(path, MAX_LOGGED_CHARACTERS, lambda text: without_pieces_of_keys(_clean(text)))
+    clean = through_escapes(lambda text: without_pieces_of_keys(_clean(text)))
+    return cleaned_beginning(path, MAX_LOGGED_CHARACTERS, clean)
 
 
 def _clean(text: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import unquote
 
 Cleaner = Callable[[str], str]
 """Cuts what must not be written down out of a text."""
@@ -20,9 +21,11 @@ _PIECE = re.compile(r"(?<![A-Za-z0-9])rw_([a-z0-9]{8})_(?=[a-z0-9_%-]{0,128}+[A-
 # A run of these characters is tried from its beginning only and never a second time, so a long one takes no longer.
 _TOKEN = re.compile(r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]++\.[A-Za-z0-9_-]++\.[A-Za-z0-9_-]*+")
 CUT = "…"
+MAX_ESCAPES = 3
+"""How often a credential may have been escaped, as in the path of an address, and is still found."""
 MARGIN = 512
 """So many characters are read beyond those that are shown. A key is shorter, even one all of whose characters are
-escaped three times (`%25255F`), so one that begins where it would be shown is read to its end."""
+escaped `MAX_ESCAPES` times (`%25255F`), so one that begins where it would be shown is read to its end."""
 
 
 def without_credentials(text: str) -> str:
@@ -42,6 +45,22 @@ def cleaner(secret: str) -> Cleaner:
     if not secret:
         return without_credentials
     return lambda text: without_credentials(text.replace(secret, CUT))
+
+
+def through_escapes(clean: Cleaner) -> Cleaner:
+    """Return what does as `clean` does, and finds what is escaped (`rw%5F…`), too: then the text is left unescaped."""
+
+    def cleaned_through(text: str) -> str:
+        found = read = clean(text)
+        for _ in range(MAX_ESCAPES):
+            if "%" not in read:
+                break
+            read = unquote(read)
+            if (left := clean(read)) != read:
+                found = read = left
+        return found
+
+    return cleaned_through
 
 
 def cleaned_beginning(text: str, most: int, clean: Cleaner) -> str:

@@ -7,7 +7,9 @@ import pytest
 from schemas.access.api_keys import new_text
 from schemas.access.credentials_in_text import (
     MARGIN,
+    MAX_ESCAPES,
     cleaned_beginning,
+    through_escapes,
     without_credentials,
     without_pieces_of_keys,
 )
@@ -79,3 +81,31 @@ def test_no_more_of_a_text_is_cleaned_than_is_shown():
     read = []
     shown = cleaned_beginning("x" * 1_000_000, 100, lambda text: read.append(len(text)) or text)
     assert (shown, read) == ("x" * 100, [100 + MARGIN])
+
+
+def escaped(text, which, times):
+    """Return a text with these characters escaped so many times."""
+    spelt = {each: f"%{'25' * (times - 1)}{ord(each):02X}" for each in which} if times else {}
+    return "".join(spelt.get(each, each) for each in text)
+
+
+@pytest.mark.parametrize("which", ["_", "rw_ab12cd34s"], ids=["underscores", "all of it"])
+@pytest.mark.parametrize("times", range(MAX_ESCAPES + 1))
+def test_a_key_is_found_however_often_it_is_escaped(times, which):
+    key = escaped(f"rw_ab12cd34_{SECRET}", which, times)
+    assert len(key) < MARGIN
+    assert through_escapes(without_credentials)(f"/a/{key}/b") == "/a/rw_ab12cd34_…/b"
+    both = through_escapes(without_credentials)(f"/rw_zz12cd34_{SECRET}/{key}")
+    assert both == "/rw_zz12cd34_…/rw_ab12cd34_…"
+
+
+@pytest.mark.parametrize("text", ["/a%20b/100%", "%", "%25252525", "/é%C3%A9/\ud800", ""])
+def test_a_text_without_keys_stays_as_it_is_escaped(text):
+    assert through_escapes(without_credentials)(text) == text
+
+
+def test_a_piece_of_a_key_that_its_escape_spoils_is_not_shown_because_another_key_is_found():
+    text = f"/rw_ab12cd34_{'sA1-' * 3}%2FsA1/rw%5Fzz12cd34_{SECRET}"
+    assert through_escapes(lambda each: without_pieces_of_keys(without_credentials(each)))(text) == (
+        "/rw_ab12cd34_…/rw_zz12cd34_…"
+    )
