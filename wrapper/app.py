@@ -11,13 +11,7 @@ import structlog
 from flask import Flask, Response, current_app, g, request
 from flask_cors import CORS
 
-from schemas.access.credentials_in_text import (
-    Cleaner,
-    cleaned_beginning,
-    through_escapes,
-    without_credentials,
-    without_pieces_of_keys,
-)
+from schemas.access.credentials_in_text import Cleaner, cleaned_beginning, thorough, without_credentials
 from schemas.host_patterns import OriginPattern
 from schemas.settings import OPEN, AccessSettings, WrapperSettings, read_access_settings, read_wrapper_settings
 from wrapper import logs, metrics
@@ -212,14 +206,12 @@ def _kept(content: Iterable[bytes], leave: Callable[[], None]) -> Generator[byte
 def _request_id() -> str:
     given = request.headers.get("X-Request-ID", "")
     is_plain = given.isascii() and given.isprintable() and 1 <= len(given) <= 128
-    return given if is_plain and _clean(given) == given else uuid.uuid4().hex
+    return given if is_plain and _for_logs()(given) == given else uuid.uuid4().hex
 
 
 def _logged(path: str) -> str:
-    clean = through_escapes(lambda text: without_pieces_of_keys(_clean(text)))
-    return cleaned_beginning(path, MAX_LOGGED_CHARACTERS, clean)
+    return cleaned_beginning(path, MAX_LOGGED_CHARACTERS, _for_logs())
 
 
-def _clean(text: str) -> str:
-    clean: Cleaner = current_app.extensions["rag.clean"]
-    return clean(text)
+def _for_logs() -> Cleaner:
+    return thorough(current_app.extensions["rag.clean"])

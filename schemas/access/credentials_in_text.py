@@ -18,6 +18,8 @@ KEY = re.compile(r"rw_([a-z0-9]{8})_[A-Za-z0-9_-]{43}")
 # The capital is looked for so far only: a text may have many beginnings of a key, and no capital until its end.
 _PIECE = re.compile(r"(?<![A-Za-z0-9])rw_([a-z0-9]{8})_(?=[a-z0-9_%-]{0,128}+[A-Z])[A-Za-z0-9_%-]{16,}+")
 """What looks like a key that was cut short, or spoilt by an escape. A name may look so, too, if not by chance."""
+_CAPITALS = re.compile(r"RW_([A-Z0-9]{8})_[A-Z0-9_-]{43}")
+"""A key in capitals, as gunicorn writes the names of headers. What letters it had can be guessed."""
 # A run of these characters is tried from its beginning only and never a second time, so a long one takes no longer.
 _TOKEN = re.compile(r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]++\.[A-Za-z0-9_-]++\.[A-Za-z0-9_-]*+")
 CUT = "…"
@@ -36,7 +38,9 @@ def without_credentials(text: str) -> str:
 
 
 def without_pieces_of_keys(text: str) -> str:
-    """Return a text without what may be pieces of keys. For texts that nobody takes names from."""
+    """Return a text without what may be pieces of keys, or keys in capitals."""
+    if "RW_" in text:
+        text = _CAPITALS.sub(rf"RW_\1_{CUT}", text)
     return _PIECE.sub(rf"rw_\1_{CUT}", text) if "rw_" in text else text
 
 
@@ -61,6 +65,12 @@ def through_escapes(clean: Cleaner) -> Cleaner:
         return found
 
     return cleaned_through
+
+
+def thorough(clean: Cleaner) -> Cleaner:
+    """Return what does as `through_escapes` does, and as `without_pieces_of_keys`. For texts that nobody takes names
+    from."""
+    return through_escapes(lambda text: without_pieces_of_keys(clean(text)))
 
 
 def cleaned_beginning(text: str, most: int, clean: Cleaner) -> str:

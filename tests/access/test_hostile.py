@@ -376,8 +376,12 @@ def test_no_answer_repeats_a_key_that_stands_in_the_wrong_place(keyed):
 def test_neither_log_has_a_key_that_stood_in_the_wrong_place(keyed):
     for key in (keyed.keys["mine"], keyed.admin_key):
         _raw(keyed, f"{key} /live HTTP/1.1")
+        _raw(keyed, f"GET /live HTTP/1.1\r\nX-Key {key.replace('_', '%255F')}: yes")
         keyed.ask("GET", f"/collections/marked-{key}", keyed.admin_key)
         keyed.ask("DELETE", f"/collections/marked-{key}", keyed.admin_key, X_Request_ID=key)
+    key = keyed.keys["mine"]
+    _raw(keyed, f"{key[:-5]} /live HTTP/1.1")
+    _raw(keyed, f"GET /live HTTP/1.1\r\n{key}: in capitals\x01")
     log = keyed.service.log.read_text()
     assert "/collections/marked-" in log
     assert "Invalid request from ip=" in log
@@ -386,6 +390,7 @@ def test_neither_log_has_a_key_that_stood_in_the_wrong_place(keyed):
     for written in (log, audited):
         assert not [name for name, key in keyed.keys.items() if key in written]
         assert keyed.admin_key not in written
+        assert key[12:32].lower() not in written.lower()
 
 
 def test_the_engine_does_not_get_the_services_settings(keyed):

@@ -13,7 +13,13 @@ from typing import Any
 
 import orjson
 
-from schemas.access.credentials_in_text import Cleaner, cleaned_beginning, through_escapes, without_credentials
+from schemas.access.credentials_in_text import (
+    Cleaner,
+    cleaned_beginning,
+    thorough,
+    through_escapes,
+    without_credentials,
+)
 from schemas.storage.audit import AuditEntry, AuditEvent, entry_body
 
 MAX_LINE_BYTES = 4096
@@ -24,12 +30,14 @@ MAX_COLLECTION_CHARACTERS = 1_024
 MAX_ESCAPED_CHARACTERS = 32
 """The same for texts that need many escapes."""
 CUT = "..."
+NOT_FOUND = 404
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def to_line(event: AuditEvent, time: datetime, clean: Cleaner = without_credentials) -> bytes:
     """Return the line of an event, with the line feed at its end, and its texts cleaned."""
-    clean = through_escapes(clean)
+    # What is not found is nobody's name: it may be a piece of a key.
+    clean = thorough(clean) if event.status == NOT_FOUND else through_escapes(clean)
 
     # One more than is kept: whether a text is longer is then seen after it is cleaned.
     def bound(text: str, most: int) -> str:

@@ -61,6 +61,7 @@ worker_tmp_dir = "/dev/shm" if os.path.isdir("/dev/shm") else None
 
 
 def on_starting(server: Any) -> None:
+    from schemas.access.credentials_in_text import thorough
     from wrapper.access.configured_key import settings_cleaner
     from wrapper.logs import clean_logger, configure
     from wrapper.service import open_host
@@ -69,7 +70,7 @@ def on_starting(server: Any) -> None:
 
     bound_arenas()  # the workers inherit this
     configure(settings.log_level, settings.log_format)
-    clean_logger(server.log.error_log, settings_cleaner(access))
+    clean_logger(server.log.error_log, thorough(settings_cleaner(access)))
     server.rag_connection_counts = ConnectionCounts(2 * workers)  # room for workers that end and for their successors
 
     try:

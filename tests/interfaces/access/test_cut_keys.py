@@ -70,6 +70,29 @@ def test_of_a_long_path_no_more_is_read_than_is_written_down(app, client, monkey
     assert {len(text) for text in read if text.startswith("/coll")} == {MAX_LOGGED_CHARACTERS + MARGIN}
 
 
+PIECES = [f"rw_ab12cd34_{'sA1-' * 5}", f"rw%255Fab12cd34_{'sA1-' * 5}", f"rw%5Fab12cd34%5F{'s' * 43}"]
+
+
+@pytest.mark.parametrize("sent", PIECES)
+def test_a_request_is_not_called_by_what_may_hold_a_key(client, lines, sent):
+    answer = client.delete("/collections/none", headers={**HEADERS, "X-Request-ID": f"of-{sent}"})
+    assert lines()[0]["request_id"] == answer.headers["X-Request-ID"]
+    assert "ab12cd34" not in answer.headers["X-Request-ID"]
+
+
+@pytest.mark.parametrize("sent", PIECES)
+def test_of_a_collection_that_is_not_found_no_piece_of_a_key_is_written_down(client, lines, sent):
+    assert client.delete(f"/collections/of-{sent}", headers=HEADERS).status_code == 404
+    assert lines()[0]["collection"] == "of-rw_ab12cd34_…"
+
+
+def test_a_collection_that_is_found_is_called_by_its_name(client, lines):
+    name = "rw_customer_Documents_2026"
+    assert client.post("/collections", json={"name": name}, headers=HEADERS).status_code == 201
+    assert client.get(f"/collections/{name}", headers=HEADERS).json["name"] == name
+    assert lines()[0]["collection"] == name
+
+
 @pytest.mark.parametrize("escape", ["%5F", "%255F", "%25255F", "%2525255F"])
 @pytest.mark.parametrize("key", [ADMIN_KEY.replace("Key", "_Key"), f"rw_ab12cd34_{'s' * 43}"])
 def test_a_key_that_is_escaped_several_times_is_written_into_neither_log(app, client, lines, monkeypatch, key, escape):
