@@ -48,6 +48,6 @@ def is_marked(data_dir: Path) -> bool:
 
 def _marked(data_dir: Path) -> str:
     try:
-        return (data_dir / MARK_FILE).read_text(errors="replace")
+        return (data_dir / MARK_FILE).read_text(errors="replace").strip()
     except OSError:
         return ""
