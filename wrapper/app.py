@@ -154,10 +154,12 @@ def _begin() -> None:
 
 def _end(response: Response) -> Response:
     discard_body()
-    audited.withhold(response)
+    is_changing = audited.is_changing()
+    if not is_changing:
+        audited.withhold(response)
     audited.end(response)
     is_computed = response.is_streamed and not response.direct_passthrough  # else it is a file, which needs no place
-    callers.keep_acting(response)
+    callers.keep_acting(response, as_whole=is_changing)
     if is_computed and "leave" in g:
         # An answer that is still being computed keeps its place until all of it is sent or the client is gone.
         leave = g.pop("leave")

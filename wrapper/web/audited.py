@@ -84,10 +84,16 @@ def note_outcome(outcome: object, *, replayed: bool) -> None:
         noted.note_count(1)
 
 
+def is_changing() -> bool:
+    """Return whether this request changes something. A change that was carried out is answered although its key has
+    ended meanwhile."""
+    return "asked" in g and is_change(g.asked, g.noted)
+
+
 def withhold(response: Response) -> None:
-    """Refuse an answer that changed nothing when its caller may not go on: it may have taken long, and nobody reads
-    anything with a key that has ended. A stream breaks off by itself."""
-    if "asked" in g and not response.is_streamed and not is_change(g.asked, g.noted):
+    """Refuse an answer when its caller may not go on: it may have taken long, and nobody reads anything with a key that
+    has ended. A stream breaks off by itself."""
+    if not response.is_streamed:
         try:
             check_acting()
         except RagError as error:

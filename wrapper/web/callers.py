@@ -128,13 +128,14 @@ def is_admin() -> bool:
         return False  # without the catalogue, nobody knows which keys count
 
 
-def keep_acting(response: Response) -> None:
+def keep_acting(response: Response, *, as_whole: bool) -> None:
     """Have a streamed answer made for the caller, whose request is under way until its end: it is made after the
-    request has ended, as far as Flask knows. A large one is sent in parts, because its reader may take long."""
+    request has ended, as far as Flask knows. A large one is sent in parts, because its reader may take long, unless the
+    caller is to have it `as_whole`."""
     asking = caller()
     if asking is None:
         return
-    if not response.is_streamed and (response.calculate_content_length() or 0) > PART_BYTES:
+    if not as_whole and not response.is_streamed and (response.calculate_content_length() or 0) > PART_BYTES:
         whole = response.get_data()
         response.content_length = len(whole)
         response.response = (whole[at : at + PART_BYTES] for at in range(0, len(whole), PART_BYTES))

@@ -207,3 +207,17 @@ def test_a_large_answer_is_not_given_to_its_end_to_a_key_that_ended_meanwhile(cl
     with pytest.raises(AnswerBrokenOffError):
         next(parts)
     assert admin("DELETE", "/collections/docs/documents", {"ids": ["large"]}).status_code in (200, 202)
+
+
+def test_the_large_answer_to_a_change_is_given_to_its_end(clocked, admin):
+    key, text = clocked.key(Scope.WRITE)
+    large = {"id": "large", "text": "word " * (PART_BYTES // 4), "embedding": [1.0, 0.0]}
+    assert admin("POST", "/collections/docs/documents", {"documents": [large]}).status_code == 202
+    changed = FlaskClient(clocked.app).patch(
+        "/collections/docs/documents/large", json={"metadata": {"n": 1}}, headers={"Authorization": f"Bearer {text}"}
+    )
+    clocked.revoke(key)
+    whole = b"".join(changed.response)
+    assert int(changed.headers["Content-Length"]) == len(whole) > PART_BYTES
+    assert (changed.status_code, json.loads(whole)["metadata"]) == (202, {"n": 1})
+    assert admin("DELETE", "/collections/docs/documents", {"ids": ["large"]}).status_code in (200, 202)
