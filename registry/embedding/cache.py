@@ -23,7 +23,7 @@ from cachetools import TTLCache
 
 from providers.outbound import deadlines
 from registry.embedding.batches import EMBEDDING_TIMEOUT, embedding_timeout
-from schemas.errors import TooManyRequestsError, UnavailableError
+from schemas.errors import AccessError, UnavailableError
 from schemas.records import Vector
 
 log = structlog.get_logger(__name__)
@@ -100,7 +100,7 @@ class EmbeddingCache:
         """Return (the embedding, whether it had to be made for this call).
 
         When several threads ask at once, one of them makes the embedding and the others get the same result. They get
-        its error too, unless it only ran out of a shorter time than theirs or of its own caller's limits. Raises what
+        its error too, unless it only ran out of a shorter time than theirs or is about its own caller. Raises what
         `make` raises, and UnavailableError when the caller's deadline passes.
         """
         while True:
@@ -152,7 +152,7 @@ class EmbeddingCache:
 
 class _FailureOfAnother(Exception):
     """The thread that was to make the embedding had less time than the thread that waits for it, or worked for a caller
-    who may have no more texts embedded."""
+    who may not go on or may have no more texts embedded."""
 
 
 def _result(waiting: Future[Vector]) -> Vector:
@@ -161,7 +161,7 @@ def _result(waiting: Future[Vector]) -> Vector:
         return waiting.result(None if math.isinf(seconds_left) else seconds_left)
     except NotInTimeError:
         raise embedding_timeout(seconds_left) from None
-    except TooManyRequestsError:
+    except AccessError:
         raise _FailureOfAnother from None
     except UnavailableError as error:
         if error.code == EMBEDDING_TIMEOUT and deadlines.seconds_left():

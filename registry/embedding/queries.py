@@ -15,7 +15,7 @@ from registry.embedding.batches import EmbeddingBatches
 from registry.embedding.cache import EmbeddingCache, EmbeddingKey
 from registry.embedding.metering import Metered, unmetered
 from registry.live_connections import LiveConnection
-from schemas.access.callers import current_view
+from schemas.access.callers import check_acting, current_view
 from schemas.connections import CollectionInfo
 from schemas.errors import InvalidInputError, RagError
 from schemas.records import Vector
@@ -80,7 +80,7 @@ class QueryEmbeddings:
         """Embed the text by that connection, with another model than its own when one is given.
 
         Raises what `Connections.open` and `EmbeddingProvider.embed` raise, UnavailableError when there is no answer in
-        time, and TooManyRequestsError when the caller may have no more texts embedded.
+        time, and AccessError when the caller may not go on or may have no more texts embedded.
         """
         live = self._connections.live(connection_id, "embedding")
         connection = cast(EmbeddingProvider, live.provider)
@@ -88,10 +88,11 @@ class QueryEmbeddings:
         key = EmbeddingKey(connection_id, live.identity, wanted, text, current_view())
 
         def make() -> Vector:
-            return self._batches_of(live, connection).embed(text, wanted)
+            check_acting()  # the question may have waited for its turn
+            return self._metered(connection, [text], lambda: self._batches_of(live, connection).embed(text, wanted))
 
         with deadlines.within(within_seconds):
-            vector, generated = self._cache.get(key, lambda: self._metered(connection, [text], make))
+            vector, generated = self._cache.get(key, make)
         is_readable = wanted != connection.model or connection.can_read(text)
         return QueryEmbedding(connection, wanted, vector, generated, is_readable)
 

@@ -20,9 +20,10 @@ from registry.embedding.metering import Metered, unmetered
 from retrieval.failures import embedding_errors
 from retrieval.ingest.drafts import text_with_heading
 from retrieval.search.smoothing import SMOOTHED, WordSimilarity, cosines, smoothed
+from schemas.access.callers import check_acting
 from schemas.contracts.rerank import RerankAnswer, RerankDocument, Reranked, RerankRequest
 from schemas.contracts.search import FAILED, OK, FusedResult, RerankReceipt
-from schemas.errors import ConflictError, NotFoundError, RagError, UnavailableError
+from schemas.errors import ConflictError, NotFoundError, RagError, UnauthorizedError, UnavailableError
 
 log = structlog.get_logger(__name__)
 
@@ -91,12 +92,15 @@ class Reranking:
     ) -> tuple[list[FusedResult], RerankReceipt]:
         """Return the first results of a search in the order of a connection, and a record of how it was asked.
 
-        When it gives no usable order in time, they are returned as they are, and the record says why.
+        When it gives no usable order in time, they are returned as they are, and the record says why. Raises
+        UnauthorizedError when the caller may not go on; it is not asked then.
         """
         first = list(results[:RERANKED])
         began = time.monotonic()
         try:
             scores = self._scores_of(connection, query, first, within_seconds)
+        except UnauthorizedError:
+            raise
         except RagError as error:
             log.warning("no reranking", connection=connection, reason=error.message)
             return first, RerankReceipt(connection, FAILED, 0, _milliseconds_since(began), error.message)
@@ -135,6 +139,7 @@ class Reranking:
         texts = [text_with_heading(each.content, each.metadata) for each in results]
 
         def ask() -> list[float]:
+            check_acting()  # before a model is told of documents: finding them, and this turn, may have taken long
             # Set in this thread, so that the request ends when nobody waits for it.
             with deadlines.within(until - time.monotonic()):
                 return self.scores(connection, query, texts)

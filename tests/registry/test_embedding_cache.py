@@ -9,9 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
+from registry.embedding import cache as embedding_cache
 from registry.embedding.cache import EmbeddingCache, EmbeddingKey
 from registry.embedding.shared_files import MAX_FILES, VectorFiles
-from schemas.errors import UnavailableError
+from schemas.errors import TooManyRequestsError, UnauthorizedError, UnavailableError
 
 KEY = EmbeddingKey("default", "configuration", "all-MiniLM-L6-v2", "how to rotate keys")
 VECTOR = np.array([0.6, 0.8], dtype=np.float32)
@@ -98,6 +99,32 @@ def test_a_failure_reaches_every_waiter_and_is_not_cached():
     assert cache.get(KEY, Maker())[1]
 
 
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        UnauthorizedError("the key was revoked"),
+        TooManyRequestsError("enough for today", retry_after_seconds=60, limit="embedded_tokens_per_day"),
+    ],
+    ids=lambda refusal: type(refusal).__name__,
+)
+def test_what_another_caller_is_refused_for_reaches_no_waiter(refusal, monkeypatch):
+    cache, make, is_waiting = EmbeddingCache(ttl_seconds=60), Maker(), threading.Event()
+    result = embedding_cache._result
+    monkeypatch.setattr(embedding_cache, "_result", lambda waiting: (is_waiting.set(), result(waiting))[1])
+    with ThreadPoolExecutor(1) as pool:
+        waits = []
+
+        def refuse():
+            waits.append(pool.submit(cache.get, KEY, make))
+            assert is_waiting.wait(30)
+            raise refusal
+
+        with pytest.raises(type(refusal)):
+            cache.get(KEY, refuse)
+        assert waits[0].result()[1]
+    assert make.calls == 1
+
+
 def test_an_embedding_is_forgotten_after_its_time():
     clock, make = Clock(), Maker()
     cache = EmbeddingCache(ttl_seconds=60, clock=clock)
@@ -128,6 +155,7 @@ def test_another_worker_finds_what_this_one_made(tmp_path):
 PROGRAM = """
 import sys, pathlib
 import numpy as np
+from registry.embedding import cache as embedding_cache
 from registry.embedding.cache import EmbeddingCache, EmbeddingKey
 from registry.embedding.shared_files import VectorFiles
 

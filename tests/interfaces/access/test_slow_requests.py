@@ -193,6 +193,41 @@ def test_no_model_is_told_of_documents_for_a_key_that_ended_while_the_question_w
     assert "/v1/chat/completions" not in asked
 
 
+def test_no_reranking_model_is_told_of_documents_for_a_key_that_ended_while_the_question_was_embedded(clocked, admin):
+    key, text = clocked.key(Scope.READ)
+    config = {"url": f"{clocked.models.url}/v1", "model": "ranking"}
+    connection = {"id": "ranks", "type": "rerank", "provider": "cohere", "config": config, "shared": True}
+    assert admin("POST", "/api/connections", connection).status_code == 201
+
+    def answer(body):
+        clocked.revoke(key)
+        return openai_answer(body)
+
+    def search(then=None):
+        clocked.models.requests.clear()
+        clocked.models.script += [] if then is None else [then]
+        body = {"query": f"vault {uuid.uuid4().hex}", "collections": ["docs"], "rerank": "ranks", "min_relevance": 0}
+        given = clocked.app.test_client().post("/api/search", json=body, headers={"Authorization": f"Bearer {text}"})
+        return given.status_code, [each.path for each in clocked.models.requests]
+
+    assert search() == (200, ["/v1/embeddings", "/v1/rerank"])
+    assert search(answer) == (401, ["/v1/embeddings"])
+    assert admin("DELETE", "/api/connections/ranks").status_code == 200
+
+
+def test_no_question_is_embedded_for_a_key_that_has_ended(clocked):
+    key, text = clocked.key(Scope.READ)
+    access, embeddings = clocked.app.extensions["rag.access"], clocked.app.extensions["rag.layers"].embeddings
+    caller = access.caller_with(text)
+    clocked.models.requests.clear()
+    with acting_as(caller, lambda: access.still(caller)):
+        embeddings.embed("default", uuid.uuid4().hex)
+        clocked.revoke(key)
+        with pytest.raises(UnauthorizedError):
+            embeddings.embed("default", uuid.uuid4().hex)
+    assert len(clocked.models.requests) == 1
+
+
 def test_a_large_answer_is_not_given_to_its_end_to_a_key_that_ended_meanwhile(clocked, admin):
     key, text = clocked.key(Scope.READ)
     large = {"id": "large", "text": "word " * (PART_BYTES // 4), "embedding": [1.0, 0.0]}

@@ -11,7 +11,7 @@ from schemas.access.callers import ANYBODY, acting_as, carried
 from schemas.connections import Connection
 from schemas.contracts.rerank import RerankDocument, RerankRequest
 from schemas.contracts.search import FusedResult
-from schemas.errors import ConflictError, NotFoundError, UnavailableError
+from schemas.errors import ConflictError, NotFoundError, UnauthorizedError, UnavailableError
 
 DEADLINE_SECONDS = 60
 
@@ -78,6 +78,16 @@ def test_nothing_found_needs_no_reranking(reranking, act):
     act(lambda texts: pytest.fail("nobody is asked about nothing"))
     order, receipt = reranking.reordered("scripted", "q", [], 10)
     assert (order, receipt.status, receipt.count) == ([], "ok", 0)
+
+
+def test_a_connection_is_not_asked_for_a_caller_who_may_not_go_on(reranking, act):
+    act(lambda texts: pytest.fail("the model was told of the documents"))
+
+    def still():
+        raise UnauthorizedError("the key was revoked")
+
+    with acting_as(ANYBODY, still), pytest.raises(UnauthorizedError):
+        reranking.reordered("scripted", "q", found("a", "b"), 10)
 
 
 def test_a_connection_that_heeds_no_deadline_is_not_waited_for(reranking, act):
