@@ -14,8 +14,8 @@ from schemas.access.callers import Scope
 from schemas.wire.chat import CHAT, chat_answer, chat_event, conversation, forgotten_conversation
 from schemas.wire.checked_fields import OF_OWNER
 from schemas.wire.error_bodies import error_body_with_short_word
-from wrapper.web.bodies import client_watch, json_response
-from wrapper.web.callers import begin_chat, require
+from wrapper.web.bodies import json_response
+from wrapper.web.callers import begin_chat, require, unwanted_watch
 from wrapper.web.error_statuses import spell_errors
 from wrapper.web.lanes import Lane
 from wrapper.web.request_parts import arguments, body, unknown
@@ -42,10 +42,10 @@ def chat() -> Response:
     begin_chat()
     if not asked["streamed"]:
         return json_response(chat_answer(layers().chat.answer(asked["request"], asker=asker)))
-    is_gone = client_watch()
-    parts = layers().chat.stream(asked["request"], asker=asker, is_unwanted=is_gone)
+    is_unwanted = unwanted_watch()
+    parts = layers().chat.stream(asked["request"], asker=asker, is_unwanted=is_unwanted)
     warnings = unknown().take()
-    return event_stream(parts, partial(chat_event, warnings=warnings), error_body_with_short_word, is_gone)
+    return event_stream(parts, partial(chat_event, warnings=warnings), error_body_with_short_word, is_unwanted)
 
 
 @blueprint.get("/<conversation_id:conversation_id>")

@@ -27,7 +27,7 @@ def event_stream(
     parts: Generator[Part],
     spell: Callable[[Part], dict[str, Any]],
     spell_error: Spelling,
-    is_gone: Callable[[], bool],
+    is_unwanted: Callable[[], bool],
 ) -> Response:
     """Answer with an event for each part, its data a JSON object in one line.
 
@@ -35,7 +35,7 @@ def event_stream(
     last event. The parts are closed when the client has all of them, and when it has left.
     """
     first = next(parts)
-    response = Response(_events(first, parts, spell, spell_error, is_gone), mimetype=EVENT_STREAM)
+    response = Response(_events(first, parts, spell, spell_error, is_unwanted), mimetype=EVENT_STREAM)
     response.call_on_close(parts.close)  # because the first event may never be asked for
     # Proxies may hold answers back until they are whole; nginx is told so in particular.
     response.headers.update({"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
@@ -49,7 +49,7 @@ def _events(
     parts: Generator[Part],
     spell: Callable[[Part], dict[str, Any]],
     spell_error: Spelling,
-    is_gone: Callable[[], bool],
+    is_unwanted: Callable[[], bool],
 ) -> Iterator[bytes]:
     with closing(parts):
         try:
@@ -57,7 +57,7 @@ def _events(
             for part in parts:
                 yield _event(spell(part))
         except RagError as error:
-            if not is_gone():
+            if not is_unwanted():
                 log.warning("an answer broke off", code=error.code, reason=error.message, cause=repr(error.__cause__))
             yield _event(spell_error(error))
         except Exception as error:

@@ -15,6 +15,7 @@ from schemas.access.narrowing import HEADER
 from schemas.access.table import Door
 from schemas.errors import (
     InvalidInputError,
+    RagError,
     ScopeMissingError,
     TooManyRequestsError,
     UnauthorizedError,
@@ -24,7 +25,7 @@ from wrapper.access.authentication import Authentication
 from wrapper.access.daily_use import DailyUse
 from wrapper.access.limits import Admission, RequestLimits, Standing
 from wrapper.audit import noted
-from wrapper.web.bodies import leave_body
+from wrapper.web.bodies import client_watch, leave_body
 from wrapper.web.route_table import RouteTable
 
 log = structlog.get_logger(__name__)
@@ -126,6 +127,26 @@ def is_admin() -> bool:
         return access.within(access.caller_of(_header), _header(HEADER)).is_admin
     except (InvalidInputError, UnauthorizedError, UnavailableError):
         return False  # without the catalogue, nobody knows which keys count
+
+
+def unwanted_watch() -> Callable[[], bool]:
+    """Return what tells whether the answer to this request is not wanted any more, because its client has left or its
+    caller may not go on: a function that any thread may call until the request is answered."""
+    is_gone, asking = client_watch(), caller()
+    if asking is None:
+        return is_gone
+    still = _still(asking)
+
+    def is_unwanted() -> bool:
+        try:
+            still()
+        except UnauthorizedError:
+            return True
+        except RagError:  # nobody knows now whether their key still counts
+            return is_gone()
+        return is_gone()
+
+    return is_unwanted
 
 
 def keep_acting(response: Response, *, as_whole: bool) -> None:

@@ -4,6 +4,7 @@ its turn, and while it is answered."""
 from __future__ import annotations
 
 import json
+import threading
 import uuid
 from contextlib import suppress
 
@@ -15,7 +16,7 @@ from schemas.access.callers import Scope, acting_as
 from schemas.contracts.collect import CollectRequest
 from schemas.errors import UnauthorizedError
 from tests.support.apps import HeldBody
-from tests.support.model_server import chat_answer, openai_answer
+from tests.support.model_server import as_events, chat_answer, openai_answer
 from wrapper.web.callers import PART_BYTES, AnswerBrokenOffError
 
 DOCUMENT = {"id": "a", "text": "The vault opens at nine.", "embedding": [1.0, 0.0]}
@@ -191,6 +192,33 @@ def test_no_model_is_told_of_documents_for_a_key_that_ended_while_the_question_w
     asked = [each.path for each in clocked.models.requests]
     assert "/v1/embeddings" in asked
     assert "/v1/chat/completions" not in asked
+
+
+@pytest.mark.parametrize("says", ["nothing", "a word"])
+def test_a_streamed_chat_ends_with_its_key_while_the_model_is_silent(clocked, says):
+    key, text = clocked.key(Scope.CHAT)
+    words = [{"choices": [{"delta": {"content": "So"}}]}] if says == "a word" else []
+    silent = as_events(*words, hung_up=threading.Event())
+    silent.headers["Content-Length"] = "1000000"
+
+    def answer(body):
+        if says == "nothing":
+            clocked.revoke(key)
+        return silent
+
+    clocked.models.script.append(answer)
+    body, headers = {"message": "And?", "stream": True}, {"Authorization": f"Bearer {text}"}
+    given = FlaskClient(clocked.app).post("/api/chat", json=body, headers=headers)
+    if says == "nothing":
+        assert (given.status_code, given.json["code"]) == (401, "key_revoked")
+    else:
+        parts = iter(given.response)
+        assert b"So" in next(parts)
+        clocked.revoke(key)
+        with pytest.raises(AnswerBrokenOffError):
+            next(parts)
+        given.close()
+    assert silent.hung_up.wait(20)
 
 
 def test_no_reranking_model_is_told_of_documents_for_a_key_that_ended_while_the_question_was_embedded(clocked, admin):
