@@ -11,7 +11,10 @@ from typing import IO, Any, BinaryIO, TextIO, cast
 import orjson
 import structlog
 
-from schemas.access.credentials_in_text import Cleaner, without_credentials
+from schemas.access.credentials_in_text import Cleaner, cleaned_beginning, without_credentials
+
+MAX_LINE_CHARACTERS = 32_768
+"""The longest that a line of a library is, with room for a traceback: it may quote what strangers have sent."""
 
 
 class Unfailing:
@@ -56,14 +59,14 @@ def configure(level: str, style: str) -> None:
 
 
 class CleanFormatter(logging.Formatter):
-    """Formats the lines of a library's logger, with `clean` applied to each."""
+    """Formats the lines of a library's logger, with `clean` applied to each, and cuts them to their greatest length."""
 
     def __init__(self, clean: Cleaner, formatter: logging.Formatter) -> None:
         super().__init__()
         self._clean, self._formatter = clean, formatter
 
     def format(self, record: logging.LogRecord) -> str:
-        return self._clean(self._formatter.format(record))
+        return cleaned_beginning(self._formatter.format(record), MAX_LINE_CHARACTERS, self._clean)
 
 
 def clean_logger(logger: logging.Logger, clean: Cleaner) -> None:

@@ -1,7 +1,11 @@
+import logging
 import subprocess
 import sys
 
 import pytest
+
+from schemas.access.credentials_in_text import without_credentials
+from wrapper.logs import MAX_LINE_CHARACTERS, CleanFormatter
 
 PROGRAM = """
 import structlog
@@ -67,3 +71,11 @@ def test_no_line_has_a_key(style):
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert "/collections/rw_ab12cd34_…" in ended.stderr
     assert "s" * 43 not in ended.stderr
+
+
+def test_a_line_of_a_library_is_cut_to_its_length_and_no_key_is_cut_in_two():
+    said = "x" * (MAX_LINE_CHARACTERS - 20) + KEY + "y" * MAX_LINE_CHARACTERS
+    record = logging.LogRecord("library", logging.WARNING, "", 0, said, (), None)
+    line = CleanFormatter(without_credentials, logging.Formatter()).format(record)
+    assert len(line) <= MAX_LINE_CHARACTERS
+    assert "ss" not in line
