@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS = 2.0
 """How long a service that nobody named may take to show that it is there."""
+ANSWER_SECONDS = 120.0
+"""How long a service may be silent before it answers."""
 
 SUCCESS = range(200, 300)
 
@@ -83,10 +85,17 @@ class RunningService(AskedService):
 
     runs = True
 
-    def __init__(self, url: str, data_dir: Path | None = None) -> None:
+    def __init__(self, url: str, data_dir: Path | None = None, *, timeout_seconds: float = ANSWER_SECONDS) -> None:
         self.address = url.rstrip("/")
-        network, dialect = network_to(url, data_dir), WrapperDialect(self.address)
-        self._client = JsonClient(url, dialect, network=network, api_key=service_key(url, network), retry=ONCE)
+        network = network_to(url, data_dir)
+        self._client = JsonClient(
+            url,
+            WrapperDialect(self.address),
+            network=network,
+            api_key=service_key(url, network),
+            timeout_seconds=timeout_seconds,
+            retry=ONCE,
+        )
 
     def asked(self, method: str, path: str, body: Json | None = None) -> bytes:
         return self._client.send(method, path, None if body is None else orjson.dumps(body))
@@ -154,30 +163,33 @@ class DataDirectory(AskedService):
 
 
 @contextmanager
-def service_to_ask(url: str | None, data_dir: Path | None) -> Iterator[AskedService]:
+def service_to_ask(
+    url: str | None, data_dir: Path | None, *, timeout_seconds: float = ANSWER_SECONDS
+) -> Iterator[AskedService]:
     """Give the service at `url`; else the one that owns the data directory; else, unless a directory is given, the one
-    at the address of the settings; else the directory itself, opened for the length of the block.
+    at the address of the settings; else the directory itself, opened for the length of the block. A service may be
+    silent for `timeout_seconds`.
 
     Raises ConfigurationError when there is neither a service nor a data directory, or another process has the directory
     and serves nothing.
     """
-    service = _chosen(url, data_dir)
+    service = _chosen(url, data_dir, timeout_seconds)
     with closing(service):
         yield service
 
 
-def _chosen(url: str | None, data_dir: Path | None) -> AskedService:
+def _chosen(url: str | None, data_dir: Path | None, timeout_seconds: float) -> AskedService:
     if url is not None:
-        return RunningService(url)
+        return RunningService(url, timeout_seconds=timeout_seconds)
     settings = read_wrapper_settings()
     if data_dir is not None:
         settings = replace(settings, data_dir=data_dir)
     address = running_service(settings.data_dir)
     if address is not None:
-        return RunningService(address, settings.data_dir)
+        return RunningService(address, settings.data_dir, timeout_seconds=timeout_seconds)
     own = configured_url()
     if data_dir is None and _answers(own):
-        return RunningService(own)
+        return RunningService(own, timeout_seconds=timeout_seconds)
     # Without its catalogue, a new one would be made, and asked in place of that of the settings that are missing.
     if not (settings.data_dir / LOCK_FILE).exists() or not _has_catalogue(settings):
         sentence = f"No data is in {settings.data_dir}"

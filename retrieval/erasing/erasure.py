@@ -24,6 +24,7 @@ from retrieval.clock import utc_now
 from retrieval.erasing.pending import PendingErasures
 from retrieval.sessions.notes import notes_among_all
 from schemas.storage.erasure import (
+    LIMIT_SECONDS,
     Cleaned,
     ErasureRequest,
     ErasureUnderWayError,
@@ -37,8 +38,6 @@ from schemas.where import Where
 log = structlog.get_logger(__name__)
 
 OUTCOMES = "idempotency keys"
-LIMIT_SECONDS = 600.0
-"""The longest that one request works at an erasure; the same request again goes on with it."""
 
 
 class Storage(Protocol):

@@ -9,6 +9,10 @@ from dataclasses import dataclass, field
 from schemas.errors import ConflictError, UnavailableError
 from schemas.where import Where
 
+LIMIT_SECONDS = 600.0
+"""The longest that one request works at an erasure, before it searches files. The same request again goes on
+with it."""
+
 
 class ErasureUnfinishedError(UnavailableError):
     """Something of what is to be erased is still there. The same erasure again goes on with it."""

@@ -12,6 +12,10 @@ from interfaces.commands.options import config_option
 
 # What takes long to import is imported where it is used, so that help and usage errors are quick.
 
+MARGIN_SECONDS = 300.0
+"""How much longer than it works at an erasure a service may take to answer: it waits for its turn before, and searches
+files afterwards."""
+
 
 @click.command()
 @click.option("--collection", metavar="NAME", help="The collection of the documents.")
@@ -48,11 +52,13 @@ def erase(
     """
     from interfaces.terminal.screen import Screen, as_json_text
     from interfaces.terminal.services import service_to_ask
+    from schemas.storage.erasure import LIMIT_SECONDS
 
     if (user is None) == (collection is None) or (collection is not None) != ((where is None) != (document is None)):
         raise click.UsageError("Say --collection with --where or --document, or --user alone.")
     given = {"collection": collection, "where": _json(where), "document": document, "user": user, "all": everything}
-    with service_to_ask(url, data_dir) as service, service.reading():
+    patience = LIMIT_SECONDS + MARGIN_SECONDS
+    with service_to_ask(url, data_dir, timeout_seconds=patience) as service, service.reading():
         answer = service.post("/api/erase", {name: each for name, each in given.items() if each not in (None, False)})
         receipt = json.loads(answer)["receipt"]
         screen = Screen()

@@ -23,7 +23,7 @@ def run(app, monkeypatch):
     """`run(command, …, on=app)`: the result of a command that has the app for its data directory."""
 
     def run(*arguments, on=app):
-        monkeypatch.setattr(services, "_chosen", lambda url, data_dir: Borrowed(on, Path("data")))
+        monkeypatch.setattr(services, "_chosen", lambda *_: Borrowed(on, Path("data")))
         result = CliRunner().invoke(main, [str(each) for each in arguments])
         assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
         return result
