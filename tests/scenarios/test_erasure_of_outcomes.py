@@ -5,6 +5,7 @@ from io import BytesIO
 
 import pytest
 
+from retrieval.ingest.identity import chunk_id
 from schemas.access.api_keys import Grant
 from schemas.access.callers import Scope
 from schemas.settings import AccessSettings
@@ -119,6 +120,57 @@ def test_an_ingestion_whose_document_is_erased_stores_nothing_when_it_is_repeate
     again = ingest()
     assert (again.status_code, again.json["documentId"]) == (200, "")
     assert tables_with(app, CANARY) == []
+
+
+@pytest.mark.parametrize("is_left", [False, True])
+def test_the_ids_of_pieces_that_were_gone_before_the_erasure_go(app, client, collection, is_left):
+    """Once replaced by fewer or deleted, nothing tells whose pieces they were: neither ids that are made of the
+    document's nor others."""
+    ids = {CANARY: [chunk_id(CANARY, 0), chunk_id(CANARY, 700), f"{CANARY}-2"], OTHER: [chunk_id(OTHER, 0)]}
+
+    def write(document, key, number):
+        made = [
+            {"id": each, "text": f"The plan {each}.", "metadata": {"document_id": document}, "embedding": [1.0, 2.0]}
+            for each in ids[document][:number]
+        ]
+        headers = {"Idempotency-Key": key}
+        return client.post(f"/collections/{collection}/documents", json={"documents": made}, headers=headers)
+
+    assert client.post("/collections", json={"name": collection}).status_code == 201
+    for document, number in ((CANARY, 3), (OTHER, 1)):
+        assert write(document, document, number).json["ids"] == ids[document]
+    gone = ids[CANARY][1:] if is_left else ids[CANARY]
+    deleted = client.delete(f"/collections/{collection}/documents", json={"ids": gone})
+    assert (deleted.status_code, deleted.json["count"]) == (200, len(gone))
+
+    erase(client, collection=collection, document=CANARY)
+
+    assert [write(*given).json["ids"] for given in ((CANARY, CANARY, 3), (OTHER, OTHER, 1))] == [[], ids[OTHER]]
+    for each in ids[CANARY]:
+        assert (tables_with(app, each), files_with(app, each)) == ([], [])
+
+
+def test_the_ids_of_pieces_of_an_indexed_text_go_when_it_was_deleted_before(app, client):
+    asked = {
+        "content": f"The plan of {CANARY}.",
+        "source": "chat",
+        "contentType": "code",
+        "sessionId": "a",
+        "agent": "b",
+    }
+
+    def index():
+        return client.post("/tools/rag_context_index", json=asked, headers={"Idempotency-Key": "index"}).json
+
+    first = index()
+    place = f"/collections/rag-context/documents/{first['vectorIds'][0]}"
+    assert client.get(place).status_code == 200
+    deleted = client.delete("/collections/rag-context/documents", json={"ids": first["vectorIds"]})
+    assert deleted.status_code == 200, deleted.json
+    erase(client, collection="rag-context", document=first["documentId"])
+    again = index()
+    assert (again["vectorIds"], again["documentId"], again["chunksIndexed"]) == ([], "", 0)
+    assert client.get(place).status_code == 404
 
 
 def test_what_a_user_uploads_while_they_are_erased_is_stored(app, client, collection, monkeypatch):

@@ -6,7 +6,7 @@ Rows of releases that kept the answer itself hold `[answer, version]`, and are a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -18,9 +18,12 @@ from schemas.storage.outcomes import EarlierAnswer
 from wrapper.catalog.contract import Transaction
 
 KEPT_SECONDS = 24 * 3600
+LOOKED_UP_AT_ONCE = 500
 _IDS = ("id", "document_id", "documentId")
 _SENTENCES = frozenset({"warnings"})
-_LISTS = frozenset({"ids", "chunk_ids", "errors", "failures", "files"}) | _SENTENCES
+_STORED = frozenset({"ids", "chunk_ids"})
+"""Lists of the ids of stored documents."""
+_LISTS = frozenset({"errors", "failures", "files"}) | _STORED | _SENTENCES
 _NAMES = ("id", "name", "filename")
 """The fields of outcomes, and of what they list, that tell of documents."""
 _OF_COLLECTION = "metric"
@@ -99,7 +102,8 @@ def forget(transaction: Transaction, collection_key: int) -> None:
 def leave_out(transaction: Transaction, target: Target, collection_key: int | None) -> int:
     """Leave what is erased out of the outcomes of writes to its collection, and return how many outcomes had any.
 
-    An upload's outcome belongs to no collection: it goes by that of its job, and by its job when that is erased. All
+    So are the ids of whatever else the collection has no more: nothing tells whose pieces these were. An upload's
+    outcome belongs to no collection: it goes by that of its job, and by its job when that is erased. All
     outcomes stay, so that a repeat of the write still does nothing.
     """
     changed = 0
@@ -107,16 +111,34 @@ def leave_out(transaction: Transaction, target: Target, collection_key: int | No
         "SELECT key, outcome, collection_key FROM idempotency_keys WHERE collection_key = ? OR collection_key IS NULL",
         (collection_key,),
     )
-    for key, stored, own in rows:
-        held = orjson.loads(stored)
-        place: str | int = 0 if isinstance(held, list) else "outcome"
-        outcome = held[place]
-        kept = _without(outcome, target) if own is not None else _upload_without(outcome, target)
+    all_held = [(key, orjson.loads(stored), own) for key, stored, own in rows]
+    gone = _gone(transaction, collection_key, (held[_place_in(held)] for _, held, own in all_held if own is not None))
+    for key, held, own in all_held:
+        outcome = held[_place_in(held)]
+        kept = _without(outcome, target, gone) if own is not None else _upload_without(outcome, target)
         if kept != outcome:
             changed += 1
-            held[place] = kept
+            held[_place_in(held)] = kept
             transaction.run("UPDATE idempotency_keys SET outcome = ? WHERE key = ?", (orjson.dumps(held), key))
     return changed
+
+
+def _place_in(held: dict[str, Any] | list[Any]) -> Any:
+    return 0 if isinstance(held, list) else "outcome"
+
+
+def _gone(transaction: Transaction, collection_key: int | None, outcomes: Iterable[dict[str, Any]]) -> set[str]:
+    """Return those of the ids in outcomes that the collection has no document of."""
+    gone = {each for outcome in outcomes for field in _STORED for each in outcome.get(field) or ()}
+    listed = sorted(gone)
+    for start in range(0, len(listed), LOOKED_UP_AT_ONCE):
+        wanted = transaction.dialect.with_ids(listed[start : start + LOOKED_UP_AT_ONCE])
+        stored = transaction.rows(
+            f"SELECT d.id FROM documents d WHERE d.collection_key = ? AND {wanted.text}",
+            (collection_key, *wanted.parameters),
+        )
+        gone.difference_update(row[0] for row in stored)
+    return gone
 
 
 def _naming_none(outcome: dict[str, Any]) -> dict[str, Any]:
@@ -127,10 +149,14 @@ def _naming_none(outcome: dict[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def _without(outcome: dict[str, Any], target: Target) -> dict[str, Any]:
-    """Return the outcome of a write of documents without what it tells of those erased."""
+def _without(outcome: dict[str, Any], target: Target, gone: Set[str]) -> dict[str, Any]:
+    """Return the outcome of a write of documents without what it tells of those erased, and without ids of those
+    gone."""
     names = target.ids | target.document_ids | target.sources | target.file_names
-    kept = {field: _unlisted(field, value, names) for field, value in outcome.items()}
+    kept = {
+        field: [each for each in value if each not in gone] if field in _STORED else _unlisted(field, value, names)
+        for field, value in outcome.items()
+    }
     if _OF_COLLECTION not in outcome:
         kept |= {field: "" for field in _IDS if outcome.get(field) in names}
     return kept

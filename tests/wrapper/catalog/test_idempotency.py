@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import numpy as np
 import orjson
 import pytest
 from sqlalchemy import text
 
 from schemas.errors import ConflictError
+from schemas.records import DocumentBatch
 from schemas.storage.erasure import Target
 from schemas.storage.outcomes import CollectionOutcome, EarlierAnswer, ImportOutcome, StreamOutcome, WriteOutcome
-from wrapper.catalog import idempotency
+from wrapper.catalog import idempotency, writes
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.idempotency import KEPT_SECONDS, Kept
+from wrapper.catalog.rows import collection_by_key
 
 NOW = 1_800_000_000.0
 ADDED = WriteOutcome(3, 7, ids=["a", "b"], created=1, updated=1)
@@ -134,7 +137,16 @@ ERASED = Target(
 )
 
 
+def _store_b(transaction):
+    if collection_by_key(transaction, 1) is None:
+        writes.create_collection(transaction, "docs", {}, "cosine")
+    batch = DocumentBatch(["b"], ["It stays."], [{}], np.ones((1, 2), "f4"))
+    assert writes.add_documents(transaction, "docs", batch).ids == ["b"]
+
+
 def _leave_out(catalog, target=ERASED, collection_key=1):
+    """Leave out what is erased from a collection that has the document `b` still."""
+    catalog.commit(_store_b)
     return catalog.commit(lambda transaction: idempotency.leave_out(transaction, target, collection_key))
 
 
@@ -143,7 +155,8 @@ def _leave_out(catalog, target=ERASED, collection_key=1):
     [
         ({"ids": ["a", "b"], "created": 2}, {"ids": ["b"], "created": 2}),
         ({"document_id": "d", "status": "created"}, {"document_id": "", "status": "created"}),
-        ({"document_id": "e", "chunk_ids": ["a"]}, {"document_id": "e", "chunk_ids": []}),
+        ({"document_id": "e", "chunk_ids": ["a", "b"]}, {"document_id": "e", "chunk_ids": ["b"]}),
+        ({"ids": ["piece of a that was gone before", "b"]}, {"ids": ["b"]}),
         (
             {"errors": ["in/plan.md", "b.md"], "warnings": ["in/plan.md: is long", "fine"]},
             {"errors": ["b.md"], "warnings": ["fine"]},
