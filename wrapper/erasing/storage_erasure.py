@@ -72,7 +72,8 @@ class StorageErasure:
         found, and what it returns is taken for it; when it raises, nothing is deleted. Return what was deleted and the
         number of outcomes of idempotency keys that told of it.
 
-        Raises CollectionNotFoundError, and InvalidInputError when `where` matches all that there are and may not.
+        Raises CollectionNotFoundError, and InvalidInputError when `where` matches all that there are and may not, or
+        when `document` is the id of a chunk of another one.
         """
 
         def operation(transaction: Transaction) -> tuple[Matched, int]:
@@ -195,8 +196,17 @@ def _found(transaction: Transaction, collection: Collection, asked: ErasureReque
         spellings = spellings_of_id(asked.document)
         gathered.document_ids.update(spellings)
         gathered.add_matching(transaction, collection, In("document_id", tuple(spellings)))
-        whole = reads.by_ids(transaction, collection, spellings).values()
-        gathered.add([each for each in whole if "document_id" not in each.metadata])
+        stored = reads.by_ids(transaction, collection, spellings).values()
+        gathered.add([each for each in stored if "document_id" not in each.metadata])
+        if stored and not gathered.ids:
+            (chunk, *_) = stored
+            document = str(chunk.metadata["document_id"])
+            raise InvalidInputError(
+                f"'{chunk.id}' is a chunk of document '{document}', which is erased as a whole: nothing was erased",
+                code="chunk_of_document",
+                field="document",
+                document=document,
+            )
     else:
         gathered.add_matching(transaction, collection, EVERYTHING if asked.where is None else asked.where)
         if asked.user is None and not asked.may_empty and len(gathered.ids) == collection.count > 0:

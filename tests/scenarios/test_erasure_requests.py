@@ -1,0 +1,44 @@
+"""What may be asked to be erased, by which name."""
+
+import pytest
+
+from tests.scenarios.test_erasure import CANARY, OTHER, erase, upload
+from tests.scenarios.test_erasure import service as service  # its kinds of database
+
+
+@pytest.fixture
+def client(service):
+    with service() as app:
+        yield app.test_client()
+
+
+def stored_in(client, collection):
+    return client.get(f"/collections/{collection}/documents?limit=100").json["documents"]
+
+
+def test_a_chunk_is_not_erased_without_its_document(client, collection):
+    document = upload(client, collection, CANARY)
+    upload(client, collection, OTHER)
+    (chunk,) = [each["id"] for each in stored_in(client, collection) if each["metadata"]["document_id"] == document]
+
+    refused = client.post("/api/erase", json={"collection": collection, "document": chunk})
+
+    assert (refused.status_code, refused.json["code"]) == (400, "chunk_of_document")
+    assert refused.json["details"] == {"field": "document", "document": document}
+    assert len(stored_in(client, collection)) == 2
+    assert erase(client, collection=collection, document=document)["chunks"] == 1
+    assert erase(client, collection=collection, document=chunk)["documents"] == 0
+    assert len(stored_in(client, collection)) == 1
+
+
+def test_a_document_with_the_id_of_a_chunk_of_another_is_erased(client, collection):
+    """An id that names a document means that one, whatever else has it."""
+    assert client.post("/collections", json={"name": collection}).status_code == 201
+    documents = [
+        {"id": "a", "text": "A chunk of b.", "metadata": {"document_id": "b"}, "embedding": [1.0, 2.0]},
+        {"id": "c", "text": "A chunk of a.", "metadata": {"document_id": "a"}, "embedding": [2.0, 1.0]},
+    ]
+    added = client.post(f"/collections/{collection}/documents", json={"documents": documents})
+    assert added.status_code == 201
+    assert erase(client, collection=collection, document="a")["chunks"] == 1
+    assert [each["id"] for each in stored_in(client, collection)] == ["a"]
