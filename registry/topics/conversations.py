@@ -88,9 +88,9 @@ class Conversations:
         return replace(request, topic=after, current_topic=before)
 
     def erase(self, target: Target) -> int:
-        """Forget the topics of an erased user or, for erased documents, all topics: nothing tells which of them were
-        about these, and the next message makes another. Return the number of topics."""
-        condition, parameters = ("TRUE", ()) if target.collection is not None else ("owner = ?", (target.owner,))
+        """Forget the topics of an erased user or, for what others could read, all topics: nothing tells which of them
+        were about it, and the next message makes another. Return the number of topics."""
+        condition, parameters = ("owner = ?", (target.owner,)) if target.is_private else ("TRUE", ())
 
         def operation(transaction: Transaction) -> int:
             count_erasure(transaction)

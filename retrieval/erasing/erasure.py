@@ -22,7 +22,7 @@ import structlog
 
 from retrieval.clock import utc_now
 from retrieval.erasing.pending import PendingErasures
-from retrieval.sessions.notes import notes_among_all
+from retrieval.sessions.notes import notes_among_all, shared_among_all
 from schemas.storage.erasure import (
     LIMIT_SECONDS,
     Cleaned,
@@ -189,9 +189,11 @@ class Erasure:
         if request.user is None:
             return [request]
         notes = notes_among_all(request.user)
-        return [replace(request, collection=name, where=notes) for name in self._storage.collections_with(notes)] or [
-            request
-        ]
+        shared = self._storage.collections_with(shared_among_all(request.user))
+        return [
+            replace(request, collection=name, where=notes, is_private=name not in shared)
+            for name in self._storage.collections_with(notes)
+        ] or [replace(request, is_private=True)]
 
     def _write_down(self, found: Matched, *, beside: Sequence[Matched]) -> Matched:
         """Write down what is about to be deleted, and return it with the names by which uploads know it."""

@@ -155,6 +155,11 @@ def notes_among_all(owner: str) -> Where:
     return And((Equals(OWNER, owner), *(Exists(name) for name in ("session_id", "session_name", "kind"))))
 
 
+def shared_among_all(owner: str) -> Where:
+    """Return the filter of those notes of one owner that others may have read."""
+    return And((notes_among_all(owner), Exists(AUDIENCE)))
+
+
 def _new(text: str, session: Session, kind: str, supersedes: str | None = None) -> Note:
     return Note(str(uuid.uuid4()), text, session.id, session.name, "", kind, supersedes)
 

@@ -49,13 +49,15 @@ class UploadWaitingError(ConflictError):
 @dataclass(frozen=True, slots=True)
 class ErasureRequest:
     """What somebody wants erased: the documents of a collection that match `where`, one `document` of it, or what
-    belongs to a `user`. Only with `may_empty` may `where` match all that the collection has."""
+    belongs to a `user`. Only with `may_empty` may `where` match all that the collection has. `is_private` says that
+    nobody but the user could read it."""
 
     collection: str | None = None
     where: Where | None = None
     document: str | None = None
     user: str | None = None
     may_empty: bool = False
+    is_private: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,8 @@ class Target:
     `ids` are those of stored documents. Those that belong together as chunks count as one of `documents`, and
     `document_ids` are all that these may be called elsewhere; `sources` are names and paths by which reports know them,
     and `file_names` those of their uploads.
-    Without a collection there are none of all these. `owner` is whose things go, and `job_ids` are their uploads.
+    Without a collection there are none of all these. `owner` is whose things go, and `job_ids` are their uploads;
+    nobody else could read what `is_private`.
     """
 
     collection: str | None = None
@@ -76,6 +79,7 @@ class Target:
     sources: frozenset[str] = frozenset()
     file_names: frozenset[str] = frozenset()
     owner: str | None = None
+    is_private: bool = False
     job_ids: frozenset[str] = frozenset()
 
     def names(self, collection: object, document_id: object) -> bool:

@@ -1,15 +1,23 @@
-"""What may be asked to be erased, by which name."""
+"""What may be asked to be erased, by which name, and what goes with it."""
 
 import pytest
 
+from schemas.access.callers import ANYBODY, acting_as
+from schemas.access.owners import USER_OWNER, Asker
+from schemas.contracts.collect import CollectRequest
 from tests.scenarios.test_erasure import CANARY, OTHER, erase, upload
 from tests.scenarios.test_erasure import service as service  # its kinds of database
 
 
 @pytest.fixture
-def client(service):
+def app(service):
     with service() as app:
-        yield app.test_client()
+        yield app
+
+
+@pytest.fixture
+def client(app):
+    return app.test_client()
 
 
 def stored_in(client, collection):
@@ -42,3 +50,21 @@ def test_a_document_with_the_id_of_a_chunk_of_another_is_erased(client, collecti
     assert added.status_code == 201
     assert erase(client, collection=collection, document="a")["chunks"] == 1
     assert [each["id"] for each in stored_in(client, collection)] == ["a"]
+
+
+@pytest.mark.parametrize("notes", ["none", "private", "shared"])
+def test_topics_of_others_go_with_a_user_only_when_they_may_be_about_their_notes(app, client, notes):
+    layers = app.extensions["rag.layers"]
+    ada, bob = (Asker(f"{USER_OWNER}{name}") for name in ("ada", "bob"))
+    with acting_as(ANYBODY):
+        for asker, is_shared in ((ada, notes == "shared"), (bob, True)):
+            if asker is bob or notes != "none":
+                session = layers.notes.start("session", asker=asker, shared=is_shared)
+                layers.notes.note("I know the plan.", session.id, asker=asker)
+            layers.conversations.follow("talk", CollectRequest("What is the plan?", "", "", ()), owner=asker.owner)
+
+    erase(client, user=ada.owner)
+
+    with app.extensions["rag.service"].catalog.read() as transaction:
+        left = [owner for (owner,) in transaction.rows("SELECT owner FROM conversation_topics")]
+    assert left == ([] if notes == "shared" else [bob.owner])

@@ -79,7 +79,9 @@ class StorageErasure:
         def operation(transaction: Transaction) -> tuple[Matched, int]:
             collection = _collection_of(transaction, asked)
             found = before(
-                Matched(Target(owner=asked.user)) if collection is None else _found(transaction, collection, asked)
+                Matched(Target(owner=asked.user, is_private=asked.is_private))
+                if collection is None
+                else _found(transaction, collection, asked)
             )
             count_erasure(transaction)
             mark_erasure(transaction, found.mark)
@@ -217,7 +219,7 @@ def _found(transaction: Transaction, collection: Collection, asked: ErasureReque
                 field="where",
                 count=collection.count,
             )
-    return gathered.matched(collection, asked.user)
+    return gathered.matched(collection, asked)
 
 
 class _Gathered:
@@ -244,7 +246,7 @@ class _Gathered:
             self._sources.update(str(told[name]) for name in ("source", "path") if told.get(name))
         self._some += documents[:MOST_PROBES]
 
-    def matched(self, collection: Collection, owner: str | None) -> Matched:
+    def matched(self, collection: Collection, asked: ErasureRequest) -> Matched:
         target = Target(
             collection.name,
             collection.id,
@@ -252,6 +254,7 @@ class _Gathered:
             documents=frozenset(self._documents),
             document_ids=frozenset(self.document_ids | self._documents),
             sources=frozenset(self._sources),
-            owner=owner,
+            owner=asked.user,
+            is_private=asked.is_private,
         )
         return Matched(target, spread(self._some))
