@@ -263,6 +263,7 @@ def open_layers(
         conversations=conversations,
         sessions=sessions,
         uploads=job_parts.uploads,
+        documents=stored,
         originals=originals,
         watchers=known_watchers,
         answers=answers,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
+from pathlib import Path
 
 from registry.connections import Connections
 from registry.embedding.shared_files import VectorFiles
@@ -11,6 +13,7 @@ from registry.topics.topic import TopicByRule
 from retrieval.chat.history import ChatHistory
 from retrieval.context.layer import ContextLayer
 from retrieval.documents.originals import Originals
+from retrieval.documents.stored_documents import StoredDocuments
 from retrieval.erasing.erasure import Erasure, Place
 from retrieval.erasing.pending import PendingErasures
 from retrieval.jobs.uploads import Uploads
@@ -18,8 +21,10 @@ from retrieval.result_cache import ResultCache
 from retrieval.sessions.sessions import Sessions
 from retrieval.watching.stored_reports import Watchers
 from schemas.access.api_keys import KEY_OWNER, KeyNotFoundError
+from schemas.access.callers import as_service
 from schemas.access.owners import USER_OWNER
 from schemas.errors import InvalidInputError
+from schemas.storage.erasure import Target
 from wrapper.access.authentication import Authentication
 from wrapper.access.daily_use import DailyUse
 from wrapper.access.stored_keys import StoredKeys
@@ -67,6 +72,7 @@ def open_erasure(
     conversations: Conversations | None,
     sessions: Sessions,
     uploads: Uploads,
+    documents: StoredDocuments,
     originals: Originals,
     watchers: Watchers,
     answers: ResultCache,
@@ -102,12 +108,16 @@ def open_erasure(
             fills_late=True,
         ),
     ]
+
+    def holders(target: Target, files: Set[Path]) -> dict[Path, str]:
+        return uploads.holders(target, files) | as_service(documents.holders)(files)
+
     erasure = Erasure(
         service.erasure(),
         PendingErasures(data_dir / PENDING_FILE),
         places,
         named=uploads.named,
-        holders=uploads.holders,
+        holders=holders,
         lock_file=data_dir / LOCK_FILE,
     )
     return Erasing(erasure, authentication.stored)

@@ -69,14 +69,20 @@ class Originals:
                 removed += 1
         return removed
 
-    def sweep(self, is_stored: Callable[[str, str, str], bool]) -> None:
-        """Remove what is no original of a stored document: `is_stored` takes the ids and the digest."""
+    def told_by(self, file: Path) -> tuple[str, str, str] | None:
+        """Return the ids of collection and document and the digest that the path of an original tells; None for any
+        other file."""
+        named = _ORIGINAL.fullmatch(file.name)
+        return None if named is None or file.parent.parent != self._folder else (file.parent.name, named[1], named[2])
+
+    def sweep(self, stored_in: Callable[[str, str, str], str | None]) -> None:
+        """Remove what is no original of a stored document: `stored_in` takes the ids and the digest."""
         if not self._folder.is_dir():
             return
         for collection in self._folder.iterdir():
             for file in collection.iterdir():
-                named = _ORIGINAL.fullmatch(file.name)
-                if named is None or not is_stored(collection.name, named[1], named[2]):
+                told = self.told_by(file)
+                if told is None or stored_in(*told) is None:
                     file.unlink(missing_ok=True)
             if not any(collection.iterdir()):
                 shutil.rmtree(collection, ignore_errors=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -143,16 +143,33 @@ class StoredDocuments:
 
     def sweep_originals(self) -> None:
         """Remove the originals of documents that are gone or have another content now."""
+        self._originals.sweep(self._stored_in())
+
+    def holders(self, files: Iterable[Path]) -> dict[Path, str]:
+        """Return those of the files that are originals of stored documents, each with the name of what it is."""
+        originals = {file: told for file in files if (told := self._originals.told_by(file)) is not None}
+        if not originals:
+            return {}
+        stored_in = self._stored_in()
+        return {
+            file: f"original of document '{told[1]}' in collection '{name}'"
+            for file, told in originals.items()
+            if (name := stored_in(*told)) is not None
+        }
+
+    def _stored_in(self) -> Callable[[str, str, str], str | None]:
+        """Return the function that takes what an original tells, and returns the name of the collection that has its
+        document with this very content; None when none has."""
         corpus = self._texts.corpus.open()
         reads = corpus.able(SupportsMetadataFiltering)
         names = {each.id or each.name: each.name for each in corpus.collections.values()}
 
-        def is_stored(collection_id: str, document_id: str, sha256: str) -> bool:
+        def stored_in(collection_id: str, document_id: str, sha256: str) -> str | None:
             name = names.get(collection_id)
             where = And((Equals("document_id", document_id), Equals("hash", sha256)))
-            return name is not None and reads.documents(name, where, limit=1).total > 0
+            return name if name is not None and reads.documents(name, where, limit=1).total else None
 
-        self._originals.sweep(is_stored)
+        return stored_in
 
     def _home(self, document_id: str, collection: str | None) -> tuple[Chosen, _Found]:
         chosen = self._texts.searched(None if collection is None else (collection,))

@@ -10,7 +10,7 @@ import fcntl
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -58,7 +58,9 @@ class Storage(Protocol):
 
     def done(self, targets: Sequence[Target]) -> list[Cleaned]: ...
 
-    def traces(self, probes: Sequence[bytes], holders: Mapping[Path, str]) -> tuple[dict[str, str], list[str]]: ...
+    def traces(
+        self, probes: Sequence[bytes], holders: Callable[[Set[Path]], Mapping[Path, str]]
+    ) -> tuple[dict[str, str], list[str]]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +82,8 @@ class Place:
 class Erasure:
     """Carries out one erasure at a time; usable by several threads and processes.
 
-    `named` adds the names by which uploads know a target, and raises when one is about to store it again; `holders`
-    returns the files of those that are about to store something else.
+    `named` adds the names by which uploads know a target, and raises when one is about to store it again. `holders`
+    returns those files that are of something else than a target, each with the name of that.
     """
 
     def __init__(
@@ -91,7 +93,7 @@ class Erasure:
         places: Sequence[Place],
         *,
         named: Callable[[Target], Target],
-        holders: Callable[[Target], Mapping[Path, str]],
+        holders: Callable[[Target, Set[Path]], Mapping[Path, str]],
         lock_file: Path,
         limit_seconds: float = LIMIT_SECONDS,
         clock: Callable[[], float] = time.monotonic,
@@ -226,7 +228,7 @@ class Erasure:
     def _traces(self, erasures: Iterable[Matched]) -> tuple[dict[str, str], list[str]]:
         left, also_in = dict[str, str](), list[str]()
         for each in erasures:
-            found, elsewhere = self._storage.traces(each.probes, self._holders(each.target))
+            found, elsewhere = self._storage.traces(each.probes, partial(self._holders, each.target))
             left |= found
             also_in += elsewhere
         return left, list(dict.fromkeys(also_in))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -71,12 +71,14 @@ class Uploads:
             raise UploadWaitingError(waiting)
         return replace(target, file_names=frozenset(file.name for _, file in files))
 
-    def holders(self, target: Target) -> dict[Path, str]:
-        """Return the files that wait and are not of the target, each with the name of its job."""
+    def holders(self, target: Target, files: Set[Path]) -> dict[Path, str]:
+        """Return those of the files that wait and are not of the target, each with the name of its job."""
         return {
-            self._spool.path(job.id, file.number): f"upload job '{job.id}'"
+            path: f"upload job '{job.id}'"
             for job, file in self._jobs.waiting_files()
-            if job.id not in target.job_ids and not _is_of(target, job.wanted, file)
+            if (path := self._spool.path(job.id, file.number)) in files
+            and job.id not in target.job_ids
+            and not _is_of(target, job.wanted, file)
         }
 
     def erase(self, target: Target) -> int:

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import uuid
 
 import pytest
 
@@ -10,6 +11,7 @@ from schemas.access.owners import USER_OWNER, Asker
 from schemas.contracts.watchers import WatcherReport
 from tests.scenarios.test_erasure import CANARY, OTHER, SETTINGS, erase, store
 from tests.support.apps import models_of, running_app
+from tests.support.live import eventually
 from tests.wrapper.audit.conftest import lines_of
 
 
@@ -38,6 +40,49 @@ def test_an_upload_that_waits_with_the_same_words_is_named(app, client, collecti
     job = wait_in_line(client, f"{collection}-b", f"{OTHER}.md", words)
     receipt = erase(client, collection=collection, where={"of": CANARY})
     assert (receipt["chunks"], receipt["also_in"]) == (20, [job])
+
+
+def upload_page(client, collection, name, hidden):
+    """Store a page whose file has words that nobody finds, and return its id."""
+    page = f"<html><body><!-- {hidden} --><p>The page {name}.</p></body></html>"
+    headers = {"X-Filename": name, "Content-Type": "text/html"}
+    sent = client.post("/api/documents", query_string={"collection": collection}, data=page.encode(), headers=headers)
+    place = f"/api/jobs/{sent.json['job']['id']}"
+    eventually(lambda: client.get(place).json["status"] == "done", seconds=60)
+    (file,) = client.get(place).json["files"]
+    return file["document_id"]
+
+
+def test_originals_of_documents_that_stay_are_named_when_they_have_the_same_words(app, client, collection):
+    store(client, collection, CANARY, OTHER)
+    words = f"Piece 0 of {CANARY}, with words of its own."
+    documents = [upload_page(client, f"{collection}-b", f"{name}.html", words) for name in ("a", "b")]
+    upload_page(client, f"{collection}-b", "c.html", "Other words.")
+    receipt = erase(client, collection=collection, where={"of": CANARY})
+    named = [f"original of document '{each}' in collection '{collection}-b'" for each in documents]
+    assert (receipt["chunks"], sorted(receipt["also_in"])) == (20, sorted(named))
+    assert not (app.extensions["rag.service"].settings.data_dir / "erasures-under-way").exists()
+
+
+@pytest.mark.parametrize("stray", ["another document", "another content", "another collection"])
+def test_originals_of_no_stored_document_are_left(app, client, collection, stray):
+    store(client, collection, CANARY, OTHER)
+    document = upload_page(client, f"{collection}-b", "a.html", "Other words.")
+    folder = app.extensions["rag.service"].settings.data_dir / "originals"
+    (original,) = folder.glob(f"*/{document}-*")
+    if stray == "another document":
+        file = original.with_name(original.name.replace(document, str(uuid.uuid4())))
+    elif stray == "another content":
+        file = original.with_name(f"{document}-{'0' * 64}")
+    else:
+        file = folder / str(uuid.uuid4()) / original.name
+        file.parent.mkdir()
+    file.write_text(f"Piece 0 of {CANARY}, with words of its own.")
+    body = {"collection": collection, "where": {"of": CANARY}}
+    left = client.post("/api/erase", json=body)
+    assert (left.status_code, left.json["details"]["left"]) == (503, {"originals": "still has words of them"})
+    file.unlink()
+    assert erase(client, **body)["also_in"] == []
 
 
 def test_a_file_below_uploads_that_no_job_has_is_told(app, client, collection):

@@ -13,28 +13,21 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 BLOCK_BYTES = 8 << 20
 
 
-def search_files(
-    folder: Path, probes: Sequence[bytes], holders: Mapping[Path, str]
-) -> tuple[dict[bytes, str], list[str]]:
-    """Return (those probes that a file of the folder or below has, with the first name of its path; those holders
-    whose files have any of the probes). The files of holders are not searched for the first.
+def search_files(folder: Path, probes: Sequence[bytes]) -> dict[Path, list[bytes]]:
+    """Return the files of the folder, and below it, that have any of the probes, each with those that it has.
 
     Raises OSError when the files cannot be read.
     """
     if not probes:
-        return {}, []
-    question = {
-        "folder": os.fsdecode(folder),
-        "probes": [probe.hex() for probe in probes],
-        "holders": {os.fsdecode(file): holder for file, holder in holders.items()},
-    }
+        return {}
+    question = {"folder": os.fsdecode(folder), "probes": [probe.hex() for probe in probes]}
     done = subprocess.run(
         [sys.executable, "-I", __file__],
         input=json.dumps(question).encode(),
@@ -44,18 +37,17 @@ def search_files(
     if done.returncode != 0:
         said = done.stderr.decode(errors="replace").strip().splitlines()
         raise OSError(said[-1] if said else f"the process ended with {done.returncode}")
-    found, elsewhere = json.loads(done.stdout)
-    return {bytes.fromhex(probe): name for probe, name in found.items()}, elsewhere
+    found = json.loads(done.stdout)
+    return {Path(file): [bytes.fromhex(probe) for probe in has] for file, has in found.items()}
 
 
-def _files_with(folder: Path, probes: Sequence[bytes], but: Collection[Path]) -> dict[bytes, str]:
-    found: dict[bytes, str] = {}
+def _files_with(folder: Path, probes: Sequence[bytes]) -> dict[Path, list[bytes]]:
+    found: dict[Path, list[bytes]] = {}
     for directory, _, names in os.walk(folder, onerror=_unless_it_is_none_of_ours):
         for file in sorted(Path(directory, name) for name in names):
-            left = [probe for probe in probes if probe not in found]
             with suppress(FileNotFoundError):
-                if left and file not in but and file.is_file() and not file.is_symlink():
-                    found |= dict.fromkeys(_held_by(file, left), file.relative_to(folder).parts[0])
+                if file.is_file() and not file.is_symlink() and (has := _held_by(file, probes)):
+                    found[file] = has
     return found
 
 
@@ -65,34 +57,22 @@ def _unless_it_is_none_of_ours(error: OSError) -> None:
         raise error
 
 
-def _holders_with(holders: Mapping[Path, str], probes: Sequence[bytes]) -> list[str]:
-    found = []
-    for file, holder in holders.items():
-        with suppress(FileNotFoundError):
-            if _held_by(file, probes):
-                found.append(holder)
-    return found
-
-
-def _held_by(file: Path, probes: Sequence[bytes]) -> set[bytes]:
+def _held_by(file: Path, probes: Sequence[bytes]) -> list[bytes]:
     overlap = max(map(len, probes))
     found: set[bytes] = set()
     with file.open("rb") as opened:
         before = b""
         while block := opened.read(BLOCK_BYTES):
             window = before + block
-            found.update(probe for probe in probes if probe in window)
+            found.update(probe for probe in probes if probe not in found and probe in window)
             before = window[-overlap:]
-    return found
+    return [probe for probe in probes if probe in found]
 
 
 def _answer() -> None:
     question = json.load(sys.stdin)
-    probes = [bytes.fromhex(probe) for probe in question["probes"]]
-    holders = {Path(file): holder for file, holder in question["holders"].items()}
-    found = _files_with(Path(question["folder"]), probes, holders)
-    told = {probe.hex(): os.fsencode(name).decode(errors="backslashreplace") for probe, name in found.items()}
-    json.dump([told, _holders_with(holders, probes)], sys.stdout)
+    found = _files_with(Path(question["folder"]), [bytes.fromhex(probe) for probe in question["probes"]])
+    json.dump({os.fsdecode(file): [probe.hex() for probe in has] for file, has in found.items()}, sys.stdout)
 
 
 if __name__ == "__main__":

@@ -8,8 +8,9 @@ blanked.
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from pathlib import Path
 
 import structlog
@@ -160,27 +161,37 @@ class StorageErasure:
             places += [Cleaned(WORDS, "merged without them"), Cleaned(INDEX, "rebuilt without them")]
         return places
 
-    def traces(self, probes: Sequence[bytes], holders: Mapping[Path, str]) -> tuple[dict[str, str], list[str]]:
+    def traces(
+        self, probes: Sequence[bytes], holders: Callable[[Set[Path]], Mapping[Path, str]]
+    ) -> tuple[dict[str, str], list[str]]:
         """Search for words of what was erased. Return (where they are and should not be, what else holds them).
 
-        `holders` names what was not to be erased and lies in files of its own.
+        `holders` names those of the files that hold them which are of something that was not to be erased.
         """
         wanted = list(dict.fromkeys(probes))
         try:
-            found, elsewhere = search_files(self._data_dir, wanted, holders)
+            found = search_files(self._data_dir, wanted)
         except OSError as error:
             log.error("files could not be searched for what was erased", error=str(error))
             return {FILES: "could not be searched: the log says why"}, []
-        if self._catalog.kind != "sqlite":
-            found = {**dict.fromkeys(wanted, ""), **found}
+        held = holders(found.keys())
+        elsewhere = list(held.values())
         left: dict[str, str] = {}
-        for probe, file in found.items():
+        for probe in wanted:
+            files = [file for file, has in found.items() if probe in has and file not in held]
+            if not files and self._catalog.kind == "sqlite":
+                continue
             with self._catalog.read() as transaction:
                 tables = tables_with(transaction, self._catalog.kind, probe)
             elsewhere += tables
-            if file and not tables:
-                left[file] = "still has words of them"
+            if not tables:
+                # Some come and go: uploads, and what databases write beside theirs.
+                left |= {self._shown(file): "still has words of them" for file in files if file.exists()}
         return left, list(dict.fromkeys(elsewhere))
+
+    def _shown(self, file: Path) -> str:
+        """Return the first name of a file's path in the data directory."""
+        return os.fsencode(file.relative_to(self._data_dir).parts[0]).decode(errors="backslashreplace")
 
 
 def _collection_of(transaction: Transaction, asked: ErasureRequest) -> Collection | None:

@@ -32,8 +32,8 @@ def test_another_process_cannot_take_the_catalogue_after_a_search(app, client, f
         assert run_command("keys", "list", data_dir=data_dir).returncode == 0
 
     add(word, word)
-    found, _ = search_files(data_dir, [word.encode(), b"that nobody " + b"wrote"], {})
-    assert [*found] == [word.encode()]
+    found = search_files(data_dir, [word.encode(), b"that nobody " + b"wrote"])
+    assert [*found.values()] == [[word.encode()]] * len(found) != []
     assert client.post("/api/erase", json={"collection": collection, "document": word}).status_code == 200
 
     taken = subprocess.run(
@@ -48,24 +48,27 @@ def test_another_process_cannot_take_the_catalogue_after_a_search(app, client, f
     assert client.get(f"/collections/{collection}/documents/b").json["text"] == "kept"
 
 
-def test_the_first_name_of_the_path_is_told_and_holders_apart(tmp_path):
+def test_files_are_told_with_what_they_have(tmp_path):
     (tmp_path / "a" / "b").mkdir(parents=True)
     (tmp_path / "a" / "b" / "text").write_bytes(b"..one..")
     (tmp_path / "c").write_bytes(b"..two..")
-    (tmp_path / "other").write_bytes(b"..two..three..")
+    (tmp_path / "other").write_bytes(b"..three..two..")
     (tmp_path / "link").symlink_to(tmp_path / "other")
-    holders = {tmp_path / "other": "job 1", tmp_path / "a" / "b" / "gone": "job 2"}
-    found, elsewhere = search_files(tmp_path, [b"one", b"two", b"three", b"four"], holders)
-    assert (found, elsewhere) == ({b"one": "a", b"two": "c"}, ["job 1"])
-    assert search_files(tmp_path, [], holders) == ({}, [])
+    assert search_files(tmp_path, [b"one", b"two", b"three", b"four"]) == {
+        tmp_path / "a" / "b" / "text": [b"one"],
+        tmp_path / "c": [b"two"],
+        tmp_path / "other": [b"two", b"three"],
+    }
+    assert search_files(tmp_path, []) == {}
 
 
 def test_words_across_the_end_of_a_block_and_bytes_that_are_no_text_are_found(tmp_path):
     (tmp_path / "large").write_bytes(bytes(BLOCK_BYTES - 3) + b"across" + b"\xff\xfe")
-    found, _ = search_files(tmp_path, [b"across", b"\xff\xfe", b"\xfe\xff"], {})
-    assert found == {b"across": "large", b"\xff\xfe": "large"}
+    found = search_files(tmp_path, [b"across", b"\xff\xfe", b"\xfe\xff"])
+    assert found == {tmp_path / "large": [b"across", b"\xff\xfe"]}
 
 
 def test_files_that_cannot_be_searched_are_an_error(tmp_path):
-    with pytest.raises(OSError, match="IsADirectoryError"):
-        search_files(tmp_path, [b""], {tmp_path: "a folder"})
+    (tmp_path / "a").write_bytes(b"one")
+    with pytest.raises(OSError, match="NotADirectoryError"):
+        search_files(tmp_path / "a", [b"one"])
