@@ -125,10 +125,11 @@ class Erasure:
                 for place in self._places:
                     if place.adds_documents:
                         removed[place.name] += place.erase(Target(owner=request.user))
+            write_down = partial(self._write_down, asked=request.digest)
             earlier = [each for each in self._pending.all() if each.is_removed or self._storage.is_deleted(each)]
             wanted: list[Matched] = []
             for part in self._parts(request):
-                found, outcomes = self._storage.delete(part, partial(self._write_down, beside=[*earlier, *wanted]))
+                found, outcomes = self._storage.delete(part, partial(write_down, beside=[*earlier, *wanted]))
                 removed[OUTCOMES] += outcomes
                 wanted.append(found)
             unfinished = [*(each for each in earlier if each not in wanted), *wanted]
@@ -140,13 +141,13 @@ class Erasure:
                 self._remove(each.target, removed, places)
             unfinished = [replace(each, is_removed=True) for each in unfinished]
             self._pending.keep(unfinished)
-            own = [each for each in unfinished if each in wanted or _is_part(each.target, request, wanted[0].target)]
+            own = [each for each in unfinished if _is_part(each, request, wanted[0].target)]
             others = [each for each in unfinished if each not in own]
             targets = [each.target for each in own]
             try:
-                left = self._not_renewed(own, until)
+                left = self._not_renewed(_collections(own), until)
                 # Others may not take all the time.
-                behind = self._not_renewed(others, until - self._limit_seconds / 2)
+                behind = self._not_renewed(_collections(others) - _collections(own), until - self._limit_seconds / 2)
                 for each in found_now:
                     self._remove(each.target, removed, [place for place in self._places if place.fills_late])
                 if left:
@@ -197,9 +198,10 @@ class Erasure:
             for name in self._storage.collections_with(notes)
         ] or [replace(request, is_private=True)]
 
-    def _write_down(self, found: Matched, *, beside: Sequence[Matched]) -> Matched:
-        """Write down what is about to be deleted, and return it with the names by which uploads know it."""
-        found = replace(found, target=self._named(found.target))
+    def _write_down(self, found: Matched, *, asked: str, beside: Sequence[Matched]) -> Matched:
+        """Write down what is about to be deleted, and return it with who asked and the names by which uploads know
+        it."""
+        found = replace(found, target=self._named(found.target), asked=asked)
         self._pending.keep([*beside, found])
         return found
 
@@ -207,9 +209,8 @@ class Erasure:
         for place in places:
             removed[place.name] += place.erase(target)
 
-    def _not_renewed(self, erasures: Iterable[Matched], until: float) -> dict[str, str]:
-        """Renew the indexes of the collections. Return those that are not done, with the reasons."""
-        names = {each.target.collection for each in erasures if each.target.collection is not None}
+    def _not_renewed(self, names: Set[str], until: float) -> dict[str, str]:
+        """Renew the indexes of these collections. Return those that are not done, with the reasons."""
         reasons = {name: self._storage.renew_index(name, until=until) for name in sorted(names)}
         return {_index_of(name): reason for name, reason in reasons.items() if reason is not None}
 
@@ -255,14 +256,17 @@ class Erasure:
             os.close(descriptor)
 
 
-def _is_part(earlier: Target, request: ErasureRequest, target: Target) -> bool:
-    """Return whether an earlier erasure may have been begun by the same request. A filter does not tell: what matched
-    it is deleted by now."""
-    if request.user is not None:
-        return earlier.owner == target.owner
-    if earlier.collection != target.collection:
-        return False
-    return request.document is None or not earlier.document_ids.isdisjoint(target.document_ids)
+def _is_part(erasure: Matched, request: ErasureRequest, target: Target) -> bool:
+    """Return whether an erasure was begun by this request or by the same one earlier, or has the document that is asked
+    for. What else a filter may have matched is deleted by now, and has its own request."""
+    if erasure.asked == request.digest:
+        return True
+    of_document = request.document is not None and erasure.target.collection == target.collection
+    return of_document and not erasure.target.document_ids.isdisjoint(target.document_ids)
+
+
+def _collections(erasures: Iterable[Matched]) -> set[str]:
+    return {each.target.collection for each in erasures if each.target.collection is not None}
 
 
 def _count_of(targets: Iterable[Target]) -> int:

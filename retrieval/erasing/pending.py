@@ -46,6 +46,7 @@ class PendingErasures:
                 [probe.hex() for probe in each.probes],
                 each.is_removed,
                 each.mark,
+                each.asked,
             )
             for each in erasures
         ]
@@ -69,6 +70,6 @@ class PendingErasures:
         os.replace(incomplete, self._file)
 
 
-def _matched(told: dict[str, object], probes: Sequence[str], is_removed: bool, mark: str) -> Matched:
+def _matched(told: dict[str, object], probes: Sequence[str], is_removed: bool, mark: str, asked: str) -> Matched:
     sets = {name: frozenset(told.get(name, ())) for name in _SETS}  # type: ignore[call-overload]
-    return Matched(Target(**{**told, **sets}), tuple(map(bytes.fromhex, probes)), is_removed, mark)
+    return Matched(Target(**{**told, **sets}), tuple(map(bytes.fromhex, probes)), is_removed, mark, asked)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import orjson
+
 from schemas.errors import ConflictError, UnavailableError
-from schemas.where import Where
+from schemas.where import Where, to_json
 
 LIMIT_SECONDS = 600.0
 """The longest that one request works at an erasure, before it searches files. The same request again goes on
@@ -59,6 +62,13 @@ class ErasureRequest:
     may_empty: bool = False
     is_private: bool = False
 
+    @property
+    def digest(self) -> str:
+        """What tells this request from others, without the names and values that it has."""
+        where = None if self.where is None else to_json(self.where)
+        asked = orjson.dumps([self.collection, where, self.document, self.user], option=orjson.OPT_SORT_KEYS)
+        return hashlib.sha256(asked).hexdigest()
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -94,13 +104,14 @@ class Matched:
     """The stored documents to erase. `probes` are bytes of some of them, by which files are searched afterwards.
 
     The storage notes `mark` with their deletion. `is_removed` says that what is of them above the storage was removed,
-    too: what has one of their names or owners by now came later.
+    too: what has one of their names or owners by now came later. `asked` is the digest of the request.
     """
 
     target: Target
     probes: tuple[bytes, ...] = ()
     is_removed: bool = field(default=False, compare=False)
     mark: str = field(default_factory=lambda: uuid.uuid4().hex, compare=False)
+    asked: str = ""
 
 
 @dataclass(frozen=True, slots=True)

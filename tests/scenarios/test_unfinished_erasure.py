@@ -115,6 +115,35 @@ def test_what_is_left_of_one_erasure_does_not_make_another_fail(app, client, col
     assert not (folder / "erasures-under-way").exists()
 
 
+def test_what_is_left_of_a_filter_is_told_to_the_same_one_and_to_its_documents_alone(
+    app, client, collection, monkeypatch
+):
+    store(client, collection, CANARY, OTHER)
+    stray = app.extensions["rag.service"].settings.data_dir / "stray"
+    stray.write_text(f"Piece 0 of {CANARY}, with words of its own.")
+    first = {"collection": collection, "where": {"of": CANARY, "title": f"{CANARY}title"}}
+    same = {**first, "where": {"$and": [{"title": f"{CANARY}title"}, {"of": {"$eq": CANARY}}]}, "all": True}
+    storage, renewed = app.extensions["rag.layers"].erasure.erasure._storage, []
+
+    def renew(name, *, until):
+        renewed.append(name)
+        return type(storage).renew_index(storage, name, until=until)
+
+    monkeypatch.setattr(storage, "renew_index", renew)
+    assert client.post("/api/erase", json=first).status_code == 503
+
+    assert erase(client, collection=collection, where={"of": "nothing"})["chunks"] == 0
+    assert erase(client, collection=collection, where={"of": OTHER, "title": {"$ne": "x"}}, all=True)["chunks"] == 20
+    assert erase(client, collection=collection, document=f"{OTHER}id0")["chunks"] == 0
+    for told in (first, same, {"collection": collection, "document": f"{CANARY}id3"}):
+        left = client.post("/api/erase", json=told)
+        assert (left.status_code, left.json["details"]["left"]) == (503, {"stray": "still has words of them"})
+    assert renewed == [collection] * 7  # once by each
+
+    stray.unlink()
+    assert erase(client, **same)["chunks"] == 20
+
+
 def test_files_that_cannot_be_searched_leave_the_erasure_unfinished(app, client, collection, monkeypatch):
     store(client, collection, CANARY, OTHER)
     body = {"collection": collection, "where": {"of": CANARY}}
