@@ -109,7 +109,10 @@ def read_claims_table(path: str) -> ClaimsTable:
         raise _wrong(path, f"cannot be read: {' '.join(str(error).split())}") from None
     table = _Reader(path)
     table.only(written, "", ("scopes", "collections"))
-    return ClaimsTable(table.scope_rule(written.get("scopes")), table.collection_rule(written.get("collections")))
+    return ClaimsTable(
+        table.scope_rule(written["scopes"]) if "scopes" in written else ScopeRule(),
+        table.collection_rule(written["collections"]) if "collections" in written else None,
+    )
 
 
 class _UniqueKeys(yaml.SafeLoader):
@@ -130,15 +133,11 @@ class _Reader:
         self._path = path
 
     def scope_rule(self, written: Any) -> ScopeRule:
-        if written is None:
-            return ScopeRule()
         self.only(written, "scopes", ("claim", "map"))
         claim = self._claim(written, "scopes")
         return ScopeRule(claim) if "map" not in written else ScopeRule(claim, self._map(written, "scopes", _scopes))
 
-    def collection_rule(self, written: Any) -> CollectionRule | None:
-        if written is None:
-            return None
+    def collection_rule(self, written: Any) -> CollectionRule:
         self.only(written, "collections", ("claim", "map"))
         return CollectionRule(self._claim(written, "collections"), self._map(written, "collections", _patterns))
 

@@ -151,7 +151,7 @@ def unwanted_watch() -> Callable[[], bool]:
 
 def keep_acting(response: Response, *, as_whole: bool) -> None:
     """Have a streamed answer made for the caller, whose request is under way until its end: it is made after the
-    request has ended, as far as Flask knows. A large one is sent in parts, because its reader may take long, unless the
+    request has ended, as far as Flask knows. A large one is streamed, too, because its reader may take long, unless the
     caller is to have it `as_whole`."""
     asking = caller()
     if asking is None:
@@ -159,7 +159,7 @@ def keep_acting(response: Response, *, as_whole: bool) -> None:
     if not as_whole and not response.is_streamed and (response.calculate_content_length() or 0) > PART_BYTES:
         whole = response.get_data()
         response.content_length = len(whole)
-        response.response = (whole[at : at + PART_BYTES] for at in range(0, len(whole), PART_BYTES))
+        response.response = iter([whole])
     if response.is_streamed:
         content = response.iter_encoded()
         close = getattr(response.response, "close", None)
@@ -191,7 +191,8 @@ def _still(asking: Caller) -> Still:
 
 
 def _for(asking: Caller, content: Iterator[bytes], still: Still) -> Iterator[bytes]:
-    """Yield the parts of an answer, made for the caller, as long as `still` lets them have more.
+    """Yield an answer that is made for the caller, in parts of at most `PART_BYTES`, as long as `still` lets them have
+    more.
 
     Raises AnswerBrokenOffError when it does not.
     """
@@ -202,12 +203,13 @@ def _for(asking: Caller, content: Iterator[bytes], still: Still) -> Iterator[byt
                 part = next(content, None)
             if part is None:
                 return
-            try:
-                still()  # now, because making the part may have taken long
-            except UnauthorizedError as error:
-                log.info("an answer broke off", code=error.code, reason=error.message)
-                raise AnswerBrokenOffError(error.message) from None
-            yield part
+            for start in range(0, len(part), PART_BYTES):
+                try:
+                    still()  # now, because making the part, or sending what was before, may have taken long
+                except UnauthorizedError as error:
+                    log.info("an answer broke off", code=error.code, reason=error.message)
+                    raise AnswerBrokenOffError(error.message) from None
+                yield part[start : start + PART_BYTES]
     finally:
         close = getattr(content, "close", None)
         if close is not None:

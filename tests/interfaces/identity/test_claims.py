@@ -108,6 +108,8 @@ def test_clients_are_offered_what_they_can_ask_for_but_not_the_strongest(table):
         ("- scopes", "must map scopes and collections"),
         ("scope: {}", "has 'scope', which means nothing"),
         ("scopes: read", "scopes must map claim and map"),
+        ("scopes:", "scopes must map claim and map"),
+        ("collections:\n#  claim: groups", "collections must map claim and map"),
         ("scopes: {map: {a: [read]}}", "scopes.claim must be"),
         ("scopes: {claim: ''}", "scopes.claim must be"),
         ("scopes: {claim: []}", "scopes.claim must be"),

@@ -16,7 +16,7 @@ from schemas.errors import UnauthorizedError
 from schemas.settings import AccessSettings
 from wrapper.access.authentication import FRESH_SECONDS, Authentication
 from wrapper.access.stored_keys import StoredKeys
-from wrapper.web.callers import AnswerBrokenOffError
+from wrapper.web.callers import PART_BYTES, AnswerBrokenOffError
 
 READ = frozenset({Scope.READ})
 DOCUMENTS = [{"id": f"d{n}", "text": "a", "embedding": [1.0, 0.0], "metadata": {"n": n}} for n in range(450)]
@@ -102,6 +102,23 @@ def test_a_filter_for_another_value_that_python_holds_equal_ends_a_stream(access
     clock.seconds += FRESH_SECONDS
     with pytest.raises(AnswerBrokenOffError):
         list(parts)
+
+
+def test_an_export_of_large_documents_ends_within_a_block_of_them(access, service, clock):
+    """Its reader may take minutes for one block."""
+    client, writer = service.plain_client(), service.key("manage")
+    client.post("/collections", json={"name": "large"}, headers=writer)
+    large = [{"id": f"d{n}", "text": "word " * (PART_BYTES // 5), "embedding": [1.0, 0.0]} for n in range(6)]
+    client.post("/collections/large/documents", json={"documents": large}, headers=writer)
+    key, text = access.stored.create("reader", Grant(READ, ("large",)))
+    answer = client.get("/collections/large/export", headers={"Authorization": f"Bearer {text}"})
+    parts = iter(answer.response)
+    taken = [next(parts), next(parts)]
+    access.stored.revoke(key.id)
+    clock.seconds += FRESH_SECONDS
+    with pytest.raises(AnswerBrokenOffError):
+        next(parts)
+    assert max(map(len, taken)) <= PART_BYTES
 
 
 def test_a_stream_of_a_key_goes_on_while_it_has_the_same_rights(access, exporting, clock):

@@ -175,6 +175,33 @@ def test_words_that_were_taken_out_leave_the_file(make, add, catalog, merging):
     assert _rows(catalog, "word_removals") == 0
 
 
+def test_a_merge_waits_for_its_turn_to_write_without_reading(make, add, catalog, monkeypatch):
+    """On PostgreSQL an erasure rewrites the tables: that waits for readers, and writers wait for it."""
+    now, written = [0.0], []
+    merging = WordMerging(catalog, lambda: now[0], merged_at_once=4)
+    commit = catalog.commit_quickly
+
+    def committing(operation):
+        written.append(catalog.oldest_snapshot_seconds())
+        now[0] += 100
+        return commit(operation)
+
+    monkeypatch.setattr(catalog, "commit_quickly", committing)
+    monkeypatch.setattr(catalog, "_clock", count(step=1).__next__)
+    make("docs")
+    for number in range(4):
+        add("docs", [f"alpha word{number}"], ids=[str(number)])
+    assert merging.step()  # four of a size
+    add("docs", ["alpha"], ids=["4"])
+    assert not merging.step()
+    now[0] += 100
+    assert merging.step()  # few words, and quiet
+    catalog.commit(lambda transaction: writes.delete_documents(transaction, "docs", ids=["0"]))
+    now[0] += 100
+    assert merging.step()  # words that were taken out
+    assert written == [0, 0, 0]
+
+
 def test_writes_during_a_merge_of_segments_are_not_lost(make, add, catalog, merging, monkeypatch, tmp_path):
     make("docs")
     add("docs", ["alpha one", "alpha two"])

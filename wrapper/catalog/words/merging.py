@@ -13,8 +13,10 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from wrapper.catalog.contract import Committing, Transaction
-from wrapper.catalog.words.segments import Segment, merge
+from wrapper.catalog.words.segments import merge
 from wrapper.catalog.words.stored_segments import Layouts, StoredSegment, moment, read, replace, segments
+
+Write = Callable[[Transaction], None]
 
 MERGED_AT_ONCE = 16
 FIRST_SIZE_BITS = 14
@@ -55,23 +57,37 @@ class WordMerging:
         started = self._clock()
         with self._catalog.read() as transaction:
             self._look(transaction, started)
-            while self._changed:
-                if several := self._alike(transaction, self._changed[0]):
-                    return self._merge(transaction, self._changed[0], several)
-                self._quiet_since[self._changed.popleft()] = started
-            for collection_key in [key for key, since in self._quiet_since.items() if started - since >= QUIET_SECONDS]:
-                for every in _by_language(segments(transaction, self._layouts, collection_key)):
-                    if len(every) > 1 and sum(each.words for each in every) <= FEW_WORDS:
-                        return self._merge(transaction, collection_key, every)
-                del self._quiet_since[collection_key]
-            while self._to_purge:
-                every = segments(transaction, self._layouts, self._to_purge[0])
-                if with_removals := [each for each in every if each.alive is not None]:
-                    done = self._merge(transaction, self._to_purge[0], with_removals[:1])
-                    self._purge_at = max(self._purge_at, self._clock()) + (self._clock() - started) / PURGE_SHARE
-                    return done
-                self._to_purge.popleft()
-        return False
+            write = self._next(transaction, started)
+            is_purge = write is None
+            if is_purge:
+                write = self._next_purge(transaction)
+        if write is None:
+            return False
+        # After the read has ended: on PostgreSQL, what rewrites these tables waits for it, and the writers for that.
+        self._catalog.commit_quickly(write)
+        if is_purge:
+            self._purge_at = max(self._purge_at, self._clock()) + (self._clock() - started) / PURGE_SHARE
+        return True
+
+    def _next(self, transaction: Transaction, now: float) -> Write | None:
+        while self._changed:
+            if several := self._alike(transaction, self._changed[0]):
+                return _merged(transaction, self._changed[0], several)
+            self._quiet_since[self._changed.popleft()] = now
+        for collection_key in [key for key, since in self._quiet_since.items() if now - since >= QUIET_SECONDS]:
+            for every in _by_language(segments(transaction, self._layouts, collection_key)):
+                if len(every) > 1 and sum(each.words for each in every) <= FEW_WORDS:
+                    return _merged(transaction, collection_key, every)
+            del self._quiet_since[collection_key]
+        return None
+
+    def _next_purge(self, transaction: Transaction) -> Write | None:
+        while self._to_purge:
+            every = segments(transaction, self._layouts, self._to_purge[0])
+            if with_removals := [each for each in every if each.alive is not None]:
+                return _merged(transaction, self._to_purge[0], with_removals[:1])
+            self._to_purge.popleft()
+        return None
 
     def _look(self, transaction: Transaction, now: float) -> None:
         newest = transaction.value("SELECT coalesce(max(number), 0) FROM word_segments")
@@ -83,12 +99,6 @@ class WordMerging:
             self._purge_at = now + PURGE_EVERY_SECONDS
             rows = transaction.rows("SELECT DISTINCT collection_key FROM word_removals")
             self._to_purge.extend(row[0] for row in rows)
-
-    def _merge(self, transaction: Transaction, collection_key: int, several: Sequence[StoredSegment]) -> bool:
-        now = moment(transaction)
-        merged = merge([(read(transaction, each), each.alive) for each in several])
-        self._catalog.commit_quickly(lambda writing: replace(writing, collection_key, several, merged, clean_to=now))
-        return True
 
     def _alike(self, transaction: Transaction, collection_key: int) -> list[StoredSegment]:
         """Return the segments to merge next: those of the smallest size that has enough of them."""
@@ -119,16 +129,18 @@ def purge(catalog: Committing, collection_key: int) -> None:
     while True:
         with catalog.read() as transaction:
             every = segments(transaction, layouts, collection_key)
-            stale = next((each for each in every if each.alive is not None), None)
-            if stale is None:
+            stale = [each for each in every if each.alive is not None][:1]
+            if not stale:
                 return
-            now = moment(transaction)
-            merged = merge([(read(transaction, stale), stale.alive)])
-        _replace(catalog, collection_key, stale, merged, now)
+            write = _merged(transaction, collection_key, stale)
+        catalog.commit(write)
 
 
-def _replace(catalog: Committing, collection_key: int, stale: StoredSegment, merged: Segment, now: int) -> None:
-    catalog.commit(lambda writing: replace(writing, collection_key, [stale], merged, clean_to=now))
+def _merged(transaction: Transaction, collection_key: int, several: Sequence[StoredSegment]) -> Write:
+    """Merge segments, and return the write that replaces them."""
+    now = moment(transaction)
+    merged = merge([(read(transaction, each), each.alive) for each in several])
+    return lambda writing: replace(writing, collection_key, several, merged, clean_to=now)
 
 
 def _by_language(every: Sequence[StoredSegment]) -> list[list[StoredSegment]]:
