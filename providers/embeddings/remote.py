@@ -13,6 +13,7 @@ from providers.base import ProviderContext
 from providers.embeddings.base import EmbeddingProvider
 from providers.outbound.json_client import JsonClient, RetryPolicy
 from providers.outbound.vendor_dialect import VendorDialect
+from schemas.access.callers import check_acting
 from schemas.records import Vector
 
 # OpenAI takes 300,000 tokens per request; a token is seldom less than two bytes.
@@ -61,6 +62,8 @@ class RemoteEmbeddingProvider(EmbeddingProvider):
     def _embed_by(self, model: str, texts: list[str]) -> Vector:
         rows: list[Vector] = []
         for batch in _batches(texts, self._batch_size, MAX_BATCH_BYTES):
+            if rows:
+                check_acting()  # the batch before may have taken long
             rows.extend(self._ask(model, batch))
         if len({len(row) for row in rows}) != 1:
             raise self._unusable("vectors of different dimensions")

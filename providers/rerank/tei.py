@@ -7,6 +7,7 @@ from typing import Any
 from providers.base import Registry
 from providers.outbound.answers import array
 from providers.rerank.base import RerankProvider
+from schemas.access.callers import check_acting
 from schemas.configuration import JsonSchema, read_schema
 
 
@@ -28,6 +29,8 @@ class TEIProvider(RerankProvider):
         size: int = self.config["batch_size"]
         scores: list[float] = []
         for start in range(0, len(texts), size):
+            if scores:
+                check_acting()  # the batch before may have taken long
             batch = texts[start : start + size]
             asked: dict[str, Any] = {"query": query, "texts": batch, "truncate": True}
             answer = self._service.post("/rerank", asked)

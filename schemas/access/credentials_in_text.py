@@ -5,6 +5,7 @@ They get there by mistake, in a path or as the id of a request.
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Callable
 from typing import Any
@@ -16,12 +17,14 @@ Cleaner = Callable[[str], str]
 KEY = re.compile(r"rw_([a-z0-9]{8})_[A-Za-z0-9_-]{43}")
 """The text of a key, with its id."""
 # The capital is looked for so far only: a text may have many beginnings of a key, and no capital until its end.
-_PIECE = re.compile(r"(?<![A-Za-z0-9])rw_([a-z0-9]{8})_(?=[a-z0-9_%-]{0,128}+[A-Z])[A-Za-z0-9_%-]{16,}+")
+_PIECE = re.compile(r"rw_([a-z0-9]{8})_(?=[a-z0-9_%-]{0,128}+[A-Z])[A-Za-z0-9_%-]{16,}+")
 """What looks like a key that was cut short, or spoilt by an escape. A name may look so, too, if not by chance."""
 _CAPITALS = re.compile(r"RW_([A-Z0-9]{8})_[A-Z0-9_-]{43}")
 """A key in capitals, as gunicorn writes the names of headers. What letters it had can be guessed."""
 # A run of these characters is tried from its beginning only and never a second time, so a long one takes no longer.
 _TOKEN = re.compile(r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]++\.[A-Za-z0-9_-]++\.[A-Za-z0-9_-]*+")
+_ENCODED = re.compile(r"[A-Za-z0-9+/_-]{74,}+={0,2}")
+"""What may be a key in Base64, as Basic credentials are, with or without a name before it."""
 CUT = "…"
 MAX_ESCAPES = 3
 """How often a credential may have been escaped, as in the path of an address, and is still found."""
@@ -38,10 +41,22 @@ def without_credentials(text: str) -> str:
 
 
 def without_pieces_of_keys(text: str) -> str:
-    """Return a text without what may be pieces of keys, or keys in capitals."""
+    """Return a text without what may be pieces of keys, and without keys in capitals or in Base64."""
     if "RW_" in text:
         text = _CAPITALS.sub(rf"RW_\1_{CUT}", text)
+    text = _ENCODED.sub(_unless_it_holds_a_key, text)
     return _PIECE.sub(rf"rw_\1_{CUT}", text) if "rw_" in text else text
+
+
+def _unless_it_holds_a_key(found: re.Match[str]) -> str:
+    text = found[0].rstrip("=").replace("-", "+").replace("_", "/")
+    # It may begin behind others of these characters, such as those of a path.
+    return CUT if any(KEY.search(_decoded(text[start:])) for start in range(4)) else found[0]
+
+
+def _decoded(text: str) -> str:
+    whole = text[:-1] if len(text) % 4 == 1 else text
+    return base64.b64decode(whole + "=" * (-len(whole) % 4)).decode("latin-1")
 
 
 def cleaner(secret: str) -> Cleaner:

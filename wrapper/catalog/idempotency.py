@@ -102,9 +102,9 @@ def forget(transaction: Transaction, collection_key: int) -> None:
 def leave_out(transaction: Transaction, target: Target, collection_key: int | None) -> int:
     """Leave what is erased out of the outcomes of writes to its collection, and return how many outcomes had any.
 
-    So are the ids of whatever else the collection has no more: nothing tells whose pieces these were. An upload's
-    outcome belongs to no collection: it goes by that of its job, and by its job when that is erased. All
-    outcomes stay, so that a repeat of the write still does nothing.
+    So are the ids of all pieces and documents in lists that the collection has no more: nothing tells whose pieces
+    these were. An upload's outcome belongs to no collection: it goes by that of its job, and by its job when that is
+    erased. All outcomes stay, so that a repeat of the write still does nothing.
     """
     changed = 0
     rows = transaction.rows(

@@ -10,7 +10,7 @@ import structlog
 from flask import Blueprint, Flask, Request, Response, current_app, request
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 
-from schemas.access.credentials_in_text import Cleaner, cleaned, without_credentials
+from schemas.access.credentials_in_text import Cleaner, cleaned, through_escapes, without_credentials
 from schemas.errors import (
     BusyError,
     CollectionForbiddenError,
@@ -98,7 +98,7 @@ def error_response(error: RagError, spell: Spelling = error_body) -> Response:
     """Return the answer that tells of an error, its body spelt by `spell`."""
     # Once more: it knows the key of the settings, and not every spelling has cleaned its texts.
     clean: Cleaner = current_app.extensions.get("rag.clean", without_credentials)
-    response = json_response(cleaned(spell(error), clean), status_of(type(error)))
+    response = json_response(cleaned(spell(error), through_escapes(clean)), status_of(type(error)))
     if isinstance(error, UnavailableError | TooManyRequestsError) and not isinstance(error, DiskFloorError):
         response.headers["Retry-After"] = str(error.retry_after_seconds)
     if isinstance(error, WrongMethodError):

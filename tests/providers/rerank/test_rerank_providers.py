@@ -7,8 +7,9 @@ from providers.outbound.json_client import RetryPolicy
 from providers.rerank.cohere import CohereProvider
 from providers.rerank.tei import TEIProvider
 from registry.provider_discovery import BUILTINS
+from schemas.access.callers import ANYBODY, acting_as
 from schemas.connections import InvalidConfigurationError
-from schemas.errors import ConfigurationError, InvalidInputError, RagError, UnavailableError
+from schemas.errors import ConfigurationError, InvalidInputError, RagError, UnauthorizedError, UnavailableError
 from tests.providers.rerank.rerank_server import rerank_server
 
 KEY = "sk-planted-1234"
@@ -156,6 +157,19 @@ def test_tei_is_asked_for_as_many_texts_as_it_takes(server):
     with TEIProvider({"url": server.url, "batch_size": 30}) as connection:
         connection.rerank("text 69", texts)
     assert [len(body["texts"]) for _, _, body in server.requests] == [30, 30, 10]
+
+
+def test_tei_is_asked_no_more_for_a_caller_who_may_not_go_on(server):
+    def still():
+        raise UnauthorizedError("ended")
+
+    with (
+        TEIProvider({"url": server.url, "batch_size": 30}) as connection,
+        acting_as(ANYBODY, still),
+        pytest.raises(UnauthorizedError),
+    ):
+        connection.rerank("text 69", [f"text {number}" for number in range(70)])
+    assert len(server.requests) == 1
 
 
 def test_a_server_of_another_batch_size_says_so(server):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+
 import pytest
 
 from schemas.access.api_keys import new_text
@@ -16,6 +18,10 @@ from schemas.access.credentials_in_text import (
 )
 
 SECRET = "s" * 43
+
+
+def encoded(*texts, altchars=None):
+    return base64.b64encode("".join(texts).encode(), altchars).decode()
 
 
 @pytest.mark.parametrize(
@@ -43,7 +49,13 @@ def test_only_the_secret_goes(text, left):
         ("/collections/rw_customer_documents_archive_2", "/collections/rw_customer_documents_archive_2"),
         (f"INVALID HEADER: 'RW_AB12CD34_{SECRET.upper()}'", "INVALID HEADER: 'RW_AB12CD34_…'"),
         ("/collections/RW_CUSTOMER_DOCUMENTS_ARCHIVE_2", "/collections/RW_CUSTOMER_DOCUMENTS_ARCHIVE_2"),
-        ("/collections/crw_database_Connection_pool_x", "/collections/crw_database_Connection_pool_x"),
+        ("/collections/crw_database_Connection_pool_x", "/collections/crw_database_…"),
+        (f"'\\trw_ab12cd34_{'sA1_' * 4}'", "'\\trw_ab12cd34_…'"),
+        (f"Basic {encoded('ada:', 'rw_ab12cd34_', SECRET)}: x", "Basic …: x"),
+        (f"/{encoded('', 'rw_ab12cd34_', SECRET).rstrip('=')}/x", "…"),
+        (f"/{encoded('ä?>:', 'rw_ab12cd34_', SECRET, altchars=b'-_')}", "…"),
+        (f"/{encoded('a name that nobody takes for a key', SECRET)}",) * 2,
+        ("/" + "a" * 101, "/" + "a" * 101),
     ],
 )
 def test_pieces_of_keys_go_and_names_stay(text, left):
