@@ -12,11 +12,12 @@ from dataclasses import replace
 import pytest
 
 from schemas.access.api_keys import Grant
-from schemas.access.callers import Scope
+from schemas.access.callers import ANYBODY, Scope
 from schemas.errors import UnavailableError
+from schemas.settings import AccessSettings
 from tests.support.live import eventually
 from tests.wrapper.access.forked import Clock
-from wrapper.access.authentication import FRESH_SECONDS, STALE_SECONDS, KeyMemory
+from wrapper.access.authentication import FRESH_SECONDS, STALE_SECONDS, Authentication, KeyMemory
 from wrapper.access.stored_keys import StoredKeys
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.sqlite.database import SQLiteDatabase
@@ -150,6 +151,24 @@ def test_the_first_key_is_seen_as_soon_as_what_is_known_is_not_fresh(stored, mem
     assert not memory.has_any()
     clock.now += 2 * MOMENT
     assert memory.has_any()
+
+
+@pytest.mark.parametrize("access", ["", "open"])
+def test_the_first_key_counts_at_once_for_whoever_carries_it(stored, clock, access):
+    """What they do would be nobody's, else. An open service that is to stay open asks nobody."""
+    authentication = Authentication(AccessSettings(access), "127.0.0.1", stored, clock=clock)
+    assert authentication.caller_of(lambda _: "") is ANYBODY
+    key, text = stored.create("first", READS)
+    carried = {"Authorization": f"Bearer {text}"}
+    told = [authentication.caller_of(lambda name, sent=sent: sent.get(name, "")) for sent in ({}, carried)]
+    assert told == [ANYBODY, ANYBODY if access else key.caller()]
+
+
+@pytest.mark.parametrize("sent", ["rw_ab12cd34_" + "s" * 43, "of-another-service", ""])
+def test_an_open_service_takes_no_notice_of_what_is_no_key_of_it(stored, clock, sent):
+    authentication = Authentication(AccessSettings(""), "127.0.0.1", stored, clock=clock)
+    assert authentication.caller_of(lambda name: sent if name == "X-API-Key" else "another") is ANYBODY
+    assert authentication.caller_of(lambda name: sent if name == "X-API-Key" else "") is ANYBODY
 
 
 def test_the_catalogue_is_asked_once_for_as_long_as_what_is_known_is_fresh(stored, memory, clock, key_id):
