@@ -283,8 +283,8 @@ def lanes_entered(client, monkeypatch):
     lanes, entered = client.application.extensions["rag.lanes"], []
 
     class Watched:
-        def enter(self, lane, is_gone):
-            leave = lanes.enter(lane, is_gone)
+        def enter(self, lane, *others):
+            leave = lanes.enter(lane, *others)
             entered.append(lane)
             return lambda: (entered.append(None), leave())
 

@@ -114,9 +114,13 @@ class TestWatching:
     def test_an_empty_folder_is_waited_for(self, root, watching, stored):
         (root / "a.md").write_text("one")
 
+        mounted = root.parent / "b.md"
+        mounted.write_text("mounted again")
+
         def send(report):
-            if report.state == RETRYING:
-                (root / "b.md").write_text("mounted again")
+            # Whole at once: the next attempt may be under way.
+            if report.state == RETRYING and mounted.exists():
+                mounted.rename(root / "b.md")
 
         def unmount():
             (root / "a.md").unlink()
