@@ -68,6 +68,12 @@ def kill(*pids):
             os.kill(pid, signal.SIGKILL)
 
 
+def is_stopped(pid):
+    """Return whether all threads of a process have stopped."""
+    threads = [file.read_text() for file in Path(f"/proc/{pid}/task").glob("*/stat")]
+    return all(told.rpartition(")")[2].split()[0] == "T" for told in threads)
+
+
 def _command(pid):
     with suppress(OSError):
         return Path(f"/proc/{pid}/cmdline").read_bytes()

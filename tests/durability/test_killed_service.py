@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from tests.durability.processes import alive, keeper, kill, leader, workers
+from tests.durability.processes import alive, is_stopped, keeper, kill, leader, workers
 from tests.durability.workload import Writer, assert_nothing_is_lost, create, documents, healed, running
 from tests.support.live import eventually
 from wrapper.engine.keeper.state import read_state
@@ -49,8 +49,10 @@ def test_a_new_start_finds_everything_acknowledged(serve, tmp_path, spare_the_en
         address = None if spare_the_engine else read_state(service.data_dir).url
         master, its_workers = service.process.pid, workers(service)
         if spare_the_engine:
-            # A stopped engine does not hear that its keeper is gone, so it still exists when the next service starts.
+            # A stopped engine does not hear that its keeper is gone, so it still exists when the next service starts. While
+            # one of its threads still runs, the signal that it gets then would end all of them.
             os.kill(engine, signal.SIGSTOP)
+            eventually(lambda: is_stopped(engine), seconds=30)
         kill(master, *its_workers, keeper_pid, *(() if spare_the_engine else (engine,)))
         eventually(lambda: not any(alive(pid) for pid in (master, *its_workers, keeper_pid)), seconds=30)
         stopping.set()
