@@ -125,7 +125,7 @@ class Erasure:
                 for place in self._places:
                     if place.adds_documents:
                         removed[place.name] += place.erase(Target(owner=request.user))
-            write_down = partial(self._write_down, asked=request.digest)
+            write_down = partial(self._write_down, request_digest=request.digest)
             earlier = [each for each in self._pending.all() if each.is_removed or self._storage.is_deleted(each)]
             wanted: list[Matched] = []
             for part in self._parts(request):
@@ -198,10 +198,10 @@ class Erasure:
             for name in self._storage.collections_with(notes)
         ] or [replace(request, is_private=True)]
 
-    def _write_down(self, found: Matched, *, asked: str, beside: Sequence[Matched]) -> Matched:
-        """Write down what is about to be deleted, and return it with who asked and the names by which uploads know
-        it."""
-        found = replace(found, target=self._named(found.target), asked=asked)
+    def _write_down(self, found: Matched, *, request_digest: str, beside: Sequence[Matched]) -> Matched:
+        """Write down what is about to be deleted, and return it with the names by which uploads know it, and with what
+        tells its request."""
+        found = replace(found, target=self._named(found.target), request_digest=request_digest)
         self._pending.keep([*beside, found])
         return found
 
@@ -259,7 +259,7 @@ class Erasure:
 def _is_part(erasure: Matched, request: ErasureRequest, target: Target) -> bool:
     """Return whether an erasure was begun by this request or by the same one earlier, or has the document that is asked
     for. What else a filter may have matched is deleted by now, and has its own request."""
-    if erasure.asked == request.digest:
+    if erasure.request_digest == request.digest:
         return True
     of_document = request.document is not None and erasure.target.collection == target.collection
     return of_document and not erasure.target.document_ids.isdisjoint(target.document_ids)

@@ -46,7 +46,7 @@ class PendingErasures:
                 [probe.hex() for probe in each.probes],
                 each.is_removed,
                 each.mark,
-                each.asked,
+                each.request_digest,
             )
             for each in erasures
         ]
@@ -70,6 +70,8 @@ class PendingErasures:
         os.replace(incomplete, self._file)
 
 
-def _matched(told: dict[str, object], probes: Sequence[str], is_removed: bool, mark: str, asked: str) -> Matched:
+def _matched(
+    told: dict[str, object], probes: Sequence[str], is_removed: bool, mark: str, request_digest: str
+) -> Matched:
     sets = {name: frozenset(told.get(name, ())) for name in _SETS}  # type: ignore[call-overload]
-    return Matched(Target(**{**told, **sets}), tuple(map(bytes.fromhex, probes)), is_removed, mark, asked)
+    return Matched(Target(**{**told, **sets}), tuple(map(bytes.fromhex, probes)), is_removed, mark, request_digest)

@@ -104,14 +104,14 @@ class Matched:
     """The stored documents to erase. `probes` are bytes of some of them, by which files are searched afterwards.
 
     The storage notes `mark` with their deletion. `is_removed` says that what is of them above the storage was removed,
-    too: what has one of their names or owners by now came later. `asked` is the digest of the request.
+    too: what has one of their names or owners by now came later. `request_digest` tells by which request.
     """
 
     target: Target
     probes: tuple[bytes, ...] = ()
     is_removed: bool = field(default=False, compare=False)
     mark: str = field(default_factory=lambda: uuid.uuid4().hex, compare=False)
-    asked: str = ""
+    request_digest: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from retrieval.erasing.pending import PendingErasures
 from schemas.errors import DiskFloorError, UnavailableError
 from schemas.storage.erasure import Matched, Target
 
-BEGUN = Matched(Target("docs", "1", ids=frozenset({"a"})), (b"words",), asked="digest")
+BEGUN = Matched(Target("docs", "1", ids=frozenset({"a"})), (b"words",), request_digest="digest")
 
 
 @pytest.fixture

@@ -7,17 +7,8 @@ from schemas.access.owners import USER_OWNER, Asker
 from schemas.contracts.collect import CollectRequest
 from tests.scenarios.test_erasure import CANARY, OTHER, erase, upload
 from tests.scenarios.test_erasure import service as service  # its kinds of database
-
-
-@pytest.fixture
-def app(service):
-    with service() as app:
-        yield app
-
-
-@pytest.fixture
-def client(app):
-    return app.test_client()
+from tests.scenarios.test_erasure_beside_writes import app as app  # a service of one of them
+from tests.scenarios.test_erasure_beside_writes import client as client
 
 
 def stored_in(client, collection):

@@ -16,7 +16,8 @@ from wrapper.catalog.contract import Committing, Transaction
 from wrapper.catalog.words.segments import merge
 from wrapper.catalog.words.stored_segments import Layouts, StoredSegment, moment, read, replace, segments
 
-Write = Callable[[Transaction], None]
+Replacement = Callable[[Transaction], None]
+"""The write that puts a merged segment in the place of its sources."""
 
 MERGED_AT_ONCE = 16
 FIRST_SIZE_BITS = 14
@@ -69,7 +70,7 @@ class WordMerging:
             self._purge_at = max(self._purge_at, self._clock()) + (self._clock() - started) / PURGE_SHARE
         return True
 
-    def _next(self, transaction: Transaction, now: float) -> Write | None:
+    def _next(self, transaction: Transaction, now: float) -> Replacement | None:
         while self._changed:
             if several := self._alike(transaction, self._changed[0]):
                 return _merged(transaction, self._changed[0], several)
@@ -81,7 +82,7 @@ class WordMerging:
             del self._quiet_since[collection_key]
         return None
 
-    def _next_purge(self, transaction: Transaction) -> Write | None:
+    def _next_purge(self, transaction: Transaction) -> Replacement | None:
         while self._to_purge:
             every = segments(transaction, self._layouts, self._to_purge[0])
             if with_removals := [each for each in every if each.alive is not None]:
@@ -136,8 +137,8 @@ def purge(catalog: Committing, collection_key: int) -> None:
         catalog.commit(write)
 
 
-def _merged(transaction: Transaction, collection_key: int, several: Sequence[StoredSegment]) -> Write:
-    """Merge segments, and return the write that replaces them."""
+def _merged(transaction: Transaction, collection_key: int, several: Sequence[StoredSegment]) -> Replacement:
+    """Merge segments. Return the write, for when the transaction has ended."""
     now = moment(transaction)
     merged = merge([(read(transaction, each), each.alive) for each in several])
     return lambda writing: replace(writing, collection_key, several, merged, clean_to=now)
