@@ -213,8 +213,9 @@ def _asked(screen: Screen, service: AskedService, body: Json, *, as_json: bool) 
 
 def _without_model(screen: Screen, service: AskedService, body: Json, *, as_json: bool) -> bool:
     """Show the passages that a model would have been given. Return whether there are any."""
+    from interfaces.question_words import words_of
     from interfaces.terminal.answers import answer_of_passages
-    from interfaces.terminal.passages import show_hit, words_of
+    from interfaces.terminal.passages import show_hit
     from interfaces.terminal.screen import as_json_text
 
     answer = json.loads(service.post("/api/search", body))
@@ -235,8 +236,9 @@ def _show_hits(
     screen: Screen, answer: Json, body: Json, plain: Sequence[Mapping[str, Any]] | None, *, full: bool
 ) -> None:
     """Show hits, and with `plain`, the candidates without smoothing, how they were found."""
+    from interfaces.question_words import words_of
     from interfaces.terminal.explaining import found_by
-    from interfaces.terminal.passages import neighbours_of, show_hit, words_of
+    from interfaces.terminal.passages import neighbours_of, show_hit
 
     words = words_of(body["query"])
     for rank, hit in enumerate(answer["results"], start=1):

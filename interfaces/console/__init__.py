@@ -1,0 +1,1 @@
+"""The console: pages for people, made of answers of the service's own routes."""

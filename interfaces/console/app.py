@@ -1,0 +1,187 @@
+"""The console as a Flask application of its own, which asks the service as any client would."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from typing import Any, cast
+
+import structlog
+from flask import Flask, Response, current_app, g, make_response, redirect, render_template, request, url_for
+from werkzeug.exceptions import HTTPException, NotFound
+from werkzeug.wrappers import Response as AnyResponse
+
+from interfaces.console import forms, shown
+from interfaces.console.assets import Assets
+from interfaces.console.current_page import PUBLIC, form_token, is_signed_in, needs_key
+from interfaces.console.facets import condition_of
+from interfaces.console.front_doors import SCRIPT_NAME, WsgiApp, cookie_name, session_id_of
+from interfaces.console.navigation import pages_of
+from interfaces.console.pages import ask, collection, documents, signing_in
+from interfaces.console.sessions import SESSION_SECONDS, Session, Sessions, visitor
+from interfaces.console.snippets import snippets_of
+from interfaces.console.wire import RefusedError, Wire
+from schemas.errors import BusyError, NotFoundError, RagError
+from wrapper.web.error_statuses import status_of
+from wrapper.web.hosts_and_origins import AllowedHostsAndOrigins
+
+log = structlog.get_logger("console.pages")
+
+POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' data:",  # of Bootstrap's styles
+        "connect-src 'self'",
+        "form-action 'self'",
+        "frame-ancestors 'none'",
+        "base-uri 'none'",
+    )
+)
+"""What pages may load and do. Nothing of it comes from elsewhere, and nothing within a page is executed."""
+MAX_FORM_BYTES = 4 << 20
+
+
+def create_console(service: WsgiApp, hosts_and_origins: AllowedHostsAndOrigins, sessions: Sessions) -> Flask:
+    """Return the console's pages, made of what the WSGI application `service` answers."""
+    app = Flask("interfaces.console", static_folder=None)
+    app.config["MAX_CONTENT_LENGTH"] = MAX_FORM_BYTES
+    app.config["MAX_FORM_MEMORY_SIZE"] = MAX_FORM_BYTES
+    app.jinja_options = {"trim_blocks": True, "lstrip_blocks": True}
+    app.extensions["console.service"] = service
+    app.extensions["console.hosts_and_origins"] = hosts_and_origins
+    app.extensions["console.sessions"] = sessions
+    app.extensions["console.assets"] = assets = Assets()
+    app.before_request(_begin)
+    app.after_request(_end)
+    app.register_error_handler(RefusedError, _refused)
+    app.register_error_handler(RagError, _failed)
+    app.register_error_handler(HTTPException, _http_error)
+    app.register_error_handler(Exception, _unexpected)
+    app.context_processor(_for_templates)
+    shown.init_app(app)
+    app.jinja_env.globals |= {"pages_of": pages_of, "condition": condition_of}
+    app.add_url_rule("/static/<version>/<name>", "asset", _asset)
+    app.jinja_env.globals["asset"] = lambda name: url_for("asset", version=assets.version, name=name)
+    for module in (signing_in, ask, collection, documents):
+        app.register_blueprint(module.blueprint)
+    return app
+
+
+def _asset(version: str, name: str) -> Response:
+    assets: Assets = current_app.extensions["console.assets"]
+    return assets.response(name, request)
+
+
+def _begin() -> AnyResponse | None:
+    g.began = time.perf_counter()
+    g.request_id = uuid.uuid4().hex
+    allowed: AllowedHostsAndOrigins = current_app.extensions["console.hosts_and_origins"]
+    allowed.check(request)
+    if request.endpoint == "asset":
+        return None
+    sessions: Sessions = current_app.extensions["console.sessions"]
+    session_id = session_id_of(request.environ)
+    g.session = visitor() if session_id is None else sessions.find(session_id)
+    g.is_new = session_id is None
+    g.wire = Wire(
+        current_app.extensions["console.service"],
+        {**request.environ, "HTTP_X_REQUEST_ID": g.request_id},
+        cast(Session, g.session).key,
+    )
+    if request.method == "POST":
+        forms.check_token(g.session)
+    if request.endpoint not in PUBLIC and not is_signed_in():
+        if request.headers.get("Sec-Fetch-Site") == "cross-site" and g.is_new:
+            # A link of another site comes without the cookie; the same page asked from here comes with it.
+            return make_response(render_template("again.html"))
+        return redirect(url_for("signing_in.sign_in", next=request.full_path.rstrip("?")), 303)
+    return None
+
+
+def _end(response: Response) -> Response:
+    if request.endpoint != "asset":
+        response.headers["Cache-Control"] = "no-store"
+        session: Session | None = g.get("session")
+        if session is not None and g.get("is_new"):
+            set_cookie(response, session)
+    response.headers["Content-Security-Policy"] = POLICY
+    response.headers["X-Content-Type-Options"] = "nosniff"
+    response.headers["Referrer-Policy"] = "same-origin"
+    response.headers["X-Request-ID"] = g.request_id
+    seconds = time.perf_counter() - g.began
+    if request.endpoint != "asset":
+        log.info(
+            "page",
+            method=request.method,
+            page=request.endpoint or "unknown",
+            status=response.status_code,
+            latency_ms=round(seconds * 1e3, 2),
+            request_id=g.request_id,
+        )
+    return response
+
+
+def set_cookie(response: AnyResponse, session: Session) -> None:
+    response.set_cookie(
+        cookie_name(request.environ),
+        session.id,
+        max_age=round(SESSION_SECONDS),
+        path="/",
+        secure=request.is_secure,
+        httponly=True,
+        samesite="Strict",
+    )
+
+
+def _for_templates() -> dict[str, Any]:
+    def snippets() -> list[Any]:
+        base_url = request.host_url.rstrip("/") + request.environ.get(SCRIPT_NAME, "")
+        made = g.wire.made if "wire" in g else []
+        return [(asked, snippets_of(asked, base_url, needs_key=needs_key())) for asked in made]
+
+    return {"me": g.get("me"), "form_token": form_token(), "requests_made": snippets}
+
+
+def _refused(error: RefusedError) -> AnyResponse:
+    if error.status == 401:
+        if request.endpoint in PUBLIC:
+            return _page_of(401, "This key does not count", error.message)
+        # The key of the session has ended meanwhile.
+        return redirect(url_for("signing_in.sign_in", next=request.full_path.rstrip("?"), ended=error.code), 303)
+    return _page_of(error.status, _TITLES.get(error.status, "The service has refused this"), error.message)
+
+
+def _failed(error: RagError) -> AnyResponse:
+    return _page_of(status_of(type(error)), _TITLES.get(status_of(type(error)), "This failed"), error.message)
+
+
+def _http_error(error: HTTPException) -> AnyResponse:
+    if isinstance(error, NotFound):
+        return _failed(NotFoundError("There is no such page"))
+    if error.code is None or error.code < 400:
+        return error.get_response()
+    return _page_of(error.code, error.name, str(error.description))
+
+
+def _unexpected(error: Exception) -> AnyResponse:
+    log.error("unexpected failure of a page", exc_info=error)
+    return _page_of(500, "This page could not be made", f"The log tells more, under {g.get('request_id', '')}.")
+
+
+def _page_of(status: int, title: str, sentence: str) -> AnyResponse:
+    response = make_response(render_template("error.html", title=title, sentence=sentence, status=status), status)
+    if status == status_of(BusyError):
+        response.headers["Retry-After"] = "5"
+    return response
+
+
+_TITLES = {
+    403: "Your key does not allow this",
+    404: "There is nothing here",
+    409: "This cannot be done now",
+    429: "Too many requests for your key",
+    503: "The service cannot do this now",
+    507: "There is no room for this",
+}

@@ -1,0 +1,181 @@
+"""Collections: the list of them, the documents of one by page, and one document with what is near it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+from flask import Blueprint, redirect, render_template, request, url_for
+from werkzeug.wrappers import Response
+
+from interfaces.console.current_page import may, wire
+from interfaces.console.filters import OPERATORS, added, conditions_of
+from interfaces.console.forms import filter_of, number_of
+from interfaces.console.vectors import Vector
+from interfaces.console.wire import RefusedError, WireRequest, encoded, named
+from schemas.errors import InvalidInputError, NotFoundError
+
+blueprint = Blueprint("collections", __name__, url_prefix="/collections")
+
+PAGE, MOST_ON_PAGE = 25, 200
+COLLECTIONS_ON_PAGE = 50
+MOST_FACETS, MOST_VALUES = 5, 8
+NEIGHBOURS = 6
+SIBLINGS = {"by": "section_id", "order_by": ["chunk_index"]}
+Json = dict[str, Any]
+
+
+@blueprint.get("")
+def listed() -> str:
+    prefix, cursor = request.args.get("prefix", ""), request.args.get("cursor")
+    answer = wire().get("/collections", prefix=prefix, limit=COLLECTIONS_ON_PAGE, cursor=cursor)
+    indexes = {}
+    if may("manage"):
+        for each in answer["collections"]:
+            indexes[each["name"]] = _index_of(each["name"])
+    return render_template(
+        "collections.html",
+        collections=answer["collections"],
+        indexes=indexes,
+        prefix=prefix,
+        next_cursor=answer.get("next_cursor"),
+        can_manage=may("manage"),
+    )
+
+
+@blueprint.get("/<name>")
+def documents(name: str) -> str:
+    where = filter_of(request.args.get("where", ""))
+    where = added(where, request.args.get("field", ""), request.args.get("op", "$eq"), request.args.get("value", ""))
+    order_by, limit = (
+        request.args.get("order_by", "").strip(),
+        number_of(request.args.get("limit", ""), PAGE, most=MOST_ON_PAGE),
+    )
+    collection = wire().get(encoded("collections", name), aside=True)
+    body = named((("where", where), ("order_by", order_by), ("limit", limit), ("cursor", request.args.get("cursor"))))
+    path = encoded("collections", name, "documents")
+    answer = wire().get(path, **body) if where is None else wire().post(f"{path}/search", body)
+    fields = _fields_of(answer["documents"])
+    shown = [field for field in request.args.getlist("facet") if field] or fields[:MOST_FACETS]
+    facets = {}
+    if shown and answer["documents"]:
+        given = None if where is None else orjson.dumps(where).decode()
+        told = wire().get(
+            encoded("collections", name, "facets"), fields=",".join(shown), where=given, limit=MOST_VALUES
+        )
+        facets = told["facets"]
+    return render_template(
+        "collection.html",
+        collection=collection,
+        index=_index_of(name) if may("manage") else None,
+        where=where,
+        conditions=conditions_of(where),
+        operators=OPERATORS,
+        order_by=order_by,
+        limit=limit,
+        fields=fields,
+        facets=facets,
+        documents=answer["documents"],
+        total=answer["total"],
+        next_cursor=answer.get("next_cursor"),
+        is_first="cursor" not in request.args,
+        can_write=may("write"),
+        can_manage=may("manage"),
+    )
+
+
+@blueprint.get("/<name>/document")
+def document(name: str) -> str:
+    document_id = request.args.get("id", "")
+    collection = wire().get(encoded("collections", name), aside=True)
+    found = _document(name, document_id)
+    vector = Vector.of(found.pop("embedding", None))
+    neighbours: list[Json] = []
+    if vector is not None:
+        body = {"query_embedding": list(vector.values), "top_k": NEIGHBOURS + 1}
+        # Aside: it would show hundreds of numbers.
+        near = wire().post(encoded("collections", name, "query"), body, aside=True)["results"]
+        neighbours = [each for each in near if each["id"] != document_id][:NEIGHBOURS]
+    group = None
+    if "section_id" in found["metadata"]:
+        groups = wire().post(encoded("collections", name, "gather"), {"ids": [document_id], **SIBLINGS})["groups"]
+        group = groups[0] if groups else None
+    return render_template(
+        "document.html",
+        collection=collection,
+        document=found,
+        vector=vector,
+        neighbours=neighbours,
+        group=group,
+        can_write=may("write"),
+    )
+
+
+@blueprint.post("/<name>/document")
+def change(name: str) -> Response:
+    """Change a document's text or metadata, or delete it."""
+    document_id = request.args.get("id", "")
+    path = encoded("collections", name, "documents")
+    if request.form.get("do") == "delete":
+        wire().send(WireRequest("DELETE", path, body={"ids": [document_id]}))
+        return redirect(url_for("collections.documents", name=name), 303)
+    metadata = filter_of(request.form.get("metadata", ""), field="metadata") or {}
+    before = _document(name, document_id)
+    # As a merge patch, in which null removes what is not there any more.
+    patch = {**dict.fromkeys(before["metadata"].keys() - metadata.keys()), **metadata}
+    body: Json = {"metadata": patch}
+    text = request.form.get("text", "").replace("\r\n", "\n")
+    if text != before["text"].replace("\r\n", "\n"):
+        body["text"] = text
+    wire().send(WireRequest("PATCH", f"{path}{encoded(document_id)}", body=body))
+    return redirect(url_for("collections.document", name=name, id=document_id), 303)
+
+
+@blueprint.route("/<name>/delete", methods=["GET", "POST"])
+def delete(name: str) -> Response | str:
+    """Delete what a filter matches, after showing what that is."""
+    where = filter_of(request.values.get("where", ""))
+    if where is None:
+        raise InvalidInputError("Without a filter this would delete every document", field="where")
+    path = encoded("collections", name, "documents")
+    if request.method == "POST":
+        asked = WireRequest("DELETE", path, body={"where": where})
+        try:
+            count = wire().answer(asked, headers={"If-Match": request.form.get("etag", "")}).json["count"]
+        except RefusedError as error:
+            if error.status != 412:
+                raise
+            return _asked_to_delete(name, where, changed=True)
+        return redirect(url_for("collections.documents", name=name, deleted=count), 303)
+    return _asked_to_delete(name, where)
+
+
+def _asked_to_delete(name: str, where: Any, *, changed: bool = False) -> str:
+    query = {"where": orjson.dumps(where).decode(), "limit": "5"}
+    answer = wire().answer(WireRequest("GET", encoded("collections", name, "documents"), query))
+    return render_template("delete.html", name=name, where=where, changed=changed, etag=answer.etag, **answer.json)
+
+
+def _document(name: str, document_id: str) -> Json:
+    body = {"ids": [document_id], "include": ["embedding"]}
+    found: list[Json] = wire().post(encoded("collections", name, "documents", "search"), body)["documents"]
+    if not found:
+        raise NotFoundError(f"The collection '{name}' has no document '{document_id}'")
+    return found[0]
+
+
+def _index_of(name: str) -> Json | None:
+    try:
+        return wire().get(encoded("collections", name, "index"), aside=True)
+    except RefusedError:  # it may have been deleted meanwhile
+        return None
+
+
+def _fields_of(documents: list[Json]) -> list[str]:
+    """Return the fields of these documents that can be counted, the most frequent first."""
+    counts: dict[str, int] = {}
+    for each in documents:
+        for field, value in each["metadata"].items():
+            if isinstance(value, str | int | float | bool | list):
+                counts[field] = counts.get(field, 0) + 1
+    return sorted(counts, key=lambda field: -counts[field])

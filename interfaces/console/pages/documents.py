@@ -1,0 +1,62 @@
+"""Bringing documents: files that are dropped, the jobs that store them, and watched folders."""
+
+from __future__ import annotations
+
+from flask import Blueprint, redirect, render_template, request, url_for
+from werkzeug.wrappers import Response
+
+from interfaces.console.current_page import may, wire
+from interfaces.console.wire import WireRequest, encoded
+
+blueprint = Blueprint("documents", __name__, url_prefix="/documents")
+
+JOBS, DOCUMENTS = 20, 25
+
+
+@blueprint.get("")
+def bring() -> str:
+    documents = wire().get(
+        "/api/documents",
+        limit=DOCUMENTS,
+        cursor=request.args.get("cursor"),
+        source=request.args.get("source"),
+        kind=request.args.get("kind"),
+        tag=request.args.get("tag"),
+    )
+    return render_template(
+        "documents.html",
+        documents=documents["documents"],
+        total=documents["total"],
+        next_cursor=documents["next_cursor"],
+        is_first="cursor" not in request.args,
+        collections=wire().get("/collections", aside=True, limit=200)["collections"],
+        jobs=wire().get("/api/jobs", limit=JOBS)["jobs"],
+        watchers=wire().get("/api/watchers")["watchers"],
+        can_write=may("write"),
+    )
+
+
+@blueprint.get("/jobs/<job_id>")
+def job(job_id: str) -> str:
+    return render_template("job.html", job=wire().get(encoded("api", "jobs", job_id)), can_write=may("write"))
+
+
+@blueprint.post("/jobs/<job_id>")
+def cancel(job_id: str) -> Response:
+    wire().send(WireRequest("DELETE", encoded("api", "jobs", job_id)))
+    return redirect(url_for("documents.job", job_id=job_id), 303)
+
+
+@blueprint.get("/of/<collection>")
+def document(collection: str) -> str:
+    """Show a whole document: what was read from one file, in order."""
+    path = encoded("api", "documents", request.args.get("id", ""))
+    found = wire().get(path, collection=collection, chunks="true")
+    return render_template("whole_document.html", document=found, can_write=may("write"))
+
+
+@blueprint.post("/of/<collection>")
+def delete(collection: str) -> Response:
+    path = encoded("api", "documents", request.args.get("id", ""))
+    wire().send(WireRequest("DELETE", path, {"collection": collection}))
+    return redirect(url_for("documents.bring"), 303)

@@ -1,0 +1,65 @@
+"""Signing in with a key, and out."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from flask import Blueprint, current_app, g, make_response, redirect, render_template, request, url_for
+from werkzeug.wrappers import Response
+
+from interfaces.console.current_page import session
+from interfaces.console.front_doors import CONSOLE, cookie_name
+from interfaces.console.sessions import Sessions
+from interfaces.console.wire import RefusedError, Wire
+from schemas.access.api_keys import id_of
+
+blueprint = Blueprint("signing_in", __name__)
+
+ENDED = {
+    "key_expired": "Your key has expired. Sign in with another one.",
+    "key_revoked": "Your key was revoked. Sign in with another one.",
+}
+
+
+@blueprint.route("/sign-in", methods=["GET", "POST"])
+def sign_in() -> Response | str:
+    next_page = _own_page(request.values.get("next", ""))
+    if request.method == "GET":
+        return render_template("sign_in.html", next=next_page, ended=ENDED.get(request.args.get("ended", "")))
+    key = request.form.get("key", "").strip()
+    try:
+        _try(key)
+    except RefusedError as error:
+        # What was typed is not shown again: a page may be looked at by others.
+        said = error.message if id_of(key) else "This is no key of this service. Keys begin with rw_."
+        return make_response(render_template("sign_in.html", next=next_page, refused=said), error.status)
+    sessions: Sessions = current_app.extensions["console.sessions"]
+    g.session = sessions.sign_in(key)
+    g.is_new = True
+    return redirect(next_page, 303)
+
+
+@blueprint.post("/sign-out")
+def sign_out() -> Response:
+    sessions: Sessions = current_app.extensions["console.sessions"]
+    sessions.sign_out(session())
+    g.is_new = False
+    response = redirect(url_for("signing_in.sign_in"), 303)
+    response.delete_cookie(
+        cookie_name(request.environ), path="/", secure=request.is_secure, httponly=True, samesite="Strict"
+    )
+    response.headers["Clear-Site-Data"] = '"cache"'
+    return response
+
+
+def _try(key: str) -> None:
+    """Raise RefusedError unless a key counts."""
+    Wire(current_app.extensions["console.service"], request.environ, key or "none").get("/api/me", aside=True)
+
+
+def _own_page(said: str) -> str:
+    """Return a path of the console, the first page where something else is said."""
+    parts = urlsplit(said)
+    home = request.environ.get("SCRIPT_NAME", CONSOLE) + "/"
+    is_own = not parts.scheme and not parts.netloc and not said.startswith("//") and "\\" not in said
+    return home.removesuffix("/") + said if is_own and said.startswith("/") and said.isprintable() else home

@@ -1,0 +1,83 @@
+"""How pages show values: passages with marked words, numbers, sizes and times. Everything else is escaped text."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from flask import Flask
+
+from interfaces.question_words import EXCERPT_CHARACTERS, excerpt_around
+from interfaces.source_places import heading_of, percentage, place_of, source_of
+
+_UNITS = ("bytes", "KB", "MB", "GB", "TB")
+
+
+def init_app(app: Flask) -> None:
+    app.jinja_env.filters |= {
+        "marked": marked,
+        "excerpt": excerpt_around,
+        "percentage": percentage,
+        "heading": heading_of,
+        "place": place,
+        "pretty": pretty,
+        "counted": counted,
+        "size": size,
+        "moment": moment,
+    }
+    app.jinja_env.globals["excerpt_characters"] = EXCERPT_CHARACTERS
+
+
+def marked(text: str, words: re.Pattern[str] | None) -> Iterator[tuple[str, bool]]:
+    """Yield the pieces of a text, and whether each is one of the words."""
+    end = 0
+    for found in words.finditer(text) if words is not None else ():
+        if found.start() > end:
+            yield text[end : found.start()], False
+        if found.end() > found.start():
+            yield found.group(), True
+        end = found.end()
+    if end < len(text):
+        yield text[end:], False
+
+
+def place(hit: Mapping[str, Any]) -> str:
+    """Return where a hit of `/api/search` stands: its source with page, line, sheet or slide."""
+    return place_of(source_of(hit), hit["metadata"])
+
+
+def pretty(value: Any) -> str:
+    """Return a value as indented JSON."""
+    return json.dumps(value, ensure_ascii=False, indent=2)
+
+
+def counted(count: int | float | None) -> str:
+    """Return a number with its thousands apart."""
+    if count is None:
+        return "–"
+    return f"{count:,}".replace(",", "\u202f")
+
+
+def size(count: int | float | None) -> str:
+    """Return a number of bytes in the unit that suits it."""
+    if count is None:
+        return "–"
+    value = float(count)
+    for unit in _UNITS:
+        if value < 1_000 or unit == _UNITS[-1]:
+            return f"{value:.0f} {unit}" if unit == _UNITS[0] or value >= 100 else f"{value:.1f} {unit}"
+        value /= 1_000
+    raise AssertionError("unreachable")
+
+
+def moment(text: str | None) -> str:
+    """Return a time of the wire in a form for people, in UTC; what is none is returned as it is."""
+    if not text:
+        return "–"
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    except ValueError:
+        return text

@@ -1,0 +1,72 @@
+"""The requests behind a page, as a person would type them: with curl, in Python and in TypeScript."""
+
+from __future__ import annotations
+
+import json
+import pprint
+import shlex
+from dataclasses import dataclass
+
+from interfaces.console.wire import WireRequest
+
+WIDTH = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Snippet:
+    language: str
+    title: str
+    text: str
+
+
+def snippets_of(asked: WireRequest, base_url: str, *, needs_key: bool) -> list[Snippet]:
+    """Return a request in each language. `base_url` has no slash at its end; the key is read from `RAG_API_KEY`."""
+    return [
+        Snippet("bash", "curl", curl(asked, base_url, needs_key=needs_key)),
+        Snippet("python", "Python", python(asked, base_url, needs_key=needs_key)),
+        Snippet("typescript", "TypeScript", typescript(asked, base_url, needs_key=needs_key)),
+    ]
+
+
+def curl(asked: WireRequest, base_url: str, *, needs_key: bool) -> str:
+    words = ["curl -s"]
+    if asked.method != ("GET" if asked.body is None else "POST"):
+        words.append(f"-X {asked.method}")
+    words.append(shlex.quote(base_url + asked.target))
+    if needs_key:
+        words.append('-H "Authorization: Bearer $RAG_API_KEY"')
+    if asked.body is not None:
+        words.append(f"--json {shlex.quote(json.dumps(asked.body, ensure_ascii=False))}")
+    return " \\\n  ".join(words) if len(" ".join(words)) > WIDTH else " ".join(words)
+
+
+def python(asked: WireRequest, base_url: str, *, needs_key: bool) -> str:
+    arguments = [repr(asked.method), repr(base_url + asked.path)]
+    if asked.query:
+        arguments.append(f"params={_literal(dict(asked.query))}")
+    if asked.body is not None:
+        arguments.append(f"json={_literal(asked.body)}")
+    if needs_key:
+        arguments.append("headers={'Authorization': f'Bearer {os.environ[\"RAG_API_KEY\"]}'}")
+    listed = "".join(f"    {each},\n" for each in arguments)
+    imports = "import os\n\nimport requests\n" if needs_key else "import requests\n"
+    return f"{imports}\nanswer = requests.request(\n{listed})\nprint(answer.json())"
+
+
+def typescript(asked: WireRequest, base_url: str, *, needs_key: bool) -> str:
+    headers = {} if asked.body is None else {'"Content-Type"': '"application/json"'}
+    if needs_key:
+        headers["Authorization"] = "`Bearer ${process.env.RAG_API_KEY}`"
+    options = [f"method: {json.dumps(asked.method)}"]
+    if headers:
+        options.append(f"headers: {{ {', '.join(f'{name}: {value}' for name, value in headers.items())} }}")
+    if asked.body is not None:
+        said = json.dumps(asked.body, ensure_ascii=False, indent=2).replace("\n", "\n  ")
+        options.append(f"body: JSON.stringify({said})")
+    listed = "".join(f"  {each},\n" for each in options)
+    target = json.dumps(base_url + asked.target)
+    return f"const answer = await fetch({target}, {{\n{listed}}});\nconsole.log(await answer.json());"
+
+
+def _literal(value: object) -> str:
+    return pprint.pformat(value, width=WIDTH, sort_dicts=False).replace("\n", "\n    ")

@@ -1,0 +1,93 @@
+// The answer of the chat model as it comes, with citations that lead to their passages.
+
+import { element, page, post } from "./console.js";
+
+const form = document.querySelector("#ask");
+const shown = document.querySelector("#chat");
+
+document.querySelector("#answer")?.addEventListener("click", (event) => {
+  event.preventDefault();
+  const question = form.elements.q.value.trim();
+  if (question) answer(question, new FormData(form).getAll("collection"));
+});
+
+let running = null;
+
+async function answer(question, collections) {
+  running?.abort();
+  running = new AbortController();
+  const { signal } = running;
+  const text = shown.querySelector(".text");
+  const status = shown.querySelector(".status");
+  const sources = shown.querySelector(".sources");
+  shown.hidden = false;
+  document.querySelector("#found")?.setAttribute("hidden", "");
+  text.replaceChildren();
+  sources.replaceChildren();
+  status.textContent = "Reading the documents …";
+  try {
+    const body = { message: question, useRag: true, stream: true };
+    if (collections.length) body.collections = collections;
+    const response = await post("/api/chat", body, { signal });
+    if (!response.ok) {
+      const told = await response.json().catch(() => ({}));
+      throw new Error(told.message ?? `The service answered ${response.status}`);
+    }
+    let said = "";
+    for await (const event of events(response.body)) {
+      if (event.error) throw new Error(event.message ?? event.error);
+      if (event.delta) {
+        said += event.delta;
+        text.textContent = said;
+        status.textContent = "Answering …";
+      }
+      if (event.done) finish(event, text, sources, status);
+    }
+  } catch (error) {
+    if (signal.aborted) return;
+    status.textContent = error.message;
+    status.setAttribute("role", "alert");
+  }
+}
+
+function finish(turn, text, sources, status) {
+  const message = turn.data?.message ?? text.textContent;
+  const known = new Map(turn.citations.map((each) => [each.number, each.valid]));
+  text.replaceChildren(...cited(message, known));
+  sources.replaceChildren(
+    ...turn.ragSources.map((each, index) =>
+      element(
+        "li",
+        { id: `source-${index + 1}` },
+        element("a", { href: page(`/collections/${encodeURIComponent(each.collection)}/documents?id=${encodeURIComponent(each.chunkId ?? "")}`) }, each.source),
+        element("p", { class: "passage" }, each.text),
+      ),
+    ),
+  );
+  status.textContent = turn.ragSources.length ? `${turn.ragSources.length} sources` : "Nothing in the documents fits.";
+}
+
+function cited(message, known) {
+  return message.split(/(\[\d{1,3}\])/).map((piece) => {
+    const number = Number(piece.match(/^\[(\d+)\]$/)?.[1]);
+    if (!known.has(number)) return piece;
+    if (!known.get(number)) return element("span", { class: "text-danger", title: "There is no such source" }, piece);
+    return element("a", { href: `#source-${number}` }, piece);
+  });
+}
+
+async function* events(stream) {
+  const reader = stream.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    rest += value;
+    const parts = rest.split(/\r?\n\r?\n/);
+    rest = parts.pop();
+    for (const part of parts) {
+      const data = part.split(/\r?\n/).filter((line) => line.startsWith("data:")).map((line) => line.slice(5)).join("\n");
+      if (data) yield JSON.parse(data);
+    }
+  }
+}

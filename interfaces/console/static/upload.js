@@ -1,0 +1,125 @@
+// Files that are dropped or chosen: sent in batches, then followed until they are stored.
+
+import { ask, element, json, page } from "./console.js";
+import { rows } from "./job_rows.js";
+
+const BATCH_FILES = 50;
+const BATCH_BYTES = 50_000_000;
+const form = document.querySelector("#upload");
+const shown = document.querySelector("#uploads");
+
+if (form) {
+  form.addEventListener("submit", (event) => event.preventDefault());
+  for (const input of form.querySelectorAll('input[type="file"]')) {
+    input.addEventListener("change", () => {
+      bring([...input.files].map((file) => ({ file, name: file.webkitRelativePath || file.name })));
+      input.value = "";
+    });
+  }
+  for (const name of ["dragenter", "dragover"]) {
+    form.addEventListener(name, (event) => {
+      event.preventDefault();
+      form.classList.add("over");
+    });
+  }
+  form.addEventListener("dragleave", () => form.classList.remove("over"));
+  form.addEventListener("drop", async (event) => {
+    event.preventDefault();
+    form.classList.remove("over");
+    const entries = [...event.dataTransfer.items].map((item) => item.webkitGetAsEntry()).filter(Boolean);
+    bring((await Promise.all(entries.map((entry) => filesOf(entry)))).flat());
+  });
+}
+
+async function filesOf(entry, folder = "") {
+  const name = folder + entry.name;
+  if (entry.isFile) {
+    const file = await new Promise((resolve, reject) => entry.file(resolve, reject));
+    return [{ file, name }];
+  }
+  const reader = entry.createReader();
+  const found = [];
+  // A reader gives a hundred entries at a time.
+  for (;;) {
+    const some = await new Promise((resolve, reject) => reader.readEntries(resolve, reject));
+    if (!some.length) break;
+    found.push(...some);
+  }
+  return (await Promise.all(found.map((each) => filesOf(each, `${name}/`)))).flat();
+}
+
+async function bring(files) {
+  for (const batch of batches(files)) await send(batch);
+}
+
+function batches(files) {
+  const found = [];
+  let bytes = Infinity;
+  for (const each of files) {
+    if (bytes + each.file.size > BATCH_BYTES || found.at(-1).length === BATCH_FILES) {
+      found.push([]);
+      bytes = 0;
+    }
+    found.at(-1).push(each);
+    bytes += each.file.size;
+  }
+  return found;
+}
+
+async function send(batch) {
+  const progress = element("progress", { class: "w-100", max: "1", value: "0", "aria-label": "Sent" });
+  const said = element("p", { class: "small mb-1" }, `${batch.length} ${batch.length === 1 ? "file" : "files"}`);
+  const list = element("div");
+  shown.prepend(element("section", { class: "card card-body mb-2" }, said, progress, list));
+  try {
+    const answer = await upload(batch, (share) => { progress.value = share; });
+    const refused = answer.files.filter((each) => each.status === "refused");
+    if (answer.job) await follow(answer.job.id, said, progress, list, refused);
+    else list.replaceChildren(rows(refused));
+  } catch (error) {
+    said.textContent = error.message;
+    said.className = "small mb-1 text-danger-emphasis";
+    said.setAttribute("role", "alert");
+    progress.remove();
+  }
+}
+
+function upload(batch, onProgress) {
+  const body = new FormData();
+  for (const { file, name } of batch) body.append("file", file, name);
+  const parameters = new URLSearchParams();
+  for (const name of ["collection", "tags"]) {
+    const value = form.elements[name].value.trim();
+    if (value) parameters.set(name, value);
+  }
+  // An XMLHttpRequest, because fetch does not tell how much is sent.
+  return new Promise((resolve, reject) => {
+    const request = new XMLHttpRequest();
+    const icon = document.querySelector('link[rel="icon"]').getAttribute("href");
+    request.open("POST", `${icon.replace(/\/console\/static\/.*$/, "")}/api/documents${parameters.size ? `?${parameters}` : ""}`);
+    request.setRequestHeader("X-Console-Token", document.querySelector('meta[name="form-token"]').content);
+    request.responseType = "json";
+    request.upload.addEventListener("progress", (event) => onProgress(event.total ? event.loaded / event.total : 0));
+    request.addEventListener("error", () => reject(new Error("The service cannot be reached")));
+    request.addEventListener("load", () => {
+      if (request.status < 300) resolve(request.response);
+      else reject(new Error(request.response?.message ?? `The service answered ${request.status}`));
+    });
+    request.send(body);
+  });
+}
+
+async function follow(id, said, progress, list, refused) {
+  for (;;) {
+    const job = await json(await ask(`/api/jobs/${encodeURIComponent(id)}`));
+    const { files, files_done: done, chunks, chunks_done: embedded } = job.progress;
+    said.replaceChildren(
+      element("a", { href: page(`/documents/jobs/${encodeURIComponent(id)}`) }, `${done} of ${files} files`),
+      ` · ${embedded} of ${chunks} passages · ${job.status}`,
+    );
+    progress.value = chunks ? embedded / chunks : done / files;
+    list.replaceChildren(rows([...job.files, ...refused], job.collection));
+    if (job.finished_at) return;
+    await new Promise((resolve) => setTimeout(resolve, 700));
+  }
+}

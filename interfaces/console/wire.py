@@ -1,0 +1,114 @@
+"""Requests that a page makes of the service's own routes, in this process, with the rights of who looks at it.
+
+So a page can show nothing that its reader could not ask for, and the request behind it can be shown as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextvars import Context
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import orjson
+from werkzeug.datastructures import Headers
+from werkzeug.test import EnvironBuilder, run_wsgi_app
+
+from interfaces.console.front_doors import SCRIPT_NAME, WsgiApp
+
+Json = dict[str, Any]
+KEPT = ("HTTP_HOST", "REMOTE_ADDR", "HTTP_X_FORWARDED_FOR", "wsgi.url_scheme", "HTTP_X_REQUEST_ID")
+"""The parts of the page's own request that its requests of the service take over."""
+
+
+@dataclass(frozen=True, slots=True)
+class WireRequest:
+    """A request of the service. `path` is encoded, and without the query."""
+
+    method: str
+    path: str
+    query: Mapping[str, str] = field(default_factory=dict)
+    body: Any = None
+
+    @property
+    def target(self) -> str:
+        return f"{self.path}?{urlencode(self.query)}" if self.query else self.path
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    json: Json
+    etag: str | None
+
+
+class RefusedError(Exception):
+    """The service has refused a request of a page."""
+
+    def __init__(self, asked: WireRequest, status: int, body: Json) -> None:
+        super().__init__(body.get("message", f"The service answered {status}"))
+        self.asked = asked
+        self.status = status
+        self.message = str(self)
+        self.code = str(body.get("code", ""))
+        self.details: Json = body.get("details") or {}
+
+
+class Wire:
+    """The service as one page asks it. `made` are the requests that the page shows as its own, in order."""
+
+    def __init__(self, app: WsgiApp, page_environ: Mapping[str, Any], key: str | None) -> None:
+        self._app = app
+        self._environ = {name: page_environ[name] for name in KEPT if name in page_environ}
+        self._environ["SCRIPT_NAME"] = page_environ.get(SCRIPT_NAME, "")
+        if key is not None:
+            self._environ["HTTP_AUTHORIZATION"] = f"Bearer {key}"
+        self.made: list[WireRequest] = []
+
+    def get(self, path: str, *, aside: bool = False, **query: Any) -> Json:
+        """Return the answer to a GET. One that is `aside` is not among those that the page shows as its own.
+
+        Raises RefusedError.
+        """
+        given = {name: str(value) for name, value in query.items() if value not in (None, "")}
+        return self.send(WireRequest("GET", path, given), aside=aside)
+
+    def post(self, path: str, body: Any, *, aside: bool = False, **query: Any) -> Json:
+        """Return the answer to a POST. Raises RefusedError."""
+        given = {name: str(value) for name, value in query.items() if value not in (None, "")}
+        return self.send(WireRequest("POST", path, given, body), aside=aside)
+
+    def send(self, asked: WireRequest, *, aside: bool = False, headers: Mapping[str, str] | None = None) -> Json:
+        """Return the JSON of an answer. Raises RefusedError for a status from 400 on."""
+        return self.answer(asked, aside=aside, headers=headers).json
+
+    def answer(self, asked: WireRequest, *, aside: bool = False, headers: Mapping[str, str] | None = None) -> Answer:
+        """Return an answer with its ETag. Raises RefusedError for a status from 400 on."""
+        if not aside:
+            self.made.append(asked)
+        payload = None if asked.body is None else orjson.dumps(asked.body)
+        builder = EnvironBuilder(
+            asked.target,
+            method=asked.method,
+            data=payload,
+            content_type=None if payload is None else "application/json",
+            headers=Headers(dict(headers or {})),
+        )
+        environ = builder.get_environ() | self._environ
+        # In a context of its own: the page's request goes on around it.
+        content, said, known = Context().run(run_wsgi_app, self._app, environ, buffered=True)
+        status, body = int(said.split()[0]), b"".join(content)
+        told = orjson.loads(body) if body else {}
+        if status >= 400:
+            raise RefusedError(asked, status, told if isinstance(told, dict) else {})
+        return Answer(told, known.get("ETag"))
+
+
+def encoded(*parts: str) -> str:
+    """Return a path of these parts, each encoded: what a part says never ends it."""
+    return "".join(f"/{quote(part, safe='')}" for part in parts)
+
+
+def named(given: Iterable[tuple[str, Any]]) -> Json:
+    """Return a body of these fields without those that are None or empty."""
+    return {name: value for name, value in given if value not in (None, "", [], ())}
