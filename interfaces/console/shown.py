@@ -13,6 +13,7 @@ from flask import Flask
 from interfaces.question_words import EXCERPT_CHARACTERS, excerpt_around
 from interfaces.source_places import heading_of, percentage, place_of, source_of
 
+_CITATION = re.compile(r"(\[\d{1,3}\])")
 _UNITS = ("bytes", "KB", "MB", "GB", "TB")
 
 
@@ -27,6 +28,7 @@ def init_app(app: Flask) -> None:
         "counted": counted,
         "size": size,
         "moment": moment,
+        "citations": citations,
     }
     app.jinja_env.globals["excerpt_characters"] = EXCERPT_CHARACTERS
 
@@ -42,6 +44,12 @@ def marked(text: str, words: re.Pattern[str] | None) -> Iterator[tuple[str, bool
         end = found.end()
     if end < len(text):
         yield text[end:], False
+
+
+def citations(message: str) -> Iterator[tuple[str, int | None]]:
+    """Yield the pieces of an answer, and the number of each that is a citation (`[2]`)."""
+    for piece in _CITATION.split(message):
+        yield piece, int(piece[1:-1]) if _CITATION.fullmatch(piece) else None
 
 
 def place(hit: Mapping[str, Any]) -> str:

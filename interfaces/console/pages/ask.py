@@ -81,7 +81,10 @@ def answer() -> Response | str:
     if not question:
         return redirect(url_for("ask.search"), 303)
     turn = wire().post("/api/chat", named((("message", question), ("useRag", True), ("collections", chosen))))
-    return render_template("answer.html", question=question, chosen=chosen, turn=turn, words=words_of(question))
+    cited = {each["number"]: each["id"] for each in turn.get("citations", ()) if each["valid"]}
+    return render_template(
+        "answer.html", question=question, chosen=chosen, turn=turn, words=words_of(question), cited=cited
+    )
 
 
 def _around(answer: Json) -> dict[tuple[str, str], Json]:

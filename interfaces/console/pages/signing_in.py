@@ -23,7 +23,7 @@ ENDED = {
 
 @blueprint.route("/sign-in", methods=["GET", "POST"])
 def sign_in() -> Response | str:
-    next_page = _own_page(request.values.get("next", ""))
+    next_page = request.values.get("next", "")
     if request.method == "GET":
         return render_template("sign_in.html", next=next_page, ended=ENDED.get(request.args.get("ended", "")))
     key = request.form.get("key", "").strip()
@@ -36,7 +36,7 @@ def sign_in() -> Response | str:
     sessions: Sessions = current_app.extensions["console.sessions"]
     g.session = sessions.sign_in(key)
     g.is_new = True
-    return redirect(next_page, 303)
+    return redirect(_own_page(next_page), 303)
 
 
 @blueprint.post("/sign-out")

@@ -52,26 +52,33 @@ async function answer(question, collections) {
 
 function finish(turn, text, sources, status) {
   const message = turn.data?.message ?? text.textContent;
-  const known = new Map(turn.citations.map((each) => [each.number, each.valid]));
+  const known = new Map(turn.citations.map((each) => [each.number, each]));
   text.replaceChildren(...cited(message, known));
-  sources.replaceChildren(
-    ...turn.ragSources.map((each, index) =>
-      element(
-        "li",
-        { id: `source-${index + 1}` },
-        element("a", { href: page(`/collections/${encodeURIComponent(each.collection)}/documents?id=${encodeURIComponent(each.chunkId ?? "")}`) }, each.source),
-        element("p", { class: "passage" }, each.text),
-      ),
-    ),
-  );
+  sources.replaceChildren(...turn.ragSources.map((each, index) => source(each, index + 1, known.get(index + 1))));
   status.textContent = turn.ragSources.length ? `${turn.ragSources.length} sources` : "Nothing in the documents fits.";
+}
+
+function source(found, number, citation) {
+  const collection = encodeURIComponent(found.collection);
+  // A citation names the passage, an uncited source its document.
+  const address = citation?.valid
+    ? `/collections/${collection}/document?id=${encodeURIComponent(citation.id)}`
+    : `/documents/of/${collection}?id=${encodeURIComponent(found.documentId)}`;
+  const share = found.relevance === null ? "" : ` ${Math.round(found.relevance * 100)} %`;
+  return element(
+    "li",
+    { id: `source-${number}` },
+    element("a", { href: page(address) }, found.source),
+    element("span", { class: "small text-body-secondary" }, share),
+    element("p", { class: "passage" }, found.text),
+  );
 }
 
 function cited(message, known) {
   return message.split(/(\[\d{1,3}\])/).map((piece) => {
     const number = Number(piece.match(/^\[(\d+)\]$/)?.[1]);
     if (!known.has(number)) return piece;
-    if (!known.get(number)) return element("span", { class: "text-danger", title: "There is no such source" }, piece);
+    if (!known.get(number).valid) return element("span", { class: "text-danger", title: "There is no such source" }, piece);
     return element("a", { href: `#source-${number}` }, piece);
   });
 }

@@ -1,0 +1,68 @@
+"""The console in a real browser, of a service with two workers, two collections, and stubs of the models."""
+
+from __future__ import annotations
+
+import pytest
+import requests
+
+from tests.interfaces.console.conftest import ADMIN, ADMIN_KEY
+from tests.support.browser import DESKTOP, chromium, tab_at
+from tests.support.live import live_service
+
+HANDBOOK = """# Handbook
+
+## Backups
+
+Backups run every night at two, and are kept for thirty days.
+
+## Travel
+
+Take the train where there is one. Hotels are booked by the office.
+"""
+
+
+@pytest.fixture(scope="package")
+def service(tmp_path_factory, models, processes):
+    settings = {
+        "workers": 2,
+        "api_key": ADMIN_KEY,
+        "chat_provider": "openai",
+        "chat_url": f"{models.url}/v1",
+        "chat_model": "chatty",
+    }
+    with live_service(tmp_path_factory.mktemp("console"), **settings) as service:
+        sent = requests.post(
+            f"{service.url}/api/rag/ingest",
+            json={
+                "source": "handbook",
+                "path": "handbook.md",
+                "title": "Handbook",
+                "text": HANDBOOK,
+                "contentType": "documentation",
+            },
+            headers=ADMIN,
+            timeout=60,
+        )
+        assert sent.status_code == 200, sent.text
+        yield service
+
+
+@pytest.fixture(scope="package")
+def browser(processes):
+    with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture
+def tab(browser, service):
+    """A tab that nobody has signed in with; what its pages complain of fails the test."""
+    with browser.new_context(viewport=DESKTOP) as context:
+        tab = tab_at(context, service.url)
+        yield tab
+        tab.check()
+
+
+@pytest.fixture
+def admin_tab(tab):
+    tab.sign_in(ADMIN_KEY)
+    return tab
