@@ -37,6 +37,7 @@ from interfaces.web import (
     rerank,
     rule_documents,
     search,
+    settings_in_force,
     text_documents,
     tools,
     watchers,
@@ -144,6 +145,13 @@ def create_app(
         service.close()
         raise
     app.extensions["rag.layers"] = layers
+    app.extensions[settings_in_force.SETTINGS] = (
+        settings,
+        access,
+        oidc_settings,
+        registry_settings,
+        retrieval_settings,
+    )
     service.on_close(clean_lines(layers.connections.redacted))
     service.on_close(layers.close)
     report_health(service, layers)
@@ -160,7 +168,7 @@ def create_app(
     )
     route_table.register(
         *(app, connections, collect, search, rerank, rule_documents, text_documents, documents, jobs, chat, tools),
-        *(watchers, erasure, mcp_http, protected_resource),
+        *(watchers, erasure, mcp_http, protected_resource, settings_in_force),
     )
     open_console(app, service)
     layers.job_runner.start()

@@ -35,6 +35,7 @@ from schemas.errors import InvalidInputError, RagError
 from schemas.settings import (
     CONFIG_FILE,
     HOSTED,
+    SET_BY_FILE,
     AccessSettings,
     OidcSettings,
     RegistrySettings,
@@ -52,6 +53,7 @@ OWN_VARIABLES = frozenset(
     *SERVICE_KEYS,
     CONFIG_FILE,
     HOSTED,
+    SET_BY_FILE,
     *(f"RAG_{name}" for name in ("API_KEYS", "CHROMA_URL", "CHROMA_TOKEN")),
 }
 """Variables that the service reads for itself: no connection gets one, whatever the patterns allow."""

@@ -143,6 +143,7 @@ ROUTES: Mapping[str, Access] = {
     "DELETE /api/keys/{key_id}": Access(ADMIN),
     "POST /api/keys/{key_id}/rotate": Access(ADMIN),
     "GET /api/audit": Access(ADMIN),
+    "GET /api/settings": Access(ADMIN),
     "POST /api/erase": Access(ADMIN, Names.BODY),
     "GET /metrics": Access(ADMIN),
     "GET /": Access(Door.KNOWN),

@@ -5,7 +5,7 @@ Wrong values stop the start with a sentence that names all wrong variables at on
 
 from schemas.settings.access import KEYS, OPEN, AccessSettings, read_access_settings
 from schemas.settings.config_file import CONNECTIONS, apply_config_file, read_declared_connections
-from schemas.settings.known import CONFIG_FILE, HOSTED, known_settings, unknown_variables
+from schemas.settings.known import CONFIG_FILE, HOSTED, SET_BY_FILE, known_settings, unknown_variables
 from schemas.settings.oidc import OidcSettings, read_oidc_settings
 from schemas.settings.registry import RegistrySettings, read_registry_settings
 from schemas.settings.retrieval import (
@@ -27,6 +27,7 @@ __all__ = [
     "OPEN",
     "POSTGRESQL",
     "SECTIONS",
+    "SET_BY_FILE",
     "SQLITE",
     "WHOLE",
     "WINDOWS",

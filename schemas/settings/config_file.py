@@ -11,7 +11,7 @@ import yaml
 from schemas.errors import ConfigurationError
 from schemas.settings.contract_file import without_sections
 from schemas.settings.environment import PREFIX
-from schemas.settings.known import CONFIG_FILE, known_settings
+from schemas.settings.known import CONFIG_FILE, SET_BY_FILE, known_settings
 
 CONNECTIONS = "connections"
 
@@ -34,7 +34,7 @@ def apply_config_file(path: Path) -> None:
     the sections of the contract *rules*. Its `connections` are read by `read_declared_connections`.
     """
     os.environ[CONFIG_FILE] = str(path.resolve())
-    known = known_settings()
+    known, set_here = known_settings(), []
     for name, value in without_sections(_read_config_file(path)).items():
         if name == CONNECTIONS:
             continue
@@ -46,7 +46,11 @@ def apply_config_file(path: Path) -> None:
             value = ",".join(str(item) for item in value)
         if isinstance(value, dict) or value is None:
             raise ConfigurationError(f"{name} in {path} must be a value or a list of values")
-        os.environ.setdefault(variable, str(value))
+        if variable not in os.environ:
+            os.environ[variable] = str(value)
+            set_here.append(variable)
+    if set_here:
+        os.environ[SET_BY_FILE] = ",".join(set_here)
 
 
 def _read_config_file(path: Path) -> dict[Any, Any]:

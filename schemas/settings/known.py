@@ -17,6 +17,8 @@ from schemas.settings.storage import WrapperSettings
 # Not fields of the settings: these are read as placeholders in a connection.
 OTHER_VARIABLES = ("RAG_EMBEDDING_API_KEY", "RAG_CHAT_API_KEY", "RAG_RERANK_API_KEY")
 CONFIG_FILE = "RAG_CONFIG_FILE"
+SET_BY_FILE = "RAG_SET_BY_FILE"
+"""The variable that names those whose values come from the configuration file."""
 HOSTED = "RAG_HOSTED_BY"
 """The variable that is set in worker processes whose parent owns the data directory and the engine."""
 ALIKE = 0.85
@@ -38,7 +40,7 @@ def unknown_variables(environ: Mapping[str, str], placeholder_patterns: Iterable
     known = known_settings()
     own = [pattern for pattern in placeholder_patterns if pattern != f"{PREFIX}*"]
     for name in sorted(environ):
-        if not name.startswith(PREFIX) or name in known or name in (CONFIG_FILE, HOSTED):
+        if not name.startswith(PREFIX) or name in known or name in (CONFIG_FILE, HOSTED, SET_BY_FILE):
             continue
         meant = get_close_matches(name, known, n=1, cutoff=ALIKE)
         if meant:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import requests
 
+from tests.interfaces.console.browser.tabs import DESKTOP, chromium, tab_at
 from tests.interfaces.console.conftest import ADMIN, ADMIN_KEY
-from tests.support.browser import DESKTOP, chromium, tab_at
 from tests.support.live import live_service
 
 HANDBOOK = """# Handbook

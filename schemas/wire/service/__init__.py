@@ -1,0 +1,1 @@
+"""The service itself on the wire: what operators ask of it."""
