@@ -300,6 +300,11 @@ class ScopedStore:
         self._check_writer(name)
         return self._store.index(name)
 
+    def indexes(self, collections: Sequence[Collection]) -> list[IndexStatus]:
+        """Return what is known of the indexes of those of these collections that `index` would tell about."""
+        caller = current()
+        return self._store.indexes([each for each in collections if self._writes(caller, each.name)])
+
     def check_index(self, name: str) -> IndexStatus:
         self._check_writer(name)
         return self._store.check_index(name)
@@ -335,8 +340,12 @@ class ScopedStore:
         noted.note_collection(name)
         if not caller.knows(name):
             raise CollectionNotFoundError(name)
-        if caller.is_filtered or (name in self._apart and not caller.is_admin):
+        if not self._writes(caller, name):
             raise CollectionForbiddenError(name)
+
+    def _writes(self, caller: Caller, name: str) -> bool:
+        """Return whether a collection is the caller's as a whole."""
+        return caller.knows(name) and not caller.is_filtered and (name not in self._apart or caller.is_admin)
 
     def _shown(self, caller: Caller, found: Sequence[Collection]) -> list[Collection]:
         shown = []

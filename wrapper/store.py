@@ -368,6 +368,11 @@ class Store:
         with self._catalog.read() as transaction:
             return status(transaction, find_collection(transaction, name))
 
+    def indexes(self, collections: Sequence[Collection]) -> list[IndexStatus]:
+        """Return what is known of the indexes of these collections, which were read before."""
+        with self._catalog.read() as transaction:
+            return [status(transaction, each) for each in collections]
+
     def check_index(self, name: str) -> IndexStatus:
         """Have the doctor check the index, after the earlier writes. Return what is known of it so far."""
         return self._ask_doctor(name, outbox.CHECK)

@@ -17,7 +17,7 @@ from interfaces.console.current_page import PUBLIC, form_token, is_signed_in, ne
 from interfaces.console.facets import condition_of
 from interfaces.console.front_doors import SCRIPT_NAME, WsgiApp, cookie_name, session_id_of
 from interfaces.console.navigation import pages_of
-from interfaces.console.pages import ask, collection, documents, signing_in
+from interfaces.console.pages import ask, collection, documents, service, signing_in
 from interfaces.console.sessions import SESSION_SECONDS, Session, Sessions, visitor
 from interfaces.console.snippets import snippets_of
 from interfaces.console.wire import RefusedError, Wire
@@ -43,13 +43,13 @@ POLICY = "; ".join(
 MAX_FORM_BYTES = 4 << 20
 
 
-def create_console(service: WsgiApp, hosts_and_origins: AllowedHostsAndOrigins, sessions: Sessions) -> Flask:
-    """Return the console's pages, made of what the WSGI application `service` answers."""
+def create_console(wsgi_app: WsgiApp, hosts_and_origins: AllowedHostsAndOrigins, sessions: Sessions) -> Flask:
+    """Return the console's pages, made of what the service's WSGI application answers."""
     app = Flask("interfaces.console", static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = MAX_FORM_BYTES
     app.config["MAX_FORM_MEMORY_SIZE"] = MAX_FORM_BYTES
     app.jinja_options = {"trim_blocks": True, "lstrip_blocks": True}
-    app.extensions["console.service"] = service
+    app.extensions["console.service"] = wsgi_app
     app.extensions["console.hosts_and_origins"] = hosts_and_origins
     app.extensions["console.sessions"] = sessions
     app.extensions["console.assets"] = assets = Assets()
@@ -64,7 +64,7 @@ def create_console(service: WsgiApp, hosts_and_origins: AllowedHostsAndOrigins, 
     app.jinja_env.globals |= {"pages_of": pages_of, "condition": condition_of}
     app.add_url_rule("/static/<version>/<name>", "asset", _asset)
     app.jinja_env.globals["asset"] = lambda name: url_for("asset", version=assets.version, name=name)
-    for module in (signing_in, ask, collection, documents):
+    for module in (signing_in, ask, collection, documents, service):
         app.register_blueprint(module.blueprint)
     return app
 

@@ -49,6 +49,7 @@ class RefusedError(Exception):
         super().__init__(body.get("message", f"The service answered {status}"))
         self.asked = asked
         self.status = status
+        self.body = body
         self.message = str(self)
         self.code = str(body.get("code", ""))
         self.details: Json = body.get("details") or {}
@@ -72,6 +73,15 @@ class Wire:
         """
         given = {name: str(value) for name, value in query.items() if value not in (None, "")}
         return self.send(WireRequest("GET", path, given), aside=aside)
+
+    def report(self, path: str) -> Json:
+        """Return the answer to a GET whose status says how the service is, not whether it was answered."""
+        try:
+            return self.get(path)
+        except RefusedError as error:
+            if error.status != 503 or "status" not in error.body:
+                raise
+            return error.body
 
     def post(self, path: str, body: Any, *, aside: bool = False, **query: Any) -> Json:
         """Return the answer to a POST. Raises RefusedError."""
@@ -111,4 +121,4 @@ def encoded(*parts: str) -> str:
 
 def named(given: Iterable[tuple[str, Any]]) -> Json:
     """Return a body of these fields without those that are None or empty."""
-    return {name: value for name, value in given if value not in (None, "", [], ())}
+    return {name: value for name, value in given if value not in (None, "", [], (), {})}

@@ -58,7 +58,7 @@ _CONNECTIONS = "/api/connections"
 _OF_FOLDERS = ADMIN, "with config.path of Qdrant"
 
 ROUTES: Mapping[str, Access] = {
-    "GET /collections": Access(READ, Names.LISTED),
+    "GET /collections": Access(READ, Names.LISTED, also=(MANAGE, "with include")),
     "POST /collections": Access(MANAGE, Names.BODY_NAME),
     "GET /collections/{name}": Access(READ, Names.PATH),
     "DELETE /collections/{name}": Access(MANAGE, Names.PATH),

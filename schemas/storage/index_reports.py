@@ -89,10 +89,14 @@ class Hindrances:
 
 @dataclass(frozen=True, slots=True)
 class IndexStatus:
-    """A collection, the report about its index, and the number of writes that the index has yet to be told of."""
+    """A collection, the report about its index, and the number of writes that the index has yet to be told of.
+
+    `stored_bytes` are those of its documents in the catalogue: their texts, metadata and vectors.
+    """
 
     collection: Collection
     report: IndexReport
     is_rebuilding: bool
     waiting_writes: int
     hindrances: Hindrances
+    stored_bytes: int

@@ -54,9 +54,9 @@ def within_quota(transaction: Transaction, name: str, quota: Quota | None, write
     """
     if quota is None:
         return write(transaction)
-    before = _of_one(transaction, name)
+    before = of_one(transaction, name)
     outcome = write(transaction)
-    after = _of_one(transaction, name)
+    after = of_one(transaction, name)
     added = Held(after.documents - before.documents, after.bytes - before.bytes)
     all_held = held(transaction, quota.within)
     for what, most, more, now in (
@@ -88,7 +88,8 @@ def held(transaction: Transaction, within: Patterns) -> Held:
     return NOTHING if row is None else Held(*row)
 
 
-def _of_one(transaction: Transaction, name: str) -> Held:
+def of_one(transaction: Transaction, name: str) -> Held:
+    """Return what the collection of that name holds."""
     row = transaction.row("SELECT count, bytes FROM collections WHERE name = ?", (name,))
     return NOTHING if row is None else Held(*row)
 

@@ -6,6 +6,7 @@ from functools import partial
 
 from flask import Blueprint, Response
 
+from schemas.access.callers import Scope
 from schemas.wire.storage.collection import (
     COLLECTIONS_ARGUMENTS,
     MERGING_ARGUMENTS,
@@ -19,6 +20,7 @@ from schemas.wire.storage.collection import (
     emptied_answer,
 )
 from wrapper.web.bodies import json_response, read_body
+from wrapper.web.callers import require
 from wrapper.web.lanes import Lane
 from wrapper.web.request_parts import arguments, body, store, write_options
 from wrapper.web.responses import not_modified, respond
@@ -44,9 +46,13 @@ def create_collection() -> Response:
 @declare(Lane.READ, query=COLLECTIONS_ARGUMENTS)
 def list_collections() -> Response:
     asked = arguments()
+    with_index = asked.pop("include") is not None
+    if with_index:
+        require(Scope.MANAGE)
     found, next_cursor = store().collections_page(**asked)
     is_page = asked["limit"] is not None or asked["cursor"] is not None
-    return json_response(collections_answer(found, next_cursor, is_page=is_page))
+    indexes = store().indexes(found) if with_index else ()
+    return json_response(collections_answer(found, next_cursor, indexes, is_page=is_page))
 
 
 @blueprint.get("/collections/<name>")

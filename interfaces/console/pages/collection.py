@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import orjson
 from flask import Blueprint, redirect, render_template, request, url_for
@@ -28,15 +28,16 @@ Json = dict[str, Any]
 @blueprint.get("")
 def listed() -> str:
     prefix, cursor = request.args.get("prefix", ""), request.args.get("cursor")
-    answer = wire().get("/collections", prefix=prefix, limit=COLLECTIONS_ON_PAGE, cursor=cursor)
-    indexes = {}
-    if may("manage"):
-        for each in answer["collections"]:
-            indexes[each["name"]] = _index_of(each["name"])
+    answer = wire().get(
+        "/collections",
+        prefix=prefix,
+        limit=COLLECTIONS_ON_PAGE,
+        cursor=cursor,
+        include="index" if may("manage") else None,
+    )
     return render_template(
         "collections.html",
         collections=answer["collections"],
-        indexes=indexes,
         prefix=prefix,
         next_cursor=answer.get("next_cursor"),
         can_manage=may("manage"),
@@ -51,7 +52,7 @@ def documents(name: str) -> str:
         request.args.get("order_by", "").strip(),
         number_of(request.args.get("limit", ""), PAGE, most=MOST_ON_PAGE),
     )
-    collection = wire().get(encoded("collections", name), aside=True)
+    collection = _collection(name)
     body = named((("where", where), ("order_by", order_by), ("limit", limit), ("cursor", request.args.get("cursor"))))
     path = encoded("collections", name, "documents")
     answer = wire().get(path, **body) if where is None else wire().post(f"{path}/search", body)
@@ -67,7 +68,7 @@ def documents(name: str) -> str:
     return render_template(
         "collection.html",
         collection=collection,
-        index=_index_of(name) if may("manage") else None,
+        index=collection.get("index"),
         where=where,
         conditions=conditions_of(where),
         operators=OPERATORS,
@@ -164,11 +165,14 @@ def _document(name: str, document_id: str) -> Json:
     return found[0]
 
 
-def _index_of(name: str) -> Json | None:
-    try:
-        return wire().get(encoded("collections", name, "index"), aside=True)
-    except RefusedError:  # it may have been deleted meanwhile
-        return None
+def _collection(name: str) -> Json:
+    """Return a collection, with what is known of its index for those who manage it."""
+    if may("manage"):
+        # The name itself comes first among those that begin with it.
+        listed = wire().get("/collections", aside=True, prefix=name, limit=1, include="index")["collections"]
+        if listed and listed[0]["name"] == name:
+            return cast(Json, listed[0])
+    return wire().get(encoded("collections", name), aside=True)
 
 
 def _fields_of(documents: list[Json]) -> list[str]:

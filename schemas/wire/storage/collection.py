@@ -11,10 +11,14 @@ from schemas.bounds import MAX_PAGE
 from schemas.metadata import check_collection_metadata, without_reserved
 from schemas.names import NAME_BEGINNING, check_collection_name
 from schemas.records import METRICS, Collection
+from schemas.storage.index_reports import IndexStatus
 from schemas.storage.outcomes import CollectionOutcome, WriteOutcome
 from schemas.wire.body import Body
-from schemas.wire.fields import CollectionMetadata, Count, MetadataObject, Text, TruthText
+from schemas.wire.fields import Choice, CollectionMetadata, Count, MetadataObject, Text, TruthText
+from schemas.wire.storage.index import index_answer
 
+INDEX = "index"
+"""What a list of collections may include: what is known of the index of each."""
 Answer = dict[str, Any]
 
 
@@ -54,6 +58,7 @@ class CollectionPage(Body):
     )
     limit = Count(least=1, most=MAX_PAGE, capped=True, in_text=True, load_default=None)
     cursor = Text(load_default=None)
+    include = Choice((INDEX,), load_default=None)
 
 
 # Making a schema costs more than using it, and it keeps no state.
@@ -76,8 +81,11 @@ def collection_answer(found: Collection) -> Answer:
     return answer
 
 
-def collections_answer(found: Sequence[Collection], next_cursor: str | None, *, is_page: bool) -> Answer:
-    answer: Answer = {"collections": [collection_answer(each) for each in found]}
+def collections_answer(
+    found: Sequence[Collection], next_cursor: str | None, indexes: Sequence[IndexStatus], *, is_page: bool
+) -> Answer:
+    known = {each.collection.name: {"index": index_answer(each)} for each in indexes}
+    answer: Answer = {"collections": [{**collection_answer(each), **known.get(each.name, {})} for each in found]}
     return {**answer, "next_cursor": next_cursor} if is_page else answer
 
 

@@ -35,6 +35,7 @@ def index_answer(status: IndexStatus) -> Answer:
             "first": [_set_aside(each) for each in hindrances.first_refused],
         },
         "index_bytes": report.index_bytes,
+        "stored_bytes": status.stored_bytes,
         "fault": report.fault,
         "checked_at": _time(report.checked_at_seconds),
         "recall_at_10": report.recall_at_10,

@@ -337,3 +337,12 @@ def test_emptying_keeps_metadata_and_forgets_the_dimension(client, filled):
     assert client.get(f"/collections/{name}/documents").json["total"] == 0
     assert client.get(f"/collections/{name}/metadata-values?field=a").json["values"] == []
     assert client.post(f"/collections/{name}/text-search", json={"query": "x"}).json["total"] == 0
+
+
+def test_a_list_includes_what_is_known_of_the_indexes(client, filled):
+    name = filled([{"id": "a", "text": "é", "metadata": {}, "embedding": [1.0, 0.0]}])
+    [found] = client.get(f"/collections?prefix={name}&include=index").json["collections"]
+    assert found["index"] == client.get(f"/collections/{name}/index").json
+    assert found["index"]["stored_bytes"] == len("é".encode()) + len("{}") + 2 * 4
+    assert "index" not in client.get(f"/collections?prefix={name}").json["collections"][0]
+    assert client.get("/collections?include=nonsense").status_code == 400

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from schemas.records import Collection
 from schemas.storage.index_reports import Hindrances, IndexStatus
+from wrapper.catalog import stored_bytes
 from wrapper.catalog.contract import Transaction
 from wrapper.catalog.index_state import outbox, reports, set_aside, standstills, states
 
@@ -20,6 +21,7 @@ def status(transaction: Transaction, collection: Collection) -> IndexStatus:
             set_aside.count(transaction, collection.key),
             set_aside.find(transaction, collection.key),
         ),
+        stored_bytes=stored_bytes.of_one(transaction, collection.name).bytes,
     )
 
 
