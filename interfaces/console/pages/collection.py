@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any, cast
 
 import orjson
@@ -13,7 +14,7 @@ from interfaces.console.filters import OPERATORS, added, conditions_of
 from interfaces.console.forms import filter_of, number_of
 from interfaces.console.vectors import Vector
 from interfaces.console.wire import RefusedError, WireRequest, encoded, named
-from schemas.errors import InvalidInputError, NotFoundError
+from schemas.errors import ConflictError, InvalidInputError, NotFoundError
 
 blueprint = Blueprint("collections", __name__, url_prefix="/collections")
 
@@ -105,6 +106,7 @@ def document(name: str) -> str:
         "document.html",
         collection=collection,
         document=found,
+        seen=seen(found),
         vector=vector,
         neighbours=neighbours,
         group=group,
@@ -120,15 +122,16 @@ def change(name: str) -> Response:
     if request.form.get("do") == "delete":
         wire().send(WireRequest("DELETE", path, body={"ids": [document_id]}))
         return redirect(url_for("collections.documents", name=name), 303)
-    metadata = filter_of(request.form.get("metadata", ""), field="metadata") or {}
     before = _document(name, document_id)
-    # As a merge patch, in which null removes what is not there any more.
-    patch = {**dict.fromkeys(before["metadata"].keys() - metadata.keys()), **metadata}
-    body: Json = {"metadata": patch}
-    text = request.form.get("text", "").replace("\r\n", "\n")
-    if text != before["text"].replace("\r\n", "\n"):
-        body["text"] = text
-    wire().send(WireRequest("PATCH", f"{path}{encoded(document_id)}", body=body))
+    if request.form.get("seen") != seen(before):
+        raise ConflictError("The document has changed since you opened it, and nothing was saved: look at it again")
+    after = {
+        "id": document_id,
+        "text": request.form.get("text", "").replace("\r\n", "\n"),
+        "metadata": filter_of(request.form.get("metadata", ""), field="metadata") or {},
+        "embedding": before["embedding"],
+    }
+    wire().post(path, {"documents": [after]})
     return redirect(url_for("collections.document", name=name, id=document_id), 303)
 
 
@@ -163,6 +166,11 @@ def _document(name: str, document_id: str) -> Json:
     if not found:
         raise NotFoundError(f"The collection '{name}' has no document '{document_id}'")
     return found[0]
+
+
+def seen(document: Json) -> str:
+    """Return what tells whether a document's text or metadata are still those that somebody has seen."""
+    return hashlib.sha256(orjson.dumps([document["text"], document["metadata"]])).hexdigest()
 
 
 def _collection(name: str) -> Json:

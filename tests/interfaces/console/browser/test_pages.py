@@ -1,0 +1,96 @@
+"""What holds for every page, in light and dark, on a desktop and on a phone."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.interfaces.console.browser.tabs import DESKTOP, PHONE, tab_at
+from tests.interfaces.console.browser.walk import PAGES, faults_of, overflow_of
+from tests.interfaces.console.conftest import ADMIN_KEY
+
+SCREENSHOTS = os.environ.get("RAG_SCREENSHOTS")
+"""The folder that pictures of all pages are put into, if any."""
+
+
+@pytest.fixture(scope="module", params=[("light", "desktop"), ("dark", "phone")], ids="-".join)
+def walked(request, browser, service):
+    """A signed-in tab: (its colour scheme and device, the tab)."""
+    scheme, device = request.param
+    viewport = DESKTOP if device == "desktop" else PHONE
+    with browser.new_context(viewport=viewport, color_scheme=scheme) as context:
+        tab = tab_at(context, service.url)
+        tab.sign_in(ADMIN_KEY)
+        yield "-".join(request.param), tab
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_can_be_used_by_everybody_and_asks_the_service_alone(walked, name):
+    kind, tab = walked
+    page = tab.open(PAGES[name])
+    if SCREENSHOTS:
+        page.screenshot(path=Path(SCREENSHOTS) / f"{name}-{kind}.png", full_page=True)
+    assert faults_of(page) == []
+    assert overflow_of(page) <= 0
+    assert page.locator("h1").count() == 1
+    if name == "no-such-page":
+        tab.complaints.clear()  # the browser says that the page was 404
+    tab.check()
+
+
+def test_a_page_of_one_document_shows_its_section_its_vector_and_what_is_near(walked):
+    kind, tab = walked
+    page = tab.open("/ask?q=How+long+are+backups+kept%3F")
+    page.locator("#hit-1 h3 a").click()
+    assert "Backups run every night" in page.locator("main").inner_text()
+    for heading in ("Vector", "Nearest", "The section it belongs to"):
+        assert page.get_by_role("heading", name=heading).count() == 1
+    if SCREENSHOTS:
+        page.screenshot(path=Path(SCREENSHOTS) / f"document-{kind}.png", full_page=True)
+    assert faults_of(page) == []
+    assert overflow_of(page) <= 0
+    tab.check()
+
+
+def test_the_first_page_is_light(browser, service):
+    with browser.new_context(viewport=DESKTOP) as context:
+        page = context.new_page()
+        sizes = []
+        page.on("requestfinished", lambda request: sizes.append(request.sizes()))
+        page.goto(f"{service.url}/")
+        page.wait_for_load_state("networkidle")
+        assert page.get_by_role("heading", name="Sign in").count() == 1
+        received = sum(each["responseBodySize"] + each["responseHeadersSize"] for each in sizes)
+        assert 10_000 < received < 150_000
+
+
+def test_pages_can_be_read_without_scripts(browser, service):
+    with browser.new_context(viewport=DESKTOP, java_script_enabled=False) as context:
+        tab = tab_at(context, service.url)
+        tab.sign_in(ADMIN_KEY)
+        page = tab.page
+        page.get_by_label("Question").fill("How long are backups kept?")
+        page.get_by_role("button", name="Search").click()
+        assert "thirty days" in page.locator("#hit-1").inner_text()
+        page.get_by_text("The section around it").first.click()
+        page.get_by_role("link", name="Collections", exact=True).click()
+        page.get_by_role("link", name="rag-documents", exact=True).click()
+        page.get_by_label("Field", exact=True).fill("title")
+        page.get_by_label("Value", exact=True).fill("Handbook")
+        page.get_by_role("button", name="Apply").click()
+        assert "matches" in page.locator("main").inner_text()
+        page.get_by_role("button", name="Sign out").click()
+        assert page.get_by_role("heading", name="Sign in").count() == 1
+
+
+def test_everything_can_be_reached_by_keyboard(admin_tab):
+    page = admin_tab.open("/ask?q=How+long+are+backups+kept%3F")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
+    reached = set()
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        reached.add(page.evaluate("document.activeElement.textContent.trim() || document.activeElement.name"))
+    assert {"q", "Search", "Answer", "Collections", "Documents", "Service", "Sign out", "why these?"} <= reached
