@@ -38,6 +38,7 @@ from wrapper.web.bodies import (
     finish_parsing,
 )
 from wrapper.web.client_addresses import TrustedProxies
+from wrapper.web.compression import compress
 from wrapper.web.document_paths import DocumentId
 from wrapper.web.hosts_and_origins import AllowedHostsAndOrigins
 from wrapper.web.lanes import Lanes
@@ -88,7 +89,7 @@ def create_app(
     app.config["MAX_BODY_BYTES"] = settings.max_body_mb << 20
     app.config["EXPORT_SECONDS"] = settings.export_seconds
     app.url_map.merge_slashes = False
-    app.url_map.strict_slashes = True
+    app.url_map.strict_slashes = False  # a slash at the end changes nothing, but in ids and the words in their place
     app.url_map.converters["document_id"] = DocumentId
     app.extensions["rag.hosts_and_origins"] = AllowedHostsAndOrigins(settings)
     app.extensions["rag.trusted_proxies"] = TrustedProxies.parse(access.trusted_proxies)
@@ -158,6 +159,7 @@ def _end(response: Response) -> Response:
     if not is_changing:
         audited.withhold(response)
     audited.end(response)
+    compress(request, response)
     is_computed = response.is_streamed and not response.direct_passthrough  # else it is a file, which needs no place
     callers.keep_acting(response, as_whole=is_changing)
     if is_computed and "leave" in g:

@@ -15,7 +15,7 @@ from interfaces.console import forms, shown
 from interfaces.console.assets import Assets
 from interfaces.console.current_page import PUBLIC, form_token, is_signed_in, needs_key
 from interfaces.console.facets import condition_of
-from interfaces.console.front_doors import SCRIPT_NAME, WsgiApp, cookie_name, session_id_of
+from interfaces.console.front_doors import FAVICON, SCRIPT_NAME, WsgiApp, cookie_name, session_id_of
 from interfaces.console.navigation import pages_of
 from interfaces.console.pages import ask, collection, documents, service, signing_in
 from interfaces.console.sessions import SESSION_SECONDS, Session, Sessions, visitor
@@ -63,6 +63,7 @@ def create_console(wsgi_app: WsgiApp, hosts_and_origins: AllowedHostsAndOrigins,
     shown.init_app(app)
     app.jinja_env.globals |= {"pages_of": pages_of, "condition": condition_of}
     app.add_url_rule("/static/<version>/<name>", "asset", _asset)
+    app.add_url_rule(FAVICON, "asset", _asset, defaults={"version": assets.version, "name": "mark.svg"})
     app.jinja_env.globals["asset"] = lambda name: url_for("asset", version=assets.version, name=name)
     for module in (signing_in, ask, collection, documents, service):
         app.register_blueprint(module.blueprint)

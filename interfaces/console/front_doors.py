@@ -20,6 +20,8 @@ from schemas.errors import RagError
 from wrapper.access.presented_keys import KEY_HEADERS
 
 CONSOLE = "/console"
+FAVICON = "/favicon.ico"
+"""Where browsers look for the mark of pages that name none."""
 FORM_TOKEN = "HTTP_X_CONSOLE_TOKEN"
 CREDENTIALS = ("HTTP_AUTHORIZATION", *(f"HTTP_{name.upper().replace('-', '_')}" for name in KEY_HEADERS))
 SCRIPT_NAME = "rag.script_name"
@@ -42,6 +44,9 @@ class FrontDoors:
             script_name = environ.get("SCRIPT_NAME", "")
             inside = {SCRIPT_NAME: script_name, "SCRIPT_NAME": script_name + CONSOLE, "PATH_INFO": path[len(CONSOLE) :]}
             return self._console({**environ, **inside}, start_response)
+        if path == FAVICON:
+            environ = {**environ, "SCRIPT_NAME": environ.get("SCRIPT_NAME", "") + CONSOLE}
+            return self._console(environ, start_response)
         if path == "/" and wants_page(environ):
             response = redirect(f"{environ.get('SCRIPT_NAME', '')}{CONSOLE}/", 303)
             response.headers["Vary"] = "Accept"

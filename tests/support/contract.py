@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -79,7 +80,11 @@ class Contract:
     def match(self, path: str) -> str | None:
         """Return the template of an encoded path, or None for an unknown route. Literal segments win over
         parameters."""
-        return next((template for pattern, template in self._templates if pattern.fullmatch(path)), None)
+        for spelling in (path, path.removesuffix("/")):  # a slash at the end changes nothing
+            for pattern, template in self._templates:
+                if pattern.fullmatch(spelling):
+                    return template
+        return None
 
     def validator(self, pointer: Pointer) -> Validator:
         """Return a validator for the schema at this place of the document."""
@@ -190,8 +195,11 @@ class CheckedClient(FlaskClient):
             if is_page(request.path, answer.headers.get("Location")):
                 continue
             path = request.environ.get("REQUEST_URI") or quote(request.path)
+            content = answer.get_data()
+            if answer.headers.get("Content-Encoding") == "gzip":
+                content = gzip.decompress(content)
             self.contract.check_response(
-                request.method, path.partition("?")[0], answer.status_code, answer.headers, answer.get_data()
+                request.method, path.partition("?")[0], answer.status_code, answer.headers, content
             )
         return response
 

@@ -81,7 +81,7 @@ def delete_collection(name: str) -> Response:
     return respond(written, lambda _: collection_deleted_answer(name), 200, 200)
 
 
-@blueprint.delete("/collections/<name>/documents/all")
+@blueprint.delete("/collections/<name>/documents/all", strict_slashes=True)
 @declare(Lane.WRITE, elsewhere=OF_DOCUMENTS, if_match=True)
 def empty_collection(name: str) -> Response:
     written = store().empty_collection(name, write_options())

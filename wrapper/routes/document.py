@@ -78,13 +78,13 @@ def list_documents(name: str) -> Response:
     return _page(name, asked)
 
 
-@blueprint.post("/collections/<name>/documents/search")
+@blueprint.post("/collections/<name>/documents/search", strict_slashes=True)
 @declare(Lane.READ, body=SEARCH)
 def search_documents(name: str) -> Response:
     return _page(name, body())
 
 
-@blueprint.get("/collections/<name>/documents/count")
+@blueprint.get("/collections/<name>/documents/count", strict_slashes=True)
 @declare(Lane.READ, query=MATCHING_ARGUMENTS)
 def count_documents(name: str) -> Response:
     where = arguments()["where"]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import yaml
-from flask import Blueprint, Response, current_app, send_from_directory
+from flask import Blueprint, Response, current_app, request, send_from_directory
 from prometheus_client import CONTENT_TYPE_LATEST
 from werkzeug.routing import MapAdapter
 
@@ -33,14 +33,14 @@ PAGE = """<!doctype html>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>rag-wrapper API</title>
-<link rel="icon" href="docs/assets/swagger.svg">
-<link rel="stylesheet" href="docs/assets/swagger-ui.css">
+<link rel="icon" href="{root}docs/assets/swagger.svg">
+<link rel="stylesheet" href="{root}docs/assets/swagger-ui.css">
 </head>
 <body>
 <div id="api"></div>
-<script src="docs/assets/swagger-ui-bundle.js"></script>
+<script src="{root}docs/assets/swagger-ui-bundle.js"></script>
 <script>
-SwaggerUIBundle({url: "openapi.json", dom_id: "#api", deepLinking: true, validatorUrl: null});
+SwaggerUIBundle({url: "{root}openapi.json", dom_id: "#api", deepLinking: true, validatorUrl: null});
 </script>
 </body>
 </html>
@@ -94,7 +94,8 @@ def description() -> Response:
 @blueprint.get("/docs")
 @declare(Lane.READ)
 def docs() -> Response:
-    return Response(PAGE, mimetype="text/html")
+    root = request.script_root + "/"
+    return Response(PAGE.replace("{root}", root), mimetype="text/html")
 
 
 @blueprint.get("/docs/assets/<file>")

@@ -158,3 +158,8 @@ def test_a_key_sees_its_own_collections_alone_and_no_page_that_it_may_not_use(cl
     refused = chatter.get("/ask")
     assert refused.status_code == 403
     assert "/console/collections" not in refused.text
+
+
+def test_browsers_find_a_mark(anybody):
+    answer = anybody.client.get("/favicon.ico")
+    assert (answer.status_code, answer.mimetype) == (200, "image/svg+xml")

@@ -138,7 +138,8 @@ def test_other_assets_are_not_found(client, file):
 
 
 @pytest.mark.parametrize(
-    "path", ["/no-such-route", "/collections/", "/collections/a/b", "/documents", "/collections//documents", "/health/"]
+    "path",
+    ["/no-such-route", "/collections//", "/collections/a/b", "/documents", "/collections//documents", "/health//"],
 )
 def test_an_unknown_route_answers_with_the_error_body(client, path):
     answer = client.get(path)

@@ -20,6 +20,8 @@ Backups run every night at two, and are kept for thirty days.
 Take the train where there is one. Hotels are booked by the office.
 """
 
+GARDEN = "# Garden\n\nRoses are cut in spring, and hedges in late summer.\n"
+
 
 @pytest.fixture(scope="package")
 def service(tmp_path_factory, models, processes):
@@ -31,19 +33,15 @@ def service(tmp_path_factory, models, processes):
         "chat_model": "chatty",
     }
     with live_service(tmp_path_factory.mktemp("console"), **settings) as service:
-        sent = requests.post(
-            f"{service.url}/api/rag/ingest",
-            json={
-                "source": "handbook",
-                "path": "handbook.md",
-                "title": "Handbook",
-                "text": HANDBOOK,
-                "contentType": "documentation",
-            },
-            headers=ADMIN,
-            timeout=60,
-        )
-        assert sent.status_code == 200, sent.text
+        for name, text in {"handbook": HANDBOOK, "garden": GARDEN}.items():
+            document = {"source": name, "path": f"{name}.md", "title": name.title(), "text": text}
+            sent = requests.post(
+                f"{service.url}/api/rag/ingest",
+                json={**document, "contentType": "documentation"},
+                headers=ADMIN,
+                timeout=60,
+            )
+            assert sent.status_code == 200, sent.text
         yield service
 
 
