@@ -30,6 +30,8 @@ COMMANDS = {  # name → (module:attribute, line in the list of commands)
         "interfaces.commands.access.stored_secrets:stored_secrets",
         "List stored secrets, or change their key.",
     ),
+    "backup": ("interfaces.commands.backup:backup", "Back up the catalogue and all that belongs to it."),
+    "restore": ("interfaces.commands.backup:restore", "Restore a backup."),
     "erase": ("interfaces.commands.access.erase:erase", "Erase documents, or what belongs to a user, with a receipt."),
     "bench": ("interfaces.commands.bench:bench", "Measure how well the search finds what is relevant."),
     "validate": ("interfaces.commands.validate:validate", "Check that a service finds what it should."),

@@ -198,7 +198,8 @@ def open_layers(
 ) -> Layers:
     data_dir = service.settings.data_dir
     registry = discover(ProviderRegistry())
-    own_files = [data_dir / KEY_FILE, *map(Path, filter(None, (access.api_key_file, service.settings.tls_key)))]
+    own_paths = (access.api_key_file, service.settings.tls_key, service.settings.backup_key_file)
+    own_files = [data_dir / KEY_FILE, *map(Path, filter(None, own_paths))]
     placeholders = operators_placeholders(settings, own_files)
     warn_of_free_secrets(settings, placeholders)
     context = ProviderContext(

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
 from schemas.errors import ConfigurationError
 from schemas.settings import WrapperSettings
 from wrapper.catalog.contract import Database
+from wrapper.catalog.snapshots import Copies, Receiver
+from wrapper.catalog.sqlite.copies import SQLiteCopies
 from wrapper.catalog.sqlite.database import SQLiteDatabase
 from wrapper.indexing.leadership import FileLeadership, Leadership
 from wrapper.start_checks import catalogue_path, check_catalogue
@@ -22,12 +25,15 @@ class CatalogAccess:
     """A catalogue as the settings describe it.
 
     `leadership` makes this process's share in the lead; `check` raises ConfigurationError when a service with these
-    settings must not start.
+    settings must not start. `copies` are for backups; where the catalogue is no file, `restoring` gives what takes one
+    in.
     """
 
     database: Database
     leadership: Callable[[], Leadership]
     check: Callable[[], None]
+    copies: Copies
+    restoring: Callable[[str | None], AbstractContextManager[Receiver]] | None = None
 
 
 def check_access(settings: WrapperSettings) -> None:
@@ -51,8 +57,11 @@ def catalog_access(settings: WrapperSettings, *, makes: bool = True) -> CatalogA
     path = catalogue_path(settings)
     if path is not None:
         lock = settings.data_dir / "indexer.lock"
-        return CatalogAccess(SQLiteDatabase(path), lambda: FileLeadership(lock), lambda: check_catalogue(settings))
+        return CatalogAccess(
+            SQLiteDatabase(path), lambda: FileLeadership(lock), lambda: check_catalogue(settings), SQLiteCopies(path)
+        )
     try:
+        from wrapper.catalog.postgres.copies import PostgresCopies
         from wrapper.catalog.postgres.database import PostgresDatabase
         from wrapper.catalog.postgres.leadership import AdvisoryLeadership, check_engine, engine_number
     except ImportError:
@@ -65,6 +74,8 @@ def catalog_access(settings: WrapperSettings, *, makes: bool = True) -> CatalogA
         database,
         lambda: AdvisoryLeadership(database.connect, engine),
         lambda: check_engine(database.connect, engine),
+        copies := PostgresCopies(database.connect),
+        copies.restoring,
     )
 
 

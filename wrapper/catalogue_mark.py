@@ -29,7 +29,12 @@ def mark(data_dir: Path, catalog: Catalog) -> None:
 
 def check_mark(data_dir: Path, catalog: Catalog) -> None:
     """Raise ConfigurationError when the service of this directory works with another catalogue."""
-    if _marked(data_dir) not in ("", identity_of(catalog)):
+    check_marked(data_dir, identity_of(catalog))
+
+
+def check_marked(data_dir: Path, identity: str) -> None:
+    """Raise ConfigurationError when the service of this directory works with another catalogue than that one."""
+    if _marked(data_dir) not in ("", identity):
         raise other_catalogue(data_dir)
 
 

@@ -20,6 +20,9 @@ from wrapper.audit.opening import open_recorder
 from wrapper.audit.recording import Recorder
 from wrapper.audit.refusals import MINUTE_SECONDS
 from wrapper.background import Look, Looks
+from wrapper.backups.before_migration import keep_before_migration, note_release
+from wrapper.backups.restoring import complete_moves
+from wrapper.backups.service_backups import Backups
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.held_documents import HeldDocuments
 from wrapper.catalog.index_state import adoptions, outbox, reports
@@ -68,6 +71,7 @@ LOOK_SECONDS = 2.0
 """The interval of the looks at the catalogue and at a Chroma server of the operator's own."""
 ENGINE_SECONDS = 1.0
 CATALOG_SECONDS = 5.0
+BACKUP_LOOK_SECONDS = 30.0
 REFUSING = "refusing"
 """The state of a Chroma server that answers but does not let this service do its work."""
 
@@ -99,11 +103,14 @@ def open_host(settings: WrapperSettings, access: AccessSettings, *, serves: bool
         address["certificate"] = str(Path(settings.tls_cert).absolute())
     lock = acquire(settings.data_dir, description={"command": "rag-wrapper", **address})
     try:
+        complete_moves(settings.data_dir)
         if not access.secret_key:
             KeyFile(settings.data_dir).make()
         catalogue = catalog_access(settings)
         catalogue.check()
+        keep_before_migration(settings, catalogue)
         _bring_up_to_date(catalogue, lambda catalog: _check_start(settings, access, catalog, serves=serves))
+        note_release(settings.data_dir)
         claim_engine(settings)
         keeper = None if settings.chroma_url else start_keeper(settings.data_dir, service_port=settings.port)
     except BaseException:
@@ -130,7 +137,9 @@ def opened_catalogue(settings: WrapperSettings) -> Iterator[Catalog]:
     path = catalogue_path(settings)
     if path is not None and not path.exists():
         raise ConfigurationError(f"RAG_DATA_DIR: there is no catalogue in {settings.data_dir}", field="RAG_DATA_DIR")
-    catalog = Catalog(catalog_access(settings, makes=False).database)
+    access = catalog_access(settings, makes=False)
+    keep_before_migration(settings, access)
+    catalog = Catalog(access.database)
     try:
         catalog.open()
         check_mark(settings.data_dir, catalog)
@@ -168,6 +177,7 @@ class Service:
         tidying: Tidying,
         catalogue: str,
         recorder: Recorder,
+        backups: Backups,
     ) -> None:
         self.settings = settings
         self.store = store
@@ -175,6 +185,7 @@ class Service:
         self.callers_store = ScopedStore(store)
         """The store as the current caller sees it."""
         self.recorder = recorder
+        self.backups = backups
         self._host = host
         self._catalog = catalog
         self._indexer = indexer
@@ -193,6 +204,8 @@ class Service:
         )
         minute = MINUTE_SECONDS
         self.looks.add("audit log", recorder.tell_refusals, None, every_seconds=minute, limit_seconds=minute)
+        if settings.backup_every is not None:
+            self.looks.add("backups", backups.look, None, every_seconds=BACKUP_LOOK_SECONDS, limit_seconds=LOOK_SECONDS)
         self._engine_look: Look[tuple[str, str]] | None = None
         if settings.chroma_url:
             self._engine_look = self.looks.add(
@@ -378,4 +391,5 @@ def open_service(settings: WrapperSettings, access: AccessSettings, *, serves: b
     indexer.start()
     tidying.start()
     recorder = open_recorder(settings, access, may_store=may_store)
-    return Service(settings, host, catalog, store, indexer, engine, state, guard, tidying, catalogue, recorder)
+    backups = Backups(settings, databases.copies, catalogue)
+    return Service(settings, host, catalog, store, indexer, engine, state, guard, tidying, catalogue, recorder, backups)

@@ -15,7 +15,7 @@ from interfaces.start_checks import look_before_start
 from schemas.errors import ConfigurationError
 from schemas.settings import apply_config_file
 
-FILES = ("RAG_TLS_CERT", "RAG_TLS_KEY", "RAG_CA_FILE", "RAG_CHROMA_CA_FILE", "RAG_API_KEY_FILE")
+FILES = ("RAG_TLS_CERT", "RAG_TLS_KEY", "RAG_CA_FILE", "RAG_CHROMA_CA_FILE", "RAG_API_KEY_FILE", "RAG_BACKUP_KEY_FILE")
 """The variables that name files, which may be relative to where the command was called."""
 APP = "interfaces.compose:create_app()"
 
@@ -47,6 +47,7 @@ def serve(config_file: Path | None) -> None:
     # Gunicorn puts the folder it runs in first on the search path: the caller's may have a `schemas` of its own.
     os.environ["RAG_DATA_DIR"] = str(settings.data_dir)
     os.environ["RAG_CATALOG_URL"] = settings.catalog_url
+    os.environ["RAG_BACKUP_DIR"] = str(settings.backup_dir or "")
     for variable in FILES:
         if os.environ.get(variable):
             os.environ[variable] = str(Path(os.environ[variable]).absolute())

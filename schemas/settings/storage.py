@@ -14,6 +14,7 @@ from environs import validate
 
 from schemas.errors import ConfigurationError
 from schemas.host_patterns import HostPattern, OriginPattern
+from schemas.settings.backup_times import BackupTimes, are_times
 from schemas.settings.environment import LONGEST_WAIT_SECONDS, OneWordOf, environment, seal
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
@@ -61,6 +62,12 @@ class WrapperSettings:
     cors_origins: tuple[str, ...] = ()  # origins of pages that may call the service
     log_level: str = "info"
     log_format: str = "auto"
+    backup_dir: Path | None = None  # folder of the backups that the service makes; None: it makes none
+    backup_every: BackupTimes | None = None  # when it makes one by itself; None: never
+    backup_keep: int = 7  # how many of them are kept
+    backup_key: str = field(default="", repr=False)  # 32 bytes in base64 that backups are encrypted under; empty: plain
+    backup_key_file: str = ""  # file that holds it
+    migration_backup: bool = True  # whether a copy of the catalogue is kept before another release changes it
 
     @property
     def scheme(self) -> str:
@@ -121,6 +128,12 @@ def read_wrapper_settings() -> WrapperSettings:
         "cors_origins": env.list("CORS_ORIGINS", list(default.cors_origins)),
         "log_level": env.str("LOG_LEVEL", default.log_level, validate=OneWordOf(LOG_LEVELS)),
         "log_format": env.str("LOG_FORMAT", default.log_format, validate=OneWordOf(LOG_FORMATS)),
+        "backup_dir": env.str("BACKUP_DIR", ""),
+        "backup_every": env.str("BACKUP_EVERY", "", validate=are_times),
+        "backup_keep": env.int("BACKUP_KEEP", default.backup_keep, validate=validate.Range(min=1, max=10_000)),
+        "backup_key": env.str("BACKUP_KEY", default.backup_key),
+        "backup_key_file": env.str("BACKUP_KEY_FILE", default.backup_key_file),
+        "migration_backup": env.bool("MIGRATION_BACKUP", default.migration_backup),
     }
     seal(env)
     for name in ("log_level", "log_format"):
@@ -128,6 +141,12 @@ def read_wrapper_settings() -> WrapperSettings:
     values["allowed_hosts"] = _read_each("ALLOWED_HOSTS", values["allowed_hosts"], HostPattern.parse, A_HOST)
     values["cors_origins"] = _read_each("CORS_ORIGINS", values["cors_origins"], OriginPattern.parse, AN_ORIGIN)
     values["data_dir"] = values["data_dir"].resolve()
+    values["backup_dir"] = Path(values["backup_dir"]).resolve() if values["backup_dir"] else None
+    values["backup_every"] = BackupTimes.parse(values["backup_every"]) if values["backup_every"] else None
+    if values["backup_every"] and not values["backup_dir"]:
+        raise ConfigurationError(
+            "Wrong settings: RAG_BACKUP_EVERY is set and RAG_BACKUP_DIR is not", field="RAG_BACKUP_DIR"
+        )
     if values["catalog_url"].startswith(SQLITE):
         values["catalog_url"] = SQLITE + str(Path(values["catalog_url"].removeprefix(SQLITE)).resolve())
     settings = WrapperSettings(**values)

@@ -86,7 +86,7 @@ def request_to(route: str, collection: str | None = MINE, document: str = "nobod
     if query and (collection is not None or NAME not in query):
         path += f"?{query}"
     path = path.replace(NAME, collection or "").replace("{document_id}", document).replace("{tool}", TOOL)
-    for part in ("provider", "connection_id", "conversation_id", "job_id", "key_id", "file"):
+    for part in ("provider", "connection_id", "conversation_id", "job_id", "key_id", "backup_id", "file"):
         path = path.replace(f"{{{part}}}", "nobody")
     body = _with_name(BODIES.get(route, {} if method in ("POST", "PUT", "PATCH") else None), collection)
     return Request(method, path, body, HEADERS.get(route, {}))

@@ -23,7 +23,19 @@ THE_TABLE = PROJECT / "wrapper" / "web" / "error_statuses.py"
 WEB = ("wrapper/web", "wrapper/routes", "interfaces")
 OTHER_NUMBERS = {("wrapper/web/line_streams.py", 500)}
 """Numbers that look like statuses but count something else: (file, number)."""
-IN_COMMANDS_ONLY = {"file_gone", "folder_unavailable", "link", "not_a_file", "wrong_answer"}
+IN_COMMANDS_ONLY = {
+    "backup_exists",
+    "damaged_backup",
+    "file_gone",
+    "folder_unavailable",
+    "link",
+    "newer_backup",
+    "not_a_file",
+    "not_empty",
+    "other_catalogue_kind",
+    "wrong_answer",
+    "wrong_backup_key",
+}
 
 
 def modules(*folders):

@@ -219,7 +219,10 @@ def _rules(path, method, operation, headers):
     recorded = (
         asks_doctor
         or path == "/mcp"
-        or (method != "GET" and path.startswith(("/api/jobs", "/api/watchers/", "/api/keys", "/api/erase")))
+        or (
+            method != "GET"
+            and path.startswith(("/api/jobs", "/api/watchers/", "/api/keys", "/api/erase", "/api/backups"))
+        )
     )
     writes = writes_text or recorded or not reads
     preconditions = not reads and not asks_doctor and not keeps_connection and path != "/collections"

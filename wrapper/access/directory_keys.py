@@ -10,6 +10,7 @@ from schemas.errors import ConfigurationError
 from schemas.settings import WrapperSettings
 from wrapper.access.room_to_revoke import RoomToRevoke
 from wrapper.access.stored_keys import StoredKeys, utc_now
+from wrapper.backups.before_migration import keep_before_migration
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog_choice import catalog_access
 from wrapper.catalogue_mark import check_mark, is_marked, other_catalogue
@@ -46,6 +47,7 @@ def open_keys(
         raise ConfigurationError(f"RAG_DATA_DIR: there is no catalogue in {settings.data_dir}", field="RAG_DATA_DIR")
     access = catalog_access(settings, makes=makes)
     access.check()
+    keep_before_migration(settings, access)
     with closing(Catalog(access.database)) as catalog:
         catalog.open()
         check_mark(settings.data_dir, catalog)

@@ -141,6 +141,8 @@ STEPS: list[Callable[[Connection], None]] = [
     _collection_bytes,
     _cursor_keys,
 ]
+NEWEST = len(STEPS)
+"""The version of the schema that this release makes."""
 
 TYPES = {
     "sqlite": {"text": "TEXT", "bytes": "BLOB"},

@@ -1,0 +1,208 @@
+"""`rag-wrapper backup` and `restore`: everything a service keeps in one file, and back."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import replace as replaced
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+import click
+
+from interfaces.commands.options import config_option, log_to_stderr
+
+if TYPE_CHECKING:
+    from schemas.settings import WrapperSettings
+    from schemas.settings.backup_times import BackupTimes
+    from wrapper.backups.manifest import Head
+
+# What takes long to import is imported where it is used, so that help and usage errors are quick.
+
+ENDING = ".ragbackup"
+AGAIN_SECONDS = 600.0
+LOOK_SECONDS = 60.0
+
+_data_dir = click.option(
+    "--data-dir", type=click.Path(file_okay=False, path_type=Path), help="The data directory.  [default: $RAG_DATA_DIR]"
+)
+_key_file = click.option(
+    "--key-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="File with the key of the backup: 32 bytes in base64, as 'openssl rand -base64 32' prints them.  "
+    "[default: $RAG_BACKUP_KEY or $RAG_BACKUP_KEY_FILE]",
+)
+
+
+def _times(_ctx: click.Context, _parameter: click.Parameter, text: str | None) -> BackupTimes | None:
+    from schemas.settings.backup_times import BackupTimes
+
+    try:
+        return None if text is None else BackupTimes.parse(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+@click.command()
+@click.argument("target", metavar="DIR|FILE", type=click.Path(path_type=Path))
+@click.option(
+    "--keep", type=click.IntRange(min=1), help="Remove all but the newest so many of this catalogue from DIR."
+)
+@click.option(
+    "--schedule",
+    "times",
+    metavar="EVERY",
+    callback=_times,
+    help="Stay, and make one every so often (30m, 24h, 7d) or daily at a time in UTC (03:30).",
+)
+@_key_file
+@_data_dir
+@config_option
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each backup and nothing else.")
+def backup(
+    target: Path,
+    keep: int | None,
+    times: BackupTimes | None,
+    key_file: Path | None,
+    data_dir: Path | None,
+    as_json: bool,
+) -> None:
+    """Back up the catalogue, originals, waiting uploads, the audit log and the key of stored secrets, in one file.
+
+    The service may run meanwhile; the backup shows one moment. It is read back and tried before it gets its name. DIR
+    is made if it is not there; a name that ends in .ragbackup is a FILE. Without a key the file is not encrypted, and
+    holds secret.key.
+
+    Exit code: 0, or 2 if no backup was made.
+    """
+    from schemas.settings import read_wrapper_settings
+    from wrapper.backups.keys import backup_key, key_of_file
+
+    log_to_stderr(40)
+    is_file = target.suffix == ENDING and not target.is_dir()
+    if is_file and (keep is not None or times is not None):
+        raise click.UsageError("--keep and --schedule want a DIR.")
+    settings = read_wrapper_settings()
+    if data_dir is not None:
+        settings = replaced(settings, data_dir=data_dir.resolve())
+    key = backup_key(settings) if key_file is None else key_of_file(key_file, "--key-file")
+
+    def make_one() -> None:
+        made, file = _make(settings, target.absolute(), key, keep, is_file=is_file, scheduled=times is not None)
+        _show(made, file, as_json=as_json)
+
+    if times is None:
+        make_one()
+    else:
+        _stay(make_one, times, target)
+
+
+def _make(
+    settings: WrapperSettings, target: Path, key: bytes | None, keep: int | None, *, is_file: bool, scheduled: bool
+) -> tuple[Head, Path]:
+    from interfaces.commands.access.recorded import recorded_commands
+    from schemas.errors import AuditUnwritableError
+    from wrapper.backups.making import opened_maker, unwritable
+    from wrapper.backups.manifest import Reason
+    from wrapper.backups.shelf import Shelf
+
+    with opened_maker(settings, key) as maker:
+        try:
+            (target.parent if is_file else target).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise unwritable(error) from None
+        reason = Reason.SCHEDULE if scheduled else Reason.ASKED
+        file = target if is_file else maker.new_target(target, reason)
+        head = maker.make(file, reason)
+        if keep is not None:
+            Shelf(target).prune(head.catalogue, keep)
+    try:
+        with recorded_commands(settings) as audit:
+            audit.record("backup", head.id)
+    except AuditUnwritableError as error:
+        click.echo(f"Warning: that a backup was made is not recorded. {error.message}", err=True)
+    return head, file
+
+
+def _stay(make_one: Callable[[], None], times: BackupTimes, folder: Path) -> NoReturn:
+    from schemas.errors import RagError
+    from wrapper.backups.shelf import Shelf
+
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    waiting = threading.Event()
+    while True:
+        last = max((each.head.created_at for each in Shelf(folder).all() if each.head), default=None)
+        now = datetime.now(UTC)
+        left_seconds = (times.due_at(last, now) - now).total_seconds()
+        if left_seconds > 0:
+            waiting.wait(min(left_seconds, LOOK_SECONDS))
+            continue
+        try:
+            make_one()
+        except RagError as error:
+            click.echo(f"Error: {error.message}. Tried again in {AGAIN_SECONDS / 60:.0f} minutes", err=True)
+            waiting.wait(AGAIN_SECONDS)
+
+
+def _show(head: Head, file: Path, *, as_json: bool) -> None:
+    from interfaces.terminal.screen import Screen, as_json_text
+    from schemas.wire.storage.backups import backup as spelled
+    from wrapper.backups.service_backups import told_of
+
+    size = file.stat().st_size
+    if as_json:
+        Screen().raw(as_json_text(spelled(told_of(head, size)) | {"file": str(file)}))
+        return
+    click.echo(str(file))
+    click.echo(f"Backed up and verified: {_counts(head)}; {size / 2**20:,.1f} MB.", err=True)
+    if not head.encrypted:
+        click.echo("It is not encrypted: keep it as safe as the data directory, or give a key (--key-file).", err=True)
+
+
+@click.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "--replace", is_flag=True, help="Move what is there aside, into a folder 'replaced-…', instead of refusing."
+)
+@_key_file
+@_data_dir
+@config_option
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+def restore(file: Path, replace: bool, key_file: Path | None, data_dir: Path | None, as_json: bool) -> None:
+    """Restore a backup into an empty data directory, and on PostgreSQL into an empty database (RAG_CATALOG_URL).
+
+    Nothing is changed before all of the backup was read and checked. The service must be stopped. Its next start brings
+    the catalogue up to date where the backup is of an older release, and builds the index anew.
+
+    Exit code: 0, or 2 if nothing was restored.
+    """
+    from interfaces.terminal.screen import Screen, as_json_text
+    from schemas.settings import read_wrapper_settings
+    from schemas.wire.storage.backups import backup as spelled
+    from wrapper.backups.keys import backup_key, key_of_file
+    from wrapper.backups.restoring import restore as restored_from
+    from wrapper.backups.service_backups import told_of
+
+    log_to_stderr(40)
+    settings = read_wrapper_settings()
+    if data_dir is not None:
+        settings = replaced(settings, data_dir=data_dir.resolve())
+    key = backup_key(settings) if key_file is None else key_of_file(key_file, "--key-file")
+    with file.open("rb") as opened:
+        done = restored_from(opened, settings, key, replace=replace)
+    aside = None if done.aside is None else str(done.aside)
+    if as_json:
+        told = spelled(told_of(done.head, file.stat().st_size))
+        Screen().raw(as_json_text(told | {"aside": aside, "aside_schema": done.aside_schema}))
+        return
+    made_by = f"made by release {done.head.release} on {done.head.created_at:%Y-%m-%d at %H:%M:%S} UTC"
+    click.echo(f"Restored {done.head.id}, {made_by}: {_counts(done.head)}.")
+    for where in filter(None, (aside, done.aside_schema and f"the schema {done.aside_schema}")):
+        click.echo(f"What was there before is in {where}.")
+
+
+def _counts(head: Head) -> str:
+    return ", ".join(f"{number:,} {name}" for name, number in head.counts.items())

@@ -1,0 +1,176 @@
+"""What a backup holds, and when it counts."""
+
+import threading
+
+import pytest
+
+from schemas.errors import ConfigurationError, ConflictError, DiskFloorError
+from tests.wrapper.backups.conftest import KEY, ORIGINAL
+from wrapper.audit.audit_log import FOLDER
+from wrapper.backups import files
+from wrapper.backups.archive import ArchiveReader, read_head
+from wrapper.backups.making import BackupMaker, BackupUnderWayError, only_backup, opened_maker
+from wrapper.backups.manifest import Reason
+from wrapper.backups.restoring import restore
+from wrapper.backups.shelf import Shelf
+from wrapper.catalog_choice import catalog_access
+
+FILES = {
+    "catalogue.id",
+    "secret.key",
+    f"originals/c0ffee/{ORIGINAL}",
+    "uploads/home",
+    f"uploads/{'ab' * 16}/1",
+    "audit/audit-2026-11-25-0001.jsonl",
+}
+
+
+def members(file, key=None):
+    with file.open("rb") as opened:
+        reader = ArchiveReader(opened, key)
+        return {name: b"".join(content) for name, content in reader.entries()}
+
+
+@pytest.mark.parametrize("key", [None, KEY], ids=["plain", "encrypted"])
+def test_a_backup_restored_elsewhere_is_the_same(place, new_place, tmp_path, key):
+    file = place.back_up(tmp_path / "backups", key=key)
+    other = new_place("other")
+    with file.open("rb") as opened:
+        restored = restore(opened, other.settings, key, replace=False)
+    assert other.rows() == place.rows()
+    assert restored.head.counts == {"collections": 1, "documents": 3, "originals": 1}
+    assert restored.aside is None
+    for name in FILES:
+        assert (other.data_dir / name).read_bytes() == (place.data_dir / name).read_bytes()
+    assert not (other.data_dir / "chroma").exists()
+    assert (other.data_dir / "secret.key").stat().st_mode & 0o777 == 0o600
+    assert (other.data_dir / "audit" / "audit-2026-11-25-0001.jsonl").stat().st_mode & 0o777 == 0o400
+
+
+def test_the_restored_catalogue_takes_writes(place, new_place, tmp_path):
+    file = place.back_up(tmp_path / "backups")
+    other = new_place("other")
+    with file.open("rb") as opened:
+        restore(opened, other.settings, None, replace=False)
+    other.fill(["d"])
+    assert [row[1] for row in other.rows()[0]] == ["a", "b", "c", "d"]
+
+
+def test_it_holds_the_files_and_nothing_else(place, tmp_path):
+    found = members(place.back_up(tmp_path / "backups"))
+    assert {name for name in found if not name.startswith(("postgresql/", "catalog"))} == FILES - {"catalogue.id"}
+    assert FOLDER == files.AUDIT
+
+
+def test_a_copy_of_the_catalogue_alone_has_no_files(place, tmp_path):
+    file = place.back_up(tmp_path / "backups", whole=False)
+    assert all(name.startswith(("postgresql/", "catalog.sqlite")) for name in members(file))
+    assert file.name.startswith("before-migration-from-schema-")
+
+
+def test_nothing_is_left_beside_it(place, tmp_path):
+    file = place.back_up(tmp_path / "backups")
+    assert list(file.parent.iterdir()) == [file]
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert not (place.data_dir / files.HELD).exists()
+
+
+def test_its_head_can_be_read_without_the_key_and_holds_no_text(place, tmp_path):
+    file = place.back_up(tmp_path / "backups", key=KEY)
+    with file.open("rb") as opened:
+        head, _ = read_head(opened)
+    assert (head.encrypted, head.counts["documents"], head.kind) == (
+        True,
+        3,
+        (place.settings.catalog_url and "postgresql") or "sqlite",
+    )
+    content = file.read_bytes()
+    assert b"text of" not in content
+    assert (place.data_dir / "secret.key").read_bytes() not in content
+
+
+def test_it_never_takes_the_place_of_another_file(place, tmp_path):
+    file = place.back_up(tmp_path / "backups")
+    before = file.read_bytes()
+    with opened_maker(place.settings, None) as maker, pytest.raises(ConflictError):
+        maker.make(file, Reason.ASKED)
+    assert file.read_bytes() == before
+
+
+def test_one_is_made_at_a_time(place):
+    with only_backup(place.data_dir), pytest.raises(BackupUnderWayError), opened_maker(place.settings, None):
+        pass
+
+
+def test_too_little_room_is_told_before_anything_is_written(place, tmp_path):
+    maker = BackupMaker(place.data_dir, catalog_access(place.settings).copies, key=None, floor_mb=10**9)
+    with pytest.raises(DiskFloorError, match="RAG_DISK_FLOOR_MB"):
+        maker.make(maker.new_target(tmp_path, Reason.ASKED), Reason.ASKED)
+    assert Shelf(tmp_path).all() == []
+
+
+def test_a_directory_without_a_catalogue_is_refused_and_stays_as_it_is(tmp_path, place):
+    from schemas.settings import WrapperSettings
+
+    with (
+        pytest.raises(ConfigurationError, match="no catalogue"),
+        opened_maker(WrapperSettings(data_dir=tmp_path), None),
+    ):
+        pass
+
+
+def test_another_catalogue_is_not_taken_for_the_services(place, tmp_path):
+    (place.data_dir / "catalogue.id").write_text("another")
+    with pytest.raises(ConfigurationError, match="RAG_CATALOG_URL"):
+        place.back_up(tmp_path / "backups")
+    assert list((tmp_path / "backups").iterdir()) == []
+
+
+def test_both_keys_are_kept_when_the_key_changes_meanwhile(place, tmp_path):
+    old = (place.data_dir / "secret.key").read_text()
+    held = files.HeldFiles(place.data_dir)
+    held.begin()
+    (place.data_dir / "secret.key").write_text("new\n")
+    kept = {name: b"".join(content).decode() for name, content in held.members()}
+    assert kept["secret.key"] == f"new\n{old}"
+    held.release()
+
+
+def test_what_is_deleted_while_it_is_made_is_in_it(place):
+    held = files.HeldFiles(place.data_dir)
+    held.begin()
+    (place.data_dir / "originals" / "c0ffee" / ORIGINAL).unlink()
+    place.write(f"originals/c0ffee/{ORIGINAL.replace('1', '2')}", b"came before the snapshot")
+    held.hold()
+    assert held.originals() == 2
+    held.release()
+
+
+def test_it_shows_one_moment_while_writers_write(place, new_place, tmp_path):
+    """Pairs are written in one request each; those acknowledged before are there, and none is there in half."""
+    ending, stored = threading.Event(), []
+
+    def write():
+        number = 0
+        while not ending.is_set():
+            number += 1
+            place.fill([f"left {number}", f"right {number}"])
+            stored.append(number)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        while len(stored) < 3:
+            ending.wait(0.01)
+        before = len(stored)
+        file = place.back_up(tmp_path / "backups")
+    finally:
+        ending.set()
+        writer.join()
+    other = new_place("other")
+    with file.open("rb") as opened:
+        restore(opened, other.settings, None, replace=False)
+    ids = {row[1] for row in other.rows()[0]} - {"a", "b", "c"}
+    numbers = {int(each.split()[1]) for each in ids}
+    assert ids == {f"{side} {number}" for number in numbers for side in ("left", "right")}
+    assert numbers >= set(range(1, before + 1))

@@ -1,0 +1,190 @@
+"""Makes a backup: written beside its place, read back and tried, and only then given its name."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import BinaryIO
+
+import structlog
+
+from schemas.errors import ConfigurationError, ConflictError, DiskFloorError, UnavailableError
+from schemas.release import release
+from schemas.settings import WrapperSettings
+from wrapper.backups.archive import ArchiveWriter, salted
+from wrapper.backups.files import HeldFiles, give_to_owner
+from wrapper.backups.manifest import Head, Reason, new_id
+from wrapper.backups.shelf import ENDING, SCRATCH, Shelf, incomplete, remove_incomplete, scratch
+from wrapper.backups.verifying import verify
+from wrapper.catalog.snapshots import Copies
+from wrapper.catalog_choice import catalog_access
+from wrapper.catalogue_mark import check_marked
+from wrapper.free_disk import free_disk_mb
+from wrapper.start_checks import catalogue_path
+
+log = structlog.get_logger(__name__)
+
+LOCK_FILE = "backup.lock"
+MEGABYTE = 2**20
+
+
+class BackupUnderWayError(ConflictError):
+    """Another process makes a backup of the same data directory now."""
+
+    code = "backup_under_way"
+
+
+@contextmanager
+def only_backup(data_dir: Path) -> Iterator[None]:
+    """Keep other backups of the data directory away. Raises BackupUnderWayError when one is under way."""
+    descriptor = os.open(data_dir / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        give_to_owner(data_dir / LOCK_FILE, data_dir)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            sentence = "A backup of this data directory is being made now: wait until it is done"
+            raise BackupUnderWayError(sentence) from None
+        yield
+    finally:
+        os.close(descriptor)
+
+
+class BackupMaker:
+    """Makes backups of one data directory and its catalogue.
+
+    `floor_mb` is the free disk space that they leave.
+    """
+
+    def __init__(self, data_dir: Path, copies: Copies, *, key: bytes | None, floor_mb: int) -> None:
+        self._data_dir = data_dir
+        self._copies = copies
+        self._key = key
+        self._floor_mb = floor_mb
+
+    def needed_mb(self) -> int:
+        """Return how much room a backup of the catalogue may take while it is made: the copy or the trial of it, and
+        the
+        archive, which both are no larger than the catalogue."""
+        return 2 * self._copies.size_bytes() // MEGABYTE + 1
+
+    def new_target(self, folder: Path, reason: Reason) -> Path:
+        """Return the place of a new backup in a folder."""
+        return folder / f"{new_id(reason, self._copies.schema_version(), datetime.now(UTC))}{ENDING}"
+
+    def make(self, target: Path, reason: Reason, *, whole: bool = True) -> Head:
+        """Make a backup at `target`, which must not exist yet; return what it says of itself.
+
+        The caller holds `only_backup`. Not `whole`, it has the catalogue alone. Raises DiskFloorError when there is too
+        little room, and ConflictError when the place is taken; then nothing is left.
+        """
+        if target.exists():
+            raise ConflictError(
+                f"{target.name} is there already: a backup never replaces another", code="backup_exists"
+            )
+        shelf, files = Shelf(target.parent), HeldFiles(self._data_dir)
+        shelf.sweep()
+        file = incomplete(target)
+        try:
+            if whole:
+                files.begin()
+            self.check_room(target.parent, files.size_bytes() if whole else 0)
+            with open(os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "r+b") as written:
+                fcntl.flock(written.fileno(), fcntl.LOCK_EX)
+                head = self._write(written, target, files if whole else None, reason)
+                written.flush()
+                os.fsync(written.fileno())
+                files.release()
+                written.seek(0)
+                verify(written, self._key, self._copies, scratch(file, SCRATCH[1]))
+                os.link(file, target)  # unlike a renaming, this never replaces a file
+                os.unlink(file)
+                sync(target.parent)
+            return head
+        except FileExistsError:
+            raise ConflictError(f"{target.name} is there already", code="backup_exists") from None
+        except self._copies.errors as error:
+            log.error("the catalogue could not be copied", reason=str(error))
+            raise UnavailableError("The catalogue could not be copied", code="catalog_unavailable") from error
+        except OSError as error:
+            raise unwritable(error) from error
+        finally:
+            files.release()
+            remove_incomplete(file)
+
+    def _write(self, written: BinaryIO, target: Path, files: HeldFiles | None, reason: Reason) -> Head:
+        salt, check = salted(self._key)
+        with self._copies.snapshot(scratch(incomplete(target), SCRATCH[0])) as snapshot:
+            found = snapshot.contents
+            check_marked(self._data_dir, found.catalogue)
+            head = Head(
+                id=target.name.removesuffix(ENDING),
+                created_at=datetime.now(UTC),
+                release=release(),
+                reason=reason,
+                kind=self._copies.kind,
+                schema_version=found.schema_version,
+                catalogue=found.catalogue,
+                counts=found.counts,
+                whole=files is not None,
+                salt=salt,
+                check=check,
+            )
+            if files is not None:
+                files.hold()
+                head = replace(head, counts={**found.counts, "originals": files.originals()})
+            writer = ArchiveWriter(written, head, self._key)
+            for name, content in snapshot.members:
+                writer.add(name, content)
+        for name, content in files.members() if files is not None else ():
+            writer.add(name, content)
+        writer.finish()
+        return head
+
+    def check_room(self, folder: Path, more_bytes: int = 0) -> None:
+        """Raise DiskFloorError when there is too little room for a backup in the folder."""
+        needed = self.needed_mb() + more_bytes // MEGABYTE
+        free = free_disk_mb(folder)
+        if free < needed + self._floor_mb:
+            raise DiskFloorError(
+                f"A backup may need {needed:,} MB while it is made, and {self._floor_mb:,} MB must stay free "
+                f"(RAG_DISK_FLOOR_MB): there are {free:,.0f} MB. Nothing was written",
+                needed_mb=needed,
+                free_mb=int(free),
+            )
+
+
+@contextmanager
+def opened_maker(settings: WrapperSettings, key: bytes | None) -> Iterator[BackupMaker]:
+    """Give what makes backups of a data directory, beside its service or without one; other backups are kept away.
+
+    Raises ConfigurationError when there is no catalogue yet, and BackupUnderWayError.
+    """
+    path = catalogue_path(settings)
+    if not settings.data_dir.is_dir() or (path is not None and not path.exists()):
+        raise ConfigurationError(f"RAG_DATA_DIR: there is no catalogue in {settings.data_dir}", field="RAG_DATA_DIR")
+    access = catalog_access(settings, makes=False)
+    try:
+        with only_backup(settings.data_dir):
+            yield BackupMaker(settings.data_dir, access.copies, key=key, floor_mb=settings.disk_floor_mb)
+    finally:
+        access.database.close()
+
+
+def unwritable(error: OSError) -> DiskFloorError:
+    """Return the error for a folder in which no backup can be written."""
+    reason = os.strerror(error.errno) if error.errno else "unknown"
+    return DiskFloorError(f"The backup could not be written: {reason}", code="backup_unwritable")
+
+
+def sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

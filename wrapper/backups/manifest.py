@@ -1,0 +1,143 @@
+"""What a backup says about itself: the head, which anybody can read, and the list of its members at its end."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+import orjson
+
+from wrapper.backups.sealing import DamagedArchiveError
+
+FORMAT = 1
+TIME = "%Y%m%dT%H%M%SZ"
+BACKUP_ID = re.compile(r"(?:rag-wrapper|before-migration-from-schema-[0-9]{1,6})-[0-9]{8}T[0-9]{6}Z-[0-9a-f]{8}")
+
+
+class Reason(StrEnum):
+    """Why a backup was made."""
+
+    ASKED = "asked"
+    SCHEDULE = "schedule"
+    MIGRATION = "migration"
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What stands before everything else, in the clear.
+
+    `kind` is that of the catalogue's database, `catalogue` its identity (empty in catalogues from before there was
+    one), `counts` are those of its snapshot. `whole` says that the files of the data directory are in the backup, too;
+    else it holds the catalogue alone. `salt` and `check` are those of an encrypted backup.
+    """
+
+    id: str
+    created_at: datetime
+    release: str
+    reason: Reason
+    kind: str
+    schema_version: int
+    catalogue: str
+    counts: Mapping[str, int]
+    whole: bool
+    salt: bytes = b""
+    check: str = ""
+
+    @property
+    def encrypted(self) -> bool:
+        return bool(self.salt)
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A file in a backup: its size and SHA-256."""
+
+    bytes: int
+    sha256: str
+
+
+@dataclass(slots=True)
+class Manifest:
+    """The members of a backup by name, in their order."""
+
+    members: dict[str, Member] = field(default_factory=dict)
+
+
+def new_id(reason: Reason, schema_version: int, now: datetime) -> str:
+    """Return the id of a new backup, which is its file's name without the ending."""
+    of = f"before-migration-from-schema-{schema_version}" if reason is Reason.MIGRATION else "rag-wrapper"
+    return f"{of}-{now.astimezone(UTC).strftime(TIME)}-{secrets.token_hex(4)}"
+
+
+def dump_head(head: Head) -> bytes:
+    return orjson.dumps(
+        {
+            "format": FORMAT,
+            "id": head.id,
+            "created_at": head.created_at.isoformat(timespec="seconds"),
+            "release": head.release,
+            "reason": head.reason.value,
+            "kind": head.kind,
+            "schema_version": head.schema_version,
+            "catalogue": head.catalogue,
+            "counts": dict(head.counts),
+            "whole": head.whole,
+            "salt": head.salt.hex(),
+            "check": head.check,
+        }
+    )
+
+
+def load_head(content: bytes) -> Head:
+    """Read a head. Raises DamagedArchiveError when it is none, or that of a newer release's format."""
+    try:
+        found: dict[str, Any] = orjson.loads(content)
+        if found["format"] > FORMAT:
+            raise DamagedArchiveError(
+                f"The backup was written by release {found['release']}, whose format this release does not know: "
+                "restore it with that release or a newer one"
+            )
+        return Head(
+            id=_text(found["id"]),
+            created_at=datetime.fromisoformat(found["created_at"]),
+            release=_text(found["release"]),
+            reason=Reason(found["reason"]),
+            kind=_text(found["kind"]),
+            schema_version=_count(found["schema_version"]),
+            catalogue=_text(found["catalogue"]),
+            counts={_text(name): _count(number) for name, number in found["counts"].items()},
+            whole=found["whole"] is True,
+            salt=bytes.fromhex(found["salt"]),
+            check=_text(found["check"]),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise DamagedArchiveError("The backup is damaged: its head cannot be read") from None
+
+
+def dump_manifest(manifest: Manifest) -> bytes:
+    return orjson.dumps({name: [each.bytes, each.sha256] for name, each in manifest.members.items()})
+
+
+def load_manifest(content: bytes) -> Manifest:
+    """Read a list of members. Raises DamagedArchiveError when it is none."""
+    try:
+        return Manifest({name: Member(_count(size), _text(sha)) for name, (size, sha) in orjson.loads(content).items()})
+    except (TypeError, ValueError, AttributeError):
+        raise DamagedArchiveError("The backup is damaged: the list of its members cannot be read") from None
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value
+
+
+def _count(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise TypeError
+    return value

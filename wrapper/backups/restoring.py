@@ -1,0 +1,232 @@
+"""Restores a backup: made beside what is there, checked whole, and put into its place by renaming.
+
+What is to be renamed is written down first (`MOVES`). A restore that is killed before that has changed nothing; one
+that is killed after it is completed by the next start of the service, or by the next restore.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import BinaryIO
+
+from schemas.errors import ConfigurationError, ConflictError
+from schemas.settings import WrapperSettings
+from wrapper.backups.archive import ArchiveReader
+from wrapper.backups.files import HELD, ORIGINALS, PRIVATE_FOLDER, give_to_owner, is_file_of_backup, mode_of
+from wrapper.backups.making import LOCK_FILE as BACKUP_LOCK
+from wrapper.backups.making import MEGABYTE, only_backup, sync, unwritable
+from wrapper.backups.manifest import TIME, Head
+from wrapper.backups.sealing import DamagedArchiveError
+from wrapper.backups.verifying import check, complete
+from wrapper.catalog.migrations import NEWEST
+from wrapper.catalog.snapshots import Receiver
+from wrapper.catalog.sqlite.copies import BESIDE, SQLiteReceiver
+from wrapper.catalog_choice import CatalogAccess, catalog_access
+from wrapper.catalogue_mark import MARK_FILE
+from wrapper.engine.data_directory_lock import LOCK_FILE, acquire
+from wrapper.free_disk import free_disk_mb
+from wrapper.start_checks import catalogue_path
+
+MOVES = "restore-under-way"
+STAGED = "restore.incomplete"
+KEPT_FOLDER = "before-migration"
+ASIDE = "replaced-"
+NOT_DATA = (LOCK_FILE, BACKUP_LOCK, MOVES, STAGED, KEPT_FOLDER, HELD, "lost+found")
+"""What a data directory may have and still be empty."""
+INDEX = ("chroma", "engine.json", "engine-config.yaml")
+"""What belongs to the index of a catalogue, which is built anew for another one."""
+BYTES_BETWEEN_LOOKS = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What was restored, and where what was there before is: a folder, and on PostgreSQL a schema."""
+
+    head: Head
+    aside: Path | None
+    aside_schema: str | None
+
+
+def restore(file: BinaryIO, settings: WrapperSettings, key: bytes | None, *, replace: bool) -> Restored:
+    """Restore a backup into the data directory and the catalogue of the settings.
+
+    Both must be empty unless `replace` says that what is there is to be set aside, where a backup of the catalogue
+    alone sets aside catalogue and index alone. Raises ConfigurationError when a service uses the directory,
+    ConflictError when there is something, and DamagedArchiveError or WrongKeyError for the file; then nothing has
+    changed.
+    """
+    reader = ArchiveReader(file, key)
+    head = reader.head
+    access = catalog_access(settings, makes=False)
+    _check_fits(head, access)
+    data_dir = settings.data_dir
+    lock = acquire(data_dir, description={"command": "rag-wrapper restore"})
+    try:
+        with only_backup(data_dir):
+            complete_moves(data_dir)
+            return _restore(reader, settings, access, Path(os.path.realpath(file.name)), replace=replace)
+    except access.copies.errors as error:
+        raise ConfigurationError(f"The backup cannot be restored into this database: {error}") from error
+    except OSError as error:
+        raise unwritable(error) from error
+    finally:
+        lock.release()
+        access.database.close()
+
+
+def complete_moves(data_dir: Path) -> None:
+    """Complete a restore that was killed after it had begun to put things into their places."""
+    marker = data_dir / MOVES
+    if not marker.exists():
+        shutil.rmtree(data_dir / STAGED, ignore_errors=True)
+        return
+    moves = [(Path(source), Path(target)) for source, target in json.loads(marker.read_text())]
+    for source, target in moves:
+        if os.path.lexists(source) and not os.path.lexists(target):
+            target.parent.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+            os.rename(source, target)
+    for folder in {folder for move in moves for each in move if (folder := each.parent).is_dir()}:
+        sync(folder)
+    shutil.rmtree(data_dir / STAGED, ignore_errors=True)
+    marker.unlink()
+    sync(data_dir)
+
+
+def check_no_moves(data_dir: Path) -> None:
+    """Raise ConfigurationError when a restore was interrupted and is not completed yet."""
+    if (data_dir / MOVES).exists():
+        raise ConfigurationError(
+            "RAG_DATA_DIR: a restore into this directory was interrupted: start the service, which completes it",
+            field="RAG_DATA_DIR",
+        )
+
+
+def _check_fits(head: Head, access: CatalogAccess) -> None:
+    if head.kind != access.copies.kind:
+        raise ConflictError(
+            f"The backup is of a catalogue in {head.kind}, and RAG_CATALOG_URL names one in {access.copies.kind}: "
+            "collections go from one to the other by 'rag-wrapper export' and 'import'",
+            code="other_catalogue_kind",
+        )
+    if head.schema_version > NEWEST:
+        raise ConflictError(
+            f"The backup was written by release {head.release} and its catalogue has schema version "
+            f"{head.schema_version}; this release knows {NEWEST}: restore it with that release or a newer one",
+            code="newer_backup",
+        )
+
+
+def _restore(
+    reader: ArchiveReader, settings: WrapperSettings, access: CatalogAccess, archive: Path, *, replace: bool
+) -> Restored:
+    head, data_dir, path = reader.head, settings.data_dir, catalogue_path(settings)
+    name = f"{ASIDE}{datetime.now(UTC).strftime(TIME).lower()}"
+    there = list(_there(settings, archive, path, whole=head.whole))
+    if there and not replace:
+        raise _not_empty("The data directory" if head.whole else "The catalogue's place", data_dir)
+    staged = data_dir / STAGED
+    staged.mkdir(mode=PRIVATE_FOLDER)
+    moves = [(each, data_dir / name / each.name) for each in there]
+    aside_schema = f"rag_{name.replace('-', '_')}" if replace and path is None else None
+    with ExitStack() as stack:
+        receiver: Receiver
+        if access.restoring is not None:
+            receiver = stack.enter_context(access.restoring(aside_schema))
+        elif path is not None:
+            new = staged / "catalog" if path.parent == data_dir else path.with_name(f".{path.name}.{STAGED}")
+            new.unlink(missing_ok=True)
+            receiver = SQLiteReceiver(new)
+            moves.append((new, path))
+        moves += _take(reader, receiver, staged, data_dir, access, settings.disk_floor_mb)
+    for made in (staged, *staged.rglob("*"), *(source for source, _ in moves)):
+        give_to_owner(made, data_dir)
+    _sync_all(staged)
+    marker = data_dir / f"{MOVES}.tmp"
+    with marker.open("w") as file:
+        json.dump([[str(source), str(target)] for source, target in moves], file)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(marker, data_dir / MOVES)
+    sync(data_dir)
+    complete_moves(data_dir)
+    return Restored(head, data_dir / name if there else None, aside_schema)
+
+
+def _take(
+    reader: ArchiveReader, receiver: Receiver, staged: Path, data_dir: Path, access: CatalogAccess, floor_mb: int
+) -> list[tuple[Path, Path]]:
+    """Read all members, the catalogue's into the receiver and the others into files; return what has to be moved."""
+    tops: dict[str, None] = {}
+    originals = 0
+    for name, content in reader.entries():
+        bounded = _while_there_is_room(content, data_dir, floor_mb)
+        if receiver.takes(name):
+            try:
+                receiver.take(name, bounded)
+            except ValueError as error:
+                raise DamagedArchiveError(f"The backup is damaged: {error}") from error
+        elif reader.head.whole and is_file_of_backup(name):
+            _write(staged / "files" / name, bounded, mode_of(name))
+            tops[name.split("/")[0]] = None
+            originals += name.startswith(f"{ORIGINALS}/")
+        else:
+            raise DamagedArchiveError("The backup has a member that no backup has")
+    check(reader.head, complete(receiver, access.copies), originals)
+    return [(staged / "files" / top, data_dir / top) for top in tops]
+
+
+def _there(settings: WrapperSettings, archive: Path, path: Path | None, *, whole: bool) -> Iterator[Path]:
+    """Yield what has to give way to the backup."""
+    data_dir = settings.data_dir
+    if path is not None:
+        yield from (file for end in BESIDE if os.path.lexists(file := path.with_name(path.name + end)))
+    own = {path.with_name(path.name + end) for end in BESIDE} if path is not None else set()
+    stays = {archive, *archive.parents, *((settings.backup_dir,) if settings.backup_dir else ())}
+    for each in sorted(data_dir.iterdir()):
+        if each in own or each.name in NOT_DATA or each.name.startswith(ASIDE) or Path(os.path.realpath(each)) in stays:
+            continue
+        if whole or each.name in (*INDEX, MARK_FILE):
+            yield each
+
+
+def _not_empty(what: str, data_dir: Path) -> ConflictError:
+    return ConflictError(
+        f"{what} is not empty ({data_dir}): restore into an empty one, or say --replace, which moves aside what is "
+        "there",
+        code="not_empty",
+    )
+
+
+def _while_there_is_room(content: Iterator[bytes], folder: Path, floor_mb: int) -> Iterator[bytes]:
+    unseen = BYTES_BETWEEN_LOOKS
+    for block in content:
+        unseen += len(block)
+        if unseen >= BYTES_BETWEEN_LOOKS:
+            unseen = 0
+            if free_disk_mb(folder) < floor_mb + BYTES_BETWEEN_LOOKS // MEGABYTE:
+                raise ConfigurationError(
+                    f"The disk has too little room for the backup: {floor_mb} MB must stay free (RAG_DISK_FLOOR_MB). "
+                    "Nothing was restored"
+                )
+        yield block
+
+
+def _write(path: Path, content: Iterator[bytes], mode: int) -> None:
+    path.parent.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+    with open(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
+        file.writelines(content)
+        file.flush()
+        os.fsync(file.fileno())
+        os.fchmod(file.fileno(), mode)
+
+
+def _sync_all(folder: Path) -> None:
+    for directory, _, _ in os.walk(folder):
+        sync(Path(directory))

@@ -1,0 +1,218 @@
+"""The backups of a service: made when somebody asks or it is time, listed, handed out and deleted."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+
+import orjson
+import structlog
+
+from schemas.errors import ConflictError, NotFoundError, RagError
+from schemas.settings import WrapperSettings
+from schemas.storage.backups import Backup, BackupState
+from wrapper.backups.keys import backup_key
+from wrapper.backups.making import BackupMaker, BackupUnderWayError, only_backup
+from wrapper.backups.manifest import BACKUP_ID, Head, Reason
+from wrapper.backups.restoring import KEPT_FOLDER
+from wrapper.backups.shelf import ENDING, Kept, Shelf
+from wrapper.catalog.snapshots import Copies
+
+log = structlog.get_logger(__name__)
+
+FAILED = ".failed"
+PAUSE_AFTER_FAILURE_SECONDS = 600.0
+UNEXPECTED = "The backup failed unexpectedly: the service's log says more"
+
+
+class Backups:
+    """The backups in `RAG_BACKUP_DIR`, and the copies of the catalogue that were kept before migrations.
+
+    Usable by several processes, of which one makes a backup at a time. `catalogue` is the catalogue's identity.
+    """
+
+    def __init__(
+        self,
+        settings: WrapperSettings,
+        copies: Copies,
+        catalogue: str,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._settings = settings
+        self._copies = copies
+        self._catalogue = catalogue
+        self._now = now
+        self._clock = clock
+        self._not_before = float("-inf")
+        self._kept = Shelf(settings.data_dir / KEPT_FOLDER)
+        self._shelf = None if settings.backup_dir is None else Shelf(settings.backup_dir)
+
+    def all(self) -> list[Backup]:
+        """Return what there is, newest first: what is being made, what failed last, and what was made."""
+        return [*self._unfinished(), *map(_told, self._files())]
+
+    def find(self, backup_id: str) -> Backup:
+        """Return one. Raises NotFoundError."""
+        for each in self.all():
+            if each.id == backup_id:
+                return each
+        raise _unknown()
+
+    def file(self, backup_id: str) -> Path:
+        """Return the file of one. Raises NotFoundError, also for one that is not complete."""
+        return self._one(backup_id).path
+
+    def delete(self, backup_id: str) -> None:
+        """Delete one, or what is known of one that failed. Raises NotFoundError."""
+        if self._shelf is not None and BACKUP_ID.fullmatch(backup_id):
+            note = _note(self._shelf.folder, backup_id)
+            if note.exists():
+                note.unlink(missing_ok=True)
+                return
+        self._one(backup_id).path.unlink(missing_ok=True)
+
+    def begin(self) -> str:
+        """Begin one in a thread, and return its id. Raises ConflictError when there is nowhere to put it, or another is
+        being made, and DiskFloorError when there is too little room."""
+        shelf = self._shelf
+        if shelf is None:
+            raise ConflictError("The service has no folder for backups: set RAG_BACKUP_DIR", code="no_backup_dir")
+        with ExitStack() as held:
+            held.enter_context(only_backup(self._settings.data_dir))
+            maker = self._maker()
+            shelf.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            target = maker.new_target(shelf.folder, Reason.ASKED)
+            maker.check_room(shelf.folder)
+            going_on = held.pop_all()
+        threading.Thread(target=self._make, args=(maker, target, Reason.ASKED, going_on), daemon=True).start()
+        return target.name.removesuffix(ENDING)
+
+    def look(self) -> None:
+        """Make one when it is time, unless another process does."""
+        times, shelf = self._settings.backup_every, self._shelf
+        if times is None or shelf is None or self._clock() < self._not_before or not self._is_due():
+            return
+        try:
+            with ExitStack() as held:
+                held.enter_context(only_backup(self._settings.data_dir))
+                if self._is_due():
+                    shelf.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                    maker = self._maker()
+                    self._make(maker, maker.new_target(shelf.folder, Reason.SCHEDULE), Reason.SCHEDULE, held.pop_all())
+        except BackupUnderWayError:
+            return
+
+    def last_good_at(self) -> datetime | None:
+        """Return when the newest backup that can be restored was made; copies from before migrations do not count."""
+        own = [] if self._shelf is None else self._shelf.all()
+        times = [each.head.created_at for each in own if each.head and each.head.catalogue == self._catalogue]
+        return max(times, default=None)
+
+    def age_seconds(self) -> float | None:
+        """Return the age of that backup, None when there is none."""
+        last = self.last_good_at()
+        return None if last is None else max(0.0, (self._now() - last).total_seconds())
+
+    def _is_due(self) -> bool:
+        times = self._settings.backup_every
+        return times is not None and times.due_at(self.last_good_at(), self._now()) <= self._now()
+
+    def _maker(self) -> BackupMaker:
+        settings = self._settings
+        return BackupMaker(settings.data_dir, self._copies, key=backup_key(settings), floor_mb=settings.disk_floor_mb)
+
+    def _make(self, maker: BackupMaker, target: Path, reason: Reason, held: ExitStack) -> None:
+        backup_id = target.name.removesuffix(ENDING)
+        shelf = Shelf(target.parent)
+        with held:
+            began = self._clock()
+            try:
+                head = maker.make(target, reason)
+            except Exception as error:
+                self._not_before = self._clock() + PAUSE_AFTER_FAILURE_SECONDS
+                message = error.message if isinstance(error, RagError) else UNEXPECTED
+                log.error("a backup failed", backup=backup_id, reason=message, exc_info=not isinstance(error, RagError))
+                _note_failure(target.parent, backup_id, reason, message)
+                return
+            for note in target.parent.glob(f".*{FAILED}"):
+                note.unlink(missing_ok=True)
+            log.info(
+                "backup made",
+                backup=backup_id,
+                bytes=target.stat().st_size,
+                seconds=round(self._clock() - began, 1),
+                removed=shelf.prune(head.catalogue, self._settings.backup_keep),
+                **head.counts,
+            )
+
+    def _unfinished(self) -> Iterator[Backup]:
+        if self._shelf is None:
+            return
+        for backup_id in self._shelf.under_way():
+            yield Backup(backup_id, BackupState.RUNNING)
+        for note in sorted(self._shelf.folder.glob(f".*{FAILED}")):
+            try:
+                said = orjson.loads(note.read_bytes())
+                yield Backup(
+                    said["id"],
+                    BackupState.FAILED,
+                    datetime.fromisoformat(said["at"]),
+                    reason=said["reason"],
+                    message=said["message"],
+                )
+            except (OSError, ValueError, KeyError, TypeError):
+                continue
+
+    def _files(self) -> list[Kept]:
+        shelves = [self._kept] if self._shelf is None else [self._shelf, self._kept]
+        found = [each for shelf in shelves for each in shelf.all()]
+        return sorted(found, key=lambda each: each.head.created_at.timestamp() if each.head else 0.0, reverse=True)
+
+    def _one(self, backup_id: str) -> Kept:
+        for shelf in (self._shelf, self._kept):
+            if shelf is not None and (kept := shelf.find(backup_id)) is not None:
+                return kept
+        raise _unknown()
+
+
+def _told(kept: Kept) -> Backup:
+    if kept.head is None:
+        return Backup(kept.id, BackupState.DONE, bytes=kept.bytes)
+    return told_of(kept.head, kept.bytes, kept.id)
+
+
+def told_of(head: Head, size_bytes: int, backup_id: str | None = None) -> Backup:
+    """Return what is told of a backup that was verified."""
+    return Backup(
+        backup_id or head.id,
+        BackupState.DONE,
+        head.created_at,
+        size_bytes,
+        head.encrypted,
+        True,
+        head.release,
+        head.schema_version,
+        head.counts,
+        head.reason.value,
+    )
+
+
+def _note(folder: Path, backup_id: str) -> Path:
+    return folder / f".{backup_id}{FAILED}"
+
+
+def _note_failure(folder: Path, backup_id: str, reason: Reason, message: str) -> None:
+    said = {"id": backup_id, "at": datetime.now(UTC).isoformat(), "reason": reason.value, "message": message}
+    try:
+        _note(folder, backup_id).write_bytes(orjson.dumps(said))
+    except OSError as error:
+        log.error("that a backup failed could not be noted", reason=error.strerror)
+
+
+def _unknown() -> NotFoundError:
+    return NotFoundError("There is no such backup", code="backup_not_found")

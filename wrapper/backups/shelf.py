@@ -1,0 +1,128 @@
+"""The folders in which backups lie: what is there, which are the newest, and what killed processes have left.
+
+A file gets its name when it has been verified, so every file with the name of a backup is a whole one. One that is
+being written has a name that begins with a dot and is locked; the lock ends with its process.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from wrapper.backups.archive import read_head
+from wrapper.backups.manifest import BACKUP_ID, Head
+from wrapper.backups.sealing import DamagedArchiveError
+
+ENDING = ".ragbackup"
+INCOMPLETE = ".incomplete"
+SCRATCH = ("-catalogue", "-trial")
+"""What the names of files beside an incomplete one end in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A backup that lies in a folder. `head` is None when the file cannot be read as one: nobody verified it."""
+
+    id: str
+    path: Path
+    bytes: int
+    head: Head | None
+
+
+class Shelf:
+    """The backups in one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def all(self) -> list[Kept]:
+        """Return the backups, newest first."""
+        found = [kept for file in self._files() if (kept := _kept(file)) is not None]
+        return sorted(found, key=lambda each: (each.head.created_at.timestamp() if each.head else 0.0, each.id))[::-1]
+
+    def find(self, backup_id: str) -> Kept | None:
+        if not BACKUP_ID.fullmatch(backup_id):
+            return None
+        return _kept(self.folder / f"{backup_id}{ENDING}")
+
+    def prune(self, catalogue: str, keep: int) -> list[str]:
+        """Remove all but the newest `keep` backups of a catalogue; return their ids. Damaged ones and those of others
+        stay."""
+        own = [each for each in self.all() if each.head is not None and each.head.catalogue == catalogue]
+        for each in own[max(1, keep) :]:
+            each.path.unlink(missing_ok=True)
+        return [each.id for each in own[max(1, keep) :]]
+
+    def sweep(self) -> None:
+        """Remove what killed backups have left."""
+        for file in self._left():
+            with suppress(OSError):
+                if not is_being_written(file):
+                    remove_incomplete(file)
+
+    def under_way(self) -> list[str]:
+        """Return the ids of the backups that are being written."""
+        found = []
+        for file in self._left():
+            with suppress(OSError):
+                if is_being_written(file):
+                    found.append(file.name.removeprefix(".").removesuffix(ENDING + INCOMPLETE))
+        return found
+
+    def _files(self) -> Iterator[Path]:
+        with suppress(FileNotFoundError):
+            for file in sorted(self.folder.glob(f"*{ENDING}")):
+                if BACKUP_ID.fullmatch(file.name.removesuffix(ENDING)) and file.is_file():
+                    yield file
+
+    def _left(self) -> Sequence[Path]:
+        return sorted(self.folder.glob(f".*{ENDING}{INCOMPLETE}"))
+
+
+def incomplete(target: Path) -> Path:
+    """Return where a backup lies until it is complete."""
+    return target.with_name(f".{target.name}{INCOMPLETE}")
+
+
+def scratch(of: Path, end: str) -> Path:
+    return of.with_name(f"{of.name}{end}")
+
+
+def remove_incomplete(file: Path) -> None:
+    """Remove an incomplete backup with the scratch files beside it, these first: they are found by its name."""
+    for beside in file.parent.glob(f"{file.name}-*"):
+        if beside.is_dir():
+            shutil.rmtree(beside)
+        else:
+            beside.unlink(missing_ok=True)
+    file.unlink(missing_ok=True)
+
+
+def is_being_written(file: Path) -> bool:
+    """Return whether a process is writing an incomplete backup. Raises OSError when it has gone meanwhile."""
+    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return False
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+
+
+def _kept(path: Path) -> Kept | None:
+    try:
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            try:
+                head: Head | None = read_head(file)[0]
+            except DamagedArchiveError:
+                head = None
+    except OSError:
+        return None
+    return Kept(path.name.removesuffix(ENDING), path, size, head)

@@ -1,0 +1,239 @@
+"""Copies of a catalogue in PostgreSQL: its tables, read in one snapshot by `COPY`, and what makes them anew.
+
+Nothing but the server itself is needed, no program of it. What makes a table is asked of the server's own catalogue, so
+tables of any release are copied as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any, ClassVar
+
+import orjson
+import psycopg
+from psycopg.sql import SQL, Composed, Identifier
+
+from wrapper.catalog.snapshots import BLOCK_BYTES, Contents, Receiver, Snapshot, contents
+
+SCHEMA_MEMBER = "postgresql/schema.json"
+TABLE_MEMBER = "postgresql/tables/"
+MAX_SCHEMA_BYTES = 16 << 20
+TABLES = """
+SELECT c.relname, a.attname, format_type(a.atttypid, a.atttypmod),
+  CASE WHEN a.attcollation <> t.typcollation THEN l.collname END, a.attnotnull, pg_get_expr(d.adbin, d.adrelid)
+FROM pg_class c
+JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+JOIN pg_type t ON t.oid = a.atttypid
+LEFT JOIN pg_collation l ON l.oid = a.attcollation
+LEFT JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum
+WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r'
+ORDER BY c.relname, a.attnum
+"""
+CONSTRAINTS = """
+SELECT c.relname, k.conname, pg_get_constraintdef(k.oid, true)
+FROM pg_constraint k JOIN pg_class c ON c.oid = k.conrelid
+WHERE c.relnamespace = current_schema()::regnamespace AND k.contype IN ('p', 'u', 'f')
+ORDER BY k.contype = 'f', c.relname, k.conname
+"""
+INDEXES = """
+SELECT pg_get_indexdef(i.indexrelid, 0, true)
+FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
+WHERE c.relnamespace = current_schema()::regnamespace
+  AND NOT EXISTS (SELECT 1 FROM pg_constraint k WHERE k.conindid = i.indexrelid)
+ORDER BY 1
+"""
+WORD_RULES = (
+    "CREATE TEXT SEARCH DICTIONARY rag_english (TEMPLATE = pg_catalog.snowball, Language = english)",
+    "CREATE TEXT SEARCH CONFIGURATION rag_words (COPY = pg_catalog.english)",
+    "ALTER TEXT SEARCH CONFIGURATION rag_words ALTER MAPPING REPLACE pg_catalog.english_stem WITH rag_english",
+)
+"""What earlier releases indexed words by."""
+HAS_WORD_RULES = (
+    "SELECT 1 FROM pg_ts_config WHERE cfgname = 'rag_words' AND cfgnamespace = current_schema()::regnamespace"
+)
+NAMES = "SELECT relname FROM pg_class WHERE relnamespace"
+OWN, TEMPORARY = "current_schema()::regnamespace", "pg_my_temp_schema()"
+
+Connect = Callable[[], psycopg.Connection]
+Json = dict[str, Any]
+
+
+class PostgresCopies:
+    kind = "postgresql"
+    errors: ClassVar[tuple[type[Exception], ...]] = (psycopg.Error,)
+
+    def __init__(self, connect: Connect) -> None:
+        self._connect = connect
+
+    def size_bytes(self) -> int:
+        with closing(self._connect()) as connection:
+            return int(
+                _value(
+                    connection,
+                    "SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class "
+                    "WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r'",
+                )
+            )
+
+    def schema_version(self) -> int:
+        with closing(self._connect()) as connection:
+            return _contents(connection).schema_version
+
+    @contextmanager
+    def snapshot(self, scratch: Path) -> Iterator[Snapshot]:
+        with closing(self._connect()) as connection:
+            connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            connection.execute("SET LOCAL statement_timeout = 0")
+            yield Snapshot(_contents(connection), _members(connection))
+            connection.execute("ROLLBACK")
+
+    @contextmanager
+    def trial(self, scratch: Path) -> Iterator[Receiver]:
+        """Give a receiver that makes temporary tables, which nobody else sees and which end with the block."""
+        with closing(self._connect()) as connection:
+            connection.execute("BEGIN")
+            connection.execute("SET LOCAL search_path TO pg_temp")
+            yield PostgresReceiver(connection)
+            with suppress(psycopg.Error):
+                connection.execute("ROLLBACK")
+
+    @contextmanager
+    def restoring(self, aside: str | None) -> Iterator[PostgresReceiver]:
+        """Give a receiver whose copy becomes the catalogue at the end of the block, all of it or nothing.
+
+        What is there is moved to the schema `aside`. Raises ValueError when there is something and no such schema is
+        named.
+        """
+        with closing(self._connect()) as connection, connection.transaction():
+            _move_aside(connection, aside)
+            yield PostgresReceiver(connection)
+
+
+class PostgresReceiver:
+    """Makes tables in the first schema of the connection's search path, inside its transaction."""
+
+    def __init__(self, connection: psycopg.Connection) -> None:
+        self._connection = connection
+        self._schema: Json | None = None
+        connection.execute("SET LOCAL statement_timeout = 0")
+
+    def takes(self, name: str) -> bool:
+        return name == SCHEMA_MEMBER or name.startswith(TABLE_MEMBER)
+
+    def take(self, name: str, content: Iterator[bytes]) -> None:
+        if name == SCHEMA_MEMBER:
+            self._make_tables(content)
+            return
+        table = name.removeprefix(TABLE_MEMBER)
+        if self._schema is None or table not in self._schema["tables"]:
+            raise ValueError("it has rows of a table that it does not describe")
+        columns = [column["name"] for column in self._schema["tables"][table]]
+        with self._connection.cursor() as cursor, cursor.copy(_copy(table, columns, "FROM STDIN")) as copy:
+            for block in content:
+                copy.write(block)
+
+    def finish(self) -> Contents:
+        if self._schema is None:
+            raise ValueError("it has no catalogue")
+        for table, name, definition in self._schema["constraints"]:
+            statement = SQL("ALTER TABLE {} ADD CONSTRAINT {} {}")
+            self._run(statement.format(Identifier(table), Identifier(name), SQL(definition)))
+        for definition in self._schema["indexes"]:
+            if not definition.startswith(("CREATE INDEX ", "CREATE UNIQUE INDEX ")):
+                raise ValueError("it has an index that is none")
+            self._run(SQL(definition))
+        return _contents(self._connection, TEMPORARY if self._is_temporary() else OWN)
+
+    def _is_temporary(self) -> bool:
+        return str(_value(self._connection, "SHOW search_path")) == "pg_temp"
+
+    def _make_tables(self, content: Iterator[bytes]) -> None:
+        described = bytearray()
+        for block in content:
+            described += block
+            if len(described) > MAX_SCHEMA_BYTES:
+                raise ValueError("the description of its tables is too long")
+        schema: Json = orjson.loads(described)
+        if schema["word_rules"] and not self._is_temporary():
+            for statement in WORD_RULES:
+                self._run(SQL(statement))
+        for table, columns in schema["tables"].items():
+            self._run(SQL("CREATE TABLE {} ({})").format(Identifier(table), SQL(", ").join(map(_column, columns))))
+        self._schema = schema
+
+    def _run(self, statement: SQL | Composed) -> None:
+        # A prepared statement is one statement, whatever the text of a definition says.
+        self._connection.execute(statement, prepare=True)
+
+
+def _column(column: Json) -> Composed:
+    spelled = SQL("{} {}").format(Identifier(column["name"]), SQL(column["type"]))
+    if column["collation"]:
+        spelled += SQL(" COLLATE {}").format(Identifier(column["collation"]))
+    if column["default"] is not None:
+        spelled += SQL(" DEFAULT ") + SQL(column["default"])
+    return spelled + SQL(" NOT NULL") if column["not_null"] else spelled
+
+
+def _members(connection: psycopg.Connection) -> Iterator[tuple[str, Iterator[bytes]]]:
+    schema = _described(connection)
+    yield SCHEMA_MEMBER, iter([orjson.dumps(schema)])
+    for table, columns in schema["tables"].items():
+        yield f"{TABLE_MEMBER}{table}", _rows(connection, table, [column["name"] for column in columns])
+
+
+def _described(connection: psycopg.Connection) -> Json:
+    tables: dict[str, list[Json]] = {}
+    for table, name, kind, collation, not_null, default in connection.execute(TABLES):
+        column = {"name": name, "type": kind, "collation": collation, "not_null": not_null, "default": default}
+        tables.setdefault(table, []).append(column)
+    return {
+        "tables": tables,
+        "constraints": [list(row) for row in connection.execute(CONSTRAINTS)],
+        "indexes": [definition for (definition,) in connection.execute(INDEXES)],
+        "word_rules": connection.execute(HAS_WORD_RULES).fetchone() is not None,
+    }
+
+
+def _rows(connection: psycopg.Connection, table: str, columns: list[str]) -> Iterator[bytes]:
+    held = bytearray()
+    with connection.cursor() as cursor, cursor.copy(_copy(table, columns, "TO STDOUT")) as copy:
+        for piece in copy:
+            held += piece
+            if len(held) >= BLOCK_BYTES:
+                yield bytes(held)
+                held.clear()
+    yield bytes(held)
+
+
+def _copy(table: str, columns: list[str], direction: str) -> Composed:
+    named = SQL(", ").join(map(Identifier, columns))
+    return SQL("COPY {} ({}) {}").format(Identifier(table), named, SQL(direction))
+
+
+def _contents(connection: psycopg.Connection, namespace: str = OWN) -> Contents:
+    found = connection.execute(SQL(f"{NAMES} = {namespace} AND relkind = 'r'"))
+    return contents({name for (name,) in found}, lambda statement: _value(connection, statement))
+
+
+def _value(connection: psycopg.Connection, statement: str) -> Any:
+    row = connection.execute(statement.encode()).fetchone()
+    return None if row is None else row[0]
+
+
+def _move_aside(connection: psycopg.Connection, aside: str | None) -> None:
+    names = [name for (name,) in connection.execute(SQL(f"{NAMES} = {OWN} AND relkind = 'r'"))]
+    if not names:
+        return
+    if aside is None:
+        raise ValueError("the database holds a catalogue already")
+    connection.execute(SQL("CREATE SCHEMA {}").format(Identifier(aside)))
+    for name in names:
+        connection.execute(SQL("ALTER TABLE {} SET SCHEMA {}").format(Identifier(name), Identifier(aside)))
+    if connection.execute(HAS_WORD_RULES).fetchone() is not None:
+        for kind, name in (("CONFIGURATION", "rag_words"), ("DICTIONARY", "rag_english")):
+            connection.execute(
+                SQL("ALTER TEXT SEARCH {} {} SET SCHEMA {}").format(SQL(kind), Identifier(name), Identifier(aside))
+            )

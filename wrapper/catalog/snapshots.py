@@ -1,0 +1,86 @@
+"""What backups ask of a catalogue's database: copies of all it holds as of one moment, and the way back.
+
+Copies are made and taken beside a running service, without migrating anything: what an earlier release has written is
+copied as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+COUNTED = {"collections": "collections", "documents": "documents", "keys": "api_keys"}
+"""What is counted, and the table that has it."""
+BLOCK_BYTES = 1 << 20
+
+Value = Callable[[str], Any]
+"""Returns the first column of the first row of a statement."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What a copy of a catalogue says of itself: the version of its schema, its identity (empty where it has none yet),
+    and how much it holds."""
+
+    schema_version: int
+    catalogue: str
+    counts: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A catalogue as of one moment, as named members to be read in their order."""
+
+    contents: Contents
+    members: Iterator[tuple[str, Iterator[bytes]]]
+
+
+class Receiver(Protocol):
+    """Takes the members of a copy."""
+
+    def takes(self, name: str) -> bool:
+        """Return whether a member of this name is part of a catalogue of this kind."""
+
+    def take(self, name: str, content: Iterator[bytes]) -> None:
+        """Take a member. Raises one of `Copies.errors` or ValueError when it cannot be one."""
+
+    def finish(self) -> Contents:
+        """Complete the copy, check it as a database can check itself, and count what it holds.
+
+        Raises as `take` does when the copy is faulty.
+        """
+
+
+class Copies(Protocol):
+    kind: str
+
+    @property
+    def errors(self) -> tuple[type[Exception], ...]:
+        """The exceptions that the database's driver raises."""
+
+    def size_bytes(self) -> int:
+        """Return about how much the catalogue takes on its disk."""
+
+    def schema_version(self) -> int:
+        """Return the version of the schema, 0 where there is no catalogue yet."""
+
+    def snapshot(self, scratch: Path) -> AbstractContextManager[Snapshot]:
+        """Give the catalogue as of one moment. `scratch` is a file that does not exist yet, and is gone afterwards."""
+
+    def trial(self, scratch: Path) -> AbstractContextManager[Receiver]:
+        """Give a receiver whose copy is dropped at the end of the block."""
+
+
+def contents(tables: Collection[str], value: Value) -> Contents:
+    """Count what is in the tables of a catalogue of any release."""
+    version = value("SELECT max(version) FROM schema_version") if "schema_version" in tables else 0
+    return Contents(
+        schema_version=int(version or 0),
+        catalogue=str(value("SELECT uuid FROM identity")) if "identity" in tables else "",
+        counts={
+            name: int(value(f"SELECT count(*) FROM {table}")) for name, table in COUNTED.items() if table in tables
+        },
+    )
