@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -19,12 +20,11 @@ from typing import BinaryIO
 from schemas.errors import ConfigurationError, ConflictError
 from schemas.settings import WrapperSettings
 from wrapper.backups.archive import ArchiveReader
-from wrapper.backups.files import HELD, ORIGINALS, PRIVATE_FOLDER, give_to_owner, is_file_of_backup, mode_of
+from wrapper.backups.files import HELD, PRIVATE_FOLDER, give_to_owner, mode_of
 from wrapper.backups.making import LOCK_FILE as BACKUP_LOCK
 from wrapper.backups.making import MEGABYTE, only_backup, sync, unwritable
 from wrapper.backups.manifest import TIME, Head
-from wrapper.backups.sealing import DamagedArchiveError
-from wrapper.backups.verifying import check, complete
+from wrapper.backups.verifying import check, read_into
 from wrapper.catalog.migrations import NEWEST
 from wrapper.catalog.snapshots import Receiver
 from wrapper.catalog.sqlite.copies import BESIDE, SQLiteReceiver
@@ -36,6 +36,7 @@ from wrapper.start_checks import catalogue_path
 
 MOVES = "restore-under-way"
 STAGED = "restore.incomplete"
+FILES = "files"
 KEPT_FOLDER = "before-migration"
 ASIDE = "replaced-"
 NOT_DATA = (LOCK_FILE, BACKUP_LOCK, MOVES, STAGED, KEPT_FOLDER, HELD, "lost+found")
@@ -127,7 +128,7 @@ def _restore(
     reader: ArchiveReader, settings: WrapperSettings, access: CatalogAccess, archive: Path, *, replace: bool
 ) -> Restored:
     head, data_dir, path = reader.head, settings.data_dir, catalogue_path(settings)
-    name = f"{ASIDE}{datetime.now(UTC).strftime(TIME).lower()}"
+    name = f"{ASIDE}{datetime.now(UTC).strftime(TIME).lower()}-{secrets.token_hex(2)}"
     there = list(_there(settings, archive, path, whole=head.whole))
     if there and not replace:
         raise _not_empty("The data directory" if head.whole else "The catalogue's place", data_dir)
@@ -135,19 +136,50 @@ def _restore(
     staged.mkdir(mode=PRIVATE_FOLDER)
     moves = [(each, data_dir / name / each.name) for each in there]
     aside_schema = f"rag_{name.replace('-', '_')}" if replace and path is None else None
-    with ExitStack() as stack:
-        receiver: Receiver
-        if access.restoring is not None:
-            receiver = stack.enter_context(access.restoring(aside_schema))
-        elif path is not None:
-            new = staged / "catalog" if path.parent == data_dir else path.with_name(f".{path.name}.{STAGED}")
-            new.unlink(missing_ok=True)
-            receiver = SQLiteReceiver(new)
-            moves.append((new, path))
-        moves += _take(reader, receiver, staged, data_dir, access, settings.disk_floor_mb)
-    for made in (staged, *staged.rglob("*"), *(source for source, _ in moves)):
-        give_to_owner(made, data_dir)
-    _sync_all(staged)
+    tops: dict[str, None] = {}
+
+    def keep(file: str, content: Iterator[bytes]) -> None:
+        _write(staged / FILES / file, content, mode_of(file))
+        tops[file.split("/")[0]] = None
+
+    def bounded(content: Iterator[bytes]) -> Iterator[bytes]:
+        return _while_there_is_room(content, data_dir, settings.disk_floor_mb)
+
+    new = None if path is None else _beside(path, staged, data_dir)
+    try:
+        with ExitStack() as stack:
+            receiver: Receiver
+            if access.restoring is not None:
+                receiver = stack.enter_context(access.restoring(aside_schema))
+            else:
+                assert new is not None
+                assert path is not None
+                receiver = SQLiteReceiver(new)
+                moves.append((new, path))
+            check(head, receiver, read_into(reader, receiver, keep, bounded))
+        moves += [(staged / FILES / top, data_dir / top) for top in tops]
+        for made in (*staged.rglob("*"), *([new] if new else [])):
+            give_to_owner(made, data_dir)
+        _sync_all(staged)
+        _write_down(moves, data_dir)
+    except BaseException:
+        if not (data_dir / MOVES).exists():
+            shutil.rmtree(staged, ignore_errors=True)
+            if new is not None:
+                new.unlink(missing_ok=True)
+        raise
+    complete_moves(data_dir)
+    return Restored(head, data_dir / name if there else None, aside_schema)
+
+
+def _beside(path: Path, staged: Path, data_dir: Path) -> Path:
+    """Return where the catalogue's file lies until it gets its name, on the same disk."""
+    new = staged / path.name if path.parent == data_dir else path.with_name(f".{path.name}.{STAGED}")
+    new.unlink(missing_ok=True)
+    return new
+
+
+def _write_down(moves: list[tuple[Path, Path]], data_dir: Path) -> None:
     marker = data_dir / f"{MOVES}.tmp"
     with marker.open("w") as file:
         json.dump([[str(source), str(target)] for source, target in moves], file)
@@ -155,31 +187,6 @@ def _restore(
         os.fsync(file.fileno())
     os.replace(marker, data_dir / MOVES)
     sync(data_dir)
-    complete_moves(data_dir)
-    return Restored(head, data_dir / name if there else None, aside_schema)
-
-
-def _take(
-    reader: ArchiveReader, receiver: Receiver, staged: Path, data_dir: Path, access: CatalogAccess, floor_mb: int
-) -> list[tuple[Path, Path]]:
-    """Read all members, the catalogue's into the receiver and the others into files; return what has to be moved."""
-    tops: dict[str, None] = {}
-    originals = 0
-    for name, content in reader.entries():
-        bounded = _while_there_is_room(content, data_dir, floor_mb)
-        if receiver.takes(name):
-            try:
-                receiver.take(name, bounded)
-            except ValueError as error:
-                raise DamagedArchiveError(f"The backup is damaged: {error}") from error
-        elif reader.head.whole and is_file_of_backup(name):
-            _write(staged / "files" / name, bounded, mode_of(name))
-            tops[name.split("/")[0]] = None
-            originals += name.startswith(f"{ORIGINALS}/")
-        else:
-            raise DamagedArchiveError("The backup has a member that no backup has")
-    check(reader.head, complete(receiver, access.copies), originals)
-    return [(staged / "files" / top, data_dir / top) for top in tops]
 
 
 def _there(settings: WrapperSettings, archive: Path, path: Path | None, *, whole: bool) -> Iterator[Path]:

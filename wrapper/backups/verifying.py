@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -9,7 +11,7 @@ from wrapper.backups.archive import ArchiveReader
 from wrapper.backups.files import ORIGINALS, is_file_of_backup
 from wrapper.backups.manifest import Head
 from wrapper.backups.sealing import DamagedArchiveError
-from wrapper.catalog.snapshots import Contents, Copies, Receiver
+from wrapper.catalog.snapshots import Copies, Receiver
 
 
 def verify(file: BinaryIO, key: bytes | None, copies: Copies, scratch: Path) -> Head:
@@ -19,33 +21,46 @@ def verify(file: BinaryIO, key: bytes | None, copies: Copies, scratch: Path) -> 
     """
     reader = ArchiveReader(file, key)
     with copies.trial(scratch) as trial:
-        try:
-            originals = 0
-            for name, content in reader.entries():
-                if trial.takes(name):
-                    trial.take(name, content)
-                elif is_file_of_backup(name):
-                    originals += name.startswith(f"{ORIGINALS}/")
-                else:
-                    raise DamagedArchiveError("The backup has a member that no backup has")
-            check(reader.head, complete(trial, copies), originals)
-        except copies.errors as error:
-            raise DamagedArchiveError(f"The backup is damaged: {error}") from error
+        originals = read_into(reader, trial, _pass_over)
+        check(reader.head, trial, originals)
     return reader.head
 
 
-def complete(receiver: Receiver, copies: Copies) -> Contents:
-    """Complete a copy of a catalogue. Raises DamagedArchiveError when it is faulty."""
+def read_into(
+    reader: ArchiveReader,
+    receiver: Receiver,
+    keep: Callable[[str, Iterator[bytes]], None],
+    bounded: Callable[[Iterator[bytes]], Iterator[bytes]] = iter,
+) -> int:
+    """Read all members, the catalogue's into the receiver, and give the others to `keep`; return how many originals
+    there
+    are. What is read passes through `bounded`. Raises DamagedArchiveError, also for members that no backup has."""
+    originals = 0
+    for name, pieces in reader.entries():
+        content = bounded(pieces)
+        if receiver.takes(name):
+            try:
+                receiver.take(name, content)
+            except ValueError as error:
+                raise DamagedArchiveError(f"The backup is damaged: {error}") from error
+        elif reader.head.whole and is_file_of_backup(name):
+            keep(name, content)
+            originals += name.startswith(f"{ORIGINALS}/")
+        else:
+            raise DamagedArchiveError("The backup has a member that no backup has")
+    return originals
+
+
+def check(head: Head, receiver: Receiver, originals: int) -> None:
+    """Complete a copy of a catalogue. Raises DamagedArchiveError when it is faulty or not what the head says."""
     try:
-        return receiver.finish()
-    except Exception as error:
-        if not isinstance(error, (*copies.errors, ValueError)):
-            raise
+        found = receiver.finish()
+    except ValueError as error:
         raise DamagedArchiveError(f"The backup holds no sound catalogue: {error}") from error
-
-
-def check(head: Head, found: Contents, originals: int) -> None:
-    """Raise DamagedArchiveError when what was found is not what the head says."""
     counts = {**found.counts, **({"originals": originals} if head.whole else {})}
     if (found.schema_version, found.catalogue, counts) != (head.schema_version, head.catalogue, dict(head.counts)):
         raise DamagedArchiveError(f"The backup does not hold what it says: it has {counts}, not {dict(head.counts)}")
+
+
+def _pass_over(_name: str, content: Iterator[bytes]) -> None:
+    deque(content, maxlen=0)

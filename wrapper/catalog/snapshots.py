@@ -45,7 +45,7 @@ class Receiver(Protocol):
         """Return whether a member of this name is part of a catalogue of this kind."""
 
     def take(self, name: str, content: Iterator[bytes]) -> None:
-        """Take a member. Raises one of `Copies.errors` or ValueError when it cannot be one."""
+        """Take a member. Raises ValueError when it cannot be one, and `Copies.errors` when the database fails."""
 
     def finish(self) -> Contents:
         """Complete the copy, check it as a database can check itself, and count what it holds.

@@ -15,6 +15,7 @@ import orjson
 import psycopg
 from psycopg.sql import SQL, Composed, Identifier
 
+from schemas.errors import ConfigurationError, ConflictError
 from wrapper.catalog.snapshots import BLOCK_BYTES, Contents, Receiver, Snapshot, contents
 
 SCHEMA_MEMBER = "postgresql/schema.json"
@@ -103,8 +104,8 @@ class PostgresCopies:
     def restoring(self, aside: str | None) -> Iterator[PostgresReceiver]:
         """Give a receiver whose copy becomes the catalogue at the end of the block, all of it or nothing.
 
-        What is there is moved to the schema `aside`. Raises ValueError when there is something and no such schema is
-        named.
+        What is there is moved to the schema `aside`. Raises ConflictError when there is something and no such schema is
+        named, and ConfigurationError when it cannot be made.
         """
         with closing(self._connect()) as connection, connection.transaction():
             _move_aside(connection, aside)
@@ -123,6 +124,14 @@ class PostgresReceiver:
         return name == SCHEMA_MEMBER or name.startswith(TABLE_MEMBER)
 
     def take(self, name: str, content: Iterator[bytes]) -> None:
+        with _faults():
+            self._take(name, content)
+
+    def finish(self) -> Contents:
+        with _faults():
+            return self._finish()
+
+    def _take(self, name: str, content: Iterator[bytes]) -> None:
         if name == SCHEMA_MEMBER:
             self._make_tables(content)
             return
@@ -134,7 +143,7 @@ class PostgresReceiver:
             for block in content:
                 copy.write(block)
 
-    def finish(self) -> Contents:
+    def _finish(self) -> Contents:
         if self._schema is None:
             raise ValueError("it has no catalogue")
         for table, name, definition in self._schema["constraints"]:
@@ -166,6 +175,19 @@ class PostgresReceiver:
     def _run(self, statement: SQL | Composed) -> None:
         # A prepared statement is one statement, whatever the text of a definition says.
         self._connection.execute(statement, prepare=True)
+
+
+@contextmanager
+def _faults() -> Iterator[None]:
+    """Raise ValueError for what the database says of a faulty copy, and its own errors for everything else."""
+    try:
+        yield
+    except (psycopg.DataError, psycopg.IntegrityError, psycopg.ProgrammingError, psycopg.NotSupportedError) as error:
+        if isinstance(error, psycopg.errors.InsufficientPrivilege):
+            raise
+        raise ValueError(str(error).partition("\n")[0]) from error
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError("the description of its tables cannot be read") from error
 
 
 def _column(column: Json) -> Composed:
@@ -228,8 +250,19 @@ def _move_aside(connection: psycopg.Connection, aside: str | None) -> None:
     if not names:
         return
     if aside is None:
-        raise ValueError("the database holds a catalogue already")
-    connection.execute(SQL("CREATE SCHEMA {}").format(Identifier(aside)))
+        raise ConflictError(
+            "The database is not empty: restore into an empty one, or say --replace, which moves its tables to a "
+            "schema of their own",
+            code="not_empty",
+        )
+    try:
+        connection.execute(SQL("CREATE SCHEMA {}").format(Identifier(aside)))
+    except psycopg.errors.InsufficientPrivilege:
+        raise ConfigurationError(
+            "What is in the database is moved to a schema of its own, and the role in RAG_CATALOG_URL may make none: "
+            "GRANT CREATE ON DATABASE to it, or restore into an empty database",
+            field="RAG_CATALOG_URL",
+        ) from None
     for name in names:
         connection.execute(SQL("ALTER TABLE {} SET SCHEMA {}").format(Identifier(name), Identifier(aside)))
     if connection.execute(HAS_WORD_RULES).fetchone() is not None:

@@ -69,6 +69,12 @@ class SQLiteReceiver:
             os.fsync(file.fileno())
 
     def finish(self) -> Contents:
+        try:
+            return self._checked()
+        except sqlite3.DatabaseError as error:
+            raise ValueError(str(error)) from error
+
+    def _checked(self) -> Contents:
         if not self._path.exists():
             raise ValueError("it has no catalogue")
         with closing(sqlite3.connect(f"{self._path.absolute().as_uri()}?immutable=1", uri=True)) as connection:

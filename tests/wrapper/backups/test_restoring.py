@@ -1,0 +1,217 @@
+"""What a restore changes, and when it changes nothing."""
+
+import json
+import os
+from dataclasses import replace
+
+import pytest
+
+from schemas.errors import ConfigurationError, ConflictError
+from schemas.settings import WrapperSettings
+from tests.support.postgres import ROLE
+from tests.wrapper.backups.conftest import KEY
+from wrapper.backups import restoring
+from wrapper.backups.archive import ArchiveWriter, read_head
+from wrapper.backups.before_migration import keep_before_migration
+from wrapper.backups.restoring import complete_moves, restore
+from wrapper.backups.sealing import DamagedArchiveError, WrongKeyError
+from wrapper.catalog_choice import catalog_access
+from wrapper.engine.data_directory_lock import acquire
+
+
+def listing(folder):
+    """Return all files below a folder with their content, but for locks."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.suffix != ".lock" and not path.name.startswith("catalog.sqlite-")
+    }
+
+
+def restored(file, settings, key=None, *, replace=False):
+    with file.open("rb") as opened:
+        return restore(opened, settings, key, replace=replace)
+
+
+def stopping_after(number):
+    """Return what renames so many files, and then is interrupted."""
+    rename, left = os.rename, iter(range(number))
+
+    def counted(source, target):
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        rename(source, target)
+
+    return counted
+
+
+@pytest.fixture
+def may_make_schemas(request, place):
+    """Let the role of the catalogue make schemas, where it is on PostgreSQL."""
+    if not place.settings.catalog_url:
+        yield
+        return
+    with request.getfixturevalue("postgres")._connection() as connection:
+        connection.execute(f"GRANT CREATE ON DATABASE postgres TO {ROLE}")
+        yield
+        for (schema,) in connection.execute(
+            "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'rag_replaced_%'"
+        ).fetchall():
+            connection.execute(f"DROP SCHEMA {schema} CASCADE")
+        connection.execute(f"REVOKE CREATE ON DATABASE postgres FROM {ROLE}")
+
+
+def test_a_role_that_may_make_no_schema_is_told_and_loses_nothing(place, tmp_path):
+    if not place.settings.catalog_url:
+        pytest.skip("the catalogue is a file")
+    file, rows = place.back_up(tmp_path / "backups"), place.rows()
+    with pytest.raises(ConfigurationError, match="GRANT CREATE ON DATABASE"):
+        restored(file, place.settings, replace=True)
+    assert place.rows() == rows
+
+
+def test_a_directory_that_is_not_empty_stays_as_it_is(place, tmp_path):
+    file = place.back_up(tmp_path / "backups")
+    before, rows = listing(place.data_dir), place.rows()
+    with pytest.raises(ConflictError, match="--replace") as caught:
+        restored(file, place.settings)
+    assert caught.value.code == "not_empty"
+    assert (listing(place.data_dir), place.rows()) == (before, rows)
+
+
+def test_replacing_moves_aside_and_deletes_nothing(place, tmp_path, may_make_schemas):
+    file = place.back_up(tmp_path / "backups")
+    before, rows = listing(place.data_dir), place.rows()
+    place.fill(["later"])
+    done = restored(file, place.settings, replace=True)
+    assert place.rows() == rows
+    after = listing(place.data_dir)
+    aside = listing(done.aside)
+    assert before.keys() - {"catalog.sqlite"} <= aside.keys()
+    assert not (place.data_dir / "chroma").exists()
+    assert done.aside.parent == place.data_dir
+    assert after["secret.key"] == before["secret.key"]
+    if place.settings.catalog_url:
+        other = replace(
+            place.settings,
+            catalog_url=place.settings.catalog_url.split("?")[0] + f"?options=-csearch_path%3D{done.aside_schema}",
+        )
+        assert [row[1] for row in type(place)(other).rows()[0]] == ["a", "b", "c", "later"]
+    else:
+        assert "catalog.sqlite" in aside
+
+
+def test_a_catalogue_alone_leaves_the_other_files_where_they_are(place, tmp_path, may_make_schemas):
+    file = place.back_up(tmp_path / "backups", whole=False)
+    before, rows = listing(place.data_dir), place.rows()
+    place.fill(["later"])
+    done = restored(file, place.settings, replace=True)
+    assert place.rows() == rows
+    after = listing(place.data_dir)
+    stays = {name for name in before if name.startswith(("originals", "uploads", "audit", "secret.key"))}
+    assert {name: after[name] for name in stays} == {name: before[name] for name in stays}
+    assert not (place.data_dir / "chroma").exists()
+    assert (done.aside / "chroma" / "chroma.sqlite3").exists()
+
+
+def test_a_running_service_is_told(place, tmp_path):
+    file = place.back_up(tmp_path / "backups")
+    lock = acquire(place.data_dir, description={"command": "rag-wrapper", "address": "http://127.0.0.1:5006"})
+    try:
+        with pytest.raises(ConfigurationError, match="in use"):
+            restored(file, place.settings, replace=True)
+    finally:
+        lock.release()
+
+
+def test_a_wrong_key_changes_nothing(place, new_place, tmp_path):
+    file = place.back_up(tmp_path / "backups", key=KEY)
+    other = new_place("other")
+    for key in (None, bytes(32)):
+        with pytest.raises(WrongKeyError):
+            restored(file, other.settings, key)
+    assert not other.data_dir.exists()
+
+
+@pytest.mark.parametrize("part", [0.3, 0.6, 0.9])
+def test_a_damaged_file_changes_nothing(place, new_place, tmp_path, part):
+    file = place.back_up(tmp_path / "backups")
+    content = bytearray(file.read_bytes())
+    content[int(len(content) * part)] ^= 255
+    file.write_bytes(content)
+    other = new_place("other")
+    with pytest.raises(DamagedArchiveError):
+        restored(file, other.settings)
+    assert listing(other.data_dir) == {}
+    other.fill(["mine"])  # the database is empty, too
+    assert [row[1] for row in other.rows()[0]] == ["mine"]
+
+
+def test_a_newer_schema_is_refused_with_a_sentence(place, new_place, tmp_path, monkeypatch):
+    file = place.back_up(tmp_path / "backups")
+    monkeypatch.setattr(restoring, "NEWEST", 3)
+    with pytest.raises(ConflictError, match="this release knows 3"):
+        restored(file, new_place("other").settings)
+
+
+def test_another_kind_of_catalogue_is_refused_with_a_sentence(place, tmp_path):
+    file = place.back_up(tmp_path / "backups")
+    url = "" if place.settings.catalog_url else "postgresql://nobody@127.0.0.1:1/none"
+    with pytest.raises(ConflictError, match="export"):
+        restored(file, WrapperSettings(data_dir=tmp_path / "other", catalog_url=url))
+
+
+def test_a_catalogue_elsewhere_is_restored_there(place, tmp_path):
+    if place.settings.catalog_url:
+        pytest.skip("the catalogue is no file")
+    file, rows = place.back_up(tmp_path / "backups"), place.rows()
+    (tmp_path / "elsewhere").mkdir()
+    settings = WrapperSettings(
+        data_dir=tmp_path / "other", catalog_url=f"sqlite:///{tmp_path}/elsewhere/mine.sqlite", disk_floor_mb=1
+    )
+    restored(file, settings)
+    assert type(place)(settings).rows() == rows
+    assert not (tmp_path / "other" / "catalog.sqlite").exists()
+
+
+def test_a_restore_that_was_interrupted_is_completed(place, tmp_path):
+    """Whatever of the renaming was done, the rest is done later, and doing it twice changes nothing."""
+    if place.settings.catalog_url:
+        pytest.skip("the catalogue is no file")
+    file, rows = place.back_up(tmp_path / "backups"), place.rows()
+    place.fill(["later"])
+    for stop_after in range(40):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(restoring.os, "rename", stopping_after(stop_after))
+            try:
+                restored(file, place.settings, replace=True)
+            except KeyboardInterrupt:
+                assert json.loads((place.data_dir / restoring.MOVES).read_text())
+            else:
+                assert stop_after > 5
+                break
+        with pytest.raises(ConfigurationError, match="interrupted"):
+            keep_before_migration(place.settings, catalog_access(place.settings))
+        complete_moves(place.data_dir)
+        complete_moves(place.data_dir)
+        assert place.rows() == rows
+        assert not (place.data_dir / restoring.STAGED).exists()
+        place.fill(["later"])
+    else:
+        raise AssertionError("the restore never came to its end")
+
+
+def test_members_that_are_none_are_refused(place, new_place, tmp_path):
+    """An archive that was made to write other files than a backup has."""
+    file = place.back_up(tmp_path / "backups")
+    with file.open("rb") as opened:
+        head, _ = read_head(opened)
+    for name in ("service.lock", "chroma/chroma.sqlite3", "restore-under-way", "engine.json"):
+        with (tmp_path / "hostile").open("wb") as hostile:
+            writer = ArchiveWriter(hostile, head, None)
+            writer.add(name, iter([b"[]"]))
+            writer.finish()
+        other = new_place(f"other-{name.split('/')[0]}")
+        with pytest.raises(DamagedArchiveError):
+            restored(tmp_path / "hostile", other.settings)
+        assert listing(other.data_dir) == {}

@@ -1,0 +1,52 @@
+"""Which files of a folder are backups, and which go."""
+
+import fcntl
+
+from wrapper.backups.shelf import Shelf, incomplete
+
+
+def test_only_whole_backups_of_the_catalogue_are_pruned(place, tmp_path):
+    made = [place.back_up(tmp_path / "backups") for _ in range(3)]
+    shelf = Shelf(tmp_path / "backups")
+    newest = shelf.all()[0]
+    damaged = made[0].with_name("rag-wrapper-20991125T184500Z-00000000.ragbackup")
+    damaged.write_bytes(b"RAGBACKUP\n")
+    foreign = made[0].with_name("notes.ragbackup")
+    foreign.write_bytes(made[0].read_bytes())
+    assert shelf.prune("another catalogue", 1) == []
+    removed = shelf.prune(newest.head.catalogue, 1)
+    assert len(removed) == 2
+    assert {file.name for file in shelf.folder.iterdir()} == {newest.path.name, damaged.name, foreign.name}
+    assert [kept.head for kept in shelf.all()] == [newest.head, None]
+
+
+def test_the_newest_one_is_never_pruned(place, tmp_path):
+    file = place.back_up(tmp_path / "backups")
+    shelf = Shelf(tmp_path / "backups")
+    assert shelf.prune(shelf.all()[0].head.catalogue, 0) == []
+    assert file.exists()
+
+
+def test_what_a_killed_backup_left_goes_and_what_is_being_written_stays(tmp_path):
+    shelf = Shelf(tmp_path)
+    left, written = (
+        incomplete(tmp_path / f"rag-wrapper-20261125T184500Z-0000000{number}.ragbackup") for number in (1, 2)
+    )
+    for file in (left, written):
+        file.write_bytes(b"half")
+        file.with_name(f"{file.name}-catalogue").write_bytes(b"copy")
+    with written.open("rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        assert shelf.under_way() == ["rag-wrapper-20261125T184500Z-00000002"]
+        assert shelf.all() == []
+        shelf.sweep()
+        assert sorted(file.name for file in tmp_path.iterdir()) == [written.name, f"{written.name}-catalogue"]
+    shelf.sweep()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_id_that_is_none_finds_nothing(tmp_path):
+    (tmp_path / "x.ragbackup").write_bytes(b"")
+    shelf = Shelf(tmp_path / "folder")
+    for backup_id in ("../x", "x", "", "rag-wrapper-20261125T184500Z-3f2a9c1d"):
+        assert shelf.find(backup_id) is None
