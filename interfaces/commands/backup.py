@@ -118,7 +118,7 @@ def _make(
         file = target if is_file else maker.new_target(target, reason)
         head = maker.make(file, reason)
         if keep is not None:
-            Shelf(target).prune(head.catalogue, keep)
+            Shelf(target).prune(head, keep)
     try:
         with recorded_commands(settings) as audit:
             audit.record("backup", head.id)

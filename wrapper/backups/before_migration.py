@@ -56,7 +56,7 @@ def keep_before_migration(settings: WrapperSettings, access: CatalogAccess) -> N
             log.info("keeping a copy of the catalogue before it is changed", schema=version, file=target.name)
             head = maker.make(target, Reason.MIGRATION, whole=False)
             give_to_owner(target, settings.data_dir)
-            Shelf(folder).prune(head.catalogue, KEPT)
+            Shelf(folder).prune(head, KEPT)
     except (OSError, DiskFloorError) as error:
         why = error.message if isinstance(error, DiskFloorError) else error.strerror
         raise ConfigurationError(

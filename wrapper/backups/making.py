@@ -83,31 +83,49 @@ class BackupMaker:
         The caller holds `only_backup`. Not `whole`, it has the catalogue alone. Raises DiskFloorError when there is too
         little room, and ConflictError when the place is taken; then nothing is left.
         """
+        written = self.begin(target)
+        try:
+            return self.complete(written, target, reason, whole=whole)
+        finally:
+            written.close()
+            remove_incomplete(incomplete(target))
+
+    def begin(self, target: Path) -> BinaryIO:
+        """Open the file that becomes the backup: from then on everybody can see that it is being made.
+
+        The caller closes the file and removes it (`remove_incomplete`), also after success. Raises as `make` does.
+        """
+        Shelf(target.parent).sweep()
+        self.check_room(target.parent)
         if target.exists():
-            raise ConflictError(
-                f"{target.name} is there already: a backup never replaces another", code="backup_exists"
-            )
-        shelf, files = Shelf(target.parent), HeldFiles(self._data_dir)
-        shelf.sweep()
-        file = incomplete(target)
+            raise _taken(target)
+        try:
+            descriptor = os.open(incomplete(target), os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        except FileExistsError:
+            raise _taken(target) from None
+        except OSError as error:
+            raise unwritable(error) from error
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        return open(descriptor, "r+b")
+
+    def complete(self, written: BinaryIO, target: Path, reason: Reason, *, whole: bool = True) -> Head:
+        """Write the backup, verify it and give it its name. Raises as `make` does."""
+        files = HeldFiles(self._data_dir)
         try:
             if whole:
                 files.begin()
-            self.check_room(target.parent, files.size_bytes() if whole else 0)
-            with open(os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "r+b") as written:
-                fcntl.flock(written.fileno(), fcntl.LOCK_EX)
-                head = self._write(written, target, files if whole else None, reason)
-                written.flush()
-                os.fsync(written.fileno())
-                files.release()
-                written.seek(0)
-                verify(written, self._key, self._copies, scratch(file, SCRATCH[1]))
-                os.link(file, target)  # unlike a renaming, this never replaces a file
-                os.unlink(file)
-                sync(target.parent)
+                self.check_room(target.parent, files.size_bytes())
+            head = self._write(written, target, files if whole else None, reason)
+            written.flush()
+            os.fsync(written.fileno())
+            files.release()
+            written.seek(0)
+            verify(written, self._key, self._copies, scratch(incomplete(target), SCRATCH[1]))
+            os.link(incomplete(target), target)  # unlike a renaming, this never replaces a file
+            sync(target.parent)
             return head
         except FileExistsError:
-            raise ConflictError(f"{target.name} is there already", code="backup_exists") from None
+            raise _taken(target) from None
         except self._copies.errors as error:
             log.error("the catalogue could not be copied", reason=str(error))
             raise UnavailableError("The catalogue could not be copied", code="catalog_unavailable") from error
@@ -115,7 +133,6 @@ class BackupMaker:
             raise unwritable(error) from error
         finally:
             files.release()
-            remove_incomplete(file)
 
     def _write(self, written: BinaryIO, target: Path, files: HeldFiles | None, reason: Reason) -> Head:
         salt, check = salted(self._key)
@@ -174,6 +191,10 @@ def opened_maker(settings: WrapperSettings, key: bytes | None) -> Iterator[Backu
             yield BackupMaker(settings.data_dir, access.copies, key=key, floor_mb=settings.disk_floor_mb)
     finally:
         access.database.close()
+
+
+def _taken(target: Path) -> ConflictError:
+    return ConflictError(f"{target.name} is there already: a backup never replaces another", code="backup_exists")
 
 
 def unwritable(error: OSError) -> DiskFloorError:

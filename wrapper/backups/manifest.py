@@ -79,7 +79,7 @@ def dump_head(head: Head) -> bytes:
         {
             "format": FORMAT,
             "id": head.id,
-            "created_at": head.created_at.isoformat(timespec="seconds"),
+            "created_at": head.created_at.isoformat(),
             "release": head.release,
             "reason": head.reason.value,
             "kind": head.kind,

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import BinaryIO
 
 import orjson
 import structlog
@@ -16,10 +17,10 @@ from schemas.errors import ConflictError, NotFoundError, RagError
 from schemas.settings import WrapperSettings
 from schemas.storage.backups import Backup, BackupState
 from wrapper.backups.keys import backup_key
-from wrapper.backups.making import BackupMaker, BackupUnderWayError, only_backup
+from wrapper.backups.making import BackupMaker, BackupUnderWayError, only_backup, unwritable
 from wrapper.backups.manifest import BACKUP_ID, Head, Reason
 from wrapper.backups.restoring import KEPT_FOLDER
-from wrapper.backups.shelf import ENDING, Kept, Shelf
+from wrapper.backups.shelf import ENDING, Kept, Shelf, incomplete, remove_incomplete
 from wrapper.catalog.snapshots import Copies
 
 log = structlog.get_logger(__name__)
@@ -85,11 +86,14 @@ class Backups:
         with ExitStack() as held:
             held.enter_context(only_backup(self._settings.data_dir))
             maker = self._maker()
-            shelf.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            try:
+                shelf.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            except OSError as error:
+                raise unwritable(error) from error
             target = maker.new_target(shelf.folder, Reason.ASKED)
-            maker.check_room(shelf.folder)
+            file = maker.begin(target)
             going_on = held.pop_all()
-        threading.Thread(target=self._make, args=(maker, target, Reason.ASKED, going_on), daemon=True).start()
+        threading.Thread(target=self._make, args=(maker, file, target, Reason.ASKED, going_on), daemon=True).start()
         return target.name.removesuffix(ENDING)
 
     def look(self) -> None:
@@ -101,11 +105,21 @@ class Backups:
             with ExitStack() as held:
                 held.enter_context(only_backup(self._settings.data_dir))
                 if self._is_due():
-                    shelf.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-                    maker = self._maker()
-                    self._make(maker, maker.new_target(shelf.folder, Reason.SCHEDULE), Reason.SCHEDULE, held.pop_all())
+                    self._make_by_itself(shelf, held)
         except BackupUnderWayError:
             return
+
+    def _make_by_itself(self, shelf: Shelf, held: ExitStack) -> None:
+        target = shelf.folder / "-"
+        try:
+            shelf.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            maker = self._maker()
+            target = maker.new_target(shelf.folder, Reason.SCHEDULE)
+            file = maker.begin(target)
+        except (RagError, OSError) as error:
+            self._failed(target, Reason.SCHEDULE, error)
+            return
+        self._make(maker, file, target, Reason.SCHEDULE, held.pop_all())
 
     def last_good_at(self) -> datetime | None:
         """Return when the newest backup that can be restored was made; copies from before migrations do not count."""
@@ -126,29 +140,30 @@ class Backups:
         settings = self._settings
         return BackupMaker(settings.data_dir, self._copies, key=backup_key(settings), floor_mb=settings.disk_floor_mb)
 
-    def _make(self, maker: BackupMaker, target: Path, reason: Reason, held: ExitStack) -> None:
+    def _make(self, maker: BackupMaker, file: BinaryIO, target: Path, reason: Reason, held: ExitStack) -> None:
+        """Make a backup that has begun, and let others begin before this one is told to be done."""
+        began = self._clock()
+        try:
+            with held:
+                head = maker.complete(file, target, reason)
+                removed = Shelf(target.parent).prune(head, self._settings.backup_keep)
+                for note in target.parent.glob(f".*{FAILED}"):
+                    note.unlink(missing_ok=True)
+                size, seconds = target.stat().st_size, round(self._clock() - began, 1)
+                log.info("backup made", backup=head.id, bytes=size, seconds=seconds, removed=removed, **head.counts)
+        except Exception as error:
+            self._failed(target, reason, error)
+        finally:
+            file.close()
+            remove_incomplete(incomplete(target))
+
+    def _failed(self, target: Path, reason: Reason, error: Exception) -> None:
+        self._not_before = self._clock() + PAUSE_AFTER_FAILURE_SECONDS
         backup_id = target.name.removesuffix(ENDING)
-        shelf = Shelf(target.parent)
-        with held:
-            began = self._clock()
-            try:
-                head = maker.make(target, reason)
-            except Exception as error:
-                self._not_before = self._clock() + PAUSE_AFTER_FAILURE_SECONDS
-                message = error.message if isinstance(error, RagError) else UNEXPECTED
-                log.error("a backup failed", backup=backup_id, reason=message, exc_info=not isinstance(error, RagError))
-                _note_failure(target.parent, backup_id, reason, message)
-                return
-            for note in target.parent.glob(f".*{FAILED}"):
-                note.unlink(missing_ok=True)
-            log.info(
-                "backup made",
-                backup=backup_id,
-                bytes=target.stat().st_size,
-                seconds=round(self._clock() - began, 1),
-                removed=shelf.prune(head.catalogue, self._settings.backup_keep),
-                **head.counts,
-            )
+        is_told = isinstance(error, RagError)
+        message = error.message if isinstance(error, RagError) else UNEXPECTED
+        log.error("a backup failed", backup=backup_id, reason=message, exc_info=None if is_told else error)
+        _note_failure(target.parent, backup_id, reason, message)
 
     def _unfinished(self) -> Iterator[Backup]:
         if self._shelf is None:

@@ -50,13 +50,16 @@ class Shelf:
             return None
         return _kept(self.folder / f"{backup_id}{ENDING}")
 
-    def prune(self, catalogue: str, keep: int) -> list[str]:
-        """Remove all but the newest `keep` backups of a catalogue; return their ids. Damaged ones and those of others
-        stay."""
-        own = [each for each in self.all() if each.head is not None and each.head.catalogue == catalogue]
-        for each in own[max(1, keep) :]:
+    def prune(self, made: Head, keep: int) -> list[str]:
+        """Remove all but the newest `keep` backups of the catalogue of one that was just made; return their ids.
+
+        That one stays, whatever clocks say, and so do damaged ones and those of other catalogues.
+        """
+        own = [each for each in self.all() if each.head is not None and each.head.catalogue == made.catalogue]
+        others = [each for each in own if each.id != made.id]
+        for each in others[max(1, keep) - 1 :]:
             each.path.unlink(missing_ok=True)
-        return [each.id for each in own[max(1, keep) :]]
+        return [each.id for each in others[max(1, keep) - 1 :]]
 
     def sweep(self) -> None:
         """Remove what killed backups have left."""

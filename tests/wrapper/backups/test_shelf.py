@@ -1,8 +1,9 @@
 """Which files of a folder are backups, and which go."""
 
 import fcntl
+from dataclasses import replace
 
-from wrapper.backups.shelf import Shelf, incomplete
+from wrapper.backups.shelf import ENDING, Shelf, incomplete
 
 
 def test_only_whole_backups_of_the_catalogue_are_pruned(place, tmp_path):
@@ -13,8 +14,8 @@ def test_only_whole_backups_of_the_catalogue_are_pruned(place, tmp_path):
     damaged.write_bytes(b"RAGBACKUP\n")
     foreign = made[0].with_name("notes.ragbackup")
     foreign.write_bytes(made[0].read_bytes())
-    assert shelf.prune("another catalogue", 1) == []
-    removed = shelf.prune(newest.head.catalogue, 1)
+    assert shelf.prune(replace(newest.head, catalogue="another"), 1) == []
+    removed = shelf.prune(newest.head, 1)
     assert len(removed) == 2
     assert {file.name for file in shelf.folder.iterdir()} == {newest.path.name, damaged.name, foreign.name}
     assert [kept.head for kept in shelf.all()] == [newest.head, None]
@@ -23,8 +24,16 @@ def test_only_whole_backups_of_the_catalogue_are_pruned(place, tmp_path):
 def test_the_newest_one_is_never_pruned(place, tmp_path):
     file = place.back_up(tmp_path / "backups")
     shelf = Shelf(tmp_path / "backups")
-    assert shelf.prune(shelf.all()[0].head.catalogue, 0) == []
+    assert shelf.prune(shelf.all()[0].head, 0) == []
     assert file.exists()
+
+
+def test_the_one_that_was_just_made_stays_whatever_the_clock_says(place, tmp_path):
+    made, later = (place.back_up(tmp_path / "backups") for _ in range(2))
+    shelf = Shelf(tmp_path / "backups")
+    head = shelf.find(made.name.removesuffix(ENDING)).head
+    assert shelf.prune(head, 1) == [later.name.removesuffix(ENDING)]
+    assert made.exists()
 
 
 def test_what_a_killed_backup_left_goes_and_what_is_being_written_stays(tmp_path):

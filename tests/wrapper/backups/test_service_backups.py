@@ -1,0 +1,141 @@
+"""Backups that a service makes by itself, and the copies that are kept before migrations."""
+
+from contextlib import ExitStack
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from schemas.errors import ConfigurationError
+from schemas.settings.backup_times import BackupTimes
+from wrapper.backups import before_migration
+from wrapper.backups.before_migration import keep_before_migration, note_release
+from wrapper.backups.making import only_backup
+from wrapper.backups.restoring import KEPT_FOLDER
+from wrapper.backups.service_backups import Backups
+from wrapper.backups.shelf import Shelf
+from wrapper.catalog_choice import catalog_access
+
+
+@pytest.fixture
+def opened(place, tmp_path):
+    """`opened(now, **settings)`: the backups of the place, by a clock."""
+    with ExitStack() as stack:
+
+        def opened(now=lambda: datetime.now(UTC), **settings):
+            access = catalog_access(place.settings)
+            stack.callback(access.database.close)
+            given = replace(place.settings, backup_dir=tmp_path / "backups", **settings)
+            return Backups(given, access.copies, place.rows()[2], now)
+
+        yield opened
+
+
+def test_one_is_made_when_it_is_time(opened):
+    later = [timedelta()]
+    backups = opened(lambda: datetime.now(UTC) + later[0], backup_every=BackupTimes.parse("24h"), backup_keep=2)
+    assert backups.age_seconds() is None
+    backups.look()
+    backups.look()
+    assert [each.reason for each in backups.all()] == ["schedule"]
+    later[0] = timedelta(hours=23)
+    backups.look()
+    assert len(backups.all()) == 1
+    assert 23 * 3_600 <= backups.age_seconds() <= 24 * 3_600
+    later[0] = timedelta(hours=25)
+    backups.look()
+    assert len(backups.all()) == 2
+
+
+def test_nothing_is_made_by_itself_unless_it_is_asked_for(opened):
+    backups = opened()
+    backups.look()
+    assert backups.all() == []
+
+
+def test_another_process_that_makes_one_is_not_disturbed(opened, place):
+    backups = opened(backup_every=BackupTimes.parse("24h"))
+    with only_backup(place.data_dir):
+        backups.look()
+    assert backups.all() == []
+
+
+def test_after_a_failure_it_is_tried_again_later(opened, monkeypatch):
+    backups = opened(backup_every=BackupTimes.parse("24h"), disk_floor_mb=10**9)
+    backups.look()
+    backups.look()
+    (failed,) = backups.all()
+    assert (failed.state, failed.reason) == ("failed", "schedule")
+    assert "RAG_DISK_FLOOR_MB" in failed.message
+    assert backups.age_seconds() is None
+
+
+def test_a_copy_of_another_catalogue_is_no_backup_of_this_one(opened, place, tmp_path):
+    place.back_up(tmp_path / "backups")
+    backups = opened()
+    assert backups.age_seconds() is not None
+    other = Backups(backups._settings, backups._copies, "another")
+    assert other.age_seconds() is None
+    assert len(other.all()) == 1
+
+
+class TestBeforeMigrations:
+    @pytest.fixture
+    def kept(self, place):
+        """`kept(**settings)` opens the catalogue as a start does, and returns the copies that are kept then."""
+
+        def kept(**settings):
+            given = replace(place.settings, **settings)
+            access = catalog_access(given)
+            try:
+                keep_before_migration(given, access)
+            finally:
+                access.database.close()
+            note_release(given.data_dir)
+            return Shelf(given.data_dir / KEPT_FOLDER).all()
+
+        return kept
+
+    def test_the_release_that_opened_it_before_keeps_none(self, place, kept):
+        note_release(place.data_dir)
+        assert kept() == []
+
+    def test_another_release_keeps_one_once(self, place, kept, monkeypatch):
+        note_release(place.data_dir)
+        monkeypatch.setattr(before_migration, "release", lambda: "9.0.0")
+        (copy,) = kept()
+        assert copy.id.startswith(f"before-migration-from-schema-{copy.head.schema_version}-")
+        assert (copy.head.reason, copy.head.whole, copy.head.counts["documents"]) == ("migration", False, 3)
+        assert len(kept()) == 1
+
+    def test_a_newer_schema_keeps_one_whatever_the_release(self, place, kept, monkeypatch):
+        note_release(place.data_dir)
+        monkeypatch.setattr(before_migration, "NEWEST", before_migration.NEWEST + 1)
+        assert len(kept()) == 1
+
+    def test_the_newest_three_are_kept(self, place, kept, monkeypatch):
+        for number in range(5):
+            monkeypatch.setattr(before_migration, "release", lambda number=number: f"9.{number}.0")
+            copies = kept()
+        assert len(copies) == 3
+
+    def test_too_little_room_stops_the_start_with_a_way_on(self, place, kept):
+        with pytest.raises(ConfigurationError, match="RAG_MIGRATION_BACKUP=off"):
+            kept(disk_floor_mb=10**9)
+        assert kept(disk_floor_mb=10**9, migration_backup=False) == []
+
+    def test_an_empty_directory_keeps_none(self, new_place):
+        empty = new_place("empty")
+        empty.data_dir.mkdir()
+        access = catalog_access(empty.settings)
+        keep_before_migration(empty.settings, access)
+        access.database.close()
+        assert not (empty.data_dir / KEPT_FOLDER).exists()
+
+    def test_they_are_listed_with_the_others(self, place, kept, opened):
+        (copy,) = kept()
+        backups = opened()
+        assert [(each.id, each.reason) for each in backups.all()] == [(copy.id, "migration")]
+        assert backups.age_seconds() is None  # no backup of everything
+        backups.delete(copy.id)
+        assert backups.all() == []
