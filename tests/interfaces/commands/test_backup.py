@@ -1,0 +1,126 @@
+"""`rag-wrapper backup` and `restore`, on data directories without a service and beside one."""
+
+import base64
+import json
+import os
+import signal
+import subprocess
+
+import pytest
+
+from tests.support.commands import RUN_MAIN, run_command
+from tests.support.live import eventually
+
+KEY = base64.b64encode(bytes(range(32))).decode()
+
+
+@pytest.fixture
+def backed_up(tmp_path):
+    """(data directory, folder of its one backup)"""
+    data_dir, folder = tmp_path / "data", tmp_path / "backups"
+    assert run_command("keys", "create", "mine", "--scope", "admin", data_dir=data_dir).returncode == 0
+    done = run_command("backup", folder, data_dir=data_dir)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [str(next(folder.iterdir()))]
+    assert "1 keys" in done.stderr
+    assert "not encrypted" in done.stderr
+    return data_dir, folder
+
+
+def test_a_backup_is_restored_with_its_keys(backed_up, tmp_path):
+    data_dir, folder = backed_up
+    (file,) = folder.iterdir()
+    done = run_command("restore", file, "--data-dir", tmp_path / "other")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert file.stem in done.stdout
+    keys = [
+        json.loads(run_command("keys", "list", "--json", data_dir=where).stdout)
+        for where in (data_dir, tmp_path / "other")
+    ]
+    assert keys[0] == keys[1]
+
+
+def test_it_is_recorded(backed_up):
+    data_dir, folder = backed_up
+    (file,) = folder.iterdir()
+    entries = json.loads(run_command("audit", "--json", data_dir=data_dir).stdout)["entries"]
+    assert (entries[0]["route"], entries[0]["subject"], entries[0]["method"]) == ("backup", file.stem, "COMMAND")
+
+
+def test_only_so_many_are_kept(backed_up):
+    data_dir, folder = backed_up
+    for _ in range(2):
+        assert run_command("backup", folder, "--keep", 2, data_dir=data_dir).returncode == 0
+    assert len(list(folder.iterdir())) == 2
+
+
+def test_a_key_encrypts_and_is_needed_again(backed_up, tmp_path):
+    data_dir, _ = backed_up
+    file, key = tmp_path / "one.ragbackup", tmp_path / "key"
+    key.write_text(f"{KEY}\n")
+    done = run_command("backup", file, "--key-file", key, "--json", data_dir=data_dir)
+    told = json.loads(done.stdout)
+    assert (told["encrypted"], told["verified"], told["file"]) == (True, True, str(file))
+    assert done.stderr == ""
+    refused = run_command("restore", file, "--data-dir", tmp_path / "other")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "give its key" in refused.stderr
+    assert run_command("restore", file, "--data-dir", tmp_path / "other", backup_key=KEY).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "settings", "said"),
+    [
+        (["backup", "{tmp}/one.ragbackup", "--keep", "1"], {}, "want a DIR"),
+        (["backup", "{tmp}/x", "--schedule", "soon"], {}, "must be a span"),
+        (["backup", "{tmp}/x", "--keep", "0"], {}, "--keep"),
+        (["backup", "{tmp}/x"], {"backup_key": "short"}, "RAG_BACKUP_KEY must be 32 random bytes"),
+        (["backup", "{tmp}/x"], {"backup_key": KEY, "backup_key_file": "/dev/null"}, "both set"),
+        (["backup", "{tmp}/x", "--key-file", "{data}/service.lock"], {}, "--key-file must be 32 random bytes"),
+        (["backup", "{tmp}/x"], {"disk_floor_mb": 10**9}, "RAG_DISK_FLOOR_MB"),
+        (["backup", "{tmp}/x", "--data-dir", "{tmp}/nowhere"], {}, "no catalogue"),
+        (["backup", "/proc/self/x"], {}, "could not be written"),
+        (["restore", "{data}/catalog.sqlite", "--data-dir", "{tmp}/other"], {}, "no backup of rag-wrapper"),
+        (["restore", "{tmp}/nothing"], {}, "does not exist"),
+        (["backup", "{tmp}/x"], {"backup_every": "never"}, "RAG_BACKUP_EVERY"),
+        (["backup", "{tmp}/x"], {"backup_every": "1h"}, "RAG_BACKUP_DIR"),
+    ],
+)
+def test_what_cannot_be_done_is_told_in_a_sentence(backed_up, tmp_path, arguments, settings, said):
+    data_dir, _ = backed_up
+    (data_dir / "service.lock").touch()
+    filled = [each.format(tmp=tmp_path, data=data_dir) for each in arguments]
+    done = run_command(*filled, data_dir=data_dir, **settings)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
+    assert not list(tmp_path.glob("**/*.incomplete*"))
+
+
+def test_a_schedule_makes_them_until_it_is_stopped(backed_up, tmp_path):
+    data_dir, _ = backed_up
+    folder = tmp_path / "scheduled"
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("RAG_")}
+    process = subprocess.Popen(
+        [*RUN_MAIN, "backup", str(folder), "--schedule", "1s", "--keep", "1"],
+        env=environ | {"RAG_DATA_DIR": str(data_dir), "RAG_DISK_FLOOR_MB": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    try:
+        first = eventually(lambda: list(folder.glob("*.ragbackup")), seconds=60)
+        eventually(lambda: (now := list(folder.glob("*.ragbackup"))) and now != first, seconds=60)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        said, _ = process.communicate(timeout=60)
+    assert process.returncode == 0, said
+    assert len(list(folder.iterdir())) == 1
+
+
+def test_it_works_beside_the_running_service(live, tmp_path):
+    done = run_command("backup", tmp_path, "--json", data_dir=live.data_dir, disk_floor_mb=1)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    refused = run_command("restore", told["file"], "--replace", data_dir=live.data_dir)
+    assert refused.returncode == 2
+    assert "in use" in refused.stderr
