@@ -180,7 +180,7 @@ def _beside(path: Path, staged: Path, data_dir: Path) -> Path:
 
 
 def _write_down(moves: list[tuple[Path, Path]], data_dir: Path) -> None:
-    marker = data_dir / f"{MOVES}.tmp"
+    marker = data_dir / STAGED / MOVES
     with marker.open("w") as file:
         json.dump([[str(source), str(target)] for source, target in moves], file)
         file.flush()

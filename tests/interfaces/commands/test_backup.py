@@ -7,65 +7,77 @@ import signal
 import subprocess
 
 import pytest
+from click.testing import CliRunner
 
+from interfaces.cli import main
 from tests.support.commands import RUN_MAIN, run_command
 from tests.support.live import eventually
 
 KEY = base64.b64encode(bytes(range(32))).decode()
 
 
-@pytest.fixture
-def backed_up(tmp_path):
-    """(data directory, folder of its one backup)"""
-    data_dir, folder = tmp_path / "data", tmp_path / "backups"
+@pytest.fixture(scope="module")
+def backed_up(tmp_path_factory):
+    """(data directory, its one backup); no test changes them."""
+    data_dir, folder = tmp_path_factory.mktemp("data"), tmp_path_factory.mktemp("backups") / "new"
     assert run_command("keys", "create", "mine", "--scope", "admin", data_dir=data_dir).returncode == 0
     done = run_command("backup", folder, data_dir=data_dir)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == [str(next(folder.iterdir()))]
+    (file,) = folder.iterdir()
+    assert done.stdout.splitlines() == [str(file)]
     assert "1 keys" in done.stderr
     assert "not encrypted" in done.stderr
-    return data_dir, folder
+    entries = json.loads(run_command("audit", "--json", data_dir=data_dir).stdout)["entries"]
+    assert (entries[0]["route"], entries[0]["subject"], entries[0]["method"]) == ("backup", file.stem, "COMMAND")
+    return data_dir, file
 
 
-def test_a_backup_is_restored_with_its_keys(backed_up, tmp_path):
-    data_dir, folder = backed_up
-    (file,) = folder.iterdir()
+@pytest.fixture
+def run_here(monkeypatch):
+    """`run_here(*arguments, **settings)`: runs a command in this process, which is quicker than `run_command`."""
+
+    def run_here(*arguments, **settings):
+        for name in [name for name in os.environ if name.startswith("RAG_")]:
+            monkeypatch.delenv(name)
+        for name, value in settings.items():
+            monkeypatch.setenv(f"RAG_{name.upper()}", str(value))
+        return CliRunner().invoke(main, [str(each) for each in arguments], prog_name="rag-wrapper")
+
+    return run_here
+
+
+def test_a_backup_is_restored_with_its_keys(backed_up, tmp_path, run_here):
+    data_dir, file = backed_up
     done = run_command("restore", file, "--data-dir", tmp_path / "other")
     assert (done.returncode, done.stderr) == (0, "")
     assert file.stem in done.stdout
-    keys = [
-        json.loads(run_command("keys", "list", "--json", data_dir=where).stdout)
+    first, second = (
+        json.loads(run_here("keys", "list", "--json", data_dir=where).stdout)
         for where in (data_dir, tmp_path / "other")
-    ]
-    assert keys[0] == keys[1]
+    )
+    assert first == second
+    assert len(first["keys"]) == 1
 
 
-def test_it_is_recorded(backed_up):
-    data_dir, folder = backed_up
-    (file,) = folder.iterdir()
-    entries = json.loads(run_command("audit", "--json", data_dir=data_dir).stdout)["entries"]
-    assert (entries[0]["route"], entries[0]["subject"], entries[0]["method"]) == ("backup", file.stem, "COMMAND")
+def test_only_so_many_are_kept(backed_up, tmp_path, run_here):
+    data_dir, _ = backed_up
+    for _ in range(3):
+        assert run_here("backup", tmp_path / "some", "--keep", 2, data_dir=data_dir).exit_code == 0
+    assert len(list((tmp_path / "some").iterdir())) == 2
 
 
-def test_only_so_many_are_kept(backed_up):
-    data_dir, folder = backed_up
-    for _ in range(2):
-        assert run_command("backup", folder, "--keep", 2, data_dir=data_dir).returncode == 0
-    assert len(list(folder.iterdir())) == 2
-
-
-def test_a_key_encrypts_and_is_needed_again(backed_up, tmp_path):
+def test_a_key_encrypts_and_is_needed_again(backed_up, tmp_path, run_here):
     data_dir, _ = backed_up
     file, key = tmp_path / "one.ragbackup", tmp_path / "key"
     key.write_text(f"{KEY}\n")
-    done = run_command("backup", file, "--key-file", key, "--json", data_dir=data_dir)
+    done = run_here("backup", file, "--key-file", key, "--json", data_dir=data_dir)
     told = json.loads(done.stdout)
     assert (told["encrypted"], told["verified"], told["file"]) == (True, True, str(file))
     assert done.stderr == ""
-    refused = run_command("restore", file, "--data-dir", tmp_path / "other")
-    assert (refused.returncode, refused.stdout) == (2, "")
+    refused = run_here("restore", file, "--data-dir", tmp_path / "other")
+    assert (refused.exit_code, refused.stdout) == (2, "")
     assert "give its key" in refused.stderr
-    assert run_command("restore", file, "--data-dir", tmp_path / "other", backup_key=KEY).returncode == 0
+    assert run_here("restore", file, "--data-dir", tmp_path / "other", backup_key=KEY).exit_code == 0
 
 
 @pytest.mark.parametrize(
@@ -76,7 +88,7 @@ def test_a_key_encrypts_and_is_needed_again(backed_up, tmp_path):
         (["backup", "{tmp}/x", "--keep", "0"], {}, "--keep"),
         (["backup", "{tmp}/x"], {"backup_key": "short"}, "RAG_BACKUP_KEY must be 32 random bytes"),
         (["backup", "{tmp}/x"], {"backup_key": KEY, "backup_key_file": "/dev/null"}, "both set"),
-        (["backup", "{tmp}/x", "--key-file", "{data}/service.lock"], {}, "--key-file must be 32 random bytes"),
+        (["backup", "{tmp}/x", "--key-file", "/dev/null"], {}, "--key-file must be 32 random bytes"),
         (["backup", "{tmp}/x"], {"disk_floor_mb": 10**9}, "RAG_DISK_FLOOR_MB"),
         (["backup", "{tmp}/x", "--data-dir", "{tmp}/nowhere"], {}, "no catalogue"),
         (["backup", "/proc/self/x"], {}, "could not be written"),
@@ -86,12 +98,11 @@ def test_a_key_encrypts_and_is_needed_again(backed_up, tmp_path):
         (["backup", "{tmp}/x"], {"backup_every": "1h"}, "RAG_BACKUP_DIR"),
     ],
 )
-def test_what_cannot_be_done_is_told_in_a_sentence(backed_up, tmp_path, arguments, settings, said):
+def test_what_cannot_be_done_is_told_in_a_sentence(backed_up, tmp_path, run_here, arguments, settings, said):
     data_dir, _ = backed_up
-    (data_dir / "service.lock").touch()
     filled = [each.format(tmp=tmp_path, data=data_dir) for each in arguments]
-    done = run_command(*filled, data_dir=data_dir, **settings)
-    assert (done.returncode, done.stdout) == (2, "")
+    done = run_here(*filled, **{"data_dir": data_dir, **settings})
+    assert (done.exit_code, done.stdout) == (2, "")
     assert said in " ".join(done.stderr.split())
     assert "Traceback" not in done.stderr
     assert not list(tmp_path.glob("**/*.incomplete*"))
