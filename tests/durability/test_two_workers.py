@@ -14,9 +14,20 @@ ASKED = 12
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory, processes):
-    """A service that asks the index, however few documents there are."""
-    with live_service(tmp_path_factory.mktemp("two"), workers=2, memory_vectors_mb=0, exact_ms=0) as service:
+    """A service that asks the index, however few documents there are, and makes backups."""
+    backups = {"backup_dir": tmp_path_factory.mktemp("backups"), "backup_every": "24h"}
+    with live_service(tmp_path_factory.mktemp("two"), workers=2, memory_vectors_mb=0, exact_ms=0, **backups) as service:
         yield service
+
+
+def test_one_of_them_makes_the_backup_that_is_due(service):
+    eventually(lambda: len(workers(service)) == 2, seconds=30)
+    with service.session() as session:
+        eventually(
+            lambda: [each["state"] for each in session.get(f"{service.url}/api/backups").json()["backups"]] == ["done"],
+            seconds=60,
+        )
+    assert service.log.read_text().count('"event":"backup made"') == 1
 
 
 def test_writes_through_each_worker_are_answered_when_the_index_has_them(service):

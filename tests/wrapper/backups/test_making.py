@@ -1,6 +1,8 @@
 """What a backup holds, and when it counts."""
 
+import sqlite3
 import threading
+from contextlib import closing
 
 import pytest
 
@@ -13,6 +15,7 @@ from wrapper.backups.making import BackupMaker, BackupUnderWayError, only_backup
 from wrapper.backups.manifest import Reason
 from wrapper.backups.restoring import restore
 from wrapper.backups.shelf import Shelf
+from wrapper.catalog.postgres.copies import CONSTRAINTS, INDEXES, TABLES, WORD_RULES
 from wrapper.catalog_choice import catalog_access
 
 FILES = {
@@ -174,3 +177,45 @@ def test_it_shows_one_moment_while_writers_write(place, new_place, tmp_path):
     numbers = {int(each.split()[1]) for each in ids}
     assert ids == {f"{side} {number}" for number in numbers for side in ("left", "right")}
     assert numbers >= set(range(1, before + 1))
+
+
+def test_what_earlier_releases_indexed_words_by_is_kept(place, new_place, tmp_path):
+    """A column of a type of PostgreSQL's own, an index over it, and rules of words: the first release had them."""
+    if not place.settings.catalog_url:
+        pytest.skip("the catalogue is a file")
+    database = catalog_access(place.settings).database
+    with closing(database.connect()) as connection:
+        for statement in WORD_RULES:
+            connection.execute(statement)
+        connection.execute("CREATE TABLE words (position BIGINT PRIMARY KEY, words TSVECTOR NOT NULL)")
+        connection.execute("CREATE INDEX words_in_it ON words USING gin (words)")
+        connection.execute("INSERT INTO words SELECT 1, to_tsvector('rag_words', 'Restoring a backup')")
+    file = place.back_up(tmp_path / "backups")
+    other = new_place("other")
+    with file.open("rb") as opened:
+        restore(opened, other.settings, None, replace=False)
+    with closing(catalog_access(other.settings).database.connect()) as connection:
+        found = connection.execute(
+            "SELECT position FROM words WHERE words @@ to_tsquery('rag_words', 'backups')"
+        ).fetchall()
+        indexes = connection.execute("SELECT indexdef FROM pg_indexes WHERE indexname = 'words_in_it'").fetchall()
+    assert found == [(1,)]
+    assert "gin" in indexes[0][0]
+
+
+def test_the_tables_are_made_as_they_were(place, new_place, tmp_path):
+    """Columns, defaults, keys and indexes of a restored catalogue are those of a new one."""
+    file = place.back_up(tmp_path / "backups")
+    other = new_place("other")
+    with file.open("rb") as opened:
+        restore(opened, other.settings, None, replace=False)
+    assert described(other) == described(place)
+
+
+def described(place):
+    if place.settings.catalog_url:
+        statements = [TABLES, CONSTRAINTS, INDEXES]
+        with closing(catalog_access(place.settings).database.connect()) as connection:
+            return [connection.execute(statement).fetchall() for statement in statements]
+    with closing(sqlite3.connect(place.data_dir / "catalog.sqlite")) as connection:
+        return connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY name").fetchall()
