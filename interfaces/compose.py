@@ -11,6 +11,7 @@ import structlog
 from flask import Flask
 
 import wrapper
+from interfaces import model_metrics
 from interfaces.built_in_connections import built_in_connections
 from interfaces.console.app import create_console
 from interfaces.console.front_doors import FrontDoors
@@ -19,6 +20,7 @@ from interfaces.context_tools import context_tools
 from interfaces.declared_connections import declared_connections, operators_placeholders
 from interfaces.embedding_meter import EmbeddingMeter
 from interfaces.erasing_parts import open_erasure
+from interfaces.gauges import report_gauges
 from interfaces.health import FRESH_SECONDS, MODELS, check_model, check_storage, report_health
 from interfaces.identity.opening import open_identity
 from interfaces.job_parts import open_jobs
@@ -100,7 +102,7 @@ from schemas.settings import (
 from schemas.where import Where
 from wrapper.access.authentication import Authentication
 from wrapper.access.daily_use import DailyUse
-from wrapper.logs import clean_lines
+from wrapper.observing.logs import clean_lines
 from wrapper.secret_key import KEY_FILE, secret_keys
 from wrapper.service import Service
 from wrapper.web import route_table
@@ -155,6 +157,7 @@ def create_app(
     service.on_close(clean_lines(layers.connections.redacted))
     service.on_close(layers.close)
     report_health(service, layers)
+    report_gauges(service, layers)
     lanes: Lanes = app.extensions["rag.lanes"]
     lanes.limit_services(deadlines.within)
     if layers.connections.address(layers.connections.find("default")) is not None:
@@ -185,7 +188,9 @@ def open_console(app: Flask, service: Service) -> None:
 def way_out(settings: RegistrySettings, off_limits: OffLimits) -> Network:
     """Return the way to other services that these settings allow, and that leads to none that is `off_limits`."""
     trust = Trust(settings.ca_file) if settings.ca_file else None
-    return Network(ConnectPolicy.parse(settings.connect_policy), trust=trust, off_limits=off_limits)
+    return Network(
+        ConnectPolicy.parse(settings.connect_policy), trust=trust, off_limits=off_limits, told=model_metrics.count_call
+    )
 
 
 def open_layers(
@@ -223,7 +228,7 @@ def open_layers(
     )
     ttl_seconds = settings.embedding_cache_seconds
     question_vectors = VectorFiles(data_dir / "query-embeddings", ttl_seconds=ttl_seconds)
-    cache = EmbeddingCache(question_vectors, ttl_seconds=ttl_seconds)
+    cache = EmbeddingCache(question_vectors, ttl_seconds=ttl_seconds, told=model_metrics.count_question)
     daily_use = DailyUse(service.catalog)
     metered = EmbeddingMeter(daily_use)
     embeddings = QueryEmbeddings(known, cache, metered)

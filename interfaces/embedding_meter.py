@@ -1,9 +1,11 @@
-"""Charges callers for the tokens that are embedded for them."""
+"""Charges callers for the tokens that are embedded for them, and counts what is embedded."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 
+from interfaces import model_metrics
 from providers.embeddings.base import EmbeddingProvider
 from retrieval.chunking.tokens import token_counter
 from schemas.access.callers import current_or_none
@@ -24,10 +26,25 @@ class EmbeddingMeter:
     def __call__(self, connection: EmbeddingProvider, texts: Sequence[str], embed: Callable[[], Vector]) -> Vector:
         """Embed, and count the tokens. Raises TooManyRequestsError when the caller has used up today's."""
         caller = current_or_none()
-        if caller is None or caller.limits.embedded_tokens_per_day is None:
-            return embed()
-        self._daily_use.check_tokens(caller)
-        vectors = embed()
+        limited = None if caller is None or caller.limits.embedded_tokens_per_day is None else caller
+        if limited is not None:
+            self._daily_use.check_tokens(limited)
+        vectors = _timed(connection.id, embed)
         counter = token_counter(connection)
-        self._daily_use.count_tokens(caller, sum(map(counter.count, texts)))
+        tokens = sum(map(counter.count, texts))
+        model_metrics.EMBEDDED_TEXTS.labels(connection.id).inc(len(texts))
+        model_metrics.EMBEDDED_TOKENS.labels(connection.id).inc(tokens)
+        if limited is not None:
+            self._daily_use.count_tokens(limited, tokens)
         return vectors
+
+
+def _timed(provider: str, embed: Callable[[], Vector]) -> Vector:
+    began = time.perf_counter()
+    try:
+        return embed()
+    except BaseException:
+        model_metrics.EMBEDDING_ERRORS.labels(provider).inc()
+        raise
+    finally:
+        model_metrics.EMBEDDING_SECONDS.labels(provider).observe(time.perf_counter() - began)

@@ -11,10 +11,9 @@ import structlog
 from flask import Flask, Response, current_app, g, request
 from flask_cors import CORS
 
-from schemas.access.credentials_in_text import Cleaner, cleaned_beginning, thorough, without_credentials
+from schemas.access.credentials_in_text import without_credentials
 from schemas.host_patterns import OriginPattern
 from schemas.settings import OPEN, AccessSettings, WrapperSettings, read_access_settings, read_wrapper_settings
-from wrapper import logs, metrics
 from wrapper.access.authentication import Authentication
 from wrapper.access.configured_key import settings_cleaner
 from wrapper.access.daily_use import DailyUse
@@ -23,13 +22,15 @@ from wrapper.access.room_to_revoke import RoomToRevoke
 from wrapper.access.shared_counts import SharedCounts
 from wrapper.access.stored_keys import StoredKeys
 from wrapper.audit import noted
+from wrapper.observing import logs, metrics
+from wrapper.observing.recent import RecentRequests
 from wrapper.routes import access as access_routes
 from wrapper.routes import audit_entries, backups, collection, document, index, query
 from wrapper.routes import service as service_routes
 from wrapper.service import LOOK_SECONDS, Service, open_service
 from wrapper.serving.freed_memory import GIVE_BACK_SECONDS, give_back
 from wrapper.start_checks import catalogue_path
-from wrapper.web import audited, callers, error_statuses, request_parts, responses, route_table
+from wrapper.web import audited, callers, error_statuses, measured, request_parts, responses, route_table
 from wrapper.web.bodies import (
     OrjsonProvider,
     check_media_type,
@@ -46,11 +47,8 @@ from wrapper.web.limit_headers import POLICY, STANDING, add_limit_headers
 from wrapper.web.parsing_budget import budget_of
 from wrapper.web.route_table import RouteTable
 
-log = structlog.get_logger("wrapper.requests")
+log = structlog.get_logger(__name__)
 
-QUIET = frozenset({"service.health", "service.live", "service.ready", "service.show_metrics", "service.docs_asset"})
-MAX_LOGGED_CHARACTERS = 2_048
-"""The longest that a path is logged; a refused request costs nothing, and must not fill the disk."""
 READING = ("GET", "HEAD", "OPTIONS")
 
 KEY_USE_SECONDS = 5.0
@@ -105,6 +103,11 @@ def create_app(
     app.extensions["rag.limits"] = limits = RequestLimits(SharedCounts(settings.data_dir / FILE_NAME))
     app.extensions["rag.daily_use"] = DailyUse(service.catalog)
     service.on_close(limits.close)
+    recent = RecentRequests(metrics.shared_folder(), places=2 * settings.workers)
+    app.extensions[measured.RECENT] = recent
+    service.on_close(recent.close)
+    lanes: Lanes = app.extensions["rag.lanes"]
+    service.looks.add("lanes", lambda: _tell_lanes(lanes), None, every_seconds=LOOK_SECONDS, limit_seconds=LOOK_SECONDS)
     service.looks.add(
         "snapshots",
         lambda: metrics.OLDEST_SNAPSHOT_SECONDS.set(service.catalog.freely.oldest_snapshot_seconds()),
@@ -123,6 +126,12 @@ def create_app(
         origins = [OriginPattern.parse(each).regular_expression() for each in settings.cors_origins]
         CORS(app, origins=origins, expose_headers=EXPOSED_HEADERS)
     return app
+
+
+def _tell_lanes(lanes: Lanes) -> None:
+    for name, running, waiting in lanes.held():
+        metrics.LANE_RUNNING.labels(name).set(running)
+        metrics.LANE_WAITING.labels(name).set(waiting)
 
 
 def open_access(service: Service, access: AccessSettings) -> Authentication:
@@ -167,28 +176,12 @@ def _end(response: Response) -> Response:
         leave = g.pop("leave")
         response.response = _kept(response.iter_encoded(), leave)
         response.call_on_close(leave)  # because its first line may never be asked for
-    seconds = time.perf_counter() - g.began
-    route = request.url_rule.rule if request.url_rule else "unknown"
-    metrics.REQUEST_SECONDS.labels(request.method, route, response.status_code).observe(seconds)
-    plan = g.get("plan")
-    if plan is not None:
-        metrics.QUERY_PLANS.labels(plan).inc()
     request_id: str = g.request_id
     response.headers["X-Request-ID"] = request_id
     admission = callers.admission()
     if admission is not None:
         add_limit_headers(response, admission)
-    if request.endpoint not in QUIET:
-        known = {"plan": plan} if plan is not None else {}
-        log.info(
-            "request",
-            method=request.method,
-            path=_logged(request.path),
-            status=response.status_code,
-            latency_ms=round(seconds * 1e3, 2),
-            request_id=request_id,
-            **known,
-        )
+    measured.end(response)
     return response
 
 
@@ -210,12 +203,4 @@ def _kept(content: Iterable[bytes], leave: Callable[[], None]) -> Generator[byte
 def _request_id() -> str:
     given = request.headers.get("X-Request-ID", "")
     is_plain = given.isascii() and given.isprintable() and 1 <= len(given) <= 128
-    return given if is_plain and _for_logs()(given) == given else uuid.uuid4().hex
-
-
-def _logged(path: str) -> str:
-    return cleaned_beginning(path, MAX_LOGGED_CHARACTERS, _for_logs())
-
-
-def _for_logs() -> Cleaner:
-    return thorough(current_app.extensions["rag.clean"])
+    return given if is_plain and measured.cleaner()(given) == given else uuid.uuid4().hex

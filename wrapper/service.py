@@ -13,7 +13,6 @@ from pathlib import Path
 from schemas.errors import ConfigurationError, RagError, UnavailableError
 from schemas.settings import HOSTED, AccessSettings, WrapperSettings, read_oidc_settings
 from schemas.storage.health import CatalogHealth, EngineHealth, Part, ServiceHealth, StorageHealth
-from wrapper import gauges
 from wrapper.access.configured_key import check_door
 from wrapper.access.stored_keys import StoredKeys
 from wrapper.audit.opening import open_recorder
@@ -27,7 +26,6 @@ from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.held_documents import HeldDocuments
 from wrapper.catalog.index_state import adoptions, outbox, reports
 from wrapper.catalog.index_state.status import hindrances
-from wrapper.catalog.rows import all_collections
 from wrapper.catalog.words.merging import WordMerging
 from wrapper.catalog_choice import CatalogAccess, catalog_access
 from wrapper.catalogue_mark import check_mark, mark
@@ -55,10 +53,11 @@ from wrapper.engine_choice import (
 from wrapper.erasing.storage_erasure import StorageErasure
 from wrapper.floored_catalog import FlooredCatalog
 from wrapper.free_disk import FreeDisk, free_disk_mb
-from wrapper.gauges import Gauge
 from wrapper.indexing.applying import Applier
 from wrapper.indexing.indexer import Indexer
 from wrapper.indexing.tidying import Tidying
+from wrapper.observing.gauges import Gauge, Source
+from wrapper.observing.service_gauges import ServiceGauges
 from wrapper.querying.held_vectors import HeldVectors
 from wrapper.querying.planner import Planner
 from wrapper.scoped_store import ScopedStore
@@ -202,6 +201,7 @@ class Service:
         self._catalog_look = self.looks.add(
             "catalog", self._catalog_answers, True, every_seconds=LOOK_SECONDS, limit_seconds=CATALOG_SECONDS
         )
+        self._gauges = ServiceGauges(self.looks, settings, catalog, state)
         minute = MINUTE_SECONDS
         self.looks.add("audit log", recorder.tell_refusals, None, every_seconds=minute, limit_seconds=minute)
         if settings.backup_every is not None:
@@ -262,17 +262,13 @@ class Service:
         seen = self._catalog_look.last()
         return seen.found and not seen.is_late
 
+    def on_gauges(self, name: str, source: Source) -> None:
+        """Add the gauges that `source` reads to `/metrics`; it is called in the background."""
+        self._gauges.add(name, source)
+
     def gauges(self) -> Iterator[Gauge]:
-        """Yield the gauges of `/metrics`."""
-        with self._catalog.read() as transaction:
-            collections = all_collections(transaction)
-            known = reports.find_all(transaction)
-            lag = outbox.lag(transaction)
-        ready = self._engine_health().status == READY
-        yield from gauges.of_service(
-            index_lag=lag, engine_ready=ready, free_disk_mb=free_disk_mb(self.settings.data_dir)
-        )
-        yield from gauges.of_collections(collections, known)
+        """Yield the gauges of `/metrics`, which wait for nothing: what is not known at once was read before."""
+        yield from self._gauges.all(self._engine_health(), catalogue_works=self.is_ready())
 
     def storage_health(self) -> StorageHealth:
         """Return the state of the storage alone. Never raises."""

@@ -14,8 +14,8 @@ from schemas.settings import (
     read_retrieval_settings,
     read_wrapper_settings,
 )
-from wrapper import logs
 from wrapper.access.configured_key import settings_cleaner
+from wrapper.observing import logs
 
 log = structlog.get_logger(__name__)
 

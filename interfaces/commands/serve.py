@@ -9,18 +9,35 @@ from pathlib import Path
 from typing import NoReturn
 
 import click
+import structlog
 
 import wrapper
 from interfaces.start_checks import look_before_start
 from schemas.errors import ConfigurationError
-from schemas.settings import apply_config_file
+from schemas.settings import apply_config_file, read_log_settings
+from wrapper.observing import logs
+from wrapper.observing.captured_lines import capture
+
+log = structlog.get_logger(__name__)
 
 FILES = ("RAG_TLS_CERT", "RAG_TLS_KEY", "RAG_CA_FILE", "RAG_CHROMA_CA_FILE", "RAG_API_KEY_FILE", "RAG_BACKUP_KEY_FILE")
 """The variables that name files, which may be relative to where the command was called."""
 APP = "interfaces.compose:create_app()"
 
 
-@click.command()
+class Serving(click.Command):
+    """A command whose errors are lines of the log from the first one on."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        logs.configure(*read_log_settings())
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            log.error(error.format_message())
+            raise SystemExit(error.exit_code) from None
+
+
+@click.command(cls=Serving)
 @click.option(
     "--config",
     "config_file",
@@ -38,9 +55,11 @@ def serve(config_file: Path | None) -> None:
             apply_config_file(config_file)
         except ConfigurationError as error:
             _stop([" ".join(error.message.split())])
+        logs.configure(*read_log_settings())
+    capture()
     found = look_before_start()
     for sentence in found.warnings:
-        click.echo(f"Warning: {sentence}", err=True)
+        log.warning(sentence)
     if found.settings is None or found.problems:
         _stop(found.problems)
     settings = found.settings
@@ -57,5 +76,5 @@ def serve(config_file: Path | None) -> None:
 
 def _stop(problems: Sequence[str]) -> NoReturn:
     for sentence in problems:
-        click.echo(f"Error: {sentence}", err=True)
+        log.error(sentence)
     raise SystemExit(1)

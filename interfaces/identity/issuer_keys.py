@@ -191,7 +191,9 @@ class IssuerKeys:
             return document
 
     def _dialect(self) -> IssuerDialect:
-        return IssuerDialect("identity provider", self._issuer)
+        dialect = IssuerDialect("identity provider", self._issuer)
+        dialect.provider = ""  # it is a place
+        return dialect
 
 
 def usable_keys(written: Iterable[Any], algorithms: frozenset[str]) -> dict[tuple[str | None, str], PyJWK]:

@@ -6,7 +6,7 @@ import random
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, ClassVar, NamedTuple
@@ -20,6 +20,7 @@ from providers.outbound.addresses import split_url
 from providers.outbound.answer_streams import json_object, lines
 from providers.outbound.answers import reading
 from providers.outbound.api_keys import checked_key
+from providers.outbound.calls import REFUSED, Ended, told_of
 from providers.outbound.http_sessions import ANSWER_PATIENCE, AnswerLimit, answer_within, arriving, waits
 from providers.outbound.network import Network
 from providers.outbound.redaction import Redactor
@@ -58,10 +59,13 @@ class Answer(NamedTuple):
 class Dialect(ABC):
     """The peculiarities of one kind of service: its limits, and the errors of `schemas.errors` that tell its failures.
 
-    `service` is what sentences call it.
+    `service` is what sentences call it. Metrics call it by its `noun`, which says what it is for, and by the id of the
+    `provider`, never by its place.
     """
 
     service: str
+    noun: str = "service"
+    provider: str = ""
     retry: ClassVar[RetryPolicy] = RetryPolicy()
     max_answer_bytes: ClassVar[int]
     headers: ClassVar[Mapping[str, str]] = {"Content-Type": "application/json"}
@@ -188,8 +192,10 @@ class JsonClient:
 
         The pieces raise UnavailableError when the connection breaks.
         """
-        with self._telling_losses():
+        with self._telling_losses(), self._counted() as ended:
             response = self._open("GET", path, None)
+            if not Answer(response.status_code, response.headers, b"").is_ok:
+                ended.outcome = REFUSED
         with closing(response):
             head = Answer(response.status_code, response.headers, b"")
             if not head.is_ok:
@@ -254,18 +260,23 @@ class JsonClient:
     def _ask(self, method: str, path: str, payload: bytes | None, **options: Any) -> Answer:
         with (
             self._telling_losses(),
+            self._counted() as ended,
             answer_within(self._timeout_seconds * ANSWER_PATIENCE),
             closing(self._open(method, path, payload, **options)) as response,
         ):
-            return self._read(response)
+            answer = self._read(response)
+            if not answer.is_ok:
+                ended.outcome = REFUSED
+            return answer
 
     def _begun(self, method: str, path: str, payload: bytes | None, limit: AnswerLimit) -> requests.Response:
         """Return an accepted answer whose body is still to be read within the limit."""
         limit.heard()  # the wait before another attempt is no silence
-        with self._telling_losses(), limit.kept(), limit.of_request():
+        with self._telling_losses(), self._counted() as ended, limit.kept(), limit.of_request():
             response = self._open(method, path, payload, headers={"Accept": STREAMS})
             if Answer(response.status_code, response.headers, b"").is_ok:
                 return response
+            ended.outcome = REFUSED
             with closing(response):
                 answer = self._read(response)
         raise self._refusal(answer)
@@ -314,6 +325,9 @@ class JsonClient:
     def _pieces(self, response: requests.Response) -> Iterator[bytes]:
         with self._telling_losses():
             yield from response.iter_content(READ_BYTES)
+
+    def _counted(self) -> AbstractContextManager[Ended]:
+        return told_of(self._network.told, self._dialect.noun, self._dialect.provider)
 
     @contextmanager
     def _telling_losses(self) -> Iterator[None]:

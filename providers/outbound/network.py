@@ -30,6 +30,7 @@ from providers.outbound.addresses import (
     reach_of,
     split_url,
 )
+from providers.outbound.calls import Told, untold
 from providers.outbound.http_sessions import CONNECT_SECONDS, PolicedSession
 from providers.outbound.trust import Trust
 from schemas.errors import UnavailableError
@@ -68,11 +69,13 @@ class Network:
         resolve: Resolver = socket.getaddrinfo,
         trust: Trust | None = None,
         off_limits: OffLimits = tuple,
+        told: Told = untold,
     ) -> None:
         self._trust = trust
         self._policy = policy or ConnectPolicy.parse(DEFAULT_POLICY)
         self._resolve = resolve
         self._off_limits = off_limits
+        self.told = told
 
     def endpoints(self, scheme: str, host: str, port: int) -> list[Endpoint]:
         """Return the addresses of a host when the policy allows all of them and none is off limits. Raises BlockedError
@@ -147,7 +150,7 @@ class Network:
         Names keep the address they resolved to first. After `seconds`, or at the end of the block, every connection is
         cut, even while a peer that drips or never ends is still sending.
         """
-        network = _BriefNetwork(self._policy, self._resolve, self._trust, self._off_limits, seconds)
+        network = _BriefNetwork(self._policy, self._resolve, self._trust, self._off_limits, self.told, seconds)
         timer = threading.Timer(seconds, network.cut)
         timer.daemon = True
         timer.start()
@@ -195,9 +198,15 @@ class Network:
 
 class _BriefNetwork(Network):
     def __init__(
-        self, policy: ConnectPolicy, resolve: Resolver, trust: Trust | None, off_limits: OffLimits, seconds: float
+        self,
+        policy: ConnectPolicy,
+        resolve: Resolver,
+        trust: Trust | None,
+        off_limits: OffLimits,
+        told: Told,
+        seconds: float,
     ) -> None:
-        super().__init__(policy, resolve=resolve, trust=trust, off_limits=off_limits)
+        super().__init__(policy, resolve=resolve, trust=trust, off_limits=off_limits, told=told)
         self._ends_at = time.monotonic() + seconds
         self._lock = threading.Lock()
         self._known: dict[tuple[str, int], list[Endpoint]] = {}

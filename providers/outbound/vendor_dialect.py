@@ -43,7 +43,8 @@ class VendorDialect(Dialect):
 
     def __init__(self, noun: str, provider: str, *, clock: Callable[[], float] = time.time) -> None:
         self.service = f"The {noun} '{provider}'"
-        self._provider = provider
+        self.noun = noun
+        self.provider = self._provider = provider
         self._clock = clock
 
     def parsed(self, answer: Answer) -> Any:

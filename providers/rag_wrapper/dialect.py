@@ -100,6 +100,8 @@ class WrapperDialect(Dialect):
 
     retry = RetryPolicy(attempts=4, first_wait_seconds=0.25, jitter=0.0, longest_wait_seconds=LONGEST_WAIT_SECONDS)
     max_answer_bytes = MAX_ANSWER_BYTES
+    noun = "document store"
+    provider = "chromadb-wrapper"
 
     def __init__(self, place: str, service_id: str = "") -> None:
         self.service = f"The service at {place}"

@@ -90,7 +90,10 @@ class EmbeddingCache:
         ttl_seconds: float,
         max_entries: int = MAX_ENTRIES,
         clock: Callable[[], float] = time.monotonic,
+        told: Callable[[bool], object] = lambda made: None,
     ) -> None:
+        """`told` is called with whether an embedding that was asked for had to be made."""
+        self._told = told
         self._shared = shared or NotShared()
         self._kept: TTLCache[str, Vector] = TTLCache(max_entries, ttl_seconds, timer=clock)
         self._asked: dict[str, Future[Vector]] = {}
@@ -105,7 +108,9 @@ class EmbeddingCache:
         """
         while True:
             try:
-                return self._get(key, make)
+                vector, made = self._get(key, make)
+                self._told(made)
+                return vector, made
             except _FailureOfAnother:
                 continue
 

@@ -35,7 +35,7 @@ SEARCH_SECONDS = Histogram(
     "rag_context_search_duration_seconds",
     "Time of a context search",
     ["level"],
-    buckets=(0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 5),
+    buckets=(0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 5),
 )
 ROWS_LOST = Counter("rag_context_metrics_lost", "Rows of context searches that could not be kept")
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import orjson
@@ -124,7 +124,9 @@ class BackgroundHelper:
                 [sys.executable, "-m", "retrieval.jobs.background_child", "--for", str(self._owner)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
             )
+            threading.Thread(target=_log_lines, args=(self._process.stderr,), name="helper-lines", daemon=True).start()
             self._connection = opening
             log.info("a process helps with jobs", pid=self._process.pid)
             assert self._process.stdin is not None
@@ -141,6 +143,13 @@ class BackgroundHelper:
             with suppress(OSError):
                 assert pipe is not None
                 pipe.close()
+
+
+def _log_lines(said: IO[bytes]) -> None:
+    """Log what the process writes to its standard error, until it ends."""
+    with suppress(OSError, ValueError), said:
+        for line in said:
+            log.warning("the process that helps with jobs says", line=line.decode(errors="replace").rstrip())
 
 
 def _next(process: subprocess.Popen[bytes]) -> bytes:

@@ -23,6 +23,7 @@ from schemas.contracts.jobs import (
     UNCHANGED,
     WAITING,
     Job,
+    JobCounts,
     JobFile,
     JobNotFoundError,
     JobsFullError,
@@ -251,6 +252,17 @@ class StoredJobs:
             for each in job.files
             if is_meant(job.wanted, each)
         ]
+
+    def counts(self) -> JobCounts:
+        """Return how many jobs of everybody there are."""
+        with self._database.read() as transaction:
+            counted = transaction.rows("SELECT status, count(*) FROM jobs GROUP BY status")
+            done = transaction.row(
+                "SELECT coalesce(sum(chunks_done), 0) FROM job_files "
+                "WHERE job_id IN (SELECT id FROM jobs WHERE status = ?)",
+                (RUNNING,),
+            )
+        return JobCounts({str(row[0]): int(row[1]) for row in counted}, 0 if done is None else int(done[0]))
 
     def waiting_files(self) -> list[tuple[Job, JobFile]]:
         """Return (job, file) for all files of jobs that have not ended."""

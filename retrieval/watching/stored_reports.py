@@ -107,6 +107,12 @@ class Watchers:
             rows = transaction.rows(f"{_COLUMNS} WHERE {condition} ORDER BY name, owner", parameters)
         return [self._known(*row) for row in rows]
 
+    def of_all(self) -> list[KnownWatcher]:
+        """Return everybody's watchers."""
+        with self._database.read() as transaction:
+            rows = transaction.rows(_COLUMNS)
+        return [self._known(*row) for row in rows]
+
     def one(self, name: str, *, asker: Asker, of_owner: str | None = None) -> KnownWatcher:
         """Return the watcher of that name which `ownership_of` finds. Raises WatcherNotFoundError."""
         with self._database.read() as transaction:

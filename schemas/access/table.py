@@ -151,6 +151,7 @@ ROUTES: Mapping[str, Access] = {
     "GET /api/backups/{backup_id}/content": Access(ADMIN),
     "DELETE /api/backups/{backup_id}": Access(ADMIN),
     "GET /metrics": Access(ADMIN),
+    "GET /api/service/recent": Access(ADMIN),
     "GET /": Access(Door.KNOWN),
     "GET /health": Access(Door.PUBLIC),
     "GET /.well-known/oauth-protected-resource": Access(Door.PUBLIC),

@@ -24,6 +24,14 @@ INGEST = "ingest"
 """The kind of job that uploads make."""
 
 
+@dataclass(frozen=True, slots=True)
+class JobCounts:
+    """The jobs that are remembered, and the chunks that those under way have stored."""
+
+    by_status: Mapping[str, int]
+    chunks_done: int
+
+
 class JobNotFoundError(NotFoundError):
     code = "job_not_found"
 

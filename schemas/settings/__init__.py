@@ -16,7 +16,7 @@ from schemas.settings.retrieval import (
     RetrievalSettings,
     read_retrieval_settings,
 )
-from schemas.settings.storage import POSTGRESQL, SQLITE, WrapperSettings, read_wrapper_settings
+from schemas.settings.storage import POSTGRESQL, SQLITE, WrapperSettings, read_log_settings, read_wrapper_settings
 
 __all__ = [
     "CHUNKINGS",
@@ -40,6 +40,7 @@ __all__ = [
     "known_settings",
     "read_access_settings",
     "read_declared_connections",
+    "read_log_settings",
     "read_oidc_settings",
     "read_registry_settings",
     "read_retrieval_settings",

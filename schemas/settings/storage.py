@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import ssl
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from environs import validate
 from schemas.errors import ConfigurationError
 from schemas.host_patterns import HostPattern, OriginPattern
 from schemas.settings.backup_times import BackupTimes, are_times
-from schemas.settings.environment import LONGEST_WAIT_SECONDS, OneWordOf, environment, seal
+from schemas.settings.environment import LONGEST_WAIT_SECONDS, PREFIX, OneWordOf, environment, seal
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 LOG_FORMATS = ("auto", "json", "console")
@@ -159,6 +160,19 @@ def read_wrapper_settings() -> WrapperSettings:
     _check_chroma(settings)
     _check_pair(settings)
     return settings
+
+
+def read_log_settings() -> tuple[str, str]:
+    """Return the level and the format of the log, the default for what is wrong: what is wrong has to be told, too."""
+    default = WrapperSettings()
+    found = []
+    for name, words, instead in (
+        ("LOG_LEVEL", LOG_LEVELS, default.log_level),
+        ("LOG_FORMAT", LOG_FORMATS, default.log_format),
+    ):
+        word = os.environ.get(f"{PREFIX}{name}", "").lower()
+        found.append(word if word in words else instead)
+    return found[0], found[1]
 
 
 def _check_pair(settings: WrapperSettings) -> None:

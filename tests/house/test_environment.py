@@ -17,8 +17,9 @@ READERS = {
     "interfaces.model_checks": "checks the keys of the configured models",
     "interfaces.start_checks": "looks at the settings before anything starts",
     "wrapper.serving": "is run by gunicorn, whose processes tell each other by the environment",
+    "wrapper.observing.service_gauges": "learns likewise which process is the master",
     "wrapper.service": "learns whether gunicorn's master process already owns the data directory",
-    "wrapper.metrics": "learns from prometheus-client's own variable whether there are several processes",
+    "wrapper.observing.metrics": "learns from prometheus-client's own variable whether there are several processes",
     "wrapper.engine.keeper_process": "gives the keeper its environment",
     "wrapper.engine.keeper.chroma_child": "gives the engine its environment",
 }

@@ -10,6 +10,7 @@ import sys
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 
+import orjson
 import pytest
 
 from interfaces import compose
@@ -79,12 +80,14 @@ def test_all_that_is_wrong_is_said_at_once_and_nothing_is_started(environ, tmp_p
         environ["RAG_PORT"] = port = str(taken.getsockname()[1])
         done = subprocess.run(command("serve"), env=environ, cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
-    warning, retrieval, model, listening, directory = done.stderr.splitlines()
-    assert warning == "Warning: RAG_WORKRS is no setting: did you mean RAG_WORKERS?"
-    assert retrieval.startswith("Error: Wrong settings: RAG_BREAKER_THRESHOLD: ")
-    assert model == "Error: RAG_EMBEDDING_PROVIDER: there is no provider 'foo', only minilm, openai, ollama"
-    assert listening == f"Error: RAG_PORT: port {port} on 127.0.0.1 is in use by another program"
-    assert directory == f"Error: RAG_DATA_DIR: {tmp_path}/file/data cannot be written to: Not a directory"
+    lines = [orjson.loads(line) for line in done.stderr.splitlines()]
+    assert [line["level"] for line in lines] == ["warning"] + ["error"] * 4
+    warning, retrieval, model, listening, directory = (line["event"] for line in lines)
+    assert warning == "RAG_WORKRS is no setting: did you mean RAG_WORKERS?"
+    assert retrieval.startswith("Wrong settings: RAG_BREAKER_THRESHOLD: ")
+    assert model == "RAG_EMBEDDING_PROVIDER: there is no provider 'foo', only minilm, openai, ollama"
+    assert listening == f"RAG_PORT: port {port} on 127.0.0.1 is in use by another program"
+    assert directory == f"RAG_DATA_DIR: {tmp_path}/file/data cannot be written to: Not a directory"
     assert done.stdout == ""
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 

@@ -155,6 +155,16 @@ class StoredKeys:
             row = transaction.row(f"SELECT {COLUMNS}, digest FROM api_keys WHERE id = ?", (key_id,))
         return None if row is None else (_key(*row[:-1]), bytes(row[-1]))
 
+    def valid(self) -> int:
+        """Return how many keys have neither ended nor been revoked."""
+        with self._database.read() as transaction:
+            row = transaction.row(
+                "SELECT count(*) FROM api_keys "
+                "WHERE revoked_at_ms IS NULL AND (expires_at_ms IS NULL OR expires_at_ms > ?)",
+                (_ms(self._clock()),),
+            )
+        return 0 if row is None else int(row[0])
+
     def state(self) -> tuple[int, bool]:
         """Return (the number that each change raises, whether there was ever a key)."""
         with self._database.read() as transaction:

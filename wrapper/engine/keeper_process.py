@@ -12,6 +12,7 @@ from pathlib import Path
 
 import structlog
 
+from wrapper.engine.keeper.chroma_child import LOG_FILE
 from wrapper.engine.keeper.state import EngineState, EngineStateReader, is_keeper, write_state
 
 log = structlog.get_logger(__name__)
@@ -76,11 +77,14 @@ def start_keeper(
     root = str(Path(__file__).resolve().parents[2])
     search_path = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
     reader, writer = os.pipe2(os.O_CLOEXEC)
+    # It has no part in the service's log, which has a format that the standard library alone does not write.
+    said = os.open(data_dir / LOG_FILE, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         process = subprocess.Popen(
             command,
             stdin=reader,
             stdout=subprocess.DEVNULL,
+            stderr=said,
             env={**_without_settings(os.environ), "PYTHONPATH": search_path},
             start_new_session=True,  # Ctrl-C at the terminal is for the service, which then stops the keeper
         )
@@ -89,6 +93,7 @@ def start_keeper(
         raise
     finally:
         os.close(reader)
+        os.close(said)
     log.info("engine keeper started", pid=process.pid, data_dir=str(data_dir))
     return KeeperProcess(process, writer)
 

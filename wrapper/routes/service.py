@@ -14,8 +14,10 @@ from werkzeug.routing import MapAdapter
 from schemas.errors import NotFoundError, UnavailableError
 from schemas.release import release
 from schemas.wire.storage.health import about_answer, health_answer, live_answer, ready_answer, short_health_answer
-from wrapper import metrics
+from schemas.wire.storage.recent import recent_answer
+from wrapper.observing import metrics
 from wrapper.service import Service
+from wrapper.web import measured
 from wrapper.web.bodies import JSON, json_response
 from wrapper.web.callers import is_admin
 from wrapper.web.error_statuses import STATUS
@@ -76,6 +78,12 @@ def live() -> Response:
 @declare(Lane.STATE)
 def show_metrics() -> Response:
     return Response(metrics.exposition(service()), content_type=CONTENT_TYPE_LATEST)
+
+
+@blueprint.get("/api/service/recent")
+@declare(Lane.STATE)
+def recent() -> Response:
+    return json_response(recent_answer(measured.recent().minutes()))
 
 
 @blueprint.get("/openapi.json")

@@ -10,18 +10,28 @@ import tempfile
 from importlib import import_module
 from typing import Any
 
+import structlog
+
 from schemas.errors import ConfigurationError
-from schemas.settings import HOSTED, read_access_settings, read_wrapper_settings
+from schemas.settings import HOSTED, read_access_settings, read_log_settings, read_wrapper_settings
+from wrapper.observing.captured_lines import capture
+from wrapper.observing.logs import configure
 from wrapper.serving.freed_memory import bound_arenas, keep_for_good, note_answered
+from wrapper.serving.gunicorn_log import ServiceLog
 from wrapper.start_checks import allow_open_files, bind_address, check_port
 from wrapper.web import lanes
 from wrapper.web.client_addresses import TrustedProxies
 
+log = structlog.get_logger(__name__)
+
+configure(*read_log_settings())
+capture()
 try:
     settings, access = read_wrapper_settings(), read_access_settings()
     trusted_proxies = TrustedProxies.parse(access.trusted_proxies)
 except ConfigurationError as error:
-    raise SystemExit(error.message) from None
+    log.error(error.message)
+    raise SystemExit(1) from None
 
 # The parallel work is that of requests. Threads of the numeric library would only wait for each other: sixteen
 # simultaneous queries took twenty times as long (`docs/performance.md`). This must be set before NumPy is imported.
@@ -30,6 +40,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 bind = bind_address(settings)
 workers = settings.workers
 worker_class = "wrapper.serving.gunicorn_worker.Worker"
+logger_class = ServiceLog
 # Each waiting request has a thread, which costs little: see wrapper/web/lanes.py.
 threads = lanes.threads(settings)
 wsgi_app = "wrapper:create_app()"
@@ -63,14 +74,12 @@ worker_tmp_dir = "/dev/shm" if os.path.isdir("/dev/shm") else None
 def on_starting(server: Any) -> None:
     from schemas.access.credentials_in_text import thorough
     from wrapper.access.configured_key import settings_cleaner
-    from wrapper.logs import clean_logger, configure
     from wrapper.service import open_host
     from wrapper.serving.certificate import Certificate
     from wrapper.serving.fair_share import ConnectionCounts
 
     bound_arenas()  # the workers inherit this
-    configure(settings.log_level, settings.log_format)
-    clean_logger(server.log.error_log, thorough(settings_cleaner(access)))
+    server.log.clean_with(thorough(settings_cleaner(access)))
     server.rag_connection_counts = ConnectionCounts(2 * workers)  # room for workers that end and for their successors
 
     try:
@@ -78,8 +87,8 @@ def on_starting(server: Any) -> None:
         server.rag_certificate = Certificate(settings.tls_cert, settings.tls_key) if settings.tls_cert else None
         server.rag_host = open_host(settings, access)
     except ConfigurationError as error:
-        server.log.error(error.message)
-        raise SystemExit(error.message) from None
+        log.error(error.message)
+        raise SystemExit(1) from None
     os.environ[HOSTED] = str(os.getpid())
     server.rag_metrics = tempfile.mkdtemp(prefix="rag-wrapper-metrics-")
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = server.rag_metrics

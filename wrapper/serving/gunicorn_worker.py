@@ -297,7 +297,7 @@ def _refusal(error: RagError) -> tuple[bytes, bytes]:
     """Return the head and the body of the answer to a request that is refused here, and count it."""
     # Imported late: the master imports this module, and need not know the application.
     from schemas.wire.error_bodies import error_body
-    from wrapper import metrics
+    from wrapper.observing import metrics
     from wrapper.web.error_statuses import status_of
 
     content = orjson.dumps(error_body(error))

@@ -43,8 +43,8 @@ from schemas.errors import (
     WrongMethodError,
 )
 from schemas.wire.error_bodies import error_body
-from wrapper import metrics
 from wrapper.audit.noted import note_count, note_missing
+from wrapper.observing import metrics
 from wrapper.web.bodies import json_response
 from wrapper.web.document_paths import hint
 
@@ -129,6 +129,10 @@ def spell_errors(blueprint: Blueprint, spell: Spelling, *, defects_too: bool = F
         blueprint.register_error_handler(Exception, partial(respond_to_defect, spell=spell))
 
 
+UNRECORDED = frozenset({"audit_unwritable", "audit_unavailable", "not_recorded"})
+"""The codes of requests that were refused, or not answered, because nothing could be recorded of them."""
+
+
 def respond(error: RagError, spell: Spelling = error_body) -> Response:
     """Answer a request that failed; log it when the fault is ours, and count it when the caller's limits refuse it."""
     done = error.details.get("count")  # of a stream that was stored in part
@@ -138,7 +142,10 @@ def respond(error: RagError, spell: Spelling = error_body) -> Response:
         note_missing(error.names)
     if isinstance(error, TooManyRequestsError | QuotaError):
         metrics.REFUSED_REQUESTS.labels(error.code).inc()
-    elif status_of(type(error)) >= STATUS[RagError]:
+        return error_response(error, spell)
+    if error.code in UNRECORDED:
+        metrics.AUDIT_REFUSED.labels(error.code).inc()
+    if status_of(type(error)) >= STATUS[RagError]:
         log.warning("request failed", code=error.code, reason=error.message, cause=repr(error.__cause__))
     return error_response(error, spell)
 

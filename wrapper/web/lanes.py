@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from enum import Enum
@@ -116,6 +116,11 @@ class Places:
             else:
                 self._taken -= 1
 
+    def held(self) -> tuple[int, int]:
+        """Return how many requests have a place, and how many wait for one."""
+        with self._lock:
+            return self._taken, len(self._waiting)
+
     def _takes_free_place(self) -> bool:
         is_free = self._taken < self._width.at_once
         self._taken += is_free
@@ -138,6 +143,15 @@ class Lanes:
         self._service_seconds = settings.service_seconds
         self._deadline: Callable[[float], Any] | None = None
         self._embedding = Lane.COMPUTING
+
+    def held(self) -> Iterator[tuple[str, int, int]]:
+        """Yield (name of a lane, requests that have a place, requests that wait for one)."""
+        for lane, places in self._places.items():
+            yield lane.name.lower(), *places.held()
+
+    def name_of(self, lane: Lane) -> str:
+        """Return the name of the lane that requests of this lane wait in."""
+        return (self._embedding if lane is Lane.EMBEDDING else lane).name.lower()
 
     def embed_elsewhere(self) -> None:
         """Let requests that embed wait in the lane of other services from now on."""

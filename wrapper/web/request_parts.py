@@ -14,7 +14,7 @@ from schemas.errors import BusyError, InvalidInputError, RagError
 from schemas.field_names import Unknown, check_names
 from schemas.storage.erasure_count import UNKNOWN
 from schemas.wire.body import load
-from wrapper import metrics
+from wrapper.observing import metrics
 from wrapper.scoped_store import ScopedStore
 from wrapper.web import callers
 from wrapper.web.bodies import client_is_gone, decode_json, leave_body, read_body, request_digest
@@ -52,6 +52,7 @@ def enter_lane(lane: Lane) -> None:
             raise BusyError("Something was erased while this request waited for its turn")
     except BusyError as error:
         metrics.REFUSED_REQUESTS.labels(error.code).inc()
+        metrics.LANE_REFUSED.labels(lanes.name_of(lane)).inc()
         leave_body()
         raise
     check_acting()  # a place may come after a minute

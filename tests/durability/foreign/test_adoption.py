@@ -180,7 +180,8 @@ def test_everything_is_served_as_it_was(served):
     report = requests.get(f"{service.url}/health", timeout=15).json()
     assert "adopting" not in report
     assert "left_out" not in report
-    assert "rag_collections_adopting 0.0" in requests.get(f"{service.url}/metrics", timeout=15).text
+    shown = "rag_collections_adopting 0.0"
+    eventually(lambda: shown in requests.get(f"{service.url}/metrics", timeout=15).text, seconds=30)
 
 
 def test_lists_uris_and_converted_values_are_served(written_by_ours, bring, serve):
@@ -342,7 +343,8 @@ def test_health_and_reads_tell_of_an_adoption_in_progress(many_documents, bring,
         assert (refused.status_code, refused.json()["code"]) == (503, "collection_adopting")
         assert int(refused.headers["Retry-After"]) > 0
         assert f"of {MANY} documents" in refused.json()["error"]
-        assert "rag_collections_adopting 1.0" in session.get(f"{service.url}/metrics", timeout=5).text
+        shown = "rag_collections_adopting 1.0"
+        eventually(lambda: shown in session.get(f"{service.url}/metrics", timeout=5).text, seconds=30)
     found = _adopted(service, "many")
     assert found["many"]["count"] == MANY
 

@@ -10,7 +10,7 @@ from schemas.access.credentials_in_text import MARGIN, cleaner
 from schemas.settings import RegistrySettings, RetrievalSettings
 from tests.interfaces.access.conftest import app_with_keys, mcp
 from tests.support.logs import logs_of
-from wrapper.app import MAX_LOGGED_CHARACTERS
+from wrapper.web.measured import MAX_LOGGED_CHARACTERS
 
 ADMIN_KEY = "AnAdministratorsKeyOfAnyForm"
 KEYS = [ADMIN_KEY, f"rw_ab12cd34_{'s' * 43}"]
@@ -68,7 +68,7 @@ def test_answers_do_not_repeat_what_is_escaped_more_than_once(client, key):
 
 @pytest.mark.parametrize("key", KEYS)
 def test_a_path_is_logged_without_it_also_where_it_is_cut(client, monkeypatch, key):
-    entries = logs_of(monkeypatch, "wrapper.app")
+    entries = logs_of(monkeypatch, "wrapper.web.measured")
     client.get("/" + "x" * (MAX_LOGGED_CHARACTERS - 20) + key, headers=HEADERS)
     (path,) = (each["path"] for each in entries if each["event"] == "request")
     assert len(path) <= MAX_LOGGED_CHARACTERS
@@ -78,7 +78,7 @@ def test_a_path_is_logged_without_it_also_where_it_is_cut(client, monkeypatch, k
 def test_of_a_long_path_no_more_is_read_than_is_written_down(app, client, monkeypatch):
     read, clean = [], app.extensions["rag.clean"]
     monkeypatch.setitem(app.extensions, "rag.clean", lambda text: read.append(text) or clean(text))
-    entries = logs_of(monkeypatch, "wrapper.app")
+    entries = logs_of(monkeypatch, "wrapper.web.measured")
     assert client.get("/collections/" + "rw_aaaaaaaa_%25" * 10_000).status_code == 414
     (logged,) = (each["path"] for each in entries if each["event"] == "request")
     assert len(logged) == MAX_LOGGED_CHARACTERS
@@ -113,7 +113,7 @@ def test_a_collection_that_is_found_is_called_by_its_name(client, lines):
 def test_a_key_that_is_escaped_several_times_is_written_into_neither_log(app, client, lines, monkeypatch, key, escape):
     monkeypatch.setitem(app.extensions, "rag.clean", clean := cleaner(key))
     monkeypatch.setattr(app.extensions["rag.service"].recorder.audit_log, "_clean", clean)
-    entries = logs_of(monkeypatch, "wrapper.app")
+    entries = logs_of(monkeypatch, "wrapper.web.measured")
     assert client.delete(f"/collections/of-{key.replace('_', escape)}", headers=HEADERS).status_code == 404
     (path,) = (each["path"] for each in entries if each["event"] == "request")
     (line,) = lines()

@@ -12,7 +12,7 @@ import structlog
 from tests.registry.hostile import response
 from tests.support.commands import files_holding
 from tests.support.raw_server import raw_server
-from wrapper.logs import clean_lines
+from wrapper.observing.logs import clean_lines
 
 TYPED = "sk-typed-by-a-person-93af"
 LISTED = orjson.dumps({"collections": [{"name": f"of {TYPED}", "count": 1, "metadata": {}}]})

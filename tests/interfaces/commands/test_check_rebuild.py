@@ -36,8 +36,8 @@ def test_a_sound_index_is_looked_at_and_its_recall_measured(run_live, live, sess
     assert (index["state"], index["documents_held"], index["fault"]) == ("ready", DOCUMENTS, None)
     assert index["recall_at_10"] > 0.9
     assert index["index_bytes"] > 0
-    metrics = session.get(f"{live.url}/metrics").text
-    assert f'rag_index_recall_at_10{{collection="{name}"}} {index["recall_at_10"]}' in metrics
+    shown = f'rag_index_recall_at_10{{collection="{name}"}} {index["recall_at_10"]}'
+    eventually(lambda: shown in session.get(f"{live.url}/metrics").text, seconds=30)
     assert session.get(f"{live.url}/health").json()["indexes"]["lowest_recall_at_10"]["recall"] <= 1
 
 

@@ -7,7 +7,7 @@ import pytest
 from schemas.access.narrowing import HEADER
 from tests.wrapper.access.conftest import BOOTSTRAP
 from tests.wrapper.audit.conftest import lines_of
-from wrapper import metrics
+from wrapper.observing import metrics
 
 SLOW = 0.001
 """Requests per second that no test waits for."""

@@ -25,9 +25,12 @@ def find(transaction: Transaction, collection_key: int) -> IndexReport:
     return NOTHING_KNOWN if row is None else IndexReport(*row)
 
 
-def find_all(transaction: Transaction) -> dict[int, IndexReport]:
-    """Return all reports, by collection key."""
-    rows = transaction.rows(f"SELECT collection_key, {COLUMNS} FROM index_reports")
+def find_some(transaction: Transaction, collection_keys: Sequence[int]) -> dict[int, IndexReport]:
+    """Return the reports of these collections, by their keys."""
+    wanted = transaction.dialect.one_of("collection_key", list(collection_keys))
+    rows = transaction.rows(
+        f"SELECT collection_key, {COLUMNS} FROM index_reports WHERE {wanted.text}", wanted.parameters
+    )
     return {row[0]: IndexReport(*row[1:]) for row in rows}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 from collections.abc import Callable
@@ -11,10 +12,10 @@ from typing import IO, Any, BinaryIO, TextIO, cast
 import orjson
 import structlog
 
-from schemas.access.credentials_in_text import Cleaner, cleaned_beginning, without_credentials
+from schemas.access.credentials_in_text import Cleaner, without_credentials
 
-MAX_LINE_CHARACTERS = 32_768
-"""The longest that a line of a library is, with room for a traceback: it may quote what strangers have sent."""
+FIRST = ("timestamp", "level", "logger", "event")
+"""What every line begins with."""
 
 
 class Unfailing:
@@ -35,44 +36,54 @@ class Unfailing:
             self._file.flush()
 
 
+class _Named(structlog.BytesLogger):
+    """Writes lines of the logger of this name."""
+
+    def __init__(self, file: BinaryIO, name: str = "") -> None:
+        super().__init__(file)
+        self.name = name
+
+
+class _NamedForPeople(structlog.PrintLogger):
+    def __init__(self, file: TextIO, name: str = "") -> None:
+        super().__init__(file)
+        self.name = name
+
+
 def configure(level: str, style: str) -> None:
     """Set structlog up for this process. `style` is `json`, `console` or `auto` (console when stderr is a terminal)."""
-    readable = style == "console" or (style == "auto" and sys.stderr.isatty())
+    stream = getattr(sys.stderr, "original", sys.stderr)  # what `captured_lines` writes comes here in the end
+    readable = style == "console" or (style == "auto" and stream.isatty())
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
+        _add_name,
     ]
     if readable:
         # rich would show the values of variables, and keys are among them.
         ending: list[Any] = [structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
-        factory: Any = structlog.PrintLoggerFactory(cast(TextIO, Unfailing(sys.stderr)))
+        for_people = cast(TextIO, Unfailing(stream))
+
+        def factory(name: str = "") -> Any:
+            return _NamedForPeople(for_people, name)
     else:
-        ending = [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(serializer=_dumps)]
-        factory = structlog.BytesLoggerFactory(cast(BinaryIO, Unfailing(sys.stderr.buffer)))
+        ending = [
+            structlog.processors.format_exc_info,
+            _in_order,
+            structlog.processors.JSONRenderer(serializer=_dumps),
+        ]
+        for_machines = cast(BinaryIO, Unfailing(stream.buffer))
+
+        def factory(name: str = "") -> Any:
+            return _Named(for_machines, name)
+
     structlog.configure(
         processors=[*shared, *ending, _cleaning(without_credentials)],
         wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
         logger_factory=factory,
         cache_logger_on_first_use=True,
     )
-
-
-class CleanFormatter(logging.Formatter):
-    """Formats the lines of a library's logger, with `clean` applied to each, and cuts them to their greatest length."""
-
-    def __init__(self, clean: Cleaner, formatter: logging.Formatter) -> None:
-        super().__init__()
-        self._clean, self._formatter = clean, formatter
-
-    def format(self, record: logging.LogRecord) -> str:
-        return cleaned_beginning(self._formatter.format(record), MAX_LINE_CHARACTERS, self._clean)
-
-
-def clean_logger(logger: logging.Logger, clean: Cleaner) -> None:
-    """Pass every line that a library's logger writes through `clean`."""
-    for handler in logger.handlers:
-        handler.setFormatter(CleanFormatter(clean, handler.formatter or logging.Formatter()))
 
 
 def clean_lines(clean: Cleaner) -> Callable[[], None]:
@@ -97,5 +108,18 @@ def _cleaning(clean: Cleaner) -> Callable[[Any, str, Any], Any]:
     return cleaned
 
 
+def _add_name(logger: Any, _method: str, event: dict[str, Any]) -> dict[str, Any]:
+    if logger.name:
+        event.setdefault("logger", logger.name)
+    return event
+
+
+def _in_order(_logger: Any, _method: str, event: dict[str, Any]) -> dict[str, Any]:
+    return {**{name: event[name] for name in FIRST if name in event}, **event}
+
+
 def _dumps(event: dict[str, Any], **_: Any) -> bytes:
-    return orjson.dumps(event, default=str)
+    try:
+        return orjson.dumps(event, default=str, option=orjson.OPT_NON_STR_KEYS)
+    except TypeError:  # a name of a file need not be Unicode
+        return json.dumps(event, default=str).encode()

@@ -1,0 +1,110 @@
+"""What is logged and counted of an answer that is streamed: at its real end."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from flask import Flask, Response, g
+
+from tests.support.logs import logs_of
+from wrapper.observing import metrics
+from wrapper.observing.recent import RecentRequests
+from wrapper.web import measured
+from wrapper.web.route_table import RouteTable
+
+ROUTE = "/streams/{id}"
+
+
+@pytest.fixture
+def entries(monkeypatch):
+    return logs_of(monkeypatch, "wrapper.web.measured")
+
+
+@pytest.fixture
+def go_on():
+    return threading.Event()
+
+
+@pytest.fixture
+def client(go_on):
+    app = Flask("streams")
+    app.extensions |= {
+        "rag.clean": lambda text: text,
+        "rag.routes": RouteTable(),
+        measured.RECENT: RecentRequests(None, 1),
+    }
+
+    def parts():
+        yield b"first"
+        assert go_on.wait(30)
+        yield b"second"
+
+    def broken():
+        yield b"first"
+        raise ValueError("the source is gone")
+
+    @app.before_request
+    def begin():
+        g.began, g.request_id = measured.time.perf_counter(), "r1"
+
+    app.after_request(lambda response: measured.end(response) or response)
+    app.add_url_rule("/streams/<document_id>", view_func=lambda document_id: Response(parts()), endpoint="whole")
+    app.add_url_rule("/broken", view_func=lambda: Response(broken()), endpoint="broken")
+    app.add_url_rule("/file", view_func=lambda: Response(iter([b"a", b"bc"]), direct_passthrough=True), endpoint="file")
+    return app.test_client()
+
+
+def counted(metric, *labels):
+    return metric.labels(*labels)._value.get()
+
+
+def test_a_stream_is_told_of_when_its_last_byte_was_taken(client, entries, go_on):
+    before = counted(metrics.REQUESTS, "GET", ROUTE, 200)
+    answer = client.get("/streams/7", buffered=False)
+    parts = iter(answer.response)
+    assert next(parts) == b"first"
+    assert (entries, counted(metrics.REQUESTS, "GET", ROUTE, 200)) == ([], before)
+    go_on.set()
+    assert list(parts) == [b"second"]
+    (entry,) = entries
+    assert (entry["path"], entry["bytes"], entry["request_id"]) == ("/streams/7", 11, "r1")
+    assert entry["first_byte_ms"] <= entry["latency_ms"]
+    assert "cut" not in entry
+    assert counted(metrics.REQUESTS, "GET", ROUTE, 200) == before + 1
+    answer.close()
+    assert len(entries) == 1
+
+
+@pytest.mark.parametrize("taken", [0, 1])
+def test_a_stream_whose_reader_has_gone_is_told_of_as_cut(client, entries, taken):
+    before = counted(metrics.STREAMS_CUT, ROUTE)
+    answer = client.get("/streams/7", buffered=False)
+    parts = iter(answer.response)
+    for _ in range(taken):
+        next(parts)
+    answer.close()
+    (entry,) = entries
+    assert entry["cut"] is True
+    assert counted(metrics.STREAMS_CUT, ROUTE) == before + 1
+
+
+def test_a_stream_that_fails_is_told_of_as_cut_and_failed(client, entries):
+    with pytest.raises(ValueError, match="the source is gone"):
+        client.get("/broken", buffered=True)
+    (entry,) = entries
+    assert (entry["cut"], entry["bytes"]) == (True, 5)
+    assert client.application.extensions[measured.RECENT].minutes()[-1].total.errors == 1
+
+
+def test_a_file_that_is_passed_through_is_measured_to_its_end(client, entries):
+    assert client.get("/file").data == b"abc"
+    (entry,) = entries
+    assert (entry["bytes"], "cut" in entry) == (3, False)
+
+
+def test_methods_and_paths_that_clients_invent_make_no_series(client, entries):
+    client.open("/no/such/path/7", method="BREW", buffered=True)
+    labels = {each.labels["method"] + each.labels["route"] for each in next(iter(metrics.REQUESTS.collect())).samples}
+    assert "otherunknown" in labels
+    assert not any("BREW" in each or "/no/" in each for each in labels)

@@ -1,0 +1,156 @@
+"""Measures each request and logs it when it is over: a streamed answer at its real end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import cast
+
+import structlog
+from flask import Response, current_app, g, request
+
+from schemas.access.credentials_in_text import Cleaner, cleaned_beginning, thorough
+from wrapper.observing import metrics
+from wrapper.observing.recent import RecentRequests
+from wrapper.web import request_parts
+from wrapper.web.audited import NO_ROUTE, route_of
+from wrapper.web.lanes import Lane
+
+log = structlog.get_logger("wrapper.requests")
+
+QUIET = frozenset({"service.health", "service.live", "service.ready", "service.show_metrics", "service.docs_asset"})
+MAX_LOGGED_CHARACTERS = 2_048
+"""The longest that a path is logged; a refused request costs nothing, and must not fill the disk."""
+RECENT = "rag.recent"
+KINDS = {
+    Lane.STATE: "state",
+    Lane.READ: "read",
+    Lane.WRITE: "write",
+    Lane.UPLOAD: "upload",
+    Lane.COMPUTING: "computing",
+    Lane.SERVICE: "service",
+    Lane.EMBEDDING: "embedding",
+}
+OTHER = "other"
+
+
+def recent() -> RecentRequests:
+    return cast(RecentRequests, current_app.extensions[RECENT])
+
+
+def end(response: Response) -> None:
+    """Measure a request whose answer is complete, and have one that is streamed measured when it ends."""
+    route = request_parts.declared()
+    asked = _Asked(
+        method=request.method,
+        route=route_of(request.url_rule.rule) if request.url_rule else NO_ROUTE,
+        path="" if request.endpoint in QUIET else for_logs(request.path),
+        status=response.status_code,
+        request_id=g.request_id,
+        plan=g.get("plan"),
+        kind=OTHER if route is None else KINDS.get(route.lane, OTHER),
+        began=g.began,
+        recent=recent(),
+    )
+    has_body = request.method != "HEAD" and response.status_code not in (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
+    if not (response.is_streamed and has_body):
+        asked.tell(response.calculate_content_length() or 0 if has_body else 0)
+        return
+    if response.direct_passthrough:  # Flask closes nothing then but what it passes through
+        response.response = _Stream(asked, cast(Iterable[bytes], response.response))
+        return
+    stream = _Stream(asked, response.iter_encoded())
+    response.response = iter(stream)
+    response.call_on_close(stream.close)  # because its first part may never be asked for
+
+
+def cleaner() -> Cleaner:
+    """Return what cleans a text of which nobody takes names."""
+    return thorough(current_app.extensions["rag.clean"])
+
+
+def for_logs(path: str) -> str:
+    return cleaned_beginning(path, MAX_LOGGED_CHARACTERS, cleaner())
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What is known of a request when its answer begins; the answer may end when the request is forgotten."""
+
+    method: str
+    route: str
+    path: str
+    status: int
+    request_id: str
+    plan: str | None
+    kind: str
+    began: float
+    recent: RecentRequests
+
+    def tell(self, sent_bytes: int, *, first_byte_seconds: float | None = None, cut: bool = False) -> None:
+        seconds = time.perf_counter() - self.began
+        method = metrics.known_method(self.method)
+        metrics.REQUESTS.labels(method, self.route, self.status).inc()
+        metrics.REQUEST_SECONDS.labels(method, self.route).observe(seconds)
+        metrics.RESPONSE_BYTES.labels(self.route).inc(sent_bytes)
+        if first_byte_seconds is not None:
+            metrics.FIRST_BYTE_SECONDS.labels(self.route).observe(first_byte_seconds)
+        if cut:
+            metrics.STREAMS_CUT.labels(self.route).inc()
+        if self.plan is not None:
+            metrics.QUERY_PLANS.labels(self.plan).inc()
+        failed = cut or self.status >= HTTPStatus.INTERNAL_SERVER_ERROR
+        self.recent.count(self.kind, seconds, failed=failed)
+        if not self.path:
+            return
+        known: dict[str, object] = {} if self.plan is None else {"plan": self.plan}
+        if first_byte_seconds is not None:
+            known["first_byte_ms"] = round(first_byte_seconds * 1e3, 2)
+        if cut:
+            known["cut"] = True
+        log.info(
+            "request",
+            method=self.method,
+            path=self.path,
+            status=self.status,
+            latency_ms=round(seconds * 1e3, 2),
+            bytes=sent_bytes,
+            request_id=self.request_id,
+            **known,
+        )
+
+
+class _Stream:
+    """An answer that is told of once: when all of it was taken, or when it broke off."""
+
+    def __init__(self, asked: _Asked, content: Iterable[bytes]) -> None:
+        self._asked = asked
+        self._content = content
+        self._sent_bytes = 0
+        self._first_byte_seconds: float | None = None
+        self._is_whole = False
+        self._is_told = False
+
+    def __iter__(self) -> Iterator[bytes]:
+        try:
+            for part in self._content:
+                if self._first_byte_seconds is None and part:
+                    self._first_byte_seconds = time.perf_counter() - self._asked.began
+                yield part
+                self._sent_bytes += len(part)
+            self._is_whole = True
+        finally:
+            self._tell()
+
+    def close(self) -> None:
+        close = getattr(self._content, "close", None)
+        if close is not None:
+            close()
+        self._tell()
+
+    def _tell(self) -> None:
+        if not self._is_told:
+            self._is_told = True
+            self._asked.tell(self._sent_bytes, first_byte_seconds=self._first_byte_seconds, cut=not self._is_whole)
