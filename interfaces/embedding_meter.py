@@ -41,10 +41,11 @@ class EmbeddingMeter:
 
 def _timed(provider: str, embed: Callable[[], Vector]) -> Vector:
     began = time.perf_counter()
+    failed = model_metrics.EMBEDDING_ERRORS.labels(provider)  # there before the first: a counter grows from 0
     try:
         return embed()
     except BaseException:
-        model_metrics.EMBEDDING_ERRORS.labels(provider).inc()
+        failed.inc()
         raise
     finally:
         model_metrics.EMBEDDING_SECONDS.labels(provider).observe(time.perf_counter() - began)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prometheus_client import Counter, Histogram, Summary
 
-from providers.outbound.calls import OK, Call
+from providers.outbound.calls import LOST, REFUSED, Call
 
 EMBEDDING_SECONDS = Histogram(
     "rag_embedding_duration_seconds",
@@ -32,8 +32,8 @@ SERVICE_ERRORS = Counter(
 
 def count_call(call: Call) -> None:
     SERVICE_SECONDS.labels(call.service, call.provider).observe(call.seconds)
-    if call.outcome != OK:
-        SERVICE_ERRORS.labels(call.service, call.provider, call.outcome).inc()
+    for outcome in (REFUSED, LOST):  # both are there before the first failure: a counter grows from 0
+        SERVICE_ERRORS.labels(call.service, call.provider, outcome).inc(call.outcome == outcome)
 
 
 def count_question(made: bool) -> None:

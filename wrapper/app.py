@@ -107,6 +107,7 @@ def create_app(
     app.extensions[measured.RECENT] = recent
     service.on_close(recent.close)
     lanes: Lanes = app.extensions["rag.lanes"]
+    metrics.begin(lanes=[name for name, *_ in lanes.held()], audit_codes=error_statuses.UNRECORDED)
     service.looks.add("lanes", lambda: _tell_lanes(lanes), None, every_seconds=LOOK_SECONDS, limit_seconds=LOOK_SECONDS)
     service.looks.add(
         "snapshots",

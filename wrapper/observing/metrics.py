@@ -78,6 +78,14 @@ def exposition(source: GaugeSource) -> bytes:
     return generate_latest(counted) + generate_latest(states)
 
 
+def begin(*, lanes: Iterable[str], audit_codes: Iterable[str]) -> None:
+    """Have the counters that alerts look at from the start: of one that begins with 1, no growth is seen."""
+    for lane in lanes:
+        LANE_REFUSED.labels(lane)
+    for code in audit_codes:
+        AUDIT_REFUSED.labels(code)
+
+
 def known_method(method: str) -> str:
     """Return a request's method as labels name it."""
     return method if method in METHODS else OTHER_METHOD

@@ -5,17 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from http import HTTPStatus
 from typing import cast
 
 import structlog
 from flask import Response, current_app, g, request
 
 from schemas.access.credentials_in_text import Cleaner, cleaned_beginning, thorough
+from schemas.errors import RagError
 from wrapper.observing import metrics
 from wrapper.observing.recent import RecentRequests
 from wrapper.web import request_parts
 from wrapper.web.audited import NO_ROUTE, route_of
+from wrapper.web.error_statuses import STATUS
 from wrapper.web.lanes import Lane
 
 log = structlog.get_logger("wrapper.requests")
@@ -34,6 +35,8 @@ KINDS = {
     Lane.EMBEDDING: "embedding",
 }
 OTHER = "other"
+BODILESS = (204, 304)
+"""The statuses whose answers have no body."""
 
 
 def recent() -> RecentRequests:
@@ -54,7 +57,7 @@ def end(response: Response) -> None:
         began=g.began,
         recent=recent(),
     )
-    has_body = request.method != "HEAD" and response.status_code not in (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
+    has_body = request.method != "HEAD" and response.status_code not in BODILESS
     if not (response.is_streamed and has_body):
         asked.tell(response.calculate_content_length() or 0 if has_body else 0)
         return
@@ -95,13 +98,13 @@ class _Asked:
         metrics.REQUESTS.labels(method, self.route, self.status).inc()
         metrics.REQUEST_SECONDS.labels(method, self.route).observe(seconds)
         metrics.RESPONSE_BYTES.labels(self.route).inc(sent_bytes)
+        if first_byte_seconds is not None or cut:
+            metrics.STREAMS_CUT.labels(self.route).inc(cut)
         if first_byte_seconds is not None:
             metrics.FIRST_BYTE_SECONDS.labels(self.route).observe(first_byte_seconds)
-        if cut:
-            metrics.STREAMS_CUT.labels(self.route).inc()
         if self.plan is not None:
             metrics.QUERY_PLANS.labels(self.plan).inc()
-        failed = cut or self.status >= HTTPStatus.INTERNAL_SERVER_ERROR
+        failed = cut or self.status >= STATUS[RagError]
         self.recent.count(self.kind, seconds, failed=failed)
         if not self.path:
             return

@@ -1,0 +1,136 @@
+"""The dashboard and the alerts ask for series and labels that a service has, and each alert has its section."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import socket
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.support.live import eventually
+from tests.support.model_server import model_server
+
+PROJECT = Path(__file__).parents[2]
+PROMETHEUS = PROJECT / "deploy" / "prometheus"
+RULES = yaml.safe_load((PROMETHEUS / "alerts.yaml").read_text())["groups"][0]["rules"]
+CASES = yaml.safe_load((PROMETHEUS / "alerts_test.yaml").read_text())["tests"]
+DASHBOARD = json.loads((PROJECT / "deploy" / "grafana" / "rag-wrapper.json").read_text())
+GIVEN_BY_PROMETHEUS = {"job", "instance", "le"}
+WITHOUT_BACKUPS = {"rag_backup_age_seconds"}
+"""What a service has only when something makes backups."""
+_SERIES = re.compile(r"(rag_[a-z0-9_]+)(?:\{([^}]*)\})?")
+_GROUPED = re.compile(r"(?:by|on|without) \(([^)]*)\)")
+_SAMPLE = re.compile(r"(rag_[a-z0-9_]+)(?:\{(.*)\})? \S+")
+_LABEL = re.compile(r"(\w+)(?:=~|!~|!=|=)\"")
+
+
+def expressions():
+    """Return all expressions, by what asks."""
+    found = {rule["alert"]: rule["expr"] for rule in RULES}
+    for panel in DASHBOARD["panels"]:
+        for number, target in enumerate(panel.get("targets", [])):
+            found[f"{panel['title']} {number}"] = target["expr"]
+    return found
+
+
+def promtool():
+    beside = Path(sys.executable).with_name("promtool")
+    return str(beside) if beside.exists() else shutil.which("promtool")
+
+
+@pytest.fixture(scope="module")
+def known(live):
+    """The labels of each series of a service to which everything has happened that makes series."""
+    with live.session() as session:
+        base, name = live.url, "monitored"
+        session.post(f"{base}/collections", json={"name": name})
+        documents = [{"id": str(each), "text": "x", "embedding": [float(each), 1.0]} for each in range(200)]
+        session.post(f"{base}/collections/{name}/documents", json={"documents": documents})
+        session.post(f"{base}/collections/{name}/query", json={"query_embedding": [1.0, 0.0]})
+        session.get(f"{base}/collections/{name}/export")
+        session.post(f"{base}/collections/{name}/index/check").raise_for_status()
+        session.post(f"{base}/api/search", json={"query": "anything"})
+        session.post(f"{base}/tools/rag_context_search", json={"query": "anything"})
+        with model_server() as stub:
+            wanted = {"provider": "openai", "config": {"url": f"{stub.url}/v1", "model": "stub"}}
+            session.post(f"{base}/api/connections/embedding/test", json=wanted)
+        with socket.create_connection(("127.0.0.1", live.port), timeout=30) as raw:
+            raw.sendall(b"NO HTTP\r\n\r\n")
+            raw.recv(1000)
+
+        def shown():
+            labels = defaultdict(set)
+            for line in session.get(f"{base}/metrics").text.splitlines():
+                if sample := _SAMPLE.fullmatch(line):
+                    labels[sample[1]] |= set(_LABEL.findall(sample[2] or ""))
+            awaited = ("rag_model_up", "rag_stored_bytes", "rag_index_recall_at_10", "rag_index_bytes")
+            return dict(labels) if all(each in labels for each in awaited) else None
+
+        return eventually(shown, seconds=60, complaint=live.tail)
+
+
+@pytest.mark.parametrize(("asks", "expression"), expressions().items(), ids=str)
+def test_a_service_has_all_that_is_asked_for(known, asks, expression):
+    asked = {name: set(_LABEL.findall(selector)) for name, selector in _SERIES.findall(expression)}
+    grouped = {label.strip() for labels in _GROUPED.findall(expression) for label in labels.split(",")}
+    if set(asked) <= WITHOUT_BACKUPS:
+        assert not set(asked) & set(known)
+        return
+    assert set(asked) <= set(known)
+    for name, labels in asked.items():
+        assert labels - GIVEN_BY_PROMETHEUS <= known[name], name
+    assert grouped - GIVEN_BY_PROMETHEUS <= set().union(*(known[name] for name in asked))
+
+
+def test_every_alert_has_what_an_operator_needs():
+    sections = set(re.findall(r"^### (\w+)$", (PROJECT / "docs" / "operations.md").read_text(), re.MULTILINE))
+    for rule in RULES:
+        assert rule["labels"]["severity"] in ("info", "warning", "critical")
+        assert rule["annotations"].keys() == {"summary", "description", "runbook_url"}
+        page, _, anchor = rule["annotations"]["runbook_url"].partition("#")
+        assert (page, anchor) == ("docs/operations.md", rule["alert"].lower())
+        assert rule["alert"] in sections
+
+
+def test_every_alert_is_shown_to_fire_and_not_to_fire():
+    assert [case["name"] for case in CASES] == [rule["alert"] for rule in RULES]
+    for case in CASES:
+        series = " ".join(each["series"] for each in case["input_series"])
+        assert 'instance="bad"' in series
+        assert 'instance="good"' in series
+        (asked,) = case["promql_expr_test"]
+        assert f'alertname="{case["name"]}"' in asked["expr"]
+        (firing,) = asked["exp_samples"]
+        assert 'instance="bad"' in firing["labels"]
+
+
+@pytest.mark.parametrize("words", [("check", "rules", "alerts.yaml"), ("test", "rules", "alerts_test.yaml")], ids=str)
+def test_promtool_agrees(words):
+    found = promtool()
+    if found is None:
+        pytest.skip("promtool is not here: it comes with Debian's package prometheus")
+    done = subprocess.run([found, *words], cwd=PROMETHEUS, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_configuration_names_the_rules():
+    configuration = yaml.safe_load((PROMETHEUS / "prometheus.yaml").read_text())
+    assert configuration["rule_files"] == ["alerts.yaml"]
+    (scraped,) = configuration["scrape_configs"]
+    assert scraped["job_name"] == "rag"
+    assert "credentials_file" in scraped["authorization"]
+
+
+def test_the_dashboard_takes_its_data_from_where_one_chooses():
+    assert "datasource" in {each["name"] for each in DASHBOARD["templating"]["list"]}
+    panels = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
+    assert {panel["datasource"]["uid"] for panel in panels} == {"${datasource}"}
+    assert len({panel["id"] for panel in DASHBOARD["panels"]}) == len(DASHBOARD["panels"])
+    assert {rule["alert"] for rule in RULES}
