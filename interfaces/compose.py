@@ -28,6 +28,7 @@ from interfaces.layers import Layers
 from interfaces.mcp import streamable as mcp_http
 from interfaces.mcp.tools import mcp_tools
 from interfaces.model_checks import check_models, own_calibrations
+from interfaces.tracing.wanted import open_tracing
 from interfaces.web import (
     chat,
     collect,
@@ -92,11 +93,13 @@ from schemas.settings import (
     OidcSettings,
     RegistrySettings,
     RetrievalSettings,
+    TracingSettings,
     WrapperSettings,
     read_access_settings,
     read_oidc_settings,
     read_registry_settings,
     read_retrieval_settings,
+    read_tracing_settings,
     read_wrapper_settings,
 )
 from schemas.where import Where
@@ -107,6 +110,7 @@ from wrapper.secret_key import KEY_FILE, secret_keys
 from wrapper.service import Service
 from wrapper.web import route_table
 from wrapper.web.lanes import Lanes
+from wrapper.web.measured import TRACER
 
 log = structlog.get_logger(__name__)
 
@@ -118,6 +122,7 @@ def create_app(
     access: AccessSettings | None = None,
     *,
     oidc_settings: OidcSettings | None = None,
+    tracing_settings: TracingSettings | None = None,
     serves: bool = True,
 ) -> Flask:
     """Return the storage proxy and everything above it as one WSGI application.
@@ -137,6 +142,7 @@ def create_app(
     service: Service = app.extensions["rag.service"]
     try:
         network = way_out(registry_settings, service.own_servers)
+        app.extensions[TRACER] = open_tracing(tracing_settings or read_tracing_settings(), network, service)
         identity = open_identity(oidc_settings, network, service.looks)
         authentication: Authentication = app.extensions["rag.access"]
         authentication.verifier = identity

@@ -9,6 +9,7 @@ from interfaces import model_metrics
 from providers.embeddings.base import EmbeddingProvider
 from retrieval.chunking.tokens import token_counter
 from schemas.access.callers import current_or_none
+from schemas.observing import spans
 from schemas.records import Vector
 from wrapper.access.daily_use import DailyUse
 
@@ -29,7 +30,8 @@ class EmbeddingMeter:
         limited = None if caller is None or caller.limits.embedded_tokens_per_day is None else caller
         if limited is not None:
             self._daily_use.check_tokens(limited)
-        vectors = _timed(connection.id, embed)
+        with spans.span("embed", provider=connection.id, texts=len(texts)):
+            vectors = _timed(connection.id, embed)
         counter = token_counter(connection)
         tokens = sum(map(counter.count, texts))
         model_metrics.EMBEDDED_TEXTS.labels(connection.id).inc(len(texts))

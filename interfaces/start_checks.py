@@ -21,6 +21,7 @@ from schemas.settings import (
     read_oidc_settings,
     read_registry_settings,
     read_retrieval_settings,
+    read_tracing_settings,
     read_wrapper_settings,
     unknown_variables,
 )
@@ -79,6 +80,13 @@ def look_before_start() -> Findings:
 
             found.check(Trust(registry.ca_file).context)
         found.check(lambda: check_models(registry, thoroughly=True))
+        tracing = found.check(read_tracing_settings)
+        if tracing is not None and tracing.otel_endpoint:
+            from interfaces.tracing.wanted import check_tracing
+            from providers.outbound.network import Network
+
+            policy = found.check(lambda: ConnectPolicy.parse(registry.connect_policy))
+            found.warnings += found.check(lambda: check_tracing(tracing, Network(policy))) or []
         found.warnings += model_warnings(registry)
         if found.check(read_declared_connections):
             from interfaces.declared_connections import check_declared_connections

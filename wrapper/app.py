@@ -151,6 +151,7 @@ def open_access(service: Service, access: AccessSettings) -> Authentication:
 def _begin() -> None:
     g.began = time.perf_counter()
     g.request_id = _request_id()
+    measured.begin()
     audited.begin(g.request_id)
     check_request_line()
     route = request_parts.declared()
@@ -188,6 +189,7 @@ def _end(response: Response) -> Response:
 
 def _leave(_: BaseException | None) -> None:
     noted.end()
+    measured.leave()
     finish_parsing()
     callers.dismiss()
     if "leave" in g:

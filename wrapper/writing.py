@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from schemas.errors import BusyError, PreconditionFailedError
+from schemas.observing import spans
 from schemas.records import Collection
 from schemas.storage.erasure_count import erasures
 from schemas.storage.outcomes import EarlierAnswer, WriteOutcome
@@ -115,7 +116,8 @@ class Writing:
                 idempotency.keep(transaction, key, options.digest, kept, self._clock(), collection_key)
             return kept, False
 
-        kept, replayed = self._catalog.commit(run)
+        with spans.span("catalogue commit"):
+            kept, replayed = self._catalog.commit(run)
         return self._settled(name, kept, replayed=replayed)
 
     def commit(
@@ -227,6 +229,7 @@ class Writing:
 
         return self._catalog.commit(operation)
 
+    @spans.spanned("wait for index")
     def wait_until_indexed(self, outbox_id: int | None) -> bool:
         """Return True when the index has that write, at once or within the time limit.
 

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from schemas.observing import spans
+
 OK, REFUSED, LOST = "ok", "refused", "lost"
 """How a call ended: with an answer that is 2xx, with another answer, or without a whole answer."""
 
@@ -39,7 +41,9 @@ def told_of(told: Told, service: str, provider: str) -> Iterator[Ended]:
     began = time.perf_counter()
     ended = Ended()
     try:
-        yield ended
+        with spans.span("call", service=service, provider=provider):
+            yield ended
+            spans.note(outcome=ended.outcome)
     except BaseException:
         if ended.outcome == OK:
             ended.outcome = LOST

@@ -35,6 +35,7 @@ from schemas.errors import (
     UnsupportedError,
     UnsupportedMediaError,
 )
+from schemas.observing import spans
 
 Body = dict[str, Any]
 
@@ -109,9 +110,12 @@ class WrapperDialect(Dialect):
         self._service_id = service_id
 
     def headers_of_call(self) -> Mapping[str, str]:
-        """Return what tells the asking service itself, should it be asked, how little its caller may see."""
+        """Return what tells the asking service itself, should it be asked, how little its caller may see, and where its
+        spans belong. Other services learn nothing of traces: they would learn which calls belong together."""
         view = view_of_current(self._service_id)
-        return {} if view is None else {HEADER: view}
+        headers = {} if view is None else {HEADER: view}
+        span = spans.current()
+        return headers if span is None else {**headers, "traceparent": span.traceparent}
 
     def parsed(self, answer: Answer) -> Body:
         try:

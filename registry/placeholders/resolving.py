@@ -40,20 +40,30 @@ from schemas.settings import (
     OidcSettings,
     RegistrySettings,
     RetrievalSettings,
+    TracingSettings,
     WrapperSettings,
 )
+from schemas.settings.tracing import HEADERS
 
 SERVICE_KEYS = ("RAG_EMBEDDING_API_KEY", "RAG_CHAT_API_KEY", "RAG_RERANK_API_KEY")
 """Variables with the keys of the connections that the operator's settings describe."""
 OWN_VARIABLES = frozenset(
     f"RAG_{field.name.upper()}"
-    for settings in (WrapperSettings, RegistrySettings, RetrievalSettings, AccessSettings, OidcSettings)
+    for settings in (
+        WrapperSettings,
+        RegistrySettings,
+        RetrievalSettings,
+        AccessSettings,
+        OidcSettings,
+        TracingSettings,
+    )
     for field in fields(settings)
 ) | {
     *SERVICE_KEYS,
     CONFIG_FILE,
     HOSTED,
     SET_BY_FILE,
+    HEADERS,
     *(f"RAG_{name}" for name in ("API_KEYS", "CHROMA_URL", "CHROMA_TOKEN")),
 }
 """Variables that the service reads for itself: no connection gets one, whatever the patterns allow."""

@@ -52,6 +52,7 @@ from schemas.errors import (
 )
 from schemas.fusions import RRF, SMOOTHED
 from schemas.names import matches_pattern
+from schemas.observing import spans
 
 log = structlog.get_logger(__name__)
 
@@ -340,7 +341,7 @@ class SearchEngine:
         answer: OracleAnswer | RagError | None = None
         try:
             # Set in this thread, so that the oracle's requests to other services end when nobody waits for them.
-            with deadlines.within(max(0.0, until - began)):
+            with deadlines.within(max(0.0, until - began)), spans.span("oracle", oracle=oracle.name):
                 if oracle.is_available(question.corpus):
                     answer = oracle.query(question, limit)
         except RagError as error:

@@ -20,6 +20,7 @@ from typing import ParamSpec, TypeVar
 from schemas.access.owners import EVERYTHING_SEEN, OPEN, OWNS_NOTHING, Asker
 from schemas.errors import RagError
 from schemas.names import matches_pattern
+from schemas.observing import spans
 from schemas.where import EVERYTHING, Where
 
 P = ParamSpec("P")
@@ -247,7 +248,8 @@ def as_service(work: Callable[P, T]) -> Callable[P, T]:
 
 
 def carried(work: Callable[P, T]) -> Callable[P, T]:
-    """Return `work` as a function that another thread may call: it works for the caller of now."""
+    """Return `work` as a function that another thread may call: it works for the caller of now, in the span of now."""
+    work = spans.carried(work)
     acting = _current.get(None)
     if acting is None:
         return work

@@ -17,6 +17,7 @@ from schemas.settings.retrieval import (
     read_retrieval_settings,
 )
 from schemas.settings.storage import POSTGRESQL, SQLITE, WrapperSettings, read_log_settings, read_wrapper_settings
+from schemas.settings.tracing import TracingSettings, read_tracing_headers, read_tracing_settings
 
 __all__ = [
     "CHUNKINGS",
@@ -35,6 +36,7 @@ __all__ = [
     "OidcSettings",
     "RegistrySettings",
     "RetrievalSettings",
+    "TracingSettings",
     "WrapperSettings",
     "apply_config_file",
     "known_settings",
@@ -44,6 +46,8 @@ __all__ = [
     "read_oidc_settings",
     "read_registry_settings",
     "read_retrieval_settings",
+    "read_tracing_headers",
+    "read_tracing_settings",
     "read_wrapper_settings",
     "unknown_variables",
 ]

@@ -13,6 +13,7 @@ from schemas.settings.oidc import OidcSettings
 from schemas.settings.registry import RegistrySettings
 from schemas.settings.retrieval import RetrievalSettings
 from schemas.settings.storage import WrapperSettings
+from schemas.settings.tracing import TracingSettings
 
 # Not fields of the settings: these are read as placeholders in a connection.
 OTHER_VARIABLES = ("RAG_EMBEDDING_API_KEY", "RAG_CHAT_API_KEY", "RAG_RERANK_API_KEY")
@@ -27,7 +28,7 @@ ALIKE = 0.85
 
 def known_settings() -> set[str]:
     """Return the variables that a configuration file may set."""
-    kinds = (WrapperSettings, AccessSettings, OidcSettings, RegistrySettings, RetrievalSettings)
+    kinds = (WrapperSettings, AccessSettings, OidcSettings, RegistrySettings, RetrievalSettings, TracingSettings)
     return {f"{PREFIX}{each.name.upper()}" for kind in kinds for each in fields(kind)}.union(OTHER_VARIABLES)
 
 

@@ -20,6 +20,7 @@ from schemas.settings import (
     OidcSettings,
     RegistrySettings,
     RetrievalSettings,
+    TracingSettings,
     WrapperSettings,
     apply_config_file,
     read_wrapper_settings,
@@ -75,7 +76,14 @@ def test_every_setting_is_in_a_table_with_its_default():
     assert len(documented) == len(rows), "a setting is described twice"
     of_the_service = {
         f"RAG_{each.name.upper()}": _spelt(getattr(default, each.name))
-        for default in (WrapperSettings(), AccessSettings(), OidcSettings(), RegistrySettings(), RetrievalSettings())
+        for default in (
+            WrapperSettings(),
+            AccessSettings(),
+            OidcSettings(),
+            RegistrySettings(),
+            RetrievalSettings(),
+            TracingSettings(),
+        )
         for each in fields(default)
     }
     of_load = {
@@ -136,6 +144,8 @@ LATER = {
     "rag_index_bytes": "the first check",
     "rag_index_rebuilds": "the first check",
     "rag_index_rebuilt_documents": "the first rebuild",
+    "rag_spans_exported_total": "a collector of traces",
+    "rag_spans_dropped_total": "a collector of traces",
     "rag_backup_age_seconds": "the first backup",
     "rag_backup_last_success_timestamp_seconds": "the first backup",
 }

@@ -92,6 +92,10 @@ PLANTED = {
     ],
     "MCP stays in its interface": [("interfaces/commands/planted_mcp.py", "import mcp")],
     "tokens of users are read in one room": [("interfaces/web/planted_jwt.py", "import jwt")],
+    "OpenTelemetry stays with the traces": [
+        ("wrapper/web/planted_traces.py", "from opentelemetry import trace"),
+        ("interfaces/planted_traces.py", "def late():\n    import opentelemetry.sdk.trace"),
+    ],
     "a provider's library stays with it": [
         ("registry/planted_qdrant.py", "from qdrant_client import QdrantClient"),
         ("providers/chroma/planted_qdrant.py", "import qdrant_client.models"),

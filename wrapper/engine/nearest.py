@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from schemas.errors import RagError
+from schemas.observing import spans
 from schemas.records import Vector
 from wrapper.coalescing import Coalescer, Ticket
 from wrapper.engine.client import EngineClient
@@ -69,6 +70,7 @@ class EngineIndex:
             return False
         return self._is_up()
 
+    @spans.spanned("engine query")
     def nearest(self, engine_id: str, embedding: Vector, n_results: int) -> list[str]:
         """Return the ids of the nearest documents, nearest first.
 

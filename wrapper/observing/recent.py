@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from schemas.storage.recent import KINDS, Latencies, Minute
+from schemas.observing.recent import KINDS, Latencies, Minute
 
 MINUTES = 60
 FIRST_MS, FACTOR, BINS = 0.5, 1.4, 40

@@ -27,6 +27,7 @@ import structlog
 from numpy.typing import NDArray
 
 from schemas.errors import UnavailableError
+from schemas.observing import spans
 from schemas.records import Collection, GatherSpec, Group, Match, Vector
 from schemas.scores import score
 from schemas.where import EVERYTHING, Where, all_of
@@ -152,6 +153,7 @@ class Planner:
         self._exact_ms = exact_ms
         self._documents = documents or HeldDocuments()
 
+    @spans.spanned("plan")
     def query(
         self,
         name: str,
@@ -321,6 +323,7 @@ class Planner:
         plan: str,
     ) -> Found:
         """Return the nearest of the candidates with their documents; equal distances come in the order of insertion."""
+        spans.note(plan=plan)
         distances: list[float] = []
         if positions:
             distances = exact_distances(question.embedding, vectors, collection.metric).tolist()

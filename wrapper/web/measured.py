@@ -12,6 +12,8 @@ from flask import Response, current_app, g, request
 
 from schemas.access.credentials_in_text import Cleaner, cleaned_beginning, thorough
 from schemas.errors import RagError
+from schemas.observing import spans
+from schemas.observing.spans import RequestSpan, Tracer
 from wrapper.observing import metrics
 from wrapper.observing.recent import RecentRequests
 from wrapper.web import request_parts
@@ -24,7 +26,7 @@ log = structlog.get_logger("wrapper.requests")
 QUIET = frozenset({"service.health", "service.live", "service.ready", "service.show_metrics", "service.docs_asset"})
 MAX_LOGGED_CHARACTERS = 2_048
 """The longest that a path is logged; a refused request costs nothing, and must not fill the disk."""
-RECENT = "rag.recent"
+RECENT, TRACER = "rag.recent", "rag.tracer"
 KINDS = {
     Lane.STATE: "state",
     Lane.READ: "read",
@@ -43,12 +45,29 @@ def recent() -> RecentRequests:
     return cast(RecentRequests, current_app.extensions[RECENT])
 
 
+def begin() -> None:
+    """Have this request traced, where traces are wanted."""
+    tracer: Tracer | None = current_app.extensions.get(TRACER)
+    if tracer is None or request.endpoint in QUIET:
+        return
+    method = metrics.known_method(request.method)
+    g.span = tracer.begin(method, _route(), request.headers.get("traceparent", ""))
+    g.traced = spans.within(g.span)
+    g.traced.__enter__()
+
+
+def leave() -> None:
+    """Go on without the span of this request, whose answer may not have ended."""
+    if "traced" in g:
+        g.pop("traced").__exit__(None, None, None)
+
+
 def end(response: Response) -> None:
     """Measure a request whose answer is complete, and have one that is streamed measured when it ends."""
     route = request_parts.declared()
     asked = _Asked(
         method=request.method,
-        route=route_of(request.url_rule.rule) if request.url_rule else NO_ROUTE,
+        route=_route(),
         path="" if request.endpoint in QUIET else for_logs(request.path),
         status=response.status_code,
         request_id=g.request_id,
@@ -56,6 +75,7 @@ def end(response: Response) -> None:
         kind=OTHER if route is None else KINDS.get(route.lane, OTHER),
         began=g.began,
         recent=recent(),
+        span=g.get("span"),
     )
     has_body = request.method != "HEAD" and response.status_code not in BODILESS
     if not (response.is_streamed and has_body):
@@ -67,6 +87,10 @@ def end(response: Response) -> None:
     stream = _Stream(asked, response.iter_encoded())
     response.response = iter(stream)
     response.call_on_close(stream.close)  # because its first part may never be asked for
+
+
+def _route() -> str:
+    return route_of(request.url_rule.rule) if request.url_rule else NO_ROUTE
 
 
 def cleaner() -> Cleaner:
@@ -91,6 +115,7 @@ class _Asked:
     kind: str
     began: float
     recent: RecentRequests
+    span: RequestSpan | None
 
     def tell(self, sent_bytes: int, *, first_byte_seconds: float | None = None, cut: bool = False) -> None:
         seconds = time.perf_counter() - self.began
@@ -106,6 +131,8 @@ class _Asked:
             metrics.QUERY_PLANS.labels(self.plan).inc()
         failed = cut or self.status >= STATUS[RagError]
         self.recent.count(self.kind, seconds, failed=failed)
+        if self.span is not None:
+            self.span.end(self.status, {"rag.request_id": self.request_id, "rag.bytes": sent_bytes, "rag.cut": cut})
         if not self.path:
             return
         known: dict[str, object] = {} if self.plan is None else {"plan": self.plan}
@@ -138,7 +165,12 @@ class _Stream:
 
     def __iter__(self) -> Iterator[bytes]:
         try:
-            for part in self._content:
+            content = iter(self._content)
+            while True:
+                with spans.within(self._asked.span):  # between two parts this thread may work for others
+                    part = next(content, None)
+                if part is None:
+                    break
                 if self._first_byte_seconds is None and part:
                     self._first_byte_seconds = time.perf_counter() - self._asked.began
                 yield part

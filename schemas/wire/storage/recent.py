@@ -7,7 +7,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
-from schemas.storage.recent import Minute
+from schemas.observing.recent import Minute
 
 
 def recent_answer(minutes: Sequence[Minute]) -> dict[str, Any]:

@@ -1,0 +1,1 @@
+"""Traces of requests by OpenTelemetry, for those who want them."""

@@ -1,0 +1,1 @@
+"""What is told of requests to operators: the spans of their work, and those of the last hour."""
