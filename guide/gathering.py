@@ -1,0 +1,55 @@
+"""Gathers the pages of the site, whose links are those of the repository, and makes them links of the site."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from pathlib import Path
+
+HOME = "README.md"
+AT_THE_TOP = {HOME: "index.md", "CONTRIBUTING.md": "contributing.md", "SECURITY.md": "security.md"}
+CHANGELOG = "CHANGELOG.md"
+_LINK = re.compile(r"\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
+_ELSEWHERE = re.compile(r"[a-z]+:|#")
+_FENCE = re.compile(r"^ *```")
+
+
+def gather(project: Path, into: Path) -> None:
+    """Copy the pages of the project and what they show into a folder, with the links of the site.
+
+    A link to another file of the project leads to a copy of it, one to a folder or to a test is left out: its words
+    stay.
+    """
+    pages = {project / name: AT_THE_TOP.get(name, name.lower()) for name in (*AT_THE_TOP, CHANGELOG)}
+    pages |= {page: page.name for page in sorted((project / "docs").glob("*.md"))}
+    into.mkdir(parents=True)
+    shutil.copytree(project / "docs" / "pictures", into / "pictures")
+    places = pages | {picture: f"pictures/{picture.name}" for picture in (project / "docs" / "pictures").iterdir()}
+    for page, name in pages.items():
+        lines, fenced = [], False
+        for paragraph in re.split(r"(\n\n|^ *```.*$)", page.read_text(), flags=re.MULTILINE):
+            fenced ^= bool(_FENCE.match(paragraph))
+            lines.append(paragraph if fenced else _linked(paragraph, page, places, project, into))
+        (into / name).write_text("".join(lines))
+
+
+def _linked(text: str, page: Path, places: dict[Path, str], project: Path, into: Path) -> str:
+    """Return a piece of a page with the links of the site."""
+
+    def linked(found: re.Match[str]) -> str:
+        words, target = _linked(found[1], page, places, project, into), found[2]
+        if _ELSEWHERE.match(target):
+            return f"[{words}]({target})"
+        path, hash_sign, anchor = target.partition("#")
+        file = Path(os.path.normpath(page.parent / path))
+        if file in places:
+            return f"[{words}]({places[file]}{hash_sign}{anchor})"
+        if file.is_dir() or project / "tests" in file.parents:
+            return words
+        copy = into / "files" / file.relative_to(project)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, copy)
+        return f"[{words}](files/{file.relative_to(project)})"
+
+    return _LINK.sub(linked, text)
