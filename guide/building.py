@@ -70,7 +70,8 @@ def _run_zensical(folder: Path) -> None:
         command, cwd=folder, env={**os.environ, "NO_COLOR": "1"}, capture_output=True, text=True, check=False
     )
     if done.returncode:
-        raise BuildError(_COLOURS.sub("", done.stdout.strip() or done.stderr.strip()))
+        said = _COLOURS.sub("", f"{done.stdout}{done.stderr}")
+        raise BuildError(said.partition("Traceback (most recent call last):")[0].strip())
 
 
 def _with_reference(nav: Any, pages: list[str]) -> Any:

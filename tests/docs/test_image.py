@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from guide.gathering import AT_THE_TOP, CHANGELOG
 from schemas.settings import AccessSettings, RegistrySettings, WrapperSettings
 from tests.support.live import free_port
 from wrapper.engine.keeper.state import read_state
@@ -45,6 +46,32 @@ def test_the_image_brings_the_model_that_embeds_by_default():
     """Without the model the service would refuse to start with default settings."""
     assert RegistrySettings().embedding_provider == "minilm"
     assert re.findall(r"^ARG LOCAL_EMBEDDINGS=(\S*)$", DOCKERFILE, re.MULTILINE) == ["1"]
+
+
+def test_the_image_makes_the_guide_before_it_installs_the_service():
+    """The files of the site are data of the package, so they have to be there by then."""
+    made, installed = (
+        DOCKERFILE.index("python -m guide"),
+        DOCKERFILE.index('pip install --constraint constraints.txt ".'),
+    )
+    assert DOCKERFILE.index("COPY guide") < made < installed
+    assert set(AT_THE_TOP) | {CHANGELOG, "docs", "openapi.yaml"} <= set(COPIED)
+
+
+def test_nothing_that_builds_comes_into_the_image():
+    stage = DOCKERFILE.rpartition("FROM ")[2]
+    assert stage.startswith("python:3.11-slim\n")
+    assert re.findall(r"^COPY (.+)$", stage, re.MULTILINE) == ["--from=build /opt/rag-wrapper /opt/rag-wrapper"]
+    assert "pip" not in stage
+
+
+def test_the_image_says_which_release_it_is():
+    told = re.search(r'org\.opencontainers\.image\.version="([^"]+)"', DOCKERFILE)[1]
+    assert told == PYPROJECT["project"]["version"]
+
+
+def test_the_image_stops_by_the_signal_that_lets_requests_end():
+    assert re.findall(r"^STOPSIGNAL (\S+)$", DOCKERFILE, re.MULTILINE) == ["SIGTERM"]
 
 
 def test_the_image_does_not_run_as_root():

@@ -23,7 +23,9 @@ from wrapper.web.lanes import Lane
 
 log = structlog.get_logger("wrapper.requests")
 
-QUIET = frozenset({"service.health", "service.live", "service.ready", "service.show_metrics", "service.docs_asset"})
+QUIET = frozenset(
+    {"service.health", "service.live", "service.ready", "service.show_metrics", "service.docs_asset", "guide.file"}
+)
 MAX_LOGGED_CHARACTERS = 2_048
 """The longest that a path is logged; a refused request costs nothing, and must not fill the disk."""
 RECENT, TRACER = "rag.recent", "rag.tracer"

@@ -1,0 +1,130 @@
+"""The files of Docker Compose are what Compose takes, and fit each other, the image and the settings."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from compose_pydantic.models import ComposeSpecification
+from pydantic import ValidationError
+
+from schemas.settings.known import known_settings
+
+PROJECT = Path(__file__).parents[2]
+SCALED = PROJECT / "deploy" / "compose" / "scaled.yaml"
+FILES = (PROJECT / "compose.yaml", SCALED)
+EXAMPLE = SCALED.with_name("rag.yaml.example")
+
+
+def read(file):
+    return {name: part for name, part in yaml.safe_load(file.read_text()).items() if not name.startswith("x-")}
+
+
+@pytest.fixture(params=FILES, ids=lambda file: file.name)
+def composed(request):
+    return read(request.param)
+
+
+@pytest.fixture
+def scaled():
+    return read(SCALED)
+
+
+def test_compose_takes_the_file(composed):
+    assert ComposeSpecification.model_validate(composed).services.keys() == composed["services"].keys()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda services: services["proxy"].update(readonly=True),
+        lambda services: services["rag-1"].update(cap_drop={"ALL": True}),
+        lambda services: services["rag-1"]["depends_on"]["chroma"].update(condition="healthy"),
+    ],
+)
+def test_a_fault_of_the_file_is_found(scaled, change):
+    change(scaled["services"])
+    with pytest.raises(ValidationError):
+        ComposeSpecification.model_validate(scaled)
+
+
+def test_what_is_named_is_there(composed):
+    services = composed["services"].values()
+    mounted = {volume.partition(":")[0] for each in services for volume in each.get("volumes", ())}
+    assert {name for name in mounted if not name.startswith(".")} == set(composed["volumes"])
+    assert {name for each in services for name in each.get("secrets", ())} == set(composed.get("secrets", ()))
+    assert {name for each in services for name in each.get("depends_on", ())} <= set(composed["services"])
+    assert {name for each in services for name in each.get("networks", ())} == set(composed.get("networks", ()))
+
+
+def test_files_that_are_mounted_are_kept_and_secrets_are_not(scaled):
+    mounted = [volume.split(":")[0] for each in scaled["services"].values() for volume in each.get("volumes", ())]
+    assert all((SCALED.parent / name).exists() for name in mounted if name.startswith("."))
+    ignored = (SCALED.parent / ".gitignore").read_text().split()
+    built = (PROJECT / ".dockerignore").read_text().split()
+    for secret in scaled["secrets"].values():
+        folder = Path(secret["file"]).parts[0]
+        assert f"{folder}/" in ignored
+    assert "*" in built
+    assert "!deploy" not in built
+
+
+def test_every_container_runs_without_rights_and_on_a_root_that_it_cannot_write_to(scaled):
+    for name, service in scaled["services"].items():
+        assert service["read_only"] is True, name
+        assert service["cap_drop"] == ["ALL"], name
+        assert service["security_opt"] == ["no-new-privileges:true"], name
+        assert any(place.startswith("/tmp:") for place in service["tmpfs"]), name
+    assert {name for name, service in scaled["services"].items() if "cap_add" in service} == {"postgres"}
+
+
+def test_only_the_proxy_can_be_reached_and_only_it_is_believed(scaled):
+    services = scaled["services"]
+    assert [name for name, service in services.items() if "ports" in service] == ["proxy"]
+    address = services["proxy"]["networks"]["inside"]["ipv4_address"]
+    assert services["rag-1"]["environment"]["RAG_TRUSTED_PROXIES"] == address
+
+
+def test_the_services_differ_by_their_volume_alone(scaled):
+    first, second = (dict(scaled["services"][name]) for name in ("rag-1", "rag-2"))
+    assert (first.pop("volumes"), second.pop("volumes")) == (["rag-1-data:/data"], ["rag-2-data:/data"])
+    assert first == second
+    assert first["command"][:2] == ["serve", "--config"]
+    assert first["command"][2] == f"/run/secrets/{first['secrets'][0]}"
+
+
+def test_the_settings_exist(scaled):
+    example = {f"RAG_{name.upper()}" for name in yaml.safe_load(EXAMPLE.read_text())}
+    assert example | set(scaled["services"]["rag-1"]["environment"]) <= set(known_settings())
+    assert {"RAG_SECRET_KEY", "RAG_CATALOG_URL", "RAG_API_KEY"} == example
+
+
+def test_the_proxy_asks_every_service_as_operations_says(scaled):
+    conf = SCALED.with_name("nginx.conf").read_text()
+    asked = set(re.findall(r"^\s+server (rag-\d):5006 ", conf, re.MULTILINE))
+    assert asked == {name for name in scaled["services"] if name.startswith("rag-")}
+    shown = re.search(r"```nginx\n(.*?)```", (PROJECT / "docs" / "operations.md").read_text(), re.DOTALL)[1]
+    ours, theirs = (
+        set(re.findall(r"^\s+((?:proxy|client|large)_\w+ [^;]+);", each, re.MULTILINE)) for each in (conf, shown)
+    )
+    assert {each for each in ours ^ theirs if not each.startswith("proxy_pass ")} == set()
+
+
+def test_the_images_are_those_of_one_machine(scaled):
+    one = read(PROJECT / "compose.yaml")["services"]
+    for name in ("chroma", "postgres"):
+        assert scaled["services"][name]["image"] == one[name]["image"]
+        assert scaled["services"][name]["healthcheck"] == one[name]["healthcheck"]
+    assert scaled["services"]["rag-1"]["stop_grace_period"] == one["rag-wrapper"]["stop_grace_period"]
+
+
+def test_every_file_that_the_page_names_is_there():
+    page = (PROJECT / "docs" / "deploy.md").read_text()
+    named = set(re.findall(r"\b(deploy/[\w./-]*[\w/])", page)) - {
+        "deploy/kubernetes/ours",
+        "deploy/kubernetes/ours/rag.yaml",
+    }
+    assert len(named) > 5
+    assert [name for name in sorted(named) if "/ours/" not in name and not (PROJECT / name).exists()] == []

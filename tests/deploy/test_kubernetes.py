@@ -1,0 +1,215 @@
+"""The manifests of `deploy/kubernetes` are what Kubernetes takes, and fit each other, the image and the settings."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from schemas.settings.known import known_settings
+from tests.deploy.manifests import faults_of, manifests_in
+
+PROJECT = Path(__file__).parents[2]
+FOLDER = PROJECT / "deploy" / "kubernetes"
+KUSTOMIZATIONS = sorted(FOLDER.glob("*/kustomization.yaml"))
+MANIFESTS = sorted(set(FOLDER.glob("*/*.yaml")) - set(KUSTOMIZATIONS))
+OTHERS = {"ServiceMonitor"}
+"""Kinds that Kubernetes itself does not have."""
+NAME = "app.kubernetes.io/name"
+
+
+def kustomization(room):
+    return yaml.safe_load((FOLDER / room / "kustomization.yaml").read_text())
+
+
+def found(room, kind):
+    """Return the manifests of a kind in a room, by name."""
+    each = [each for file in MANIFESTS if file.parent.name == room for each in manifests_in(file)]
+    return {manifest["metadata"]["name"]: manifest for manifest in each if manifest["kind"] == kind}
+
+
+def pods(room):
+    [stateful] = found(room, "StatefulSet").values()
+    return stateful["spec"]["template"]
+
+
+@pytest.mark.parametrize("file", MANIFESTS, ids=lambda file: f"{file.parent.name}/{file.name}")
+def test_kubernetes_takes_every_manifest(file):
+    manifests = [each for each in manifests_in(file) if each["kind"] not in OTHERS]
+    assert [fault for each in manifests for fault in faults_of(each)] == []
+    assert manifests or file.parent.name == "monitoring"
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        (lambda spec: spec.update(replica=1), "spec.replica: Extra inputs"),
+        (lambda spec: spec.update(replicas="2"), "spec.replicas: Input should be a valid integer"),
+        (lambda spec: spec.update(template=[]), "spec.template: "),
+        (lambda spec: spec["template"]["spec"]["containers"][0].update(ports={}), "containers.0.ports: "),
+        (lambda spec: spec["template"]["spec"].update(hostNetwork="no"), "hostNetwork: Input should be a valid bool"),
+        (
+            lambda spec: spec["template"]["spec"]["containers"][0]["readinessProbe"]["httpGet"].pop("port"),
+            "httpGet.port: ",
+        ),
+        (lambda spec: spec.pop("selector"), "spec.selector: Field required"),
+    ],
+)
+def test_a_fault_of_a_manifest_is_found(change, fault):
+    [manifest] = manifests_in(FOLDER / "base" / "statefulset.yaml")
+    change(manifest["spec"])
+    [found] = faults_of(manifest)
+    assert fault in found
+
+
+def test_kinds_that_there_are_not_are_found():
+    assert faults_of({"apiVersion": "apps/v1", "kind": "StatefullSet"}) == ["Kubernetes has no StatefullSet in apps/v1"]
+
+
+@pytest.mark.parametrize("file", KUSTOMIZATIONS, ids=lambda file: file.parent.name)
+def test_every_manifest_is_listed_and_there(file):
+    told = yaml.safe_load(file.read_text())
+    listed = [*told["resources"], *(each["path"] for each in told.get("patches", ()))]
+    assert [name for name in listed if not (file.parent / name).exists()] == []
+    beside = {path.name for path in file.parent.glob("*.yaml")} - {"kustomization.yaml", "rag.yaml"}
+    assert beside == {name for name in listed if "/" not in name}
+    for name in listed:
+        if "/" in name:
+            assert (file.parent / name / "kustomization.yaml").exists()
+
+
+def test_what_the_example_changes_is_there():
+    example = kustomization("example")
+    containers = {each["image"] for room in ("base", "chroma") for each in pods(room)["spec"]["containers"]}
+    assert {each["name"] for each in example["images"]} <= containers
+    assert {each["name"] for each in example["replicas"]} <= set(found("base", "StatefulSet"))
+    for each in example["patches"]:
+        [patch] = manifests_in(FOLDER / "example" / each["path"])
+        assert patch["metadata"]["name"] in found("base", patch["kind"])
+    generated = {each["name"] for each in kustomization("base")["configMapGenerator"]}
+    assert {each["name"] for each in example["configMapGenerator"]} == generated
+
+
+@pytest.mark.parametrize("room", ["base", "chroma"])
+def test_selectors_choose_the_pods(room):
+    labels = pods(room)["metadata"]["labels"]
+    [stateful] = found(room, "StatefulSet").values()
+    selectors = [stateful["spec"]["selector"]["matchLabels"]]
+    selectors += [
+        each["labelSelector"]["matchLabels"] for each in pods(room)["spec"].get("topologySpreadConstraints", ())
+    ]
+    selectors += [each["spec"]["selector"] for each in found(room, "Service").values()]
+    selectors += [each["spec"]["selector"]["matchLabels"] for each in found(room, "PodDisruptionBudget").values()]
+    selectors += [each["spec"]["podSelector"]["matchLabels"] for each in found(room, "NetworkPolicy").values()]
+    assert len(selectors) >= 3
+    assert [each for each in selectors if not each or not each.items() <= labels.items()] == []
+    assert stateful["spec"]["serviceName"] in found(room, "Service")
+
+
+def test_only_the_services_reach_chroma():
+    [policy] = found("chroma", "NetworkPolicy").values()
+    [way_in] = policy["spec"]["ingress"]
+    assert way_in["from"] == [{"podSelector": {"matchLabels": pods("base")["metadata"]["labels"]}}]
+    assert (policy["spec"]["egress"], policy["spec"]["policyTypes"]) == ([], ["Ingress", "Egress"])
+
+
+@pytest.mark.parametrize("room", ["base", "chroma"])
+def test_ports_are_named_as_the_container_names_them(room):
+    [container] = pods(room)["spec"]["containers"]
+    named = {each["name"] for each in container["ports"]}
+    probes = ("startupProbe", "livenessProbe", "readinessProbe")
+    used = {container[probe]["httpGet"]["port"] for probe in probes}
+    used |= {port["targetPort"] for each in found(room, "Service").values() for port in each["spec"]["ports"]}
+    used |= {
+        port["port"]
+        for each in found(room, "NetworkPolicy").values()
+        for way_in in each["spec"]["ingress"]
+        for port in way_in["ports"]
+    }
+    assert used == named
+
+
+def test_the_ingress_and_the_monitor_lead_to_the_service():
+    [ingress] = found("example", "Ingress").values()
+    [rule] = ingress["spec"]["rules"]
+    backend = rule["http"]["paths"][0]["backend"]["service"]
+    service = found("base", "Service")[backend["name"]]
+    assert backend["port"]["name"] in {each["name"] for each in service["spec"]["ports"]}
+    [monitor] = found("monitoring", "ServiceMonitor").values()
+    chosen = monitor["spec"]["selector"]["matchLabels"]
+    watched = [
+        each
+        for each in found("base", "Service").values()
+        if chosen.items() <= each["metadata"].get("labels", {}).items()
+    ]
+    assert watched == [service], "each pod is watched once"
+
+
+@pytest.mark.parametrize("room", ["base", "chroma"])
+def test_what_is_mounted_is_there(room):
+    [stateful] = found(room, "StatefulSet").values()
+    [container] = pods(room)["spec"]["containers"]
+    volumes = {each["name"] for each in pods(room)["spec"]["volumes"]}
+    volumes |= {each["metadata"]["name"] for each in stateful["spec"]["volumeClaimTemplates"]}
+    assert {each["name"] for each in container["volumeMounts"]} == volumes
+    assert {each["mountPath"] for each in container["volumeMounts"]} >= {"/data", "/tmp"}
+
+
+def test_what_is_named_is_generated():
+    pod = pods("base")["spec"]
+    [container] = pod["containers"]
+    maps = {each["configMapRef"]["name"] for each in container["envFrom"]}
+    assert maps == {each["name"] for each in kustomization("base")["configMapGenerator"]}
+    secrets = {each["secret"]["secretName"] for each in pod["volumes"] if "secret" in each}
+    [generated] = kustomization("example")["secretGenerator"]
+    assert secrets == {generated["name"]}
+    [file] = generated["files"]
+    [mounted] = [each["mountPath"] for each in container["volumeMounts"] if each["name"] == "secrets"]
+    assert container["args"] == ["serve", "--config", f"{mounted}/{file}"]
+    assert (FOLDER / "example" / f"{file}.example").exists()
+    assert pod["serviceAccountName"] in found("base", "ServiceAccount")
+
+
+def test_settings_are_settings_of_the_service():
+    given = [
+        literal.partition("=")[0]
+        for room in ("base", "example")
+        for generator in kustomization(room)["configMapGenerator"]
+        for literal in generator["literals"]
+    ]
+    example = yaml.safe_load((FOLDER / "example" / "rag.yaml.example").read_text())
+    given += [f"RAG_{name.upper()}" for name in example]
+    assert set(given) <= set(known_settings())
+    assert {"RAG_SECRET_KEY", "RAG_CATALOG_URL"} <= set(given), "replicas share them"
+
+
+@pytest.mark.parametrize("room", ["base", "chroma"])
+def test_pods_run_without_any_right_that_they_do_not_need(room):
+    pod = pods(room)["spec"]
+    [container] = pod["containers"]
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert pod["automountServiceAccountToken"] is False
+    assert pod["enableServiceLinks"] is False, "its variables would be taken for settings"
+    assert set(container["resources"]["limits"]) == {"memory"}
+
+
+def test_pods_run_as_the_user_of_the_image_and_stop_as_slowly_as_the_service():
+    pod = pods("base")["spec"]
+    user, group = re.search(r"^USER (\d+):(\d+)$", (PROJECT / "Dockerfile").read_text(), re.MULTILINE).groups()
+    context = pod["securityContext"]
+    assert (context["runAsUser"], context["runAsGroup"], context["fsGroup"]) == (int(user), int(group), int(group))
+    compose = yaml.safe_load((PROJECT / "compose.yaml").read_text())
+    assert f"{pod['terminationGracePeriodSeconds']}s" == compose["services"]["rag-wrapper"]["stop_grace_period"]
+
+
+def test_chroma_is_the_one_that_the_service_is_made_for():
+    compose = yaml.safe_load((PROJECT / "compose.yaml").read_text())
+    assert pods("chroma")["spec"]["containers"][0]["image"] == compose["services"]["chroma"]["image"]

@@ -1,0 +1,84 @@
+"""The unit of `deploy/systemd` is one that systemd takes, and leaves the service little but what it needs."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from schemas.settings.known import known_settings
+
+PROJECT = Path(__file__).parents[2]
+UNIT = PROJECT / "deploy" / "systemd" / "rag-wrapper.service"
+MOST_EXPOSURE = 2.0
+"""Of systemd's own scale from 0 to 10, where 10 is a unit without any hardening."""
+
+
+@pytest.fixture
+def analyzed():
+    """`analyzed(arguments…)` returns what systemd-analyze prints; skips where there is none."""
+    program = shutil.which("systemd-analyze")
+    if program is None:
+        pytest.skip("there is no systemd-analyze here (Debian's package systemd)")
+
+    def ask(*arguments):
+        done = subprocess.run(
+            [program, "--no-pager", *map(str, arguments)], capture_output=True, text=True, timeout=60, check=False
+        )
+        return done.returncode, done.stdout + done.stderr
+
+    return ask
+
+
+def settings():
+    """Return all values of each setting of the unit."""
+    found: dict[str, list[str]] = {}
+    for line in UNIT.read_text().splitlines():
+        name, equals, value = line.partition("=")
+        if equals and not line.startswith("#"):
+            found.setdefault(name, []).append(value)
+    return found
+
+
+def test_systemd_takes_the_unit(analyzed, tmp_path):
+    """But for the program, which is not installed here."""
+    unit = tmp_path / UNIT.name
+    unit.write_text(UNIT.read_text().replace("/opt/rag-wrapper/bin/rag-wrapper", "/bin/true"))
+    assert analyzed("verify", unit) == (0, "")
+    unit.write_text(unit.read_text().replace("KillMode=mixed", "KillMode=all"))
+    assert "kill mode" in analyzed("verify", unit)[1]
+
+
+def test_systemd_finds_the_service_little_exposed(analyzed):
+    status, said = analyzed("security", "--offline=true", f"--threshold={MOST_EXPOSURE * 10:.0f}", UNIT)
+    assert status == 0, said
+    exposure = float(re.search(r"Overall exposure level for rag-wrapper\.service: ([\d.]+)", said)[1])
+    deploy = (PROJECT / "docs" / "deploy.md").read_text()
+    assert f"exposure {exposure}" in deploy, "docs/deploy.md names the level"
+
+
+def test_the_unit_stops_as_slowly_as_the_service():
+    compose = yaml.safe_load((PROJECT / "compose.yaml").read_text())
+    assert [f"{each}s" for each in settings()["TimeoutStopSec"]] == [
+        compose["services"]["rag-wrapper"]["stop_grace_period"]
+    ]
+    assert settings()["KillMode"] == ["mixed"], "all processes would be told at once, the engine among them"
+
+
+def test_the_directory_and_the_settings_are_those_of_the_service():
+    given = dict(each.split("=", 1) for line in settings()["Environment"] for each in line.split())
+    assert {name for name in given if name.startswith("RAG_")} <= set(known_settings())
+    [directory] = settings()["StateDirectory"]
+    assert given["RAG_DATA_DIR"] == f"/var/lib/{directory}"
+    [credential] = settings()["LoadCredential"]
+    assert settings()["ExecStart"][0].endswith(f"serve --config %d/{credential.partition(':')[0]}")
+
+
+def test_the_user_is_made_by_sysusers():
+    [line] = [each for each in UNIT.with_name("rag-wrapper.sysusers").read_text().splitlines() if each]
+    kind, name, *_ = line.split()
+    assert (kind, [name], [name]) == ("u", settings()["User"], settings()["Group"])
