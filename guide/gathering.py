@@ -7,12 +7,15 @@ import re
 import shutil
 from pathlib import Path
 
+from guide.spelling import code_in_cell
+
 HOME = "README.md"
-AT_THE_TOP = {HOME: "index.md", "CONTRIBUTING.md": "contributing.md", "SECURITY.md": "security.md"}
-CHANGELOG = "CHANGELOG.md"
+AT_THE_TOP = (HOME, "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")
 _LINK = re.compile(r"\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
 _ELSEWHERE = re.compile(r"[a-z]+:|#")
 _FENCE = re.compile(r"^ *```")
+_BAR = re.compile(r"`[^`\n]*\\\|[^`\n]*`")
+"""Code with a vertical bar in a cell. Forges leave out the backslash before it; Python's Markdown would show it."""
 
 
 def gather(project: Path, into: Path) -> None:
@@ -21,17 +24,21 @@ def gather(project: Path, into: Path) -> None:
     A link to another file of the project leads to a copy of it, one to a folder or to a test is left out: its words
     stay.
     """
-    pages = {project / name: AT_THE_TOP.get(name, name.lower()) for name in (*AT_THE_TOP, CHANGELOG)}
+    pages = {project / name: "index.md" if name == HOME else name.lower() for name in AT_THE_TOP}
     pages |= {page: page.name for page in sorted((project / "docs").glob("*.md"))}
     into.mkdir(parents=True)
     shutil.copytree(project / "docs" / "pictures", into / "pictures")
     places = pages | {picture: f"pictures/{picture.name}" for picture in (project / "docs" / "pictures").iterdir()}
     for page, name in pages.items():
-        lines, fenced = [], False
-        for paragraph in re.split(r"(\n\n|^ *```.*$)", page.read_text(), flags=re.MULTILINE):
-            fenced ^= bool(_FENCE.match(paragraph))
-            lines.append(paragraph if fenced else _linked(paragraph, page, places, project, into))
-        (into / name).write_text("".join(lines))
+        pieces, fenced = [], False
+        for piece in re.split(r"(\n\n|^ *```.*$)", page.read_text(), flags=re.MULTILINE):
+            fenced ^= bool(_FENCE.match(piece))
+            pieces.append(piece if fenced else _linked(_BAR.sub(_cell_code, piece), page, places, project, into))
+        (into / name).write_text("".join(pieces))
+
+
+def _cell_code(found: re.Match[str]) -> str:
+    return code_in_cell(found[0].replace(r"\|", "|"))
 
 
 def _linked(text: str, page: Path, places: dict[Path, str], project: Path, into: Path) -> str:

@@ -89,10 +89,12 @@ def _meaning(schema: dict[str, Any]) -> str:
 
 def _cell_with_code(text: str) -> str:
     parts = _CODE.split(" ".join(text.split()))
-    return "".join(_code(part) if part.startswith("`") else _escaped(part).replace("|", "&#124;") for part in parts)
+    return "".join(
+        code_in_cell(part) if part.startswith("`") else _escaped(part).replace("|", "&#124;") for part in parts
+    )
 
 
-def _code(part: str) -> str:
+def code_in_cell(part: str) -> str:
     """Return code for a cell, where a vertical bar would end the cell even in backticks."""
     return part if "|" not in part else f"<code>{_escaped(part.strip('`')).replace('|', '&#124;')}</code>"
 

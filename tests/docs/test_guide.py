@@ -242,3 +242,10 @@ def test_an_installed_service_has_the_guide_that_was_built_before(site, tmp_path
     command.ensure_finalized()
     packed = {Path(file).name for _, _, _, files in command.data_files for file in files}
     assert {"index.html", "search.json", "catalogue.svg"} <= packed
+
+
+def test_code_in_cells_is_shown_without_the_backslash_that_tables_want(site):
+    shown = (site / "terminal" / "index.html").read_text()
+    assert r"\|" in (PROJECT / "docs" / "terminal.md").read_text()
+    assert r"\|" not in shown
+    assert "<code>&#124;</code>" in shown or "<code>|</code>" in shown

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from guide.gathering import AT_THE_TOP, CHANGELOG
+from guide.gathering import AT_THE_TOP
 from schemas.settings import AccessSettings, RegistrySettings, WrapperSettings
 from tests.support.live import free_port
 from wrapper.engine.keeper.state import read_state
@@ -55,7 +55,7 @@ def test_the_image_makes_the_guide_before_it_installs_the_service():
         DOCKERFILE.index('pip install --constraint constraints.txt ".'),
     )
     assert DOCKERFILE.index("COPY guide") < made < installed
-    assert set(AT_THE_TOP) | {CHANGELOG, "docs", "openapi.yaml"} <= set(COPIED)
+    assert set(AT_THE_TOP) | {"docs", "openapi.yaml"} <= set(COPIED)
 
 
 def test_nothing_that_builds_comes_into_the_image():
