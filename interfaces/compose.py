@@ -52,6 +52,7 @@ from providers.outbound import deadlines
 from providers.outbound.addresses import ConnectPolicy
 from providers.outbound.network import Network, OffLimits
 from providers.outbound.trust import Trust
+from registry.candidates import Candidates
 from registry.collector import Collector, Thresholds
 from registry.connections import Connections
 from registry.embedding.cache import EmbeddingCache
@@ -62,6 +63,7 @@ from registry.placeholders.resolving import SERVICE_KEYS, Placeholders
 from registry.provider_discovery import discover
 from registry.provider_registry import ProviderRegistry
 from registry.stored_connections import StoredConnections
+from registry.stored_looks import StoredLooks
 from registry.topics.conversations import Conversations
 from registry.topics.topic import TopicByChat, TopicByRule
 from registry.typed_secrets.rotation import typed_secrets_of
@@ -231,7 +233,6 @@ def open_layers(
         context,
         given=[*built_in_connections(settings), *declared_connections(registry, placeholders)],
         own_placeholders=Placeholders(os.environ, SERVICE_KEYS, (), own=frozenset()),
-        test_seconds=settings.connect_test_seconds,
         seal=seal,
     )
     ttl_seconds = settings.embedding_cache_seconds
@@ -248,7 +249,8 @@ def open_layers(
         log_queries=retrieval.log_queries,
     )
     models = {MODELS[each.kind]: each for each in built_in_connections(settings) if each.kind in MODELS}
-    health = HealthWatch(known, limit_seconds=settings.health_seconds, fresh_seconds=FRESH_SECONDS)
+    looks = StoredLooks(service.catalog)
+    health = HealthWatch(known, looks, limit_seconds=settings.health_seconds, fresh_seconds=FRESH_SECONDS)
     conversations = _conversations(service, known, settings)
     corpus = Corpus(known)
     choice = collection_choice(corpus, known, retrieval)
@@ -308,6 +310,7 @@ def open_layers(
     return Layers(
         registry=registry,
         connections=known,
+        candidates=Candidates(known, test_seconds=settings.connect_test_seconds),
         health=health,
         collector=collector,
         conversations=conversations,

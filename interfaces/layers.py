@@ -8,6 +8,7 @@ from typing import Any
 
 from interfaces.erasing_parts import Erasing
 from interfaces.tool import Tool
+from registry.candidates import Candidates
 from registry.collector import Collector
 from registry.connections import Connections
 from registry.embedding.queries import QueryEmbeddings
@@ -39,6 +40,7 @@ class Layers:
 
     registry: ProviderRegistry
     connections: Connections
+    candidates: Candidates
     health: HealthWatch
     collector: Collector
     conversations: Conversations | None

@@ -7,10 +7,12 @@ what the peer said about the failure, no address that a name resolves to, no sec
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
-from typing import Any
+from queue import Empty, SimpleQueue
+from typing import Any, cast
 
 import structlog
 
@@ -98,7 +100,13 @@ _NOT_ASKED = "Only the models were asked for"
 _NO_ADDRESS = "This provider works without a connection to another host"
 
 
-def test_connection(
+def test_connection(*asked: Any, **options: Any) -> TestReport:
+    """Return the report of `trial`, which takes the same arguments."""
+    *_, report = trial(*asked, **options)
+    return cast(TestReport, report)
+
+
+def trial(
     registry: ProviderRegistry,
     placeholders: Placeholders,
     context: ProviderContext,
@@ -108,22 +116,31 @@ def test_connection(
     *,
     seconds: float,
     clock: Callable[[], float],
-    for_models: bool = False,  # noqa: PT028 - not a pytest test, in spite of the name
-) -> TestReport:
-    """Connect as real use would, and report; `clock` counts seconds.
+    takes_typed: bool = True,
+    for_models: bool = False,
+) -> Generator[Stage | TestReport]:
+    """Connect as real use would: yield each stage when it has ended, and at last the report with all of them.
 
-    With `for_models` the connection is only asked which models it has. The report comes within `seconds` even when
-    something hangs that closing our sockets does not end; its thread is then abandoned. Raises ProviderNotFoundError
-    when there is no such provider, and nothing else.
+    `clock` counts seconds. Unless it `takes_typed` secrets, only placeholders may stand for them. With `for_models` the
+    connection is only asked which models it has. The report comes within `seconds` even when something hangs that
+    closing our sockets does not end; its thread is then abandoned. Raises ProviderNotFoundError when there is no such
+    provider, and nothing else.
     """
     schema = _schema_of(registry, kind, provider)
     with context.network.within(seconds) as network:
+        ends_at = time.monotonic() + seconds
         run = _Run(registry, placeholders, replace(context, network=network), kind, provider, schema, clock)
-        run.for_models = for_models
+        run.for_models, run.takes_typed = for_models, takes_typed
         thread = threading.Thread(target=carried(run), args=(config,), name="connection-test", daemon=True)
         thread.start()
-        thread.join(seconds)
-        return run.report()
+        told = 0
+        with suppress(Empty):
+            while (stage := run.ended.get(timeout=max(0.0, ends_at - time.monotonic()))) is not None:
+                told += 1
+                yield stage
+        report = run.report()
+        yield from report.stages[told:]
+        yield report
 
 
 def _schema_of(registry: ProviderRegistry, kind: str, provider: str) -> JsonSchema:
@@ -140,7 +157,10 @@ class _StageFailedError(Exception):
 
 
 class _Run:
-    """One trial in a thread of its own; `report` returns at any time how far it came."""
+    """One trial in a thread of its own; `report` returns at any time how far it came.
+
+    `ended` has each stage when it has ended, and None at the end of the trial.
+    """
 
     def __init__(
         self,
@@ -163,10 +183,12 @@ class _Run:
         self._lock = threading.Lock()
         self._began = self._stage_began = clock()
         self._stages: list[Stage] = []
+        self.ended: SimpleQueue[Stage | None] = SimpleQueue()
         self._error_type: str | None = None
         self._is_closed = False
         self._redact = Redactor()
         self.for_models = False
+        self.takes_typed = True
         self._said: dict[str, Any] = {}
 
     def __call__(self, config: Mapping[str, Any]) -> None:
@@ -179,6 +201,8 @@ class _Run:
             log.error(
                 "a connection test ended in a way of its own", provider=self._provider, error=type(error).__name__
             )
+        finally:
+            self.ended.put(None)
 
     def report(self) -> TestReport:
         """Return the report as far as the trial came; what the thread does later no longer changes it."""
@@ -262,7 +286,7 @@ class _Run:
             raise _StageFailedError("invalid_config", next_step=error.message) from error
         wrong = faults(present(config) if isinstance(config, Mapping) else config, self._schema, placeholders=True)
         if isinstance(config, Mapping):
-            wrong += secret_faults(present(config), self._schema, typed=True)
+            wrong += secret_faults(present(config), self._schema, typed=self.takes_typed)
         if wrong:
             raise _StageFailedError("invalid_config", tuple(wrong))
 
@@ -314,6 +338,7 @@ class _Run:
             if not self._is_closed:
                 self._stages.append(stage)
                 self._error_type = error_type
+                self.ended.put(stage)
                 return
         raise _StageFailedError("timeout")
 

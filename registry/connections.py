@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -14,13 +13,11 @@ import orjson
 from providers.base import Provider, ProviderContext
 from providers.outbound.redaction import Redactor
 from registry.connection_checks import ID, check_connection
-from registry.connection_trial import test_connection
 from registry.live_connections import LiveConnection, LiveConnections
 from registry.older_spellings import current_spelling
 from registry.placeholders.resolving import Placeholders, Resolved, UnresolvedPlaceholderError
 from registry.placeholders.secret_fields import (
     leaves_out,
-    secret_faults,
     typed_secrets,
     with_secrets,
     without_secrets,
@@ -30,8 +27,8 @@ from registry.stored_connections import ConnectionNotFoundError, StoredConnectio
 from registry.typed_secrets.sealing import Destination, Seal, UnopenedSecretsError, field_at, origins
 from schemas.access.callers import Caller, Scope, current
 from schemas.access.owners import EVERYTHING_SEEN, OPEN, Asker, Ownership
-from schemas.configuration import faults, folders, has_placeholder, present, secrets
-from schemas.connections import Connection, Fault, InvalidConfigurationError, ShownConnection, TestReport
+from schemas.configuration import folders, has_placeholder, present, secrets
+from schemas.connections import Connection, Fault, InvalidConfigurationError, ShownConnection
 from schemas.errors import ConfigurationError, ConflictError, InvalidInputError, ScopeMissingError
 
 EVERYBODYS = Ownership(OPEN, EVERYTHING_SEEN)
@@ -56,7 +53,6 @@ class Connections:
         given: Sequence[Connection] = (),
         *,
         own_placeholders: Placeholders | None = None,
-        test_seconds: float = 10.0,
         seal: Seal | None = None,
     ) -> None:
         self.registry = registry
@@ -64,8 +60,7 @@ class Connections:
         self.context = context
         self._stored = stored
         self._own_placeholders = own_placeholders or placeholders
-        self._test_seconds = test_seconds
-        self._takes_typed = seal is not None
+        self.takes_typed = seal is not None
         self._seal = seal or Seal(tuple)
         self._given = {connection.id: connection for connection in given}
         self._live = LiveConnections()
@@ -112,9 +107,9 @@ class Connections:
         """
         if connection.id in self._given:
             raise taken(connection.id)
-        connection = replace(connection, config=self._as_meant(connection, connection.config))
-        check_connection(connection, self.registry, self.placeholders, typed=self._takes_typed)
-        self._check_folders(connection, current())
+        connection = replace(connection, config=self.as_meant(connection, connection.config))
+        check_connection(connection, self.registry, self.placeholders, typed=self.takes_typed)
+        self.check_folders(connection, current())
         return self._stored.add(replace(connection, of=current().asker.made(shared=shared)), self._sealed)
 
     def change(
@@ -148,8 +143,8 @@ class Connections:
                 of=asker.shared_anew(before.of, shared),
             )
             after = self._with_kept_secrets(before, after)
-            check_connection(after, self.registry, self.placeholders, typed=self._takes_typed)
-            self._check_folders(after, caller)
+            check_connection(after, self.registry, self.placeholders, typed=self.takes_typed)
+            self.check_folders(after, caller)
             return self._sealed(after)
 
         changed = self._stored.change(connection_id, change)
@@ -205,51 +200,6 @@ class Connections:
             sentence = f"Connection '{connection_id}' cannot be used: {error.message}"
             raise ConfigurationError(sentence, connection=connection_id, **error.details) from None
 
-    def judge(self, kind: str, name: str, config: dict[str, Any]) -> tuple[list[Fault], list[Fault]]:
-        """Return (errors in a form, remarks on it); the form may be half filled. Raises ScopeMissingError as `create`
-        does."""
-        entry = self.registry.entry(name, kind)
-        if entry.provider is None:
-            return [Fault("", f"Provider '{name}' cannot be used here: {entry.reason}")], []
-        schema = entry.provider.connection_schema()
-        given = self._as_meant(Connection("", kind, name, config), present(config))
-        self._check_folders(Connection("", kind, name, given), current())
-        forbidden = self.placeholders.forbidden(given, schema, entry.provider.address)
-        kept = secret_faults(given, schema, typed=self._takes_typed)
-        wrong = [*faults(given, schema, placeholders=True), *forbidden, *kept]
-        noted = self.placeholders.missing(given, schema)
-        typed = typed_secrets(given, schema)
-        if typed and not wrong:
-            # What a secret is typed for must be known.
-            try:
-                self._leads_to(without_secrets(given, typed), entry.provider)
-            except UnresolvedPlaceholderError:
-                wrong, noted = noted, []
-            except InvalidInputError as error:
-                wrong = [Fault("/url", error.message)]
-        if not entry.viable:
-            noted.append(Fault("", f"Provider '{name}' cannot be used here: {entry.reason}"))
-        return wrong, noted
-
-    def test(self, kind: str, name: str, config: dict[str, Any], *, for_models: bool = False) -> TestReport:
-        """Try a configuration out, stage by stage, or only ask it which models it has.
-
-        Problems of the configuration are in the report, not raised. Raises ScopeMissingError as `create` does.
-        """
-        meant = self._as_meant(Connection("", kind, name, config), present(config))
-        self._check_folders(Connection("", kind, name, meant), current())
-        return test_connection(
-            self.registry,
-            self.placeholders,
-            self.context,
-            kind,
-            name,
-            meant,
-            seconds=self._test_seconds,
-            clock=time.perf_counter,
-            for_models=for_models,
-        )
-
     def shown(self, connection: Connection) -> ShownConnection:
         """Return what anybody may see of a connection: of its secrets only which are set and what they refer to."""
         hidden = self._secret_names(connection)
@@ -267,6 +217,28 @@ class Connections:
             origin=connection.origin,
             stored_secrets=typed,
             of=connection.of if connection.origin == "stored" else EVERYBODYS,
+        )
+
+    def completed(self, connection_id: str, candidate: Connection) -> Connection:
+        """Return a candidate with the secrets that it would keep if the connection of that id were changed to it; those
+        that were typed stay sealed.
+
+        Raises what `change` raises for the connection, and InvalidConfigurationError for secrets that must be given
+        again.
+        """
+        self._check_changeable(connection_id)
+        before = self.find(connection_id)
+        _check_owns(current().asker, before)
+        return self._with_kept_secrets(before, replace(candidate, id=before.id))
+
+    def opened_secrets(self, connection: Connection) -> dict[str, str]:
+        """Return the secrets of a connection that were typed, by their JSON Pointers. Raises UnopenedSecretsError when
+        they were typed for another destination, and what resolving its address raises."""
+        if not connection.sealed:
+            return {}
+        provider = self.registry.provider(connection.kind, connection.provider)
+        return self._seal.open_all(
+            connection.sealed, _destination(connection, self.leads_to(connection.config, provider))
         )
 
     def address(self, connection: Connection) -> str | None:
@@ -292,8 +264,8 @@ class Connections:
 
     def _with_kept_secrets(self, before: Connection, after: Connection) -> Connection:
         if (before.kind, before.provider) != (after.kind, after.provider):
-            return replace(after, config=self._as_meant(after, after.config))
-        config = self._as_meant(after, after.config, keeping_empty=True)
+            return replace(after, config=self.as_meant(after, after.config))
+        config = self.as_meant(after, after.config, keeping_empty=True)
         kept = {
             name: before.config[name]
             for name in sorted(self._secret_names(before) & before.config.keys() - config.keys())
@@ -306,7 +278,7 @@ class Connections:
             sentence = "must be given again: the connection leads to another host now"
             wrong = [Fault(pointer, f"{pointer.removeprefix('/')} {sentence}") for pointer in lost]
             raise InvalidConfigurationError(after.provider, wrong)
-        return replace(after, config=self._as_meant(after, kept | config), sealed=sealed)
+        return replace(after, config=self.as_meant(after, kept | config), sealed=sealed)
 
     def _sealed(self, connection: Connection) -> Connection:
         """Return the connection with the secrets that were typed sealed for where it leads now."""
@@ -317,7 +289,7 @@ class Connections:
             return connection
         self.placeholders.hide(typed.values())
         config = without_secrets(connection.config, typed)
-        destination = _destination(connection, self._leads_to(config, provider))
+        destination = _destination(connection, self.leads_to(config, provider))
         sealed = {pointer: self._seal.sealed(secret, destination, pointer) for pointer, secret in typed.items()}
         return replace(connection, config=config, sealed=connection.sealed | sealed)
 
@@ -334,7 +306,7 @@ class Connections:
         redactor = Redactor(resolved.redactor.values.union(opened.values()))
         return Resolved(with_secrets(resolved.config, opened), redactor)
 
-    def _leads_to(self, config: Mapping[str, Any], provider: type[Provider]) -> tuple[str, ...]:
+    def leads_to(self, config: Mapping[str, Any], provider: type[Provider]) -> tuple[str, ...]:
         """Return the origins of a configuration. Raises InvalidInputError when one of them cannot be known now."""
         schema = provider.connection_schema()
         resolved = self.placeholders.resolve(config, schema, provider.address).config
@@ -348,7 +320,7 @@ class Connections:
         place = "/".join(address.split("/")[:3])
         return place if has_placeholder(place) else place.lower()
 
-    def _as_meant(
+    def as_meant(
         self, connection: Connection, config: dict[str, Any], *, keeping_empty: bool = False
     ) -> dict[str, Any]:
         """Return the configuration in this release's spelling, without empty secrets: an empty one means no secret."""
@@ -358,7 +330,7 @@ class Connections:
         hidden = frozenset[str]() if keeping_empty else self._secret_names(connection)
         return {name: value for name, value in config.items() if not (name in hidden and value == "")}
 
-    def _check_folders(self, connection: Connection, caller: Caller) -> None:
+    def check_folders(self, connection: Connection, caller: Caller) -> None:
         """Raise ScopeMissingError when anybody but an administrator chooses a folder of the data directory: another's
         connection may keep its documents there."""
         provider = self.registry.entry(connection.provider, connection.kind).provider

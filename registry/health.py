@@ -17,8 +17,9 @@ import structlog
 from providers.outbound import deadlines
 from registry.connection_threads import ConnectionThreads
 from registry.connections import Connections
+from registry.stored_looks import StoredLooks
 from schemas.access.callers import current_view
-from schemas.connections import UNHEALTHY, Connection, HealthReport
+from schemas.connections import UNHEALTHY, Connection, HealthReport, Look
 from schemas.errors import RagError
 
 log = structlog.get_logger(__name__)
@@ -50,12 +51,14 @@ class HealthWatch:
     def __init__(
         self,
         connections: Connections,
+        looks: StoredLooks,
         *,
         limit_seconds: float,
         fresh_seconds: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._connections = connections
+        self._stored_looks = looks
         self._limit_seconds = limit_seconds
         self._fresh_seconds = fresh_seconds
         self._clock = clock
@@ -119,7 +122,16 @@ class HealthWatch:
             self._looks[key] = look
             return look
 
+    def history(self, connections: Sequence[Connection]) -> dict[str, list[Look]]:
+        """Return the last looks at each connection by its id, oldest first, whichever worker looked."""
+        return self._stored_looks.of(connections)
+
     def _ask(self, connection: Connection, recent_seconds: float) -> HealthReport:
+        report = self._asked(connection, recent_seconds)
+        self._stored_looks.note(connection, report)
+        return report
+
+    def _asked(self, connection: Connection, recent_seconds: float) -> HealthReport:
         try:
             with deadlines.within(self._limit_seconds):
                 provider = self._connections.open(connection.id, connection.kind)

@@ -26,6 +26,11 @@ STEPS = (
         f"ALTER TABLE connections ADD COLUMN {OWNER_COLUMN}",
         f"ALTER TABLE connections ADD COLUMN {AUDIENCE_COLUMN}",
     ),
+    (
+        """CREATE TABLE connection_looks (
+            id VARCHAR(64) PRIMARY KEY, generation VARCHAR(32) NOT NULL, looks {text} NOT NULL
+        )""",
+    ),
 )
 MAX_STORED = 200
 """The number of connections that each owner may make. Each is listed, and may be asked for its health."""
@@ -122,6 +127,9 @@ class StoredConnections:
 
         def operation(transaction: Transaction) -> int:
             row = transaction.row("SELECT count(*) FROM connections WHERE owner = ?", (owner,))
+            transaction.run(
+                "DELETE FROM connection_looks WHERE id IN (SELECT id FROM connections WHERE owner = ?)", (owner,)
+            )
             transaction.run("DELETE FROM connections WHERE owner = ?", (owner,))
             return 0 if row is None else int(row[0])
 
@@ -135,6 +143,7 @@ class StoredConnections:
             if found is None:
                 raise ConnectionNotFoundError(connection_id)
             check(found)
+            transaction.run("DELETE FROM connection_looks WHERE id = ?", (connection_id,))
             transaction.run("DELETE FROM connections WHERE id = ?", (connection_id,))
 
         self._database.freely.commit(operation)

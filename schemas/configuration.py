@@ -1,8 +1,10 @@
-"""Checks a connection's configuration by its provider's JSON Schema (2020-12): faults by field, defaults, form fields.
+"""Checks a connection's configuration by its provider's JSON Schema (2020-12): faults by field, defaults.
 
 The schema is the single source: what a form shows, what is validated and what the documentation lists are read from
 it. Its annotations mean: `title` the label, `writeOnly` a secret, `examples` a placeholder, `x-message` the sentence
-for a value that does not fit, `x-folder` a folder in the data directory.
+for a value that does not fit, `x-folder` a folder in the data directory, `x-group` the group of a field in a form,
+`x-advanced` a field that most leave as it is; and in an alternative of `oneOf`: `title` its name, `x-fields` the fields
+that belong to it.
 """
 
 from __future__ import annotations
@@ -24,7 +26,6 @@ JsonSchema = dict[str, Any]
 
 _FILES = Path(__file__).resolve().parent / "providers"
 _PLACEHOLDER = re.compile(r"(?<!\$)(?:\$\$)*\$\{(?:(?!\$\{)[^}])*\}")  # two dollar signs stand for one
-_TYPES = {"string": "text", "integer": "number", "number": "number", "boolean": "boolean", "array": "list"}
 
 
 @cache
@@ -77,50 +78,6 @@ def folders(schema: JsonSchema) -> frozenset[str]:
 
 def has_placeholder(value: Any) -> bool:
     return isinstance(value, str) and bool(_PLACEHOLDER.search(value))
-
-
-def form_fields(schema: JsonSchema) -> list[dict[str, Any]]:
-    """Return the fields of a form, in order, as a config builder draws and checks them (contract *storage*)."""
-    required = set(schema.get("required", ()))
-    return [_form_field(name, field, name in required) for name, field in schema.get("properties", {}).items()]
-
-
-def _form_field(name: str, field: JsonSchema, required: bool) -> dict[str, Any]:
-    secret = bool(field.get("writeOnly"))
-    kind = "password" if secret else "select" if "enum" in field else _kind(field)
-    shown = {
-        "name": name,
-        "type": kind,
-        "label": field.get("title", name),
-        "description": field.get("description", ""),
-        "required": required,
-        "default": field.get("default"),
-        "placeholder": next(iter(field.get("examples", ())), None),
-        "secret": secret,
-        "validation": _validation(field),
-        "min": field.get("minimum", field.get("minLength")),
-        "max": field.get("maximum", field.get("maxLength")),
-        "step": field.get("multipleOf", 1 if field.get("type") == "integer" else None),
-    }
-    if "enum" in field:
-        shown["options"] = field["enum"]
-    return shown
-
-
-def _kind(field: JsonSchema) -> str:
-    if field.get("format") == "uri":
-        return "url"
-    return _TYPES.get(str(field.get("type")), "text")
-
-
-def _validation(field: JsonSchema) -> dict[str, Any]:
-    rules = {
-        "pattern": field.get("pattern"),
-        "min": field.get("minimum", field.get("minLength")),
-        "max": field.get("maximum", field.get("maxLength")),
-        "message": field.get("x-message"),
-    }
-    return {name: value for name, value in rules.items() if value is not None}
 
 
 def _faults_of(error: ValidationError, schema: JsonSchema) -> Iterator[Fault]:

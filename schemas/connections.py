@@ -134,6 +134,16 @@ class HealthReport:
 
 
 @dataclass(frozen=True, slots=True)
+class Look:
+    """One look of a connection's history: when it was (ISO 8601 in UTC), the status that was found, and how long the
+    service took to answer, None where it did not or was not asked."""
+
+    at: str
+    status: str
+    response_time_ms: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Fault:
     """A fault in one field of a configuration. `pointer` is a JSON Pointer into it, "" for the whole."""
 

@@ -4,27 +4,31 @@ it (contract *storage*)."""
 from __future__ import annotations
 
 import re
-from typing import cast
+from typing import Any, cast
 
 from flask import Blueprint, Response
 from werkzeug.routing import BaseConverter
 
 from interfaces.web.current_request import layers
+from interfaces.web.event_streams import event_stream
 from providers.base import RagProvider
+from registry.candidates import Candidate
 from registry.connection_checks import RESERVED_IDS
 from registry.placeholders.env_vars import judged, suggested
 from schemas.connections import KINDS, Connection, TestReport
 from schemas.errors import InvalidInputError
-from schemas.wire import connections as wire
-from schemas.wire.connections import (
+from schemas.wire.connecting import connections as wire
+from schemas.wire.connecting.connections import (
     CANDIDATE,
     CHANGED_CONNECTION,
     CONNECTIONS_ARGUMENTS,
     KIND_ARGUMENTS,
     NEW_CONNECTION,
+    TRIED_CANDIDATE,
+    TRIED_TYPED_CANDIDATE,
     TYPED_CANDIDATE,
 )
-from schemas.wire.env_vars import (
+from schemas.wire.connecting.env_vars import (
     ENV_VAR_NAMES,
     ENV_VARS_ARGUMENTS,
     SUGGESTION_ARGUMENTS,
@@ -32,7 +36,9 @@ from schemas.wire.env_vars import (
     judged_env_vars,
     suggested_env_vars,
 )
+from schemas.wire.error_bodies import error_body
 from wrapper.web.bodies import json_response
+from wrapper.web.callers import unwanted_watch
 from wrapper.web.error_statuses import error_response
 from wrapper.web.lanes import Lane
 from wrapper.web.request_parts import arguments, body, unknown
@@ -72,33 +78,30 @@ def show_schema(provider: str) -> Response:
 @declare(Lane.READ, body=CANDIDATE)
 def validate() -> Response:
     asked = body()
-    wrong, warnings = layers().connections.judge(asked["kind"], asked["provider"], asked["config"])
+    wrong, warnings = layers().candidates.judge(Candidate(**asked))
     return json_response(wire.judgement(wrong, warnings, unknown().take()))
 
 
 @blueprint.post("/test")
-@declare(Lane.SERVICE, body=CANDIDATE)
+@declare(Lane.SERVICE, body=TRIED_CANDIDATE)
 def test() -> Response:
-    asked = body()
-    return _tested(layers().connections.test(asked["kind"], asked["provider"], asked["config"]))
+    return _tried(**body())
 
 
 @blueprint.post("/rag/test", defaults={"kind": "rag"})
 @blueprint.post("/embedding/test", defaults={"kind": "embedding"})
 @blueprint.post("/llm/test", defaults={"kind": "llm"})
 @blueprint.post("/rerank/test", defaults={"kind": "rerank"})
-@declare(Lane.SERVICE, body=TYPED_CANDIDATE)
+@declare(Lane.SERVICE, body=TRIED_TYPED_CANDIDATE)
 def test_kind(kind: str) -> Response:
-    asked = body()
-    return _tested(layers().connections.test(kind, asked["provider"], asked["config"]))
+    return _tried(kind=kind, **body())
 
 
 @blueprint.post("/embedding/discovery/models", defaults={"kind": "embedding"})
 @blueprint.post("/llm/discovery/models", defaults={"kind": "llm"})
 @declare(Lane.SERVICE, body=TYPED_CANDIDATE)
 def discover_models(kind: str) -> Response:
-    asked = body()
-    report = layers().connections.test(kind, asked["provider"], asked["config"], for_models=True)
+    report = layers().candidates.test(Candidate(kind, **body()), for_models=True)
     if report.models is None:
         return _tested(report)
     return json_response(wire.discovered_models(report.provider, report.models))
@@ -170,14 +173,16 @@ def delete(connection_id: str) -> Response:
 @declare(Lane.SERVICE, query=CONNECTIONS_ARGUMENTS)
 def health_of_all() -> Response:
     known, next_cursor = layers().connections.page(**arguments())
-    return json_response(wire.connections_health(known, layers().health.of_all(known), next_cursor))
+    reports, histories = layers().health.of_all(known), layers().health.history(known)
+    return json_response(wire.connections_health(known, reports, histories, next_cursor))
 
 
 @blueprint.get("/<connection_id:connection_id>/health")
 @declare(Lane.SERVICE)
 def health(connection_id: str) -> Response:
     connection = layers().connections.find(connection_id)
-    return json_response(wire.connection_health(connection, layers().health.of(connection)))
+    report, histories = layers().health.of(connection), layers().health.history([connection])
+    return json_response(wire.connection_health(connection, report, histories[connection.id]))
 
 
 @blueprint.get("/<connection_id:connection_id>/collections")
@@ -186,6 +191,14 @@ def collections(connection_id: str) -> Response:
     provider = cast(RagProvider, layers().connections.open(connection_id, "rag"))
     found = provider.collections()
     return json_response(wire.connection_collections(connection_id, found, provider.context.redactor))
+
+
+def _tried(*, streamed: bool, **asked: Any) -> Response:
+    candidate = Candidate(**asked)
+    if not streamed:
+        return _tested(layers().candidates.test(candidate))
+    parts = layers().candidates.trial(candidate)
+    return event_stream(parts, wire.test_event, error_body, unwanted_watch())
 
 
 def _tested(report: TestReport) -> Response:

@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 
 from providers.base import Provider
 from providers.contract_tests.samples import errors_of, nobody_there
-from schemas.configuration import form_fields, secrets
+from schemas.configuration import secrets
 from schemas.connections import DEGRADED, ERROR_TYPES, HEALTHY, KINDS, UNHEALTHY, InvalidConfigurationError
 from schemas.errors import RagError
 
@@ -47,7 +47,6 @@ class ProviderTests:
         assert schema["type"] == "object"
         assert schema["additionalProperties"] is False, "a field that nobody reads is a user's mistake"
         assert all("title" in field for field in schema["properties"].values())
-        assert [field["name"] for field in form_fields(schema)] == list(schema["properties"])
 
     def test_a_configuration_that_fits_connects(self, provider: Any) -> None:
         with type(provider)(provider.config, provider.context) as again:

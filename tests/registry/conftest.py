@@ -15,6 +15,7 @@ from registry.connections import Connections
 from registry.placeholders.resolving import Placeholders
 from registry.provider_registry import ProviderRegistry
 from registry.stored_connections import StoredConnections
+from registry.stored_looks import StoredLooks
 from schemas.access.callers import ANYBODY, acting_as, current
 from schemas.connections import CollectionInfo, Connection
 from schemas.errors import CollectionNotFoundError, UnavailableError
@@ -129,6 +130,11 @@ def database(tmp_path):
     catalog.open()
     yield catalog
     catalog.close()
+
+
+@pytest.fixture
+def looks(database):
+    return StoredLooks(database)
 
 
 @pytest.fixture

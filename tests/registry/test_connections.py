@@ -20,7 +20,7 @@ from schemas.access.callers import SERVICE, acting_as
 from schemas.connections import Connection, InvalidConfigurationError
 from schemas.errors import ConfigurationError, ConflictError, InvalidInputError, UnavailableError
 from schemas.where import EVERYTHING
-from schemas.wire import connections as spelt
+from schemas.wire.connecting import connections as spelt
 
 SECRET = "sk-planted"
 

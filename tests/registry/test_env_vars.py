@@ -4,7 +4,7 @@ from registry.placeholders.env_vars import judged, suggested
 from registry.placeholders.resolving import Placeholders
 from schemas.configuration import read_schema
 from schemas.connections import EnvVar
-from schemas.wire.env_vars import MASK, available_env_vars, judged_env_vars, suggested_env_vars
+from schemas.wire.connecting.env_vars import MASK, available_env_vars, judged_env_vars, suggested_env_vars
 
 ENVIRON = {
     "OLLAMA_API_KEY": "planted",

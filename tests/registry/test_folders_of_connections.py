@@ -3,6 +3,7 @@
 import pytest
 
 from providers.base import ProviderContext
+from registry.candidates import Candidate, Candidates
 from registry.connections import Connections
 from registry.placeholders.resolving import Placeholders
 from registry.provider_discovery import discover
@@ -57,8 +58,8 @@ def test_a_key_that_is_not_an_administrators_chooses_no_folder(folders):
     attempts = (
         lambda: folders.create(books()),
         lambda: folders.change("server", config=CONFIG),
-        lambda: folders.test("rag", "qdrant", CONFIG),
-        lambda: folders.judge("rag", "qdrant", CONFIG),
+        lambda: Candidates(folders).test(Candidate("rag", "qdrant", CONFIG)),
+        lambda: Candidates(folders).judge(Candidate("rag", "qdrant", CONFIG)),
     )
     for attempt in attempts:
         with acting_as(ANA), pytest.raises(ScopeMissingError) as caught:
@@ -81,14 +82,15 @@ def test_a_server_needs_no_administrator_and_a_field_without_a_value_counts_as_a
     with acting_as(ANA):
         made = folders.create(books("server", url="http://127.0.0.1:6333", path=None))
         assert folders.change("server", config={"url": "http://127.0.0.1:6334", "path": None}).of == made.of
-        assert folders.judge("rag", "qdrant", {"path": None, "url": "http://127.0.0.1:6333"}) == ([], [])
+        form = Candidate("rag", "qdrant", {"path": None, "url": "http://127.0.0.1:6333"})
+        assert Candidates(folders).judge(form) == ([], [])
 
 
 def test_an_administrator_and_the_open_service_choose_folders(folders):
     with acting_as(ANYBODY):
         folders.create(books())
         assert folders.change("books", config={"path": "papers"}).config == {"path": "papers"}
-        assert folders.test("rag", "qdrant", CONFIG).success
+        assert Candidates(folders).test(Candidate("rag", "qdrant", CONFIG)).success
 
 
 def test_a_folder_of_before_goes_on_working_for_its_owner_alone(folders, database):

@@ -57,9 +57,9 @@ def connect(connections, *deeds):
     return [connections.create(Connection(does, "rag", "patient", {"does": does})) for does in deeds]
 
 
-def test_a_report_has_the_standard_shape(connections, patients):
+def test_a_report_has_the_standard_shape(connections, patients, looks):
     [connection] = connect(connections, "works")
-    report = HealthWatch(connections, limit_seconds=10, fresh_seconds=0).of(connection)
+    report = HealthWatch(connections, looks, limit_seconds=10, fresh_seconds=0).of(connection)
     assert (report.status, report.provider, report.error) == ("healthy", "patient", None)
     assert report.timestamp.endswith("+00:00")
     assert report.details["collections_count"] == 2
@@ -68,7 +68,7 @@ def test_a_report_has_the_standard_shape(connections, patients):
     assert "url" in report.details
 
 
-def test_placeholders_are_shown_as_they_were_written(registry, database):
+def test_placeholders_are_shown_as_they_were_written(registry, database, looks):
     class Talkative(RagProvider):
         id, display_name = "talkative", "Talkative"
 
@@ -91,41 +91,41 @@ def test_placeholders_are_shown_as_they_were_written(registry, database):
     for deed in ("fail", "work"):
         config = {"url": "${RAG_THEIR_URL}/v1", "deed": deed}
         connection = connections.create(Connection(f"talk-{deed}", "rag", "talkative", config))
-        report = HealthWatch(connections, limit_seconds=10, fresh_seconds=0).of(connection)
+        report = HealthWatch(connections, looks, limit_seconds=10, fresh_seconds=0).of(connection)
         assert report.details["url"] == "${RAG_THEIR_URL}/v1"
         assert "planted" not in str(report)
     connections.close()
 
 
-def test_every_connection_gets_a_report_whatever_the_others_do(connections, patients):
+def test_every_connection_gets_a_report_whatever_the_others_do(connections, patients, looks):
     known = connect(connections, "hangs", "fails", "breaks", "works")
-    reports = HealthWatch(connections, limit_seconds=2.0, fresh_seconds=0).of_all(known)
+    reports = HealthWatch(connections, looks, limit_seconds=2.0, fresh_seconds=0).of_all(known)
     assert [report.status for report in reports] == ["unhealthy", "unhealthy", "unhealthy", "healthy"]
     assert [report.details.get("error_type") for report in reports] == ["timeout", "network", "unknown", None]
     assert reports[1].error == "It does not answer"
     assert "secret" not in str(reports[2])
 
 
-def test_a_connection_that_cannot_be_opened_is_unhealthy(connections, registry, patients):
+def test_a_connection_that_cannot_be_opened_is_unhealthy(connections, registry, patients, looks):
     registry.register_missing("rag", "lost", "lost_client is not installed: pip install lost-client")
     lost = Connection("lost", "rag", "lost", {})
     connections._stored.add(lost)
-    report = HealthWatch(connections, limit_seconds=10, fresh_seconds=0).of(lost)
+    report = HealthWatch(connections, looks, limit_seconds=10, fresh_seconds=0).of(lost)
     assert report.status == "unhealthy"
     assert "pip install lost-client" in report.message
 
 
-def test_a_hanging_check_is_not_asked_a_second_time(connections, patients):
+def test_a_hanging_check_is_not_asked_a_second_time(connections, patients, looks):
     [connection] = connect(connections, "hangs")
-    watch = HealthWatch(connections, limit_seconds=0.05, fresh_seconds=0)
+    watch = HealthWatch(connections, looks, limit_seconds=0.05, fresh_seconds=0)
     assert [watch.of(connection).details["error_type"] for _ in range(3)] == ["timeout"] * 3
     assert patients == ["hangs"]
 
 
-def test_a_report_is_kept_for_a_moment_and_says_its_age(connections, patients):
+def test_a_report_is_kept_for_a_moment_and_says_its_age(connections, patients, looks):
     [connection] = connect(connections, "works")
     clock = Clock()
-    watch = HealthWatch(connections, limit_seconds=10, fresh_seconds=5, clock=clock)
+    watch = HealthWatch(connections, looks, limit_seconds=10, fresh_seconds=5, clock=clock)
     first = watch.of(connection)
     clock.now += 3
     second = watch.of(connection)
@@ -135,16 +135,16 @@ def test_a_report_is_kept_for_a_moment_and_says_its_age(connections, patients):
     assert len(patients) == 2
 
 
-def test_a_changed_connection_is_asked_again(connections, patients):
+def test_a_changed_connection_is_asked_again(connections, patients, looks):
     [connection] = connect(connections, "works")
-    watch = HealthWatch(connections, limit_seconds=10, fresh_seconds=1000)
+    watch = HealthWatch(connections, looks, limit_seconds=10, fresh_seconds=1000)
     watch.of(connection)
     changed = connections.change("works", config={"does": "fails"})
     assert watch.of(changed).status == "unhealthy"
 
 
-def test_the_last_report_is_told_without_waiting_and_without_asking(connections, patients):
-    watch = HealthWatch(connections, limit_seconds=10, fresh_seconds=60)
+def test_the_last_report_is_told_without_waiting_and_without_asking(connections, patients, looks):
+    watch = HealthWatch(connections, looks, limit_seconds=10, fresh_seconds=60)
     (well,) = connect(connections, "works")
     assert watch.last(well) is None
     watch.of(well)
@@ -154,20 +154,20 @@ def test_the_last_report_is_told_without_waiting_and_without_asking(connections,
     watch.close()
 
 
-def test_many_connections_are_asked_by_a_few_threads(connections, patients):
+def test_many_connections_are_asked_by_a_few_threads(connections, patients, looks):
     known = [connections.create(Connection(f"p{n:03}", "rag", "patient", {"does": "works"})) for n in range(150)]
-    watch = HealthWatch(connections, limit_seconds=60, fresh_seconds=0)
+    watch = HealthWatch(connections, looks, limit_seconds=60, fresh_seconds=0)
     reports = watch.of_all(known)
     assert {report.status for report in reports} == {"healthy"}
     assert watch.threads <= MAX_AT_A_TIME
     watch.close()
 
 
-def test_healthy_connections_are_asked_before_unhealthy_ones(connections, patients, monkeypatch):
+def test_healthy_connections_are_asked_before_unhealthy_ones(connections, patients, monkeypatch, looks):
     """When more hang than there are threads, the healthy ones are asked first from the second check on."""
     unwell = [connections.create(Connection(f"a{n:02}", "rag", "patient", {"does": "fails"})) for n in range(20)]
     [well] = connect(connections, "works")
-    watch = HealthWatch(connections, limit_seconds=60, fresh_seconds=0)
+    watch = HealthWatch(connections, looks, limit_seconds=60, fresh_seconds=0)
     watch.of_all([*unwell, well])
     asked, submit = [], watch._threads.submit
     monkeypatch.setattr(watch._threads, "submit", lambda key, work: asked.append(key) or submit(key, work))
@@ -176,18 +176,18 @@ def test_healthy_connections_are_asked_before_unhealthy_ones(connections, patien
     watch.close()
 
 
-def test_a_connection_not_asked_in_time_says_so(connections, patients):
+def test_a_connection_not_asked_in_time_says_so(connections, patients, looks):
     known = [connections.create(Connection(f"h{n:02}", "rag", "patient", {"does": "hangs"})) for n in range(20)]
-    watch = HealthWatch(connections, limit_seconds=0.3, fresh_seconds=0)
+    watch = HealthWatch(connections, looks, limit_seconds=0.3, fresh_seconds=0)
     said = sorted({report.message.partition(" within")[0] for report in watch.of_all(known)})
     assert said == ["No answer", "Not asked"]
     watch.close()
 
 
-def test_a_connection_not_asked_because_others_hang_keeps_its_last_report(connections, patients):
+def test_a_connection_not_asked_because_others_hang_keeps_its_last_report(connections, patients, looks):
     hanging = [connections.create(Connection(f"h{n:02}", "rag", "patient", {"does": "hangs"})) for n in range(20)]
     [well] = connect(connections, "works")
-    watch = HealthWatch(connections, limit_seconds=0.3, fresh_seconds=0)
+    watch = HealthWatch(connections, looks, limit_seconds=0.3, fresh_seconds=0)
     assert watch.of(well).status == "healthy"
     watch.of_all(hanging)
     report = watch.of(well)
@@ -197,9 +197,9 @@ def test_a_connection_not_asked_because_others_hang_keeps_its_last_report(connec
     watch.close()
 
 
-def test_a_model_that_has_just_embedded_for_a_user_is_not_checked(connections, world):
+def test_a_model_that_has_just_embedded_for_a_user_is_not_checked(connections, world, looks):
     default = connections.find("default")
-    watch = HealthWatch(connections, limit_seconds=10, fresh_seconds=0)
+    watch = HealthWatch(connections, looks, limit_seconds=10, fresh_seconds=0)
     connections.open("default", "embedding").embed(["of a user"])
     report = watch.look(default, recent_seconds=1000)
     assert (report.status, report.details["model"], report.details["dimension"]) == ("healthy", "words-1", 4)
@@ -212,9 +212,9 @@ def test_a_model_that_has_just_embedded_for_a_user_is_not_checked(connections, w
     watch.close()
 
 
-def test_a_model_that_failed_for_a_user_is_checked(connections, world):
+def test_a_model_that_failed_for_a_user_is_checked(connections, world, looks):
     default, words = connections.find("default"), connections.open("default", "embedding")
-    watch = HealthWatch(connections, limit_seconds=10, fresh_seconds=0)
+    watch = HealthWatch(connections, looks, limit_seconds=10, fresh_seconds=0)
     words.embed(["while all is well"])
     with pytest.raises(InvalidInputError):
         words.embed([" "])
@@ -228,10 +228,10 @@ def test_a_model_that_failed_for_a_user_is_checked(connections, world):
     watch.close()
 
 
-def test_a_report_is_as_old_as_the_answer_it_relies_on(connections, world):
+def test_a_report_is_as_old_as_the_answer_it_relies_on(connections, world, looks):
     """A check may rely on a recent answer, which is too old for a caller that wants a report of now."""
     default, clock = connections.find("default"), Clock()
-    watch = HealthWatch(connections, limit_seconds=10, fresh_seconds=5, clock=clock)
+    watch = HealthWatch(connections, looks, limit_seconds=10, fresh_seconds=5, clock=clock)
     words = connections.open("default", "embedding")
     words.embed(["of a user"])
     words._answered_at -= 60

@@ -190,6 +190,7 @@ def test_connections_of_an_earlier_release_go_on_as_they_are(database, worker, k
 
     def earlier(transaction):
         transaction.run("DROP TABLE IF EXISTS connections")
+        transaction.run("DROP TABLE IF EXISTS connection_looks")
         transaction.run("DELETE FROM part_versions WHERE part = 'connections'")
 
     StoredConnections(database)

@@ -6,6 +6,7 @@ import pytest
 
 from providers.base import RagProvider
 from schemas.configuration import faults
+from schemas.wire.connecting.provider_forms import rendered_schema
 
 BUILT_IN = {"local", "chromadb-wrapper", "chromadb", "qdrant"}
 
@@ -79,7 +80,7 @@ def test_provider_initialization_with_schema(app, client, provider):
     config = {"url": "http://127.0.0.1:9"} if any(field["name"] == "url" for field in schema["fields"]) else {}
     layers = app.extensions["rag.layers"]
     with layers.registry.connect("rag", provider, config, layers.connections.context) as connection:
-        assert connection.connection_schema() == schema["json_schema"]
+        assert rendered_schema(connection.connection_schema()) == schema["json_schema"]
         assert faults(connection.config, schema["json_schema"]) == []
     asked = {"type": "rag", "provider": provider, "config": {"no_such_field": 1}}
     judged = client.post("/api/connections/validate", json=asked).json

@@ -8,7 +8,6 @@ from typing import Any
 
 from marshmallow import ValidationError, fields, validate
 
-from schemas.configuration import form_fields
 from schemas.connections import (
     HEALTHY,
     KINDS,
@@ -16,6 +15,7 @@ from schemas.connections import (
     Connection,
     Fault,
     HealthReport,
+    Look,
     ModelInfo,
     ProviderDescription,
     ShownConnection,
@@ -24,6 +24,7 @@ from schemas.connections import (
 )
 from schemas.wire.body import Body
 from schemas.wire.checked_fields import Flag, ownership
+from schemas.wire.connecting.provider_forms import form_choices, form_fields, rendered_schema
 from schemas.wire.fields import Count, Text
 
 MAX_CONNECTIONS_PAGE = 1000
@@ -63,19 +64,30 @@ class ChangedConnection(Body):
     shared = Flag(load_default=None)
 
 
-class Candidate(Body):
-    """A connection that need not exist: a form, complete or not."""
+class TypedCandidate(Body):
+    """A connection that need not exist: a form, complete or not, whose type is in the path."""
+
+    provider = Text(required=True)
+    config = ConfigObject(load_default=dict)
+    changes = Text(load_default=None)
+
+
+class Candidate(TypedCandidate):
+    """A candidate that names its type."""
 
     kind = _kind(required=True)
-    provider = Text(required=True)
-    config = ConfigObject(load_default=dict)
 
 
-class TypedCandidate(Body):
-    """A candidate whose type is in the path."""
+class TriedCandidate(Candidate):
+    """A candidate to try out, whose stages may be told as they end."""
 
-    provider = Text(required=True)
-    config = ConfigObject(load_default=dict)
+    streamed = Flag(data_key="stream", load_default=False)
+
+
+class TriedTypedCandidate(TypedCandidate):
+    """The same with the type in the path."""
+
+    streamed = Flag(data_key="stream", load_default=False)
 
 
 class ConnectionsPage(Body):
@@ -93,6 +105,7 @@ class Kind(Body):
 
 NEW_CONNECTION, CHANGED_CONNECTION = NewConnection(), ChangedConnection()
 CANDIDATE, TYPED_CANDIDATE = Candidate(), TypedCandidate()
+TRIED_CANDIDATE, TRIED_TYPED_CANDIDATE = TriedCandidate(), TriedTypedCandidate()
 CONNECTIONS_ARGUMENTS, KIND_ARGUMENTS = ConnectionsPage(), Kind()
 
 
@@ -123,8 +136,9 @@ def provider_form(described: ProviderDescription) -> Json:
         "display_name": described.display_name,
         "description": described.description,
         "fields": form_fields(schema),
+        "choices": form_choices(schema),
         "capabilities": described.capabilities,
-        "json_schema": schema,
+        "json_schema": rendered_schema(schema),
     }
 
 
@@ -178,6 +192,12 @@ def test_report(report: TestReport) -> Json:
     return said
 
 
+def test_event(part: Stage | TestReport) -> Json:
+    """Spell a part of a test that is told as it goes on: a stage that has ended, and at the end what `test_report`
+    spells beside `done`."""
+    return {"done": True, **test_report(part)} if isinstance(part, TestReport) else {"stage": _stage(part)}
+
+
 def _stage(stage: Stage) -> Json:
     said = asdict(stage)
     wrong = said.pop("faults")
@@ -194,17 +214,23 @@ def _model(model: ModelInfo) -> Json:
     return said
 
 
-def connection_health(connection: Connection, report: HealthReport) -> Json:
+def connection_health(connection: Connection, report: HealthReport, history: Sequence[Look]) -> Json:
     said = {name: value for name, value in asdict(report).items() if name != "error" or value is not None}
-    return {"id": connection.id, "type": connection.kind, **said}
+    return {"id": connection.id, "type": connection.kind, **said, "history": [asdict(each) for each in history]}
 
 
 def connections_health(
-    connections: Sequence[Connection], reports: Sequence[HealthReport], next_cursor: str | None
+    connections: Sequence[Connection],
+    reports: Sequence[HealthReport],
+    histories: Mapping[str, Sequence[Look]],
+    next_cursor: str | None,
 ) -> Json:
     healthy = sum(report.status == HEALTHY for report in reports)
     return {
-        "connections": [connection_health(*each) for each in zip(connections, reports, strict=True)],
+        "connections": [
+            connection_health(each, report, histories[each.id])
+            for each, report in zip(connections, reports, strict=True)
+        ],
         "healthy": healthy,
         "unhealthy": len(connections) - healthy,
         "next_cursor": next_cursor,

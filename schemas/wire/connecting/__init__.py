@@ -1,0 +1,1 @@
+"""Connections on the wire: their bodies and answers, the forms of their providers, and variables for placeholders."""
