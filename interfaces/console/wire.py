@@ -48,6 +48,7 @@ class RefusedError(Exception):
     def __init__(self, asked: WireRequest, status: int, body: Json) -> None:
         super().__init__(body.get("message", f"The service answered {status}"))
         self.asked = asked
+        self.body = body
         self.status = status
         self.body = body
         self.message = str(self)

@@ -1,6 +1,7 @@
 // The answer of the chat model as it comes, with citations that lead to their passages.
 
 import { element, page, post } from "./console.js";
+import { events } from "./events.js";
 
 const form = document.querySelector("#ask");
 const shown = document.querySelector("#chat");
@@ -81,20 +82,4 @@ function cited(message, known) {
     if (!known.get(number).valid) return element("span", { class: "text-danger", title: "There is no such source" }, piece);
     return element("a", { href: `#source-${number}` }, piece);
   });
-}
-
-async function* events(stream) {
-  const reader = stream.pipeThrough(new TextDecoderStream()).getReader();
-  let rest = "";
-  for (;;) {
-    const { value, done } = await reader.read();
-    if (done) return;
-    rest += value;
-    const parts = rest.split(/\r?\n\r?\n/);
-    rest = parts.pop();
-    for (const part of parts) {
-      const data = part.split(/\r?\n/).filter((line) => line.startsWith("data:")).map((line) => line.slice(5)).join("\n");
-      if (data) yield JSON.parse(data);
-    }
-  }
 }

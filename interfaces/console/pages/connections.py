@@ -1,0 +1,190 @@
+"""Connections: their health and its history, and the forms that make, test, change and delete them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Blueprint, make_response, redirect, render_template, request, url_for
+from werkzeug.wrappers import Response
+
+from interfaces.console.current_page import wire
+from interfaces.console.provider_forms import ProviderForm, Said, masked, said_in
+from interfaces.console.wire import RefusedError, WireRequest, encoded
+from schemas.connections import UNHEALTHY
+
+blueprint = Blueprint("connections", __name__, url_prefix="/connections")
+
+MOST = 1000
+KINDS = {"rag": "Documents", "embedding": "Embeddings", "llm": "Chat", "rerank": "Reranking"}
+"""The titles of the types of connections."""
+WITH_MODELS = ("embedding", "llm")
+STORED = "stored"
+_CONNECTIONS = "/api/connections"
+Json = dict[str, Any]
+
+
+@blueprint.get("")
+def listed() -> str:
+    known = wire().get(_CONNECTIONS, limit=MOST)["connections"]
+    told = wire().get(f"{_CONNECTIONS}/health", limit=MOST)
+    health = {each["id"]: each for each in told["connections"]}
+    return render_template(
+        "connections.html", connections=known, health=health, kinds=KINDS, deleted=request.args.get("deleted")
+    )
+
+
+@blueprint.get("/new")
+def chosen() -> str:
+    return render_template("connection_new.html", providers=wire().get(f"{_CONNECTIONS}/providers"), kinds=KINDS)
+
+
+@blueprint.route("/new/<kind>/<provider>", methods=["GET", "POST"])
+def new(kind: str, provider: str) -> Response | str:
+    told = _form_of(kind, provider)
+    if request.method == "GET":
+        return _page(told, Said())
+    said = said_in(request.form, told)
+    if request.form.get("do") != "save":
+        return _tried(told, said)
+    body = {"id": request.form.get("id", "").strip(), "type": kind, "provider": provider, **_named(), **_config(said)}
+    try:
+        made = wire().send(WireRequest("POST", _CONNECTIONS, body=body), aside=True)
+    except RefusedError as error:
+        return _refused(told, said, error)
+    return redirect(url_for("connections.show", connection_id=made["id"], saved=1), 303)
+
+
+@blueprint.route("/<connection_id>", methods=["GET", "POST"])
+def show(connection_id: str) -> Response | str:
+    connection = wire().get(encoded("api", "connections", connection_id))
+    told = _form_of(connection["type"], connection["provider"])
+    if request.method == "GET":
+        return _page(told, Said(connection["config"]), connection)
+    said = said_in(request.form, told)
+    if request.form.get("do") != "save":
+        return _tried(told, said, connection)
+    asked = WireRequest("PUT", encoded("api", "connections", connection_id), body={**_named(), **_config(said)})
+    try:
+        wire().send(asked, aside=True)
+    except RefusedError as error:
+        return _refused(told, said, error, connection)
+    return redirect(url_for("connections.show", connection_id=connection_id, saved=1), 303)
+
+
+@blueprint.route("/<connection_id>/delete", methods=["GET", "POST"])
+def delete(connection_id: str) -> Response | str:
+    """Delete a connection, after showing what cannot be reached without it."""
+    path = encoded("api", "connections", connection_id)
+    if request.method == "POST":
+        wire().send(WireRequest("DELETE", path))
+        return redirect(url_for("connections.listed", deleted=connection_id), 303)
+    connection = wire().get(path)
+    health = wire().get(f"{path}/health", aside=True)
+    return render_template(
+        "connection_delete.html", connection=connection, collections=_collections_behind(connection, health)
+    )
+
+
+def _form_of(kind: str, provider: str) -> Json:
+    return wire().get(encoded("api", "connections", "providers", provider, "schema"), aside=True, type=kind)
+
+
+def _named() -> Json:
+    return {"display_name": request.form.get("display_name", "").strip() or None, "shared": "shared" in request.form}
+
+
+def _config(said: Said) -> Json:
+    return {"config": said.config}
+
+
+def _tried(told: Json, said: Said, connection: Json | None = None) -> Response | str:
+    """Show what comes of a test, or the models to choose from, for browsers without scripts."""
+    for_models = request.form.get("do") == "models"
+    path = encoded("api", "connections", told["type"], *(("discovery", "models") if for_models else ("test",)))
+    body: Json = {"provider": told["provider"], "config": said.config}
+    if connection is not None:
+        body["changes"] = connection["id"]
+    # The page may show what was asked, but not the secrets in it.
+    wire().made.append(WireRequest("POST", path, body={**body, "config": masked(said.config, told)}))
+    try:
+        outcome = wire().send(WireRequest("POST", path, body=body), aside=True)
+    except RefusedError as error:
+        if "stages" not in error.body:
+            return _refused(told, said, error, connection)
+        outcome = error.body
+    wrong = [fault for stage in outcome.get("stages", ()) for fault in stage.get("errors", ())]
+    models = outcome.get("models", ())
+    return _page(told, said, connection, outcome=None if models else outcome, errors=wrong, models=models)
+
+
+def _refused(told: Json, said: Said, error: RefusedError, connection: Json | None = None) -> Response:
+    """Show the form again, with the service's faults beside their fields."""
+    errors = error.details.get("errors") or []
+    page = _page(told, said, connection, errors=errors, refusal=None if errors else error)
+    return make_response(page, error.status)
+
+
+def _page(
+    told: Json,
+    said: Said,
+    connection: Json | None = None,
+    *,
+    errors: list[Json] | None = None,
+    refusal: RefusedError | None = None,
+    outcome: Json | None = None,
+    models: Any = (),
+) -> str:
+    remarks = _judged(told, said, connection)["warnings"] if said.config else []
+    form = ProviderForm(
+        told, said, {} if connection is None else connection["secrets"], errors or [], remarks, _variables(told)
+    )
+    shown: Json = {}
+    if connection is not None:
+        path = encoded("api", "connections", connection["id"])
+        shown["health"] = wire().get(f"{path}/health")
+        shown["collections"] = _collections_behind(connection, shown["health"])
+    return render_template(
+        "connection.html",
+        form=form,
+        told=told,
+        connection=connection,
+        can_change=connection is None or connection["origin"] == STORED,
+        kind=KINDS[told["type"]],
+        refusal=refusal,
+        outcome=outcome,
+        models=models,
+        has_models=told["type"] in WITH_MODELS,
+        given=request.form,
+        **shown,
+    )
+
+
+def _judged(told: Json, said: Said, connection: Json | None) -> Json:
+    body: Json = {"type": told["type"], "provider": told["provider"], "config": said.config}
+    if connection is not None and connection["origin"] == STORED:
+        body["changes"] = connection["id"]
+    try:
+        return wire().post(f"{_CONNECTIONS}/validate", body, aside=True)
+    except RefusedError:  # the form's own answer says why
+        return {"warnings": []}
+
+
+def _variables(told: Json) -> dict[str, list[Json]]:
+    """Return the variables that fit each field where placeholders may stand."""
+    return {
+        each["name"]: wire().get(
+            f"{_CONNECTIONS}/env-vars/suggestions", aside=True, provider=told["provider"], field=each["name"]
+        )["suggestions"]
+        for each in told["fields"]
+        if each["secret"] or each["type"] == "url"
+    }
+
+
+def _collections_behind(connection: Json, health: Json) -> list[Json] | None:
+    """Return the collections that a connection leads to; None where it leads to none, or they cannot be had now."""
+    if connection["type"] != "rag" or health["status"] == UNHEALTHY:
+        return None
+    try:
+        return wire().get(encoded("api", "connections", connection["id"], "collections"))["collections"]
+    except RefusedError:
+        return None
