@@ -24,6 +24,7 @@ import structlog
 
 from providers.calibration import Calibration
 from providers.outbound.network import Network
+from providers.outbound.recognition import Sign
 from providers.outbound.redaction import Redactor
 from providers.storage_protocol import Storage
 from schemas.configuration import JsonSchema, faults, present, with_defaults
@@ -99,8 +100,9 @@ class Provider(ABC):
     """One kind of service that can be connected to. An instance is one connection, usable by several threads.
 
     `id` is its registered name and `kind` one of `schemas.connections.KINDS`. `limits` tells users what limits they
-    may run into (`{"max_top_k": 1000}`). A failure of the service is one of `schemas.errors`, with a
-    `details.error_type` from `schemas.connections.ERROR_TYPES`.
+    may run into (`{"max_top_k": 1000}`), and `sign` is what such a service is recognised by, where it has one. A
+    failure of the service is one of `schemas.errors`, with a `details.error_type` from
+    `schemas.connections.ERROR_TYPES`.
     """
 
     kind: ClassVar[str]
@@ -109,6 +111,7 @@ class Provider(ABC):
     description: ClassVar[str] = ""
     limits: ClassVar[Mapping[str, Any]] = {}
     libraries: ClassVar[tuple[Library, ...]] = ()
+    sign: ClassVar[Sign | None] = None
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Have the errors of every public method cleaned of secrets, so that no provider can forget to."""

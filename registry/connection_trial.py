@@ -1,8 +1,4 @@
-"""Trial of a connection before it is trusted: stage by stage, within one time limit, on the path of real use.
-
-The report goes to anybody who may type in a URL. Its sentences are therefore our own and coarse: they have nothing of
-what the peer said about the failure, no address that a name resolves to, no secret and no path.
-"""
+"""Trial of a connection before it is trusted: stage by stage, within one time limit, on the path of real use."""
 
 from __future__ import annotations
 
@@ -25,8 +21,9 @@ from providers.outbound.redaction import Redactor
 from registry.placeholders.resolving import Placeholders, UnresolvedPlaceholderError
 from registry.placeholders.secret_fields import secret_faults
 from registry.provider_registry import ProviderRegistry
+from registry.trial_diagnosis import OF_STAGE, RECOGNISED, USUAL, Diagnosis, diagnosis_of, recognised
 from schemas.access.callers import carried
-from schemas.configuration import JsonSchema, faults, present
+from schemas.configuration import JsonSchema, faults, present, secrets
 from schemas.connections import (
     ERROR_TYPES,
     FAILED,
@@ -47,46 +44,10 @@ METHODS = {"rag": "list_collections", "embedding": "embed_text", "llm": "complet
 MAX_COLLECTIONS = 1000
 MAX_TEXT_CHARS = 512
 
-# By error type: (what to say, what the user can do about it).
-_SENTENCES = {
-    "timeout": (
-        "The service did not answer in time",
-        "Check that the service runs and is not overloaded, and that host and port are right.",
-    ),
-    "authentication": (
-        "The service does not accept the credentials",
-        "Check the API key, and that the variable or file it comes from holds the right one.",
-    ),
-    "authorization": (
-        "The service does not allow this to the credentials",
-        "Give the API key the permission, or use another key.",
-    ),
-    "not_found": (
-        "The service does not know the route, the model or the collection",
-        "Check the path of the URL, and the names of model, tenant and database.",
-    ),
-    "network": (
-        "The service cannot be reached, or what answers there speaks another protocol",
-        "Check host and port, that the service runs, and that http or https is right.",
-    ),
-    "rate_limit": (
-        "The service takes no more requests now",
-        "Wait a while, or ask its operator for a higher limit.",
-    ),
-    "invalid_config": (
-        "The configuration is not valid",
-        "Correct the fields that are named.",
-    ),
-    "blocked": (
-        "Connections to this host are not allowed here",
-        "Use another host, or ask the operator to allow this one (RAG_CONNECT_POLICY).",
-    ),
-    "unknown": (
-        "The service answered something that could not be used",
-        "Check that the URL leads to a service of this kind; the service's own log may say more.",
-    ),
-}
-_REFUSED_STEP = "Check the URL, which the service may redirect from, and that the API key has no blanks or accents."
+_REFUSED = Diagnosis(
+    USUAL["invalid_config"].message,
+    "Check the URL, which the service may redirect from, and that the API key has no blanks or accents.",
+)
 _PASSED = {
     "config": "The configuration fits the provider",
     "placeholders": "All placeholders can be resolved",
@@ -97,6 +58,7 @@ _PASSED = {
 }
 _NOT_REACHED = "Not reached"
 _NOT_ASKED = "Only the models were asked for"
+_WITHOUT_CREDENTIALS = "The service answers; no credentials were given"
 _NO_ADDRESS = "This provider works without a connection to another host"
 
 
@@ -149,11 +111,11 @@ def _schema_of(registry: ProviderRegistry, kind: str, provider: str) -> JsonSche
 
 
 class _StageFailedError(Exception):
-    def __init__(self, error_type: str, wrong: tuple[Fault, ...] = (), next_step: str | None = None) -> None:
+    def __init__(self, error_type: str, wrong: tuple[Fault, ...] = (), diagnosis: Diagnosis | None = None) -> None:
         super().__init__(error_type)
         self.error_type = error_type
         self.faults = wrong
-        self.next_step = next_step
+        self.diagnosis = diagnosis or USUAL[error_type]
 
 
 class _Run:
@@ -187,6 +149,8 @@ class _Run:
         self._error_type: str | None = None
         self._is_closed = False
         self._redact = Redactor()
+        self._address: str | None = None
+        self._has_credentials = False
         self.for_models = False
         self.takes_typed = True
         self._said: dict[str, Any] = {}
@@ -211,13 +175,15 @@ class _Run:
             stages = list(self._stages)
             error_type = self._error_type
             if error_type is None and len(stages) < len(STAGES):
-                error_type = "timeout"
-                stages.append(self._failed(STAGES[len(stages)], error_type))
+                error_type, name = "timeout", STAGES[len(stages)]
+                late = OF_STAGE.get((name, error_type)) or USUAL[error_type]
+                stages.append(self._failed(name, _StageFailedError(error_type, diagnosis=late)))
             said = dict(self._said)
         stages += [Stage(name, SKIPPED, 0.0, _NOT_REACHED) for name in STAGES[len(stages) :]]
         common = (self._provider, self._kind, _milliseconds(self._clock() - self._began), tuple(stages))
         if error_type:
-            return TestReport(False, *common, message=_SENTENCES[error_type][0], error_type=error_type)
+            [message] = [each.message for each in stages if each.verdict == FAILED]
+            return TestReport(False, *common, message=message, error_type=error_type)
         listed = said.pop("collections", None)
         found = (
             tuple(self._collection(each) for each in listed[:MAX_COLLECTIONS])
@@ -255,6 +221,7 @@ class _Run:
         with self._stage("placeholders"):
             resolved = self._resolve(config)
             self._check_resolved(resolved)
+            self._has_credentials = any(resolved.get(name) for name in secrets(self._schema))
             provider = self._registry.provider(self._kind, self._provider)
             address = provider.address(resolved)
             context = replace(self._context, redactor=self._redact, is_trial=True)
@@ -266,6 +233,7 @@ class _Run:
                 self._judge(address)
             with self._stage("connect"):
                 self._network.reach(address, None).close()
+            self._address = address
         with ExitStack() as opened:
             with self._stage("authenticate"):
                 connection = self._registry.connect(self._kind, self._provider, resolved, context)
@@ -283,7 +251,8 @@ class _Run:
         try:
             self._registry.provider(self._kind, self._provider)
         except ConfigurationError as error:
-            raise _StageFailedError("invalid_config", next_step=error.message) from error
+            cannot = Diagnosis(USUAL["invalid_config"].message, error.message)
+            raise _StageFailedError("invalid_config", diagnosis=cannot) from error
         wrong = faults(present(config) if isinstance(config, Mapping) else config, self._schema, placeholders=True)
         if isinstance(config, Mapping):
             wrong += secret_faults(present(config), self._schema, typed=self.takes_typed)
@@ -322,11 +291,12 @@ class _Run:
         try:
             yield
         except BaseException as error:  # a library may even try to end its thread
-            failed = error if isinstance(error, _StageFailedError) else self._explained(error)
-            self._finish(self._failed(name, failed.error_type, failed.faults, failed.next_step), failed.error_type)
+            failed = error if isinstance(error, _StageFailedError) else self._explained(name, error)
+            self._finish(self._failed(name, failed), failed.error_type)
             raise failed from error
         latency_ms = _milliseconds(self._clock() - self._stage_began)
-        self._finish(Stage(name, PASSED, latency_ms, _PASSED[name]))
+        is_open = name == "authenticate" and not self._has_credentials
+        self._finish(Stage(name, PASSED, latency_ms, _WITHOUT_CREDENTIALS if is_open else _PASSED[name]))
 
     def _skip(self, name: str, message: str, said: dict[str, Any] | None = None) -> None:
         with self._lock:
@@ -342,12 +312,12 @@ class _Run:
                 return
         raise _StageFailedError("timeout")
 
-    def _failed(self, name: str, error_type: str, wrong: tuple[Fault, ...] = (), next_step: str | None = None) -> Stage:
-        message, usual_step = _SENTENCES[error_type]
+    def _failed(self, name: str, failed: _StageFailedError) -> Stage:
         latency_ms = _milliseconds(self._clock() - self._stage_began)
-        return Stage(name, FAILED, latency_ms, message, next_step or usual_step, wrong)
+        told = failed.diagnosis
+        return Stage(name, FAILED, latency_ms, told.message, told.next_step, failed.faults)
 
-    def _explained(self, error: BaseException) -> _StageFailedError:
+    def _explained(self, name: str, error: BaseException) -> _StageFailedError:
         # Closing the sockets at the limit makes the call fail with all kinds of errors.
         if not self._network.seconds_left():
             return _StageFailedError("timeout")
@@ -355,12 +325,20 @@ class _Run:
             wrong = tuple(Fault(each["pointer"], each["message"]) for each in error.details["errors"])
             return _StageFailedError("invalid_config", wrong)
         error_type = _error_type(error)
-        return _StageFailedError(error_type, next_step=_REFUSED_STEP if error_type == "invalid_config" else None)
+        if error_type == "invalid_config":
+            return _StageFailedError(error_type, diagnosis=_REFUSED)
+        told = diagnosis_of(name, error_type, error, has_credentials=self._has_credentials)
+        if self._address is not None and error_type in RECOGNISED and told is USUAL[error_type]:
+            own = self._registry.provider(self._kind, self._provider)
+            known = [each.provider for each in self._registry.entries() if each.provider is not None]
+            told = recognised(self._network, self._address, own, known, error_type) or told
+        return _StageFailedError(error_type, diagnosis=told)
 
 
 def _models(connection: Provider) -> list[ModelInfo]:
     if not isinstance(connection, EmbeddingProvider | ChatProvider):
-        raise _StageFailedError("unknown", next_step="This kind of provider has no models.")
+        told = Diagnosis(USUAL["unknown"].message, "This kind of provider has no models.")
+        raise _StageFailedError("unknown", diagnosis=told)
     return connection.models()
 
 

@@ -10,6 +10,7 @@ from providers.base import Registry
 from providers.chat.base import ChatAnswer, ChatProvider, IsUnwanted, Piece, member, model_said, token_count
 from providers.models import models_of
 from providers.outbound.answer_streams import not_blank
+from providers.outbound.recognition import Sign
 from schemas.configuration import JsonSchema, read_schema
 from schemas.connections import ModelInfo
 from schemas.errors import ConfigurationError
@@ -20,6 +21,7 @@ class OllamaProvider(ChatProvider):
 
     id = "ollama"
     display_name = "Ollama"
+    sign = Sign("/api/version", "version")
     description = "Chat with a model on an Ollama server"
 
     @classmethod

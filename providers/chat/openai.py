@@ -9,6 +9,7 @@ from providers.base import Registry
 from providers.chat.base import ChatAnswer, ChatProvider, IsUnwanted, Piece, member, model_said, token_count
 from providers.models import models_of
 from providers.outbound.answer_streams import event_data
+from providers.outbound.recognition import Sign
 from schemas.configuration import JsonSchema, read_schema
 from schemas.connections import ModelInfo
 from schemas.errors import InvalidInputError
@@ -26,6 +27,7 @@ class OpenAIProvider(ChatProvider):
 
     id = "openai"
     display_name = "OpenAI-compatible server"
+    sign = Sign("/models", "object", "list")
     description = "Chat with OpenAI, vLLM, LM Studio, llama.cpp, LocalAI and others of that protocol"
 
     @classmethod

@@ -37,6 +37,7 @@ from providers.chroma.records import LISTS_KEY, checked_metadata, decoded, encod
 from providers.cursors import decode_offset, encode_cursor
 from providers.outbound.answers import array, listed, members, number, text, whole
 from providers.outbound.json_client import JsonClient, RetryPolicy
+from providers.outbound.recognition import Sign
 from providers.outbound.vendor_dialect import VendorDialect
 from schemas.bounds import MAX_PAGE, MAX_TOP_K
 from schemas.configuration import JsonSchema, read_schema
@@ -65,6 +66,7 @@ class ChromaProvider(
 
     id = "chromadb"
     display_name = "Chroma server"
+    sign = Sign("/api/v2/heartbeat", "nanosecond heartbeat")
     description = "The collections of a Chroma server, read and written directly"
     limits: ClassVar[Mapping[str, Any]] = {
         "max_top_k": MAX_TOP_K,

@@ -11,6 +11,7 @@ import numpy as np
 from providers.base import ProviderContext, Registry
 from providers.embeddings.remote import RemoteEmbeddingProvider
 from providers.models import models_of
+from providers.outbound.recognition import Sign
 from schemas.configuration import JsonSchema, read_schema
 from schemas.connections import ModelInfo
 from schemas.errors import ConfigurationError
@@ -25,6 +26,7 @@ class OllamaProvider(RemoteEmbeddingProvider):
 
     id = "ollama"
     display_name = "Ollama"
+    sign = Sign("/api/version", "version")
     description = "Embeddings from an Ollama server"
 
     def __init__(self, config: Mapping[str, Any], context: ProviderContext | None = None, **options: Any) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from providers.base import ProviderContext, Registry
 from providers.embeddings.remote import RemoteEmbeddingProvider
 from providers.models import models_of
+from providers.outbound.recognition import Sign
 from schemas.configuration import JsonSchema, read_schema
 from schemas.connections import ModelInfo
 from schemas.errors import InvalidInputError
@@ -26,6 +27,7 @@ class OpenAIProvider(RemoteEmbeddingProvider):
 
     id = "openai"
     display_name = "OpenAI-compatible server"
+    sign = Sign("/models", "object", "list")
     description = "Embeddings from OpenAI, vLLM, LM Studio, llama.cpp, LocalAI and others of that protocol"
 
     def __init__(self, config: Mapping[str, Any], context: ProviderContext | None = None, **options: Any) -> None:

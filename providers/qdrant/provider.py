@@ -34,6 +34,7 @@ from providers.base import (
 from providers.cursors import decode_cursor, encode_cursor
 from providers.outbound.answers import reading, whole
 from providers.outbound.json_client import JsonClient, RetryPolicy
+from providers.outbound.recognition import Sign
 from providers.outbound.vendor_dialect import VendorDialect
 from providers.qdrant.collection_layout import METRIC_KEY, counted, described, vector_name_of, with_vector
 from providers.qdrant.filters import NOT_OURS, Condition, to_qdrant
@@ -76,6 +77,7 @@ class QdrantProvider(
 
     id = "qdrant"
     display_name = "Qdrant"
+    sign = Sign("/", "title", "qdrant")
     description = "The collections of a Qdrant server, or of an embedded Qdrant in the data directory"
     libraries = (
         Library("qdrant_client", "pip install 'rag-wrapper[qdrant]'"),

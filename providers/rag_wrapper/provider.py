@@ -38,6 +38,7 @@ from providers.chroma.filters import Clause, to_chroma
 from providers.cursors import decode_offset, encode_cursor
 from providers.outbound.answers import listed, number, reading, text, whole
 from providers.outbound.json_client import JsonClient
+from providers.outbound.recognition import Sign
 from providers.rag_wrapper.client import WrapperClient
 from providers.rag_wrapper.dialect import RouteNotFoundError, WrapperDialect
 from providers.rag_wrapper.records import (
@@ -89,6 +90,7 @@ class RagWrapperProvider(
 
     id = "chromadb-wrapper"
     display_name = "ChromaDB wrapper service"
+    sign = Sign("/health", "service", "rag-wrapper")
     description = "The collections of another service like this one, also of an older release"
     limits: ClassVar[Mapping[str, Any]] = {
         "max_top_k": MAX_TOP_K,

@@ -6,6 +6,7 @@ from typing import Any
 
 from providers.base import Registry
 from providers.outbound.answers import array
+from providers.outbound.recognition import Sign
 from providers.rerank.base import RerankProvider
 from schemas.access.callers import check_acting
 from schemas.configuration import JsonSchema, read_schema
@@ -18,6 +19,7 @@ class TEIProvider(RerankProvider):
     """
 
     id = "tei"
+    sign = Sign("/info", "model_id")
     display_name = "Text Embeddings Inference"
     description = "A reranking model on Hugging Face's Text Embeddings Inference"
 

@@ -9,6 +9,7 @@ from providers.base import Provider, RagProvider
 from registry import connection_trial
 from registry.placeholders.secret_hosts import SecretHosts
 from registry.provider_registry import ProviderNotFoundError, ProviderRegistry
+from registry.trial_diagnosis import USUAL
 from schemas.connections import CollectionInfo, Fault
 from schemas.errors import UnavailableError
 from tests.registry.hostile import ENVIRON, SECRET, failed_stage, response, try_out, wait_for_ends_of_tests
@@ -246,5 +247,5 @@ def test_a_resolver_that_hangs_is_given_up():
 
 
 def test_every_error_type_has_its_sentence():
-    assert set(connection_trial.ERROR_TYPES) == set(connection_trial._SENTENCES)
+    assert set(connection_trial.ERROR_TYPES) == set(USUAL)
     assert issubclass(Shelf, Provider)

@@ -1,0 +1,46 @@
+"""What a service says of itself to anybody who asks, by which its kind is recognised."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass
+
+import orjson
+import requests
+
+from providers.outbound.http_sessions import answer_within, waits
+from providers.outbound.network import Network
+from schemas.errors import RagError
+
+MAX_BYTES = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """A JSON object under `path`, below the service's URL, in which `member` is there and its text has `value` in it,
+    in whatever case."""
+
+    path: str
+    member: str
+    value: str = ""
+
+
+def shows(network: Network, url: str, sign: Sign, *, seconds: float) -> bool:
+    """Return whether what answers at a URL shows a sign. It is asked without any key, and nothing is raised."""
+    try:
+        with (
+            answer_within(seconds),
+            network.session(url) as session,
+            closing(
+                session.get(url.rstrip("/") + sign.path, timeout=waits(seconds), allow_redirects=False, stream=True)
+            ) as response,
+        ):
+            content = bytearray()
+            for piece in response.iter_content(MAX_BYTES):
+                content += piece
+                if len(content) > MAX_BYTES:
+                    return False
+            said = orjson.loads(content) if response.ok else None
+    except (requests.RequestException, RagError, OSError, ValueError):
+        return False
+    return isinstance(said, dict) and sign.member in said and sign.value in str(said[sign.member]).casefold()

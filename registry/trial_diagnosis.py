@@ -1,0 +1,172 @@
+"""What a failed stage of a connection test is told to people: what is wrong, and what to do about it.
+
+A test goes to anybody who may type in a URL. Its sentences are therefore our own and coarse: they have nothing of what
+the peer said about the failure, no address that a name resolves to, no secret and no path.
+"""
+
+from __future__ import annotations
+
+import ssl
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from providers.base import Provider
+from providers.outbound.network import Network
+from providers.outbound.recognition import Sign, shows
+from schemas.configuration import JsonSchema
+
+LOOK_SECONDS, LOOKS_SECONDS = 1.0, 3.0
+"""The time for one look at what answers, and for all of them."""
+RECOGNISED = ("not_found", "unknown", "network")
+"""The types of failures of which one wants to know what it is that answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    message: str
+    next_step: str
+
+
+USUAL = {
+    "timeout": Diagnosis(
+        "The service did not answer in time",
+        "Check that the service runs and is not overloaded, and that host and port are right.",
+    ),
+    "authentication": Diagnosis(
+        "The service does not accept the credentials",
+        "Check the API key, and that the variable or file it comes from holds the right one.",
+    ),
+    "authorization": Diagnosis(
+        "The service does not allow this to the credentials",
+        "Give the API key the permission, or use another key.",
+    ),
+    "not_found": Diagnosis(
+        "The service does not know the route, the model or the collection",
+        "Check the path of the URL, and the names of model, tenant and database.",
+    ),
+    "network": Diagnosis(
+        "The service cannot be reached, or what answers there speaks another protocol",
+        "Check host and port, that the service runs, and that http or https is right.",
+    ),
+    "rate_limit": Diagnosis(
+        "The service takes no more requests now",
+        "Wait a while, or ask its operator for a higher limit.",
+    ),
+    "invalid_config": Diagnosis(
+        "The configuration is not valid",
+        "Correct the fields that are named.",
+    ),
+    "blocked": Diagnosis(
+        "Connections to this host are not allowed here",
+        "Use another host, or ask the operator to allow this one (RAG_CONNECT_POLICY).",
+    ),
+    "unknown": Diagnosis(
+        "The service answered something that could not be used",
+        "Check that the URL leads to a service of this kind; the service's own log may say more.",
+    ),
+}
+"""By error type."""
+OF_STAGE = {
+    ("address", "network"): Diagnosis(
+        "The name of the host is not known here",
+        "Check how the host is spelt, and that the machine of this service can resolve it.",
+    ),
+    ("connect", "network"): Diagnosis(
+        "Nothing accepts connections at this host and port",
+        "Check the port, and that the service runs and listens there.",
+    ),
+    ("connect", "timeout"): Diagnosis(
+        "The host does not accept the connection in time",
+        "Check host and port, and firewalls on the way.",
+    ),
+}
+"""By stage and error type, where the stage tells more."""
+NO_CREDENTIALS = Diagnosis(
+    "The service asks for credentials, and none are given", "Fill in the API key, or name the variable that holds it."
+)
+NOT_TRUSTED = Diagnosis(
+    "The service's TLS certificate is not trusted here",
+    "Use the name that the certificate is for, or have the operator trust its authority (RAG_CA_FILE).",
+)
+
+
+def diagnosis_of(stage: str, error_type: str, error: BaseException, *, has_credentials: bool) -> Diagnosis:
+    """Return what a failure is told as, as far as it tells that itself."""
+    if error_type == "authentication" and not has_credentials:
+        return NO_CREDENTIALS
+    if error_type == "network" and any(isinstance(each, ssl.SSLCertVerificationError) for each in _causes(error)):
+        return NOT_TRUSTED
+    return OF_STAGE.get((stage, error_type)) or USUAL[error_type]
+
+
+def recognised(
+    network: Network, url: str, own: type[Provider], known: Iterable[type[Provider]], error_type: str
+) -> Diagnosis | None:
+    """Return what is to be told by what answers at a URL, None when that cannot be said.
+
+    Of a service that is not of the kind that `own` connects to, the providers `known` say what it is. It is asked for
+    their signs, without a key.
+    """
+    if own.sign is None:
+        return None
+    ends_at = time.monotonic() + min(LOOKS_SECONDS, network.seconds_left() / 2)
+
+    def shows_sign(place: str, sign: Sign) -> bool:
+        seconds = min(LOOK_SECONDS, ends_at - time.monotonic())
+        return seconds > 0 and shows(network, place, sign, seconds=seconds)
+
+    if shows_sign(url, own.sign):
+        return _of_names(own.connection_schema()) if error_type == "not_found" else None
+    others = {each.sign: each for each in known if each.sign not in (None, own.sign)}
+    for sign, other in others.items():
+        if sign is not None and shows_sign(url, sign):
+            return Diagnosis(
+                f"“{other.display_name}” answers there, not “{own.display_name}”",
+                f"Choose the provider “{other.display_name}” for this address, or correct the URL.",
+            )
+    for place, diagnosis in _near(url):
+        if shows_sign(place, own.sign):
+            return diagnosis
+    if error_type == "network":
+        return None
+    return Diagnosis(
+        f"What answers there is not recognised as “{own.display_name}”",
+        "Check host, port and path of the URL, or choose another provider.",
+    )
+
+
+def _of_names(schema: JsonSchema) -> Diagnosis:
+    names = [
+        str(field.get("title", name))
+        for name, field in schema.get("properties", {}).items()
+        if field.get("type") == "string" and field.get("format") != "uri" and not field.get("writeOnly")
+    ]
+    listed = " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:]))) or "the names in the configuration"
+    return Diagnosis(
+        "The service is the right one, but does not know something that the configuration names", f"Check {listed}."
+    )
+
+
+def _near(url: str) -> Iterator[tuple[str, Diagnosis]]:
+    """Yield the places near a URL where the service may be instead, and what is then to be told."""
+    parts = urlsplit(url)
+    if parts.path.strip("/"):
+        root = parts._replace(path="").geturl()
+        yield root, Diagnosis("The service answers, but not at this path", "Leave the path out of the URL.")
+    else:
+        yield f"{url.rstrip('/')}/v1", Diagnosis("The service answers below /v1", "Put /v1 at the end of the URL.")
+    scheme = "http" if parts.scheme == "https" else "https"
+    yield (
+        parts._replace(scheme=scheme).geturl(),
+        Diagnosis(f"The service speaks {scheme}, not {parts.scheme}", f"Begin the URL with {scheme}://."),
+    )
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    seen = 0
+    while error is not None and seen < 20:
+        yield error
+        yield from (each for each in error.args if isinstance(each, BaseException))
+        error, seen = error.__cause__ or error.__context__, seen + 1

@@ -1,0 +1,141 @@
+"""A failed test says what it is that answers, and what to do next."""
+
+import json
+import ssl
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
+
+import pytest
+import trustme
+
+from tests.registry.hostile import SECRET, failed_stage, response, try_out
+from tests.support.raw_server import raw_server, saying
+
+CHROMA = {"/api/v2/heartbeat": {"nanosecond heartbeat": 1}}
+OURS = {"/health": {"status": "healthy", "service": "rag-wrapper"}}
+EMBEDS = {"/models": {"object": "list", "data": []}}
+KEY = "${RAG_PLANTED_API_KEY}"
+
+pytestmark = pytest.mark.timeout(60)
+
+
+@contextmanager
+def knowing(paths, tls=None):
+    """Run a server that knows these paths, each with its JSON; `requests` are the paths and headers that came."""
+    requests = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            requests.append((self.path, str(self.headers)))
+            body = json.dumps(paths.get(self.path, {})).encode()
+            self.send_response(200 if self.path in paths else 404)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_POST = do_GET
+
+        def log_message(self, *_):
+            pass
+
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+
+        def handle_error(self, *_):
+            pass
+
+    server = Server(("127.0.0.1", 0), Handler)
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+    serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    serving.start()
+    try:
+        yield SimpleNamespace(url=f"http{'s' if tls else ''}://127.0.0.1:{server.server_port}", requests=requests)
+    finally:
+        server.shutdown()
+        serving.join()
+        server.server_close()
+
+
+def told(report):
+    stage = failed_stage(report)
+    assert report.message == stage.message
+    return f"{stage.message}. {stage.next_step}"
+
+
+def test_another_kind_of_service_is_named_with_its_provider():
+    with knowing(OURS) as server:
+        said = told(try_out({"url": server.url, "api_key": KEY}, kind="rag", provider="chromadb"))
+        assert said == (
+            "“ChromaDB wrapper service” answers there, not “Chroma server”. "
+            "Choose the provider “ChromaDB wrapper service” for this address, or correct the URL."
+        )
+        # Only the provider's own requests have the key.
+        assert {path for path, headers in server.requests if SECRET in headers} == {"/api/v2/version"}
+
+
+def test_a_tenant_that_the_right_service_does_not_know_is_told_from_a_wrong_address():
+    with knowing({**CHROMA, "/api/v2/version": "1.5.9"}) as server:
+        said = told(try_out({"url": server.url}, kind="rag", provider="chromadb"))
+    assert said.endswith("Check Tenant and Database.")
+
+
+@pytest.mark.parametrize(
+    ("kind", "provider", "paths", "path", "next_step"),
+    [
+        ("rag", "chromadb", CHROMA, "/chroma", "Leave the path out of the URL."),
+        ("embedding", "openai", {"/v1/models": EMBEDS["/models"]}, "", "Put /v1 at the end of the URL."),
+        ("embedding", "openai", EMBEDS, "", "Check Model."),
+        ("rag", "chromadb", {}, "", "Check host, port and path of the URL, or choose another provider."),
+    ],
+)
+def test_the_next_step_depends_on_what_answers_nearby(kind, provider, paths, path, next_step):
+    with knowing(paths) as server:
+        said = told(try_out({"url": server.url + path}, kind=kind, provider=provider))
+    assert said.endswith(next_step)
+
+
+def test_http_is_told_from_https():
+    with knowing(CHROMA) as server:
+        url = server.url.replace("http://", "https://")
+        said = told(try_out({"url": url}, kind="rag", provider="chromadb"))
+    assert said == "The service speaks http, not https. Begin the URL with http://."
+
+
+def test_a_certificate_of_an_unknown_authority_is_told(tmp_path):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    trustme.CA().issue_cert("127.0.0.1").configure_cert(context)
+    with knowing(CHROMA, context) as server:
+        said = told(try_out({"url": server.url}, kind="rag", provider="chromadb"))
+    assert said.startswith("The service's TLS certificate is not trusted here. ")
+
+
+def test_a_name_that_nobody_knows_is_told_from_a_port_where_nobody_listens():
+    with raw_server(saying(b"")) as server:
+        closed = server.url
+    unknown = told(try_out({"url": "http://service.example"}))
+    assert unknown.startswith("The name of the host is not known here. Check how the host is spelt")
+    assert told(try_out({"url": closed})).startswith("Nothing accepts connections at this host and port. ")
+
+
+def test_credentials_that_are_missing_are_told_from_wrong_ones():
+    with raw_server(saying(response(b"{}", "401 Unauthorized"))) as server:
+        assert "none are given" in told(try_out({"url": server.url}))
+        assert "does not accept the credentials" in told(try_out({"url": server.url, "api_key": KEY}))
+
+
+@pytest.mark.parametrize(("config", "words"), [({}, "no credentials were given"), ({"api_key": KEY}, "with these")])
+def test_a_success_says_whether_there_were_credentials(config, words):
+    with raw_server(saying(response())) as server:
+        report = try_out({"url": server.url, **config})
+    [stage] = [stage for stage in report.stages if stage.name == "authenticate"]
+    assert words in stage.message
+
+
+@pytest.mark.parametrize("body", [b"[]", b'{"service": 7}', b"\xff" * 99_999])
+def test_signs_may_be_anything(body):
+    with raw_server(saying(response(body))) as server:
+        assert try_out({"url": server.url}, kind="rag", provider="chromadb").error_type == "unknown"
