@@ -17,8 +17,8 @@ class TokenProxy:
     that is None, every request with the token in the header passes. `heartbeat` passes without a token, as at many
     proxies."""
 
-    def __init__(self, port, ca_file, *, token, header):
-        self.url = f"https://localhost:{port}"
+    def __init__(self, url, ca_file, *, token, header):
+        self.url = url
         self.ca_file = ca_file
         self.token, self.header = token, header
         self.refusal = None
@@ -46,8 +46,8 @@ class TokenProxy:
 
 
 @contextmanager
-def token_proxy(chroma_port, directory, *, token="s3cret-token", header="X-Chroma-Token"):
-    """Run a `TokenProxy` in front of a Chroma server on this machine."""
+def token_proxy(chroma_port, directory, *, token="s3cret-token", header="X-Chroma-Token", is_secure=True):
+    """Run a `TokenProxy` in front of a Chroma server on this machine; without TLS unless it `is_secure`."""
     authority = trustme.CA()
     ca_file = directory / "authority.pem"
     authority.cert_pem.write_to_path(str(ca_file))
@@ -91,6 +91,9 @@ def token_proxy(chroma_port, directory, *, token="s3cret-token", header="X-Chrom
         daemon_threads = True
 
         def finish_request(self, request, client_address):
+            if not is_secure:
+                super().finish_request(request, client_address)
+                return
             with context.wrap_socket(request, server_side=True) as secured:
                 super().finish_request(secured, client_address)
 
@@ -98,7 +101,8 @@ def token_proxy(chroma_port, directory, *, token="s3cret-token", header="X-Chrom
             pass
 
     server = Server(("127.0.0.1", 0), Handler)
-    proxy = TokenProxy(server.server_port, ca_file, token=token, header=header)
+    url = f"https://localhost:{server.server_port}" if is_secure else f"http://127.0.0.1:{server.server_port}"
+    proxy = TokenProxy(url, ca_file, token=token, header=header)
     serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     serving.start()
     try:

@@ -120,6 +120,10 @@ form.querySelector("#test").addEventListener("click", async (event) => {
   }
 });
 
+function counted(count, noun) {
+  return `${count} ${noun}${count === 1 ? "" : "s"}`;
+}
+
 function stage(each) {
   return element(
     "li",
@@ -137,10 +141,10 @@ function collections(found, count) {
   const rows = found.map((each) =>
     element("tr", {}, element("th", { scope: "row" }, each.name), element("td", { class: "text-end" }, String(each.count ?? "–"))),
   );
-  const head = element("tr", {}, element("th", { scope: "col" }, `${count} collections`), element("th", { scope: "col", class: "text-end" }, "Documents"));
+  const head = element("tr", {}, element("th", { scope: "col" }, counted(count, "collection")), element("th", { scope: "col", class: "text-end" }, "Documents"));
   return element(
     "div",
-    { class: "table-wide", tabindex: "0", role: "region", "aria-label": "Collections behind it" },
+    { class: "table-wide", tabindex: "0", role: "region", "aria-label": "Their names and sizes" },
     element("table", { class: "table table-sm" }, element("thead", {}, head), element("tbody", {}, ...rows)),
   );
 }
@@ -153,7 +157,7 @@ form.querySelector("#models")?.addEventListener("click", async (event) => {
     const { models } = await json(await post(`/api/connections/${type}/discovery/models`, candidate()));
     const list = document.querySelector("#field-model-list");
     list.replaceChildren(...models.map((each) => element("option", { value: each.id }, each.description)));
-    said.textContent = models.length ? `${models.length} models to choose from.` : "The service lists no models for this.";
+    said.textContent = models.length ? `${counted(models.length, "model")} to choose from.` : "The service lists no models for this.";
   } catch (error) {
     const failed = error.body?.stages?.find((each) => each.verdict === "failed");
     said.textContent = failed ? `${failed.message}. ${failed.next_step}` : error.message;

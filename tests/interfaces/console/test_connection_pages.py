@@ -1,0 +1,268 @@
+"""Connections in a browser without scripts: forms made of schemas, tests, models, and what hostile services say."""
+
+from __future__ import annotations
+
+import json
+import threading
+import uuid
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from tests.interfaces.console.conftest import ADMIN_KEY, Reader
+
+SECRET = "sk-planted-7d20"
+MARKUP = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>"
+
+
+@pytest.fixture
+def name():
+    return f"test-{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture
+def made(client, name):
+    """`made(type, provider, config)` makes a connection through the wire."""
+
+    def make(kind, provider, config, **more):
+        body = {"id": name, "type": kind, "provider": provider, "config": config, **more}
+        answer = client.post("/api/connections", json=body)
+        assert answer.status_code == 201, answer.json
+        return name
+
+    yield make
+    client.delete(f"/api/connections/{name}")
+
+
+@contextmanager
+def hostile_chroma():
+    """Run what speaks like a Chroma server, and has markup in everything that it says."""
+    collection = {
+        "id": "5d1b2b52-3f0c-4b57-8d5f-6b1f2f3f0d11",
+        "name": MARKUP,
+        "metadata": {MARKUP: MARKUP},
+        "dimension": 3,
+        "configuration_json": {"hnsw": {"space": "cosine"}},
+    }
+    database = "/api/v2/tenants/default_tenant/databases/default_database"
+    answers = {
+        "/api/v2/version": MARKUP,
+        database: {"name": MARKUP},
+        f"{database}/collections_count": 1,
+        f"{database}/collections": [collection],
+        f"{database}/collections/{collection['id']}/count": 7,
+    }
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            found = answers.get(self.path.partition("?")[0])
+            body = json.dumps({"error": MARKUP, "message": MARKUP} if found is None else found).encode()
+            self.send_response(500 if found is None else 200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    serving.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        serving.join()
+        server.server_close()
+
+
+def inputs(page):
+    return {each["name"]: each for each in page.all("input") + page.all("select") if "name" in each}
+
+
+def check_harmless(page, text):
+    """Fail when markup that somebody else said has become elements of the page."""
+    assert "<img src=x" not in text
+    assert all("onerror" not in attributes for _, attributes in page.elements)
+    assert all(each.get("type") == "module" and each.get("src") for each in page.all("script"))
+
+
+def test_only_who_may_define_connections_sees_them(signed_in):
+    reader, connecting = signed_in(scopes=["read"]), signed_in(scopes=["read", "connect"])
+    assert "Connections" not in reader.read("/ask").text
+    assert reader.get("/connections").status_code == 403
+    assert "Connections" in connecting.read("/ask").text
+    assert "Storage of this service" in connecting.read("/connections").text
+
+
+def test_every_provider_has_a_card_and_a_form_with_a_label_for_every_field(admin, client):
+    offered = client.get("/api/connections/providers").json
+    cards = admin.read("/connections/new")
+    for kind in ("rag", "embedding", "llm", "rerank"):
+        for provider in offered[kind]:
+            assert provider["description"] in cards.text
+            page = admin.read(f"/connections/new/{kind}/{provider['id']}")
+            labelled = {each["for"] for each in page.all("label")}
+            ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
+            assert len(ids) == len(set(ids))
+            shown = inputs(page)
+            for field in provider["schema"]["fields"]:
+                told = shown[f"config.{field['name']}"]
+                assert told["id"] in labelled
+                assert set(told["aria-describedby"].split()) <= set(ids)
+                assert field["description"] in page.text
+                if field["secret"]:
+                    assert (told["type"], told["value"]) == ("password", "")
+            assert [each["value"] for each in page.all("input") if each.get("name") == "choice"] == [
+                each["title"] for each in provider["schema"]["choices"]
+            ]
+
+
+def test_faults_stand_at_their_fields_and_what_was_typed_stays_except_secrets(admin, name):
+    typed = {"config.url": "ftp://x", "config.timeout_seconds": "soon", "config.api_key": SECRET, "id": name}
+    answer = admin.post("/connections/new/rag/chromadb", do="save", **typed)
+    page = Reader(answer.text)
+    assert answer.status_code == 400
+    assert "URL must be http(s)://" in page.text
+    assert "Timeout must be a number" in page.text
+    shown = inputs(page)
+    assert (shown["config.url"]["aria-invalid"], shown["config.url"]["value"]) == ("true", "ftp://x")
+    assert shown["id"]["value"] == name
+    assert "open" in next(attributes for tag, attributes in page.elements if tag == "details")
+    assert SECRET not in answer.text
+
+
+def test_a_name_that_is_taken_is_said(admin, made):
+    taken = made("rag", "chromadb", {"url": "http://127.0.0.1:9"})
+    answer = admin.post("/connections/new/rag/chromadb", do="save", id=taken, **{"config.url": "http://127.0.0.1:9"})
+    assert answer.status_code == 409
+    assert "There is a connection" in Reader(answer.text).text
+
+
+def test_a_secret_is_stored_kept_and_removed_without_being_shown(admin, client, name):
+    path = f"/connections/{name}"
+    url = {"config.url": "http://127.0.0.1:9/v1"}
+    typed = {**url, "config.api_key": SECRET, "id": name, "display_name": "Mine", "shared": "1"}
+    saved = admin.post("/connections/new/embedding/openai", do="save", **typed)
+    assert (saved.status_code, saved.location) == (303, f"/console{path}?saved=1")
+    page = admin.read(path)
+    assert "Stored, not shown." in page.text
+    assert inputs(page)["config.api_key"]["value"] == ""
+
+    assert admin.post(path, do="save", display_name="Yours", **{**url, "config.model": "m"}).status_code == 303
+    changed = client.get(f"/api/connections/{name}").json
+    assert (changed["stored_secrets"], changed["display_name"], changed["shared"]) == (["api_key"], "Yours", False)
+    assert changed["config"] == {"url": "http://127.0.0.1:9/v1", "model": "m"}
+
+    moved = admin.post(path, do="save", **{"config.url": "http://127.0.0.1:10/v1"})
+    assert moved.status_code == 400
+    assert "must be given again" in Reader(moved.text).text
+
+    assert admin.post(path, do="save", **url, **{"remove.api_key": "1"}).status_code == 303
+    assert client.get(f"/api/connections/{name}").json["secrets"] == {}
+    assert client.delete(f"/api/connections/{name}").status_code == 200
+
+
+def test_a_secret_may_be_a_variable_that_is_suggested(admin, client, name, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+    path = "/connections/new/embedding/openai"
+    assert "${OPENAI_API_KEY}" in [each["value"] for each in admin.read(path).all("option")]
+    chosen = {"variable.api_key": "${OPENAI_API_KEY}", "config.url": "http://127.0.0.1:9/v1"}
+    assert admin.post(path, do="save", id=name, **chosen).status_code == 303
+    assert client.get(f"/api/connections/{name}").json["secrets"] == {"api_key": ["OPENAI_API_KEY"]}
+    assert "It comes from OPENAI_API_KEY." in admin.read(f"/connections/{name}").text
+    assert client.delete(f"/api/connections/{name}").status_code == 200
+
+
+def test_one_of_the_choices_counts(admin, client, name):
+    both = {"config.url": "http://127.0.0.1:9", "config.path": "books", "choice": "A Qdrant server", "id": name}
+    assert admin.post("/connections/new/rag/qdrant", do="save", **both).status_code == 303
+    assert client.get(f"/api/connections/{name}").json["config"] == {"url": "http://127.0.0.1:9"}
+    chosen = [each["value"] for each in admin.read(f"/connections/{name}").all("input") if "checked" in each]
+    assert chosen == ["A Qdrant server"]
+    assert client.delete(f"/api/connections/{name}").status_code == 200
+
+
+def test_a_test_shows_its_stages_and_not_the_secret(admin, models):
+    typed = {"config.url": f"{models.url}/v1", "config.api_key": SECRET, "config.model": "stub"}
+    answer = admin.post("/connections/new/embedding/openai", do="test", **typed)
+    page = Reader(answer.text)
+    assert answer.status_code == 200
+    for words in ("The service answers, with these credentials", "The service does what it is for", "It works"):
+        assert words in page.text
+    assert "/api/connections/embedding/test" in page.text
+    assert SECRET not in answer.text
+
+
+def test_a_stored_secret_counts_in_a_test_of_the_form_that_changes_it(admin, made, models):
+    name = made("embedding", "openai", {"url": f"{models.url}/v1", "api_key": SECRET, "model": "stub"})
+    answer = admin.post(f"/connections/{name}", do="test", **{"config.url": f"{models.url}/v1", "config.model": "stub"})
+    assert "The service answers, with these credentials" in Reader(answer.text).text
+    elsewhere = admin.post(f"/connections/{name}", do="test", **{"config.url": "http://127.0.0.1:9/v1"})
+    assert "must be given again" in Reader(elsewhere.text).text
+
+
+def test_models_are_offered_for_their_field(admin, models):
+    typed = {"config.url": f"{models.url}/v1"}
+    page = Reader(admin.post("/connections/new/llm/openai", do="models", **typed).text)
+    assert "1 model to choose from" in page.text
+    assert "chatty" in [each["value"] for each in page.all("option")]
+
+
+def test_a_failed_test_names_the_field(admin):
+    page = Reader(admin.post("/connections/new/rag/chromadb", do="test", **{"config.url": "nonsense"}).text)
+    assert "Correct the fields that are named." in page.text
+    assert inputs(page)["config.url"]["aria-invalid"] == "true"
+
+
+def test_a_connection_of_the_service_is_shown_and_not_changed(admin):
+    page = admin.read("/connections/local")
+    assert "built-in" in page.text
+    assert "config.match_threshold" not in inputs(page)
+    assert admin.post("/connections/local", of="/connections/new", do="save").status_code == 409
+
+
+def test_a_connection_is_deleted_after_what_depends_on_it_was_shown(admin, client, made):
+    name = made("rag", "chromadb", {"url": "http://127.0.0.1:9", "api_key": SECRET}, shared=True)
+    page = admin.read(f"/connections/{name}/delete")
+    assert "those of others too" in page.text
+    assert "api_key is forgotten" in page.text
+    answer = admin.post(f"/connections/{name}/delete")
+    assert (answer.status_code, answer.location) == (303, f"/console/connections?deleted={name}")
+    assert client.get(f"/api/connections/{name}").status_code == 404
+
+
+def test_what_a_hostile_service_says_stays_text(admin, made):
+    with hostile_chroma() as url:
+        name = made("rag", "chromadb", {"url": url}, display_name=MARKUP)
+        for path in ("/connections", f"/connections/{name}", f"/connections/{name}/delete"):
+            answer = admin.get(path)
+            check_harmless(Reader(answer.text), answer.text)
+            assert MARKUP in Reader(answer.text).text, path
+        answer = admin.post(f"/connections/{name}", do="test", **{"config.url": url, "config.tenant": MARKUP})
+        check_harmless(Reader(answer.text), answer.text)
+        answer = admin.post(f"/connections/{name}", do="test", **{"config.url": url})
+        assert MARKUP in Reader(answer.text).text
+        check_harmless(Reader(answer.text), answer.text)
+
+
+def test_what_somebody_typed_stays_text(admin, client, name):
+    fields = dict.fromkeys(("id", "display_name", "config.url", "config.tenant", "config.timeout_seconds"), MARKUP)
+    for do in ("save", "test", "models"):
+        answer = admin.post("/connections/new/rag/chromadb", do=do, **fields)
+        page = Reader(answer.text)
+        check_harmless(page, answer.text)
+        assert inputs(page)["config.tenant"]["value"] == MARKUP
+    for path in (f"/connections/{MARKUP}", f"/connections/new/rag/{MARKUP}", "/connections/new/nothing/chromadb"):
+        answer = admin.get(path)
+        assert answer.status_code == 404
+        check_harmless(Reader(answer.text), answer.text)
+
+
+def test_a_form_of_another_site_does_nothing(admin, client, name):
+    answer = admin.post("/connections/new/rag/chromadb", token="x" * 64, do="save", id=name)
+    assert answer.status_code == 400
+    assert client.get(f"/api/connections/{name}").status_code == 404
+    assert ADMIN_KEY not in answer.text
