@@ -32,6 +32,7 @@ from schemas.records import (
 )
 from schemas.storage.index_reports import IndexStatus
 from schemas.storage.outcomes import CollectionOutcome, WriteOutcome
+from schemas.storage.projection import Projection
 from schemas.where import EVERYTHING, Where, all_of
 from wrapper.audit import noted
 from wrapper.catalog.stored_bytes import Quota
@@ -287,6 +288,11 @@ class ScopedStore:
             with_embeddings=with_embeddings,
             seen=seen,
         )
+        return replace(found, collection=_viewed(found.collection, seen))
+
+    def projection(self, name: str, where: Where, *, limit: int, field: str | None) -> Projection:
+        seen = self._seen(name)
+        found = self._store.projections.of(name, all_of(seen, where), limit=limit, field=field)
         return replace(found, collection=_viewed(found.collection, seen))
 
     def gather(

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from schemas.errors import AlreadyThereError, CollectionNotFoundError, DocumentNotFoundError, InvalidInputError
+from schemas.errors import CollectionNotFoundError, DocumentNotFoundError, InvalidInputError
 from schemas.metadata import check_collection_metadata, merge_patch, reserved_of, without_reserved
 from schemas.records import (
     Collection,
@@ -43,6 +43,7 @@ from wrapper.embedding_checks import check_directions
 from wrapper.indexing.engine_collections import is_in_transit
 from wrapper.indexing.indexer import Indexer
 from wrapper.querying.planner import Found, Planner
+from wrapper.querying.projections import Projections
 from wrapper.writing import AS_IT_COMES, WriteOptions, Writing, Written
 
 EXPORTED_AT_ONCE = 200
@@ -60,6 +61,7 @@ class Store:
         self._documents = documents
         self._indexer = indexer
         self.writing = writing
+        self.projections = Projections(catalog)
 
     def collections(self, within: Patterns = None) -> list[Collection]:
         """Return the collections with names `within` these patterns, by name; None stands for all names."""
@@ -163,7 +165,7 @@ class Store:
             collection = find_collection(transaction, name)
             check_directions(collection, batch.embeddings)
             if unless is not None:
-                _check_that_none_matches(transaction, collection, unless)
+                writes.check_that_none_matches(transaction, collection, unless)
             return writes.add_documents(transaction, name, batch, on_conflict=on_conflict, replace_where=replace_where)
 
         return self.writing.write(WriteOutcome, name, operation, options)
@@ -391,10 +393,3 @@ class Store:
         self._catalog.commit(lambda transaction: writes.ask_doctor(transaction, name, kind))
         self._indexer.notify()
         return self.index(name)
-
-
-def _check_that_none_matches(transaction: Transaction, collection: Collection, where: Where) -> None:
-    if count(transaction, collection.key, where, collection.count):
-        raise AlreadyThereError(
-            f"Collection '{collection.name}' has a document that matches already", collection=collection.name
-        )

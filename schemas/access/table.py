@@ -74,6 +74,7 @@ ROUTES: Mapping[str, Access] = {
     f"PATCH {_DOCUMENTS}/{{document_id}}": Access(WRITE, Names.PATH),
     "GET /collections/{name}/metadata-values": Access(READ, Names.PATH),
     "GET /collections/{name}/facets": Access(READ, Names.PATH),
+    "GET /collections/{name}/projection": Access(READ, Names.PATH),
     "GET /collections/{name}/export": Access(READ, Names.PATH),
     "POST /collections/{name}/import": Access(MANAGE, Names.PATH),
     "POST /collections/{name}/query": Access(READ, Names.PATH),

@@ -140,6 +140,35 @@ def distinct_values(
     return [decode_value(value) for value in sorted(distinct)]
 
 
+def values_at(
+    transaction: Transaction, collection: Collection, places: Sequence[int], field: str | None
+) -> tuple[list[str], list[Any]]:
+    """Return (id, value of a field) of the documents at these positions, in the order of positions.
+
+    The value is a scalar, the lowest element of a list, or None where there is neither, or no field is asked for.
+    """
+    value, parameters = "NULL", tuple[Any, ...]()
+    if field is not None:
+        path = bounded(field)
+        whole = transaction.dialect.whole_value(transaction, collection.key, path, "f")
+        value = (
+            f"(SELECT {whole} FROM document_fields f WHERE f.position = d.position AND f.path = ? "
+            f"AND {_SCALARS_AND_ELEMENTS} ORDER BY f.value LIMIT 1)"
+        )
+        parameters = (path, *_SCALAR_AND_ELEMENT_BOUNDS)
+    ids: list[str] = []
+    values: list[Any] = []
+    for start in range(0, len(places), VALUES_AT_ONCE):
+        asked = transaction.dialect.one_of("d.position", places[start : start + VALUES_AT_ONCE])
+        rows = transaction.rows(
+            f"SELECT d.id, {value} FROM documents d WHERE {asked.text} ORDER BY d.position",
+            (*parameters, *asked.parameters),
+        )
+        ids += [row[0] for row in rows]
+        values += [None if row[1] is None else decode_value(row[1]) for row in rows]
+    return ids, values
+
+
 def _keys(
     transaction: Transaction, collection: Collection, places: Sequence[int], fields: Sequence[str]
 ) -> dict[int, _Key]:

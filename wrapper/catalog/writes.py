@@ -12,7 +12,13 @@ from dataclasses import replace
 import numpy as np
 import orjson
 
-from schemas.errors import ConflictError, DocumentExistsError, DocumentNotFoundError, InvalidInputError
+from schemas.errors import (
+    AlreadyThereError,
+    ConflictError,
+    DocumentExistsError,
+    DocumentNotFoundError,
+    InvalidInputError,
+)
 from schemas.metadata import check_metadata, merge_patch
 from schemas.records import Collection, Document, DocumentBatch, DocumentPatch, Metadata
 from schemas.storage.outcomes import WriteOutcome
@@ -231,6 +237,14 @@ def take_in(transaction: Transaction, collection_key: int, batch: DocumentBatch)
         (len(batch), batch.dimension, collection_key),
     )
     return True
+
+
+def check_that_none_matches(transaction: Transaction, collection: Collection, where: Where) -> None:
+    """Raise AlreadyThereError when a document of the collection matches."""
+    if count(transaction, collection.key, where, collection.count):
+        raise AlreadyThereError(
+            f"Collection '{collection.name}' has a document that matches already", collection=collection.name
+        )
 
 
 def _check_that_some_stay(transaction: Transaction, collection: Collection, where: Where) -> None:

@@ -9,6 +9,7 @@ import structlog
 from flask import Blueprint, Response, g
 
 from schemas.errors import InvalidInputError
+from schemas.wire.storage.projection import PROJECTION_ARGUMENTS, projection_answer
 from schemas.wire.storage.query import (
     FACET_ARGUMENTS,
     FIELD_ARGUMENTS,
@@ -80,6 +81,16 @@ def facets(name: str) -> Response:
     return not_modified(collection) or json_response(
         facets_answer(found, total, collection.revision), etag=collection.version
     )
+
+
+@blueprint.get("/collections/<name>/projection")
+@declare(Lane.COMPUTING, query=PROJECTION_ARGUMENTS)
+def projection(name: str) -> Response:
+    known = not_modified(store().collection(name))
+    if known is not None:
+        return known
+    found = store().projection(name, **arguments())
+    return json_response(projection_answer(found), etag=found.collection.version)
 
 
 @blueprint.get("/collections/<name>/metadata-values")

@@ -10,8 +10,10 @@ from flask import Blueprint, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response
 
 from interfaces.console.current_page import may, wire
+from interfaces.console.facets import FIELDS
 from interfaces.console.filters import OPERATORS, added, conditions_of
 from interfaces.console.forms import filter_of, number_of
+from interfaces.console.maps import SHAPES, Map
 from interfaces.console.vectors import Vector
 from interfaces.console.wire import RefusedError, WireRequest, encoded, named
 from schemas.errors import ConflictError, InvalidInputError, NotFoundError
@@ -83,6 +85,29 @@ def documents(name: str) -> str:
         is_first="cursor" not in request.args,
         can_write=may("write"),
         can_manage=may("manage"),
+    )
+
+
+@blueprint.get("/<name>/map")
+def map_of(name: str) -> str:
+    where = filter_of(request.args.get("where", ""))
+    given = None if where is None else orjson.dumps(where).decode()
+    collection = wire().get(encoded("collections", name), aside=True)
+    some = wire().get(encoded("collections", name, "documents"), aside=True, limit=PAGE, where=given)["documents"]
+    fields = _fields_of(some)
+    field = request.args.get("field") if "field" in request.args else _telling(name, fields, given)
+    projection = wire().get(encoded("collections", name, "projection"), field=field, where=given)
+    return render_template(
+        "map.html",
+        collection=collection,
+        projection=projection,
+        map=Map.of(projection),
+        shapes=SHAPES,
+        fields=fields if not field or field in fields else [*fields, field],
+        field=field,
+        has_lists=any(isinstance(each["metadata"].get(field), list) for each in some),
+        where=where,
+        label=f"{name} as points, coloured by {field}" if field else f"{name} as points",
     )
 
 
@@ -181,6 +206,16 @@ def _collection(name: str) -> Json:
         if listed and listed[0]["name"] == name:
             return cast(Json, listed[0])
     return wire().get(encoded("collections", name), aside=True)
+
+
+def _telling(name: str, fields: list[str], where: str | None) -> str:
+    """Return the first of the usual fields that tells documents apart, an empty string when none does."""
+    usual = [each for each in FIELDS if each in fields]
+    if not usual:
+        return ""
+    path = encoded("collections", name, "facets")
+    facets = wire().get(path, aside=True, fields=",".join(usual), where=where, limit=1)["facets"]
+    return next((each for each in usual if facets[each]["distinct"] > 1), "")
 
 
 def _fields_of(documents: list[Json]) -> list[str]:

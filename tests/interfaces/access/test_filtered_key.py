@@ -74,7 +74,13 @@ def test_readers_who_see_different_documents_have_different_etags(client, reader
     answers = [client.get(PLACE, headers=headers) for headers in (ADMIN, *map(reader, wheres))]
     tags = [answer.headers["ETag"] for answer in answers]
     assert len(set(tags)) == len(tags)
-    for path in (PLACE, "/collections/rag-documents", f"{PLACE}/count", "/collections/rag-documents/facets?fields=a"):
+    for path in (
+        PLACE,
+        "/collections/rag-documents",
+        f"{PLACE}/count",
+        "/collections/rag-documents/facets?fields=a",
+        "/collections/rag-documents/projection",
+    ):
         own = client.get(path, headers=reader(wheres[0]))
         assert own.headers["ETag"] == tags[1]
         again = {"If-None-Match": own.headers["ETag"]}

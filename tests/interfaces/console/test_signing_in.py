@@ -7,7 +7,7 @@ from interfaces.console.front_doors import cookie_name
 from interfaces.console.sessions import SESSION_SECONDS, Sessions
 from tests.interfaces.console.conftest import ADMIN_KEY, Reader, Visitor
 
-PAGES = ("/ask", "/collections", "/collections/handbook", "/documents")
+PAGES = ("/ask", "/collections", "/collections/handbook", "/collections/handbook/map", "/documents")
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -164,6 +164,7 @@ ARGUMENTS = [
     ("GET", "documents/count", ["where"]),
     ("GET", "metadata-values", ["field"]),
     ("GET", "facets", ["fields", "where", "limit"]),
+    ("GET", "projection", ["field", "where", "limit"]),
     ("POST", "documents", ["on_conflict", "replace_where"]),
     ("PUT", "metadata", ["merge"]),
 ]

@@ -16,6 +16,7 @@ READS = [
     "/documents/a",
     "/metadata-values?field=page",
     "/facets?fields=page",
+    "/projection?field=page",
 ]
 WRITES = {
     "add": ("POST", "/documents", {"documents": [{"id": "c", "text": "three", "embedding": [0.5, 0.5]}]}),

@@ -1,0 +1,107 @@
+"""`GET projection` places documents in a plane, for a map."""
+
+import json
+
+import pytest
+
+DOCUMENTS = [
+    {"id": "a", "text": "one", "metadata": {"kind": "pdf", "page": 1, "tags": ["y", "x"]}, "embedding": [1, 0, 0]},
+    {"id": "b", "text": "two", "metadata": {"kind": "pdf", "page": 2.5, "tags": []}, "embedding": [0.9, 0.1, 0]},
+    {"id": "c", "text": "three", "metadata": {"kind": "md", "at": {"line": 7}}, "embedding": [-1, 0, 0.2]},
+]
+
+
+@pytest.fixture(scope="module")
+def name(shared_collection):
+    return shared_collection(DOCUMENTS)
+
+
+@pytest.fixture
+def projection(client, name):
+    def projection(where=None, **arguments):
+        if where is not None:
+            arguments["where"] = json.dumps(where)
+        return client.get(f"/collections/{name}/projection", query_string=arguments)
+
+    return projection
+
+
+def test_near_vectors_lie_near_each_other(projection, name):
+    answer = projection().json
+    x = answer["points"].pop("x")
+    assert len(answer["points"].pop("y")) == 3
+    assert abs(x[0] - x[1]) < 0.2 < 1.7 < abs(x[0] - x[2]) <= 2
+    explained = answer.pop("explained")
+    assert 0.9 < sum(explained) <= 1
+    assert answer == {
+        "collection": name,
+        "revision": 2,
+        "method": "pca",
+        "total": 3,
+        "sampled": False,
+        "points": {"ids": ["a", "b", "c"]},
+        "field": None,
+        "scale": None,
+        "categories": [],
+    }
+
+
+@pytest.mark.parametrize(
+    ("field", "scale", "values", "categories"),
+    [
+        ("kind", "categories", [0, 0, 1], [{"value": "pdf", "count": 2}, {"value": "md", "count": 1}]),
+        ("page", "numbers", [1, 2.5, None], None),
+        ("tags", "categories", [0, None, None], [{"value": "x", "count": 1}]),
+        ("at.line", "numbers", [None, None, 7], None),
+        ("at", None, [None, None, None], None),
+        ("nothing", None, [None, None, None], None),
+        ("'; --", None, [None, None, None], None),
+    ],
+)
+def test_points_are_coloured_by_a_field(projection, field, scale, values, categories):
+    answer = projection(field=field).json
+    assert (answer["field"], answer["scale"], answer["points"]["value"]) == (field, scale, values)
+    assert answer["categories"] == (categories or [])
+
+
+def test_only_what_matches_is_placed(projection):
+    answer = projection({"kind": "pdf"}, field="page").json
+    assert (answer["total"], answer["points"]["ids"], answer["points"]["value"]) == (2, ["a", "b"], [1, 2.5])
+    # On a line, as far from each other as the map is wide.
+    assert [sorted(answer["points"]["x"]), answer["points"]["y"]] == [[-1, 1], [0, 0]]
+    assert answer["explained"] == [1, 0]
+
+
+def test_a_limit_gives_some_of_the_same_points(projection):
+    whole, some = projection().json, projection(limit=2).json
+    assert (some["total"], some["sampled"], some["points"]["ids"]) == (3, True, ["a", "b"])
+    assert some["points"]["x"] == whole["points"]["x"][:2]
+    assert len(projection(limit=10**9).json["points"]["ids"]) == 3
+
+
+@pytest.mark.parametrize(
+    "documents",
+    [[], DOCUMENTS[:1], [{**DOCUMENTS[0], "id": each} for each in "abc"], [{"id": "a", "text": "", "embedding": [2]}]],
+    ids=["none", "one", "equal", "one number"],
+)
+def test_documents_that_do_not_differ_lie_in_one_place(client, filled, documents):
+    name = filled(documents)
+    answer = client.get(f"/collections/{name}/projection?field=kind")
+    assert answer.status_code == 200
+    assert (answer.json["total"], answer.json["explained"]) == (len(documents), [0, 0])
+    for axis in "xy":
+        assert answer.json["points"][axis] == [0] * len(documents)
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [("?limit=0", "limit"), ("?limit=x", "limit"), ("?where={", "where"), ('?where={"a":{"$no":1}}', "where")],
+)
+def test_a_fault_is_located(client, name, query, field):
+    answer = client.get(f"/collections/{name}/projection{query}")
+    assert (answer.status_code, answer.json["details"]["field"]) == (400, field)
+
+
+def test_a_collection_that_is_not_there_has_no_map(client):
+    answer = client.get("/collections/nobody/projection")
+    assert (answer.status_code, answer.json["code"]) == (404, "collection_not_found")
