@@ -13,9 +13,7 @@ from flask import Flask
 import wrapper
 from interfaces import model_metrics
 from interfaces.built_in_connections import built_in_connections
-from interfaces.console.app import create_console
-from interfaces.console.front_doors import FrontDoors
-from interfaces.console.sessions import Sessions as ConsoleSessions
+from interfaces.console.opening import open_console
 from interfaces.context_tools import context_tools
 from interfaces.declared_connections import declared_connections, operators_placeholders
 from interfaces.embedding_meter import EmbeddingMeter
@@ -183,16 +181,9 @@ def create_app(
         *(app, connections, collect, search, rerank, rule_documents, text_documents, documents, jobs, chat, tools),
         *(watchers, erasure, mcp_http, protected_resource, settings_in_force, guide),
     )
-    open_console(app, service)
+    open_console(app, service.catalog)
     layers.job_runner.start()
     return app
-
-
-def open_console(app: Flask, service: Service) -> None:
-    """Put the console's pages beside the routes of the service."""
-    sessions = ConsoleSessions(service.catalog)
-    console = create_console(app.wsgi_app, app.extensions["rag.hosts_and_origins"], sessions)
-    app.wsgi_app = FrontDoors(app.wsgi_app, console, sessions)  # type: ignore[method-assign]
 
 
 def way_out(settings: RegistrySettings, off_limits: OffLimits) -> Network:

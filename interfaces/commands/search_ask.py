@@ -213,7 +213,7 @@ def _asked(screen: Screen, service: AskedService, body: Json, *, as_json: bool) 
 
 def _without_model(screen: Screen, service: AskedService, body: Json, *, as_json: bool) -> bool:
     """Show the passages that a model would have been given. Return whether there are any."""
-    from interfaces.question_words import words_of
+    from interfaces.passages.words import words_of
     from interfaces.terminal.answers import answer_of_passages
     from interfaces.terminal.passages import show_hit
     from interfaces.terminal.screen import as_json_text
@@ -236,7 +236,7 @@ def _show_hits(
     screen: Screen, answer: Json, body: Json, plain: Sequence[Mapping[str, Any]] | None, *, full: bool
 ) -> None:
     """Show hits, and with `plain`, the candidates without smoothing, how they were found."""
-    from interfaces.question_words import words_of
+    from interfaces.passages.words import words_of
     from interfaces.terminal.explaining import found_by
     from interfaces.terminal.passages import neighbours_of, show_hit
 

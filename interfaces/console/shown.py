@@ -10,8 +10,8 @@ from typing import Any
 
 from flask import Flask
 
-from interfaces.question_words import EXCERPT_CHARACTERS, excerpt_around
-from interfaces.source_places import heading_of, percentage, place_of, source_of
+from interfaces.passages.places import heading_of, percentage, place_of, source_of
+from interfaces.passages.words import EXCERPT_CHARACTERS, excerpt_around
 
 _CITATION = re.compile(r"(\[\d{1,3}\])")
 _UNITS = ("bytes", "KB", "MB", "GB", "TB")

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from interfaces.source_places import heading_of, percentage, place_of, source_of
+from interfaces.passages.places import heading_of, percentage, place_of, source_of
 from retrieval.quoting import excerpt, quoted
 from schemas.plurals import counted
 

@@ -8,7 +8,7 @@ from typing import Any
 from rich.style import Style
 from rich.text import Text
 
-from interfaces.source_places import source_of
+from interfaces.passages.places import source_of
 from interfaces.terminal.passages import headline
 from interfaces.terminal.screen import Screen
 from schemas.contracts.chat import PLACES

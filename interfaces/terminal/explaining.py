@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from interfaces.source_places import place_of, source_of
+from interfaces.passages.places import place_of, source_of
 from interfaces.terminal.services import AskedService
 from schemas.fusions import SCORES, SMOOTHED
 

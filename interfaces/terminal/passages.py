@@ -9,8 +9,8 @@ from typing import Any
 from rich.style import Style
 from rich.text import Text
 
-from interfaces.question_words import excerpt_around
-from interfaces.source_places import heading_of, percentage, place_of, source_of
+from interfaces.passages.places import heading_of, percentage, place_of, source_of
+from interfaces.passages.words import excerpt_around
 from interfaces.terminal.screen import FAINT, Screen, harmless, in_one_line, linked
 
 MARK = Style(bold=True, color="yellow")

@@ -12,7 +12,7 @@ from interfaces.console.facets import facets_of, narrowed
 from interfaces.console.forms import filter_of, number_of
 from interfaces.console.receipts import receipts_of
 from interfaces.console.wire import named
-from interfaces.question_words import words_of
+from interfaces.passages.words import words_of
 
 blueprint = Blueprint("ask", __name__)
 
