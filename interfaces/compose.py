@@ -13,7 +13,7 @@ from flask import Flask
 import wrapper
 from interfaces import model_metrics
 from interfaces.built_in_connections import built_in_connections
-from interfaces.console.opening import open_console
+from interfaces.console.mounting import mount_console
 from interfaces.context_tools import context_tools
 from interfaces.declared_connections import declared_connections, operators_placeholders
 from interfaces.embedding_meter import EmbeddingMeter
@@ -181,7 +181,7 @@ def create_app(
         *(app, connections, collect, search, rerank, rule_documents, text_documents, documents, jobs, chat, tools),
         *(watchers, erasure, mcp_http, protected_resource, settings_in_force, guide),
     )
-    open_console(app, service.catalog)
+    mount_console(app, service.catalog)
     layers.job_runner.start()
     return app
 

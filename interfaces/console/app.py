@@ -41,6 +41,9 @@ POLICY = "; ".join(
 )
 """What pages may load and do. Nothing of it comes from elsewhere, and nothing within a page is executed."""
 MAX_FORM_BYTES = 4 << 20
+FILES = ("asset", "mark")
+"""The endpoints of what pages load."""
+MARK = "mark.svg"
 
 
 def create_console(wsgi_app: WsgiApp, hosts_and_origins: AllowedHostsAndOrigins, sessions: Sessions) -> Flask:
@@ -63,7 +66,7 @@ def create_console(wsgi_app: WsgiApp, hosts_and_origins: AllowedHostsAndOrigins,
     shown.init_app(app)
     app.jinja_env.globals |= {"pages_of": pages_of, "condition": condition_of}
     app.add_url_rule("/static/<version>/<name>", "asset", _asset)
-    app.add_url_rule(FAVICON, "asset", _asset, defaults={"version": assets.version, "name": "mark.svg"})
+    app.add_url_rule(FAVICON, "mark", lambda: _asset(assets.version, MARK))
     app.jinja_env.globals["asset"] = lambda name: url_for("asset", version=assets.version, name=name)
     for module in (signing_in, ask, collection, connections, documents, service):
         app.register_blueprint(module.blueprint)
@@ -80,7 +83,7 @@ def _begin() -> AnyResponse | None:
     g.request_id = uuid.uuid4().hex
     allowed: AllowedHostsAndOrigins = current_app.extensions["console.hosts_and_origins"]
     allowed.check(request)
-    if request.endpoint == "asset":
+    if request.endpoint in FILES:
         return None
     sessions: Sessions = current_app.extensions["console.sessions"]
     session_id = session_id_of(request.environ)
@@ -102,7 +105,7 @@ def _begin() -> AnyResponse | None:
 
 
 def _end(response: Response) -> Response:
-    if request.endpoint != "asset":
+    if request.endpoint not in FILES:
         response.headers["Cache-Control"] = "no-store"
         session: Session | None = g.get("session")
         if session is not None and g.get("is_new"):
@@ -112,7 +115,7 @@ def _end(response: Response) -> Response:
     response.headers["Referrer-Policy"] = "same-origin"
     response.headers["X-Request-ID"] = g.request_id
     seconds = time.perf_counter() - g.began
-    if request.endpoint != "asset":
+    if request.endpoint not in FILES:
         log.info(
             "page",
             method=request.method,

@@ -11,7 +11,7 @@ from interfaces.console.sessions import Session
 from interfaces.console.wire import RefusedError, Wire
 from schemas.access.callers import Scope
 
-PUBLIC = frozenset({"signing_in.sign_in", "signing_in.sign_out", "asset"})
+PUBLIC = frozenset({"signing_in.sign_in", "signing_in.sign_out", "asset", "mark"})
 """The pages for those who have not signed in."""
 
 Json = dict[str, Any]

@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 import orjson
+from flask import Response
 from werkzeug.datastructures import Headers
 from werkzeug.test import EnvironBuilder, run_wsgi_app
 
@@ -97,22 +98,45 @@ class Wire:
         """Return an answer with its ETag. Raises RefusedError for a status from 400 on."""
         if not aside:
             self.made.append(asked)
+        content, known = self._asked(asked, headers or {}, buffered=True)
+        body = b"".join(content)
+        return Answer(orjson.loads(body) if body else {}, known.get("ETag"))
+
+    def download(self, asked: WireRequest) -> Response:
+        """Return an answer as a file to save, sent on as it is made: a browser must not show what somebody has stored
+        as if it were a page of this service. Raises RefusedError."""
+        content, known = self._asked(asked, {}, buffered=False)
+        response = Response(content, mimetype="application/octet-stream", direct_passthrough=True)
+        response.headers["Content-Disposition"] = known.get("Content-Disposition", "attachment").replace(
+            "inline", "attachment", 1
+        )
+        if "Content-Length" in known:
+            response.headers["Content-Length"] = known["Content-Length"]
+        close = getattr(content, "close", None)
+        if close is not None:
+            response.call_on_close(close)
+        return response
+
+    def _asked(
+        self, asked: WireRequest, headers: Mapping[str, str], *, buffered: bool
+    ) -> tuple[Iterable[bytes], Headers]:
         payload = None if asked.body is None else orjson.dumps(asked.body)
         builder = EnvironBuilder(
             asked.target,
             method=asked.method,
             data=payload,
             content_type=None if payload is None else "application/json",
-            headers=Headers(dict(headers or {})),
+            headers=Headers(dict(headers)),
         )
         environ = builder.get_environ() | self._environ
         # In a context of its own: the page's request goes on around it.
-        content, said, known = Context().run(run_wsgi_app, self._app, environ, buffered=True)
-        status, body = int(said.split()[0]), b"".join(content)
-        told = orjson.loads(body) if body else {}
+        content, said, known = Context().run(run_wsgi_app, self._app, environ, buffered=buffered)
+        status = int(said.split()[0])
         if status >= 400:
+            body = b"".join(content)
+            told = orjson.loads(body) if body else {}
             raise RefusedError(asked, status, told if isinstance(told, dict) else {})
-        return Answer(told, known.get("ETag"))
+        return content, known
 
 
 def encoded(*parts: str) -> str:

@@ -55,6 +55,13 @@ def document(collection: str) -> str:
     return render_template("whole_document.html", document=found, can_write=may("write"))
 
 
+@blueprint.get("/of/<collection>/original")
+def original(collection: str) -> Response:
+    """Send the file that a document was read from."""
+    path = encoded("api", "documents", request.args.get("id", ""), "original")
+    return wire().download(WireRequest("GET", path, {"collection": collection}))
+
+
 @blueprint.post("/of/<collection>")
 def delete(collection: str) -> Response:
     path = encoded("api", "documents", request.args.get("id", ""))

@@ -10,6 +10,7 @@ from werkzeug.wrappers import Response
 
 from interfaces.console.current_page import wire
 from interfaces.console.forms import filter_of, number_of
+from interfaces.console.plots import plots_of
 from interfaces.console.wire import WireRequest, encoded, named
 from schemas.access.callers import Scope
 from schemas.errors import InvalidInputError
@@ -67,6 +68,32 @@ def audit() -> str:
     limit = number_of(request.args.get("limit", ""), ENTRIES, most=MOST_ENTRIES)
     answer = wire().get("/api/audit", **asked, limit=limit)
     return render_template("audit.html", **answer, asked=asked, limit=limit)
+
+
+@blueprint.get("/traffic")
+def traffic() -> str:
+    minutes = wire().get("/api/service/recent")["minutes"]
+    return render_template("traffic.html", minutes=minutes, plots=plots_of(minutes))
+
+
+@blueprint.route("/backups", methods=["GET", "POST"])
+def backups() -> Response | str:
+    if request.method == "POST":
+        wire().post("/api/backups", {})
+        return redirect(url_for("service.backups"), 303)
+    return render_template("backups.html", backups=wire().get("/api/backups")["backups"])
+
+
+@blueprint.get("/backups/<backup_id>")
+def backup(backup_id: str) -> Response:
+    """Send the file of a backup."""
+    return wire().download(WireRequest("GET", encoded("api", "backups", backup_id, "content")))
+
+
+@blueprint.post("/backups/<backup_id>")
+def delete_backup(backup_id: str) -> Response:
+    wire().send(WireRequest("DELETE", encoded("api", "backups", backup_id)))
+    return redirect(url_for("service.backups"), 303)
 
 
 @blueprint.get("/settings")

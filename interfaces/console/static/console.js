@@ -1,7 +1,9 @@
 // What all pages share: asking the service with the rights of this session.
 
-const token = document.querySelector('meta[name="form-token"]').content;
-const root = document.querySelector('link[rel="icon"]').getAttribute("href").replace(/\/console\/static\/.*$/, "");
+/** The text that requests of this session's pages send along. */
+export const token = document.querySelector('meta[name="form-token"]').content;
+/** The path below which the service is, empty for the root of its host. */
+export const root = document.querySelector('meta[name="root"]').content;
 
 /** Ask a route of the service. The session's cookie counts with the token of its pages only. */
 export function ask(path, options = {}) {

@@ -1,6 +1,6 @@
 // Files that are dropped or chosen: sent in batches, then followed until they are stored.
 
-import { ask, element, json, page } from "./console.js";
+import { ask, element, json, page, root, token } from "./console.js";
 import { rows } from "./job_rows.js";
 
 const BATCH_FILES = 50;
@@ -95,9 +95,8 @@ function upload(batch, onProgress) {
   // An XMLHttpRequest, because fetch does not tell how much is sent.
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
-    const icon = document.querySelector('link[rel="icon"]').getAttribute("href");
-    request.open("POST", `${icon.replace(/\/console\/static\/.*$/, "")}/api/documents${parameters.size ? `?${parameters}` : ""}`);
-    request.setRequestHeader("X-Console-Token", document.querySelector('meta[name="form-token"]').content);
+    request.open("POST", `${root}/api/documents${parameters.size ? `?${parameters}` : ""}`);
+    request.setRequestHeader("X-Console-Token", token);
     request.responseType = "json";
     request.upload.addEventListener("progress", (event) => onProgress(event.total ? event.loaded / event.total : 0));
     request.addEventListener("error", () => reject(new Error("The service cannot be reached")));

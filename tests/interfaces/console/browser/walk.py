@@ -25,6 +25,8 @@ PAGES = {
     "connection-delete": "/connections/default/delete",
     "service": "/service",
     "keys": "/service/keys",
+    "traffic": "/service/traffic",
+    "backups": "/service/backups",
     "audit": "/service/audit",
     "settings": "/service/settings",
     "no-such-page": "/nowhere",

@@ -1,4 +1,4 @@
-"""Opening the console: its pages beside the routes of the service."""
+"""Mounting the console: its pages in front of the routes of the service."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from interfaces.console.sessions import Sessions
 from schemas.shared_database import Database
 
 
-def open_console(app: Flask, database: Database) -> None:
+def mount_console(app: Flask, database: Database) -> None:
     """Put the console in front of the service's application."""
     sessions = Sessions(database)
     console = create_console(app.wsgi_app, app.extensions["rag.hosts_and_origins"], sessions)
