@@ -142,6 +142,7 @@ def opened_catalogue(settings: WrapperSettings) -> Iterator[Catalog]:
     try:
         catalog.open()
         check_mark(settings.data_dir, catalog)
+        note_release(settings.data_dir)
         yield catalog
     finally:
         catalog.close()

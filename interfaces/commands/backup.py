@@ -103,8 +103,6 @@ def backup(
 def _make(
     settings: WrapperSettings, target: Path, key: bytes | None, keep: int | None, *, is_file: bool, scheduled: bool
 ) -> tuple[Head, Path]:
-    from interfaces.commands.access.recorded import recorded_commands
-    from schemas.errors import AuditUnwritableError
     from wrapper.backups.making import opened_maker, unwritable
     from wrapper.backups.manifest import Reason
     from wrapper.backups.shelf import Shelf
@@ -119,12 +117,20 @@ def _make(
         head = maker.make(file, reason)
         if keep is not None:
             Shelf(target).prune(head, keep)
+    _record(settings, "backup", head.id)
+    return head, file
+
+
+def _record(settings: WrapperSettings, command: str, backup_id: str) -> None:
+    """Record a command in the audit log. It was carried out, so that it cannot be recorded is a warning."""
+    from interfaces.commands.access.recorded import recorded_commands
+    from schemas.errors import AuditUnwritableError
+
     try:
         with recorded_commands(settings) as audit:
-            audit.record("backup", head.id)
+            audit.record(command, backup_id)
     except AuditUnwritableError as error:
-        click.echo(f"Warning: that a backup was made is not recorded. {error.message}", err=True)
-    return head, file
+        click.echo(f"Warning: the {command} is not recorded. {error.message}", err=True)
 
 
 def _stay(make_one: Callable[[], None], times: BackupTimes, folder: Path) -> NoReturn:
@@ -193,6 +199,7 @@ def restore(file: Path, replace: bool, key_file: Path | None, data_dir: Path | N
     key = backup_key(settings) if key_file is None else key_of_file(key_file, "--key-file")
     with file.open("rb") as opened:
         done = restored_from(opened, settings, key, replace=replace)
+    _record(settings, "restore", done.head.id)
     aside = None if done.aside is None else str(done.aside)
     if as_json:
         told = spelled(told_of(done.head, file.stat().st_size))

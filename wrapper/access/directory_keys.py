@@ -10,7 +10,7 @@ from schemas.errors import ConfigurationError
 from schemas.settings import WrapperSettings
 from wrapper.access.room_to_revoke import RoomToRevoke
 from wrapper.access.stored_keys import StoredKeys, utc_now
-from wrapper.backups.before_migration import keep_before_migration
+from wrapper.backups.before_migration import keep_before_migration, note_release
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog_choice import catalog_access
 from wrapper.catalogue_mark import check_mark, is_marked, other_catalogue
@@ -51,6 +51,7 @@ def open_keys(
     with closing(Catalog(access.database)) as catalog:
         catalog.open()
         check_mark(settings.data_dir, catalog)
+        note_release(settings.data_dir)
         floored = FlooredCatalog(catalog, lambda: check_floor(free_disk_mb(settings.data_dir), settings.disk_floor_mb))
         yield StoredKeys(floored, clock, give_room=RoomToRevoke(catalogue_path(settings)).give)
 

@@ -7,6 +7,7 @@ keeps a copy first: the tables of layers above have versions of their own, of wh
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import structlog
@@ -71,8 +72,10 @@ def note_release(data_dir: Path) -> None:
     if _last_release(data_dir) == release():
         return
     incomplete = data_dir / f"{RELEASE_FILE}.tmp"
-    incomplete.write_text(release())
-    os.replace(incomplete, data_dir / RELEASE_FILE)
+    with suppress(OSError):  # then the next start keeps a copy that nobody needed
+        incomplete.write_text(release())
+        give_to_owner(incomplete, data_dir)
+        os.replace(incomplete, data_dir / RELEASE_FILE)
 
 
 def _last_release(data_dir: Path) -> str:

@@ -75,7 +75,8 @@ class BackupMaker:
 
     def new_target(self, folder: Path, reason: Reason) -> Path:
         """Return the place of a new backup in a folder."""
-        return folder / f"{new_id(reason, self._copies.schema_version(), datetime.now(UTC))}{ENDING}"
+        version = self._copies.schema_version() if reason is Reason.MIGRATION else 0
+        return folder / f"{new_id(reason, version, datetime.now(UTC))}{ENDING}"
 
     def make(self, target: Path, reason: Reason, *, whole: bool = True) -> Head:
         """Make a backup at `target`, which must not exist yet; return what it says of itself.

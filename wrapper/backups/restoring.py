@@ -10,8 +10,8 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -70,7 +70,7 @@ def restore(file: BinaryIO, settings: WrapperSettings, key: bytes | None, *, rep
     data_dir = settings.data_dir
     lock = acquire(data_dir, description={"command": "rag-wrapper restore"})
     try:
-        with only_backup(data_dir):
+        with only_backup(data_dir), _alone_on(access):
             complete_moves(data_dir)
             return _restore(reader, settings, access, Path(os.path.realpath(file.name)), replace=replace)
     except access.copies.errors as error:
@@ -82,13 +82,27 @@ def restore(file: BinaryIO, settings: WrapperSettings, key: bytes | None, *, rep
         access.database.close()
 
 
+@contextmanager
+def _alone_on(access: CatalogAccess) -> Iterator[None]:
+    """Keep services away from a database. Raises ConfigurationError when one works with it."""
+    lead = access.leadership() if access.restoring is not None else None
+    if lead is not None and not lead.acquire():
+        sentence = "RAG_CATALOG_URL: a service works with this database: stop it first"
+        raise ConfigurationError(sentence, field="RAG_CATALOG_URL")
+    try:
+        yield
+    finally:
+        if lead is not None:
+            lead.release()
+
+
 def complete_moves(data_dir: Path) -> None:
     """Complete a restore that was killed after it had begun to put things into their places."""
     marker = data_dir / MOVES
     if not marker.exists():
         shutil.rmtree(data_dir / STAGED, ignore_errors=True)
         return
-    moves = [(Path(source), Path(target)) for source, target in json.loads(marker.read_text())]
+    moves = [(data_dir / source, data_dir / target) for source, target in json.loads(marker.read_text())]
     for source, target in moves:
         if os.path.lexists(source) and not os.path.lexists(target):
             target.parent.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
@@ -182,11 +196,16 @@ def _beside(path: Path, staged: Path, data_dir: Path) -> Path:
 def _write_down(moves: list[tuple[Path, Path]], data_dir: Path) -> None:
     marker = data_dir / STAGED / MOVES
     with marker.open("w") as file:
-        json.dump([[str(source), str(target)] for source, target in moves], file)
+        json.dump([[_told(source, data_dir), _told(target, data_dir)] for source, target in moves], file)
         file.flush()
         os.fsync(file.fileno())
     os.replace(marker, data_dir / MOVES)
     sync(data_dir)
+
+
+def _told(path: Path, data_dir: Path) -> str:
+    """Return a path as seen from the data directory, which may have another place when a restore is completed."""
+    return str(path.relative_to(data_dir) if path.is_relative_to(data_dir) else path)
 
 
 def _there(settings: WrapperSettings, archive: Path, path: Path | None, *, whole: bool) -> Iterator[Path]:
@@ -195,12 +214,16 @@ def _there(settings: WrapperSettings, archive: Path, path: Path | None, *, whole
     if path is not None:
         yield from (file for end in BESIDE if os.path.lexists(file := path.with_name(path.name + end)))
     own = {path.with_name(path.name + end) for end in BESIDE} if path is not None else set()
-    stays = {archive, *archive.parents, *((settings.backup_dir,) if settings.backup_dir else ())}
+    stays = {*_with_parents(archive), *_with_parents(settings.backup_dir)}
     for each in sorted(data_dir.iterdir()):
         if each in own or each.name in NOT_DATA or each.name.startswith(ASIDE) or Path(os.path.realpath(each)) in stays:
             continue
         if whole or each.name in (*INDEX, MARK_FILE):
             yield each
+
+
+def _with_parents(path: Path | None) -> Sequence[Path]:
+    return [] if path is None else [path, *path.parents]
 
 
 def _not_empty(what: str, data_dir: Path) -> ConflictError:

@@ -18,7 +18,7 @@ from schemas.settings import WrapperSettings
 from schemas.storage.backups import Backup, BackupState
 from wrapper.backups.keys import backup_key
 from wrapper.backups.making import BackupMaker, BackupUnderWayError, only_backup, unwritable
-from wrapper.backups.manifest import BACKUP_ID, Head, Reason
+from wrapper.backups.manifest import BACKUP_ID, Head, Reason, new_id
 from wrapper.backups.restoring import KEPT_FOLDER
 from wrapper.backups.shelf import ENDING, Kept, Shelf, incomplete, remove_incomplete
 from wrapper.catalog.snapshots import Copies
@@ -99,7 +99,7 @@ class Backups:
     def look(self) -> None:
         """Make one when it is time, unless another process does."""
         times, shelf = self._settings.backup_every, self._shelf
-        if times is None or shelf is None or self._clock() < self._not_before or not self._is_due():
+        if times is None or shelf is None or self._has_just_failed(shelf) or not self._is_due():
             return
         try:
             with ExitStack() as held:
@@ -110,11 +110,10 @@ class Backups:
             return
 
     def _make_by_itself(self, shelf: Shelf, held: ExitStack) -> None:
-        target = shelf.folder / "-"
+        target = shelf.folder / f"{new_id(Reason.SCHEDULE, 0, self._now())}{ENDING}"
         try:
             shelf.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             maker = self._maker()
-            target = maker.new_target(shelf.folder, Reason.SCHEDULE)
             file = maker.begin(target)
         except (RagError, OSError) as error:
             self._failed(target, Reason.SCHEDULE, error)
@@ -124,8 +123,8 @@ class Backups:
     def last_good_at(self) -> datetime | None:
         """Return when the newest backup that can be restored was made; copies from before migrations do not count."""
         own = [] if self._shelf is None else self._shelf.all()
-        times = [each.head.created_at for each in own if each.head and each.head.catalogue == self._catalogue]
-        return max(times, default=None)
+        heads = [each.head for each in own if each.head is not None and each.head.whole]
+        return max((head.created_at for head in heads if head.catalogue == self._catalogue), default=None)
 
     def age_seconds(self) -> float | None:
         """Return the age of that backup, None when there is none."""
@@ -147,8 +146,7 @@ class Backups:
             with held:
                 head = maker.complete(file, target, reason)
                 removed = Shelf(target.parent).prune(head, self._settings.backup_keep)
-                for note in target.parent.glob(f".*{FAILED}"):
-                    note.unlink(missing_ok=True)
+                _forget_failures(target.parent)
                 size, seconds = target.stat().st_size, round(self._clock() - began, 1)
                 log.info("backup made", backup=head.id, bytes=size, seconds=seconds, removed=removed, **head.counts)
         except Exception as error:
@@ -160,10 +158,20 @@ class Backups:
     def _failed(self, target: Path, reason: Reason, error: Exception) -> None:
         self._not_before = self._clock() + PAUSE_AFTER_FAILURE_SECONDS
         backup_id = target.name.removesuffix(ENDING)
-        is_told = isinstance(error, RagError)
+        is_told = isinstance(error, RagError | OSError)
         message = error.message if isinstance(error, RagError) else UNEXPECTED
+        if isinstance(error, OSError):
+            message = unwritable(error).message
         log.error("a backup failed", backup=backup_id, reason=message, exc_info=None if is_told else error)
+        _forget_failures(target.parent)
         _note_failure(target.parent, backup_id, reason, message)
+
+    def _has_just_failed(self, shelf: Shelf) -> bool:
+        """Return whether a backup failed a while ago, in whichever process."""
+        if self._clock() < self._not_before:
+            return True
+        earliest = self._now().timestamp() - PAUSE_AFTER_FAILURE_SECONDS
+        return any(note.stat().st_mtime > earliest for note in shelf.folder.glob(f".*{FAILED}"))
 
     def _unfinished(self) -> Iterator[Backup]:
         if self._shelf is None:
@@ -219,6 +227,11 @@ def told_of(head: Head, size_bytes: int, backup_id: str | None = None) -> Backup
 
 def _note(folder: Path, backup_id: str) -> Path:
     return folder / f".{backup_id}{FAILED}"
+
+
+def _forget_failures(folder: Path) -> None:
+    for note in folder.glob(f".*{FAILED}"):
+        note.unlink(missing_ok=True)
 
 
 def _note_failure(folder: Path, backup_id: str, reason: Reason, message: str) -> None:

@@ -124,6 +124,21 @@ def test_a_running_service_is_told(place, tmp_path):
         lock.release()
 
 
+def test_a_service_on_the_same_database_is_told(place, tmp_path):
+    if not place.settings.catalog_url:
+        pytest.skip("the catalogue is a file")
+    file, rows = place.back_up(tmp_path / "backups"), place.rows()
+    access = catalog_access(place.settings, makes=False)
+    lead = access.leadership()
+    assert lead.acquire()
+    try:
+        with pytest.raises(ConfigurationError, match="a service works with this database"):
+            restored(file, replace(place.settings, data_dir=tmp_path / "another"), replace=True)
+    finally:
+        lead.release()
+    assert place.rows() == rows
+
+
 def test_a_wrong_key_changes_nothing(place, new_place, tmp_path):
     file = place.back_up(tmp_path / "backups", key=KEY)
     other = new_place("other")
