@@ -17,7 +17,7 @@ MARK_FILE = "catalogue.id"
 def mark(data_dir: Path, catalog: Catalog) -> None:
     """Note that the service of this directory works with this catalogue. Raises ConfigurationError when it cannot."""
     identity = identity_of(catalog)
-    if _marked(data_dir) == identity:
+    if marked(data_dir) == identity:
         return
     incomplete = data_dir / f"{MARK_FILE}.tmp"
     try:
@@ -34,7 +34,7 @@ def check_mark(data_dir: Path, catalog: Catalog) -> None:
 
 def check_marked(data_dir: Path, identity: str) -> None:
     """Raise ConfigurationError when the service of this directory works with another catalogue than that one."""
-    if _marked(data_dir) not in ("", identity):
+    if marked(data_dir) not in ("", identity):
         raise other_catalogue(data_dir)
 
 
@@ -48,10 +48,11 @@ def other_catalogue(data_dir: Path) -> ConfigurationError:
 
 def is_marked(data_dir: Path) -> bool:
     """Return whether a service was ever started on this directory."""
-    return bool(_marked(data_dir))
+    return bool(marked(data_dir))
 
 
-def _marked(data_dir: Path) -> str:
+def marked(data_dir: Path) -> str:
+    """Return the identity of the catalogue with which the service of this directory was last started; empty: none."""
     try:
         return (data_dir / MARK_FILE).read_text(errors="replace").strip()
     except OSError:

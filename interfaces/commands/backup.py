@@ -97,7 +97,7 @@ def backup(
     if times is None:
         make_one()
     else:
-        _stay(make_one, times, target)
+        _stay(make_one, times, target, settings.data_dir)
 
 
 def _make(
@@ -133,14 +133,17 @@ def _record(settings: WrapperSettings, command: str, backup_id: str) -> None:
         click.echo(f"Warning: the {command} is not recorded. {error.message}", err=True)
 
 
-def _stay(make_one: Callable[[], None], times: BackupTimes, folder: Path) -> NoReturn:
+def _stay(make_one: Callable[[], None], times: BackupTimes, folder: Path, data_dir: Path) -> NoReturn:
     from schemas.errors import RagError
     from wrapper.backups.shelf import Shelf
+    from wrapper.catalogue_mark import marked
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     waiting = threading.Event()
     while True:
-        last = max((each.head.created_at for each in Shelf(folder).all() if each.head), default=None)
+        own = marked(data_dir)
+        heads = [each.head for each in Shelf(folder).all() if each.head is not None and each.head.whole]
+        last = max((head.created_at for head in heads if own in ("", head.catalogue)), default=None)
         now = datetime.now(UTC)
         left_seconds = (times.due_at(last, now) - now).total_seconds()
         if left_seconds > 0:

@@ -30,7 +30,7 @@ from wrapper.catalog.snapshots import Receiver
 from wrapper.catalog.sqlite.copies import BESIDE, SQLiteReceiver
 from wrapper.catalog_choice import CatalogAccess, catalog_access
 from wrapper.catalogue_mark import MARK_FILE
-from wrapper.engine.data_directory_lock import LOCK_FILE, acquire
+from wrapper.engine.data_directory_lock import LOCK_FILE, acquire, unusable
 from wrapper.free_disk import free_disk_mb
 from wrapper.start_checks import catalogue_path
 
@@ -97,7 +97,17 @@ def _alone_on(access: CatalogAccess) -> Iterator[None]:
 
 
 def complete_moves(data_dir: Path) -> None:
-    """Complete a restore that was killed after it had begun to put things into their places."""
+    """Complete a restore that was killed after it had begun to put things into their places.
+
+    Raises ConfigurationError when the directory cannot be written to.
+    """
+    try:
+        _complete_moves(data_dir)
+    except OSError as error:
+        raise unusable(data_dir, error) from error
+
+
+def _complete_moves(data_dir: Path) -> None:
     marker = data_dir / MOVES
     if not marker.exists():
         shutil.rmtree(data_dir / STAGED, ignore_errors=True)
