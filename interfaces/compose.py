@@ -36,6 +36,7 @@ from interfaces.web import (
     guide,
     jobs,
     protected_resource,
+    quality,
     rerank,
     rule_documents,
     search,
@@ -66,6 +67,9 @@ from registry.topics.conversations import Conversations
 from registry.topics.topic import TopicByChat, TopicByRule
 from registry.typed_secrets.rotation import typed_secrets_of
 from registry.typed_secrets.sealing import Seal
+from retrieval.bench.background import BenchRunner
+from retrieval.bench.judgements import Judgements
+from retrieval.bench.stored_benches import StoredBenches
 from retrieval.chat.answering import Chat
 from retrieval.chat.history import ChatHistory
 from retrieval.context.layer import ContextLayer
@@ -179,7 +183,7 @@ def create_app(
     )
     route_table.register(
         *(app, connections, collect, search, rerank, rule_documents, text_documents, documents, jobs, chat, tools),
-        *(watchers, erasure, mcp_http, protected_resource, settings_in_force, guide),
+        *(watchers, erasure, quality, mcp_http, protected_resource, settings_in_force, guide),
     )
     mount_console(app, service.catalog)
     layers.job_runner.start()
@@ -271,6 +275,10 @@ def open_layers(
         ChatHistory(service.catalog),
         Watchers(service.catalog),
     )
+    judgements, benches = Judgements(service.catalog), StoredBenches(service.catalog)
+    bench_runner = BenchRunner(
+        search, judgements, benches, oracles=(semantic.name, lexical.name), fusion=retrieval.fusion
+    )
     notes = Notes(texts, sessions, retrieval.notes_collection)
     context_layer = ContextLayer(
         texts,
@@ -297,6 +305,8 @@ def open_layers(
         context=context_layer,
         connections=known,
         daily_use=daily_use,
+        judgements=judgements,
+        benches=benches,
     )
     return Layers(
         registry=registry,
@@ -322,6 +332,9 @@ def open_layers(
         tools=context_tools(context_layer, retrieval),
         watchers=known_watchers,
         erasure=erasing,
+        judgements=judgements,
+        benches=benches,
+        bench_runner=bench_runner,
         warm_up=warm_up,
         settings=settings,
         models=models,

@@ -226,7 +226,7 @@ def _measure(
     with documents_progress() as progress:
         task = progress.add_task("", total=len(query_set.queries) * runs_number)
         measured = Bench(
-            engine, query_set, plan, on_query=lambda name: progress.update(task, advance=1, description=name)
+            engine, query_set.queries, plan, on_query=lambda name: progress.update(task, advance=1, description=name)
         )
         runs = measured.runs(names)
         return runs, measured.missed(runs[-1]) if verbose else []

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from retrieval.bench.quality import Quality, mean, quality
-from retrieval.bench.query_set import Query, QuerySet
+from retrieval.bench.query_set import Query
 from retrieval.search.engine import SearchEngine
 from schemas.contracts.search import FAILED, Explanation, SearchRequest
 from schemas.fusions import FUSIONS
@@ -73,19 +73,19 @@ class Missed:
 
 
 class Bench:
-    """Measures one query set; calls `on_query` with the run's name after each query."""
+    """Measures queries; calls `on_query` with the run's name after each query."""
 
     def __init__(
         self,
         engine: SearchEngine,
-        query_set: QuerySet,
+        queries: Sequence[Query],
         plan: Plan,
         *,
         on_query: Callable[[str], None] = lambda name: None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._engine = engine
-        self._query_set = query_set
+        self._queries = queries
         self._plan = plan
         self._on_query = on_query
         self._clock = clock
@@ -102,11 +102,17 @@ class Bench:
             others = {f"{FUSED}-{fusion}": (tuple(oracles), fusion) for fusion in FUSIONS if fusion != usual}
             named |= others | {FUSED: (tuple(oracles), usual)}
         for asked, fusion in named.values():
-            self._engine.search(self._request(self._query_set.queries[0], asked, fusion))
+            self._engine.search(self._request(self._queries[0], asked, fusion))
         return [
-            Run(name, asked, fusion, tuple(self._ask(name, query, asked, fusion) for query in self._query_set.queries))
+            Run(name, asked, fusion, tuple(self._ask(name, query, asked, fusion) for query in self._queries))
             for name, (asked, fusion) in named.items()
         ]
+
+    def warm_up(self, oracles: Sequence[str]) -> None:
+        """Ask each query once, unmeasured."""
+        for query in self._queries:
+            self._engine.search(self._request(query, tuple(oracles), self._plan.fusion))
+            self._on_query(FUSED)
 
     def missed(self, run: Run) -> list[Missed]:
         """Return what each query of a run missed, with the engine's own explanation of where it was."""

@@ -120,7 +120,7 @@ def engine(choice_of, embeddings, reranking, shelve):
 def test_each_oracle_is_measured_alone_and_all_of_them_together(folder, engine):
     query_set = read_query_set(folder(judgements="1\ta\t1\n2\tb\t2\n2\tc\t1\n"))
     told = []
-    bench = Bench(engine, query_set, Plan(SHELF, 1, "smoothed"), on_query=told.append)
+    bench = Bench(engine, query_set.queries, Plan(SHELF, 1, "smoothed"), on_query=told.append)
     runs = bench.runs(["semantic", "lexical"])
     assert [(run.name, run.oracles) for run in runs] == [
         ("semantic", ("semantic",)),
@@ -143,7 +143,7 @@ def test_each_oracle_is_measured_alone_and_all_of_them_together(folder, engine):
 
 def test_a_failing_oracle_is_counted(folder, engine, shelve):
     strange = shelve("bench-strange", {"a": "zebra"}, embedding_model="words-2")
-    bench = Bench(engine, read_query_set(folder()), Plan(strange, 5, "smoothed"))
+    bench = Bench(engine, read_query_set(folder()).queries, Plan(strange, 5, "smoothed"))
     [lexical] = bench.runs(["lexical"])
     assert lexical.failures == 0
     with pytest.raises(SearchFailedError):
