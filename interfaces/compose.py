@@ -67,9 +67,7 @@ from registry.topics.conversations import Conversations
 from registry.topics.topic import TopicByChat, TopicByRule
 from registry.typed_secrets.rotation import typed_secrets_of
 from registry.typed_secrets.sealing import Seal
-from retrieval.bench.background import BenchRunner
-from retrieval.bench.judgements import Judgements
-from retrieval.bench.stored_benches import StoredBenches
+from retrieval.bench.measuring import open_quality
 from retrieval.chat.answering import Chat
 from retrieval.chat.history import ChatHistory
 from retrieval.context.layer import ContextLayer
@@ -275,10 +273,7 @@ def open_layers(
         ChatHistory(service.catalog),
         Watchers(service.catalog),
     )
-    judgements, benches = Judgements(service.catalog), StoredBenches(service.catalog)
-    bench_runner = BenchRunner(
-        search, judgements, benches, oracles=(semantic.name, lexical.name), fusion=retrieval.fusion
-    )
+    measuring = open_quality(service.catalog, search, (semantic.name, lexical.name), retrieval.fusion)
     notes = Notes(texts, sessions, retrieval.notes_collection)
     context_layer = ContextLayer(
         texts,
@@ -305,8 +300,7 @@ def open_layers(
         context=context_layer,
         connections=known,
         daily_use=daily_use,
-        judgements=judgements,
-        benches=benches,
+        quality=measuring,
     )
     return Layers(
         registry=registry,
@@ -332,9 +326,7 @@ def open_layers(
         tools=context_tools(context_layer, retrieval),
         watchers=known_watchers,
         erasure=erasing,
-        judgements=judgements,
-        benches=benches,
-        bench_runner=bench_runner,
+        quality=measuring,
         warm_up=warm_up,
         settings=settings,
         models=models,

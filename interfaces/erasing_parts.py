@@ -10,8 +10,7 @@ from registry.connections import Connections
 from registry.embedding.shared_files import VectorFiles
 from registry.topics.conversations import Conversations
 from registry.topics.topic import TopicByRule
-from retrieval.bench.judgements import Judgements
-from retrieval.bench.stored_benches import StoredBenches
+from retrieval.bench.measuring import QualityParts
 from retrieval.chat.history import ChatHistory
 from retrieval.context.layer import ContextLayer
 from retrieval.documents.originals import Originals
@@ -82,8 +81,7 @@ def open_erasure(
     context: ContextLayer,
     connections: Connections,
     daily_use: DailyUse,
-    judgements: Judgements,
-    benches: StoredBenches,
+    quality: QualityParts,
 ) -> Erasing:
     """Return what erases in this service."""
     data_dir = service.settings.data_dir
@@ -96,8 +94,8 @@ def open_erasure(
         Place("topics", "removed", topics.erase),
         Place("sessions", "removed; their notes are among the documents", sessions.erase, adds_documents=True),
         Place("watchers", "left out of the reports", watchers.erase),
-        Place("judgements", "removed", judgements.erase),
-        Place("measurements", "removed", benches.erase),
+        Place("judgements", "removed", quality.judgements.erase),
+        Place("measurements", "removed", quality.benches.erase),
         Place("kept answers", "all removed", lambda _: answers.clear()),
         Place("embeddings of questions", "all removed", lambda _: question_vectors.clear()),
         Place(

@@ -15,9 +15,7 @@ from registry.embedding.queries import QueryEmbeddings
 from registry.health import HealthWatch
 from registry.provider_registry import ProviderRegistry
 from registry.topics.conversations import Conversations
-from retrieval.bench.background import BenchRunner
-from retrieval.bench.judgements import Judgements
-from retrieval.bench.stored_benches import StoredBenches
+from retrieval.bench.measuring import QualityParts
 from retrieval.chat.answering import Chat
 from retrieval.context.layer import ContextLayer
 from retrieval.documents.stored_documents import StoredDocuments
@@ -65,16 +63,14 @@ class Layers:
     """The context tools by name, in the order in which they are listed."""
     watchers: Watchers
     erasure: Erasing
-    judgements: Judgements
-    benches: StoredBenches
-    bench_runner: BenchRunner
+    quality: QualityParts
     warm_up: WarmUp
     settings: RegistrySettings
     models: Mapping[str, Connection]
     """The models of the settings, by the names that the health report gives them."""
 
     def close(self) -> None:
-        self.bench_runner.close()
+        self.quality.runner.close()
         self.job_runner.stop()
         self.warm_up.close()
         self.context.close()

@@ -17,7 +17,7 @@ from interfaces.console.current_page import PUBLIC, form_token, is_signed_in, ne
 from interfaces.console.facets import condition_of
 from interfaces.console.front_doors import FAVICON, SCRIPT_NAME, WsgiApp, cookie_name, session_id_of
 from interfaces.console.navigation import pages_of
-from interfaces.console.pages import ask, collection, connections, documents, service, signing_in
+from interfaces.console.pages import ask, collection, connections, documents, quality, service, signing_in
 from interfaces.console.sessions import SESSION_SECONDS, Session, Sessions, visitor
 from interfaces.console.snippets import snippets_of
 from interfaces.console.wire import RefusedError, Wire
@@ -68,7 +68,7 @@ def create_console(wsgi_app: WsgiApp, hosts_and_origins: AllowedHostsAndOrigins,
     app.add_url_rule("/static/<version>/<name>", "asset", _asset)
     app.add_url_rule(FAVICON, "mark", lambda: _asset(assets.version, MARK))
     app.jinja_env.globals["asset"] = lambda name: url_for("asset", version=assets.version, name=name)
-    for module in (signing_in, ask, collection, connections, documents, service):
+    for module in (signing_in, ask, collection, connections, documents, service, quality):
         app.register_blueprint(module.blueprint)
     return app
 

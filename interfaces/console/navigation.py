@@ -14,6 +14,7 @@ PAGES = (
     ("Ask", "ask", "ask.search", Scope.READ),
     ("Collections", "collections", "collections.listed", Scope.READ),
     ("Documents", "documents", "documents.bring", Scope.READ),
+    ("Quality", "quality", "quality.overview", Scope.READ),
     ("Connections", "connections", "connections.listed", Scope.CONNECT),
     ("Service", "service", "service.health", Scope.ADMIN),
 )

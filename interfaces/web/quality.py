@@ -23,7 +23,7 @@ from schemas.wire.judgements import (
 )
 from wrapper.web.bodies import json_response
 from wrapper.web.lanes import Lane
-from wrapper.web.request_parts import arguments, body
+from wrapper.web.request_parts import arguments, body, store
 from wrapper.web.route_table import declare
 
 blueprint = Blueprint("quality", __name__, url_prefix="/api")
@@ -32,22 +32,24 @@ blueprint = Blueprint("quality", __name__, url_prefix="/api")
 @blueprint.post("/judgements")
 @declare(Lane.WRITE, body=NEW_JUDGEMENT)
 def judge() -> Response:
-    given, since = verdict(body()), layers().judgements.erasures()
+    given, since = verdict(body()), layers().quality.judgements.erasures()
     layers().documents.one(given.document_id, given.collection)
-    kept = layers().judgements.keep(given, asker=current_request.asker(), since=since)
+    kept = layers().quality.judgements.keep(given, asker=current_request.asker(), since=since)
     return json_response(judgement_answer(kept), 201)
 
 
 @blueprint.get("/judgements")
 @declare(Lane.READ, query=JUDGEMENTS_PAGE)
 def list_judgements() -> Response:
-    return json_response(judgements_page(*layers().judgements.page(**arguments(), asker=current_request.asker())))
+    return json_response(
+        judgements_page(*layers().quality.judgements.page(**arguments(), asker=current_request.asker()))
+    )
 
 
 @blueprint.delete("/judgements/<judgement_id>")
 @declare(Lane.WRITE)
 def forget_judgement(judgement_id: str) -> Response:
-    layers().judgements.forget(judgement_id, asker=current_request.asker())
+    layers().quality.judgements.forget(judgement_id, asker=current_request.asker())
     return json_response(forgotten_judgement(judgement_id))
 
 
@@ -55,7 +57,10 @@ def forget_judgement(judgement_id: str) -> Response:
 @declare(Lane.READ, query=OF_COLLECTION)
 def export_judgements() -> Response:
     name = arguments()["collection"]
-    questions, documents = judged_set(layers().judgements, layers().documents, name, asker=current_request.asker())
+    store().collection(name)
+    questions, documents = judged_set(
+        layers().quality.judgements, layers().documents, name, asker=current_request.asker()
+    )
     archive = query_set_archive(questions, documents)
     headers = {"Content-Disposition": f'attachment; filename="{name}-judgements.zip"'}
     return Response(archive, mimetype="application/zip", headers=headers)
@@ -64,22 +69,24 @@ def export_judgements() -> Response:
 @blueprint.post("/bench")
 @declare(Lane.WRITE, body=NEW_BENCH)
 def start_bench() -> Response:
-    return json_response(bench_summary(layers().bench_runner.start(**body(), asker=current_request.asker())), 202)
+    name = body()["collection"]
+    store().collection(name)
+    return json_response(bench_summary(layers().quality.runner.start(name, asker=current_request.asker())), 202)
 
 
 @blueprint.get("/bench")
 @declare(Lane.READ)
 def list_benches() -> Response:
-    return json_response(benches_answer(layers().benches.all(asker=current_request.asker())))
+    return json_response(benches_answer(layers().quality.benches.all(asker=current_request.asker())))
 
 
 @blueprint.get("/bench/<bench_id>")
 @declare(Lane.READ)
 def show_bench(bench_id: str) -> Response:
-    return json_response(bench_answer(layers().benches.one(bench_id, asker=current_request.asker())))
+    return json_response(bench_answer(layers().quality.benches.one(bench_id, asker=current_request.asker())))
 
 
 @blueprint.delete("/bench/<bench_id>")
 @declare(Lane.WRITE)
 def end_bench(bench_id: str) -> Response:
-    return json_response(bench_summary(layers().benches.end(bench_id, asker=current_request.asker())))
+    return json_response(bench_summary(layers().quality.benches.end(bench_id, asker=current_request.asker())))

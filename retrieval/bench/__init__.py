@@ -1,1 +1,1 @@
-"""`rag-wrapper bench`: measure how well the search finds what people judged relevant."""
+"""What people judged relevant, and how well the search finds it: by `rag-wrapper bench`, or in a running service."""

@@ -84,13 +84,19 @@ class Judgements:
         return self._database.commit(operation)
 
     def page(
-        self, *, asker: Asker, collection: str | None = None, limit: int, cursor: str | None = None
+        self,
+        *,
+        asker: Asker,
+        collection: str | None = None,
+        question: str | None = None,
+        limit: int,
+        cursor: str | None = None,
     ) -> tuple[list[Judgement], int, str | None]:
         """Return (judgements that the asker sees, the latest first; how many there are; the cursor of the next page).
 
         Raises InvalidInputError for a wrong cursor.
         """
-        condition, parameters = _seen(asker, collection)
+        condition, parameters = _seen(asker, collection, question)
         with self._database.read() as transaction:
             count = transaction.row(f"SELECT count(*) FROM judgements WHERE {condition}", parameters)
             before = [] if cursor is None else [int.from_bytes(opened(transaction, LISTING, cursor))]
@@ -148,7 +154,7 @@ class Judgements:
         return self._database.freely.commit(operation)
 
 
-def _seen(asker: Asker, collection: str | None = None) -> tuple[str, tuple[str, ...]]:
+def _seen(asker: Asker, collection: str | None = None, question: str | None = None) -> tuple[str, tuple[str, ...]]:
     conditions, parameters = ["1 = 1"], list[str]()
     if not asker.sees_all:
         conditions.append("owner = ?")
@@ -156,6 +162,9 @@ def _seen(asker: Asker, collection: str | None = None) -> tuple[str, tuple[str, 
     if collection is not None:
         conditions.append("collection = ?")
         parameters.append(collection)
+    if question is not None:
+        conditions.append("question = ?")
+        parameters.append(question)
     return " AND ".join(conditions), tuple(parameters)
 
 

@@ -46,6 +46,7 @@ class NewJudgement(Body):
 
 class JudgementsPage(Body):
     collection = Text(load_default=None)
+    question = Text(load_default=None)
     limit = Count(least=1, most=MAX_PAGE, capped=True, in_text=True, load_default=PAGE_SIZE)
     cursor = Text(load_default=None)
 

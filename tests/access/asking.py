@@ -36,6 +36,8 @@ BODIES: dict[str, Any] = {
     "POST /api/rag/retrieve": {"query": "door", "context_key": "k", "collection": NAME, "min_relevance": 0},
     "POST /api/chat": {"messages": [{"role": "user", "content": "door"}], "useRag": True, "collections": [NAME]},
     "POST /api/documents": SENTENCE.encode(),
+    "POST /api/judgements": {"question": "door", "collection": NAME, "document_id": "open", "grade": 1},
+    "POST /api/bench": {"collection": NAME},
     "POST /api/collect": {
         "userMessage": "door",
         "topic": "",
@@ -66,6 +68,7 @@ QUERIES = {
     "GET /api/documents/{document_id}": "collection={name}",
     "DELETE /api/documents/{document_id}": "collection={name}",
     "GET /api/documents/{document_id}/original": "collection={name}",
+    "GET /api/judgements/export": "collection={name}",
 }
 
 
@@ -86,7 +89,17 @@ def request_to(route: str, collection: str | None = MINE, document: str = "nobod
     if query and (collection is not None or NAME not in query):
         path += f"?{query}"
     path = path.replace(NAME, collection or "").replace("{document_id}", document).replace("{tool}", TOOL)
-    for part in ("provider", "connection_id", "conversation_id", "job_id", "key_id", "backup_id", "file"):
+    for part in (
+        "provider",
+        "connection_id",
+        "conversation_id",
+        "job_id",
+        "judgement_id",
+        "bench_id",
+        "key_id",
+        "backup_id",
+        "file",
+    ):
         path = path.replace(f"{{{part}}}", "nobody")
     body = _with_name(BODIES.get(route, {} if method in ("POST", "PUT", "PATCH") else None), collection)
     return Request(method, path, body, HEADERS.get(route, {}))

@@ -17,6 +17,7 @@ from interfaces.passages.words import words_of
 blueprint = Blueprint("ask", __name__)
 
 SHOWN, MOST_SHOWN = 10, 100
+MOST_JUDGED = 1_000
 AROUND = {"by": "section_id", "order_by": ["chunk_index"], "before": 2, "after": 2}
 """The window of passages around each hit."""
 Json = dict[str, Any]
@@ -70,6 +71,7 @@ def search() -> str:
         around=_around(answer),
         receipts=receipts_of(wire(), answer, body) if explains else {},
         facets=facets_of(wire(), asked, where),
+        judged=_judged(question),
     )
 
 
@@ -85,6 +87,12 @@ def answer() -> Response | str:
     return render_template(
         "answer.html", question=question, chosen=chosen, turn=turn, words=words_of(question), cited=cited
     )
+
+
+def _judged(question: str) -> dict[tuple[str, str], Json]:
+    """Return the judgements on documents for this question, by collection and id, the latest of each."""
+    latest = wire().get("/api/judgements", aside=True, question=question, limit=MOST_JUDGED)["judgements"]
+    return {(each["collection"], each["document_id"]): each for each in reversed(latest)}
 
 
 def _around(answer: Json) -> dict[tuple[str, str], Json]:

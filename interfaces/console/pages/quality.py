@@ -1,0 +1,114 @@
+"""Quality: what people found relevant, and how well the search finds it, measured and compared."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Blueprint, Response, redirect, render_template, request, url_for
+from werkzeug.wrappers import Response as AnyResponse
+
+from interfaces.console.current_page import wire
+from interfaces.console.measured import compared, plots_of
+from interfaces.console.wire import RefusedError, WireRequest, encoded
+
+blueprint = Blueprint("quality", __name__, url_prefix="/quality")
+
+JUDGED, MOST_COMPARED = 200, 4
+Json = dict[str, Any]
+
+
+@blueprint.get("")
+def overview() -> str:
+    answer = wire().get("/api/judgements", limit=JUDGED, cursor=request.args.get("cursor"))
+    return render_template(
+        "quality.html",
+        questions=_by_question(answer["judgements"]),
+        names=_names(answer["judgements"]),
+        total=answer["total"],
+        next_cursor=answer["next_cursor"],
+        is_first="cursor" not in request.args,
+        collections=sorted({each["collection"] for each in answer["judgements"] if each["grade"]}),
+        benches=wire().get("/api/bench")["benches"],
+        most_compared=MOST_COMPARED,
+    )
+
+
+@blueprint.post("/judge")
+def judge() -> AnyResponse:
+    """Keep what somebody found relevant, or take it back, and return to where they were."""
+    form = request.form
+    if form.get("forget"):
+        wire().send(WireRequest("DELETE", encoded("api", "judgements", form["forget"])))
+    else:
+        body = {name: form.get(name, "") for name in ("question", "collection", "document_id")}
+        wire().post("/api/judgements", {**body, "grade": int(form.get("grade") == "1")})
+    if form.get("back") == "quality":
+        return redirect(url_for("quality.overview"), 303)
+    shown: dict[str, Any] = {
+        "q": form.get("question", ""),
+        "collection": form.getlist("chosen"),
+        "where": form.get("where") or None,
+    }
+    return redirect(url_for("ask.search", **shown, _anchor=form.get("anchor") or None), 303)
+
+
+@blueprint.post("/measure")
+def measure() -> AnyResponse:
+    begun = wire().post("/api/bench", {"collection": request.form.get("collection", "")})
+    return redirect(url_for("quality.measured", bench=begun["id"]), 303)
+
+
+@blueprint.get("/measured")
+def measured() -> str:
+    """Show measurements: one with its runs beside each other, or several with the same run of each."""
+    benches = [wire().get(encoded("api", "bench", each)) for each in request.args.getlist("bench")[:MOST_COMPARED]]
+    # In the order of time: what is compared is the latest with the first.
+    benches.sort(key=lambda each: str(each["created_at"]))
+    run = request.args.get("run", "fused")
+    return render_template(
+        "measured.html",
+        benches=benches,
+        run=run,
+        runs=list(dict.fromkeys(each["name"] for bench in benches for each in bench["runs"])),
+        plots=plots_of(benches, run),
+        comparison=compared(benches, run),
+    )
+
+
+@blueprint.post("/end/<bench_id>")
+def end(bench_id: str) -> AnyResponse:
+    wire().send(WireRequest("DELETE", encoded("api", "bench", bench_id)))
+    return redirect(url_for("quality.overview"), 303)
+
+
+@blueprint.get("/export")
+def export() -> Response:
+    """Return the judged questions about a collection as a query set."""
+    query = {"collection": request.args.get("collection", "")}
+    return wire().download(WireRequest("GET", "/api/judgements/export", query))
+
+
+def _by_question(judgements: list[Json]) -> dict[str, list[Json]]:
+    found: dict[str, list[Json]] = {}
+    for each in judgements:
+        found.setdefault(each["question"], []).append(each)
+    return found
+
+
+def _names(judgements: list[Json]) -> dict[tuple[str, str], str]:
+    """Return the titles, or sources, of judged documents that are still there, by collection and id."""
+    ids: dict[str, list[str]] = {}
+    for each in judgements:
+        ids.setdefault(each["collection"], []).append(each["document_id"])
+    names = {}
+    for collection, wanted in ids.items():
+        where = {"$and": [{"document_id": {"$in": wanted}}, {"chunk_index": 0}]}
+        path = encoded("collections", collection, "documents", "search")
+        try:
+            found = wire().post(path, {"where": where, "limit": JUDGED}, aside=True)["documents"]
+        except RefusedError:  # it may have been deleted
+            continue
+        for each in found:
+            told = each["metadata"]
+            names[collection, str(told["document_id"])] = str(told.get("title") or told.get("source") or each["id"])
+    return names

@@ -1,0 +1,203 @@
+"""Thumbs beside passages become judgements, these a query set, and a measurement says how well the search finds it."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+
+import pytest
+
+from interfaces.console.measured import compared, plots_of
+from retrieval.bench.query_set import read_query_set
+from tests.support.live import eventually
+
+TEXTS = {
+    "backups": "Backups run every night at two.",
+    "travel": "Take the train where there is one.",
+    "hours": "The door opens at nine.",
+}
+QUESTION = "When does the door open?"
+
+
+@pytest.fixture(scope="module")
+def documents(app):
+    """The ids of three documents of the collection `judged`, by name."""
+    client = app.test_client()
+    client.environ_base["HTTP_AUTHORIZATION"] = "Bearer an-administrators-key-for-tests"
+    for name, text in TEXTS.items():
+        rule = {
+            "filename": f"{name}.md",
+            "content": text,
+            "metadata": {"source": "handbook", "doc_type": "ops", "last_update_date": "2025-10-02"},
+        }
+        sent = client.post("/api/rag/documents:batch", json={"documents": [rule], "collection": "judged"})
+        assert sent.status_code in (200, 201, 202), sent.json
+    found = client.post("/collections/judged/documents/search", json={}).json["documents"]
+    ids = {each["text"].strip(): each["metadata"].get("document_id", each["id"]) for each in found}
+    return {name: next(ids[each] for each in ids if text in each) for name, text in TEXTS.items()}
+
+
+@pytest.fixture
+def judge(client, documents):
+    def judge(name, grade=1, question=QUESTION):
+        body = {"question": question, "collection": "judged", "document_id": documents[name], "grade": grade}
+        answer = client.post("/api/judgements", json=body)
+        assert answer.status_code == 201, answer.json
+        return answer.json
+
+    return judge
+
+
+@pytest.fixture(autouse=True)
+def _nothing_judged(client):
+    yield
+    for each in client.get("/api/judgements").json["judgements"]:
+        assert client.delete(f"/api/judgements/{each['id']}").status_code == 200
+    for each in client.get("/api/bench").json["benches"]:
+        client.delete(f"/api/bench/{each['id']}")
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "field"),
+    [
+        ({"grade": 2}, 400, "grade"),
+        ({"grade": None}, 400, "grade"),
+        ({"question": " "}, 400, "question"),
+        ({"question": "x" * 2_001}, 400, "question"),
+        ({"document_id": ""}, 400, "document_id"),
+        ({"collection": "no such"}, 400, "collection"),
+        ({"document_id": "nobody"}, 404, None),
+        ({"collection": "nobody"}, 404, None),
+    ],
+)
+def test_a_wrong_judgement_is_refused(client, documents, change, status, field):
+    body = {"question": QUESTION, "collection": "judged", "document_id": documents["hours"], "grade": 1, **change}
+    answer = client.post("/api/judgements", json=body)
+    assert (answer.status_code, answer.json["details"].get("field")) == (status, field), answer.json
+    assert client.get("/api/judgements").json["total"] == 0
+
+
+def test_judgements_are_a_query_set_that_bench_reads(client, judge, documents, tmp_path):
+    judge("hours")
+    judge("travel", grade=0)
+    judge("backups", question="When do backups run?")
+    answer = client.get("/api/judgements/export?collection=judged")
+    assert answer.mimetype == "application/zip"
+    with zipfile.ZipFile(io.BytesIO(answer.data)) as archive:
+        archive.extractall(tmp_path)
+    found = read_query_set(tmp_path)
+    assert [(each.text, dict(each.judgements)) for each in found.queries] == [
+        ("When do backups run?", {documents["backups"]: 1}),
+        (QUESTION, {documents["travel"]: 0, documents["hours"]: 1}),
+    ]
+    assert TEXTS["travel"] in found.corpus.read_text()
+
+
+def test_a_measurement_has_the_figures_of_each_run_and_question(client, judge):
+    judge("hours")
+    begun = client.post("/api/bench", json={"collection": "judged"})
+    assert (begun.status_code, begun.json["status"]) == (202, "running")
+    place = f"/api/bench/{begun.json['id']}"
+    eventually(lambda: client.get(place).json["status"] != "running", seconds=30)
+    done = client.get(place).json
+    assert (done["status"], done["message"]) == ("done", None)
+    assert [each["name"] for each in done["runs"]] == ["fused", "semantic", "lexical", "fused-scores", "fused-rrf"]
+    lexical = next(each for each in done["runs"] if each["name"] == "lexical")
+    assert (lexical["ndcg_at_10"], lexical["recall_at_10"], lexical["failures"]) == (1, 1, 0)
+    [asked] = done["questions"]
+    assert (asked["question"], asked["relevant"], asked["runs"]["lexical"]["mrr"]) == (QUESTION, 1, 1)
+    assert done["progress"]["done"] == done["progress"]["searches"] == 6
+
+
+def test_without_a_relevant_document_there_is_nothing_to_measure(client, judge):
+    judge("hours", grade=0)
+    for answer in (
+        client.post("/api/bench", json={"collection": "judged"}),
+        client.get("/api/judgements/export?collection=judged"),
+    ):
+        assert (answer.status_code, answer.json["code"]) == (409, "nothing_judged")
+    assert client.post("/api/bench", json={"collection": "nobody"}).status_code == 404
+    assert client.get("/api/judgements/export?collection=nobody").status_code == 404
+
+
+def test_what_is_not_there_is_said(client):
+    for method, path, code in (
+        ("DELETE", "/api/judgements/nobody", "judgement_not_found"),
+        ("GET", "/api/bench/nobody", "bench_not_found"),
+        ("DELETE", "/api/bench/nobody", "bench_not_found"),
+    ):
+        answer = client.open(path, method=method)
+        assert (answer.status_code, answer.json["code"]) == (404, code)
+
+
+def test_somebody_who_may_not_see_a_collection_judges_nothing_in_it(app, documents, new_key):
+    key = new_key(collections=["others-*"])["key"]
+    body = {"question": QUESTION, "collection": "judged", "document_id": documents["hours"], "grade": 1}
+    headers = {"Authorization": f"Bearer {key}"}
+    for path, json in (("/api/judgements", body), ("/api/bench", {"collection": "judged"})):
+        assert app.test_client().post(path, json=json, headers=headers).status_code == 404
+
+
+def test_thumbs_without_scripts(admin, client, documents):
+    page = admin.read("/ask", q=QUESTION, collection="judged")
+    buttons = [each for each in page.all("button") if "data-grade" in each]
+    assert {each["aria-label"] for each in buttons} == {"Relevant", "Not relevant"}
+    form = {"question": QUESTION, "collection": "judged", "document_id": documents["hours"], "anchor": "hit-1"}
+    answer = admin.post("/quality/judge", of="/quality", **form, chosen="judged", grade="1")
+    assert answer.status_code == 303
+    assert answer.location.startswith("/console/ask?q=When")
+    assert answer.location.endswith("#hit-1")
+    [kept] = client.get("/api/judgements").json["judgements"]
+    pressed = [
+        each
+        for each in admin.read("/ask", q=QUESTION, collection="judged").all("button")
+        if each.get("aria-pressed") == "true"
+    ]
+    assert [(each["name"], each["value"], each["aria-label"]) for each in pressed] == [
+        ("forget", kept["id"], "Relevant")
+    ]
+    admin.post("/quality/judge", of="/quality", back="quality", forget=kept["id"])
+    assert client.get("/api/judgements").json["total"] == 0
+
+
+def test_the_page_of_quality_measures_and_compares(admin, client, judge):
+    assert "Nothing has been judged yet." in admin.read("/quality").text
+    judge("hours")
+    ids = []
+    for _ in range(2):
+        answer = admin.post("/quality/measure", of="/quality", collection="judged")
+        ids.append(answer.location.rpartition("=")[2])
+        eventually(lambda: client.get(f"/api/bench/{ids[-1]}").json["status"] == "done", seconds=30)
+    page = admin.read("/quality")
+    assert QUESTION in page.text
+    assert [each["value"] for each in page.all("input") if each.get("name") == "bench"] == ids[::-1]
+    assert admin.get("/quality/export", collection="judged").data.startswith(b"PK")
+    one = admin.read("/quality/measured", bench=ids[0])
+    assert "nDCG@10 of fused, compared with semantic" in one.text
+    two = admin.read("/quality/measured", bench=ids)
+    assert "0 better, 0 worse, 1 alike" in two.text
+    assert any("q=When" in each["href"] for each in two.all("a"))
+    assert admin.post(f"/quality/end/{ids[0]}", of="/quality").status_code == 303
+    assert admin.get("/quality/measured", bench=ids[0]).status_code == 404
+
+
+def _bench(created_at, **by_question):
+    figures = {"recall_at_10": 1, "mrr": 1, "latency_ms": {"p50": 5, "p95": 10}}
+    return {
+        "collection": "docs",
+        "created_at": created_at,
+        "runs": [{"name": "fused", "ndcg_at_10": 0.5, **figures}],
+        "questions": [
+            {"question": question, "runs": {"fused": {"ndcg_at_10": value}}} for question, value in by_question.items()
+        ],
+    }
+
+
+def test_differences_come_largest_first_and_only_of_questions_that_both_have():
+    benches = [_bench("2026-01-01T00:00", a=0.5, b=1, c=0.2), _bench("2026-01-02T00:00", a=0.6, b=0.1, d=1)]
+    found = compared(benches, "fused")
+    assert [(each.question, round(each.difference, 3)) for each in found.changes] == [("b", -0.9), ("a", 0.1)]
+    assert (found.better, found.worse) == (1, 1)
+    assert compared(benches, "nothing") is None
+    assert plots_of(benches, "nothing") == []
+    assert [len(each.bars) for each in plots_of(benches, "fused")] == [2, 2, 2, 2]
