@@ -6,7 +6,6 @@ the peer said about the failure, no address that a name resolves to, no secret a
 
 from __future__ import annotations
 
-import ssl
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from urllib.parse import urlsplit
 from providers.base import Provider
 from providers.outbound.network import Network
 from providers.outbound.recognition import Sign, shows
+from providers.outbound.trust import is_distrust
 from schemas.configuration import JsonSchema
 
 LOOK_SECONDS, LOOKS_SECONDS = 1.0, 3.0
@@ -96,7 +96,7 @@ def diagnosis_of(stage: str, error_type: str, error: BaseException, *, has_crede
     """Return what a failure is told as, as far as it tells that itself."""
     if error_type == "authentication" and not has_credentials:
         return NO_CREDENTIALS
-    if error_type == "network" and any(isinstance(each, ssl.SSLCertVerificationError) for each in _causes(error)):
+    if error_type == "network" and is_distrust(error):
         return NOT_TRUSTED
     return OF_STAGE.get((stage, error_type)) or USUAL[error_type]
 
@@ -162,11 +162,3 @@ def _near(url: str) -> Iterator[tuple[str, Diagnosis]]:
         parts._replace(scheme=scheme).geturl(),
         Diagnosis(f"The service speaks {scheme}, not {parts.scheme}", f"Begin the URL with {scheme}://."),
     )
-
-
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    seen = 0
-    while error is not None and seen < 20:
-        yield error
-        yield from (each for each in error.args if isinstance(each, BaseException))
-        error, seen = error.__cause__ or error.__context__, seen + 1

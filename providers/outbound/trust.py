@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from schemas.errors import ConfigurationError
 
+MAX_WRAPPINGS = 20
+"""The most errors around another that are looked through."""
+
 
 @dataclass(frozen=True, slots=True)
 class Trust:
@@ -34,3 +37,16 @@ class Trust:
             sentence = f"{self.variable}: the file cannot be used: {reason}"
             raise ConfigurationError(sentence, field=self.variable) from None
         return context
+
+
+def is_distrust(error: BaseException) -> bool:
+    """Return whether a failure is that a certificate is not trusted; libraries wrap that in errors of their own."""
+    for _ in range(MAX_WRAPPINGS):
+        wrapped = [error, *(each for each in error.args if isinstance(each, BaseException))]
+        if any(isinstance(each, ssl.SSLCertVerificationError) for each in wrapped):
+            return True
+        cause = error.__cause__ or error.__context__
+        if cause is None:
+            return False
+        error = cause
+    return False

@@ -21,7 +21,6 @@ NETWORK_USERS = {
     },
     "providers.outbound.network": {"socket": "opens every socket to another service"},
     "providers.outbound.trust": {"ssl": "builds the TLS contexts of connections to other services"},
-    "registry.trial_diagnosis": {"ssl": "tells a certificate that is refused from a server that is down"},
     "schemas.settings.storage": {"ssl": "checks the file of certificates before the start"},
     "wrapper.engine.keeper.chroma_child": {"socket": "finds a port for the engine"},
     "wrapper.engine.keeper.heartbeat": {"socket": "asks the engine without a library, so that the keeper stays small"},

@@ -9,7 +9,8 @@ from registry.connections import Connections
 from registry.health import MAX_AT_A_TIME, HealthWatch
 from registry.placeholders.resolving import Placeholders
 from registry.stored_connections import StoredConnections
-from schemas.connections import Connection
+from registry.stored_looks import KEPT, StoredLooks
+from schemas.connections import Connection, HealthReport
 from schemas.errors import InvalidInputError, UnavailableError
 
 
@@ -240,3 +241,46 @@ def test_a_report_is_as_old_as_the_answer_it_relies_on(connections, world, looks
     assert watch.of(default).details["age_seconds"] == 0.0
     assert len(world.embedded) == 2
     watch.close()
+
+
+def test_the_history_is_the_same_for_all_workers_and_bounded(connections, patients, looks, database):
+    clock = Clock()
+    [well, ill] = connect(connections, "works", "fails")
+    watch = HealthWatch(connections, looks, limit_seconds=10, fresh_seconds=1, clock=clock)
+    for _ in range(KEPT + 2):
+        clock.now += 2
+        watch.of_all([well, ill])
+    another = HealthWatch(connections, StoredLooks(database), limit_seconds=10, fresh_seconds=1)
+    history = another.history([well, ill])
+    assert [len(history[each.id]) for each in (well, ill)] == [KEPT, KEPT]
+    assert {look.status for look in history["works"]} == {"healthy"}
+    assert {look.status for look in history["fails"]} == {"unhealthy"}
+    times = [look.at for look in history["works"]]
+    assert times == sorted(times)
+    assert all(look.response_time_ms is not None for look in history["works"])
+
+
+def test_the_history_of_a_connection_ends_with_it(connections, patients, looks):
+    watch = HealthWatch(connections, looks, limit_seconds=10, fresh_seconds=0)
+    [well] = connect(connections, "works")
+    watch.of(well)
+    assert len(watch.history([well])["works"]) == 1
+    changed = connections.change("works", config={"does": "fails"})
+    assert watch.history([changed])["works"] == []
+    watch.of(changed)
+    assert [look.status for look in watch.history([changed])["works"]] == ["unhealthy"]
+    connections.delete("works")
+    [again] = connect(connections, "works")
+    assert watch.history([again])["works"] == []
+    # A look at what has been deleted meanwhile leaves nothing behind.
+    looks.note(changed, HealthReport("healthy", "patient", "2026-01-01T00:00:00+00:00", "It works"))
+    assert watch.history([changed, again])["works"] == []
+
+
+def test_erasing_what_somebody_made_erases_its_history(connections, patients, looks, database):
+    watch = HealthWatch(connections, looks, limit_seconds=10, fresh_seconds=0)
+    [well] = connect(connections, "works")
+    watch.of(well)
+    connections.erase_of(well.of.owner)
+    with database.read() as transaction:
+        assert transaction.rows("SELECT id FROM connection_looks WHERE id = 'works'") == []

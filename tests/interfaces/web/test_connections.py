@@ -1,5 +1,6 @@
 """The registry's routes as a config builder uses them."""
 
+import json
 import uuid
 
 import pytest
@@ -294,3 +295,61 @@ def test_connections_come_by_pages_when_wanted(client, path):
     for wrong, field in (("limit=0", "limit"), ("limit=1001", "limit"), ("limit=x", "limit"), ("cursor=%20", "cursor")):
         refused = client.get(f"/api/connections{path}?{wrong}")
         assert (refused.status_code, refused.json["details"]["field"]) == (400, field)
+
+
+def events_of(answer):
+    assert (answer.status_code, answer.mimetype) == (200, "text/event-stream")
+    return [json.loads(each.removeprefix("data: ")) for each in answer.text.split("\n\n") if each]
+
+
+@pytest.mark.parametrize("route", ["test", "embedding/test"])
+def test_a_test_may_be_told_stage_by_stage(client, models, route):
+    for url, succeeds in ((f"{models.url}/v1", True), ("http://127.0.0.1:9", False)):
+        asked = {"provider": "openai", "config": {"url": url, "model": "stub"}, "stream": True}
+        events = events_of(client.post(f"/api/connections/{route}", json={"type": "embedding", **asked}))
+        *stages, last = events
+        assert (last["done"], last["success"]) == (True, succeeds)
+        assert [event["stage"] for event in stages] == last["stages"]
+        assert len(stages) == 6
+
+
+def test_what_is_wrong_with_the_request_is_no_stream(client):
+    for provider, status in (("nobody", 404), (7, 400)):
+        asked = {"type": "rag", "provider": provider, "stream": True}
+        assert client.post("/api/connections/test", json=asked).status_code == status
+
+
+def test_a_form_that_changes_a_connection_is_judged_and_tested_with_the_secrets_it_keeps(client, connection_id, models):
+    url = f"{models.url}/v1"
+    made = client.post("/api/connections", json=openai(connection_id, url=url, model="stub", api_key=SECRET))
+    assert made.status_code == 201
+    form = {"type": "embedding", "provider": "openai", "config": {"url": url, "model": "stub"}}
+    answer = client.post("/api/connections/test", json={**form, "changes": connection_id})
+    [stage] = [each for each in answer.json["stages"] if each["name"] == "authenticate"]
+    assert stage["message"] == "The service answers, with these credentials"
+    assert models.requests[-1].headers["Authorization"] == f"Bearer {SECRET}"
+    without = client.post("/api/connections/test", json=form).json
+    [stage] = [each for each in without["stages"] if each["name"] == "authenticate"]
+    assert stage["message"] == "The service answers; no credentials were given"
+
+    elsewhere = {**form, "config": {"url": "http://127.0.0.1:9/v1"}, "changes": connection_id}
+    judged = client.post("/api/connections/validate", json=elsewhere).json
+    assert [fault["pointer"] for fault in judged["errors"]] == ["/api_key"]
+    refused = client.post("/api/connections/embedding/test", json={**elsewhere, "stream": True})
+    assert (refused.status_code, refused.json["code"]) == (400, "invalid_config")
+    assert client.post("/api/connections/validate", json={**form, "changes": connection_id}).json["valid"]
+
+
+@pytest.mark.parametrize(("changes", "status"), [("nobody", 404), ("local", 409)])
+def test_only_a_connection_that_may_be_changed_lends_its_secrets(client, changes, status):
+    asked = {"type": "rag", "provider": "local", "config": {}, "changes": changes}
+    for route in ("validate", "test"):
+        assert client.post(f"/api/connections/{route}", json=asked).status_code == status
+
+
+def test_health_has_a_history(client):
+    for _ in range(2):
+        listed = {each["id"]: each for each in client.get("/api/connections/health").json["connections"]}
+    looks = listed["local"]["history"]
+    assert looks[-1]["status"] == "healthy"
+    assert client.get("/api/connections/local/health").json["history"][: len(looks)] == looks
