@@ -7,7 +7,7 @@ of work it was: never whose, and no text, name or id of what it was about.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import wraps
 from typing import ParamSpec, Protocol, TypeVar
@@ -43,6 +43,7 @@ class Tracer(Protocol):
         """Return the span of a request, a part of the trace that its caller names."""
 
 
+NOTHING = nullcontext()
 _current: ContextVar[Span | None] = ContextVar("span", default=None)
 
 
@@ -61,13 +62,14 @@ def within(span: Span | None) -> Iterator[None]:
         _current.reset(token)
 
 
-@contextmanager
-def span(name: str, **attributes: Attribute) -> Iterator[None]:
-    """Do the block's work in a span of its own."""
+def span(name: str, **attributes: Attribute) -> AbstractContextManager[None]:
+    """Return what does the block's work in a span of its own."""
     parent = _current.get()
-    if parent is None:
-        yield
-        return
+    return NOTHING if parent is None else _begun(parent, name, attributes)
+
+
+@contextmanager
+def _begun(parent: Span, name: str, attributes: Mapping[str, Attribute]) -> Iterator[None]:
     with parent.child(name, attributes) as mine, within(mine):
         yield
 

@@ -167,12 +167,8 @@ class _Stream:
 
     def __iter__(self) -> Iterator[bytes]:
         try:
-            content = iter(self._content)
-            while True:
-                with spans.within(self._asked.span):  # between two parts this thread may work for others
-                    part = next(content, None)
-                if part is None:
-                    break
+            content = self._content if self._asked.span is None else _in_span(self._asked.span, self._content)
+            for part in content:
                 if self._first_byte_seconds is None and part:
                     self._first_byte_seconds = time.perf_counter() - self._asked.began
                 yield part
@@ -191,3 +187,13 @@ class _Stream:
         if not self._is_told:
             self._is_told = True
             self._asked.tell(self._sent_bytes, first_byte_seconds=self._first_byte_seconds, cut=not self._is_whole)
+
+
+def _in_span(span: RequestSpan, content: Iterable[bytes]) -> Iterator[bytes]:
+    parts = iter(content)
+    while True:
+        with spans.within(span):  # between two parts this thread may work for others
+            part = next(parts, None)
+        if part is None:
+            return
+        yield part
