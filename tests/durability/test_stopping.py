@@ -1,5 +1,6 @@
 """The service ends when it is told to, together with everything it started."""
 
+import json
 import os
 import signal
 import subprocess
@@ -60,9 +61,9 @@ def test_a_second_service_names_the_owner_of_the_directory_and_disturbs_nothing(
     environ = {**os.environ, "RAG_DATA_DIR": str(service.data_dir), "RAG_PORT": str(service.port)}
     second = subprocess.run(command("serve"), env=environ, cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert second.returncode != 0
-    (sentence,) = {line for line in second.stderr.splitlines() if "data directory" in line}
+    (sentence,) = {json.loads(line)["event"] for line in second.stderr.splitlines() if "data directory" in line}
     assert sentence.startswith(
-        f"Error: The data directory {service.data_dir} is in use by process {service.process.pid} since "
+        f"The data directory {service.data_dir} is in use by process {service.process.pid} since "
     )
     assert sentence.endswith(f", serving {service.url}")
     assert "Traceback" not in second.stderr

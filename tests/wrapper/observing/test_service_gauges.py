@@ -1,0 +1,135 @@
+"""The gauges of a service: read in the background, bounded, and true."""
+
+from __future__ import annotations
+
+import os
+import threading
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from schemas.errors import UnavailableError
+from schemas.settings import WrapperSettings
+from schemas.storage.health import EngineHealth
+from tests.support.live import eventually
+from wrapper.background import Looks
+from wrapper.catalog import writes
+from wrapper.catalog.catalog import Catalog
+from wrapper.catalog.index_state import observing, reports
+from wrapper.catalog.sqlite.database import SQLiteDatabase
+from wrapper.engine.keeper.state import EngineStateReader
+from wrapper.observing.gauges import Gauge, of_backups
+from wrapper.observing.processes import of_processes
+from wrapper.observing.service_gauges import ServiceGauges
+from wrapper.observing.sizes import stored_bytes
+
+
+@pytest.fixture
+def catalog(tmp_path):
+    opened = Catalog(SQLiteDatabase(tmp_path / "catalog.sqlite"))
+    opened.open()
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def gauges(catalog, tmp_path):
+    looks = Looks()
+    yield ServiceGauges(looks, WrapperSettings(data_dir=tmp_path), catalog, EngineStateReader(tmp_path))
+    looks.close()
+
+
+def shown(gauges):
+    engine = EngineHealth("starting", "child", restarts=2)
+    return {(each.name, *each.labels.values()): each.value for each in gauges.all(engine, catalogue_works=True)}
+
+
+def test_what_hangs_keeps_nobody_waiting_and_its_age_tells(gauges):
+    asked, go_on = threading.Event(), threading.Event()
+
+    def hangs():
+        asked.set()
+        assert go_on.wait(60)
+        return [Gauge("rag_slow", "", 1)]
+
+    gauges.add("slow", hangs)
+    assert asked.wait(30)
+    before = shown(gauges)
+    assert ("rag_slow",) not in before
+    assert before["rag_engine_restarts_total",] == 2
+    eventually(
+        lambda: shown(gauges)["rag_gauges_age_seconds", "slow"] > before["rag_gauges_age_seconds", "slow"], seconds=30
+    )
+    go_on.set()
+    eventually(lambda: shown(gauges).get(("rag_slow",)) == 1, seconds=30)
+
+
+def test_what_cannot_be_read_is_not_there(gauges):
+    known = [Gauge("rag_known", "", 1)]
+
+    def read():
+        if not known:
+            raise UnavailableError("The catalogue does not answer")
+        return known
+
+    gauges.add("known", read, every_seconds=0.01)
+    eventually(lambda: ("rag_known",) in shown(gauges), seconds=30)
+    known.clear()
+    eventually(lambda: ("rag_known",) not in shown(gauges), seconds=30)
+
+
+def test_the_catalogue_tells_of_all_collections_and_of_the_largest_in_more(catalog, monkeypatch):
+    monkeypatch.setattr(observing, "MOST_SHOWN", 2)
+    for name in ("first", "second", "third"):
+        catalog.commit(lambda transaction, name=name: writes.create_collection(transaction, name, {}, "cosine"))
+
+    def note(transaction):
+        for key, recall in ((1, 0.9), (3, 0.5)):
+            reports.write(transaction, key, recall_at_10=recall, fault="broken" if key == 3 else "")
+
+    catalog.commit(note)
+    with catalog.read() as transaction:
+        seen = observing.observe(transaction)
+    assert (seen.collections, seen.documents, seen.lowest_recall, seen.faulty) == (3, 0, 0.5, 1)
+    assert [each.name for each in seen.largest] == ["first", "second"]
+    assert set(seen.reports) == {1}
+
+
+def test_sizes_are_those_of_the_files(catalog, tmp_path):
+    data_dir = tmp_path / "data"
+    (data_dir / "originals" / "ab").mkdir(parents=True)
+    (data_dir / "originals" / "ab" / "file").write_bytes(b"x" * 1000)
+    (data_dir / "originals" / "link").symlink_to(tmp_path)
+    catalogue = tmp_path / "catalogue"
+    catalogue.write_bytes(b"y" * 77)
+    sizes = stored_bytes(data_dir, catalogue, catalog)
+    assert (sizes["originals"], sizes["catalogue"], sizes["catalogue_wal"], sizes["engine"]) == (1000, 77, 0, 0)
+
+
+def test_a_process_alone_knows_itself():
+    found = {each.name: each.value for each in of_processes(None, None, None) if each.labels["process"] == "worker"}
+    assert found["rag_processes"] == 1
+    assert found["rag_process_cpu_seconds_total"] > 0
+    assert found["rag_process_resident_memory_bytes"] > 10_000_000
+    assert found["rag_process_open_fds"] >= 3
+    assert abs(found["rag_process_start_time_seconds"] - os.stat("/proc/self").st_ctime) < 86_400
+
+
+def test_the_live_service_knows_its_processes_and_their_time_never_falls(live, session):
+    def processes():
+        lines = session.get(f"{live.url}/metrics").text.splitlines()
+        return {line.split()[0]: float(line.split()[1]) for line in lines if line.startswith("rag_process")}
+
+    first, second = processes(), processes()
+    for kind in ("master", "worker", "keeper", "engine"):
+        assert first[f'rag_processes{{process="{kind}"}}'] == (2 if kind == "worker" else 1)
+        time_of = f'rag_process_cpu_seconds_total{{process="{kind}"}}'
+        assert second[time_of] >= first[time_of] > 0
+
+
+def test_the_age_of_a_backup_is_there_once_there_is_one():
+    now = datetime(2026, 11, 25, 12, tzinfo=UTC)
+    assert list(of_backups(None)) == []
+    age, made = of_backups(now - timedelta(hours=2), now)
+    assert (age.name, age.value) == ("rag_backup_age_seconds", 7200)
+    assert made.value == now.timestamp() - 7200
