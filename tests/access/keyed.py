@@ -121,6 +121,7 @@ class KeyedService:
                 self.url + path,
                 **{"data" if isinstance(body, bytes) else "json": body},
                 headers={**sent, "Connection": "close"},
+                allow_redirects=False,
                 timeout=60,
             )
         Contract.load().check_response(
