@@ -6,6 +6,7 @@ import re
 import shutil
 from html import unescape
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -46,6 +47,16 @@ def test_every_picture_is_shown(site):
     concepts = (site / "concepts" / "index.html").read_text()
     shown = set(re.findall(r'<img [^>]*src="\.\./pictures/([^"]+)"', concepts))
     assert shown == {path.name for path in (PROJECT / "docs" / "pictures").iterdir()}
+
+
+@pytest.mark.parametrize("picture", sorted((PROJECT / "docs" / "pictures").glob("*.svg")), ids=lambda path: path.stem)
+def test_pictures_can_be_read_on_dark_pages_and_by_those_who_do_not_see(picture):
+    root = ElementTree.parse(picture).getroot()
+    names = [each.tag.rpartition("}")[2] for each in root]
+    assert names[:2] == ["title", "desc"]
+    panel = root[names.index("rect")]
+    assert [panel.get("width"), panel.get("height")] == root.get("viewBox").split()[2:]
+    assert panel.get("fill") == "#eef1f8", "dark words stand on a light panel, whatever is around it"
 
 
 def test_every_operation_is_in_the_reference_once(site):
