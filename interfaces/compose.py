@@ -26,6 +26,7 @@ from interfaces.layers import Layers
 from interfaces.mcp import streamable as mcp_http
 from interfaces.mcp.tools import mcp_tools
 from interfaces.model_checks import check_models, own_calibrations
+from interfaces.secrets_warnings import warn_of_free_secrets, warn_of_other_keys
 from interfaces.tracing.wanted import open_tracing
 from interfaces.web import (
     chat,
@@ -65,7 +66,6 @@ from registry.stored_connections import StoredConnections
 from registry.stored_looks import StoredLooks
 from registry.topics.conversations import Conversations
 from registry.topics.topic import TopicByChat, TopicByRule
-from registry.typed_secrets.rotation import typed_secrets_of
 from registry.typed_secrets.sealing import Seal
 from retrieval.bench.measuring import open_quality
 from retrieval.chat.answering import Chat
@@ -90,7 +90,6 @@ from retrieval.text_collections import TextCollections
 from retrieval.warm_up import WarmUp
 from retrieval.watching.stored_reports import Watchers
 from schemas.access.callers import Caller, as_service
-from schemas.errors import ConfigurationError
 from schemas.settings import (
     AccessSettings,
     OidcSettings,
@@ -166,7 +165,7 @@ def create_app(
     service.on_close(clean_lines(layers.connections.redacted))
     service.on_close(layers.close)
     report_health(service, layers)
-    report_gauges(service, layers)
+    report_gauges(service, layers, service.backups.last_good_at)
     lanes: Lanes = app.extensions["rag.lanes"]
     lanes.limit_services(deadlines.within)
     if layers.connections.address(layers.connections.find("default")) is not None:
@@ -376,24 +375,6 @@ def search_engine(
 def own_notes(caller: Caller) -> Where:
     """Return the filter of the notes that a caller may see beside other documents."""
     return seen_notes(caller.asker)
-
-
-def warn_of_free_secrets(settings: RegistrySettings, placeholders: Placeholders) -> None:
-    if not settings.secret_hosts and placeholders.available():
-        log.warning(
-            "whoever may define connections may send variables to any host: bind them to theirs with RAG_SECRET_HOSTS",
-            variables=len(placeholders.available()),
-        )
-
-
-def warn_of_other_keys(stored: StoredConnections, seal: Seal) -> None:
-    try:
-        closed = sorted({each.connection for each in typed_secrets_of(stored, seal) if not each.opens})
-    except ConfigurationError as error:
-        log.warning("stored secrets cannot be used", reason=error.message)
-        return
-    if closed:
-        log.warning("stored secrets do not open with the key of this service", connections=closed)
 
 
 def _conversations(service: Service, connections: Connections, settings: RegistrySettings) -> Conversations | None:
