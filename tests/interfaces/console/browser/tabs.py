@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 CHROMIUM = shutil.which("chromium")
 FLAGS = (
@@ -29,6 +29,7 @@ def chromium() -> Iterator[Browser]:
     """Run the browser for the length of the block. Skips the test, aloud, where there is none."""
     if CHROMIUM is None:
         pytest.skip("Debian's package chromium is not installed: nothing is tested in a browser")
+    expect.set_options(timeout=TIMEOUT_MS)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
         try:
