@@ -224,7 +224,8 @@ def _rules(path, method, operation, headers):
             and path.startswith(("/api/jobs", "/api/watchers/", "/api/keys", "/api/erase", "/api/backups"))
         )
     )
-    writes = writes_text or recorded or not reads
+    judges = method != "GET" and path.startswith(("/api/judgements", "/api/bench"))
+    writes = writes_text or recorded or judges or not reads
     preconditions = not reads and not asks_doctor and not keeps_connection and path != "/collections"
     return {
         "Idempotency-Key": ("Idempotency-Key" in headers) == may_repeat,
