@@ -9,6 +9,7 @@ from typing import Any, cast
 import structlog
 from flask import Flask, Response, current_app, g, make_response, redirect, render_template, request, url_for
 from werkzeug.exceptions import HTTPException, NotFound
+from werkzeug.routing import RequestRedirect
 from werkzeug.wrappers import Response as AnyResponse
 
 from interfaces.console import forms, shown
@@ -21,7 +22,17 @@ from interfaces.console.pages import ask, collection, connections, documents, qu
 from interfaces.console.sessions import SESSION_SECONDS, Session, Sessions, visitor
 from interfaces.console.snippets import snippets_of
 from interfaces.console.wire import RefusedError, Wire
-from schemas.errors import BusyError, NotFoundError, RagError
+from schemas.errors import (
+    BusyError,
+    ConflictError,
+    DiskFloorError,
+    NotFoundError,
+    RagError,
+    ScopeMissingError,
+    TooManyRequestsError,
+    UnauthorizedError,
+    UnavailableError,
+)
 from wrapper.web.error_statuses import status_of
 from wrapper.web.hosts_and_origins import AllowedHostsAndOrigins
 
@@ -149,9 +160,9 @@ def _for_templates() -> dict[str, Any]:
 
 
 def _refused(error: RefusedError) -> AnyResponse:
-    if error.status == 401:
+    if error.status == status_of(UnauthorizedError):
         if request.endpoint in PUBLIC:
-            return _page_of(401, "This key does not count", error.message)
+            return _page_of(error.status, "This key does not count", error.message)
         # The key of the session has ended meanwhile.
         return redirect(url_for("signing_in.sign_in", next=request.full_path.rstrip("?"), ended=error.code), 303)
     return _page_of(error.status, _TITLES.get(error.status, "The service has refused this"), error.message)
@@ -164,14 +175,16 @@ def _failed(error: RagError) -> AnyResponse:
 def _http_error(error: HTTPException) -> AnyResponse:
     if isinstance(error, NotFound):
         return _failed(NotFoundError("There is no such page"))
-    if error.code is None or error.code < 400:
+    if error.code is None or isinstance(error, RequestRedirect):
         return error.get_response()
     return _page_of(error.code, error.name, str(error.description))
 
 
 def _unexpected(error: Exception) -> AnyResponse:
     log.error("unexpected failure of a page", exc_info=error)
-    return _page_of(500, "This page could not be made", f"The log tells more, under {g.get('request_id', '')}.")
+    return _page_of(
+        status_of(RagError), "This page could not be made", f"The log tells more, under {g.get('request_id', '')}."
+    )
 
 
 def _page_of(status: int, title: str, sentence: str) -> AnyResponse:
@@ -182,10 +195,13 @@ def _page_of(status: int, title: str, sentence: str) -> AnyResponse:
 
 
 _TITLES = {
-    403: "Your key does not allow this",
-    404: "There is nothing here",
-    409: "This cannot be done now",
-    429: "Too many requests for your key",
-    503: "The service cannot do this now",
-    507: "There is no room for this",
+    status_of(kind): title
+    for kind, title in {
+        ScopeMissingError: "Your key does not allow this",
+        NotFoundError: "There is nothing here",
+        ConflictError: "This cannot be done now",
+        TooManyRequestsError: "Too many requests for your key",
+        UnavailableError: "The service cannot do this now",
+        DiskFloorError: "There is no room for this",
+    }.items()
 }

@@ -10,6 +10,8 @@ from interfaces.console.navigation import granted
 from interfaces.console.sessions import Session
 from interfaces.console.wire import RefusedError, Wire
 from schemas.access.callers import Scope
+from schemas.errors import UnauthorizedError
+from wrapper.web.error_statuses import status_of
 
 PUBLIC = frozenset({"signing_in.sign_in", "signing_in.sign_out", "asset", "mark"})
 """The pages for those who have not signed in."""
@@ -36,7 +38,7 @@ def is_signed_in() -> bool:
     try:
         g.me = wire().get("/api/me", aside=True)
     except RefusedError as error:
-        if error.status == 401 and session().key is None:
+        if error.status == status_of(UnauthorizedError) and session().key is None:
             return False
         raise
     return True

@@ -17,8 +17,11 @@ from werkzeug.datastructures import Headers
 from werkzeug.test import EnvironBuilder, run_wsgi_app
 
 from interfaces.console.front_doors import SCRIPT_NAME, WsgiApp
+from schemas.errors import UnavailableError
+from wrapper.web.error_statuses import status_of
 
 Json = dict[str, Any]
+SUCCESS = range(200, 300)
 KEPT = ("HTTP_HOST", "REMOTE_ADDR", "HTTP_X_FORWARDED_FOR", "wsgi.url_scheme", "HTTP_X_REQUEST_ID")
 """The parts of the page's own request that its requests of the service take over."""
 
@@ -81,7 +84,7 @@ class Wire:
         try:
             return self.get(path)
         except RefusedError as error:
-            if error.status != 503 or "status" not in error.body:
+            if error.status != status_of(UnavailableError) or "status" not in error.body:
                 raise
             return error.body
 
@@ -91,11 +94,11 @@ class Wire:
         return self.send(WireRequest("POST", path, given, body), aside=aside)
 
     def send(self, asked: WireRequest, *, aside: bool = False, headers: Mapping[str, str] | None = None) -> Json:
-        """Return the JSON of an answer. Raises RefusedError for a status from 400 on."""
+        """Return the JSON of an answer. Raises RefusedError when the service refuses."""
         return self.answer(asked, aside=aside, headers=headers).json
 
     def answer(self, asked: WireRequest, *, aside: bool = False, headers: Mapping[str, str] | None = None) -> Answer:
-        """Return an answer with its ETag. Raises RefusedError for a status from 400 on."""
+        """Return an answer with its ETag. Raises RefusedError when the service refuses."""
         if not aside:
             self.made.append(asked)
         content, known = self._asked(asked, headers or {}, buffered=True)
@@ -132,7 +135,7 @@ class Wire:
         # In a context of its own: the page's request goes on around it.
         content, said, known = Context().run(run_wsgi_app, self._app, environ, buffered=buffered)
         status = int(said.split()[0])
-        if status >= 400:
+        if status not in SUCCESS:
             body = b"".join(content)
             told = orjson.loads(body) if body else {}
             raise RefusedError(asked, status, told if isinstance(told, dict) else {})

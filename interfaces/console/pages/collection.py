@@ -16,7 +16,8 @@ from interfaces.console.forms import filter_of, number_of
 from interfaces.console.maps import SHAPES, Map
 from interfaces.console.vectors import Vector
 from interfaces.console.wire import RefusedError, WireRequest, encoded, named
-from schemas.errors import ConflictError, InvalidInputError, NotFoundError
+from schemas.errors import ConflictError, InvalidInputError, NotFoundError, PreconditionFailedError
+from wrapper.web.error_statuses import status_of
 
 blueprint = Blueprint("collections", __name__, url_prefix="/collections")
 
@@ -172,7 +173,7 @@ def delete(name: str) -> Response | str:
         try:
             count = wire().answer(asked, headers={"If-Match": request.form.get("etag", "")}).json["count"]
         except RefusedError as error:
-            if error.status != 412:
+            if error.status != status_of(PreconditionFailedError):
                 raise
             return _asked_to_delete(name, where, changed=True)
         return redirect(url_for("collections.documents", name=name, deleted=count), 303)
