@@ -27,7 +27,7 @@ QUESTIONS = {
     "read a large collection page after page": ["docs/api-guide.md > Page by cursor"],
     "how many documents have each value of a field": ["docs/api-guide.md > Count values"],
     "which greater-than and less-than operators can a filter use": ["docs/api-guide.md > Filters"],
-    "back up the data and restore it on another machine": ["docs/operations.md > Backup and restore"],
+    "back up the data and restore it on another machine": ["docs/operations.md > Backups"],
     "use PostgreSQL instead of SQLite": ["docs/operations.md > On PostgreSQL"],
     "migrate an existing Chroma database": [
         "docs/operations.md > Bring an existing Chroma",

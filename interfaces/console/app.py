@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 import uuid
+from contextlib import suppress
 from typing import Any, cast
 
 import structlog
 from flask import Flask, Response, current_app, g, make_response, redirect, render_template, request, url_for
-from werkzeug.exceptions import HTTPException, NotFound
+from werkzeug.exceptions import HTTPException, NotFound, RequestEntityTooLarge
 from werkzeug.routing import RequestRedirect
 from werkzeug.wrappers import Response as AnyResponse
 
@@ -33,6 +34,7 @@ from schemas.errors import (
     UnauthorizedError,
     UnavailableError,
 )
+from wrapper.web.bodies import discard_body, leave_body
 from wrapper.web.error_statuses import status_of
 from wrapper.web.hosts_and_origins import AllowedHostsAndOrigins
 
@@ -51,7 +53,9 @@ POLICY = "; ".join(
     )
 )
 """What pages may load and do. Nothing of it comes from elsewhere, and nothing within a page is executed."""
-MAX_FORM_BYTES = 4 << 20
+MAX_FORM_BYTES, MAX_STRANGERS_FORM_BYTES = 4 << 20, 64 << 10
+"""The largest forms of those who have signed in, and of everybody else."""
+READING = ("GET", "HEAD", "OPTIONS")
 FILES = ("asset", "mark")
 """The endpoints of what pages load."""
 MARK = "mark.svg"
@@ -60,7 +64,7 @@ MARK = "mark.svg"
 def create_console(wsgi_app: WsgiApp, hosts_and_origins: AllowedHostsAndOrigins, sessions: Sessions) -> Flask:
     """Return the console's pages, made of what the service's WSGI application answers."""
     app = Flask("interfaces.console", static_folder=None)
-    app.config["MAX_CONTENT_LENGTH"] = MAX_FORM_BYTES
+    app.config["MAX_CONTENT_LENGTH"] = app.config["MAX_BODY_BYTES"] = MAX_FORM_BYTES
     app.config["MAX_FORM_MEMORY_SIZE"] = MAX_FORM_BYTES
     app.jinja_options = {"trim_blocks": True, "lstrip_blocks": True}
     app.extensions["console.service"] = wsgi_app
@@ -105,17 +109,23 @@ def _begin() -> AnyResponse | None:
         {**request.environ, "HTTP_X_REQUEST_ID": g.request_id},
         cast(Session, g.session).key,
     )
-    if request.method == "POST":
-        forms.check_token(g.session)
+    if request.endpoint in PUBLIC or cast(Session, g.session).key is None:
+        request.max_content_length = request.max_form_memory_size = MAX_STRANGERS_FORM_BYTES
     if request.endpoint not in PUBLIC and not is_signed_in():
         if request.headers.get("Sec-Fetch-Site") == "cross-site" and g.is_new:
             # A link of another site comes without the cookie; the same page asked from here comes with it.
             return make_response(render_template("again.html"))
         return redirect(url_for("signing_in.sign_in", next=request.full_path.rstrip("?")), 303)
+    if request.method not in READING:
+        forms.check_token(g.session)
     return None
 
 
 def _end(response: Response) -> Response:
+    try:
+        discard_body()
+    except RequestEntityTooLarge:
+        leave_body()
     if request.endpoint not in FILES:
         response.headers["Cache-Control"] = "no-store"
         session: Session | None = g.get("session")
@@ -154,7 +164,11 @@ def _for_templates() -> dict[str, Any]:
     def snippets() -> list[Any]:
         base_url = request.host_url.rstrip("/") + request.environ.get(SCRIPT_NAME, "")
         made = g.wire.made if "wire" in g else []
-        return [(asked, snippets_of(asked, base_url, needs_key=needs_key())) for asked in made]
+        found = []
+        for asked in made:
+            with suppress(RecursionError):  # of a filter that was refused for its depth
+                found.append((asked, snippets_of(asked, base_url, needs_key=needs_key())))
+        return found
 
     return {"me": g.get("me"), "form_token": form_token(), "requests_made": snippets}
 
@@ -165,7 +179,8 @@ def _refused(error: RefusedError) -> AnyResponse:
             return _page_of(error.status, "This key does not count", error.message)
         # The key of the session has ended meanwhile.
         return redirect(url_for("signing_in.sign_in", next=request.full_path.rstrip("?"), ended=error.code), 303)
-    return _page_of(error.status, _TITLES.get(error.status, "The service has refused this"), error.message)
+    title = _TITLES.get(error.status, "The service has refused this")
+    return _page_of(error.status, title, error.message, error.retry_after)
 
 
 def _failed(error: RagError) -> AnyResponse:
@@ -187,10 +202,10 @@ def _unexpected(error: Exception) -> AnyResponse:
     )
 
 
-def _page_of(status: int, title: str, sentence: str) -> AnyResponse:
+def _page_of(status: int, title: str, sentence: str, retry_after: str | None = None) -> AnyResponse:
     response = make_response(render_template("error.html", title=title, sentence=sentence, status=status), status)
-    if status == status_of(BusyError):
-        response.headers["Retry-After"] = "5"
+    if retry_after is not None or status == status_of(BusyError):
+        response.headers["Retry-After"] = retry_after or "5"
     return response
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 
+from interfaces.console.forms import json_of
 from interfaces.console.wire import RefusedError, Wire, encoded
 from schemas.errors import InvalidInputError
 
@@ -54,12 +55,10 @@ def condition_of(field: str, value: Any) -> str:
 
 def narrowed(where: Any, condition: str) -> Any:
     """Return a filter that a document must match besides having a value in a field. Raises InvalidInputError."""
-    try:
-        field, value = orjson.loads(condition)
-    except (orjson.JSONDecodeError, ValueError, TypeError):
-        raise InvalidInputError("only must be a JSON array of a field and its value", field="only") from None
-    if not isinstance(field, str):
-        raise InvalidInputError("only must begin with the name of a field", field="only")
+    said = json_of(condition, "only")
+    if not isinstance(said, list) or len(said) != 2 or not isinstance(said[0], str):
+        raise InvalidInputError("only must be a JSON array of a field and its value", field="only")
+    field, value = said
     if field.startswith("$"):
         raise InvalidInputError("only must begin with the name of a field, not an operator", field="only")
     return {field: value} if where is None else {"$and": [where, {field: value}]}

@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 
+from interfaces.console.forms import json_of
 from schemas.errors import InvalidInputError
 
 OPERATORS = {
@@ -95,6 +96,7 @@ def _spelled(value: Any) -> str:
 
 def _read(text: str) -> Any:
     try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError:
+        orjson.loads(text)
+    except (orjson.JSONDecodeError, UnicodeEncodeError):
         return text.strip()
+    return json_of(text, "value")

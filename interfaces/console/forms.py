@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import orjson
@@ -12,10 +13,15 @@ from interfaces.console.sessions import Session
 from schemas.errors import InvalidInputError
 
 FIELD = "form_token"
+MOST_FIELDS = 1_000
+DEEPEST_JSON = 64
+"""The most levels of JSON that is typed into a form."""
 
 
 def check_token(session: Session) -> None:
     """Raise InvalidInputError when a form comes from no page of this session."""
+    if request.get_data(parse_form_data=False).count(b"&") > MOST_FIELDS:
+        raise InvalidInputError(f"A form has at most {MOST_FIELDS} fields", field=FIELD)
     said = request.environ.get(FORM_TOKEN) or request.form.get(FIELD, "")
     if not is_form_token(session, said):
         raise InvalidInputError("This form is no longer valid: load the page again and repeat it", field=FIELD)
@@ -25,13 +31,29 @@ def filter_of(text: str, field: str = "where") -> Any:
     """Return the filter that somebody has typed, None for none. Raises InvalidInputError when it is no JSON object."""
     if not text.strip():
         return None
+    found = json_of(text, field)
+    if not isinstance(found, dict):
+        raise InvalidInputError(f'{field} must be a JSON object, such as {{"kind": "pdf"}}', field=field)
+    return found or None
+
+
+def json_of(text: str, field: str) -> Any:
+    """Return the JSON that somebody has typed. Raises InvalidInputError when it is none, or is deeper than
+    `DEEPEST_JSON`."""
     try:
         found = orjson.loads(text)
-    except orjson.JSONDecodeError as error:
-        raise InvalidInputError(f"The filter is not JSON: {error}", field=field) from None
-    if not isinstance(found, dict):
-        raise InvalidInputError('The filter must be a JSON object, such as {"kind": "pdf"}', field=field)
-    return found or None
+    except (orjson.JSONDecodeError, UnicodeEncodeError) as error:
+        raise InvalidInputError(f"{field} is not JSON: {error}", field=field) from None
+    level = [found]
+    for _ in range(DEEPEST_JSON):
+        level = [inner for each in level for inner in _inside(each)]
+        if not level:
+            return found
+    raise InvalidInputError(f"{field} has more than {DEEPEST_JSON} levels", field=field)
+
+
+def _inside(value: Any) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
 def number_of(text: str, default: int, *, least: int = 1, most: int) -> int:

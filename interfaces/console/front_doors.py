@@ -85,7 +85,10 @@ def cookie_name(environ: Mapping[str, Any]) -> str:
 
 def session_id_of(environ: Environ) -> str | None:
     """Return what the cookie of a request says, None when there is none."""
-    return parse_cookie(environ).get(cookie_name(environ)) or None
+    try:
+        return parse_cookie(environ).get(cookie_name(environ)) or None
+    except UnicodeDecodeError:
+        return None
 
 
 def is_form_token(session: Session, said: str) -> bool:

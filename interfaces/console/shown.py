@@ -11,9 +11,11 @@ from typing import Any
 from flask import Flask
 
 from interfaces.passages.places import heading_of, percentage, place_of, source_of
-from interfaces.passages.words import EXCERPT_CHARACTERS, excerpt_around
+from interfaces.passages.words import excerpt_around
 
 _CITATION = re.compile(r"(\[\d{1,3}\])")
+LONGEST_SHOWN = 50_000
+"""The most characters of a text on a page."""
 _UNITS = ("bytes", "KB", "MB", "GB", "TB")
 
 
@@ -25,12 +27,15 @@ def init_app(app: Flask) -> None:
         "heading": heading_of,
         "place": place,
         "pretty": pretty,
+        # Flask's own leaves quotation marks as they are, for scripts within a page, of which there are none here.
+        "tojson": as_json,
         "counted": counted,
         "size": size,
         "moment": moment,
+        "shortened": shortened,
         "citations": citations,
     }
-    app.jinja_env.globals["excerpt_characters"] = EXCERPT_CHARACTERS
+    app.jinja_env.globals["longest_shown"] = LONGEST_SHOWN
 
 
 def marked(text: str, words: re.Pattern[str] | None) -> Iterator[tuple[str, bool]]:
@@ -60,6 +65,18 @@ def place(hit: Mapping[str, Any]) -> str:
 def pretty(value: Any) -> str:
     """Return a value as indented JSON."""
     return json.dumps(value, ensure_ascii=False, indent=2)
+
+
+def shortened(text: str) -> str:
+    """Return a text, or the beginning of one that is too long for a page."""
+    if len(text) <= LONGEST_SHOWN:
+        return text
+    return f"{text[:LONGEST_SHOWN]} … ({counted(len(text) - LONGEST_SHOWN)} more characters are not shown)"
+
+
+def as_json(value: Any) -> str:
+    """Return a value as JSON in one line."""
+    return json.dumps(value, ensure_ascii=False)
 
 
 def counted(count: int | float | None) -> str:

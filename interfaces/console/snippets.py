@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import pprint
+import re
 import shlex
 from dataclasses import dataclass
 
 from interfaces.console.wire import WireRequest
 
 WIDTH = 100
+_UNSEEN = re.compile(r"[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,7 @@ def curl(asked: WireRequest, base_url: str, *, needs_key: bool) -> str:
     if needs_key:
         words.append('-H "Authorization: Bearer $RAG_API_KEY"')
     if asked.body is not None:
-        words.append(f"--json {shlex.quote(json.dumps(asked.body, ensure_ascii=False))}")
+        words.append(f"--json {shlex.quote(_json(asked.body))}")
     return " \\\n  ".join(words) if len(" ".join(words)) > WIDTH else " ".join(words)
 
 
@@ -61,11 +63,17 @@ def typescript(asked: WireRequest, base_url: str, *, needs_key: bool) -> str:
     if headers:
         options.append(f"headers: {{ {', '.join(f'{name}: {value}' for name, value in headers.items())} }}")
     if asked.body is not None:
-        said = json.dumps(asked.body, ensure_ascii=False, indent=2).replace("\n", "\n  ")
+        said = _json(asked.body, indent=2).replace("\n", "\n  ")
         options.append(f"body: JSON.stringify({said})")
     listed = "".join(f"  {each},\n" for each in options)
     target = json.dumps(base_url + asked.target)
     return f"const answer = await fetch({target}, {{\n{listed}}});\nconsole.log(await answer.json());"
+
+
+def _json(value: object, indent: int | None = None) -> str:
+    """Return JSON without characters that a terminal obeys or that hide others."""
+    said = json.dumps(value, ensure_ascii=False, indent=indent)
+    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", said)
 
 
 def _literal(value: object) -> str:

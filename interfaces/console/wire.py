@@ -5,6 +5,7 @@ So a page can show nothing that its reader could not ask for, and the request be
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from contextvars import Context
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from werkzeug.datastructures import Headers
 from werkzeug.test import EnvironBuilder, run_wsgi_app
 
 from interfaces.console.front_doors import SCRIPT_NAME, WsgiApp
-from schemas.errors import UnavailableError
+from schemas.errors import InvalidInputError, NotFoundError, UnavailableError
 from wrapper.web.error_statuses import status_of
 
 Json = dict[str, Any]
@@ -49,12 +50,14 @@ class Answer:
 class RefusedError(Exception):
     """The service has refused a request of a page."""
 
-    def __init__(self, asked: WireRequest, status: int, body: Json) -> None:
+    def __init__(self, asked: WireRequest, status: int, body: Json, retry_after: str | None = None) -> None:
         super().__init__(body.get("message", f"The service answered {status}"))
         self.asked = asked
         self.body = body
+        self.retry_after = retry_after
         self.status = status
         self.body = body
+        self.retry_after = retry_after
         self.message = str(self)
         self.code = str(body.get("code", ""))
         self.details: Json = body.get("details") or {}
@@ -110,9 +113,8 @@ class Wire:
         as if it were a page of this service. Raises RefusedError."""
         content, known = self._asked(asked, {}, buffered=False)
         response = Response(content, mimetype="application/octet-stream", direct_passthrough=True)
-        response.headers["Content-Disposition"] = known.get("Content-Disposition", "attachment").replace(
-            "inline", "attachment", 1
-        )
+        named = known.get("Content-Disposition", "attachment")
+        response.headers["Content-Disposition"] = re.sub("^inline", "attachment", named)
         if "Content-Length" in known:
             response.headers["Content-Length"] = known["Content-Length"]
         close = getattr(content, "close", None)
@@ -123,7 +125,10 @@ class Wire:
     def _asked(
         self, asked: WireRequest, headers: Mapping[str, str], *, buffered: bool
     ) -> tuple[Iterable[bytes], Headers]:
-        payload = None if asked.body is None else orjson.dumps(asked.body)
+        try:
+            payload = None if asked.body is None else orjson.dumps(asked.body)
+        except (TypeError, RecursionError):  # surrogates, numbers beyond 64 bits, or too deep
+            raise InvalidInputError("Something in this form cannot be sent as JSON") from None
         builder = EnvironBuilder(
             asked.target,
             method=asked.method,
@@ -136,14 +141,20 @@ class Wire:
         content, said, known = Context().run(run_wsgi_app, self._app, environ, buffered=buffered)
         status = int(said.split()[0])
         if status not in SUCCESS:
-            body = b"".join(content)
+            try:
+                body = b"".join(content)
+            finally:
+                getattr(content, "close", lambda: None)()
             told = orjson.loads(body) if body else {}
-            raise RefusedError(asked, status, told if isinstance(told, dict) else {})
+            raise RefusedError(asked, status, told if isinstance(told, dict) else {}, known.get("Retry-After"))
         return content, known
 
 
 def encoded(*parts: str) -> str:
-    """Return a path of these parts, each encoded: what a part says never ends it."""
+    """Return a path of these parts, each encoded: what a part says never ends it. Raises NotFoundError for an empty
+    one, which would make it the path of something else."""
+    if not all(parts):
+        raise NotFoundError("There is no such page: a name or id in its address is empty")
     return "".join(f"/{quote(part, safe='')}" for part in parts)
 
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Sequence
+from itertools import islice
 
 from schemas.words.stop_words import stop_words_of
 
 EXCERPT_CHARACTERS = 600
 """The most characters of a passage that are shown, unless all are wanted."""
+MOST_WORDS = 10_000
+"""The words of a text that are looked at, at most."""
 STEM_LETTERS = 5
 """The letters by which a word of a text is one of the question's, whatever its ending."""
 
@@ -36,13 +41,10 @@ def excerpt_around(text: str, words: re.Pattern[str], characters: int = EXCERPT_
     """Return the part of a text that has the most different words, cut between words; an ellipsis says where."""
     if len(text) <= characters:
         return text
-    found = [(each.start(), each.group().casefold()[:STEM_LETTERS]) for each in words.finditer(text)]
-    reach = characters * 3 // 4
-
-    def different(start: int) -> int:
-        return len({word for place, word in found if start <= place < start + reach})
-
-    best = max((place for place, _ in found), key=different, default=0)
+    found = [
+        (each.start(), each.group().casefold()[:STEM_LETTERS]) for each in islice(words.finditer(text), MOST_WORDS)
+    ]
+    best = _where_most_differ(found, characters * 3 // 4)
     start = max(min(best - characters // 8, len(text) - characters), 0)
     end = min(start + characters, len(text))
     if start:
@@ -50,6 +52,21 @@ def excerpt_around(text: str, words: re.Pattern[str], characters: int = EXCERPT_
     if end < len(text):
         end = _before_a_break(text, end, start)
     return f"{'… ' if start else ''}{text[start:end].strip()}{' …' if end < len(text) else ''}"
+
+
+def _where_most_differ(found: Sequence[tuple[int, str]], reach: int) -> int:
+    """Return the first place from which on, within `reach` characters, the most different words are found."""
+    best, most, end, within = 0, 0, 0, Counter[str]()
+    for place, word in found:
+        while end < len(found) and found[end][0] < place + reach:
+            within[found[end][1]] += 1
+            end += 1
+        if len(within) > most:
+            best, most = place, len(within)
+        within[word] -= 1
+        if not within[word]:
+            del within[word]
+    return best
 
 
 def _after_a_break(text: str, start: int, before: int) -> int:

@@ -136,7 +136,11 @@ def query_set_archive(questions: Iterable[JudgedQuestion], documents: Iterable[J
         corpus += orjson.dumps({"_id": each.id, "title": each.title, "text": each.text}) + b"\n"
     for question in questions:
         queries += orjson.dumps({"_id": question.id, "text": question.text}) + b"\n"
-        lines += [f"{question.id}\t{document_id}\t{grade}" for document_id, grade in question.judgements.items()]
+        lines += [
+            f"{question.id}\t{document_id}\t{grade}"
+            for document_id, grade in question.judgements.items()
+            if document_id.isprintable()  # one with a tab or a line's end in it would be something else in this file
+        ]
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in (

@@ -53,7 +53,8 @@ def test_a_new_start_finds_everything_acknowledged(serve, tmp_path, spare_the_en
             # one of its threads still runs, the signal that it gets then would end all of them.
             os.kill(engine, signal.SIGSTOP)
             eventually(lambda: is_stopped(engine), seconds=30)
-        kill(master, *its_workers, keeper_pid, *(() if spare_the_engine else (engine,)))
+        # The keeper first: it ends its engine when it sees that the service is gone.
+        kill(keeper_pid, master, *its_workers, *(() if spare_the_engine else (engine,)))
         eventually(lambda: not any(alive(pid) for pid in (master, *its_workers, keeper_pid)), seconds=30)
         stopping.set()
     assert alive(engine) == spare_the_engine

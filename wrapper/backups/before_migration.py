@@ -34,7 +34,8 @@ KEPT = 3
 def keep_before_migration(settings: WrapperSettings, access: CatalogAccess) -> None:
     """Keep a copy of the catalogue unless this release has opened it before.
 
-    Raises ConfigurationError when there is too little room for it, and when a restore was interrupted.
+    Raises ConfigurationError when the schema is to be changed and there is too little room for a copy, and when a
+    restore was interrupted.
     """
     check_no_moves(settings.data_dir)
     try:
@@ -60,6 +61,10 @@ def keep_before_migration(settings: WrapperSettings, access: CatalogAccess) -> N
             Shelf(folder).prune(head, KEPT)
     except (OSError, DiskFloorError) as error:
         why = error.message if isinstance(error, DiskFloorError) else error.strerror
+        if version == NEWEST:
+            # The schema stays. Reading, and revoking keys, must go on where there is no room.
+            log.warning("no copy of the catalogue is kept before this release opens it", reason=why)
+            return
         raise ConfigurationError(
             f"No copy of the catalogue could be kept before this release changes it. {why}. Make room, or set "
             "RAG_MIGRATION_BACKUP=off to go on without a copy",

@@ -6,6 +6,7 @@ of the same ones in the same places.
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ AXES_BYTES = 16 << 20
 """The vectors from which the axes are computed: 10,922 of 384 dimensions, 2,730 of 1,536. More of them hardly turn the
 axes, and take memory."""
 KEPT_BYTES = 16 << 20
+OVERHEAD_BYTES = 1_024
+"""What a kept projection takes besides its arrays."""
 """About fifty projections of 20,000 points."""
 BLOCK = 1_024
 
@@ -44,7 +47,11 @@ class _Places:
 
     @property
     def nbytes(self) -> int:
-        return self.positions.nbytes + self.places.nbytes + 1
+        return self.positions.nbytes + self.places.nbytes + OVERHEAD_BYTES
+
+
+def _digest(where: Where) -> str:
+    return hashlib.sha256(repr(where).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class Projections:
@@ -71,7 +78,7 @@ class Projections:
     @cachedmethod(
         lambda self: self._kept,
         # By its text: in Python, the filters for 1 and for true are equal.
-        key=lambda self, transaction, collection, where: (collection.key, collection.revision, repr(where)),
+        key=lambda self, transaction, collection, where: (collection.key, collection.revision, _digest(where)),
         condition=lambda self: self._condition,
     )
     def _places(self, transaction: Transaction, collection: Collection, where: Where) -> _Places:

@@ -31,7 +31,7 @@ BY_COMMAND = "rag.command"
 """What the WSGI environment of a request has that a command makes in its own process."""
 OF_ONE_COLLECTION = "/collections/{name}"
 _PARAMETER = re.compile(r"<(?:[^:<>]+:)?(\w+)>")
-_SHORT_NAMES = {"document_id": "id", "connection_id": "id", "job_id": "id", "key_id": "id"}
+_SHORT_NAMES = {"document_id": "id", "connection_id": "id", "job_id": "id", "key_id": "id", "backup_id": "id"}
 
 
 def begin(request_id: str) -> None:

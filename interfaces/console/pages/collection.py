@@ -169,9 +169,12 @@ def delete(name: str) -> Response | str:
         raise InvalidInputError("Without a filter this would delete every document", field="where")
     path = encoded("collections", name, "documents")
     if request.method == "POST":
+        etag = request.form.get("etag", "")
+        if not (etag.isascii() and etag.isprintable()):
+            raise InvalidInputError("etag must be what the page before has given", field="etag")
         asked = WireRequest("DELETE", path, body={"where": where})
         try:
-            count = wire().answer(asked, headers={"If-Match": request.form.get("etag", "")}).json["count"]
+            count = wire().answer(asked, headers={"If-Match": etag}).json["count"]
         except RefusedError as error:
             if error.status != status_of(PreconditionFailedError):
                 raise
@@ -224,6 +227,7 @@ def _fields_of(documents: list[Json]) -> list[str]:
     counts: dict[str, int] = {}
     for each in documents:
         for field, value in each["metadata"].items():
-            if isinstance(value, str | int | float | bool | list):
+            is_askable = field.strip() and "," not in field
+            if is_askable and isinstance(value, str | int | float | bool | list):
                 counts[field] = counts.get(field, 0) + 1
     return sorted(counts, key=lambda field: -counts[field])

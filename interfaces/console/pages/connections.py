@@ -41,7 +41,7 @@ def chosen() -> str:
 @blueprint.route("/new/<kind>/<provider>", methods=["GET", "POST"])
 def new(kind: str, provider: str) -> Response | str:
     told = _form_of(kind, provider)
-    if request.method == "GET":
+    if request.method != "POST":
         return _page(told, Said())
     said = said_in(request.form, told)
     if request.form.get("do") != "save":
@@ -58,7 +58,7 @@ def new(kind: str, provider: str) -> Response | str:
 def show(connection_id: str) -> Response | str:
     connection = wire().get(encoded("api", "connections", connection_id))
     told = _form_of(connection["type"], connection["provider"])
-    if request.method == "GET":
+    if request.method != "POST":
         return _page(told, Said(connection["config"]), connection)
     said = said_in(request.form, told)
     if request.form.get("do") != "save":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from flask import Blueprint, redirect, render_template, request, url_for
@@ -18,6 +19,7 @@ from schemas.errors import InvalidInputError
 blueprint = Blueprint("service", __name__, url_prefix="/service")
 
 INDEXES, ENTRIES, MOST_ENTRIES = 200, 100, 1_000
+_NUMBER = re.compile(r"[0-9]{1,15}(\.[0-9]{1,6})?")
 LIMITS = (
     "requests_per_second",
     "burst",
@@ -123,8 +125,7 @@ def _wanted(form: MultiDict[str, str]) -> Json:
 
 
 def _number(text: str, field: str) -> int | float:
-    try:
-        number = float(text)
-    except ValueError:
-        raise InvalidInputError(f"{field} must be a number", field=field) from None
-    return int(number) if number.is_integer() else number
+    text = text.strip()
+    if not _NUMBER.fullmatch(text):
+        raise InvalidInputError(f"limits.{field} must be a number of at most 15 digits", field=f"limits.{field}")
+    return float(text) if "." in text else int(text)

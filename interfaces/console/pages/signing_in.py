@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit
-
 from flask import Blueprint, current_app, g, make_response, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response
 
@@ -24,7 +22,7 @@ ENDED = {
 @blueprint.route("/sign-in", methods=["GET", "POST"])
 def sign_in() -> Response | str:
     next_page = request.values.get("next", "")
-    if request.method == "GET":
+    if request.method != "POST":
         return render_template("sign_in.html", next=next_page, ended=ENDED.get(request.args.get("ended", "")))
     key = request.form.get("key", "").strip()
     try:
@@ -34,6 +32,8 @@ def sign_in() -> Response | str:
         said = error.message if id_of(key) else "This is no key of this service. Keys begin with rw_."
         return make_response(render_template("sign_in.html", next=next_page, refused=said), error.status)
     sessions: Sessions = current_app.extensions["console.sessions"]
+    if session().key is not None:
+        sessions.sign_out(session())
     g.session = sessions.sign_in(key)
     g.is_new = True
     return redirect(_own_page(next_page), 303)
@@ -59,7 +59,6 @@ def _try(key: str) -> None:
 
 def _own_page(said: str) -> str:
     """Return a path of the console, the first page where something else is said."""
-    parts = urlsplit(said)
     home = request.environ.get("SCRIPT_NAME", CONSOLE) + "/"
-    is_own = not parts.scheme and not parts.netloc and not said.startswith("//") and "\\" not in said
-    return home.removesuffix("/") + said if is_own and said.startswith("/") and said.isprintable() else home
+    is_own = said.startswith("/") and not said.startswith("//") and not any(each in said for each in ("\\", ".."))
+    return home.removesuffix("/") + said if is_own and said.isprintable() else home

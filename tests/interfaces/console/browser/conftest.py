@@ -45,8 +45,9 @@ def service(tmp_path_factory, models, processes):
         yield service
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def browser(processes):
+    """The browser, which goes with each file: while it runs, nothing else in this process can use asyncio."""
     with chromium() as browser:
         yield browser
 
