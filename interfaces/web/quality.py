@@ -53,7 +53,7 @@ def forget_judgement(judgement_id: str) -> Response:
     return json_response(forgotten_judgement(judgement_id))
 
 
-@blueprint.get("/judgements/export")
+@blueprint.get("/query-set")
 @declare(Lane.READ, query=OF_COLLECTION)
 def export_judgements() -> Response:
     name = arguments()["collection"]

@@ -99,7 +99,7 @@ class Judgements:
         condition, parameters = _seen(asker, collection, question)
         with self._database.read() as transaction:
             count = transaction.row(f"SELECT count(*) FROM judgements WHERE {condition}", parameters)
-            before = [] if cursor is None else [int.from_bytes(opened(transaction, LISTING, cursor))]
+            before = [] if not cursor else [int.from_bytes(opened(transaction, LISTING, cursor))]
             rows = transaction.rows(
                 f"{_COLUMNS} WHERE {condition}{' AND number < ?' * len(before)} ORDER BY number DESC LIMIT ?",
                 (*parameters, *before, limit + 1),

@@ -128,7 +128,7 @@ ROUTES: Mapping[str, Access] = {
     "DELETE /api/jobs/{job_id}": Access(WRITE),
     "POST /api/judgements": Access(READ, Names.BODY),
     "GET /api/judgements": Access(READ),
-    "GET /api/judgements/export": Access(READ, Names.QUERY),
+    "GET /api/query-set": Access(READ, Names.QUERY),
     "DELETE /api/judgements/{judgement_id}": Access(READ),
     "POST /api/bench": Access(READ, Names.BODY),
     "GET /api/bench": Access(READ),

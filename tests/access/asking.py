@@ -68,7 +68,7 @@ QUERIES = {
     "GET /api/documents/{document_id}": "collection={name}",
     "DELETE /api/documents/{document_id}": "collection={name}",
     "GET /api/documents/{document_id}/original": "collection={name}",
-    "GET /api/judgements/export": "collection={name}",
+    "GET /api/query-set": "collection={name}",
 }
 
 

@@ -85,7 +85,7 @@ def end(bench_id: str) -> AnyResponse:
 def export() -> Response:
     """Return the judged questions about a collection as a query set."""
     query = {"collection": request.args.get("collection", "")}
-    return wire().download(WireRequest("GET", "/api/judgements/export", query))
+    return wire().download(WireRequest("GET", "/api/query-set", query))
 
 
 def _by_question(judgements: list[Json]) -> dict[str, list[Json]]:

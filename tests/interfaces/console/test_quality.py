@@ -81,7 +81,7 @@ def test_judgements_are_a_query_set_that_bench_reads(client, judge, documents, t
     judge("hours")
     judge("travel", grade=0)
     judge("backups", question="When do backups run?")
-    answer = client.get("/api/judgements/export?collection=judged")
+    answer = client.get("/api/query-set?collection=judged")
     assert answer.mimetype == "application/zip"
     with zipfile.ZipFile(io.BytesIO(answer.data)) as archive:
         archive.extractall(tmp_path)
@@ -113,11 +113,11 @@ def test_without_a_relevant_document_there_is_nothing_to_measure(client, judge):
     judge("hours", grade=0)
     for answer in (
         client.post("/api/bench", json={"collection": "judged"}),
-        client.get("/api/judgements/export?collection=judged"),
+        client.get("/api/query-set?collection=judged"),
     ):
         assert (answer.status_code, answer.json["code"]) == (409, "nothing_judged")
     assert client.post("/api/bench", json={"collection": "nobody"}).status_code == 404
-    assert client.get("/api/judgements/export?collection=nobody").status_code == 404
+    assert client.get("/api/query-set?collection=nobody").status_code == 404
 
 
 def test_what_is_not_there_is_said(client):
