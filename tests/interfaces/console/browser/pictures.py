@@ -80,7 +80,7 @@ def _prepare(service: LiveService) -> None:
         judged = {
             "question": "What survives kill -9?",
             "collection": hit["collection"],
-            "document_id": hit["chunk_id"],
+            "document_id": hit["doc_id"],
             "grade": grade,
         }
         requests.post(f"{service.url}/api/judgements", json=judged, timeout=60).raise_for_status()
