@@ -124,12 +124,14 @@ def _make(
 def _record(settings: WrapperSettings, command: str, backup_id: str) -> None:
     """Record a command in the audit log. It was carried out, so that it cannot be recorded is a warning."""
     from interfaces.commands.access.recorded import recorded_commands
-    from schemas.errors import AuditUnwritableError
+    from schemas.errors import AuditUnwritableError, ConfigurationError
+    from wrapper.backups.making import check_no_moves
 
     try:
+        check_no_moves(settings.data_dir)
         with recorded_commands(settings) as audit:
             audit.record(command, backup_id)
-    except AuditUnwritableError as error:
+    except (AuditUnwritableError, ConfigurationError) as error:
         click.echo(f"Warning: the {command} is not recorded. {error.message}", err=True)
 
 

@@ -17,9 +17,9 @@ from schemas.release import release
 from schemas.settings import WrapperSettings
 from wrapper.backups.files import give_to_owner
 from wrapper.backups.keys import backup_key
-from wrapper.backups.making import BackupMaker, only_backup
+from wrapper.backups.making import BackupMaker, check_no_moves, only_backup
 from wrapper.backups.manifest import Reason
-from wrapper.backups.restoring import KEPT_FOLDER, check_no_moves
+from wrapper.backups.restoring import KEPT_FOLDER
 from wrapper.backups.shelf import Shelf
 from wrapper.catalog.migrations import NEWEST
 from wrapper.catalog_choice import CatalogAccess

@@ -25,6 +25,9 @@ HELD = "backup-under-way"
 ORIGINALS, UPLOADS, AUDIT = "originals", "uploads", "audit"
 FOLDERS = (ORIGINALS, UPLOADS)
 SMALL = (KEY_FILE, MARK_FILE)
+AUDIT_FILES = "audit-*.jsonl"
+AUDIT_LOCK = f"{AUDIT}/audit.lock"
+"""A member of some archives, which is not restored: the log makes its lock itself."""
 PRIVATE_FILE, PRIVATE_FOLDER, FINISHED_LOG = 0o600, 0o700, 0o400
 
 
@@ -79,7 +82,7 @@ class HeldFiles:
         for file in _files_below(self._held):
             yield file.relative_to(self._held).as_posix(), _blocks(file)
         for file in _files_below(self._data_dir / AUDIT):
-            if NAME.fullmatch(file.name):
+            if file.match(AUDIT_FILES) and NAME.fullmatch(file.name):
                 with suppress(FileNotFoundError):
                     yield f"{AUDIT}/{file.name}", _blocks(file)
 

@@ -30,6 +30,8 @@ from wrapper.start_checks import catalogue_path
 log = structlog.get_logger(__name__)
 
 LOCK_FILE = "backup.lock"
+MOVES = "restore-under-way"
+"""What a restore has yet to put into its place (`restoring.py`)."""
 MEGABYTE = 2**20
 
 
@@ -53,6 +55,15 @@ def only_backup(data_dir: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def check_no_moves(data_dir: Path) -> None:
+    """Raise ConfigurationError when a restore was interrupted and is not completed yet."""
+    if os.path.lexists(data_dir / MOVES):
+        raise ConfigurationError(
+            "RAG_DATA_DIR: a restore into this directory was interrupted: start the service, which completes it",
+            field="RAG_DATA_DIR",
+        )
 
 
 class BackupMaker:
@@ -96,6 +107,7 @@ class BackupMaker:
 
         The caller closes the file and removes it (`remove_incomplete`), also after success. Raises as `make` does.
         """
+        check_no_moves(self._data_dir)
         Shelf(target.parent).sweep()
         self.check_room(target.parent)
         if target.exists():
@@ -181,8 +193,9 @@ class BackupMaker:
 def opened_maker(settings: WrapperSettings, key: bytes | None) -> Iterator[BackupMaker]:
     """Give what makes backups of a data directory, beside its service or without one; other backups are kept away.
 
-    Raises ConfigurationError when there is no catalogue yet, and BackupUnderWayError.
+    Raises ConfigurationError when there is no catalogue yet or a restore was interrupted, and BackupUnderWayError.
     """
+    check_no_moves(settings.data_dir)
     path = catalogue_path(settings)
     if not settings.data_dir.is_dir() or (path is not None and not path.exists()):
         raise ConfigurationError(f"RAG_DATA_DIR: there is no catalogue in {settings.data_dir}", field="RAG_DATA_DIR")

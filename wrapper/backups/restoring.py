@@ -20,9 +20,9 @@ from typing import BinaryIO
 from schemas.errors import ConfigurationError, ConflictError
 from schemas.settings import WrapperSettings
 from wrapper.backups.archive import ArchiveReader
-from wrapper.backups.files import HELD, PRIVATE_FOLDER, give_to_owner, mode_of
+from wrapper.backups.files import AUDIT_LOCK, HELD, PRIVATE_FOLDER, give_to_owner, mode_of
 from wrapper.backups.making import LOCK_FILE as BACKUP_LOCK
-from wrapper.backups.making import MEGABYTE, only_backup, sync, unwritable
+from wrapper.backups.making import MEGABYTE, MOVES, only_backup, sync, unwritable
 from wrapper.backups.manifest import TIME, Head
 from wrapper.backups.verifying import check, read_into
 from wrapper.catalog.migrations import NEWEST
@@ -34,7 +34,6 @@ from wrapper.engine.data_directory_lock import LOCK_FILE, acquire, unusable
 from wrapper.free_disk import free_disk_mb
 from wrapper.start_checks import catalogue_path
 
-MOVES = "restore-under-way"
 STAGED = "restore.incomplete"
 FILES = "files"
 KEPT_FOLDER = "before-migration"
@@ -70,6 +69,7 @@ def restore(file: BinaryIO, settings: WrapperSettings, key: bytes | None, *, rep
     data_dir = settings.data_dir
     lock = acquire(data_dir, description={"command": "rag-wrapper restore"})
     try:
+        give_to_owner(lock.path, data_dir)
         with only_backup(data_dir), _alone_on(access):
             complete_moves(data_dir)
             return _restore(reader, settings, access, Path(os.path.realpath(file.name)), replace=replace)
@@ -114,9 +114,14 @@ def _complete_moves(data_dir: Path) -> None:
         return
     moves = [(data_dir / source, data_dir / target) for source, target in json.loads(marker.read_text())]
     for source, target in moves:
-        if os.path.lexists(source) and not os.path.lexists(target):
-            target.parent.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
-            os.rename(source, target)
+        if not os.path.lexists(source):
+            continue
+        if os.path.lexists(target):
+            if not _is_new(source, data_dir):
+                continue  # it was set aside before; what has its name is of the backup, or gives way to that below
+            _set_aside(target, data_dir)
+        _make_folder(target.parent, data_dir)
+        os.rename(source, target)
     for folder in {folder for move in moves for each in move if (folder := each.parent).is_dir()}:
         sync(folder)
     shutil.rmtree(data_dir / STAGED, ignore_errors=True)
@@ -124,13 +129,28 @@ def _complete_moves(data_dir: Path) -> None:
     sync(data_dir)
 
 
-def check_no_moves(data_dir: Path) -> None:
-    """Raise ConfigurationError when a restore was interrupted and is not completed yet."""
-    if (data_dir / MOVES).exists():
-        raise ConfigurationError(
-            "RAG_DATA_DIR: a restore into this directory was interrupted: start the service, which completes it",
-            field="RAG_DATA_DIR",
-        )
+def _is_new(source: Path, data_dir: Path) -> bool:
+    """Return whether a restore has made what it moves from there."""
+    return data_dir / STAGED in source.parents or source.name.endswith(STAGED)
+
+
+def _set_aside(taken: Path, data_dir: Path) -> None:
+    """Move away what somebody has put into the place of something restored, with the files of SQLite beside it."""
+    folder = data_dir / _new_aside()
+    _make_folder(folder, data_dir)
+    for end in BESIDE:
+        if os.path.lexists(file := taken.with_name(taken.name + end)):
+            os.rename(file, folder / file.name)
+
+
+def _new_aside() -> str:
+    return f"{ASIDE}{datetime.now(UTC).strftime(TIME).lower()}-{secrets.token_hex(2)}"
+
+
+def _make_folder(folder: Path, data_dir: Path) -> None:
+    if not folder.is_dir():
+        folder.mkdir(mode=PRIVATE_FOLDER, parents=True)
+        give_to_owner(folder, data_dir)
 
 
 def _check_fits(head: Head, access: CatalogAccess) -> None:
@@ -152,7 +172,7 @@ def _restore(
     reader: ArchiveReader, settings: WrapperSettings, access: CatalogAccess, archive: Path, *, replace: bool
 ) -> Restored:
     head, data_dir, path = reader.head, settings.data_dir, catalogue_path(settings)
-    name = f"{ASIDE}{datetime.now(UTC).strftime(TIME).lower()}-{secrets.token_hex(2)}"
+    name = _new_aside()
     there = list(_there(settings, archive, path, whole=head.whole))
     if there and not replace:
         raise _not_empty("The data directory" if head.whole else "The catalogue's place", data_dir)
@@ -163,6 +183,8 @@ def _restore(
     tops: dict[str, None] = {}
 
     def keep(file: str, content: Iterator[bytes]) -> None:
+        if file == AUDIT_LOCK:
+            return
         _write(staged / FILES / file, content, mode_of(file))
         tops[file.split("/")[0]] = None
 
@@ -182,7 +204,7 @@ def _restore(
                 moves.append((new, path))
             check(head, receiver, read_into(reader, receiver, keep, bounded))
         moves += [(staged / FILES / top, data_dir / top) for top in tops]
-        for made in (*staged.rglob("*"), *([new] if new else [])):
+        for made in (staged, *staged.rglob("*"), *([new] if new else [])):
             give_to_owner(made, data_dir)
         _sync_all(staged)
         _write_down(moves, data_dir)
@@ -209,6 +231,7 @@ def _write_down(moves: list[tuple[Path, Path]], data_dir: Path) -> None:
         json.dump([[_told(source, data_dir), _told(target, data_dir)] for source, target in moves], file)
         file.flush()
         os.fsync(file.fileno())
+    give_to_owner(marker, data_dir)
     os.replace(marker, data_dir / MOVES)
     sync(data_dir)
 

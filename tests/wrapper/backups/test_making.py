@@ -3,12 +3,15 @@
 import sqlite3
 import threading
 from contextlib import closing
+from datetime import date
+from pathlib import Path
 
 import pytest
 
 from schemas.errors import ConfigurationError, ConflictError, DiskFloorError
 from tests.wrapper.backups.conftest import KEY, ORIGINAL
 from wrapper.audit.audit_log import FOLDER
+from wrapper.audit.file_names import FileName
 from wrapper.backups import files
 from wrapper.backups.archive import ArchiveReader, read_head
 from wrapper.backups.making import BackupMaker, BackupUnderWayError, only_backup, opened_maker
@@ -63,6 +66,7 @@ def test_it_holds_the_files_and_nothing_else(place, tmp_path):
     found = members(place.back_up(tmp_path / "backups"))
     assert {name for name in found if not name.startswith(("postgresql/", "catalog"))} == FILES - {"catalogue.id"}
     assert FOLDER == files.AUDIT
+    assert Path(str(FileName(date(2026, 11, 25), 1))).match(files.AUDIT_FILES)
 
 
 def test_a_copy_of_the_catalogue_alone_has_no_files(place, tmp_path):

@@ -11,9 +11,9 @@ from schemas.settings import WrapperSettings
 from tests.support.postgres import ROLE
 from tests.wrapper.backups.conftest import KEY
 from wrapper.backups import restoring
-from wrapper.backups.archive import ArchiveWriter, read_head
+from wrapper.backups.archive import ArchiveReader, ArchiveWriter, read_head
 from wrapper.backups.before_migration import keep_before_migration
-from wrapper.backups.restoring import complete_moves, restore
+from wrapper.backups.restoring import ASIDE, complete_moves, restore
 from wrapper.backups.sealing import DamagedArchiveError, WrongKeyError
 from wrapper.catalog_choice import catalog_access
 from wrapper.engine.data_directory_lock import acquire
@@ -207,6 +207,8 @@ def test_a_restore_that_was_interrupted_is_completed(place, tmp_path):
                 break
         with pytest.raises(ConfigurationError, match="interrupted"):
             keep_before_migration(place.settings, catalog_access(place.settings))
+        with pytest.raises(ConfigurationError, match="interrupted"):
+            place.back_up(tmp_path / "backups")
         complete_moves(place.data_dir)
         complete_moves(place.data_dir)
         assert place.rows() == rows
@@ -214,6 +216,46 @@ def test_a_restore_that_was_interrupted_is_completed(place, tmp_path):
         place.fill(["later"])
     else:
         raise AssertionError("the restore never came to its end")
+
+
+def test_what_has_taken_the_place_of_something_restored_gives_way_and_stays(place, tmp_path):
+    """As an earlier release did it, which recorded a command in a log of its own in a half-restored directory."""
+    if place.settings.catalog_url:
+        pytest.skip("the catalogue is no file")
+    file, rows = place.back_up(tmp_path / "backups"), place.rows()
+    log = (place.data_dir / "audit" / "audit-2026-11-25-0001.jsonl").read_bytes()
+    for stop_after in range(40):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(restoring.os, "rename", stopping_after(stop_after))
+            try:
+                restored(file, place.settings, replace=True)
+            except KeyboardInterrupt:
+                pass
+            else:
+                break
+        was_there = (place.data_dir / "audit").exists()
+        place.write("audit/mine", str(stop_after).encode())
+        complete_moves(place.data_dir)
+        assert place.rows() == rows
+        assert (place.data_dir / "audit" / "audit-2026-11-25-0001.jsonl").read_bytes() == log
+        (kept,) = [each for each in place.data_dir.rglob("audit/mine") if each.read_text() == str(stop_after)]
+        assert was_there or ASIDE in str(kept)
+    assert stop_after > 5
+
+
+def test_the_lock_of_an_audit_log_in_an_archive_is_not_restored(place, new_place, tmp_path):
+    """Restored files of the log are finished, and nobody but root could open such a lock."""
+    file = place.back_up(tmp_path / "backups")
+    with (tmp_path / "older").open("wb") as older, file.open("rb") as opened:
+        reader = ArchiveReader(opened, None)
+        writer = ArchiveWriter(older, reader.head, None)
+        for name, content in reader.entries():
+            writer.add(name, content)
+        writer.add("audit/audit.lock", iter([b""]))
+        writer.finish()
+    other = new_place("other")
+    restored(tmp_path / "older", other.settings)
+    assert [each.name for each in (other.data_dir / "audit").iterdir()] == ["audit-2026-11-25-0001.jsonl"]
 
 
 def test_members_that_are_none_are_refused(place, new_place, tmp_path):
