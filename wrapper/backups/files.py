@@ -10,6 +10,7 @@ Not in a backup are the index, which is rebuilt from the catalogue, caches, lock
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Iterator
@@ -25,6 +26,8 @@ HELD = "backup-under-way"
 ORIGINALS, UPLOADS, AUDIT = "originals", "uploads", "audit"
 FOLDERS = (ORIGINALS, UPLOADS)
 SMALL = (KEY_FILE, MARK_FILE)
+NO_LINKS = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP)
+"""What the system says where a file cannot have another name."""
 AUDIT_FILES = "audit-*.jsonl"
 AUDIT_LOCK = f"{AUDIT}/audit.lock"
 """A member of some archives, which is not restored: the log makes its lock itself."""
@@ -91,11 +94,27 @@ class HeldFiles:
             shutil.rmtree(self._held)
 
 
+def keep_links(data_dir: Path, folder: Path) -> list[Path]:
+    """Keep what a catalogue needs beside it in a new folder, by other names, and return these; where a disk has no
+    such names, as copies."""
+    for file in (*(each for name in FOLDERS for each in _files_below(data_dir / name)), data_dir / KEY_FILE):
+        kept = folder / file.relative_to(data_dir)
+        with suppress(FileNotFoundError):
+            kept.parent.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+            try:
+                os.link(file, kept)
+            except OSError as error:
+                if error.errno not in NO_LINKS:
+                    raise
+                shutil.copy2(file, kept)
+    return sorted(folder.iterdir()) if folder.is_dir() else []
+
+
 def give_to_owner(path: Path, data_dir: Path) -> None:
     """Let the owner of the data directory own what an administrator has made in it: the service has to use it."""
     if os.geteuid() == 0:
         owner = data_dir.stat()
-        os.chown(path, owner.st_uid, owner.st_gid)
+        os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
 
 
 def is_file_of_backup(name: str) -> bool:

@@ -20,10 +20,11 @@ from typing import BinaryIO
 from schemas.errors import ConfigurationError, ConflictError
 from schemas.settings import WrapperSettings
 from wrapper.backups.archive import ArchiveReader
-from wrapper.backups.files import AUDIT_LOCK, HELD, PRIVATE_FOLDER, give_to_owner, mode_of
+from wrapper.backups.files import AUDIT_LOCK, HELD, PRIVATE_FOLDER, give_to_owner, keep_links, mode_of
 from wrapper.backups.making import LOCK_FILE as BACKUP_LOCK
 from wrapper.backups.making import MEGABYTE, MOVES, only_backup, sync, unwritable
 from wrapper.backups.manifest import TIME, Head
+from wrapper.backups.mounts import check_movable
 from wrapper.backups.verifying import check, read_into
 from wrapper.catalog.migrations import NEWEST
 from wrapper.catalog.snapshots import Receiver
@@ -35,7 +36,7 @@ from wrapper.free_disk import free_disk_mb
 from wrapper.start_checks import catalogue_path
 
 STAGED = "restore.incomplete"
-FILES = "files"
+FILES, LINKS = "files", "links"
 KEPT_FOLDER = "before-migration"
 ASIDE = "replaced-"
 NOT_DATA = (LOCK_FILE, BACKUP_LOCK, MOVES, STAGED, KEPT_FOLDER, HELD, "lost+found")
@@ -57,10 +58,10 @@ class Restored:
 def restore(file: BinaryIO, settings: WrapperSettings, key: bytes | None, *, replace: bool) -> Restored:
     """Restore a backup into the data directory and the catalogue of the settings.
 
-    Both must be empty unless `replace` says that what is there is to be set aside, where a backup of the catalogue
-    alone sets aside catalogue and index alone. Raises ConfigurationError when a service uses the directory,
-    ConflictError when there is something, and DamagedArchiveError or WrongKeyError for the file; then nothing has
-    changed.
+    Both must be empty unless `replace` says that what is there is to be set aside. A backup of the catalogue alone sets
+    aside catalogue and index, and keeps originals, uploads and the key beside them by another name. Raises
+    ConfigurationError when a service uses the directory, ConflictError when there is something, and DamagedArchiveError
+    or WrongKeyError for the file; then nothing has changed.
     """
     reader = ArchiveReader(file, key)
     head = reader.head
@@ -176,6 +177,7 @@ def _restore(
     there = list(_there(settings, archive, path, whole=head.whole))
     if there and not replace:
         raise _not_empty("The data directory" if head.whole else "The catalogue's place", data_dir)
+    check_movable(there, data_dir)
     staged = data_dir / STAGED
     staged.mkdir(mode=PRIVATE_FOLDER)
     moves = [(each, data_dir / name / each.name) for each in there]
@@ -204,6 +206,8 @@ def _restore(
                 moves.append((new, path))
             check(head, receiver, read_into(reader, receiver, keep, bounded))
         moves += [(staged / FILES / top, data_dir / top) for top in tops]
+        if not head.whole:  # the next start deletes what this catalogue does not know
+            moves += [(each, data_dir / name / each.name) for each in keep_links(data_dir, staged / LINKS)]
         for made in (staged, *staged.rglob("*"), *([new] if new else [])):
             give_to_owner(made, data_dir)
         _sync_all(staged)
@@ -215,7 +219,7 @@ def _restore(
                 new.unlink(missing_ok=True)
         raise
     complete_moves(data_dir)
-    return Restored(head, data_dir / name if there else None, aside_schema)
+    return Restored(head, aside if (aside := data_dir / name).is_dir() else None, aside_schema)
 
 
 def _beside(path: Path, staged: Path, data_dir: Path) -> Path:

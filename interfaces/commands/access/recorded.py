@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from schemas.access.callers import Scope
@@ -41,9 +41,15 @@ class CommandLog:
 
 @contextmanager
 def recorded_commands(settings: WrapperSettings) -> Iterator[CommandLog]:
-    """Give what records commands in the audit log of a data directory."""
+    """Give what records commands in the audit log of a data directory; it stays its owner's when root types them."""
     from schemas.settings import read_access_settings
     from wrapper.audit.opening import open_recorder
+    from wrapper.backups.files import give_to_owner
 
     with closing(open_recorder(settings, read_access_settings()).audit_log) as log:
-        yield CommandLog(log)
+        try:
+            yield CommandLog(log)
+        finally:
+            with suppress(OSError):  # what was carried out was; the service says what it cannot write to
+                for made in (log.folder, *log.folder.iterdir()):
+                    give_to_owner(made, settings.data_dir)

@@ -2,15 +2,18 @@
 
 import json
 import os
+import tempfile
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from interfaces.commands.access.recorded import recorded_commands
 from schemas.errors import ConfigurationError, ConflictError
 from schemas.settings import WrapperSettings
 from tests.support.postgres import ROLE
 from tests.wrapper.backups.conftest import KEY
-from wrapper.backups import restoring
+from wrapper.backups import mounts, restoring
 from wrapper.backups.archive import ArchiveReader, ArchiveWriter, read_head
 from wrapper.backups.before_migration import keep_before_migration
 from wrapper.backups.restoring import ASIDE, complete_moves, restore
@@ -112,6 +115,68 @@ def test_a_catalogue_alone_leaves_the_other_files_where_they_are(place, tmp_path
     assert {name: after[name] for name in stays} == {name: before[name] for name in stays}
     assert not (place.data_dir / "chroma").exists()
     assert (done.aside / "chroma" / "chroma.sqlite3").exists()
+
+
+def test_originals_since_a_copy_of_the_catalogue_are_kept_from_the_sweep(place, tmp_path, may_make_schemas):
+    """The next start deletes originals that the restored catalogue does not know, also those since the upgrade."""
+    file = place.back_up(tmp_path / "backups", whole=False)
+    place.write("originals/c0ffee/later", b"came later")
+    done = restored(file, place.settings, replace=True)
+    for name in ("originals/c0ffee/later", f"uploads/{'ab' * 16}/1", "secret.key"):
+        content = (place.data_dir / name).read_bytes()
+        (place.data_dir / name).unlink()
+        assert (done.aside / name).read_bytes() == content
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may leave files of its own in a directory of others")
+def test_root_leaves_nothing_that_the_owner_cannot_use(place, new_place, tmp_path, may_make_schemas):
+    file = place.back_up(tmp_path / "backups")
+    for path in (place.data_dir, *place.data_dir.rglob("*")):
+        os.chown(path, 12345, 12345)
+    (place.data_dir / "service.lock").unlink(missing_ok=True)
+    restored(file, place.settings, replace=True)
+    with recorded_commands(place.settings) as audit:
+        audit.record("restore", "one")
+    assert {path.name for path in place.data_dir.rglob("*") if path.stat().st_uid != 12345} == set()
+    assert (place.data_dir / "service.lock").exists()
+
+
+@pytest.fixture
+def another_disk(tmp_path):
+    """A folder on another disk than the temporary one."""
+    shared = Path("/dev/shm")
+    if not shared.is_dir() or shared.stat().st_dev == tmp_path.stat().st_dev:
+        pytest.skip("there is one disk")
+    with tempfile.TemporaryDirectory(dir=shared) as folder:
+        yield Path(folder)
+
+
+def test_a_catalogue_on_another_disk_is_told_and_stays(place, tmp_path, another_disk):
+    if place.settings.catalog_url:
+        pytest.skip("the catalogue is no file")
+    file = place.back_up(tmp_path / "backups")
+    settings = replace(place.settings, data_dir=tmp_path / "other", catalog_url=f"sqlite:///{another_disk}/mine.sqlite")
+    other = type(place)(settings)
+    other.data_dir.mkdir()
+    other.fill(["mine"])
+    rows = other.rows()
+    with pytest.raises(ConflictError, match="another disk"):
+        restored(file, settings, replace=True)
+    complete_moves(other.data_dir)
+    assert other.rows() == rows
+    assert not list(other.data_dir.glob("re*"))
+
+
+def test_a_mount_is_told_and_stays(place, tmp_path, monkeypatch):
+    """As the system lists it: to mount something is not for tests."""
+    file = place.back_up(tmp_path / "backups")
+    listed = tmp_path / "mountinfo"
+    listed.write_text(f"1 0 8:1 / / rw - ext4 x rw\n2 1 8:1 / {place.data_dir}/originals rw - ext4 x rw\n")
+    monkeypatch.setattr(mounts, "MOUNTS", listed)
+    before, rows = listing(place.data_dir), place.rows()
+    with pytest.raises(ConflictError, match="originals cannot be moved aside into the data directory, it is a mount"):
+        restored(file, place.settings, replace=True)
+    assert (listing(place.data_dir), place.rows()) == (before, rows)
 
 
 def test_a_running_service_is_told(place, tmp_path):
