@@ -16,6 +16,9 @@ from wrapper.access.stored_keys import StoredKeys
 from wrapper.observing.gauges import Gauge, of_backups
 from wrapper.service import Service
 
+BACKUP_SECONDS = 60.0
+"""The interval of the looks at backups, which read a whole folder."""
+
 
 def report_gauges(
     service: Service,
@@ -33,7 +36,7 @@ def report_gauges(
         yield from of_keys(keys.valid())
 
     service.on_gauges("parts", parts)
-    service.on_gauges("backups", lambda: of_backups(newest_backup()))
+    service.on_gauges("backups", lambda: of_backups(newest_backup()), every_seconds=BACKUP_SECONDS)
 
 
 def of_jobs(jobs: StoredJobs) -> Iterator[Gauge]:

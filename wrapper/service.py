@@ -57,7 +57,7 @@ from wrapper.indexing.applying import Applier
 from wrapper.indexing.indexer import Indexer
 from wrapper.indexing.tidying import Tidying
 from wrapper.observing.gauges import Gauge, Source
-from wrapper.observing.service_gauges import ServiceGauges
+from wrapper.observing.service_gauges import GAUGE_SECONDS, ServiceGauges
 from wrapper.querying.held_vectors import HeldVectors
 from wrapper.querying.planner import Planner
 from wrapper.scoped_store import ScopedStore
@@ -263,9 +263,9 @@ class Service:
         seen = self._catalog_look.last()
         return seen.found and not seen.is_late
 
-    def on_gauges(self, name: str, source: Source) -> None:
+    def on_gauges(self, name: str, source: Source, *, every_seconds: float = GAUGE_SECONDS) -> None:
         """Add the gauges that `source` reads to `/metrics`; it is called in the background."""
-        self._gauges.add(name, source)
+        self._gauges.add(name, source, every_seconds=every_seconds)
 
     def gauges(self) -> Iterator[Gauge]:
         """Yield the gauges of `/metrics`, which wait for nothing: what is not known at once was read before."""

@@ -137,24 +137,24 @@ def _record(settings: WrapperSettings, command: str, backup_id: str) -> None:
 
 def _stay(make_one: Callable[[], None], times: BackupTimes, folder: Path, data_dir: Path) -> NoReturn:
     from schemas.errors import RagError
+    from wrapper.backups.making import unwritable
     from wrapper.backups.shelf import Shelf
     from wrapper.catalogue_mark import marked
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     waiting = threading.Event()
     while True:
-        own = marked(data_dir)
-        heads = [each.head for each in Shelf(folder).all() if each.head is not None and each.head.whole]
-        last = max((head.created_at for head in heads if own in ("", head.catalogue)), default=None)
         now = datetime.now(UTC)
-        left_seconds = (times.due_at(last, now) - now).total_seconds()
-        if left_seconds > 0:
-            waiting.wait(min(left_seconds, LOOK_SECONDS))
-            continue
         try:
+            last = Shelf(folder).last_good_at(marked(data_dir), now)
+            left_seconds = (times.due_at(last, now) - now).total_seconds()
+            if left_seconds > 0:
+                waiting.wait(min(left_seconds, LOOK_SECONDS))
+                continue
             make_one()
-        except RagError as error:
-            click.echo(f"Error: {error.message}. Tried again in {AGAIN_SECONDS / 60:.0f} minutes", err=True)
+        except (RagError, OSError) as error:
+            message = error.message if isinstance(error, RagError) else unwritable(error).message
+            click.echo(f"Error: {message}. Tried again in {AGAIN_SECONDS / 60:.0f} minutes", err=True)
             waiting.wait(AGAIN_SECONDS)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import structlog
 
-from schemas.errors import ConfigurationError, DiskFloorError
+from schemas.errors import ConfigurationError, RagError
 from schemas.release import release
 from schemas.settings import WrapperSettings
 from wrapper.backups.files import give_to_owner
@@ -23,6 +23,7 @@ from wrapper.backups.restoring import KEPT_FOLDER
 from wrapper.backups.shelf import Shelf
 from wrapper.catalog.migrations import NEWEST
 from wrapper.catalog_choice import CatalogAccess
+from wrapper.catalogue_mark import is_marked
 
 log = structlog.get_logger(__name__)
 
@@ -34,24 +35,26 @@ KEPT = 3
 def keep_before_migration(settings: WrapperSettings, access: CatalogAccess) -> None:
     """Keep a copy of the catalogue unless this release has opened it before.
 
-    Raises ConfigurationError when the schema is to be changed and there is too little room for a copy, and when a
-    restore was interrupted.
+    A directory that is new keeps none of a catalogue whose schema stays: it was opened by no release. Raises
+    ConfigurationError when the copy cannot be made and the schema would change, and when a restore was interrupted.
     """
     check_no_moves(settings.data_dir)
     try:
         version = access.copies.schema_version()
     except access.copies.errors:
         return  # whoever opens it says what is wrong
-    if not 0 < version <= NEWEST or (version == NEWEST and _last_release(settings.data_dir) == release()):
+    stays = version == NEWEST
+    if not 0 < version <= NEWEST or (stays and not _is_anothers(settings.data_dir)):
         return
     if not settings.migration_backup:
         log.warning("the catalogue is changed without a copy of it: RAG_MIGRATION_BACKUP is off", schema=version)
         return
     folder = settings.data_dir / KEPT_FOLDER
+    key = backup_key(settings)
+    failures: tuple[type[Exception], ...] = (OSError, RagError, *access.copies.errors)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         give_to_owner(folder, settings.data_dir)
-        key = backup_key(settings)
         maker = BackupMaker(settings.data_dir, access.copies, key=key, floor_mb=settings.disk_floor_mb)
         with only_backup(settings.data_dir):
             target = maker.new_target(folder, Reason.MIGRATION)
@@ -59,14 +62,15 @@ def keep_before_migration(settings: WrapperSettings, access: CatalogAccess) -> N
             head = maker.make(target, Reason.MIGRATION, whole=False)
             give_to_owner(target, settings.data_dir)
             Shelf(folder).prune(head, KEPT)
-    except (OSError, DiskFloorError) as error:
-        why = error.message if isinstance(error, DiskFloorError) else error.strerror
-        if version == NEWEST:
-            # The schema stays. Reading, and revoking keys, must go on where there is no room.
-            log.warning("no copy of the catalogue is kept before this release opens it", reason=why)
+    except ConfigurationError:
+        raise
+    except failures as error:
+        why = error.message if isinstance(error, RagError) else " ".join(str(error).split())
+        if stays:
+            log.warning("no copy of the catalogue could be kept; its schema stays as it is", reason=why, schema=version)
             return
         raise ConfigurationError(
-            f"No copy of the catalogue could be kept before this release changes it. {why}. Make room, or set "
+            f"No copy of the catalogue could be kept before this release changes it. {why}. Mend this, or set "
             "RAG_MIGRATION_BACKUP=off to go on without a copy",
             field="RAG_MIGRATION_BACKUP",
         ) from error
@@ -81,6 +85,12 @@ def note_release(data_dir: Path) -> None:
         incomplete.write_text(release())
         give_to_owner(incomplete, data_dir)
         os.replace(incomplete, data_dir / RELEASE_FILE)
+
+
+def _is_anothers(data_dir: Path) -> bool:
+    """Return whether another release has opened the catalogue of a data directory last."""
+    last = _last_release(data_dir)
+    return last != release() if last else is_marked(data_dir)
 
 
 def _last_release(data_dir: Path) -> str:

@@ -43,15 +43,23 @@ class BackupUnderWayError(ConflictError):
 
 @contextmanager
 def only_backup(data_dir: Path) -> Iterator[None]:
-    """Keep other backups of the data directory away. Raises BackupUnderWayError when one is under way."""
-    descriptor = os.open(data_dir / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    """Keep other backups of the data directory away.
+
+    Raises BackupUnderWayError when one is under way, and DiskFloorError when the directory cannot be written to.
+    """
     try:
-        give_to_owner(data_dir / LOCK_FILE, data_dir)
+        descriptor = os.open(data_dir / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise unwritable(error) from error
+    try:
         try:
+            give_to_owner(data_dir / LOCK_FILE, data_dir)
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             sentence = "A backup of this data directory is being made now: wait until it is done"
             raise BackupUnderWayError(sentence) from None
+        except OSError as error:
+            raise unwritable(error) from error
         yield
     finally:
         os.close(descriptor)

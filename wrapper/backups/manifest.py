@@ -104,7 +104,7 @@ def load_head(content: bytes) -> Head:
             )
         return Head(
             id=_text(found["id"]),
-            created_at=datetime.fromisoformat(found["created_at"]),
+            created_at=_moment(found["created_at"]),
             release=_text(found["release"]),
             reason=Reason(found["reason"]),
             kind=_text(found["kind"]),
@@ -129,6 +129,13 @@ def load_manifest(content: bytes) -> Manifest:
         return Manifest({name: Member(_count(size), _text(sha)) for name, (size, sha) in orjson.loads(content).items()})
     except (TypeError, ValueError, AttributeError):
         raise DamagedArchiveError("The backup is damaged: the list of its members cannot be read") from None
+
+
+def _moment(value: str) -> datetime:
+    moment = datetime.fromisoformat(value)
+    if moment.tzinfo is None:
+        raise ValueError
+    return moment
 
 
 def _text(value: Any) -> str:

@@ -65,8 +65,11 @@ class Backups:
         raise _unknown()
 
     def file(self, backup_id: str) -> Path:
-        """Return the file of one. Raises NotFoundError, also for one that is not complete."""
-        return self._one(backup_id).path
+        """Return the file of one. Raises NotFoundError, also for one that is not complete or cannot be read."""
+        kept = self._one(backup_id)
+        if kept.head is None:
+            raise _unknown()
+        return kept.path
 
     def delete(self, backup_id: str) -> None:
         """Delete one, or what is known of one that failed. Raises NotFoundError."""
@@ -108,9 +111,14 @@ class Backups:
                     self._make_by_itself(shelf, held)
         except BackupUnderWayError:
             return
+        except RagError as error:  # the data directory cannot be written to
+            self._failed(self._new_target(shelf), Reason.SCHEDULE, error)
+
+    def _new_target(self, shelf: Shelf) -> Path:
+        return shelf.folder / f"{new_id(Reason.SCHEDULE, 0, self._now())}{ENDING}"
 
     def _make_by_itself(self, shelf: Shelf, held: ExitStack) -> None:
-        target = shelf.folder / f"{new_id(Reason.SCHEDULE, 0, self._now())}{ENDING}"
+        target = self._new_target(shelf)
         try:
             shelf.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             maker = self._maker()
@@ -122,9 +130,7 @@ class Backups:
 
     def last_good_at(self) -> datetime | None:
         """Return when the newest backup that can be restored was made; copies from before migrations do not count."""
-        own = [] if self._shelf is None else self._shelf.all()
-        heads = [each.head for each in own if each.head is not None and each.head.whole]
-        return max((head.created_at for head in heads if head.catalogue == self._catalogue), default=None)
+        return None if self._shelf is None else self._shelf.last_good_at(self._catalogue, self._now())
 
     def age_seconds(self) -> float | None:
         """Return the age of that backup, None when there is none."""

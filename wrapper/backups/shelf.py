@@ -9,9 +9,11 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import stat
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from wrapper.backups.archive import read_head
@@ -22,6 +24,10 @@ ENDING = ".ragbackup"
 INCOMPLETE = ".incomplete"
 SCRATCH = ("-catalogue", "-trial")
 """What the names of files beside an incomplete one end in."""
+
+
+AHEAD = timedelta(minutes=5)
+"""How far the clock that dated a backup may be ahead of that of now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +51,15 @@ class Shelf:
         found = [kept for file in self._files() if (kept := _kept(file)) is not None]
         return sorted(found, key=lambda each: (each.head.created_at.timestamp() if each.head else 0.0, each.id))[::-1]
 
+    def last_good_at(self, catalogue: str, now: datetime) -> datetime | None:
+        """Return when the newest backup of a catalogue (empty: of any) that can be restored was made.
+
+        Copies from before migrations do not count, and neither do backups from the future: the clock has jumped.
+        """
+        heads = [each.head for each in self.all() if each.head is not None and each.head.whole]
+        own = [head.created_at for head in heads if catalogue in ("", head.catalogue)]
+        return max((made_at for made_at in own if made_at <= now + AHEAD), default=None)
+
     def find(self, backup_id: str) -> Kept | None:
         if not BACKUP_ID.fullmatch(backup_id):
             return None
@@ -53,9 +68,13 @@ class Shelf:
     def prune(self, made: Head, keep: int) -> list[str]:
         """Remove all but the newest `keep` backups of the catalogue of one that was just made; return their ids.
 
-        That one stays, whatever clocks say, and so do damaged ones and those of other catalogues.
+        That one stays, whatever clocks say, and so do damaged ones, those of other catalogues or of one without an
+        identity, and copies of the catalogue alone unless that one is such a copy.
         """
-        own = [each for each in self.all() if each.head is not None and each.head.catalogue == made.catalogue]
+        if not made.catalogue:
+            return []
+        of = (made.catalogue, made.whole)
+        own = [each for each in self.all() if each.head is not None and (each.head.catalogue, each.head.whole) == of]
         others = [each for each in own if each.id != made.id]
         for each in others[max(1, keep) - 1 :]:
             each.path.unlink(missing_ok=True)
@@ -120,12 +139,15 @@ def is_being_written(file: Path) -> bool:
 
 def _kept(path: Path) -> Kept | None:
     try:
-        with path.open("rb") as file:
-            size = os.fstat(file.fileno()).st_size
+        # Neither a link to another file nor a pipe that nobody fills.
+        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            found = os.fstat(file.fileno())
+            if not stat.S_ISREG(found.st_mode):
+                return None
             try:
                 head: Head | None = read_head(file)[0]
             except DamagedArchiveError:
                 head = None
     except OSError:
         return None
-    return Kept(path.name.removesuffix(ENDING), path, size, head)
+    return Kept(path.name.removesuffix(ENDING), path, found.st_size, head)

@@ -3,6 +3,7 @@
 import sqlite3
 import threading
 from contextlib import closing
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -15,8 +16,9 @@ from wrapper.audit.file_names import FileName
 from wrapper.backups import files
 from wrapper.backups.archive import ArchiveReader, read_head
 from wrapper.backups.making import BackupMaker, BackupUnderWayError, only_backup, opened_maker
-from wrapper.backups.manifest import Reason
+from wrapper.backups.manifest import Reason, dump_head, load_head
 from wrapper.backups.restoring import restore
+from wrapper.backups.sealing import DamagedArchiveError
 from wrapper.backups.shelf import Shelf
 from wrapper.catalog.postgres.copies import CONSTRAINTS, INDEXES, TABLES, WORD_RULES
 from wrapper.catalog_choice import catalog_access
@@ -94,6 +96,24 @@ def test_its_head_can_be_read_without_the_key_and_holds_no_text(place, tmp_path)
     content = file.read_bytes()
     assert b"text of" not in content
     assert (place.data_dir / "secret.key").read_bytes() not in content
+
+
+def test_rows_that_refer_to_nothing_are_no_fault_of_the_backup(place, tmp_path):
+    """They are as the catalogue has them; without a backup nothing would be better."""
+    if place.settings.catalog_url:
+        pytest.skip("PostgreSQL lets no such rows be")
+    with closing(sqlite3.connect(place.data_dir / "catalog.sqlite")) as connection:
+        connection.execute("DELETE FROM collections")
+        connection.commit()
+        assert connection.execute("PRAGMA foreign_key_check").fetchall()
+    assert place.back_up(tmp_path / "backups").exists()
+
+
+def test_a_head_dated_without_a_zone_is_none(place, tmp_path):
+    with place.back_up(tmp_path / "backups").open("rb") as opened:
+        head, _ = read_head(opened)
+    with pytest.raises(DamagedArchiveError):
+        load_head(dump_head(replace(head, created_at=head.created_at.replace(tzinfo=None))))
 
 
 def test_it_never_takes_the_place_of_another_file(place, tmp_path):

@@ -5,12 +5,13 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from structlog.testing import capture_logs
 
-from schemas.errors import ConfigurationError
+from schemas.errors import ConfigurationError, DiskFloorError, NotFoundError
 from schemas.settings.backup_times import BackupTimes
 from wrapper.backups import before_migration
-from wrapper.backups.before_migration import keep_before_migration, note_release
-from wrapper.backups.making import only_backup
+from wrapper.backups.before_migration import RELEASE_FILE, keep_before_migration, note_release
+from wrapper.backups.making import LOCK_FILE, only_backup
 from wrapper.backups.restoring import KEPT_FOLDER
 from wrapper.backups.service_backups import Backups
 from wrapper.backups.shelf import Shelf
@@ -79,6 +80,39 @@ def test_a_copy_of_another_catalogue_is_no_backup_of_this_one(opened, place, tmp
     assert len(other.all()) == 1
 
 
+def test_a_backup_from_the_future_counts_as_none(opened):
+    """A clock that jumped ahead and came back must not silence the schedule."""
+    ahead = [timedelta(hours=2)]
+    backups = opened(lambda: datetime.now(UTC) - ahead[0], backup_every=BackupTimes.parse("24h"))
+    backups.look()
+    assert len(backups.all()) == 1
+    assert backups.age_seconds() is None
+    backups.look()
+    assert len(backups.all()) == 2
+    ahead[0] = timedelta(minutes=4)
+    assert backups.age_seconds() == 0
+
+
+def test_a_data_directory_that_cannot_be_written_to_is_told(opened, place):
+    (place.data_dir / LOCK_FILE).unlink(missing_ok=True)
+    (place.data_dir / LOCK_FILE).mkdir()
+    backups = opened(backup_every=BackupTimes.parse("24h"))
+    (place.settings.data_dir.parent / "backups").mkdir()
+    with pytest.raises(DiskFloorError, match="could not be written") as caught:
+        backups.begin()
+    assert caught.value.code == "backup_unwritable"
+    backups.look()
+    assert [each.state for each in backups.all()] == ["failed"]
+
+
+def test_content_that_cannot_be_read_is_not_handed_out(opened, tmp_path):
+    backups = opened()
+    (tmp_path / "backups").mkdir()
+    (tmp_path / "backups" / "rag-wrapper-20261125T184500Z-00000000.ragbackup").write_bytes(b"RAGBACKUP")
+    with pytest.raises(NotFoundError):
+        backups.file("rag-wrapper-20261125T184500Z-00000000")
+
+
 class TestBeforeMigrations:
     @pytest.fixture
     def kept(self, place):
@@ -119,10 +153,29 @@ class TestBeforeMigrations:
             copies = kept()
         assert len(copies) == 3
 
-    def test_too_little_room_stops_the_start_with_a_way_on(self, place, kept):
+    def test_too_little_room_stops_the_start_with_a_way_on(self, place, kept, monkeypatch):
+        monkeypatch.setattr(before_migration, "NEWEST", before_migration.NEWEST + 1)
         with pytest.raises(ConfigurationError, match="RAG_MIGRATION_BACKUP=off"):
             kept(disk_floor_mb=10**9)
         assert kept(disk_floor_mb=10**9, migration_backup=False) == []
+
+    def test_a_schema_that_stays_needs_no_copy_to_go_on(self, place, kept):
+        with capture_logs() as logged:
+            assert kept(disk_floor_mb=10**9) == []
+        assert "schema stays" in logged[-1]["event"]
+
+    def test_whatever_keeps_it_from_being_made_is_told_with_a_way_on(self, place, kept, monkeypatch):
+        """A failure of any family, here that another process makes a backup."""
+        monkeypatch.setattr(before_migration, "NEWEST", before_migration.NEWEST + 1)
+        with only_backup(place.data_dir), pytest.raises(ConfigurationError, match="RAG_MIGRATION_BACKUP=off"):
+            kept()
+
+    def test_a_new_directory_keeps_none_of_a_catalogue_of_the_same_schema(self, place, kept, monkeypatch):
+        (place.data_dir / "catalogue.id").unlink()
+        assert kept() == []
+        (place.data_dir / RELEASE_FILE).unlink()
+        monkeypatch.setattr(before_migration, "NEWEST", before_migration.NEWEST + 1)
+        assert len(kept()) == 1
 
     def test_an_empty_directory_keeps_none(self, new_place):
         empty = new_place("empty")

@@ -1,9 +1,10 @@
 """Which files of a folder are backups, and which go."""
 
 import fcntl
+import os
 from dataclasses import replace
 
-from wrapper.backups.shelf import ENDING, Shelf, incomplete
+from wrapper.backups.shelf import ENDING, Kept, Shelf, incomplete
 
 
 def test_only_whole_backups_of_the_catalogue_are_pruned(place, tmp_path):
@@ -19,6 +20,36 @@ def test_only_whole_backups_of_the_catalogue_are_pruned(place, tmp_path):
     assert len(removed) == 2
     assert {file.name for file in shelf.folder.iterdir()} == {newest.path.name, damaged.name, foreign.name}
     assert [kept.head for kept in shelf.all()] == [newest.head, None]
+
+
+def test_copies_of_the_catalogue_alone_are_no_older_backups(place, tmp_path):
+    """The copy may be the only way back to the release before."""
+    copy, made = place.back_up(tmp_path / "backups", whole=False), place.back_up(tmp_path / "backups")
+    shelf = Shelf(tmp_path / "backups")
+    head = shelf.find(made.name.removesuffix(ENDING)).head
+    assert shelf.prune(head, 1) == []
+    assert copy.exists()
+
+
+def test_a_catalogue_without_an_identity_prunes_nothing(place, tmp_path, monkeypatch):
+    files = [place.back_up(tmp_path / "backups") for _ in range(2)]
+    shelf = Shelf(tmp_path / "backups")
+    heads = [replace(kept.head, catalogue="") for kept in shelf.all()]
+    kept = [Kept(head.id, file, 1, head) for head, file in zip(heads, files, strict=True)]
+    monkeypatch.setattr(shelf, "all", lambda: kept)
+    assert shelf.prune(heads[0], 1) == []
+
+
+def test_links_and_pipes_are_no_backups(place, tmp_path):
+    file = place.back_up(tmp_path / "elsewhere")
+    (tmp_path / "backups").mkdir()
+    os.symlink(file, tmp_path / "backups" / file.name)
+    pipe = "rag-wrapper-20261125T184500Z-3f2a9c1d"
+    os.mkfifo(tmp_path / "backups" / f"{pipe}{ENDING}")
+    shelf = Shelf(tmp_path / "backups")
+    assert shelf.all() == []
+    assert shelf.find(pipe) is None
+    assert shelf.find(file.name.removesuffix(ENDING)) is None
 
 
 def test_the_newest_one_is_never_pruned(place, tmp_path):
