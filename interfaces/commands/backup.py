@@ -178,11 +178,16 @@ def _show(head: Head, file: Path, *, as_json: bool) -> None:
 @click.option(
     "--replace", is_flag=True, help="Move what is there aside, into a folder 'replaced-…', instead of refusing."
 )
+@click.option(
+    "--unencrypted", is_flag=True, help="Take a backup that is not encrypted although there is a key for backups."
+)
 @_key_file
 @_data_dir
 @config_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
-def restore(file: Path, replace: bool, key_file: Path | None, data_dir: Path | None, as_json: bool) -> None:
+def restore(
+    file: Path, replace: bool, unencrypted: bool, key_file: Path | None, data_dir: Path | None, as_json: bool
+) -> None:
     """Restore a backup into an empty data directory, and on PostgreSQL into an empty database (RAG_CATALOG_URL).
 
     Nothing is changed before all of the backup was read and checked. The service must be stopped. Its next start brings
@@ -203,7 +208,7 @@ def restore(file: Path, replace: bool, key_file: Path | None, data_dir: Path | N
         settings = replaced(settings, data_dir=data_dir.resolve())
     key = backup_key(settings) if key_file is None else key_of_file(key_file, "--key-file")
     with file.open("rb") as opened:
-        done = restored_from(opened, settings, key, replace=replace)
+        done = restored_from(opened, settings, key, replace=replace, unencrypted=unencrypted)
     _record(settings, "restore", done.head.id)
     aside = None if done.aside is None else str(done.aside)
     if as_json:

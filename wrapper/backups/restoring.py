@@ -55,16 +55,25 @@ class Restored:
     aside_schema: str | None
 
 
-def restore(file: BinaryIO, settings: WrapperSettings, key: bytes | None, *, replace: bool) -> Restored:
+def restore(
+    file: BinaryIO, settings: WrapperSettings, key: bytes | None, *, replace: bool, unencrypted: bool = False
+) -> Restored:
     """Restore a backup into the data directory and the catalogue of the settings.
 
     Both must be empty unless `replace` says that what is there is to be set aside. A backup of the catalogue alone sets
     aside catalogue and index, and keeps originals, uploads and the key beside them by another name. Raises
     ConfigurationError when a service uses the directory, ConflictError when there is something, and DamagedArchiveError
-    or WrongKeyError for the file; then nothing has changed.
+    or WrongKeyError for the file; then nothing has changed. Where there is a key, one that is not encrypted is refused
+    unless `unencrypted` says that it may be.
     """
     reader = ArchiveReader(file, key)
     head = reader.head
+    if key is not None and not head.encrypted and not unencrypted:
+        raise ConflictError(
+            "The backup is not encrypted although there is a key for backups: anybody can have written it. Say "
+            "--unencrypted if you trust it",
+            code="unencrypted_backup",
+        )
     access = catalog_access(settings, makes=False)
     _check_fits(head, access)
     data_dir = settings.data_dir

@@ -5,6 +5,8 @@ import json
 import os
 import signal
 import subprocess
+from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from click.testing import CliRunner
@@ -12,6 +14,8 @@ from click.testing import CliRunner
 from interfaces.cli import main
 from tests.support.commands import RUN_MAIN, run_command
 from tests.support.live import eventually
+from wrapper.backups.archive import ArchiveWriter, read_head
+from wrapper.backups.manifest import Reason, new_id
 
 KEY = base64.b64encode(bytes(range(32))).decode()
 
@@ -80,6 +84,15 @@ def test_a_key_encrypts_and_is_needed_again(backed_up, tmp_path, run_here):
     assert run_here("restore", file, "--data-dir", tmp_path / "other", backup_key=KEY).exit_code == 0
 
 
+def test_a_plain_backup_is_refused_where_there_is_a_key(backed_up, tmp_path, run_here):
+    _, file = backed_up
+    refused = run_here("restore", file, "--data-dir", tmp_path / "other", backup_key=KEY)
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "--unencrypted" in refused.stderr
+    assert not (tmp_path / "other").exists()
+    assert run_here("restore", file, "--data-dir", tmp_path / "other", "--unencrypted", backup_key=KEY).exit_code == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "settings", "said"),
     [
@@ -108,9 +121,22 @@ def test_what_cannot_be_done_is_told_in_a_sentence(backed_up, tmp_path, run_here
     assert not list(tmp_path.glob("**/*.incomplete*"))
 
 
+def dated_ahead(file, folder):
+    """Write what a backup would be that was made while the clock was a day ahead; return its file."""
+    with file.open("rb") as opened:
+        head, _ = read_head(opened)
+    ahead = head.created_at + timedelta(days=1)
+    folder.mkdir()
+    made = folder / f"{new_id(Reason.ASKED, 0, ahead)}.ragbackup"
+    with made.open("wb") as opened:
+        ArchiveWriter(opened, replace(head, id=made.stem, created_at=ahead), None).finish()
+    return made
+
+
 def test_a_schedule_makes_them_until_it_is_stopped(backed_up, tmp_path):
-    data_dir, _ = backed_up
+    data_dir, file = backed_up
     folder = tmp_path / "scheduled"
+    ahead = dated_ahead(file, folder)
     environ = {name: value for name, value in os.environ.items() if not name.startswith("RAG_")}
     process = subprocess.Popen(
         [*RUN_MAIN, "backup", str(folder), "--schedule", "1s", "--keep", "1"],
@@ -119,6 +145,7 @@ def test_a_schedule_makes_them_until_it_is_stopped(backed_up, tmp_path):
         stderr=subprocess.STDOUT,
     )
     try:
+        eventually(lambda: not ahead.exists(), seconds=60)
         first = eventually(lambda: list(folder.glob("*.ragbackup")), seconds=60)
         # Older ones go after the newer one is there.
         eventually(lambda: len(now := list(folder.glob("*.ragbackup"))) == 1 and now != first, seconds=60)
