@@ -17,7 +17,7 @@ def check_movable(sources: Sequence[Path], data_dir: Path) -> None:
     """Raise ConflictError when one of the files or folders cannot be moved aside within the data directory."""
     mounts = _mounts()
     for source in sources:
-        if os.path.realpath(source) in mounts or os.path.ismount(source):
+        if str(Path(os.path.realpath(source.parent), source.name)) in mounts or os.path.ismount(source):
             raise _unmovable(source, "it is a mount: unmount it first")
         if _disk(source.parent, mounts) != _disk(data_dir, mounts):
             raise _unmovable(source, "it is on another disk: move it away yourself first")

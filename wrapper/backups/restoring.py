@@ -204,6 +204,8 @@ def _restore(
 
     new = None if path is None else _beside(path, staged, data_dir)
     try:
+        if not head.whole:  # the next start deletes what this catalogue does not know
+            moves += [(each, data_dir / name / each.name) for each in keep_links(data_dir, staged / LINKS)]
         with ExitStack() as stack:
             receiver: Receiver
             if access.restoring is not None:
@@ -215,8 +217,6 @@ def _restore(
                 moves.append((new, path))
             check(head, receiver, read_into(reader, receiver, keep, bounded))
         moves += [(staged / FILES / top, data_dir / top) for top in tops]
-        if not head.whole:  # the next start deletes what this catalogue does not know
-            moves += [(each, data_dir / name / each.name) for each in keep_links(data_dir, staged / LINKS)]
         for made in (staged, *staged.rglob("*"), *([new] if new else [])):
             give_to_owner(made, data_dir)
         _sync_all(staged)
