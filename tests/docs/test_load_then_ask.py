@@ -93,7 +93,7 @@ def test_the_page_counts_the_files_that_it_loads():
     counted = re.fullmatch(rf"{LOADED}: (\d+) chunks from (\d+) files: (\d+) created, (\d+) passed over\n", said)
     assert counted[1] == counted[3]
     assert int(counted[2]) == len(list((PROJECT / "docs").glob("*.md")))
-    assert int(counted[4]) == len(list((PROJECT / "docs").rglob("*.svg")))
+    assert int(counted[4]) == len([*(PROJECT / "docs").rglob("*.svg"), *(PROJECT / "docs").rglob("*.jpg")])
 
 
 def test_the_questions_of_the_page_are_answered_from_the_loaded_texts(run, loaded):

@@ -10,7 +10,7 @@ import requests
 from tests.interfaces.console.conftest import ADMIN
 from tests.support.model_server import as_events
 
-MARKUP = '"><img src=x onerror="window.harmed=1"><script>window.harmed=1</script>\'{{7*7}}'
+MARKUP = '"><img src=x onerror="window.harmed=1"><script>window.harmed=1</script>\'{{7777*7}}'
 COLLECTION = "hostile"
 METADATA = {
     "title": f"title {MARKUP}",
@@ -77,7 +77,7 @@ def test_what_is_stored_and_what_is_asked_comes_out_as_text(hostile, admin_tab):
         assert page.evaluate("window.harmed") is None, name
         assert page.locator("img[src=x], script:not([src])").count() == 0, name
         text = page.locator("body").inner_text()
-        assert "49" not in text or "{{7*7}}" in text, name
+        assert "54439" not in text, name
         shown += "<script>window.harmed=1</script>" in text
     assert shown >= 8
     # Browsers say which pages were refused; none of the pages may be told to load or run anything else.
@@ -92,6 +92,6 @@ def test_an_answer_of_a_model_comes_out_as_text(admin_tab, models):
     page = admin_tab.open("/ask?q=How+long+are+backups+kept%3F&collection=rag-documents")
     page.get_by_role("button", name="Answer").click()
     page.locator("#chat .status", has_text="sources").wait_for()
-    assert "{{7*7}}" in page.locator("#chat .text").inner_text()
+    assert "{{7777*7}}" in page.locator("#chat .text").inner_text()
     assert page.evaluate("window.harmed") is None
     assert page.locator("img[src=x], script:not([src])").count() == 0
