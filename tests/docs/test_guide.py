@@ -44,8 +44,8 @@ def test_every_document_has_its_page(site):
 
 
 def test_every_picture_is_shown(site):
-    concepts = (site / "concepts" / "index.html").read_text()
-    shown = set(re.findall(r'<img [^>]*src="\.\./pictures/([^"]+)"', concepts))
+    pages = "".join((site / page / "index.html").read_text() for page in ("concepts", "console"))
+    shown = set(re.findall(r'<img [^>]*src="\.\./pictures/([^"]+)"', pages))
     assert shown == {path.name for path in (PROJECT / "docs" / "pictures").iterdir()}
 
 

@@ -32,7 +32,9 @@ IN_COMMANDS_ONLY = {
     "newer_backup",
     "not_a_file",
     "not_empty",
+    "not_movable",
     "other_catalogue_kind",
+    "unencrypted_backup",
     "wrong_answer",
     "wrong_backup_key",
 }
