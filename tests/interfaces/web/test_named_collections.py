@@ -24,6 +24,7 @@ ABOUT_SOMETHING_ELSE = {
     "POST /api/keys",
     "PATCH /api/keys/{key_id}",
     "GET /api/audit",
+    "GET /api/judgements",
 }
 """Routes with a field of such a name that is not the collection the request is about."""
 

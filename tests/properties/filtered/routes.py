@@ -217,6 +217,9 @@ ROUTES: dict[str, Callable[[Asking], tuple[str, Any]]] = {
     "GET /collections/{name}/metadata-values": _of(
         "/metadata-values", lambda ask, name: {"field": ask.draw(FIELDS)}, is_read=True
     ),
+    "GET /collections/{name}/projection": _of(
+        "/projection", lambda ask, name: {"where": ask.draw(WHERES), "limit": 5}, is_read=True
+    ),
     "GET /collections/{name}/facets": _of(
         "/facets", lambda ask, name: {"fields": ask.draw(FIELDS), "where": ask.draw(WHERES)}, is_read=True
     ),

@@ -36,8 +36,16 @@ OF_NO_DOCUMENT = {
     "GET /api/jobs/{job_id}",
     "GET /api/watchers/{name}",
     "POST /rerank",
+    "POST /api/judgements",
+    "GET /api/judgements",
+    "DELETE /api/judgements/{judgement_id}",
+    "GET /api/query-set",
+    "POST /api/bench",
+    "GET /api/bench",
+    "GET /api/bench/{bench_id}",
+    "DELETE /api/bench/{bench_id}",
 }
-"""Routes that answer nothing of documents, or of jobs and watchers of others, which nobody sees."""
+"""Routes that answer nothing of documents, or of jobs, watchers and judgements of others, which nobody sees."""
 RULE = {"source": "handbook", "doc_type": "ops", "last_update_date": "2026-01-31"}
 PATIENCE_SECONDS = 60.0
 PATIENT = RetrievalSettings(
