@@ -121,8 +121,8 @@ def test_each_is_in_the_audit_log_with_its_id(client):
     client.delete(f"/api/backups/{backup['id']}")
     entries = [each for each in client.get("/api/audit").json["entries"] if each.get("subject") == backup["id"]]
     assert [(each["method"], each["route"], each["status"]) for each in entries] == [
-        ("DELETE", "/api/backups/{backup_id}", 200),
-        ("GET", "/api/backups/{backup_id}/content", 200),
+        ("DELETE", "/api/backups/{id}", 200),
+        ("GET", "/api/backups/{id}/content", 200),
         ("POST", "/api/backups", 202),
     ]
 

@@ -78,7 +78,7 @@ def test_the_description_is_made_once(client, monkeypatch):
 def test_served_routes_and_described_routes_are_equal(app):
     served = {
         (
-            re.sub(r"<(?:[^:<>]+:)?(?:(?:document|connection|job|key)_)?([^<>]+)>", r"{\1}", rule.rule),
+            re.sub(r"<(?:[^:<>]+:)?(?:(?:document|connection|job|key|backup)_)?([^<>]+)>", r"{\1}", rule.rule),
             method,
         )
         for rule in app.url_map.iter_rules()
@@ -91,7 +91,7 @@ def test_the_storage_proxy_alone_describes_its_own_routes(open_client):
     with open_client() as client:
         paths = client.get("/openapi.json").json["paths"]
         assert {"/collections", "/query", "/health"} <= paths.keys()
-        assert {path.split("/")[2] for path in paths if path.startswith("/api/")} == {"audit", "keys", "me", "service"}
+        assert {path.split("/")[2] for path in paths if path.startswith("/api/")} == {"audit", "backups", "keys", "me", "service"}
 
 
 def test_the_root_says_what_the_service_is(client):
