@@ -91,7 +91,13 @@ def test_the_storage_proxy_alone_describes_its_own_routes(open_client):
     with open_client() as client:
         paths = client.get("/openapi.json").json["paths"]
         assert {"/collections", "/query", "/health"} <= paths.keys()
-        assert {path.split("/")[2] for path in paths if path.startswith("/api/")} == {"audit", "backups", "keys", "me", "service"}
+        assert {path.split("/")[2] for path in paths if path.startswith("/api/")} == {
+            "audit",
+            "backups",
+            "keys",
+            "me",
+            "service",
+        }
 
 
 def test_the_root_says_what_the_service_is(client):
