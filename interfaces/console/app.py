@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from contextlib import suppress
-from typing import Any, cast
+from typing import Any
 
 import structlog
 from flask import Flask, Response, current_app, g, make_response, redirect, render_template, request, url_for
@@ -102,14 +102,14 @@ def _begin() -> AnyResponse | None:
         return None
     sessions: Sessions = current_app.extensions["console.sessions"]
     session_id = session_id_of(request.environ)
-    g.session = visitor() if session_id is None else sessions.find(session_id)
+    g.session = session = visitor() if session_id is None else sessions.find(session_id)
     g.is_new = session_id is None
     g.wire = Wire(
         current_app.extensions["console.service"],
         {**request.environ, "HTTP_X_REQUEST_ID": g.request_id},
-        cast(Session, g.session).key,
+        session.key,
     )
-    if request.endpoint in PUBLIC or cast(Session, g.session).key is None:
+    if request.endpoint in PUBLIC or session.key is None:
         request.max_content_length = request.max_form_memory_size = MAX_STRANGERS_FORM_BYTES
     if request.endpoint not in PUBLIC and not is_signed_in():
         if request.headers.get("Sec-Fetch-Site") == "cross-site" and g.is_new:
@@ -117,7 +117,7 @@ def _begin() -> AnyResponse | None:
             return make_response(render_template("again.html"))
         return redirect(url_for("signing_in.sign_in", next=request.full_path.rstrip("?")), 303)
     if request.method not in READING:
-        forms.check_token(g.session)
+        forms.check_token(session)
     return None
 
 

@@ -13,7 +13,7 @@ from schemas.access.callers import Scope
 from schemas.errors import UnauthorizedError
 from wrapper.web.error_statuses import status_of
 
-PUBLIC = frozenset({"signing_in.sign_in", "signing_in.sign_out", "asset", "mark"})
+PUBLIC = frozenset({"signing_in.sign_in", "signing_in.sign_out"})
 """The pages for those who have not signed in."""
 
 Json = dict[str, Any]

@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 
+from interfaces.console.filters import both
 from interfaces.console.forms import json_of
 from interfaces.console.wire import RefusedError, Wire, encoded
 from schemas.errors import InvalidInputError
@@ -30,11 +31,10 @@ def facets_of(wire: Wire, collections: Iterable[str], where: Any) -> list[Facet]
     """Return how often the values of `FIELDS` occur in these collections, most frequent first. A field that has one
     value tells nothing."""
     counts: dict[str, Counter[str]] = {field: Counter() for field in FIELDS}
-    given = None if where is None else orjson.dumps(where).decode()
     for name in list(collections)[:MOST_COLLECTIONS]:
         try:
             told = wire.get(
-                encoded("collections", name, "facets"), aside=True, fields=",".join(FIELDS), where=given, limit=50
+                encoded("collections", name, "facets"), aside=True, fields=",".join(FIELDS), where=where, limit=50
             )
         except RefusedError:  # it may have been deleted meanwhile
             continue
@@ -61,4 +61,4 @@ def narrowed(where: Any, condition: str) -> Any:
     field, value = said
     if field.startswith("$"):
         raise InvalidInputError("only must begin with the name of a field, not an operator", field="only")
-    return {field: value} if where is None else {"$and": [where, {field: value}]}
+    return both(where, {field: value})

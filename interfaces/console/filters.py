@@ -50,6 +50,11 @@ def added(where: Where | None, field: str, operator: str, value: str) -> Where |
     if operator == "$exists":
         operand = operand is not False
     condition = {field.strip(): operand if operator == "$eq" and not isinstance(operand, dict) else {operator: operand}}
+    return both(where, condition)
+
+
+def both(where: Where | None, condition: Where) -> Where:
+    """Return the filter of what matches a condition besides another filter, if there is one."""
     return condition if where is None else {"$and": [*_parts(where), condition]}
 
 

@@ -16,7 +16,6 @@ _UNSEEN = re.compile(r"[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 
 @dataclass(frozen=True, slots=True)
 class Snippet:
-    language: str
     title: str
     text: str
 
@@ -24,9 +23,9 @@ class Snippet:
 def snippets_of(asked: WireRequest, base_url: str, *, needs_key: bool) -> list[Snippet]:
     """Return a request in each language. `base_url` has no slash at its end; the key is read from `RAG_API_KEY`."""
     return [
-        Snippet("bash", "curl", curl(asked, base_url, needs_key=needs_key)),
-        Snippet("python", "Python", python(asked, base_url, needs_key=needs_key)),
-        Snippet("typescript", "TypeScript", typescript(asked, base_url, needs_key=needs_key)),
+        Snippet("curl", curl(asked, base_url, needs_key=needs_key)),
+        Snippet("Python", python(asked, base_url, needs_key=needs_key)),
+        Snippet("TypeScript", typescript(asked, base_url, needs_key=needs_key)),
     ]
 
 

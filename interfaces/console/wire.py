@@ -53,8 +53,6 @@ class RefusedError(Exception):
     def __init__(self, asked: WireRequest, status: int, body: Json, retry_after: str | None = None) -> None:
         super().__init__(body.get("message", f"The service answered {status}"))
         self.asked = asked
-        self.body = body
-        self.retry_after = retry_after
         self.status = status
         self.body = body
         self.retry_after = retry_after
@@ -79,8 +77,7 @@ class Wire:
 
         Raises RefusedError.
         """
-        given = {name: str(value) for name, value in query.items() if value not in (None, "")}
-        return self.send(WireRequest("GET", path, given), aside=aside)
+        return self.send(WireRequest("GET", path, _in_query(query)), aside=aside)
 
     def report(self, path: str) -> Json:
         """Return the answer to a GET whose status says how the service is, not whether it was answered."""
@@ -93,8 +90,7 @@ class Wire:
 
     def post(self, path: str, body: Any, *, aside: bool = False, **query: Any) -> Json:
         """Return the answer to a POST. Raises RefusedError."""
-        given = {name: str(value) for name, value in query.items() if value not in (None, "")}
-        return self.send(WireRequest("POST", path, given, body), aside=aside)
+        return self.send(WireRequest("POST", path, _in_query(query), body), aside=aside)
 
     def send(self, asked: WireRequest, *, aside: bool = False, headers: Mapping[str, str] | None = None) -> Json:
         """Return the JSON of an answer. Raises RefusedError when the service refuses."""
@@ -148,6 +144,14 @@ class Wire:
             told = orjson.loads(body) if body else {}
             raise RefusedError(asked, status, told if isinstance(told, dict) else {}, known.get("Retry-After"))
         return content, known
+
+
+def _in_query(given: Mapping[str, Any]) -> dict[str, str]:
+    """Return a query string without what is None or empty; filters are JSON there."""
+    return {
+        name: orjson.dumps(value).decode() if isinstance(value, dict) else str(value)
+        for name, value in named(given.items()).items()
+    }
 
 
 def encoded(*parts: str) -> str:

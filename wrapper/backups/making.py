@@ -226,6 +226,7 @@ def unwritable(error: OSError) -> DiskFloorError:
 
 
 def sync(folder: Path) -> None:
+    """Write a folder's entries to the disk."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

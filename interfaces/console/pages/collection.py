@@ -52,10 +52,8 @@ def listed() -> str:
 def documents(name: str) -> str:
     where = filter_of(request.args.get("where", ""))
     where = added(where, request.args.get("field", ""), request.args.get("op", "$eq"), request.args.get("value", ""))
-    order_by, limit = (
-        request.args.get("order_by", "").strip(),
-        number_of(request.args.get("limit", ""), PAGE, most=MOST_ON_PAGE),
-    )
+    order_by = request.args.get("order_by", "").strip()
+    limit = number_of(request.args.get("limit", ""), PAGE, most=MOST_ON_PAGE)
     collection = _collection(name)
     body = named((("where", where), ("order_by", order_by), ("limit", limit), ("cursor", request.args.get("cursor"))))
     path = encoded("collections", name, "documents")
@@ -64,11 +62,8 @@ def documents(name: str) -> str:
     shown = [field for field in request.args.getlist("facet") if field] or fields[:MOST_FACETS]
     facets = {}
     if shown and answer["documents"]:
-        given = None if where is None else orjson.dumps(where).decode()
-        told = wire().get(
-            encoded("collections", name, "facets"), fields=",".join(shown), where=given, limit=MOST_VALUES
-        )
-        facets = told["facets"]
+        path = encoded("collections", name, "facets")
+        facets = wire().get(path, fields=",".join(shown), where=where, limit=MOST_VALUES)["facets"]
     return render_template(
         "collection.html",
         collection=collection,
@@ -85,19 +80,17 @@ def documents(name: str) -> str:
         next_cursor=answer.get("next_cursor"),
         is_first="cursor" not in request.args,
         can_write=may("write"),
-        can_manage=may("manage"),
     )
 
 
 @blueprint.get("/<name>/map")
 def map_of(name: str) -> str:
     where = filter_of(request.args.get("where", ""))
-    given = None if where is None else orjson.dumps(where).decode()
     collection = wire().get(encoded("collections", name), aside=True)
-    some = wire().get(encoded("collections", name, "documents"), aside=True, limit=PAGE, where=given)["documents"]
+    some = wire().get(encoded("collections", name, "documents"), aside=True, limit=PAGE, where=where)["documents"]
     fields = _fields_of(some)
-    field = request.args.get("field") if "field" in request.args else _telling(name, fields, given)
-    projection = wire().get(encoded("collections", name, "projection"), field=field, where=given)
+    field = request.args.get("field") if "field" in request.args else _telling(name, fields, where)
+    projection = wire().get(encoded("collections", name, "projection"), field=field, where=where)
     return render_template(
         "map.html",
         collection=collection,
@@ -212,7 +205,7 @@ def _collection(name: str) -> Json:
     return wire().get(encoded("collections", name), aside=True)
 
 
-def _telling(name: str, fields: list[str], where: str | None) -> str:
+def _telling(name: str, fields: list[str], where: Json | None) -> str:
     """Return the first of the usual fields that tells documents apart, an empty string when none does."""
     usual = [each for each in FIELDS if each in fields]
     if not usual:

@@ -11,7 +11,7 @@ from werkzeug.wrappers import Response
 
 from interfaces.console.current_page import wire
 from interfaces.console.forms import filter_of, number_of
-from interfaces.console.plots import plots_of
+from interfaces.console.traffic import traffic_plots
 from interfaces.console.wire import WireRequest, encoded, named
 from schemas.access.callers import Scope
 from schemas.errors import InvalidInputError
@@ -75,7 +75,7 @@ def audit() -> str:
 @blueprint.get("/traffic")
 def traffic() -> str:
     minutes = wire().get("/api/service/recent")["minutes"]
-    return render_template("traffic.html", minutes=minutes, plots=plots_of(minutes))
+    return render_template("traffic.html", minutes=minutes, plots=traffic_plots(minutes))
 
 
 @blueprint.route("/backups", methods=["GET", "POST"])

@@ -27,7 +27,7 @@ class Plot:
     bars: tuple[Bar, ...]
 
 
-def plots_of(minutes: Sequence[Mapping[str, Any]]) -> list[Plot]:
+def traffic_plots(minutes: Sequence[Mapping[str, Any]]) -> list[Plot]:
     """Return the requests, errors and latencies of an answer of `/api/service/recent` as plots."""
     return [
         _plot("Requests", "a minute", [(each["minute"], each["requests"]) for each in minutes]),
