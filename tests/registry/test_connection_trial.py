@@ -3,7 +3,6 @@
 import threading
 
 import pytest
-import structlog
 
 from providers.base import Provider, RagProvider
 from registry import connection_trial
@@ -204,16 +203,15 @@ def test_collections_are_named_and_counted():
         (SystemExit(SECRET), "unknown"),
     ],
 )
-def test_whatever_a_provider_raises_is_a_coarse_report(where, error, error_type):
+def test_whatever_a_provider_raises_is_a_coarse_report(where, error, error_type, logged):
     def fail(self):
         raise error
 
     registry = shelf(**{where: fail})
-    with structlog.testing.capture_logs() as logs:
-        report = try_out({}, kind="rag", provider="shelf", registry=registry, seconds=2)
+    report = try_out({}, kind="rag", provider="shelf", registry=registry, seconds=2)
     assert failed_stage(report).name == {"check": "authenticate", "try_out": "capability"}[where]
     assert report.error_type == error_type
-    assert SECRET not in str(report) + str(logs)
+    assert SECRET not in str(report) + str(logged)
     assert registry.provider("rag", "shelf").closed == 1
 
 

@@ -5,7 +5,6 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from structlog.testing import capture_logs
 
 from schemas.errors import ConfigurationError, DiskFloorError, NotFoundError
 from schemas.settings.backup_times import BackupTimes
@@ -159,9 +158,8 @@ class TestBeforeMigrations:
             kept(disk_floor_mb=10**9)
         assert kept(disk_floor_mb=10**9, migration_backup=False) == []
 
-    def test_a_schema_that_stays_needs_no_copy_to_go_on(self, place, kept):
-        with capture_logs() as logged:
-            assert kept(disk_floor_mb=10**9) == []
+    def test_a_schema_that_stays_needs_no_copy_to_go_on(self, place, kept, logged):
+        assert kept(disk_floor_mb=10**9) == []
         assert "schema stays" in logged[-1]["event"]
 
     def test_whatever_keeps_it_from_being_made_is_told_with_a_way_on(self, place, kept, monkeypatch):
