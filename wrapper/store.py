@@ -313,8 +313,8 @@ class Store:
         """Return (facet by field, number of documents that match, the collection), all of one snapshot."""
         with self._catalog.read() as transaction:
             collection = find_collection(transaction, name)
-            found = grouping.facets(transaction, collection, where, fields, limit=limit)
-            return found, count(transaction, collection.key, where, collection.count), collection
+            found, total = grouping.facets(transaction, collection, where, fields, limit=limit)
+            return found, total, collection
 
     def text_search(
         self, name: str, query: str, where: Where, *, limit: int, seen: Where = EVERYTHING

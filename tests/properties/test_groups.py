@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,13 +20,17 @@ FIELD_NAMES = st.sampled_from(("a", "b")) | st.sampled_from(PATHS)
     documents(most=10, metadata=SHARED_METADATA | METADATA),
     FILTERS | st.just({}),
     st.lists(FIELD_NAMES, min_size=1, max_size=3, unique=True),
+    st.sampled_from((0, 2)),
 )
-def test_facets_count_every_value_once(catalog, stored, found, where, fields):
+def test_facets_count_every_value_once(catalog, stored, found, where, fields, broad_share):
+    """By either way to the values: in their order, or document by document."""
     model, name = to_collection(found), stored(found)
-    with catalog.read() as transaction:
+    with catalog.read() as transaction, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(grouping, "BROAD_SHARE", broad_share)
         collection = find_collection(transaction, name)
-        facets = grouping.facets(transaction, collection, parse_where(where), fields, limit=100)
-        first = grouping.facets(transaction, collection, parse_where(where), fields, limit=1)
+        facets, total = grouping.facets(transaction, collection, parse_where(where), fields, limit=100)
+        first, _ = grouping.facets(transaction, collection, parse_where(where), fields, limit=1)
+    assert total == len(model.matching(where))
     assert list(facets) == fields
     for field in fields:
         counted = model.values(field, where)

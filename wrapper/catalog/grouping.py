@@ -11,7 +11,7 @@ from schemas.records import Collection, Document, Facet, GatherSpec, Group
 from schemas.storage.joined_text import joined_text
 from schemas.where import EVERYTHING, Where
 from wrapper.catalog.contract import Sql, Transaction
-from wrapper.catalog.filters import positions, predicate
+from wrapper.catalog.filters import count, positions, predicate
 from wrapper.catalog.reads import AFTER_SCALARS, LOWEST_SCALAR, by_positions, had_by_nobody, sort_keys
 from wrapper.catalog.sortable_values import (
     BOOLEAN,
@@ -24,6 +24,8 @@ from wrapper.catalog.sortable_values import (
 )
 
 VALUES_AT_ONCE = 1_000
+BROAD_SHARE = 1 / 16
+"""From this share of the collection on, reading a field's values in order costs less than looking each document up."""
 
 _Key = tuple[bytes, ...]
 """The stored values of the gathered fields, which the members of a group share."""
@@ -113,14 +115,21 @@ def unknown_fields(
 
 def facets(
     transaction: Transaction, collection: Collection, where: Where, fields: Sequence[str], *, limit: int
-) -> dict[str, Facet]:
-    """Return each field's values among the matches, most frequent first, at most `limit`; lists count by element."""
-    if where == EVERYTHING:
-        among = Sql("f.collection_key = ?", (collection.key,))
-    else:
+) -> tuple[dict[str, Facet], int]:
+    """Return (each field's values among the matches, the number of matches).
+
+    The values are the most frequent, at most `limit` of each field, most frequent first; lists count by element.
+    """
+    total = count(transaction, collection.key, where, collection.count)
+    among = Sql("f.collection_key = ?", (collection.key,))
+    if where != EVERYTHING:
         matching = positions(transaction, collection.key, where)
-        among = Sql(f"f.position IN ({matching.text})", matching.parameters)
-    return {field: _facet(transaction, collection, among, field, limit) for field in fields}
+        if total >= BROAD_SHARE * collection.count:
+            # The sign keeps SQLite from looking each document up, as it would whatever their number.
+            among = Sql(f"{among.text} AND +f.position IN ({matching.text})", among.parameters + matching.parameters)
+        else:
+            among = Sql(f"f.position IN ({matching.text})", matching.parameters)
+    return {field: _facet(transaction, collection, among, field, limit) for field in fields}, total
 
 
 def distinct_values(

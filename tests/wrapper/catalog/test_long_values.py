@@ -77,7 +77,7 @@ def test_order_sees_the_whole_value(filled, monkeypatch, sort_at_most):
 def test_groups_and_facets_are_of_whole_values(filled):
     transaction, collection = filled
     assert grouping.distinct_values(transaction, collection, "v") == VALUES
-    facet = grouping.facets(transaction, collection, EVERYTHING, ["list"], limit=1_000)["list"]
+    facet = grouping.facets(transaction, collection, EVERYTHING, ["list"], limit=1_000)[0]["list"]
     assert sorted(facet.values) == sorted([("x", len(VALUES)), *((value, 1) for value in VALUES)])
     hits = list(reads.by_ids(transaction, collection, VALUES).values())
     groups = grouping.gather(transaction, collection, hits, GatherSpec(by=("v",), order_by=(), limit=10))
