@@ -9,7 +9,7 @@ from importlib import import_module
 
 import click
 
-from schemas.errors import RagError
+from interfaces.commands.own_packages import hidden
 
 COMMANDS = {  # name → (module:attribute, line in the list of commands)
     "serve": ("interfaces.commands.serve:serve", "Run the service."),
@@ -70,6 +70,10 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
 
     def invoke(self, ctx: click.Context) -> object:
+        if sentences := hidden():
+            raise Refused("; ".join(sentences))
+        from schemas.errors import RagError
+
         try:
             return super().invoke(ctx)
         except RagError as error:
