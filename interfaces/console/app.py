@@ -22,7 +22,7 @@ from interfaces.console.navigation import pages_of
 from interfaces.console.pages import ask, collection, connections, documents, quality, service, signing_in
 from interfaces.console.sessions import SESSION_SECONDS, Session, Sessions, visitor
 from interfaces.console.snippets import snippets_of
-from interfaces.console.wire import RefusedError, Wire
+from interfaces.console.wire import ReaderLeftError, RefusedError, Wire
 from schemas.errors import (
     BusyError,
     ConflictError,
@@ -34,7 +34,7 @@ from schemas.errors import (
     UnauthorizedError,
     UnavailableError,
 )
-from wrapper.web.bodies import discard_body, leave_body
+from wrapper.web.bodies import client_watch, discard_body, leave_body
 from wrapper.web.error_statuses import status_of
 from wrapper.web.hosts_and_origins import AllowedHostsAndOrigins
 
@@ -74,6 +74,7 @@ def create_console(wsgi_app: WsgiApp, hosts_and_origins: AllowedHostsAndOrigins,
     app.before_request(_begin)
     app.after_request(_end)
     app.register_error_handler(RefusedError, _refused)
+    app.register_error_handler(ReaderLeftError, _nobody_there)
     app.register_error_handler(RagError, _failed)
     app.register_error_handler(HTTPException, _http_error)
     app.register_error_handler(Exception, _unexpected)
@@ -108,6 +109,7 @@ def _begin() -> AnyResponse | None:
         current_app.extensions["console.service"],
         {**request.environ, "HTTP_X_REQUEST_ID": g.request_id},
         session.key,
+        client_watch(),
     )
     if request.endpoint in PUBLIC or session.key is None:
         request.max_content_length = request.max_form_memory_size = MAX_STRANGERS_FORM_BYTES
@@ -181,6 +183,11 @@ def _refused(error: RefusedError) -> AnyResponse:
         return redirect(url_for("signing_in.sign_in", next=request.full_path.rstrip("?"), ended=error.code), 303)
     title = _TITLES.get(error.status, "The service has refused this")
     return _page_of(error.status, title, error.message, error.retry_after)
+
+
+def _nobody_there(_: ReaderLeftError) -> AnyResponse:
+    """Return an answer for the log alone."""
+    return Response(status=status_of(BusyError))
 
 
 def _failed(error: RagError) -> AnyResponse:

@@ -6,7 +6,7 @@ So a page can show nothing that its reader could not ask for, and the request be
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextvars import Context
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +19,7 @@ from werkzeug.test import EnvironBuilder, run_wsgi_app
 
 from interfaces.console.front_doors import SCRIPT_NAME, WsgiApp
 from schemas.errors import InvalidInputError, NotFoundError, UnavailableError
+from wrapper.web.bodies import CLIENT_WATCH
 from wrapper.web.error_statuses import status_of
 
 Json = dict[str, Any]
@@ -61,13 +62,21 @@ class RefusedError(Exception):
         self.details: Json = body.get("details") or {}
 
 
-class Wire:
-    """The service as one page asks it. `made` are the requests that the page shows as its own, in order."""
+class ReaderLeftError(Exception):
+    """Nobody waits for the page any more."""
 
-    def __init__(self, app: WsgiApp, page_environ: Mapping[str, Any], key: str | None) -> None:
+
+class Wire:
+    """The service as one page asks it, for as long as its reader has not left. `made` are the requests that the page
+    shows as its own, in order."""
+
+    def __init__(
+        self, app: WsgiApp, page_environ: Mapping[str, Any], key: str | None, has_left: Callable[[], bool]
+    ) -> None:
         self._app = app
+        self._has_left = has_left
         self._environ = {name: page_environ[name] for name in KEPT if name in page_environ}
-        self._environ["SCRIPT_NAME"] = page_environ.get(SCRIPT_NAME, "")
+        self._environ |= {"SCRIPT_NAME": page_environ.get(SCRIPT_NAME, ""), CLIENT_WATCH: has_left}
         if key is not None:
             self._environ["HTTP_AUTHORIZATION"] = f"Bearer {key}"
         self.made: list[WireRequest] = []
@@ -133,6 +142,8 @@ class Wire:
             headers=Headers(dict(headers)),
         )
         environ = builder.get_environ() | self._environ
+        if self._has_left():
+            raise ReaderLeftError
         # In a context of its own: the page's request goes on around it.
         content, said, known = Context().run(run_wsgi_app, self._app, environ, buffered=buffered)
         status = int(said.split()[0])

@@ -9,7 +9,7 @@ import hashlib
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
-from typing import Any
+from typing import Any, cast
 
 import orjson
 from flask import Response, current_app, g, request
@@ -44,6 +44,8 @@ MAX_GZIP_RATIO = 50
 better than this is meant to fill the memory."""
 UNPACKED_UNASKED_BYTES = 10 << 20
 """The number of bytes that a gzip body may unpack to whatever its ratio."""
+CLIENT_WATCH = "rag.client_watch"
+"""Where a request that another one makes of this application has what tells whether the other's client has left."""
 
 
 class OrjsonProvider(JSONProvider):
@@ -186,12 +188,13 @@ def body_lines(seen: Callable[[bytes], object] | None = None) -> Iterator[bytes]
 
 def client_is_gone() -> bool:
     """Return whether the client has left without its answer; False where that cannot be seen."""
-    connection = _connection()
-    return connection is not None and connection.is_gone()
+    return client_watch()()
 
 
 def client_watch() -> Callable[[], bool]:
     """Return the same as a function that any thread may call until this request is answered."""
+    if CLIENT_WATCH in request.environ:
+        return cast(Callable[[], bool], request.environ[CLIENT_WATCH])
     connection = _connection()
     return (lambda: False) if connection is None else connection.is_gone
 

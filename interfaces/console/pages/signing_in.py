@@ -10,6 +10,7 @@ from interfaces.console.front_doors import CONSOLE, cookie_name
 from interfaces.console.sessions import Sessions
 from interfaces.console.wire import RefusedError, Wire
 from schemas.access.api_keys import id_of
+from wrapper.web.bodies import client_watch
 
 blueprint = Blueprint("signing_in", __name__)
 
@@ -54,7 +55,8 @@ def sign_out() -> Response:
 
 def _try(key: str) -> None:
     """Raise RefusedError unless a key counts."""
-    Wire(current_app.extensions["console.service"], request.environ, key or "none").get("/api/me", aside=True)
+    service = current_app.extensions["console.service"]
+    Wire(service, request.environ, key or "none", client_watch()).get("/api/me", aside=True)
 
 
 def _own_page(said: str) -> str:
