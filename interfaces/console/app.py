@@ -210,7 +210,8 @@ def _unexpected(error: Exception) -> AnyResponse:
 
 
 def _page_of(status: int, title: str, sentence: str, retry_after: str | None = None) -> AnyResponse:
-    response = make_response(render_template("error.html", title=title, sentence=sentence, status=status), status)
+    page = render_template("error.html", title=title, sentence=sentence, retry_after=retry_after)
+    response = make_response(page, status)
     if retry_after is not None or status == status_of(BusyError):
         response.headers["Retry-After"] = retry_after or "5"
     return response

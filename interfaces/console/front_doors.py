@@ -9,15 +9,19 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from typing import Any
 
 from werkzeug.datastructures import MIMEAccept
 from werkzeug.http import parse_accept_header, parse_cookie
 from werkzeug.utils import redirect
+from werkzeug.wsgi import ClosingIterator
 
 from interfaces.console.sessions import Session, Sessions
 from schemas.errors import RagError
+from wrapper.access.limits import CountedTogether
 from wrapper.access.presented_keys import KEY_HEADERS
+from wrapper.web.callers import TOGETHER
 
 CONSOLE = "/console"
 FAVICON = "/favicon.ico"
@@ -43,7 +47,7 @@ class FrontDoors:
         if path == CONSOLE or path.startswith(f"{CONSOLE}/"):
             script_name = environ.get("SCRIPT_NAME", "")
             inside = {SCRIPT_NAME: script_name, "SCRIPT_NAME": script_name + CONSOLE, "PATH_INFO": path[len(CONSOLE) :]}
-            return self._console({**environ, **inside}, start_response)
+            return self._page({**environ, **inside}, start_response)
         if path == FAVICON:
             environ = {**environ, "SCRIPT_NAME": environ.get("SCRIPT_NAME", "") + CONSOLE}
             return self._console(environ, start_response)
@@ -54,6 +58,14 @@ class FrontDoors:
         if FORM_TOKEN in environ and not any(name in environ for name in CREDENTIALS):
             self._show_key(environ)
         return self._service(environ, start_response)
+
+    def _page(self, environ: Environ, start_response: Any) -> Iterable[bytes]:
+        """Answer with a page, whose requests count together until all of it is sent."""
+        environ[TOGETHER] = together = CountedTogether()
+        with ExitStack() as stack:
+            stack.callback(together.end)
+            content = self._console(environ, start_response)
+            return ClosingIterator(content, stack.pop_all().close)
 
     def _show_key(self, environ: Environ) -> None:
         session_id = session_id_of(environ)

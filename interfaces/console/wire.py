@@ -20,11 +20,12 @@ from werkzeug.test import EnvironBuilder, run_wsgi_app
 from interfaces.console.front_doors import SCRIPT_NAME, WsgiApp
 from schemas.errors import InvalidInputError, NotFoundError, UnavailableError
 from wrapper.web.bodies import CLIENT_WATCH
+from wrapper.web.callers import TOGETHER
 from wrapper.web.error_statuses import status_of
 
 Json = dict[str, Any]
 SUCCESS = range(200, 300)
-KEPT = ("HTTP_HOST", "REMOTE_ADDR", "HTTP_X_FORWARDED_FOR", "wsgi.url_scheme", "HTTP_X_REQUEST_ID")
+KEPT = ("HTTP_HOST", "REMOTE_ADDR", "HTTP_X_FORWARDED_FOR", "wsgi.url_scheme", "HTTP_X_REQUEST_ID", TOGETHER)
 """The parts of the page's own request that its requests of the service take over."""
 
 

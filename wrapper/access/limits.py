@@ -8,7 +8,9 @@ share (`wrapper/access/shared_counts.py`), what is counted for a day in the cata
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from limits.strategies import MovingWindowRateLimiter
 
@@ -55,12 +57,13 @@ class RequestLimits:
         self._counts = counts
         self._rates = MovingWindowRateLimiter(SharedStorage(counts))
 
-    def admit(self, caller: Caller) -> Admission:
-        """Count a request, unless the caller's limits do not allow it now."""
+    def admit(self, caller: Caller, *, is_under_way: bool = False) -> Admission:
+        """Count a request, unless the caller's limits do not allow it now. One that `is_under_way` is a part of another
+        one, which is counted among those under way."""
         admission = Admission(caller.limits)
         if caller.limits.requests_per_second is not None:
             self._spend_request(caller, caller.limits.requests_per_second, admission)
-        if caller.limits.concurrent is not None and admission.refusal is None:
+        if caller.limits.concurrent is not None and admission.refusal is None and not is_under_way:
             self._begin_request(caller, caller.limits.concurrent, admission)
         return admission
 
@@ -101,6 +104,38 @@ class RequestLimits:
         else:
             admission.is_counted = True
             admission.standings.append(Standing(CONCURRENT, most - before - 1))
+
+
+class CountedTogether:
+    """The requests that are made, one after the other and with one key, to answer a single one from outside, such as a
+    page. They count as one: all that only read, and the first that does more. Each further one that does more counts
+    against the rate by itself."""
+
+    def __init__(self) -> None:
+        self._first: Admission | None = None
+        self._has_done_more = False
+        self._end: Callable[[], None] = _nothing
+
+    def admit(self, limits: RequestLimits, caller: Caller, *, does_more: bool) -> Admission:
+        """Count a request, unless the caller's limits do not allow it now."""
+        if self._first is None or (does_more and self._has_done_more):
+            admission = limits.admit(caller, is_under_way=self._first is not None)
+            if admission.refusal is not None:
+                return admission
+            if self._first is None:
+                self._first, self._end = admission, partial(limits.end, caller, admission)
+        else:
+            admission = self._first
+        self._has_done_more = self._has_done_more or does_more
+        return admission
+
+    def end(self) -> None:
+        """Count a request less that is under way, because the one from outside is answered."""
+        self._end()
+
+
+def _nothing() -> None:
+    pass
 
 
 def bucket_of(limits: Limits) -> Bucket:

@@ -23,9 +23,10 @@ from schemas.errors import (
 )
 from wrapper.access.authentication import Authentication
 from wrapper.access.daily_use import DailyUse
-from wrapper.access.limits import Admission, RequestLimits, Standing
+from wrapper.access.limits import Admission, CountedTogether, RequestLimits, Standing
 from wrapper.audit import noted
 from wrapper.web.bodies import client_watch, leave_body
+from wrapper.web.lanes import Lane
 from wrapper.web.route_table import RouteTable
 
 log = structlog.get_logger(__name__)
@@ -36,6 +37,10 @@ ENDED = frozenset({"key_revoked", "key_expired"})
 PART_BYTES = 1 << 18
 """The size of an answer beyond which it is sent in parts of this size, each only to who may have it by then."""
 ADMISSION, END_COUNTING = "rag.admission", "rag.end_counting"
+TOGETHER = "rag.counted_together"
+"""Where a request that another one makes of this application has what all of them count as. No header leads there."""
+LIGHT = frozenset({Lane.LIFE, Lane.STATE, Lane.READ})
+"""The lanes of requests that only read."""
 
 
 class AnswerBrokenOffError(ConnectionResetError):
@@ -174,8 +179,15 @@ def keep_acting(response: Response, *, as_whole: bool) -> None:
 
 def _count(caller: Caller) -> None:
     limits: RequestLimits = current_app.extensions["rag.limits"]
-    request.environ[ADMISSION] = admission = limits.admit(caller)
-    request.environ[END_COUNTING] = partial(limits.end, caller, admission)
+    together: CountedTogether | None = request.environ.get(TOGETHER)
+    if together is None:
+        request.environ[ADMISSION] = admission = limits.admit(caller)
+        request.environ[END_COUNTING] = partial(limits.end, caller, admission)
+    else:
+        table: RouteTable = current_app.extensions["rag.routes"]
+        route = table.find(request.endpoint)
+        does_more = route is None or route.lane not in LIGHT
+        request.environ[ADMISSION] = admission = together.admit(limits, caller, does_more=does_more)
     if admission.refusal is not None:
         leave_body()
         raise admission.refusal

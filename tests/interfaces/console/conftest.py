@@ -37,13 +37,13 @@ class Reader(HTMLParser):
 
 
 class Visitor:
-    """Somebody at a browser without scripts."""
+    """Somebody at a browser without scripts, who reads each page to its end."""
 
     def __init__(self, app):
         self.client = FlaskClient(app, app.response_class)
 
     def get(self, path, **query):
-        return self.client.get(f"/console{path}", query_string=query, headers={"Accept": "text/html"})
+        return self.client.get(f"/console{path}", query_string=query, headers={"Accept": "text/html"}, buffered=True)
 
     def read(self, path, **query):
         answer = self.get(path, **query)
@@ -56,7 +56,7 @@ class Visitor:
     def post(self, path, *, of=None, token=None, query=None, **fields):
         """Send a form of the page `of`, the page itself when left out."""
         fields["form_token"] = self.token(of or path) if token is None else token
-        return self.client.post(f"/console{path}", data=fields, query_string=query)
+        return self.client.post(f"/console{path}", data=fields, query_string=query, buffered=True)
 
     def sign_in(self, key):
         return self.post("/sign-in", key=key)

@@ -1,0 +1,86 @@
+"""What pages count against the limits of a key: one request each, unless they search or write more than once."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+SLOW = 0.001
+"""Requests per second that no test waits for."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _stored(app):
+    client = app.test_client()
+    client.environ_base["HTTP_AUTHORIZATION"] = "Bearer an-administrators-key-for-tests"
+    rule = {
+        "filename": "door.md",
+        "content": "The door opens at nine.",
+        "metadata": {"source": "handbook", "doc_type": "ops", "last_update_date": "2025-10-02"},
+    }
+    sent = client.post("/api/rag/documents:batch", json={"documents": [rule], "collection": "counted"})
+    assert sent.status_code in (200, 201, 202), sent.json
+
+
+@pytest.fixture
+def limited(signed_in):
+    """`limited(n)`: a visitor whose key has n requests left once they have signed in."""
+
+    def limited(left, **limits):
+        return signed_in(limits={"requests_per_second": SLOW, "burst": left + 1, **limits})
+
+    return limited
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "count"),
+    [
+        ("/collections", {}, 1),
+        ("/collections/counted", {}, 1),
+        ("/collections/counted/map", {}, 1),
+        ("/documents", {}, 1),
+        ("/quality", {}, 1),
+        ("/ask", {"q": "door"}, 1),
+        ("/ask", {"q": "door", "why": "1"}, 3),
+    ],
+)
+def test_a_page_counts_as_one_request_unless_it_searches_again(limited, path, query, count):
+    visitor = limited(count)
+    assert visitor.get(path, **query).status_code == 200
+    assert visitor.get("/collections").status_code == 429
+    if count > 1:
+        assert limited(count - 1).get(path, **query).status_code == 429
+
+
+def test_a_refused_page_says_when_to_try_again(limited):
+    visitor = limited(0)
+    answer = visitor.get("/collections")
+    assert answer.status_code == 429
+    assert "Too many requests for your key" in answer.text
+    seconds = answer.headers["Retry-After"]
+    assert re.search(rf"again in {seconds} seconds", answer.text)
+
+
+def test_each_form_counts(limited):
+    visitor = limited(3)
+    token = visitor.token("/collections")
+    form = {"question": "When?", "collection": "counted", "document_id": "nobody", "grade": "1"}
+    sent = [visitor.post("/quality/judge", token=token, **form).status_code for _ in range(3)]
+    assert sent == [404, 404, 429]
+
+
+def test_a_page_is_one_of_the_requests_under_way_until_it_is_sent(limited):
+    visitor = limited(100, concurrent=1)
+    assert visitor.get("/ask", q="door", why="1").status_code == 200
+    under_way = visitor.client.get("/console/collections", buffered=False)
+    assert visitor.get("/collections").status_code == 429
+    under_way.close()
+    assert visitor.get("/collections").status_code == 200
+
+
+def test_no_header_makes_requests_count_together(app, new_key):
+    key = new_key(limits={"requests_per_second": SLOW, "burst": 1})["key"]
+    headers = {"Authorization": f"Bearer {key}", "rag.counted_together": "1", "Rag-Counted-Together": "1"}
+    statuses = [app.test_client().get("/collections", headers=headers).status_code for _ in range(2)]
+    assert statuses == [200, 429]
