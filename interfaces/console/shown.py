@@ -1,10 +1,12 @@
-"""How pages show values: passages with marked words, numbers, sizes and times. Everything else is escaped text."""
+"""How pages show values: passages with marked words, numbers, sizes, times and vectors. The rest is escaped text."""
 
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,6 +18,8 @@ from interfaces.passages.words import excerpt_around
 _CITATION = re.compile(r"(\[\d{1,3}\])")
 LONGEST_SHOWN = 50_000
 """The most characters of a text on a page."""
+BARS = 96
+"""The most values of a vector on a page."""
 _UNITS = ("bytes", "KB", "MB", "GB", "TB")
 
 
@@ -106,3 +110,27 @@ def moment(text: str | None) -> str:
         return datetime.fromisoformat(text).astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
     except ValueError:
         return text
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    values: tuple[float, ...]
+
+    @staticmethod
+    def of(embedding: Any) -> Vector | None:
+        return None if not embedding else Vector(tuple(embedding))
+
+    @property
+    def length(self) -> float:
+        """Its Euclidean length."""
+        return math.sqrt(sum(value * value for value in self.values))
+
+    @property
+    def bars(self) -> list[tuple[int, float, float]]:
+        """The first values as bars: (place, top, height) in a plot 40 high whose zero is in the middle."""
+        shown = self.values[:BARS]
+        highest = max((abs(value) for value in shown), default=0.0) or 1.0
+        return [
+            (place, round(20 - max(value, 0) / highest * 20, 2), round(abs(value) / highest * 20, 2))
+            for place, value in enumerate(shown)
+        ]

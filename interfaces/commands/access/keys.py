@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -18,6 +17,7 @@ import click
 from interfaces.commands.access.recorded import CommandLog, recorded_commands
 from interfaces.commands.options import config_option, log_to_stderr
 from schemas.access.callers import Scope
+from schemas.access.time_spans import span_of
 from schemas.errors import AuditUnwritableError, InvalidInputError
 
 if TYPE_CHECKING:
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from wrapper.access.stored_keys import StoredKeys
 
 # What takes long to import is imported where it is used, so that help and usage errors are quick.
-
-SPAN = re.compile(r"([0-9]{1,6})([smhdw])")
-SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 7 * 86_400}
 
 _data_dir = click.option(
     "--data-dir",
@@ -159,7 +156,7 @@ def rotate(key_id: str, grace: str, data_dir: Path | None, as_json: bool) -> Non
     from schemas.wire.body import load
     from schemas.wire.keys import ROTATION
 
-    span = _span(grace)
+    span = span_of(grace)
     if span is None:
         raise click.BadParameter("must be a span like 90s, 12h or 7d", param_hint="'--grace'")
     load(ROTATION, {"grace_seconds": span // timedelta(seconds=1)})
@@ -194,7 +191,7 @@ def revoke(key_id: str, data_dir: Path | None, as_json: bool) -> None:
 
 def ends_at(text: str, now: datetime) -> str:
     """Return the time that is meant by a span from now or by a time itself."""
-    span = _span(text)
+    span = span_of(text)
     if span is None:
         return text
     try:
@@ -289,11 +286,6 @@ def _id(given: str) -> str:
     if given.count("_") >= 2 and given.startswith("rw_"):
         raise InvalidInputError("Give the id of the key and not the key itself", code="invalid_field", field="ID")
     return given.removeprefix("rw_")
-
-
-def _span(text: str) -> timedelta | None:
-    found = SPAN.fullmatch(text.strip().lower())
-    return None if found is None else timedelta(seconds=int(found[1]) * SECONDS[found[2]])
 
 
 def _json(text: str) -> Mapping[str, Any]:

@@ -14,7 +14,7 @@ from interfaces.console.facets import FIELDS
 from interfaces.console.filters import OPERATORS, added, conditions_of
 from interfaces.console.forms import filter_of, number_of
 from interfaces.console.maps import SHAPES, Map
-from interfaces.console.vectors import Vector
+from interfaces.console.shown import Vector
 from interfaces.console.wire import RefusedError, WireRequest, encoded, named
 from schemas.errors import ConflictError, InvalidInputError, NotFoundError, PreconditionFailedError
 from wrapper.web.error_statuses import status_of

@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-import re
+from datetime import UTC, datetime
 from typing import Any
 
-from flask import Blueprint, redirect, render_template, request, url_for
-from werkzeug.datastructures import MultiDict
+from flask import Blueprint, make_response, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response
 
 from interfaces.console.current_page import wire
-from interfaces.console.forms import filter_of, number_of
+from interfaces.console.forms import number_of
+from interfaces.console.key_forms import LIMITS, KeyForm
 from interfaces.console.traffic import traffic_plots
-from interfaces.console.wire import WireRequest, encoded, named
+from interfaces.console.wire import RefusedError, WireRequest, encoded
 from schemas.access.callers import Scope
 from schemas.errors import InvalidInputError
+from wrapper.web.error_statuses import status_of
 
 blueprint = Blueprint("service", __name__, url_prefix="/service")
 
 INDEXES, ENTRIES, MOST_ENTRIES = 200, 100, 1_000
-_NUMBER = re.compile(r"[0-9]{1,15}(\.[0-9]{1,6})?")
-LIMITS = (
-    "requests_per_second",
-    "burst",
-    "concurrent",
-    "documents",
-    "bytes",
-    "embedded_tokens_per_day",
-    "chats_per_day",
-)
+_OF_KEYS = {"scopes": list(Scope), "limits": LIMITS}
 Json = dict[str, Any]
 
 
@@ -51,15 +43,24 @@ def rebuild(name: str) -> Response:
 
 @blueprint.route("/keys", methods=["GET", "POST"])
 def keys() -> str:
-    return _keys(made=wire().post("/api/keys", _wanted(request.form)) if request.method == "POST" else None)
+    if request.method != "POST":
+        return _keys(made=None)
+    return _keys(made=wire().post("/api/keys", KeyForm.said(request.form).new(datetime.now(UTC))))
+
+
+@blueprint.get("/keys/<key_id>")
+def key(key_id: str) -> str:
+    return _key(key_id)
 
 
 @blueprint.post("/keys/<key_id>")
 def change_key(key_id: str) -> Response | str:
-    """Rotate a key, or revoke it."""
+    """Change what a key may do, rotate it, or revoke it."""
     path = encoded("api", "keys", key_id)
     if request.form.get("do") == "rotate":
         return _keys(made=wire().post(f"{path}/rotate", {}))
+    if request.form.get("do") == "save":
+        return _changed(key_id)
     wire().send(WireRequest("DELETE", path))
     return redirect(url_for("service.keys"), 303)
 
@@ -106,26 +107,22 @@ def settings() -> str:
 def _keys(made: Json | None) -> str:
     """Return the page of keys, with the text of one that was just made."""
     listed = wire().get("/api/keys")["keys"]
-    return render_template("keys.html", keys=listed, made=made, scopes=list(Scope), limits=LIMITS)
+    return render_template("keys.html", keys=listed, made=made, form=KeyForm(), **_OF_KEYS)
 
 
-def _wanted(form: MultiDict[str, str]) -> Json:
-    collections = [each.strip() for each in form.get("collections", "").split(",") if each.strip()]
-    limits = {name: _number(form.get(name, ""), name) for name in LIMITS if form.get(name, "").strip()}
-    return named(
-        (
-            ("name", form.get("name", "").strip()),
-            ("scopes", form.getlist("scope")),
-            ("collections", collections),
-            ("where", filter_of(form.get("where", ""))),
-            ("expires_at", form.get("expires_at", "").strip()),
-            ("limits", limits),
+def _changed(key_id: str) -> Response | str:
+    """Change a key as the form says, or show the form again with what is wrong."""
+    form = KeyForm.said(request.form)
+    try:
+        wire().send(
+            WireRequest("PATCH", encoded("api", "keys", key_id), body=form.changed(datetime.now(UTC))), aside=True
         )
-    )
+    except (InvalidInputError, RefusedError) as error:
+        status = error.status if isinstance(error, RefusedError) else status_of(InvalidInputError)
+        return make_response(_key(key_id, form, error.message), status)
+    return redirect(url_for("service.key", key_id=key_id, saved=1), 303)
 
 
-def _number(text: str, field: str) -> int | float:
-    text = text.strip()
-    if not _NUMBER.fullmatch(text):
-        raise InvalidInputError(f"limits.{field} must be a number of at most 15 digits", field=f"limits.{field}")
-    return float(text) if "." in text else int(text)
+def _key(key_id: str, form: KeyForm | None = None, refusal: str = "") -> str:
+    key = wire().get(encoded("api", "keys", key_id))
+    return render_template("key.html", key=key, form=form or KeyForm.of(key), refusal=refusal, **_OF_KEYS)

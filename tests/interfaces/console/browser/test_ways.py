@@ -116,13 +116,19 @@ def test_a_key_with_one_collection_sees_only_that(shelf, service, tab):
     assert "Handbook" not in page.locator("body").inner_text()
 
 
-def test_a_key_is_made_rotated_and_revoked(admin_tab):
+def test_a_key_is_made_changed_rotated_and_revoked(admin_tab):
     page = admin_tab.open("/service/keys")
     page.get_by_label("Name").fill("made here")
     page.get_by_label("write", exact=True).check()
     page.get_by_role("button", name="Make the key").click()
     key = page.get_by_label("The new key").input_value()
     assert key.startswith("rw_")
+    page.get_by_role("link", name="made here").click()
+    page.get_by_label("Collections").fill("handbook, team-*")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("status")).to_contain_text("The key is changed")
+    expect(page.get_by_label("Collections")).to_have_value("handbook, team-*")
+    page.get_by_role("link", name="Keys").first.click()
     page.on("dialog", lambda dialog: dialog.accept())
     page.get_by_role("button", name="Rotate made here").click()
     expect(page.get_by_label("The new key")).to_have_value(re.compile("^rw_"))

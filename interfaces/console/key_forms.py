@@ -1,0 +1,112 @@
+"""Forms of keys: what is in their inputs, and the bodies that they stand for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from typing import Any
+
+import orjson
+from werkzeug.datastructures import MultiDict
+
+from interfaces.console.forms import filter_of
+from interfaces.console.wire import named
+from schemas.access.callers import Scope
+from schemas.access.time_spans import span_of
+from schemas.errors import InvalidInputError
+
+LIMITS = (
+    "requests_per_second",
+    "burst",
+    "concurrent",
+    "documents",
+    "bytes",
+    "embedded_tokens_per_day",
+    "chats_per_day",
+)
+NEVER, ALL = "never", "*"
+_NUMBER = re.compile(r"[0-9]{1,16}(\.[0-9]{1,6})?")
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyForm:
+    """The inputs of a form, as texts."""
+
+    name: str = ""
+    scopes: Sequence[str] = (Scope.READ.value,)
+    collections: str = ""
+    where: str = ""
+    expires_at: str = ""
+    limits: Mapping[str, str] = field(default_factory=dict)
+
+    @staticmethod
+    def of(key: Mapping[str, Any]) -> KeyForm:
+        """Return the form of a key as the service describes it."""
+        return KeyForm(
+            key["name"],
+            key["scopes"],
+            ", ".join(key["collections"] or ()),
+            "" if key["where"] is None else orjson.dumps(key["where"]).decode(),
+            key["expires_at"] or "",
+            {name: str(value) for name, value in key["limits"].items()},
+        )
+
+    @staticmethod
+    def said(form: MultiDict[str, str]) -> KeyForm:
+        """Return what somebody has filled in."""
+        return KeyForm(
+            form.get("name", "").strip(),
+            form.getlist("scope"),
+            form.get("collections", "").strip(),
+            form.get("where", "").strip(),
+            form.get("expires_at", "").strip(),
+            {name: said for name in LIMITS if (said := form.get(name, "").strip())},
+        )
+
+    def new(self, now: datetime) -> Json:
+        """Return the body that makes a key, whose span begins now. Raises InvalidInputError for what cannot be read."""
+        return named(self._fields(now).items())
+
+    def changed(self, now: datetime) -> Json:
+        """Return the body that gives a key what the form says and nothing else. Raises InvalidInputError for what
+        cannot be read."""
+        fields = self._fields(now)
+        return {
+            **fields,
+            "collections": fields["collections"] or [ALL],
+            "where": fields["where"] or {},
+            "expires_at": fields["expires_at"] or NEVER,
+        }
+
+    def _fields(self, now: datetime) -> Json:
+        return {
+            "name": self.name,
+            "scopes": list(self.scopes),
+            "collections": [each.strip() for each in self.collections.split(",") if each.strip()],
+            "where": filter_of(self.where),
+            "limits": {name: _number(text, name) for name, text in self.limits.items()},
+            "expires_at": self._end(now),
+        }
+
+    def _end(self, now: datetime) -> str:
+        """Return the end as the wire spells it: a span counts from now, and a day begins at midnight UTC."""
+        span = span_of(self.expires_at)
+        try:
+            if span is not None:
+                return (now + span).isoformat()
+            if _DAY.fullmatch(self.expires_at):
+                day = date.fromisoformat(self.expires_at)
+                return datetime(day.year, day.month, day.day, tzinfo=UTC).isoformat()
+        except (ValueError, OverflowError):
+            raise InvalidInputError(f"'{self.expires_at}' is no day, or too far away", field="expires_at") from None
+        return self.expires_at
+
+
+def _number(text: str, name: str) -> int | float:
+    if not _NUMBER.fullmatch(text):
+        raise InvalidInputError(f"limits.{name} must be a number of at most 16 digits", field=f"limits.{name}")
+    return float(text) if "." in text else int(text)
