@@ -272,7 +272,7 @@ def open_layers(
         ChatHistory(service.catalog),
         Watchers(service.catalog),
     )
-    measuring = open_quality(service.catalog, search, (semantic.name, lexical.name), retrieval.fusion)
+    measuring = open_quality(service.catalog, search, stored, (semantic.name, lexical.name), retrieval.fusion)
     notes = Notes(texts, sessions, retrieval.notes_collection)
     context_layer = ContextLayer(
         texts,

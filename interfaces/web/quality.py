@@ -69,9 +69,9 @@ def export_judgements() -> Response:
 @blueprint.post("/bench")
 @declare(Lane.WRITE, body=NEW_BENCH)
 def start_bench() -> Response:
-    name = body()["collection"]
-    store().collection(name)
-    return json_response(bench_summary(layers().quality.runner.start(name, asker=current_request.asker())), 202)
+    asked = body()
+    store().collection(asked["collection"])
+    return json_response(bench_summary(layers().quality.runner.start(**asked, asker=current_request.asker())), 202)
 
 
 @blueprint.get("/bench")

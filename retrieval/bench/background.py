@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
+from itertools import islice
 from typing import Any
 
 import structlog
 
 from retrieval.bench.judgements import Judgements
-from retrieval.bench.query_set import Query
+from retrieval.bench.query_set import Query, queries_in
 from retrieval.bench.running import FUSED, Bench, Plan, Run
 from retrieval.bench.stored_benches import StoredBenches
+from retrieval.documents.stored_documents import StoredDocuments
 from retrieval.search.engine import SearchEngine
 from schemas.access.callers import acting_still, carried
 from schemas.access.owners import Asker
-from schemas.contracts.judgements import KnownBench, NothingJudgedError
+from schemas.contracts.judgements import KnownBench, NothingJudgedError, QuerySetFiles
 from schemas.contracts.search import DEFAULT_LIMIT
-from schemas.errors import RagError
+from schemas.errors import NotFoundError, RagError
 from schemas.fusions import FUSIONS
 
 log = structlog.get_logger(__name__)
 
+MOST_LOOKED_FOR = 100
+"""The number of documents of a query set that are looked for."""
 STOP_SECONDS = 70.0
 """How long a search that is under way may take to end."""
 
@@ -34,7 +39,8 @@ class _EndedError(Exception):
 class BenchRunner:
     """Starts measurements and carries them out, one at a time in the whole service.
 
-    `oracles` are those that are measured, alone and fused; `fusion` is the service's own.
+    `documents` are those that query sets judge, `oracles` those that are measured, alone and fused; `fusion` is the
+    service's own.
     """
 
     def __init__(
@@ -42,6 +48,7 @@ class BenchRunner:
         engine: SearchEngine,
         judgements: Judgements,
         benches: StoredBenches,
+        documents: StoredDocuments,
         *,
         oracles: Sequence[str],
         fusion: str,
@@ -50,17 +57,21 @@ class BenchRunner:
         self._oracles = oracles
         self._judgements = judgements
         self._benches = benches
+        self._documents = documents
         self._fusion = fusion
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def start(self, collection: str, *, asker: Asker) -> KnownBench:
-        """Begin to measure a collection with the asker's judged questions, and return the measurement, which works on
-        with the rights of the caller of now, as long as they have them.
+    def start(self, collection: str, *, asker: Asker, query_set: QuerySetFiles | None = None) -> KnownBench:
+        """Begin to measure a collection with a query set, by default the asker's judged questions, and return the
+        measurement, which works on with the rights of the caller of now, as long as they have them.
 
-        Raises NothingJudgedError and BenchRunningError.
+        Raises NothingJudgedError, InvalidQuerySetError and BenchRunningError.
         """
-        questions = self._judgements.questions(collection, asker=asker)
+        if query_set is None:
+            questions = self._judgements.questions(collection, asker=asker)
+        else:
+            questions = self._of_documents_here(queries_in(query_set), collection)
         if not questions:
             raise NothingJudgedError(collection)
         available = self._engine.available()
@@ -71,6 +82,16 @@ class BenchRunner:
         self._thread = threading.Thread(target=work, args=(begun, questions, oracles), name="bench", daemon=True)
         self._thread.start()
         return begun
+
+    def _of_documents_here(self, questions: tuple[Query, ...], collection: str) -> tuple[Query, ...]:
+        """Return the questions, or none when the collection has no document of the first that are relevant to them:
+        then they are about other documents, and the figures would say nothing."""
+        relevant = (each for asked in questions for each, score in asked.judgements.items() if score > 0)
+        for document_id in islice(dict.fromkeys(relevant), MOST_LOOKED_FOR):
+            with suppress(NotFoundError):
+                self._documents.one(document_id, collection)
+                return questions
+        return ()
 
     def close(self) -> None:
         """End the measurement that runs here, if there is one."""

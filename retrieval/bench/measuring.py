@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from retrieval.bench.background import BenchRunner
 from retrieval.bench.judgements import Judgements
 from retrieval.bench.stored_benches import StoredBenches
+from retrieval.documents.stored_documents import StoredDocuments
 from retrieval.search.engine import SearchEngine
 from schemas.shared_database import Database
 
@@ -19,7 +20,10 @@ class QualityParts:
     runner: BenchRunner
 
 
-def open_quality(database: Database, engine: SearchEngine, oracles: Sequence[str], fusion: str) -> QualityParts:
+def open_quality(
+    database: Database, engine: SearchEngine, documents: StoredDocuments, oracles: Sequence[str], fusion: str
+) -> QualityParts:
     """Return the parts of a service whose search fuses these oracles in this way."""
     judgements, benches = Judgements(database), StoredBenches(database)
-    return QualityParts(judgements, benches, BenchRunner(engine, judgements, benches, oracles=oracles, fusion=fusion))
+    runner = BenchRunner(engine, judgements, benches, documents, oracles=oracles, fusion=fusion)
+    return QualityParts(judgements, benches, runner)

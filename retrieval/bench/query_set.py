@@ -1,18 +1,25 @@
-"""Query sets in BEIR's layout: `corpus.jsonl`, `queries.jsonl` and `qrels/test.tsv` in a folder."""
+"""Query sets in BEIR's layout: `corpus.jsonl`, `queries.jsonl` and `qrels/test.tsv` in a folder, or the texts of the
+last two, about documents that are stored already."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import io
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import orjson
 
+from schemas.contracts.judgements import MAX_GIVEN_QUESTIONS, InvalidQuerySetError, QuerySetFiles
 from schemas.contracts.search import InvalidQueryError, check_query
 from schemas.errors import InvalidInputError
 
 CORPUS, QUERIES, JUDGEMENTS = "corpus.jsonl", "queries.jsonl", "qrels/test.tsv"
-HEADER = ("query-id", "corpus-id", "score")
+QUERY_ID, DOCUMENT_ID, SCORE = HEADER = ("query-id", "corpus-id", "score")
+MOST_QUOTED = 100
+"""The most characters of an id that an error repeats."""
+_SCORE = re.compile(r"[+-]?[0-9]{1,4}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,60 +45,99 @@ def read_query_set(folder: Path) -> QuerySet:
     for part in (CORPUS, QUERIES, JUDGEMENTS):
         if not (folder / part).is_file():
             raise InvalidInputError(f"'{folder}' is no query set: it has no {part}")
-    texts = _read_texts(folder / QUERIES)
-    judged = _read_judgements(folder / JUDGEMENTS, texts)
-    queries = tuple(
-        Query(query_id, text, judged[query_id])
-        for query_id, text in texts.items()
-        if any(score > 0 for score in judged.get(query_id, {}).values())
-    )
+    texts = _texts(str(folder / QUERIES), _lines_of(folder / QUERIES))
+    judged = _judgements(str(folder / JUDGEMENTS), _lines_of(folder / JUDGEMENTS), texts)
+    queries = _with_something_relevant(texts, judged)
     if not queries:
         raise InvalidInputError(f"'{folder}' is no query set: {JUDGEMENTS} finds nothing relevant to any query")
     return QuerySet(folder.resolve().name, folder / CORPUS, queries)
 
 
-def _read_texts(path: Path) -> dict[str, str]:
+def queries_in(files: QuerySetFiles) -> tuple[Query, ...]:
+    """Return the queries of the texts of a query set. Raises InvalidQuerySetError naming the file, the line and the
+    field that is wrong, and for more queries than one measurement may have."""
+    texts = _texts(QUERIES, _numbered(io.StringIO(files.queries.removeprefix("\ufeff"), newline=None)))
+    lines = _numbered(io.StringIO(files.qrels.removeprefix("\ufeff"), newline=None))
+    queries = _with_something_relevant(texts, _judgements(JUDGEMENTS, lines, texts))
+    if not queries:
+        raise InvalidQuerySetError(f"{JUDGEMENTS} finds nothing relevant to any query", file=JUDGEMENTS)
+    if len(queries) > MAX_GIVEN_QUESTIONS:
+        raise InvalidQuerySetError(
+            f"{len(queries):,} queries have something relevant, and one measurement asks {MAX_GIVEN_QUESTIONS:,} at "
+            "most: leave some out",
+            file=JUDGEMENTS,
+            limit=MAX_GIVEN_QUESTIONS,
+        )
+    return queries
+
+
+def _with_something_relevant(texts: Mapping[str, str], judged: Mapping[str, Mapping[str, int]]) -> tuple[Query, ...]:
+    return tuple(
+        Query(query_id, text, judged[query_id])
+        for query_id, text in texts.items()
+        if any(score > 0 for score in judged.get(query_id, {}).values())
+    )
+
+
+def _texts(name: str, lines: Iterable[tuple[int, str]]) -> dict[str, str]:
     texts: dict[str, str] = {}
-    for number, line in _lines(path):
+    for number, line in lines:
         try:
             record = orjson.loads(line)
-            query_id, text = record["_id"], record["text"]
-        except (orjson.JSONDecodeError, TypeError, KeyError):
-            raise _wrong(path, number, "is not a JSON object with '_id' and 'text'") from None
-        if not isinstance(query_id, str) or query_id in texts:
-            raise _wrong(path, number, "has an '_id' that is no string or was used before")
+        except (orjson.JSONDecodeError, UnicodeEncodeError):
+            record = None
+        if not isinstance(record, dict):
+            raise _wrong(name, number, None, "is not a JSON object with '_id' and 'text'")
+        for field in ("_id", "text"):
+            if field not in record:
+                raise _wrong(name, number, field, f"is not a JSON object with '_id' and 'text': it has no '{field}'")
+        query_id = record["_id"]
+        if not isinstance(query_id, str) or not query_id or query_id in texts:
+            raise _wrong(name, number, "_id", "has an '_id' that is no string, is empty or was used before")
         try:
-            texts[query_id] = check_query(text)
+            texts[query_id] = check_query(record["text"])
         except InvalidQueryError as error:
-            raise _wrong(path, number, error.message) from None
+            raise _wrong(name, number, "text", error.message) from None
     return texts
 
 
-def _read_judgements(path: Path, texts: Mapping[str, str]) -> dict[str, dict[str, int]]:
+def _judgements(name: str, lines: Iterable[tuple[int, str]], texts: Mapping[str, str]) -> dict[str, dict[str, int]]:
     judged: dict[str, dict[str, int]] = {}
-    for number, line in _lines(path):
+    for number, line in lines:
         columns = tuple(line.rstrip("\r\n").split("\t"))
         if number == 1 and columns == HEADER:
             continue
-        try:
-            query_id, document_id, score = columns
-            judged.setdefault(query_id, {})[document_id] = int(score)
-        except ValueError:
-            raise _wrong(path, number, "is not a query's id, a document's id and a whole number, with tabs") from None
+        if len(columns) != len(HEADER):
+            raise _wrong(name, number, None, f"{_COLUMNS}: it has {len(columns)} columns")
+        query_id, document_id, score = columns
+        if not document_id:
+            raise _wrong(name, number, DOCUMENT_ID, f"{_COLUMNS}: its {DOCUMENT_ID} is empty")
+        if not _SCORE.fullmatch(score):
+            raise _wrong(name, number, SCORE, f"{_COLUMNS}: its {SCORE} is no whole number of at most four digits")
         if query_id not in texts:
-            raise _wrong(path, number, f"judges query '{query_id}', which {QUERIES} has not")
+            sentence = f"judges query '{query_id[:MOST_QUOTED]}', which {QUERIES} has not"
+            raise _wrong(name, number, QUERY_ID, sentence)
+        judged.setdefault(query_id, {})[document_id] = int(score)
     return judged
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
+_COLUMNS = "is not a query's id, a document's id and a whole number, with tabs"
+
+
+def _lines_of(path: Path) -> Iterator[tuple[int, str]]:
     try:
         with path.open(encoding="utf-8-sig") as lines:
-            for number, line in enumerate(lines, start=1):
-                if line.strip():
-                    yield number, line
+            yield from _numbered(lines)
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidInputError(f"{path} cannot be read: {error}") from None
 
 
-def _wrong(path: Path, number: int, what: str) -> InvalidInputError:
-    return InvalidInputError(f"{path}:{number}: {what}", line=number)
+def _numbered(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            yield number, line
+
+
+def _wrong(name: str, number: int, field: str | None, what: str) -> InvalidQuerySetError:
+    details = {} if field is None else {"field": field}
+    return InvalidQuerySetError(f"{name}:{number}: {what}", file=name, line=number, **details)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from schemas.errors import ConflictError, NotFoundError
+from schemas.errors import ConflictError, InvalidInputError, NotFoundError
 
 IRRELEVANT, RELEVANT = GRADES = (0, 1)
 RUNNING, DONE, FAILED, CANCELLED = BENCH_STATUSES = ("running", "done", "failed", "cancelled")
@@ -14,6 +14,8 @@ MAX_JUDGEMENTS = 5_000
 """The most judgements of one owner."""
 MAX_QUESTIONS = 500
 """The most questions of one measurement, the latest ones."""
+MAX_GIVEN_QUESTIONS = 1_000
+"""The most questions of a measurement with a query set that is sent along."""
 MAX_BENCHES = 50
 """The measurements of one owner that are kept."""
 
@@ -43,6 +45,12 @@ class NothingJudgedError(ConflictError):
         super().__init__(f"No question has a document of '{collection}' that was judged relevant", field="collection")
 
 
+class InvalidQuerySetError(InvalidInputError):
+    """A file of a query set is wrong."""
+
+    code = "invalid_query_set"
+
+
 class BenchNotFoundError(NotFoundError):
     code = "bench_not_found"
 
@@ -65,6 +73,14 @@ class Verdict:
     collection: str
     document_id: str
     grade: int
+
+
+@dataclass(frozen=True, slots=True)
+class QuerySetFiles:
+    """The texts of a query set in BEIR's layout whose corpus is a collection: `queries.jsonl` and `qrels/test.tsv`."""
+
+    queries: str
+    qrels: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 import orjson
+from marshmallow import RAISE, fields, post_load
 
-from schemas.contracts.judgements import GRADES, Judgement, KnownBench, Verdict
+from schemas.contracts.judgements import GRADES, Judgement, KnownBench, QuerySetFiles, Verdict
 from schemas.contracts.search import InvalidQueryError, check_query
 from schemas.wire.body import Body
 from schemas.wire.checked_fields import CollectionName, Words
@@ -57,8 +58,21 @@ class OfCollection(Body):
     collection = CollectionName(required=True, error_messages={"required": "is required"})
 
 
+class GivenQuerySet(Body):
+    class Meta:
+        unknown = RAISE
+
+    queries = Text(required=True, error_messages={"required": "is required"})
+    qrels = Text(required=True, error_messages={"required": "is required"})
+
+    @post_load
+    def _to_files(self, loaded: Json, **_: Any) -> QuerySetFiles:
+        return QuerySetFiles(**loaded)
+
+
 class NewBench(Body):
     collection = CollectionName(required=True, error_messages={"required": "is required"})
+    query_set = fields.Nested(GivenQuerySet, load_default=None)
 
 
 NEW_JUDGEMENT, JUDGEMENTS_PAGE, OF_COLLECTION, NEW_BENCH = NewJudgement(), JudgementsPage(), OfCollection(), NewBench()

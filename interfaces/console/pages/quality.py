@@ -10,10 +10,13 @@ from werkzeug.wrappers import Response as AnyResponse
 from interfaces.console.current_page import wire
 from interfaces.console.measured import compared, plots_of
 from interfaces.console.wire import RefusedError, WireRequest, encoded
+from schemas.errors import InvalidInputError
 
 blueprint = Blueprint("quality", __name__, url_prefix="/quality")
 
-JUDGED, MOST_COMPARED = 200, 4
+JUDGED, MOST_COMPARED, MOST_COLLECTIONS = 200, 4, 200
+FILES = {"queries": "queries.jsonl", "qrels": "qrels/test.tsv"}
+"""The files of a query set, by the names of their inputs."""
 Json = dict[str, Any]
 
 
@@ -27,7 +30,8 @@ def overview() -> str:
         total=answer["total"],
         next_cursor=answer["next_cursor"],
         is_first="cursor" not in request.args,
-        collections=sorted({each["collection"] for each in answer["judgements"] if each["grade"]}),
+        judged=sorted({each["collection"] for each in answer["judgements"] if each["grade"]}),
+        collections=wire().get("/collections", aside=True, limit=MOST_COLLECTIONS)["collections"],
         benches=wire().get("/api/bench")["benches"],
         most_compared=MOST_COMPARED,
     )
@@ -54,7 +58,11 @@ def judge() -> AnyResponse:
 
 @blueprint.post("/measure")
 def measure() -> AnyResponse:
-    begun = wire().post("/api/bench", {"collection": request.form.get("collection", "")})
+    """Begin a measurement: with the files of a query set where the form has them."""
+    body: Json = {"collection": request.form.get("collection", "")}
+    if request.files:
+        body["query_set"] = {name: _text_of(name) for name in FILES}
+    begun = wire().post("/api/bench", body, aside=True)
     return redirect(url_for("quality.measured", bench=begun["id"]), 303)
 
 
@@ -86,6 +94,19 @@ def export() -> Response:
     """Return the judged questions about a collection as a query set."""
     query = {"collection": request.args.get("collection", "")}
     return wire().download(WireRequest("GET", "/api/query-set", query))
+
+
+def _text_of(name: str) -> str:
+    """Return the text of a file of a query set. Raises InvalidInputError when there is none, or it is no text."""
+    sent = request.files.get(name)
+    content = b"" if sent is None else sent.read()
+    if not content.strip():
+        raise InvalidInputError(f"Choose the file {FILES[name]}: it is missing or empty", field=name)
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise InvalidInputError(f"{FILES[name]}:{line}: is not UTF-8", field=name, line=line) from None
 
 
 def _by_question(judgements: list[Json]) -> dict[str, list[Json]]:

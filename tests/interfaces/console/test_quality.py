@@ -120,6 +120,106 @@ def test_without_a_relevant_document_there_is_nothing_to_measure(client, judge):
     assert client.get("/api/query-set?collection=nobody").status_code == 404
 
 
+def test_a_query_set_of_ones_own_is_measured_against_the_collection(client, documents):
+    queries = '\ufeff{"_id": "q1", "text": "When does the door open?"}\r\n\n{"_id": "q2", "text": "Unjudged"}\n'
+    qrels = f"query-id\tcorpus-id\tscore\r\nq1\t{documents['hours']}\t2\r\nq1\tnobody\t-1"
+    given = {"queries": queries, "qrels": qrels}
+    begun = client.post("/api/bench", json={"collection": "judged", "query_set": given})
+    assert (begun.status_code, begun.json["judged"]) == (202, 1)
+    place = f"/api/bench/{begun.json['id']}"
+    eventually(lambda: client.get(place).json["status"] != "running", seconds=30)
+    done = client.get(place).json
+    assert done["status"] == "done", done["message"]
+    assert next(each for each in done["runs"] if each["name"] == "lexical")["ndcg_at_10"] == 1
+    assert client.get("/api/judgements").json["total"] == 0
+
+
+ONE, OF_ONE = '{"_id": "1", "text": "x"}\n', "1\ta\t1\n"
+
+
+@pytest.mark.parametrize(
+    ("queries", "qrels", "file", "line", "field"),
+    [
+        ("nonsense", OF_ONE, "queries.jsonl", 1, None),
+        ("\n[1]", OF_ONE, "queries.jsonl", 2, None),
+        ('{"text": "x"}', OF_ONE, "queries.jsonl", 1, "_id"),
+        ('{"_id": 1, "text": "x"}', OF_ONE, "queries.jsonl", 1, "_id"),
+        ('{"_id": "", "text": "x"}', OF_ONE, "queries.jsonl", 1, "_id"),
+        (ONE + ONE, OF_ONE, "queries.jsonl", 2, "_id"),
+        ('{"_id": "1"}', OF_ONE, "queries.jsonl", 1, "text"),
+        ('{"_id": "1", "text": 1}', OF_ONE, "queries.jsonl", 1, "text"),
+        ('{"_id": "1", "text": "' + "x" * 2_001 + '"}', OF_ONE, "queries.jsonl", 1, "text"),
+        (ONE, "1\ta", "qrels/test.tsv", 1, None),
+        (ONE, "1 a 1", "qrels/test.tsv", 1, None),
+        (ONE, OF_ONE + "2\ta\t1", "qrels/test.tsv", 2, "query-id"),
+        (ONE, "1\t\t1", "qrels/test.tsv", 1, "corpus-id"),
+        (ONE, "1\ta\t0.5", "qrels/test.tsv", 1, "score"),
+        (ONE, "1\ta\t٣", "qrels/test.tsv", 1, "score"),
+        (ONE, "1\ta\t" + "9" * 400, "qrels/test.tsv", 1, "score"),
+        (ONE, "1\ta\t0", "qrels/test.tsv", None, None),
+        (ONE, "", "qrels/test.tsv", None, None),
+        (
+            "\n".join(f'{{"_id": "{n}", "text": "x"}}' for n in range(1_001)),
+            "\n".join(f"{n}\ta\t1" for n in range(1_001)),
+            "qrels/test.tsv",
+            None,
+            None,
+        ),
+    ],
+)
+def test_a_wrong_line_of_a_query_set_is_named(client, documents, queries, qrels, file, line, field):
+    asked = {"collection": "judged", "query_set": {"queries": queries, "qrels": qrels}}
+    answer = client.post("/api/bench", json=asked)
+    assert (answer.status_code, answer.json["code"]) == (400, "invalid_query_set"), answer.json
+    told = answer.json["details"]
+    assert (told["file"], told.get("line"), told.get("field")) == (file, line, field)
+    if line is not None:
+        assert answer.json["message"].startswith(f"{file}:{line}: ")
+    assert client.get("/api/bench").json["benches"] == []
+
+
+@pytest.mark.parametrize(
+    ("query_set", "field"),
+    [
+        ("x", "query_set"),
+        ({"queries": ONE}, "query_set.qrels"),
+        ({"queries": ONE, "qrels": 1}, "query_set.qrels"),
+        ({"queries": ONE, "qrels": OF_ONE, "corpus": "x"}, "query_set.corpus"),
+    ],
+)
+def test_a_query_set_of_another_shape_is_refused(client, documents, query_set, field):
+    answer = client.post("/api/bench", json={"collection": "judged", "query_set": query_set})
+    assert (answer.status_code, answer.json["details"].get("field")) == (400, field), answer.json
+
+
+def test_a_query_set_about_other_documents_is_refused(client, documents):
+    asked = {"collection": "judged", "query_set": {"queries": ONE, "qrels": OF_ONE}}
+    answer = client.post("/api/bench", json=asked)
+    assert (answer.status_code, answer.json["code"]) == (409, "nothing_judged")
+
+
+def test_a_query_set_is_measured_by_its_files(admin, client, documents):
+    lines = "".join(f'{{"_id": "{n}", "text": "When does the door open & close? {n}"}}\n' for n in range(2_000))
+
+    def sent(queries, qrels, **more):
+        files = {"queries": (io.BytesIO(queries), "q.jsonl"), "qrels": (io.BytesIO(qrels), "test.tsv")}
+        return admin.post("/quality/measure", of="/quality", collection="judged", **(files | more))
+
+    begun = sent(lines.encode(), f"0\t{documents['hours']}\t1".encode())
+    assert begun.status_code == 303, begun.text
+    bench_id = begun.location.rpartition("=")[2]
+    eventually(lambda: client.get(f"/api/bench/{bench_id}").json["status"] == "done", seconds=30)
+    for queries, qrels, words in (
+        (b"", b"1\ta\t1", "queries.jsonl: it is missing or empty"),
+        (ONE.encode(), b"\n1\t\xff\t1", "qrels/test.tsv:2: is not UTF-8"),
+        (b"nonsense", b"1\ta\t1", "queries.jsonl:1: is not a JSON object"),
+    ):
+        answer = sent(queries, qrels)
+        assert answer.status_code == 400
+        assert words in answer.text
+    assert sent(b"x", b"x", form_token="wrong", token="wrong").status_code == 400
+
+
 def test_what_is_not_there_is_said(client):
     for method, path, code in (
         ("DELETE", "/api/judgements/nobody", "judgement_not_found"),

@@ -83,6 +83,7 @@ def test_a_query_set_is_its_queries_with_something_relevant(folder):
         ({"judgements": "1\ta\n"}, r"test.tsv:1: is not a query's id"),
         ({"judgements": "1\ta\tgood\n"}, r"test.tsv:1: is not a query's id"),
         ({"judgements": "9\ta\t1\n"}, r"test.tsv:1: judges query '9'"),
+        ({"judgements": "1\ta\t99999\n"}, r"test.tsv:1: is not a query's id"),
         ({"judgements": "1\ta\t0\n"}, r"finds nothing relevant"),
     ],
 )

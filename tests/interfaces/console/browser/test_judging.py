@@ -32,5 +32,14 @@ def test_a_measurement_is_begun_and_read(admin_tab):
     expect(page.get_by_role("heading", name="Runs")).to_be_visible(timeout=20_000)
     expect(page.get_by_role("row", name="fused smoothed")).to_contain_text("1.000")
     page.get_by_role("button", name="Delete").click()
+    page.get_by_text("Measure with a query set").click()
+    page.get_by_label("Its collection").select_option("rag-documents")
+    for label, text in (("queries.jsonl", '{"_id": "1", "text": "When?"}'), ("qrels/test.tsv", "1\tnobody\tyes")):
+        file = {"name": label.rpartition("/")[2], "mimeType": "text/plain", "buffer": text.encode()}
+        page.get_by_label(label).set_input_files(file)
+    page.get_by_role("button", name="Measure with these").click()
+    expect(page.get_by_role("alert")).to_contain_text("qrels/test.tsv:1: is not a query's id")
+    admin_tab.complaints.clear()  # the browser says that this form was refused
+    page.get_by_role("link", name="Quality", exact=True).click()
     page.get_by_role("button", name="remove").click()
     expect(page.get_by_text("Nothing has been judged yet.")).to_be_visible()
