@@ -39,6 +39,7 @@ from schemas.records import (
     Metadata,
     OrderBy,
     Page,
+    Planned,
     TextMatch,
     Vector,
 )
@@ -264,6 +265,12 @@ class SupportsSearch(ABC):
         """
 
 
+class TellsPlans(ABC):
+    @abstractmethod
+    def planned_search(self, collection: str, embedding: Vector, *, top_k: int, where: Where) -> Planned:
+        """Return what `SupportsSearch.search` returns, and the plan that found it."""
+
+
 class SupportsMetadataFiltering(ABC):
     @abstractmethod
     def documents(
@@ -350,10 +357,7 @@ class SupportsOrderBy(ABC):
         cursor: str | None = None,
         with_embeddings: bool = False,
     ) -> Page:
-        """Return a page as `documents` does, in this order.
-
-        Documents without the field come last, whatever the direction.
-        """
+        """Return a page as `documents` does, in this order. Documents without the field come last, in any direction."""
 
 
 CAPABILITIES: Mapping[str, type] = {

@@ -26,6 +26,7 @@ from providers.base import (
     SupportsOrderBy,
     SupportsSearch,
     SupportsTextSearch,
+    TellsPlans,
 )
 from providers.storage_protocol import Storage, folder_bytes
 from schemas.access.callers import current
@@ -44,6 +45,8 @@ from schemas.records import (
     Metadata,
     OrderBy,
     Page,
+    Planned,
+    SearchPlan,
     TextMatch,
     Vector,
 )
@@ -60,6 +63,7 @@ class LocalProvider(
     SupportsTextSearch,
     SupportsGather,
     SupportsOrderBy,
+    TellsPlans,
 ):
     """The collections of `context.storage`. A program without a storage gets ConfigurationError when it opens one."""
 
@@ -118,9 +122,12 @@ class LocalProvider(
         self._storage.delete_documents(collection, ids=ids, where=where)
 
     def search(self, collection: str, embedding: Vector, *, top_k: int = 3, where: Where = EVERYTHING) -> list[Match]:
+        return self.planned_search(collection, embedding, top_k=top_k, where=where).matches
+
+    def planned_search(self, collection: str, embedding: Vector, *, top_k: int, where: Where) -> Planned:
         vector = checked_vector(embedding)
         found = self._storage.query(collection, vector, top_k=checked_top_k(top_k), where=where, with_embeddings=True)
-        return found.matches
+        return Planned(found.matches, SearchPlan(found.plan, found.compared))
 
     def text_search(
         self, collection: str, query: str, *, top_k: int = 10, where: Where = EVERYTHING

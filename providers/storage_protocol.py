@@ -27,6 +27,10 @@ class Found(Protocol):
 
     @property
     def matches(self) -> list[Match]: ...
+    @property
+    def plan(self) -> str: ...
+    @property
+    def compared(self) -> int | None: ...
 
 
 class Written(Protocol):

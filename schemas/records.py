@@ -121,6 +121,23 @@ class Match:
 
 
 @dataclass(frozen=True, slots=True)
+class SearchPlan:
+    """How the nearest documents of a collection were found: the name of the plan (`docs/architecture.md`), and of how
+    many documents the distance was computed, None where that would tell of documents that the caller does not see."""
+
+    name: str
+    compared: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """The nearest documents, nearest first, and how they were found."""
+
+    matches: list[Match]
+    plan: SearchPlan
+
+
+@dataclass(frozen=True, slots=True)
 class GatherSpec:
     """The rule by which hits are extended to groups: documents that share the values of all fields `by`, in `order_by`.
 

@@ -288,7 +288,9 @@ class ScopedStore:
             with_embeddings=with_embeddings,
             seen=seen,
         )
-        return replace(found, collection=_viewed(found.collection, seen))
+        # Which documents the index proposes depends on those that are not seen.
+        compared = found.compared if seen == EVERYTHING else None
+        return replace(found, collection=_viewed(found.collection, seen), compared=compared)
 
     def projection(self, name: str, where: Where, *, limit: int, field: str | None) -> Projection:
         seen = self._seen(name)

@@ -45,6 +45,15 @@ def receipts_of(wire: Wire, answer: Json, body: Mapping[str, Any]) -> dict[Ident
     return receipts
 
 
+PLANS = {
+    "memory": "every vector, from memory",
+    "exact": "every vector that matches",
+    "scan": "every vector that matches, without the index",
+    "index": "the index, then the vectors that it names",
+    "index+filter": "the index, then those of its vectors that match",
+    "empty": "nothing to search",
+}
+"""The plans of a vector query in words."""
 _NAMES = {RRF: "fused by rank", SCORES: "fused by score", SMOOTHED: "smoothed by neighbours"}
 
 

@@ -386,4 +386,4 @@ def _receipt(outcome: _Outcome) -> OracleReceipt:
     if isinstance(answer, RagError):
         return OracleReceipt(FAILED, 0, latency_ms, error=answer.message)
     found = {(result.doc_id, result.collection) for result in answer.results}
-    return OracleReceipt(OK, len(found), latency_ms, left_out=answer.left_out)
+    return OracleReceipt(OK, len(found), latency_ms, left_out=answer.left_out, plans=answer.plans)

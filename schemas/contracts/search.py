@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from schemas.access.owners import NOBODY_KNOWN, Asker
 from schemas.errors import InvalidInputError
-from schemas.records import GatherSpec, Group, Metadata, Vector
+from schemas.records import GatherSpec, Group, Metadata, SearchPlan, Vector
 from schemas.where import EVERYTHING, Where
 
 ASKED, LEFT_OUT = "asked", "left_out"
@@ -97,10 +97,12 @@ class OracleResult:
 
 @dataclass(frozen=True, slots=True)
 class OracleAnswer:
-    """The results, best first, and in `left_out` the collections that could not be asked, each with the reason."""
+    """The results, best first, in `left_out` the collections that could not be asked, each with the reason, and in
+    `plans` how those were searched whose provider tells it."""
 
     results: list[OracleResult]
     left_out: Mapping[str, str] = field(default_factory=dict)
+    plans: Mapping[str, SearchPlan] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +157,8 @@ class OracleReceipt:
     """A record of how one oracle was asked.
 
     `status` is ok, failed or unavailable. `count` is the number of documents it found. `error` is the reason of a
-    failure; `left_out` has the reasons for single collections.
+    failure; `left_out` has the reasons for single collections, and `plans` how collections were searched by their
+    vectors.
     """
 
     status: str
@@ -163,6 +166,7 @@ class OracleReceipt:
     latency_ms: float
     error: str | None = None
     left_out: Mapping[str, str] = field(default_factory=dict)
+    plans: Mapping[str, SearchPlan] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from schemas.contracts.search import (
 )
 from schemas.fusions import FUSIONS
 from schemas.names import asked_collections
-from schemas.records import Group
+from schemas.records import Group, SearchPlan
 from schemas.where import EVERYTHING
 from schemas.wire.body import Body
 from schemas.wire.checked_fields import Share
@@ -101,8 +101,10 @@ SEARCH_REQUEST = Search()
 
 
 def search_answer(answer: SearchAnswer) -> Json:
-    """Spell an answer as `{results, receipt}`, with `groups` and `explanations` when they were asked for."""
-    body: Json = {"results": [_result(each) for each in answer.results], "receipt": _receipt(answer.receipt)}
+    """Spell an answer as `{results, receipt}`, with `groups` and `explanations` when they were asked for. The receipt
+    of an answer that explains has the plans."""
+    receipt = _receipt(answer.receipt, with_plans=answer.explanations is not None)
+    body: Json = {"results": [_result(each) for each in answer.results], "receipt": receipt}
     if answer.groups is not None:
         body["groups"] = [_group(each) for each in answer.groups]
     if answer.explanations is not None:
@@ -131,7 +133,7 @@ def _provenance(place: Provenance) -> Json:
     return {"rank": place.rank, "score": place.score}
 
 
-def _receipt(receipt: SearchReceipt) -> Json:
+def _receipt(receipt: SearchReceipt, *, with_plans: bool) -> Json:
     told: Json = {"fusion": receipt.fusion}
     if receipt.compared_by is not None:
         told["compared_by"] = receipt.compared_by
@@ -140,7 +142,7 @@ def _receipt(receipt: SearchReceipt) -> Json:
     if receipt.rerank is not None:
         told["rerank"] = _rerank(receipt.rerank)
     return {
-        "oracles": {name: _oracle(each) for name, each in receipt.oracles.items()},
+        "oracles": {name: _oracle(each, with_plans=with_plans) for name, each in receipt.oracles.items()},
         **told,
         "rrf_k": receipt.rrf_k,
         "fetch_multiplier": receipt.fetch_multiplier,
@@ -169,13 +171,19 @@ def collections_receipt(receipt: CollectionsReceipt) -> Json:
     return told | {"collections_not_named": receipt.unnamed} if receipt.unnamed else told
 
 
-def _oracle(receipt: OracleReceipt) -> Json:
+def _oracle(receipt: OracleReceipt, *, with_plans: bool) -> Json:
     said: Json = {"status": receipt.status, "count": receipt.count, "latency_ms": receipt.latency_ms}
     if receipt.error is not None:
         said["error"] = receipt.error
     if receipt.left_out:
         said["left_out"] = dict(receipt.left_out)
+    if with_plans and receipt.plans:
+        said["plans"] = {name: _plan(each) for name, each in receipt.plans.items()}
     return said
+
+
+def _plan(plan: SearchPlan) -> Json:
+    return {"plan": plan.name} if plan.compared is None else {"plan": plan.name, "compared": plan.compared}
 
 
 def _group(found: SearchedGroup) -> Json:

@@ -120,7 +120,7 @@ class Found:
     """The answer to a query.
 
     It has the matches, nearest first (equal distances by insertion), their groups when requested, the collection in the
-    same snapshot and the plan taken.
+    same snapshot, the plan taken, and of how many documents the distance was `compared`, None for who may not know.
     """
 
     matches: list[Match]
@@ -128,6 +128,7 @@ class Found:
     plan: str
     groups: list[Group] | None = None
     unknown_fields: tuple[str, ...] = ()
+    compared: int | None = 0
 
 
 class Planner:
@@ -235,9 +236,8 @@ class Planner:
         distances, size = distances_of_products(query, products, squares, collection.metric)
         near = _nearest(distances, question.top_k, size)
         near = near if rows is None else rows[near]
-        return self._found(
-            transaction, collection, question, held.positions[near].tolist(), held.vectors[near], "memory"
-        )
+        positions, vectors = held.positions[near].tolist(), held.vectors[near]
+        return self._found(transaction, collection, question, positions, vectors, "memory", compared=len(distances))
 
     def _is_indexed(self, collection: Collection) -> bool:
         return collection.engine_id is not None and collection.index_state == "ready" and self._index.is_ready()
@@ -304,14 +304,16 @@ class Planner:
     def _computed(self, transaction: Transaction, collection: Collection, question: _Question, plan: str) -> Found:
         """Return the answer from the vectors of the catalogue, block by block."""
         nearest: list[tuple[float, int]] = []
+        compared = 0
         for positions, vectors in reads.vectors(transaction, collection, question.where, block=SCAN_BLOCK):
+            compared += len(positions)
             best = _nearest(rough_distances(question.embedding, vectors, collection.metric), question.top_k)
             distances = exact_distances(question.embedding, vectors[best], collection.metric)
             found = zip(distances.tolist(), (positions[index] for index in best), strict=True)
             nearest = heapq.nsmallest(question.top_k, [*nearest, *found])
         places = [position for _, position in nearest]
         positions, vectors = reads.vectors_at(transaction, collection, places)
-        return self._found(transaction, collection, question, positions, vectors, plan)
+        return self._found(transaction, collection, question, positions, vectors, plan, compared=compared)
 
     def _found(
         self,
@@ -321,6 +323,8 @@ class Planner:
         positions: list[int],
         vectors: Vector,
         plan: str,
+        *,
+        compared: int | None = None,
     ) -> Found:
         """Return the nearest of the candidates with their documents; equal distances come in the order of insertion."""
         spans.note(plan=plan)
@@ -344,7 +348,7 @@ class Planner:
             nearness = {match.document.id: match.distance for match in matches}
             groups = grouping.gather(transaction, collection, hits, question.gather, nearness, seen=question.seen)
             unknown = grouping.unknown_fields(transaction, collection, question.gather, question.seen)
-        return Found(matches, collection, plan, groups, unknown)
+        return Found(matches, collection, plan, groups, unknown, len(positions) if compared is None else compared)
 
 
 def _nearest(distances: NDArray[np.float32], top_k: int, size: float = 1.0) -> NDArray[np.intp]:

@@ -10,7 +10,7 @@ from werkzeug.wrappers import Response
 from interfaces.console.current_page import may, wire
 from interfaces.console.facets import facets_of, narrowed
 from interfaces.console.forms import filter_of, number_of
-from interfaces.console.receipts import receipts_of
+from interfaces.console.receipts import PLANS, receipts_of
 from interfaces.console.wire import named
 from interfaces.passages.words import words_of
 
@@ -70,6 +70,7 @@ def search() -> str:
         nearest=nearest,
         around=_around(answer),
         receipts=receipts_of(wire(), answer, body) if explains else {},
+        plans=PLANS,
         facets=facets_of(wire(), asked, where),
         judged=_judged(question),
     )

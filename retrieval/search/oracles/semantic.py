@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from providers.base import SupportsMetadataFiltering, SupportsSearch
+from providers.base import SupportsMetadataFiltering, SupportsSearch, TellsPlans
 from registry.embedding.queries import QueryEmbedding, QueryEmbeddings
 from retrieval.search.corpus import OpenCorpus
 from retrieval.search.oracles.base import Oracle, Question, ask_each, to_result
 from schemas.connections import CollectionInfo
 from schemas.contracts.search import OracleAnswer, OracleResult
-from schemas.records import Match, Vector
+from schemas.records import Match, SearchPlan, Vector
 
 
 class SemanticOracle(Oracle):
@@ -49,9 +50,15 @@ class SemanticOracle(Oracle):
         """Answer as `query` does, for a text that is embedded already."""
         search = question.corpus.able(SupportsSearch)
 
+        plans: dict[str, SearchPlan] = {}
+
         def found_in(collection: CollectionInfo) -> list[OracleResult]:
             embedded.check_fits(collection)
-            matches = search.search(collection.name, embedded.vector, top_k=limit, where=question.where)
+            if isinstance(search, TellsPlans):
+                planned = search.planned_search(collection.name, embedded.vector, top_k=limit, where=question.where)
+                matches, plans[collection.name] = planned.matches, planned.plan
+            else:
+                matches = search.search(collection.name, embedded.vector, top_k=limit, where=question.where)
             if not _tells_cosines(question.corpus, collection):
                 return [to_result(match.document, collection, match.score) for match in matches]
             cosines = similarities(question.corpus, collection, embedded.vector, matches)
@@ -61,7 +68,7 @@ class SemanticOracle(Oracle):
                 if cosine is not None
             ]
 
-        return ask_each(question, limit, found_in)
+        return replace(ask_each(question, limit, found_in), plans=plans)
 
 
 def similarities(

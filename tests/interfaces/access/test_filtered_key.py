@@ -143,3 +143,10 @@ def test_an_answer_that_was_kept_for_another_is_not_found(app, client, reader):
 def _counted(client, headers, number):
     found = client.post("/tools/rag_context_stats", json={}, headers=headers).json
     return found if found["totalQueries"] == number else None
+
+
+def test_a_search_does_not_tell_how_many_documents_were_compared(client, reader, document):
+    asked = {"query": "secret", "explain": True, "oracles": ["semantic"]}
+    for headers, names in ((reader({"chunk_index": 0}), {"plan"}), (ADMIN, {"plan", "compared"})):
+        plans = client.post("/api/search", json=asked, headers=headers).json["receipt"]["oracles"]["semantic"]["plans"]
+        assert plans["rag-documents"].keys() == names

@@ -238,6 +238,12 @@ def test_somebody_who_may_not_see_a_collection_judges_nothing_in_it(app, documen
         assert app.test_client().post(path, json=json, headers=headers).status_code == 404
 
 
+def test_the_receipt_shows_how_each_collection_was_searched(admin, documents):
+    page = admin.read("/ask", q=QUESTION, collection="judged", why="1")
+    assert "judged: every vector that matches, without the index, 3 compared (scan)" in page.text
+    assert "(scan)" not in admin.read("/ask", q=QUESTION, collection="judged").text
+
+
 def test_thumbs_without_scripts(admin, client, documents):
     page = admin.read("/ask", q=QUESTION, collection="judged")
     buttons = [each for each in page.all("button") if "data-grade" in each]

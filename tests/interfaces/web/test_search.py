@@ -140,6 +140,16 @@ def test_options_reach_the_engine(search):
     assert "explanations" not in search("coffee")
 
 
+def test_an_answer_that_explains_tells_the_plan_of_each_collection(search):
+    answer = search("thirty days", explain=True, where={"lang": "en"})
+    [(name, plan)] = answer["receipt"]["oracles"]["semantic"]["plans"].items()
+    assert answer["receipt"]["collections"][name]["status"] == "asked"
+    assert plan["plan"] in ("exact", "scan", "memory")
+    assert plan["compared"] >= len(answer["results"])
+    assert "plans" not in answer["receipt"]["oracles"]["lexical"]
+    assert "plans" not in search("thirty days")["receipt"]["oracles"]["semantic"]
+
+
 def test_code_is_found_by_its_parts(search):
     assert ids(search("restoreArchive", limit=1)) == ids(search("restore archive", limit=1)) == ["restore"]
 

@@ -20,7 +20,9 @@ ADMIN = "administrator-of-the-tests"
 TEXTS, RULES, CONTEXT, VECTORS, HIDDEN = "rag-documents", "rag-rules", "rag-context", "vectors", "hidden"
 NAMES = (TEXTS, RULES, CONTEXT, VECTORS, HIDDEN)
 TEAMS = ("red", "blue")
-UNLIKE = frozenset({"revision", "plan", "id_of_answer", "context_id", "query_id", "timestamp", "etag", "embeddings"})
+UNLIKE = frozenset(
+    {"revision", "plan", "plans", "id_of_answer", "context_id", "query_id", "timestamp", "etag", "embeddings"}
+)
 """What differs between two services that hold the same, by its name: when and how fast they answered, and how often
 they were written to."""
 FIELDS = st.sampled_from(("team", "document_id", "section", "path", "kind", "tags", "chunk_index", "secret", "nowhere"))

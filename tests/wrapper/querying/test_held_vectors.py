@@ -133,7 +133,8 @@ def test_a_query_too_long_for_products_is_computed_from_the_catalogue(catalog):
     planner = _planner(catalog)
     assert [_plan(planner) for _ in range(2)] == ["scan", "memory"]
     query = np.full(DIMENSION, 1e30, dtype=np.float32)
-    assert planner.query("one", query, top_k=3).plan == "scan"
+    found = planner.query("one", query, top_k=3)
+    assert (found.plan, found.compared) == ("scan", found.collection.count)
 
 
 def test_queries_that_come_together_get_what_each_gets_alone(catalog, monkeypatch):

@@ -106,6 +106,19 @@ def test_many_matches_are_taken_from_the_index(catalog, index):
     assert index.asked == [28]
 
 
+@pytest.mark.parametrize(
+    ("where", "costs", "plan", "compared"),
+    [
+        ({"group": 7}, None, "exact", 10),
+        ({"half": 1}, INDEX_IS_CHEAP, "index+filter", 14),
+        ({"n": -1}, None, "empty", 0),
+    ],
+)
+def test_an_answer_tells_how_many_documents_were_compared(catalog, index, where, costs, plan, compared):
+    found = Planner(catalog, index, costs).query("docs", QUERY, top_k=3, where=parse_where(where))
+    assert (found.plan, found.compared) == (plan, compared)
+
+
 def test_the_cheaper_plan_is_taken(catalog, index):
     costs = CostModel(exact_per_document=1.0, exact_per_component=0.0, index_base=0.0, index_per_candidate=1.0)
     # Computing costs 400 for 400 documents and 10 for 10; the index's 3 * 3 + 10 candidates cost 19, and 370.
