@@ -20,6 +20,7 @@ from wrapper.audit.recording import Recorder
 from wrapper.audit.refusals import MINUTE_SECONDS
 from wrapper.background import Look, Looks
 from wrapper.backups.before_migration import keep_before_migration, note_release
+from wrapper.backups.making import sweep_killed
 from wrapper.backups.restoring import complete_moves
 from wrapper.backups.service_backups import Backups
 from wrapper.catalog.catalog import Catalog
@@ -103,6 +104,7 @@ def open_host(settings: WrapperSettings, access: AccessSettings, *, serves: bool
     lock = acquire(settings.data_dir, description={"command": "rag-wrapper", **address})
     try:
         complete_moves(settings.data_dir)
+        sweep_killed(settings.data_dir)
         if not access.secret_key:
             KeyFile(settings.data_dir).make()
         catalogue = catalog_access(settings)

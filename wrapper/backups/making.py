@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,7 +19,8 @@ from schemas.settings import WrapperSettings
 from wrapper.backups.archive import ArchiveWriter, salted
 from wrapper.backups.files import HeldFiles, give_to_owner
 from wrapper.backups.manifest import Head, Reason, new_id
-from wrapper.backups.shelf import ENDING, SCRATCH, Shelf, incomplete, remove_incomplete, scratch
+from wrapper.backups.scratch import remove_scratch, scratch_folder
+from wrapper.backups.shelf import ENDING, Shelf, incomplete
 from wrapper.backups.verifying import verify
 from wrapper.catalog.snapshots import Copies
 from wrapper.catalog_choice import catalog_access
@@ -32,6 +33,8 @@ log = structlog.get_logger(__name__)
 LOCK_FILE = "backup.lock"
 MOVES = "restore-under-way"
 """What a restore has yet to put into its place (`restoring.py`)."""
+COPY, TRIAL = "catalogue", "trial"
+"""Names in the folder of plain copies."""
 MEGABYTE = 2**20
 
 
@@ -86,12 +89,6 @@ class BackupMaker:
         self._key = key
         self._floor_mb = floor_mb
 
-    def needed_mb(self) -> int:
-        """Return how much room a backup of the catalogue may take while it is made: the copy or the trial of it, and
-        the
-        archive, which both are no larger than the catalogue."""
-        return 2 * self._copies.size_bytes() // MEGABYTE + 1
-
     def new_target(self, folder: Path, reason: Reason) -> Path:
         """Return the place of a new backup in a folder."""
         version = self._copies.schema_version() if reason is Reason.MIGRATION else 0
@@ -108,12 +105,12 @@ class BackupMaker:
             return self.complete(written, target, reason, whole=whole)
         finally:
             written.close()
-            remove_incomplete(incomplete(target))
+            incomplete(target).unlink(missing_ok=True)
 
     def begin(self, target: Path) -> BinaryIO:
         """Open the file that becomes the backup: from then on everybody can see that it is being made.
 
-        The caller closes the file and removes it (`remove_incomplete`), also after success. Raises as `make` does.
+        The caller closes the file and removes it, also after success. Raises as `make` does.
         """
         check_no_moves(self._data_dir)
         Shelf(target.parent).sweep()
@@ -136,12 +133,13 @@ class BackupMaker:
             if whole:
                 files.begin()
                 self.check_room(target.parent, files.size_bytes())
-            head = self._write(written, target, files if whole else None, reason)
-            written.flush()
-            os.fsync(written.fileno())
-            files.release()
-            written.seek(0)
-            verify(written, self._key, self._copies, scratch(incomplete(target), SCRATCH[1]))
+            with scratch_folder(self._data_dir) as scratch:
+                head = self._write(written, target, scratch / COPY, files if whole else None, reason)
+                written.flush()
+                os.fsync(written.fileno())
+                files.release()
+                written.seek(0)
+                verify(written, self._key, self._copies, scratch / TRIAL)
             os.link(incomplete(target), target)  # unlike a renaming, this never replaces a file
             sync(target.parent)
             return head
@@ -155,9 +153,9 @@ class BackupMaker:
         finally:
             files.release()
 
-    def _write(self, written: BinaryIO, target: Path, files: HeldFiles | None, reason: Reason) -> Head:
+    def _write(self, written: BinaryIO, target: Path, copy: Path, files: HeldFiles | None, reason: Reason) -> Head:
         salt, check = salted(self._key)
-        with self._copies.snapshot(scratch(incomplete(target), SCRATCH[0])) as snapshot:
+        with self._copies.snapshot(copy) as snapshot:
             found = snapshot.contents
             check_marked(self._data_dir, found.catalogue)
             head = Head(
@@ -185,16 +183,32 @@ class BackupMaker:
         return head
 
     def check_room(self, folder: Path, more_bytes: int = 0) -> None:
-        """Raise DiskFloorError when there is too little room for a backup in the folder."""
-        needed = self.needed_mb() + more_bytes // MEGABYTE
-        free = free_disk_mb(folder)
-        if free < needed + self._floor_mb:
-            raise DiskFloorError(
-                f"A backup may need {needed:,} MB while it is made, and {self._floor_mb:,} MB must stay free "
-                f"(RAG_DISK_FLOOR_MB): there are {free:,.0f} MB. Nothing was written",
-                needed_mb=needed,
-                free_mb=int(free),
-            )
+        """Raise DiskFloorError when there is too little room for a backup in the folder, or in the data directory for
+        the copy or the trial of the catalogue; either is no larger than the catalogue, and neither is the archive."""
+        catalogue_mb = self._copies.size_bytes() // MEGABYTE + 1
+        needed = {folder: catalogue_mb + more_bytes // MEGABYTE}
+        if self._copies.needs_scratch:
+            is_one_disk = folder.stat().st_dev == self._data_dir.stat().st_dev
+            there = folder if is_one_disk else self._data_dir
+            needed[there] = needed.get(there, 0) + catalogue_mb
+        for place, needed_mb in needed.items():
+            free = free_disk_mb(place)
+            if free < needed_mb + self._floor_mb:
+                where = "where it is kept" if place == folder else "in the data directory"
+                raise DiskFloorError(
+                    f"A backup may need {needed_mb:,} MB {where} while it is made, and {self._floor_mb:,} MB must stay "
+                    f"free (RAG_DISK_FLOOR_MB): there are {free:,.0f} MB. Nothing was written",
+                    needed_mb=needed_mb,
+                    free_mb=int(free),
+                )
+
+
+def sweep_killed(data_dir: Path) -> None:
+    """Remove what a killed backup left in a data directory; one that is under way is left alone, and what cannot be
+    removed is left to the next backup."""
+    with suppress(BackupUnderWayError, DiskFloorError, OSError), only_backup(data_dir):
+        remove_scratch(data_dir)
+        HeldFiles(data_dir).release()
 
 
 @contextmanager

@@ -25,6 +25,7 @@ from wrapper.backups.making import LOCK_FILE as BACKUP_LOCK
 from wrapper.backups.making import MEGABYTE, MOVES, only_backup, sync, unwritable
 from wrapper.backups.manifest import TIME, Head
 from wrapper.backups.mounts import check_movable
+from wrapper.backups.scratch import SCRATCH
 from wrapper.backups.verifying import check, read_into
 from wrapper.catalog.migrations import NEWEST
 from wrapper.catalog.snapshots import Receiver
@@ -39,7 +40,7 @@ STAGED = "restore.incomplete"
 FILES, LINKS = "files", "links"
 KEPT_FOLDER = "before-migration"
 ASIDE = "replaced-"
-NOT_DATA = (LOCK_FILE, BACKUP_LOCK, MOVES, STAGED, KEPT_FOLDER, HELD, "lost+found")
+NOT_DATA = (LOCK_FILE, BACKUP_LOCK, MOVES, STAGED, KEPT_FOLDER, HELD, SCRATCH, "lost+found")
 """What a data directory may have and still be empty."""
 INDEX = ("chroma", "engine.json", "engine-config.yaml")
 """What belongs to the index of a catalogue, which is built anew for another one."""

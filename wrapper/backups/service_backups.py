@@ -20,7 +20,7 @@ from wrapper.backups.keys import backup_key
 from wrapper.backups.making import BackupMaker, BackupUnderWayError, only_backup, unwritable
 from wrapper.backups.manifest import BACKUP_ID, Head, Reason, new_id
 from wrapper.backups.restoring import KEPT_FOLDER
-from wrapper.backups.shelf import ENDING, Kept, Shelf, incomplete, remove_incomplete
+from wrapper.backups.shelf import ENDING, Kept, Shelf, incomplete
 from wrapper.catalog.snapshots import Copies
 
 log = structlog.get_logger(__name__)
@@ -159,7 +159,7 @@ class Backups:
             self._failed(target, reason, error)
         finally:
             file.close()
-            remove_incomplete(incomplete(target))
+            incomplete(target).unlink(missing_ok=True)
 
     def _failed(self, target: Path, reason: Reason, error: Exception) -> None:
         self._not_before = self._clock() + PAUSE_AFTER_FAILURE_SECONDS

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -22,10 +21,6 @@ from wrapper.backups.sealing import DamagedArchiveError
 
 ENDING = ".ragbackup"
 INCOMPLETE = ".incomplete"
-SCRATCH = ("-catalogue", "-trial")
-"""What the names of files beside an incomplete one end in."""
-
-
 AHEAD = timedelta(minutes=5)
 """How far the clock that dated a backup may be ahead of that of now."""
 
@@ -85,7 +80,7 @@ class Shelf:
         for file in self._left():
             with suppress(OSError):
                 if not is_being_written(file):
-                    remove_incomplete(file)
+                    file.unlink(missing_ok=True)
 
     def under_way(self) -> list[str]:
         """Return the ids of the backups that are being written."""
@@ -109,20 +104,6 @@ class Shelf:
 def incomplete(target: Path) -> Path:
     """Return where a backup lies until it is complete."""
     return target.with_name(f".{target.name}{INCOMPLETE}")
-
-
-def scratch(of: Path, end: str) -> Path:
-    return of.with_name(f"{of.name}{end}")
-
-
-def remove_incomplete(file: Path) -> None:
-    """Remove an incomplete backup with the scratch files beside it, these first: they are found by its name."""
-    for beside in file.parent.glob(f"{file.name}-*"):
-        if beside.is_dir():
-            shutil.rmtree(beside)
-        else:
-            beside.unlink(missing_ok=True)
-    file.unlink(missing_ok=True)
 
 
 def is_being_written(file: Path) -> bool:

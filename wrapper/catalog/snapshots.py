@@ -56,6 +56,8 @@ class Receiver(Protocol):
 
 class Copies(Protocol):
     kind: str
+    needs_scratch: bool
+    """Whether `snapshot` and `trial` write a file as large as the catalogue."""
 
     @property
     def errors(self) -> tuple[type[Exception], ...]:

@@ -1,6 +1,8 @@
 """Data directories with a catalogue on SQLite or PostgreSQL, and their backups."""
 
+import tempfile
 from contextlib import ExitStack, closing
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -105,3 +107,13 @@ def place(new_place):
     place.write("chroma/chroma.sqlite3", b"index")
     place.write("engine.log", b"log")
     return place
+
+
+@pytest.fixture
+def another_disk(tmp_path):
+    """A folder on another disk than the temporary one."""
+    shared = Path("/dev/shm")
+    if not shared.is_dir() or shared.stat().st_dev == tmp_path.stat().st_dev:
+        pytest.skip("there is one disk")
+    with tempfile.TemporaryDirectory(dir=shared) as folder:
+        yield Path(folder)

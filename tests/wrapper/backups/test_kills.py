@@ -14,6 +14,7 @@ from tests.wrapper.backups.test_restoring import listing
 from wrapper.backups.archive import ArchiveReader
 from wrapper.backups.files import HELD
 from wrapper.backups.restoring import ASIDE, MOVES, STAGED, complete_moves
+from wrapper.backups.scratch import SCRATCH
 
 PROJECT = Path(__file__).parents[3]
 MANY = 400
@@ -61,13 +62,15 @@ def test_a_killed_backup_leaves_no_file_that_looks_like_one(place, tmp_path):
     assert number > 30
     assert all(file.suffix == ".ragbackup" and not file.name.startswith(".") for file in folder.iterdir())
     assert not (place.data_dir / HELD).exists()
+    assert not (place.data_dir / SCRATCH).exists()
 
 
 def _survives(die, number, place, folder, before):
     """Kill a backup, and check what there is then; return whether it was killed."""
     killed = die(number)
-    now = {name: content for name, content in files(place.data_dir).items() if not name.startswith(HELD)}
+    now = {name: content for name, content in files(place.data_dir).items() if not name.startswith((HELD, SCRATCH))}
     assert now == before, number
+    assert all(file.name.endswith((".ragbackup", ".ragbackup.incomplete")) for file in folder.iterdir()), number
     for file in folder.glob("*.ragbackup"):
         if not file.name.startswith("."):
             with file.open("rb") as opened:

@@ -13,11 +13,12 @@ from schemas.errors import ConfigurationError, ConflictError, DiskFloorError
 from tests.wrapper.backups.conftest import KEY, ORIGINAL
 from wrapper.audit.audit_log import FOLDER
 from wrapper.audit.file_names import FileName
-from wrapper.backups import files
-from wrapper.backups.archive import ArchiveReader, read_head
-from wrapper.backups.making import BackupMaker, BackupUnderWayError, only_backup, opened_maker
+from wrapper.backups import files, making, verifying
+from wrapper.backups.archive import ArchiveReader, ArchiveWriter, read_head
+from wrapper.backups.making import BackupMaker, BackupUnderWayError, only_backup, opened_maker, sweep_killed
 from wrapper.backups.manifest import Reason, dump_head, load_head
 from wrapper.backups.restoring import restore
+from wrapper.backups.scratch import SCRATCH
 from wrapper.backups.sealing import DamagedArchiveError
 from wrapper.backups.shelf import Shelf
 from wrapper.catalog.postgres.copies import CONSTRAINTS, INDEXES, TABLES, WORD_RULES
@@ -82,6 +83,71 @@ def test_nothing_is_left_beside_it(place, tmp_path):
     assert list(file.parent.iterdir()) == [file]
     assert file.stat().st_mode & 0o777 == 0o600
     assert not (place.data_dir / files.HELD).exists()
+
+
+def test_plain_copies_are_in_the_data_directory_alone(place, tmp_path, monkeypatch):
+    """Who may read the folder of backups finds the encrypted file there, at no moment anything else."""
+    folder, scratch, seen = tmp_path / "backups", place.data_dir / SCRATCH, []
+
+    def look():
+        assert scratch.stat().st_mode & 0o777 == 0o700
+        assert all(file.stat().st_mode & 0o777 == 0o600 for file in scratch.iterdir())
+        seen.append([file.name for file in scratch.iterdir()])
+        (written,) = folder.iterdir()
+        assert written.name.endswith(".ragbackup.incomplete")
+        assert b"text of" not in written.read_bytes()
+
+    class Looking(ArchiveWriter):
+        def finish(self):
+            super().finish()
+            look()
+
+        def add(self, name, content):
+            look()
+            super().add(name, content)
+
+    def read_into(reader, receiver, *rest):
+        found = real(reader, receiver, *rest)
+        look()
+        return found
+
+    real = verifying.read_into
+    monkeypatch.setattr(making, "ArchiveWriter", Looking)
+    monkeypatch.setattr(verifying, "read_into", read_into)
+    place.back_up(folder, key=KEY)
+    copied = [] if place.settings.catalog_url else ["catalogue"]
+    assert (seen[0], seen[-1]) == (copied, ["trial"] if copied else [])
+    assert not scratch.exists()
+
+
+def test_what_a_killed_backup_left_goes_at_the_next_start_unless_one_is_under_way(place):
+    for name in (SCRATCH, files.HELD):
+        place.write(f"{name}/catalogue", b"plain")
+    with only_backup(place.data_dir):
+        sweep_killed(place.data_dir)
+    assert (place.data_dir / SCRATCH / "catalogue").exists()
+    sweep_killed(place.data_dir)
+    assert not (place.data_dir / SCRATCH).exists()
+    assert not (place.data_dir / files.HELD).exists()
+
+
+def test_room_is_wanted_where_the_copy_is_and_where_the_backup_goes(place, tmp_path, another_disk, monkeypatch):
+    """A SQLite catalogue is copied to the data directory, one in PostgreSQL to no file."""
+    monkeypatch.setattr(making, "MEGABYTE", 1)
+    catalogue = place.settings.catalog_url == ""
+    short = {place.data_dir: 10**12, another_disk: 10**12}
+    monkeypatch.setattr(making, "free_disk_mb", short.__getitem__)
+    maker = BackupMaker(place.data_dir, catalog_access(place.settings).copies, key=None, floor_mb=1)
+    maker.check_room(another_disk)
+    short[place.data_dir] = 0
+    if catalogue:
+        with pytest.raises(DiskFloorError, match="in the data directory"):
+            maker.check_room(another_disk)
+    else:
+        maker.check_room(another_disk)
+    short[another_disk] = 0
+    with pytest.raises(DiskFloorError, match="where it is kept"):
+        maker.check_room(another_disk)
 
 
 def test_its_head_can_be_read_without_the_key_and_holds_no_text(place, tmp_path):

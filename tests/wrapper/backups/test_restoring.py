@@ -2,9 +2,7 @@
 
 import json
 import os
-import tempfile
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -139,16 +137,6 @@ def test_root_leaves_nothing_that_the_owner_cannot_use(place, new_place, tmp_pat
         audit.record("restore", "one")
     assert {path.name for path in place.data_dir.rglob("*") if path.stat().st_uid != 12345} == set()
     assert (place.data_dir / "service.lock").exists()
-
-
-@pytest.fixture
-def another_disk(tmp_path):
-    """A folder on another disk than the temporary one."""
-    shared = Path("/dev/shm")
-    if not shared.is_dir() or shared.stat().st_dev == tmp_path.stat().st_dev:
-        pytest.skip("there is one disk")
-    with tempfile.TemporaryDirectory(dir=shared) as folder:
-        yield Path(folder)
 
 
 def test_a_catalogue_on_another_disk_is_told_and_stays(place, tmp_path, another_disk):

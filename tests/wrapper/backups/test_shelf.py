@@ -74,13 +74,12 @@ def test_what_a_killed_backup_left_goes_and_what_is_being_written_stays(tmp_path
     )
     for file in (left, written):
         file.write_bytes(b"half")
-        file.with_name(f"{file.name}-catalogue").write_bytes(b"copy")
     with written.open("rb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         assert shelf.under_way() == ["rag-wrapper-20261125T184500Z-00000002"]
         assert shelf.all() == []
         shelf.sweep()
-        assert sorted(file.name for file in tmp_path.iterdir()) == [written.name, f"{written.name}-catalogue"]
+        assert sorted(file.name for file in tmp_path.iterdir()) == [written.name]
     shelf.sweep()
     assert list(tmp_path.iterdir()) == []
 

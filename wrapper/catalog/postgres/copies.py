@@ -63,6 +63,7 @@ Json = dict[str, Any]
 
 class PostgresCopies:
     kind = "postgresql"
+    needs_scratch = False
     errors: ClassVar[tuple[type[Exception], ...]] = (psycopg.Error,)
 
     def __init__(self, connect: Connect) -> None:

@@ -26,6 +26,7 @@ BESIDE = ("", "-wal", "-shm", "-journal")
 
 class SQLiteCopies:
     kind = "sqlite"
+    needs_scratch = True
     errors: ClassVar[tuple[type[Exception], ...]] = (sqlite3.Error,)
 
     def __init__(self, path: Path) -> None:
