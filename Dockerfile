@@ -29,17 +29,18 @@ LABEL org.opencontainers.image.title="rag-wrapper" \
       org.opencontainers.image.version="0.2.0"
 RUN groupadd --gid 10001 rag \
  && useradd --uid 10001 --gid rag --no-create-home --home-dir /data --shell /usr/sbin/nologin rag \
- && install -d -o rag -g rag /data
+ && install -d -m 700 -o rag -g rag /data /backups
 COPY --from=build /opt/rag-wrapper /opt/rag-wrapper
-# Modules are compiled already, and nothing outside of /data and /tmp is written: `docker run --read-only --tmpfs /tmp`.
+# Modules are compiled already, and nothing outside of /data, /backups and /tmp is written: `docker run --read-only --tmpfs /tmp`.
 ENV PATH=/opt/rag-wrapper/bin:$PATH PYTHONDONTWRITEBYTECODE=1 RAG_HOST=0.0.0.0 RAG_DATA_DIR=/data
 WORKDIR /data
 USER 10001:10001
 VOLUME /data
 EXPOSE 5006
 # http.client asks directly, whatever proxy the container's environment names; the image has no curl. Nothing secret is
-# sent, so the certificate, which need not name 127.0.0.1, is not checked.
-HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 CMD ["python", "-c", "\
+# sent, so the certificate, which need not name 127.0.0.1, is not checked. The port opens when the catalogue is up to date,
+# which takes minutes after some upgrades; until it has answered once, a container counts as starting for so long.
+HEALTHCHECK --interval=10s --timeout=5s --start-period=20m --retries=3 CMD ["python", "-c", "\
 import http.client, os, ssl, sys; \
 place = ('127.0.0.1', int(os.environ.get('RAG_PORT', '5006'))); \
 tls = {'context': ssl._create_unverified_context()} if os.environ.get('RAG_TLS_CERT') else {}; \

@@ -10,6 +10,7 @@ import yaml
 from compose_pydantic.models import ComposeSpecification
 from pydantic import ValidationError
 
+from schemas.settings.backup_times import BackupTimes
 from schemas.settings.known import known_settings
 
 PROJECT = Path(__file__).parents[2]
@@ -89,7 +90,9 @@ def test_only_the_proxy_can_be_reached_and_only_it_is_believed(scaled):
 
 def test_the_services_differ_by_their_volume_alone(scaled):
     first, second = (dict(scaled["services"][name]) for name in ("rag-1", "rag-2"))
-    assert (first.pop("volumes"), second.pop("volumes")) == (["rag-1-data:/data"], ["rag-2-data:/data"])
+    assert [each.pop("volumes") for each in (first, second)] == [
+        [f"rag-{number}-data:/data", f"rag-{number}-backups:/backups"] for number in (1, 2)
+    ]
     assert first == second
     assert first["command"][:2] == ["serve", "--config"]
     assert first["command"][2] == f"/run/secrets/{first['secrets'][0]}"
@@ -98,7 +101,21 @@ def test_the_services_differ_by_their_volume_alone(scaled):
 def test_the_settings_exist(scaled):
     example = {f"RAG_{name.upper()}" for name in yaml.safe_load(EXAMPLE.read_text())}
     assert example | set(scaled["services"]["rag-1"]["environment"]) <= set(known_settings())
-    assert {"RAG_SECRET_KEY", "RAG_CATALOG_URL", "RAG_API_KEY"} == example
+    assert {"RAG_SECRET_KEY", "RAG_CATALOG_URL", "RAG_API_KEY", "RAG_BACKUP_KEY"} == example
+
+
+def test_every_service_makes_backups_in_a_volume_that_is_no_other_services(composed):
+    services = [each for each in composed["services"].values() if "RAG_CHROMA_URL" in each.get("environment", {})]
+    assert services
+    volumes = []
+    for service in services:
+        given = service["environment"]
+        assert BackupTimes.parse(given["RAG_BACKUP_EVERY"])
+        (volume,) = [each for each in service["volumes"] if each.endswith(f":{given['RAG_BACKUP_DIR']}")]
+        volumes.append(volume)
+    assert len(set(volumes)) == len(volumes)
+    made = re.search(r"install -d (?:-\S+ \S+ )+(.+)$", (PROJECT / "Dockerfile").read_text(), re.MULTILINE)[1]
+    assert given["RAG_BACKUP_DIR"] in made.split(), "a volume belongs to whom the folder belongs in the image"
 
 
 def test_the_proxy_asks_every_service_as_operations_says(scaled):

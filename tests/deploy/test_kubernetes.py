@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from schemas.settings.backup_times import BackupTimes
 from schemas.settings.known import known_settings
 from tests.deploy.manifests import faults_of, manifests_in
 
@@ -170,6 +171,36 @@ def test_what_is_named_is_generated():
     assert container["args"] == ["serve", "--config", f"{mounted}/{file}"]
     assert (FOLDER / "example" / f"{file}.example").exists()
     assert pod["serviceAccountName"] in found("base", "ServiceAccount")
+
+
+def test_every_replica_makes_backups_in_a_volume_of_its_own():
+    [generator] = kustomization("base")["configMapGenerator"]
+    given = dict(literal.split("=", 1) for literal in generator["literals"])
+    assert BackupTimes.parse(given["RAG_BACKUP_EVERY"])
+    [container] = pods("base")["spec"]["containers"]
+    [mounted] = [each for each in container["volumeMounts"] if each["mountPath"] == given["RAG_BACKUP_DIR"]]
+    [stateful] = found("base", "StatefulSet").values()
+    assert mounted["name"] in {each["metadata"]["name"] for each in stateful["spec"]["volumeClaimTemplates"]}
+
+
+def test_a_start_has_as_long_as_the_image_says():
+    [container] = pods("base")["spec"]["containers"]
+    probe = container["startupProbe"]
+    minutes = int(re.search(r"--start-period=(\d+)m ", (PROJECT / "Dockerfile").read_text())[1])
+    assert probe["periodSeconds"] * probe["failureThreshold"] == minutes * 60 == 1200, "docs/deploy.md says so"
+
+
+def test_prometheus_is_let_in_from_its_own_namespace():
+    [policy] = found("monitoring", "NetworkPolicy").values()
+    assert policy["spec"]["podSelector"]["matchLabels"].items() <= pods("base")["metadata"]["labels"].items()
+    assert policy["spec"]["policyTypes"] == ["Ingress"], "what may be called is the base's"
+    [way_in] = policy["spec"]["ingress"]
+    [whom] = way_in["from"]
+    name = whom["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"]
+    assert f"the namespace `{name}`" in (PROJECT / "docs" / "deploy.md").read_text()
+    [container] = pods("base")["spec"]["containers"]
+    assert {each["port"] for each in way_in["ports"]} <= {each["name"] for each in container["ports"]}
+    assert policy["metadata"]["name"] not in found("base", "NetworkPolicy"), "it would take the place of that one"
 
 
 def test_settings_are_settings_of_the_service():

@@ -78,6 +78,17 @@ def test_the_directory_and_the_settings_are_those_of_the_service():
     assert settings()["ExecStart"][0].endswith(f"serve --config %d/{credential.partition(':')[0]}")
 
 
+def test_backups_can_be_written_where_the_page_says():
+    """All else is read-only, and a folder that is not there must not stop the start."""
+    assert settings()["ProtectSystem"] == ["strict"]
+    [writable] = settings()["ReadWritePaths"]
+    assert writable.startswith("-/")
+    folder = writable.removeprefix("-")
+    page = (PROJECT / "docs" / "deploy.md").read_text()
+    assert f"backup_dir: {folder}\\n" in page
+    assert re.search(rf"install -d -m 700 -o (\S+) -g \1 {folder}$", page, re.MULTILINE)[1] == settings()["User"][0]
+
+
 def test_the_user_is_made_by_sysusers():
     [line] = [each for each in UNIT.with_name("rag-wrapper.sysusers").read_text().splitlines() if each]
     kind, name, *_ = line.split()
