@@ -165,7 +165,7 @@ def create_app(
     service.on_close(clean_lines(layers.connections.redacted))
     service.on_close(layers.close)
     report_health(service, layers)
-    report_gauges(service, layers, service.backups.last_good_at)
+    report_gauges(service, layers)
     lanes: Lanes = app.extensions["rag.lanes"]
     lanes.limit_services(deadlines.within)
     if layers.connections.address(layers.connections.find("default")) is not None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from datetime import datetime
+from collections.abc import Iterator
 
 from interfaces.layers import Layers
 from retrieval.jobs.stored_jobs import StoredJobs
@@ -20,13 +19,8 @@ BACKUP_SECONDS = 60.0
 """The interval of the looks at backups, which read a whole folder."""
 
 
-def report_gauges(
-    service: Service,
-    layers: Layers,
-    newest_backup: Callable[[], datetime | None] = lambda: None,
-) -> None:
-    """Have all of these in the metrics. `newest_backup` returns when the newest backup was made that succeeded, None
-    when there is none; it is called in the background."""
+def report_gauges(service: Service, layers: Layers) -> None:
+    """Have all of these in the metrics."""
     keys = StoredKeys(service.catalog)
 
     def parts() -> Iterator[Gauge]:
@@ -36,7 +30,8 @@ def report_gauges(
         yield from of_keys(keys.valid())
 
     service.on_gauges("parts", parts)
-    service.on_gauges("backups", lambda: of_backups(newest_backup()), every_seconds=BACKUP_SECONDS)
+    newest, times = service.backups.last_good_at, service.settings.backup_every
+    service.on_gauges("backups", lambda: of_backups(newest, times), every_seconds=BACKUP_SECONDS)
 
 
 def of_jobs(jobs: StoredJobs) -> Iterator[Gauge]:

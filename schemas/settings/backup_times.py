@@ -32,6 +32,10 @@ class BackupTimes:
             raise ValueError(FORM)
         return cls(every=timedelta(seconds=int(span[1]) * _SECONDS[span[2]]))
 
+    @property
+    def interval_seconds(self) -> float:
+        return (self.every or timedelta(days=1)).total_seconds()
+
     def due_at(self, last: datetime | None, now: datetime) -> datetime:
         """Return when the next one is due after the last one; at once where there was none."""
         if last is None:

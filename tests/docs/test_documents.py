@@ -147,6 +147,7 @@ LATER = {
     "rag_spans_exported_total": "a collector of traces",
     "rag_spans_dropped_total": "a collector of traces",
     "rag_backup_age_seconds": "the first backup",
+    "rag_backup_interval_seconds": "a schedule",
     "rag_backup_last_success_timestamp_seconds": "the first backup",
 }
 """The metrics that a service has only after something happened."""

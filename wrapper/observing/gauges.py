@@ -11,10 +11,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+import structlog
+
 from schemas.records import Collection
+from schemas.settings.backup_times import BackupTimes
 from schemas.storage.health import EngineHealth
 from schemas.storage.index_reports import IndexReport
 from wrapper.catalog.index_state.observing import Observed
+
+log = structlog.get_logger(__name__)
 
 NO_LABELS: Mapping[str, str] = {}
 
@@ -88,8 +93,19 @@ def of_sizes(sizes: Mapping[str, int]) -> Iterator[Gauge]:
         yield Gauge("rag_stored_bytes", "Size on the disk, by the part of the service", size, {"part": part})
 
 
-def of_backups(newest: datetime | None, now: datetime | None = None) -> Iterator[Gauge]:
-    """Yield the age of the newest backup that succeeded, nothing while there is none."""
+def of_backups(
+    look: Callable[[], datetime | None], times: BackupTimes | None, now: datetime | None = None
+) -> Iterator[Gauge]:
+    """Yield the interval of the schedule, if there is one, and the age of the newest backup, which `look` finds; no age
+    while there is no backup, or where they lie cannot be read."""
+    if times is not None:
+        meaning = "How often the service makes a backup by itself"
+        yield Gauge("rag_backup_interval_seconds", meaning, times.interval_seconds)
+    try:
+        newest = look()
+    except OSError as error:
+        log.warning("the folder of backups cannot be read", reason=error.strerror)
+        return
     if newest is not None:
         age_seconds = ((now or datetime.now(UTC)) - newest).total_seconds()
         yield Gauge("rag_backup_age_seconds", "Age of the newest backup", max(0.0, age_seconds))

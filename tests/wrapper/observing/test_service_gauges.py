@@ -10,6 +10,7 @@ import pytest
 
 from schemas.errors import UnavailableError
 from schemas.settings import WrapperSettings
+from schemas.settings.backup_times import BackupTimes
 from schemas.storage.health import EngineHealth
 from tests.support.live import eventually
 from wrapper.background import Looks
@@ -129,7 +130,17 @@ def test_the_live_service_knows_its_processes_and_their_time_never_falls(live, s
 
 def test_the_age_of_a_backup_is_there_once_there_is_one():
     now = datetime(2026, 11, 25, 12, tzinfo=UTC)
-    assert list(of_backups(None)) == []
-    age, made = of_backups(now - timedelta(hours=2), now)
+    assert list(of_backups(lambda: None, None)) == []
+    age, made = of_backups(lambda: now - timedelta(hours=2), None, now)
     assert (age.name, age.value) == ("rag_backup_age_seconds", 7200)
     assert made.value == now.timestamp() - 7200
+
+
+@pytest.mark.parametrize(("times", "seconds"), [("30m", 1800), ("7d", 604_800), ("03:30", 86_400)])
+def test_the_interval_of_a_schedule_is_there_also_without_any_backup(times, seconds):
+    def unreadable():
+        raise OSError(116, "Stale file handle")
+
+    for look in (lambda: None, unreadable):
+        (interval,) = of_backups(look, BackupTimes.parse(times))
+        assert (interval.name, interval.value) == ("rag_backup_interval_seconds", seconds)
