@@ -232,7 +232,8 @@ class Service:
     def erasure(self) -> StorageErasure:
         """Return what makes deleted documents disappear from the files of the storage."""
         settings = self.settings
-        return StorageErasure(self._catalog, self._indexer, settings.data_dir, owns_engine=not settings.chroma_url)
+        owns_engine = not settings.chroma_url
+        return StorageErasure(self._catalog, self._indexer, settings.data_dir, self.backups, owns_engine=owns_engine)
 
     def on_close(self, close: Callable[[], None]) -> None:
         """Call `close` before this service closes the rest; the last one registered is called first."""

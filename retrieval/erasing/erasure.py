@@ -11,7 +11,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -43,6 +43,8 @@ OUTCOMES = "idempotency keys"
 class Storage(Protocol):
     """What the storage does for an erasure. What returns a sentence says with it what is not done, with None that all
     is. `until` is a moment of the monotonic clock."""
+
+    def without_backups(self) -> AbstractContextManager[None]: ...
 
     def collections_with(self, where: Where) -> list[str]: ...
 
@@ -113,11 +115,12 @@ class Erasure:
         """Erase what is asked for, and return the receipt once nothing of it is left.
 
         What earlier requests have left unfinished is gone on with, but nothing is removed for them that came after
-        they had removed theirs. Raises CollectionNotFoundError, InvalidInputError,
-        ErasureUnderWayError, UploadWaitingError, and ErasureUnfinishedError, which says what is left of what is asked
-        for; what is left of something else is told to the log alone.
+        they had removed theirs. Raises CollectionNotFoundError, InvalidInputError, ErasureUnderWayError,
+        UploadWaitingError, ConflictError when a backup is being made and does not end, and
+        ErasureUnfinishedError, which says what is left of what is asked for; what is left of something else is told to
+        the log alone.
         """
-        with self._alone():
+        with self._alone(), self._storage.without_backups():
             until = self._clock() + self._limit_seconds
             began_at = self._now()
             removed: Counter[str] = Counter()

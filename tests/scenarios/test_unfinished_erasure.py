@@ -13,6 +13,10 @@ from tests.scenarios.test_erasure import CANARY, OTHER, SETTINGS, erase, store
 from tests.support.apps import models_of, running_app
 from tests.support.live import eventually
 from tests.wrapper.audit.conftest import lines_of
+from wrapper.backups.making import only_backup, opened_maker
+from wrapper.backups.manifest import Reason
+from wrapper.backups.restoring import KEPT_FOLDER
+from wrapper.erasing import kept_backups
 
 
 @pytest.fixture
@@ -208,6 +212,23 @@ def test_what_a_user_made_after_an_unfinished_erasure_stays(app, client, collect
 
     line, *_ = [each for each in lines_of(folder / "audit") if each["route"] == "/api/erase"]
     assert (line["status"], line["subject"], line["count"]) == (503, asker.owner, 1)
+
+
+def test_the_receipt_tells_of_backups_from_before(app, client, collection, monkeypatch):
+    store(client, collection, CANARY, OTHER)
+    settings = app.extensions["rag.service"].settings
+    kept = settings.data_dir / KEPT_FOLDER
+    kept.mkdir()
+    with opened_maker(settings, None) as maker:
+        maker.make(maker.new_target(kept, Reason.MIGRATION), Reason.MIGRATION, whole=False)
+    monkeypatch.setattr(kept_backups, "WAIT_SECONDS", 0.0)
+    with only_backup(settings.data_dir):
+        refused = client.post("/api/erase", json={"collection": collection, "where": {"of": CANARY}})
+    assert (refused.status_code, refused.json["code"]) == (409, "backup_under_way")
+    assert client.get(f"/collections/{collection}/documents/{CANARY}id0").status_code == 200
+    receipt = erase(client, collection=collection, where={"of": CANARY})
+    (line,) = [each for each in receipt["files"] if each["place"] == "backups"]
+    assert line["done"].startswith("not erased: 1 from before")
 
 
 def test_a_file_whose_name_is_no_text_is_told(app, client, collection):

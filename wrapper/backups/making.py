@@ -39,7 +39,7 @@ MEGABYTE = 2**20
 
 
 class BackupUnderWayError(ConflictError):
-    """Another process makes a backup of the same data directory now."""
+    """A backup of the same data directory is being made now, or something is being erased from it."""
 
     code = "backup_under_way"
 
@@ -59,7 +59,9 @@ def only_backup(data_dir: Path) -> Iterator[None]:
             give_to_owner(data_dir / LOCK_FILE, data_dir)
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            sentence = "A backup of this data directory is being made now: wait until it is done"
+            sentence = (
+                "A backup of this data directory is being made now, or something is erased: wait until that is done"
+            )
             raise BackupUnderWayError(sentence) from None
         except OSError as error:
             raise unwritable(error) from error
@@ -206,9 +208,17 @@ class BackupMaker:
 def sweep_killed(data_dir: Path) -> None:
     """Remove what a killed backup left in a data directory; one that is under way is left alone, and what cannot be
     removed is left to the next backup."""
-    with suppress(BackupUnderWayError, DiskFloorError, OSError), only_backup(data_dir):
+    with suppress(BackupUnderWayError, DiskFloorError, OSError), no_backup(data_dir):
+        pass
+
+
+@contextmanager
+def no_backup(data_dir: Path) -> Iterator[None]:
+    """Let no backup be made during the block, and remove what a killed one left. Raises as `only_backup` does."""
+    with only_backup(data_dir):
         remove_scratch(data_dir)
         HeldFiles(data_dir).release()
+        yield
 
 
 @contextmanager

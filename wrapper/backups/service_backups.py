@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO
@@ -17,7 +17,7 @@ from schemas.errors import ConflictError, NotFoundError, RagError
 from schemas.settings import WrapperSettings
 from schemas.storage.backups import Backup, BackupState
 from wrapper.backups.keys import backup_key
-from wrapper.backups.making import BackupMaker, BackupUnderWayError, only_backup, unwritable
+from wrapper.backups.making import BackupMaker, BackupUnderWayError, no_backup, only_backup, unwritable
 from wrapper.backups.manifest import BACKUP_ID, Head, Reason, new_id
 from wrapper.backups.restoring import KEPT_FOLDER
 from wrapper.backups.shelf import ENDING, Kept, Shelf, incomplete
@@ -98,6 +98,17 @@ class Backups:
             going_on = held.pop_all()
         threading.Thread(target=self._make, args=(maker, file, target, Reason.ASKED, going_on), daemon=True).start()
         return target.name.removesuffix(ENDING)
+
+    def none_is_made(self) -> AbstractContextManager[None]:
+        """Return what lets none be made during a block, in whichever process, and removes what a killed one left.
+
+        Raises BackupUnderWayError when one is being made.
+        """
+        return no_backup(self._settings.data_dir)
+
+    def number(self) -> int:
+        """Return how many files there are with this catalogue, or with one that nobody can tell from it."""
+        return sum(each.head is None or each.head.catalogue in ("", self._catalogue) for each in self._files())
 
     def look(self) -> None:
         """Make one when it is time, unless another process does."""

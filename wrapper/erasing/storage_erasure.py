@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence, Set
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import structlog
@@ -21,6 +22,7 @@ from schemas.records import Collection, Document
 from schemas.storage.erasure import Cleaned, ErasureRequest, Matched, Target
 from schemas.storage.erasure_count import count_erasure, is_marked, mark_erasure
 from schemas.where import EVERYTHING, In, Where
+from wrapper.backups.service_backups import Backups
 from wrapper.catalog import idempotency, reads, writes
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.contract import Transaction
@@ -30,6 +32,7 @@ from wrapper.catalog.rows import all_collections, collection_by_key, find_collec
 from wrapper.catalog.words.merging import purge
 from wrapper.engine.keeper.cleaning import cleaning_failed, cleaning_is_asked, request_cleaning
 from wrapper.erasing.file_search import search_files
+from wrapper.erasing.kept_backups import KeptBackups
 from wrapper.erasing.traces import MOST_PROBES, spread, tables_with
 from wrapper.indexing.indexer import Indexer
 
@@ -41,13 +44,15 @@ READ_AT_ONCE = 500
 
 
 class StorageErasure:
-    """The storage's part of an erasure. `owns_engine` says whether the engine's files are in `data_dir`."""
+    """The storage's part of an erasure. `owns_engine` says whether the engine's files are in `data_dir`, `backups` are
+    those of the service."""
 
     def __init__(
         self,
         catalog: Catalog,
         indexer: Indexer,
         data_dir: Path,
+        backups: Backups,
         *,
         owns_engine: bool,
         clock: Callable[[], float] = time.monotonic,
@@ -59,6 +64,11 @@ class StorageErasure:
         self._owns_engine = owns_engine
         self._clock = clock
         self._pause = pause
+        self._backups = KeptBackups(backups, clock, pause)
+
+    def without_backups(self) -> AbstractContextManager[None]:
+        """Let no backup be made during a block. Raises BackupUnderWayError when one does not end in time."""
+        return self._backups.away()
 
     def collections_with(self, where: Where) -> list[str]:
         """Return the names of the collections that have anything that matches."""
@@ -159,7 +169,7 @@ class StorageErasure:
         places = [Cleaned(CATALOGUE, catalogue), Cleaned(ENGINE, engine)]
         if any(each.collection is not None for each in targets):
             places += [Cleaned(WORDS, "merged without them"), Cleaned(INDEX, "rebuilt without them")]
-        return places
+        return [*places, self._backups.told()]
 
     def traces(
         self, probes: Sequence[bytes], holders: Callable[[Set[Path]], Mapping[Path, str]]
