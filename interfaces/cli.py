@@ -72,6 +72,7 @@ class LazyGroup(click.Group):
     def invoke(self, ctx: click.Context) -> object:
         if sentences := hidden():
             raise Refused("; ".join(sentences))
+        from interfaces.commands.options import printable
         from schemas.errors import RagError
 
         try:
@@ -79,7 +80,9 @@ class LazyGroup(click.Group):
         except RagError as error:
             # Commands are asked by people who cannot send headers.
             where = f". {WHERE_KEYS_ARE}" if error.code == "key_missing" else ""
-            raise Refused(f"{error.message}{where}") from error
+            # Messages may quote files and services that strangers have made.
+            shown = "\n".join(map(printable, error.message.splitlines()))
+            raise Refused(f"{shown}{where}") from error
         except KeyboardInterrupt:
             sys.exit(INTERRUPTED)
         except BrokenPipeError:

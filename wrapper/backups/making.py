@@ -18,7 +18,7 @@ from schemas.release import release
 from schemas.settings import WrapperSettings
 from wrapper.backups.archive import ArchiveWriter, salted
 from wrapper.backups.files import HeldFiles, give_to_owner
-from wrapper.backups.manifest import Head, Reason, new_id
+from wrapper.backups.manifest import BACKUP_ID, Head, Reason, new_id
 from wrapper.backups.scratch import remove_scratch, scratch_folder
 from wrapper.backups.shelf import ENDING, Shelf, incomplete
 from wrapper.backups.verifying import verify
@@ -160,9 +160,10 @@ class BackupMaker:
         with self._copies.snapshot(copy) as snapshot:
             found = snapshot.contents
             check_marked(self._data_dir, found.catalogue)
+            now, named = datetime.now(UTC), target.name.removesuffix(ENDING)
             head = Head(
-                id=target.name.removesuffix(ENDING),
-                created_at=datetime.now(UTC),
+                id=named if BACKUP_ID.fullmatch(named) else new_id(reason, found.schema_version, now),
+                created_at=now,
                 release=release(),
                 reason=reason,
                 kind=self._copies.kind,

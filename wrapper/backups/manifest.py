@@ -16,6 +16,12 @@ from wrapper.backups.sealing import DamagedArchiveError
 
 FORMAT = 1
 TIME = "%Y%m%dT%H%M%SZ"
+RELEASE = re.compile(r"[0-9A-Za-z.+_-]{1,64}")
+SHA256 = re.compile(r"[0-9a-f]{64}")
+WORD = re.compile(r"[a-z][a-z0-9_-]{0,63}")
+CHECK = re.compile(r"[0-9A-Za-z+/=]{0,64}")
+CATALOGUE = re.compile(r"[0-9A-Za-z-]{0,64}")
+"""What the texts of a head may be: they are shown before anybody has said that the file is to be trusted."""
 BACKUP_ID = re.compile(r"(?:rag-wrapper|before-migration-from-schema-[0-9]{1,6})-[0-9]{8}T[0-9]{6}Z-[0-9a-f]{8}")
 
 
@@ -98,22 +104,23 @@ def load_head(content: bytes) -> Head:
     try:
         found: dict[str, Any] = orjson.loads(content)
         if found["format"] > FORMAT:
+            by = _text(found["release"], RELEASE)
             raise DamagedArchiveError(
-                f"The backup was written by release {found['release']}, whose format this release does not know: "
-                "restore it with that release or a newer one"
+                f"The backup was written by release {by}, whose format this release does not know: restore it with "
+                "that release or a newer one"
             )
         return Head(
-            id=_text(found["id"]),
+            id=_text(found["id"], BACKUP_ID),
             created_at=_moment(found["created_at"]),
-            release=_text(found["release"]),
+            release=_text(found["release"], RELEASE),
             reason=Reason(found["reason"]),
-            kind=_text(found["kind"]),
+            kind=_text(found["kind"], WORD),
             schema_version=_count(found["schema_version"]),
-            catalogue=_text(found["catalogue"]),
-            counts={_text(name): _count(number) for name, number in found["counts"].items()},
+            catalogue=_text(found["catalogue"], CATALOGUE),
+            counts={_text(name, WORD): _count(number) for name, number in found["counts"].items()},
             whole=found["whole"] is True,
             salt=bytes.fromhex(found["salt"]),
-            check=_text(found["check"]),
+            check=_text(found["check"], CHECK),
         )
     except (KeyError, TypeError, ValueError, AttributeError):
         raise DamagedArchiveError("The backup is damaged: its head cannot be read") from None
@@ -126,7 +133,9 @@ def dump_manifest(manifest: Manifest) -> bytes:
 def load_manifest(content: bytes) -> Manifest:
     """Read a list of members. Raises DamagedArchiveError when it is none."""
     try:
-        return Manifest({name: Member(_count(size), _text(sha)) for name, (size, sha) in orjson.loads(content).items()})
+        return Manifest(
+            {name: Member(_count(size), _text(sha, SHA256)) for name, (size, sha) in orjson.loads(content).items()}
+        )
     except (TypeError, ValueError, AttributeError):
         raise DamagedArchiveError("The backup is damaged: the list of its members cannot be read") from None
 
@@ -138,10 +147,10 @@ def _moment(value: str) -> datetime:
     return moment
 
 
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError
-    return value
+def _text(value: Any, form: re.Pattern[str]) -> str:
+    if not form.fullmatch(value):
+        raise ValueError
+    return str(value)
 
 
 def _count(value: Any) -> int:

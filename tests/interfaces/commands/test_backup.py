@@ -4,6 +4,7 @@ import base64
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 from dataclasses import replace
 from datetime import timedelta
@@ -82,6 +83,30 @@ def test_a_key_encrypts_and_is_needed_again(backed_up, tmp_path, run_here):
     assert (refused.exit_code, refused.stdout) == (2, "")
     assert "give its key" in refused.stderr
     assert run_here("restore", file, "--data-dir", tmp_path / "other", backup_key=KEY).exit_code == 0
+
+
+def test_what_a_forged_file_says_does_nothing_to_the_terminal(backed_up, tmp_path, run_here):
+    """Such a name of a table is shown by SQLite's own check."""
+    _, file = backed_up
+    forged = tmp_path / "forged.ragbackup"
+    with file.open("rb") as opened:
+        content = opened.read()
+    forged.write_bytes(content.replace(b'"release":"', b'"release":"\x1b[2J', 1))
+    with sqlite3.connect(tmp_path / "hostile.sqlite") as connection:
+        connection.execute('CREATE TABLE "\x1b[2J" (a NOT NULL)')
+        connection.execute('INSERT INTO "\x1b[2J" VALUES (1)')
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute("UPDATE sqlite_schema SET sql = 'CREATE TABLE \"\x1b[2J\" (a NOT NULL, b NOT NULL)'")
+    connection.close()
+    with file.open("rb") as opened, (tmp_path / "hostile.ragbackup").open("wb") as made:
+        writer = ArchiveWriter(made, read_head(opened)[0], None)
+        writer.add("catalog.sqlite", iter([(tmp_path / "hostile.sqlite").read_bytes()]))
+        writer.finish()
+    for each in ("forged", "hostile"):
+        done = run_here("restore", tmp_path / f"{each}.ragbackup", "--data-dir", tmp_path / "other")
+        assert done.exit_code == 2
+        assert "\x1b" not in done.stdout + done.stderr
+    assert "\N{REPLACEMENT CHARACTER}[2J" in done.stderr
 
 
 def test_a_plain_backup_is_refused_where_there_is_a_key(backed_up, tmp_path, run_here):

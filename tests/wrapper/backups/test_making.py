@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
+import orjson
 import pytest
 
 from schemas.errors import ConfigurationError, ConflictError, DiskFloorError
@@ -180,6 +181,31 @@ def test_a_head_dated_without_a_zone_is_none(place, tmp_path):
         head, _ = read_head(opened)
     with pytest.raises(DamagedArchiveError):
         load_head(dump_head(replace(head, created_at=head.created_at.replace(tzinfo=None))))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"id": "rag-wrapper\x1b[2J"},
+        {"release": "0.2.0\x1b]0;mine\x07"},
+        {"release": "0.2.0\nRestored"},
+        {"kind": "sqlite\x9b"},
+        {"counts": {"docu\x1bments": 1}},
+        {"catalogue": "\x1b[31m"},
+    ],
+)
+def test_a_head_that_would_do_something_to_a_terminal_is_none(place, tmp_path, change):
+    with place.back_up(tmp_path / "backups").open("rb") as opened:
+        head, _ = read_head(opened)
+    with pytest.raises(DamagedArchiveError) as caught:
+        load_head(dump_head(replace(head, **change)))
+    assert caught.value.message.isprintable()
+
+
+def test_a_head_of_a_newer_format_says_of_which_release_it_is_unless_that_is_none():
+    for release, said in (("9.0.0", "by release 9.0.0"), ("9\x1b[2J", "cannot be read")):
+        with pytest.raises(DamagedArchiveError, match=said):
+            load_head(orjson.dumps({"format": 99, "release": release}))
 
 
 def test_it_never_takes_the_place_of_another_file(place, tmp_path):
