@@ -94,6 +94,7 @@ def look_before_start() -> Findings:
             found.check(check_declared_connections)
     if storage is not None:
         from wrapper.backups.keys import backup_key
+        from wrapper.backups.places import DIR, check_folder
         from wrapper.start_checks import (
             catalogue_path,
             check_catalogue,
@@ -108,6 +109,8 @@ def look_before_start() -> Findings:
             if found.check(lambda: tls_context(storage.tls_cert, storage.tls_key)):
                 found.warnings += validity_warnings(storage.tls_cert, datetime.now(UTC))
         found.check(lambda: backup_key(storage))
+        if (folder := storage.backup_dir) is not None:
+            found.check(lambda: check_folder(folder, storage.data_dir, DIR))
         found.check(lambda: check_port(storage))
         if found.check(lambda: check_data_directory(storage.data_dir)):
             found.check(lambda: check_catalogue(storage) if catalogue_path(storage) else _check_database(storage))

@@ -103,15 +103,14 @@ def backup(
 def _make(
     settings: WrapperSettings, target: Path, key: bytes | None, keep: int | None, *, is_file: bool, scheduled: bool
 ) -> tuple[Head, Path]:
-    from wrapper.backups.making import opened_maker, unwritable
+    from wrapper.backups.making import opened_maker
     from wrapper.backups.manifest import Reason
+    from wrapper.backups.places import ready_folder
     from wrapper.backups.shelf import Shelf
 
-    with opened_maker(settings, key) as maker:
-        try:
-            (target.parent if is_file else target).mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise unwritable(error) from None
+    named = "FILE" if is_file else "DIR"
+    with opened_maker(settings, key, named) as maker:
+        ready_folder(target.parent if is_file else target, settings.data_dir, named)
         reason = Reason.SCHEDULE if scheduled else Reason.ASKED
         file = target if is_file else maker.new_target(target, reason)
         head = maker.make(file, reason)
@@ -137,7 +136,7 @@ def _record(settings: WrapperSettings, command: str, backup_id: str) -> None:
 
 def _stay(make_one: Callable[[], None], times: BackupTimes, folder: Path, data_dir: Path) -> NoReturn:
     from schemas.errors import RagError
-    from wrapper.backups.making import unwritable
+    from wrapper.backups.places import unwritable
     from wrapper.backups.shelf import Shelf
     from wrapper.catalogue_mark import marked
 
@@ -153,7 +152,7 @@ def _stay(make_one: Callable[[], None], times: BackupTimes, folder: Path, data_d
                 continue
             make_one()
         except (RagError, OSError) as error:
-            message = error.message if isinstance(error, RagError) else unwritable(error).message
+            message = error.message if isinstance(error, RagError) else unwritable(error, "DIR").message
             click.echo(f"Error: {message}. Tried again in {AGAIN_SECONDS / 60:.0f} minutes", err=True)
             waiting.wait(AGAIN_SECONDS)
 

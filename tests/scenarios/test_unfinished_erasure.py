@@ -15,7 +15,7 @@ from tests.support.live import eventually
 from tests.wrapper.audit.conftest import lines_of
 from wrapper.backups.making import only_backup, opened_maker
 from wrapper.backups.manifest import Reason
-from wrapper.backups.restoring import KEPT_FOLDER
+from wrapper.backups.places import KEPT_FOLDER
 from wrapper.erasing import kept_backups
 
 

@@ -19,7 +19,7 @@ from wrapper.backups.files import give_to_owner
 from wrapper.backups.keys import backup_key
 from wrapper.backups.making import BackupMaker, check_no_moves, only_backup
 from wrapper.backups.manifest import Reason
-from wrapper.backups.restoring import KEPT_FOLDER
+from wrapper.backups.places import KEPT_FOLDER, make_folder
 from wrapper.backups.shelf import Shelf
 from wrapper.catalog.migrations import NEWEST
 from wrapper.catalog_choice import CatalogAccess
@@ -53,9 +53,10 @@ def keep_before_migration(settings: WrapperSettings, access: CatalogAccess) -> N
     key = backup_key(settings)
     failures: tuple[type[Exception], ...] = (OSError, RagError, *access.copies.errors)
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(folder)
         give_to_owner(folder, settings.data_dir)
-        maker = BackupMaker(settings.data_dir, access.copies, key=key, floor_mb=settings.disk_floor_mb)
+        floor_mb = settings.disk_floor_mb
+        maker = BackupMaker(settings.data_dir, access.copies, key=key, floor_mb=floor_mb, named="RAG_DATA_DIR")
         with only_backup(settings.data_dir):
             target = maker.new_target(folder, Reason.MIGRATION)
             log.info("keeping a copy of the catalogue before it is changed", schema=version, file=target.name)

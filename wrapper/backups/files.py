@@ -18,20 +18,18 @@ from contextlib import suppress
 from pathlib import Path
 
 from wrapper.backups.archive import NAME
+from wrapper.backups.places import AUDIT, FOLDERS, HELD, ORIGINALS, PRIVATE_FOLDER, make_folder
 from wrapper.catalog.snapshots import BLOCK_BYTES
 from wrapper.catalogue_mark import MARK_FILE
 from wrapper.secret_key import KEY_FILE
 
-HELD = "backup-under-way"
-ORIGINALS, UPLOADS, AUDIT = "originals", "uploads", "audit"
-FOLDERS = (ORIGINALS, UPLOADS)
 SMALL = (KEY_FILE, MARK_FILE)
 NO_LINKS = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP)
 """What the system says where a file cannot have another name."""
 AUDIT_FILES = "audit-*.jsonl"
 AUDIT_LOCK = f"{AUDIT}/audit.lock"
 """A member of some archives, which is not restored: the log makes its lock itself."""
-PRIVATE_FILE, PRIVATE_FOLDER, FINISHED_LOG = 0o600, 0o700, 0o400
+PRIVATE_FILE, FINISHED_LOG = 0o600, 0o400
 
 
 class HeldFiles:
@@ -100,7 +98,7 @@ def keep_links(data_dir: Path, folder: Path) -> list[Path]:
     for file in (*(each for name in FOLDERS for each in _files_below(data_dir / name)), data_dir / KEY_FILE):
         kept = folder / file.relative_to(data_dir)
         with suppress(FileNotFoundError):
-            kept.parent.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+            make_folder(kept.parent)
             try:
                 os.link(file, kept)
             except OSError as error:

@@ -19,6 +19,7 @@ from schemas.settings import WrapperSettings
 from wrapper.backups.archive import ArchiveWriter, salted
 from wrapper.backups.files import HeldFiles, give_to_owner
 from wrapper.backups.manifest import BACKUP_ID, Head, Reason, new_id
+from wrapper.backups.places import MOVES, unwritable
 from wrapper.backups.scratch import remove_scratch, scratch_folder
 from wrapper.backups.shelf import ENDING, Shelf, incomplete
 from wrapper.backups.verifying import verify
@@ -31,8 +32,6 @@ from wrapper.start_checks import catalogue_path
 log = structlog.get_logger(__name__)
 
 LOCK_FILE = "backup.lock"
-MOVES = "restore-under-way"
-"""What a restore has yet to put into its place (`restoring.py`)."""
 COPY, TRIAL = "catalogue", "trial"
 """Names in the folder of plain copies."""
 MEGABYTE = 2**20
@@ -53,7 +52,7 @@ def only_backup(data_dir: Path) -> Iterator[None]:
     try:
         descriptor = os.open(data_dir / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise unwritable(error) from error
+        raise unwritable(error, "RAG_DATA_DIR") from error
     try:
         try:
             give_to_owner(data_dir / LOCK_FILE, data_dir)
@@ -64,7 +63,7 @@ def only_backup(data_dir: Path) -> Iterator[None]:
             )
             raise BackupUnderWayError(sentence) from None
         except OSError as error:
-            raise unwritable(error) from error
+            raise unwritable(error, "RAG_DATA_DIR") from error
         yield
     finally:
         os.close(descriptor)
@@ -82,11 +81,14 @@ def check_no_moves(data_dir: Path) -> None:
 class BackupMaker:
     """Makes backups of one data directory and its catalogue.
 
-    `floor_mb` is the free disk space that they leave.
+    `floor_mb` is the free disk space that they leave, and `named` is what errors call the place where they go.
     """
 
-    def __init__(self, data_dir: Path, copies: Copies, *, key: bytes | None, floor_mb: int) -> None:
+    def __init__(
+        self, data_dir: Path, copies: Copies, *, key: bytes | None, floor_mb: int, named: str = "RAG_BACKUP_DIR"
+    ) -> None:
         self._data_dir = data_dir
+        self._named = named
         self._copies = copies
         self._key = key
         self._floor_mb = floor_mb
@@ -124,7 +126,7 @@ class BackupMaker:
         except FileExistsError:
             raise _taken(target) from None
         except OSError as error:
-            raise unwritable(error) from error
+            raise unwritable(error, self._named) from error
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         return open(descriptor, "r+b")
 
@@ -151,9 +153,14 @@ class BackupMaker:
             log.error("the catalogue could not be copied", reason=str(error))
             raise UnavailableError("The catalogue could not be copied", code="catalog_unavailable") from error
         except OSError as error:
-            raise unwritable(error) from error
+            raise unwritable(error, self._named_for(error)) from error
         finally:
             files.release()
+
+    def _named_for(self, error: OSError) -> str:
+        """Return what names the place of an error: the copies in the data directory fail, too."""
+        of_data = isinstance(error.filename, str) and Path(error.filename).is_relative_to(self._data_dir)
+        return "RAG_DATA_DIR" if of_data else self._named
 
     def _write(self, written: BinaryIO, target: Path, copy: Path, files: HeldFiles | None, reason: Reason) -> Head:
         salt, check = salted(self._key)
@@ -201,6 +208,7 @@ class BackupMaker:
                 raise DiskFloorError(
                     f"A backup may need {needed_mb:,} MB {where} while it is made, and {self._floor_mb:,} MB must stay "
                     f"free (RAG_DISK_FLOOR_MB): there are {free:,.0f} MB. Nothing was written",
+                    field="RAG_DISK_FLOOR_MB",
                     needed_mb=needed_mb,
                     free_mb=int(free),
                 )
@@ -223,10 +231,11 @@ def no_backup(data_dir: Path) -> Iterator[None]:
 
 
 @contextmanager
-def opened_maker(settings: WrapperSettings, key: bytes | None) -> Iterator[BackupMaker]:
+def opened_maker(settings: WrapperSettings, key: bytes | None, named: str = "RAG_BACKUP_DIR") -> Iterator[BackupMaker]:
     """Give what makes backups of a data directory, beside its service or without one; other backups are kept away.
 
-    Raises ConfigurationError when there is no catalogue yet or a restore was interrupted, and BackupUnderWayError.
+    `named` is what errors call the place where they go. Raises ConfigurationError when there is no catalogue yet or a
+    restore was interrupted, and BackupUnderWayError.
     """
     check_no_moves(settings.data_dir)
     path = catalogue_path(settings)
@@ -235,19 +244,14 @@ def opened_maker(settings: WrapperSettings, key: bytes | None) -> Iterator[Backu
     access = catalog_access(settings, makes=False)
     try:
         with only_backup(settings.data_dir):
-            yield BackupMaker(settings.data_dir, access.copies, key=key, floor_mb=settings.disk_floor_mb)
+            floor_mb = settings.disk_floor_mb
+            yield BackupMaker(settings.data_dir, access.copies, key=key, floor_mb=floor_mb, named=named)
     finally:
         access.database.close()
 
 
 def _taken(target: Path) -> ConflictError:
     return ConflictError(f"{target.name} is there already: a backup never replaces another", code="backup_exists")
-
-
-def unwritable(error: OSError) -> DiskFloorError:
-    """Return the error for a folder in which no backup can be written."""
-    reason = os.strerror(error.errno) if error.errno else "unknown"
-    return DiskFloorError(f"The backup could not be written: {reason}", code="backup_unwritable")
 
 
 def sync(folder: Path) -> None:

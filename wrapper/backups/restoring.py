@@ -11,7 +11,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,12 +20,12 @@ from typing import BinaryIO
 from schemas.errors import ConfigurationError, ConflictError
 from schemas.settings import WrapperSettings
 from wrapper.backups.archive import ArchiveReader
-from wrapper.backups.files import AUDIT_LOCK, HELD, PRIVATE_FOLDER, give_to_owner, keep_links, mode_of
+from wrapper.backups.files import AUDIT_LOCK, give_to_owner, keep_links, mode_of
 from wrapper.backups.making import LOCK_FILE as BACKUP_LOCK
-from wrapper.backups.making import MEGABYTE, MOVES, only_backup, sync, unwritable
+from wrapper.backups.making import MEGABYTE, only_backup, sync
 from wrapper.backups.manifest import TIME, Head
 from wrapper.backups.mounts import check_movable
-from wrapper.backups.scratch import SCRATCH
+from wrapper.backups.places import ASIDE, HELD, INDEX, KEPT_FOLDER, MOVES, PRIVATE_FOLDER, SCRATCH, STAGED, make_folder
 from wrapper.backups.verifying import check, read_into
 from wrapper.catalog.migrations import NEWEST
 from wrapper.catalog.snapshots import Receiver
@@ -36,14 +36,9 @@ from wrapper.engine.data_directory_lock import LOCK_FILE, acquire, unusable
 from wrapper.free_disk import free_disk_mb
 from wrapper.start_checks import catalogue_path
 
-STAGED = "restore.incomplete"
 FILES, LINKS = "files", "links"
-KEPT_FOLDER = "before-migration"
-ASIDE = "replaced-"
 NOT_DATA = (LOCK_FILE, BACKUP_LOCK, MOVES, STAGED, KEPT_FOLDER, HELD, SCRATCH, "lost+found")
 """What a data directory may have and still be empty."""
-INDEX = ("chroma", "engine.json", "engine-config.yaml")
-"""What belongs to the index of a catalogue, which is built anew for another one."""
 BYTES_BETWEEN_LOOKS = 64 << 20
 
 
@@ -78,6 +73,8 @@ def restore(
     access = catalog_access(settings, makes=False)
     _check_fits(head, access)
     data_dir = settings.data_dir
+    with suppress(OSError):  # what keeps it from being made is told by the next line
+        make_folder(data_dir)
     lock = acquire(data_dir, description={"command": "rag-wrapper restore"})
     try:
         give_to_owner(lock.path, data_dir)
@@ -85,9 +82,12 @@ def restore(
             complete_moves(data_dir)
             return _restore(reader, settings, access, Path(os.path.realpath(file.name)), replace=replace)
     except access.copies.errors as error:
-        raise ConfigurationError(f"The backup cannot be restored into this database: {error}") from error
+        sentence = f"RAG_CATALOG_URL: the backup cannot be restored into this database: {error}"
+        raise ConfigurationError(sentence, field="RAG_CATALOG_URL") from error
     except OSError as error:
-        raise unwritable(error) from error
+        why = os.strerror(error.errno) if error.errno else "unknown"
+        sentence = f"RAG_DATA_DIR: the backup could not be restored: {why}"
+        raise ConfigurationError(sentence, field="RAG_DATA_DIR") from error
     finally:
         lock.release()
         access.database.close()
@@ -160,7 +160,7 @@ def _new_aside() -> str:
 
 def _make_folder(folder: Path, data_dir: Path) -> None:
     if not folder.is_dir():
-        folder.mkdir(mode=PRIVATE_FOLDER, parents=True)
+        make_folder(folder)
         give_to_owner(folder, data_dir)
 
 
@@ -290,13 +290,14 @@ def _while_there_is_room(content: Iterator[bytes], folder: Path, floor_mb: int) 
             if free_disk_mb(folder) < floor_mb + BYTES_BETWEEN_LOOKS // MEGABYTE:
                 raise ConfigurationError(
                     f"The disk has too little room for the backup: {floor_mb} MB must stay free (RAG_DISK_FLOOR_MB). "
-                    "Nothing was restored"
+                    "Nothing was restored",
+                    field="RAG_DISK_FLOOR_MB",
                 )
         yield block
 
 
 def _write(path: Path, content: Iterator[bytes], mode: int) -> None:
-    path.parent.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+    make_folder(path.parent)
     with open(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
         file.writelines(content)
         file.flush()

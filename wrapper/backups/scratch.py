@@ -10,9 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from wrapper.backups.files import PRIVATE_FOLDER, give_to_owner
-
-SCRATCH = "backup-scratch"
+from wrapper.backups.files import give_to_owner
+from wrapper.backups.places import PRIVATE_FOLDER, SCRATCH
 
 
 @contextmanager

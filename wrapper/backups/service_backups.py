@@ -17,9 +17,9 @@ from schemas.errors import ConflictError, NotFoundError, RagError
 from schemas.settings import WrapperSettings
 from schemas.storage.backups import Backup, BackupState
 from wrapper.backups.keys import backup_key
-from wrapper.backups.making import BackupMaker, BackupUnderWayError, no_backup, only_backup, unwritable
+from wrapper.backups.making import BackupMaker, BackupUnderWayError, no_backup, only_backup
 from wrapper.backups.manifest import BACKUP_ID, Head, Reason, new_id
-from wrapper.backups.restoring import KEPT_FOLDER
+from wrapper.backups.places import DIR, KEPT_FOLDER, ready_folder, unwritable
 from wrapper.backups.shelf import ENDING, Kept, Shelf, incomplete
 from wrapper.catalog.snapshots import Copies
 
@@ -89,10 +89,7 @@ class Backups:
         with ExitStack() as held:
             held.enter_context(only_backup(self._settings.data_dir))
             maker = self._maker()
-            try:
-                shelf.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            except OSError as error:
-                raise unwritable(error) from error
+            ready_folder(shelf.folder, self._settings.data_dir, DIR)
             target = maker.new_target(shelf.folder, Reason.ASKED)
             file = maker.begin(target)
             going_on = held.pop_all()
@@ -131,7 +128,7 @@ class Backups:
     def _make_by_itself(self, shelf: Shelf, held: ExitStack) -> None:
         target = self._new_target(shelf)
         try:
-            shelf.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            ready_folder(shelf.folder, self._settings.data_dir, DIR)
             maker = self._maker()
             file = maker.begin(target)
         except (RagError, OSError) as error:
@@ -178,7 +175,7 @@ class Backups:
         is_told = isinstance(error, RagError | OSError)
         message = error.message if isinstance(error, RagError) else UNEXPECTED
         if isinstance(error, OSError):
-            message = unwritable(error).message
+            message = unwritable(error, DIR).message
         log.error("a backup failed", backup=backup_id, reason=message, exc_info=None if is_told else error)
         _forget_failures(target.parent)
         _note_failure(target.parent, backup_id, reason, message)

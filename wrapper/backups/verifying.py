@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from wrapper.backups.archive import ArchiveReader
-from wrapper.backups.files import ORIGINALS, is_file_of_backup
+from wrapper.backups.files import is_file_of_backup
 from wrapper.backups.manifest import Head
+from wrapper.backups.places import ORIGINALS
 from wrapper.backups.sealing import DamagedArchiveError
 from wrapper.catalog.snapshots import Copies, Receiver
 

@@ -129,7 +129,13 @@ def test_a_plain_backup_is_refused_where_there_is_a_key(backed_up, tmp_path, run
         (["backup", "{tmp}/x", "--key-file", "/dev/null"], {}, "--key-file must be 32 random bytes"),
         (["backup", "{tmp}/x"], {"disk_floor_mb": 10**9}, "RAG_DISK_FLOOR_MB"),
         (["backup", "{tmp}/x", "--data-dir", "{tmp}/nowhere"], {}, "no catalogue"),
-        (["backup", "/proc/self/x"], {}, "could not be written"),
+        (["backup", "/proc/self/x"], {}, "DIR: the backup could not be written"),
+        (["backup", "/proc/self/x/one.ragbackup"], {}, "FILE: the backup could not be written"),
+        (["backup", "{data}"], {}, "DIR: the data directory is the service's own"),
+        (["backup", "{data}/originals"], {}, "DIR: the folder originals of the data directory is the service's own"),
+        (["backup", "{data}/uploads/x"], {}, "DIR: the folder uploads"),
+        (["backup", "{data}/replaced-1/one.ragbackup"], {}, "FILE: the folder replaced-1"),
+        (["restore", "{file}", "--data-dir", "/proc/self/x"], {}, "RAG_DATA_DIR"),
         (["restore", "{data}/catalog.sqlite", "--data-dir", "{tmp}/other"], {}, "no backup of rag-wrapper"),
         (["restore", "{tmp}/nothing"], {}, "does not exist"),
         (["backup", "{tmp}/x"], {"backup_every": "never"}, "RAG_BACKUP_EVERY"),
@@ -137,13 +143,28 @@ def test_a_plain_backup_is_refused_where_there_is_a_key(backed_up, tmp_path, run
     ],
 )
 def test_what_cannot_be_done_is_told_in_a_sentence(backed_up, tmp_path, run_here, arguments, settings, said):
-    data_dir, _ = backed_up
-    filled = [each.format(tmp=tmp_path, data=data_dir) for each in arguments]
+    data_dir, file = backed_up
+    before = sorted(data_dir.rglob("*"))
+    filled = [each.format(tmp=tmp_path, data=data_dir, file=file) for each in arguments]
     done = run_here(*filled, **{"data_dir": data_dir, **settings})
     assert (done.exit_code, done.stdout) == (2, "")
     assert said in " ".join(done.stderr.split())
     assert "Traceback" not in done.stderr
     assert not list(tmp_path.glob("**/*.incomplete*"))
+    assert {*data_dir.rglob("*")} - {*before} <= {data_dir / "backup.lock"}
+
+
+def test_folders_that_are_made_are_for_their_owner_alone(backed_up, tmp_path, run_here):
+    data_dir, file = backed_up
+    before = os.umask(0)
+    try:
+        assert run_here("backup", tmp_path / "a" / "b", data_dir=data_dir).exit_code == 0
+        assert run_here("backup", tmp_path / "c" / "d" / "one.ragbackup", data_dir=data_dir).exit_code == 0
+        assert run_here("restore", file, "--data-dir", tmp_path / "e" / "f").exit_code == 0
+    finally:
+        os.umask(before)
+    for name in ("a", "a/b", "c", "c/d", "e", "e/f"):
+        assert (tmp_path / name).stat().st_mode & 0o777 == 0o700, name
 
 
 def dated_ahead(file, folder):

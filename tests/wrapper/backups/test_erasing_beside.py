@@ -6,10 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from wrapper.backups.files import HELD
 from wrapper.backups.making import BackupUnderWayError, only_backup
-from wrapper.backups.restoring import KEPT_FOLDER
-from wrapper.backups.scratch import SCRATCH
+from wrapper.backups.places import HELD, KEPT_FOLDER, SCRATCH
 from wrapper.backups.service_backups import Backups
 from wrapper.catalog_choice import catalog_access
 from wrapper.erasing import kept_backups

@@ -12,9 +12,8 @@ from schemas.settings import WrapperSettings
 from tests.wrapper.backups.conftest import Place
 from tests.wrapper.backups.test_restoring import listing
 from wrapper.backups.archive import ArchiveReader
-from wrapper.backups.files import HELD
-from wrapper.backups.restoring import ASIDE, MOVES, STAGED, complete_moves
-from wrapper.backups.scratch import SCRATCH
+from wrapper.backups.places import ASIDE, HELD, MOVES, SCRATCH, STAGED
+from wrapper.backups.restoring import complete_moves
 
 PROJECT = Path(__file__).parents[3]
 MANY = 400

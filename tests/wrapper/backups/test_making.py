@@ -18,8 +18,8 @@ from wrapper.backups import files, making, verifying
 from wrapper.backups.archive import ArchiveReader, ArchiveWriter, read_head
 from wrapper.backups.making import BackupMaker, BackupUnderWayError, only_backup, opened_maker, sweep_killed
 from wrapper.backups.manifest import Reason, dump_head, load_head
+from wrapper.backups.places import AUDIT, HELD, SCRATCH
 from wrapper.backups.restoring import restore
-from wrapper.backups.scratch import SCRATCH
 from wrapper.backups.sealing import DamagedArchiveError
 from wrapper.backups.shelf import Shelf
 from wrapper.catalog.postgres.copies import CONSTRAINTS, INDEXES, TABLES, WORD_RULES
@@ -53,6 +53,8 @@ def test_a_backup_restored_elsewhere_is_the_same(place, new_place, tmp_path, key
     for name in FILES:
         assert (other.data_dir / name).read_bytes() == (place.data_dir / name).read_bytes()
     assert not (other.data_dir / "chroma").exists()
+    folders = [other.data_dir, *(path for path in other.data_dir.rglob("*") if path.is_dir())]
+    assert {path.stat().st_mode & 0o777 for path in folders} == {0o700}
     assert (other.data_dir / "secret.key").stat().st_mode & 0o777 == 0o600
     assert (other.data_dir / "audit" / "audit-2026-11-25-0001.jsonl").stat().st_mode & 0o777 == 0o400
 
@@ -69,7 +71,7 @@ def test_the_restored_catalogue_takes_writes(place, new_place, tmp_path):
 def test_it_holds_the_files_and_nothing_else(place, tmp_path):
     found = members(place.back_up(tmp_path / "backups"))
     assert {name for name in found if not name.startswith(("postgresql/", "catalog"))} == FILES - {"catalogue.id"}
-    assert FOLDER == files.AUDIT
+    assert FOLDER == AUDIT
     assert Path(str(FileName(date(2026, 11, 25), 1))).match(files.AUDIT_FILES)
 
 
@@ -83,7 +85,7 @@ def test_nothing_is_left_beside_it(place, tmp_path):
     file = place.back_up(tmp_path / "backups")
     assert list(file.parent.iterdir()) == [file]
     assert file.stat().st_mode & 0o777 == 0o600
-    assert not (place.data_dir / files.HELD).exists()
+    assert not (place.data_dir / HELD).exists()
 
 
 def test_plain_copies_are_in_the_data_directory_alone(place, tmp_path, monkeypatch):
@@ -122,14 +124,14 @@ def test_plain_copies_are_in_the_data_directory_alone(place, tmp_path, monkeypat
 
 
 def test_what_a_killed_backup_left_goes_at_the_next_start_unless_one_is_under_way(place):
-    for name in (SCRATCH, files.HELD):
+    for name in (SCRATCH, HELD):
         place.write(f"{name}/catalogue", b"plain")
     with only_backup(place.data_dir):
         sweep_killed(place.data_dir)
     assert (place.data_dir / SCRATCH / "catalogue").exists()
     sweep_killed(place.data_dir)
     assert not (place.data_dir / SCRATCH).exists()
-    assert not (place.data_dir / files.HELD).exists()
+    assert not (place.data_dir / HELD).exists()
 
 
 def test_room_is_wanted_where_the_copy_is_and_where_the_backup_goes(place, tmp_path, another_disk, monkeypatch):

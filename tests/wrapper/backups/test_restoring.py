@@ -14,7 +14,8 @@ from tests.wrapper.backups.conftest import KEY
 from wrapper.backups import mounts, restoring
 from wrapper.backups.archive import ArchiveReader, ArchiveWriter, read_head
 from wrapper.backups.before_migration import keep_before_migration
-from wrapper.backups.restoring import ASIDE, complete_moves, restore
+from wrapper.backups.places import ASIDE, MOVES, STAGED
+from wrapper.backups.restoring import complete_moves, restore
 from wrapper.backups.sealing import DamagedArchiveError, WrongKeyError
 from wrapper.catalog_choice import catalog_access
 from wrapper.engine.data_directory_lock import acquire
@@ -254,7 +255,7 @@ def test_a_restore_that_was_interrupted_is_completed(place, tmp_path):
             try:
                 restored(file, place.settings, replace=True)
             except KeyboardInterrupt:
-                assert json.loads((place.data_dir / restoring.MOVES).read_text())
+                assert json.loads((place.data_dir / MOVES).read_text())
             else:
                 assert stop_after > 5
                 break
@@ -265,7 +266,7 @@ def test_a_restore_that_was_interrupted_is_completed(place, tmp_path):
         complete_moves(place.data_dir)
         complete_moves(place.data_dir)
         assert place.rows() == rows
-        assert not (place.data_dir / restoring.STAGED).exists()
+        assert not (place.data_dir / STAGED).exists()
         place.fill(["later"])
     else:
         raise AssertionError("the restore never came to its end")

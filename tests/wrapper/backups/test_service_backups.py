@@ -8,10 +8,11 @@ import pytest
 
 from schemas.errors import ConfigurationError, DiskFloorError, NotFoundError
 from schemas.settings.backup_times import BackupTimes
+from tests.support.logs import logs_of
 from wrapper.backups import before_migration
 from wrapper.backups.before_migration import RELEASE_FILE, keep_before_migration, note_release
 from wrapper.backups.making import LOCK_FILE, only_backup
-from wrapper.backups.restoring import KEPT_FOLDER
+from wrapper.backups.places import KEPT_FOLDER
 from wrapper.backups.service_backups import Backups
 from wrapper.backups.shelf import Shelf
 from wrapper.catalog_choice import catalog_access
@@ -97,11 +98,23 @@ def test_a_data_directory_that_cannot_be_written_to_is_told(opened, place):
     (place.data_dir / LOCK_FILE).mkdir()
     backups = opened(backup_every=BackupTimes.parse("24h"))
     (place.settings.data_dir.parent / "backups").mkdir()
-    with pytest.raises(DiskFloorError, match="could not be written") as caught:
+    with pytest.raises(DiskFloorError, match="RAG_DATA_DIR: the backup could not be written") as caught:
         backups.begin()
-    assert caught.value.code == "backup_unwritable"
+    assert (caught.value.code, caught.value.details["field"]) == ("backup_unwritable", "RAG_DATA_DIR")
     backups.look()
     assert [each.state for each in backups.all()] == ["failed"]
+
+
+@pytest.mark.parametrize("name", ["", "originals", "uploads/x", "backup-scratch"])
+def test_a_folder_of_the_services_own_takes_no_backups(opened, place, name):
+    backups = opened(backup_every=BackupTimes.parse("24h"))
+    backups = Backups(replace(backups._settings, backup_dir=place.data_dir / name), backups._copies, place.rows()[2])
+    before = sorted(place.data_dir.rglob("*.ragbackup"))
+    with pytest.raises(ConfigurationError, match="RAG_BACKUP_DIR") as caught:
+        backups.begin()
+    assert caught.value.details["field"] == "RAG_BACKUP_DIR"
+    backups.look()
+    assert sorted(place.data_dir.rglob("*.ragbackup")) == before
 
 
 def test_content_that_cannot_be_read_is_not_handed_out(opened, tmp_path):
