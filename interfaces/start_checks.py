@@ -93,7 +93,7 @@ def look_before_start() -> Findings:
 
             found.check(check_declared_connections)
     if storage is not None:
-        from wrapper.backups.keys import backup_key
+        from wrapper.backups.keys import FILE, backup_key, key_warnings
         from wrapper.backups.places import DIR, check_folder
         from wrapper.start_checks import (
             catalogue_path,
@@ -109,6 +109,7 @@ def look_before_start() -> Findings:
             if found.check(lambda: tls_context(storage.tls_cert, storage.tls_key)):
                 found.warnings += validity_warnings(storage.tls_cert, datetime.now(UTC))
         found.check(lambda: backup_key(storage))
+        found.warnings += key_warnings(storage.backup_key_file, FILE)
         if (folder := storage.backup_dir) is not None:
             found.check(lambda: check_folder(folder, storage.data_dir, DIR))
         found.check(lambda: check_port(storage))

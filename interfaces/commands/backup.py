@@ -79,7 +79,6 @@ def backup(
     Exit code: 0, or 2 if no backup was made.
     """
     from schemas.settings import read_wrapper_settings
-    from wrapper.backups.keys import backup_key, key_of_file
 
     log_to_stderr(40)
     is_file = target.suffix == ENDING and not target.is_dir()
@@ -88,7 +87,7 @@ def backup(
     settings = read_wrapper_settings()
     if data_dir is not None:
         settings = replaced(settings, data_dir=data_dir.resolve())
-    key = backup_key(settings) if key_file is None else key_of_file(key_file, "--key-file")
+    key = _key(settings, key_file)
 
     def make_one() -> None:
         made, file = _make(settings, target.absolute(), key, keep, is_file=is_file, scheduled=times is not None)
@@ -98,6 +97,17 @@ def backup(
         make_one()
     else:
         _stay(make_one, times, target, settings.data_dir)
+
+
+def _key(settings: WrapperSettings, key_file: Path | None) -> bytes | None:
+    """Return the key of the option or of the settings, and warn on stderr when others can read its file."""
+    from wrapper.backups.keys import FILE, backup_key, key_of_file, key_warnings
+
+    file, named = (settings.backup_key_file, FILE) if key_file is None else (key_file, "--key-file")
+    key = backup_key(settings) if key_file is None else key_of_file(key_file, named)
+    for sentence in key_warnings(file, named):
+        click.echo(f"Warning: {sentence}.", err=True)
+    return key
 
 
 def _make(
@@ -197,7 +207,6 @@ def restore(
     from interfaces.terminal.screen import Screen, as_json_text
     from schemas.settings import read_wrapper_settings
     from schemas.wire.storage.backups import backup as spelled
-    from wrapper.backups.keys import backup_key, key_of_file
     from wrapper.backups.restoring import restore as restored_from
     from wrapper.backups.service_backups import told_of
 
@@ -205,7 +214,7 @@ def restore(
     settings = read_wrapper_settings()
     if data_dir is not None:
         settings = replaced(settings, data_dir=data_dir.resolve())
-    key = backup_key(settings) if key_file is None else key_of_file(key_file, "--key-file")
+    key = _key(settings, key_file)
     with file.open("rb") as opened:
         done = restored_from(opened, settings, key, replace=replace, unencrypted=unencrypted)
     _record(settings, "restore", done.head.id)

@@ -75,6 +75,7 @@ def test_a_key_encrypts_and_is_needed_again(backed_up, tmp_path, run_here):
     data_dir, _ = backed_up
     file, key = tmp_path / "one.ragbackup", tmp_path / "key"
     key.write_text(f"{KEY}\n")
+    key.chmod(0o600)
     done = run_here("backup", file, "--key-file", key, "--json", data_dir=data_dir)
     told = json.loads(done.stdout)
     assert (told["encrypted"], told["verified"], told["file"]) == (True, True, str(file))
@@ -83,6 +84,21 @@ def test_a_key_encrypts_and_is_needed_again(backed_up, tmp_path, run_here):
     assert (refused.exit_code, refused.stdout) == (2, "")
     assert "give its key" in refused.stderr
     assert run_here("restore", file, "--data-dir", tmp_path / "other", backup_key=KEY).exit_code == 0
+
+
+@pytest.mark.parametrize("named", ["--key-file", "RAG_BACKUP_KEY_FILE"])
+def test_a_key_that_every_user_can_read_is_warned_of(backed_up, tmp_path, run_here, named):
+    data_dir, _ = backed_up
+    (tmp_path / "key").write_text(KEY)
+    (tmp_path / "key").chmod(0o644)
+    option, setting = ["--key-file", tmp_path / "key"], {"backup_key_file": tmp_path / "key"}
+    given, settings = (option, {}) if named == "--key-file" else ([], setting)
+    done = run_here("backup", tmp_path / "backups", *given, data_dir=data_dir, **settings)
+    (file,) = (tmp_path / "backups").iterdir()
+    put_back = run_here("restore", file, "--data-dir", tmp_path / "other", *given, **settings)
+    for each in (done, put_back):
+        assert each.exit_code == 0
+        assert f"Warning: {named}: the key of backups is open to every user" in each.stderr
 
 
 def test_what_a_forged_file_says_does_nothing_to_the_terminal(backed_up, tmp_path, run_here):
