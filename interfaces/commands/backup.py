@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 ENDING = ".ragbackup"
 AGAIN_SECONDS = 600.0
 LOOK_SECONDS = 60.0
+POSTGRESQL = "postgresql"
 
 _data_dir = click.option(
     "--data-dir", type=click.Path(file_okay=False, path_type=Path), help="The data directory.  [default: $RAG_DATA_DIR]"
@@ -178,6 +179,8 @@ def _show(head: Head, file: Path, *, as_json: bool) -> None:
         return
     click.echo(str(file))
     click.echo(f"Backed up and verified: {_counts(head)}; {size / 2**20:,.1f} MB.", err=True)
+    for sentence in _not_in_it(head):
+        click.echo(sentence, err=True)
     if not head.encrypted:
         click.echo("It is not encrypted: keep it as safe as the data directory, or give a key (--key-file).", err=True)
 
@@ -221,12 +224,32 @@ def restore(
     aside = None if done.aside is None else str(done.aside)
     if as_json:
         told = spelled(told_of(done.head, file.stat().st_size))
-        Screen().raw(as_json_text(told | {"aside": aside, "aside_schema": done.aside_schema}))
+        needs = {"warnings": _not_in_it(done.head)}
+        Screen().raw(as_json_text(told | {"aside": aside, "aside_schema": done.aside_schema} | needs))
         return
     made_by = f"made by release {done.head.release} on {done.head.created_at:%Y-%m-%d at %H:%M:%S} UTC"
     click.echo(f"Restored {done.head.id}, {made_by}: {_counts(done.head)}.")
     for where in filter(None, (aside, done.aside_schema and f"the schema {done.aside_schema}")):
         click.echo(f"What was there before is in {where}.")
+    for sentence in _not_in_it(done.head):
+        click.echo(sentence)
+
+
+def _not_in_it(head: Head) -> list[str]:
+    """Say what belongs to the catalogue of a backup and is not in it."""
+    if not head.whole:
+        return [
+            "It is the catalogue alone: originals, waiting uploads, the audit log and secret.key are those of the data "
+            "directory. Secrets typed into connections need the key of that time: 'rag-wrapper secrets list' tells "
+            "which have it; the others have to be given again."
+        ]
+    if head.kind != POSTGRESQL:
+        return []
+    originals = head.counts.get("originals", 0)
+    return [
+        f"Of files it has those of one data directory, {originals:,} originals among them: other services on the "
+        "database need backups of their own."
+    ]
 
 
 def _counts(head: Head) -> str:

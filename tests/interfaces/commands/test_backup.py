@@ -13,9 +13,11 @@ import pytest
 from click.testing import CliRunner
 
 from interfaces.cli import main
+from schemas.settings import WrapperSettings
 from tests.support.commands import RUN_MAIN, run_command
 from tests.support.live import eventually
 from wrapper.backups.archive import ArchiveWriter, read_head
+from wrapper.backups.making import opened_maker
 from wrapper.backups.manifest import Reason, new_id
 
 KEY = base64.b64encode(bytes(range(32))).decode()
@@ -62,6 +64,33 @@ def test_a_backup_is_restored_with_its_keys(backed_up, tmp_path, run_here):
     )
     assert first == second
     assert len(first["keys"]) == 1
+
+
+def test_what_is_not_in_a_copy_of_the_catalogue_alone_is_told(backed_up, tmp_path, run_here):
+    data_dir, _ = backed_up
+    copy = tmp_path / "copy.ragbackup"
+    with opened_maker(WrapperSettings(data_dir=data_dir, disk_floor_mb=1), None) as maker:
+        maker.make(copy, Reason.MIGRATION, whole=False)
+    done = run_here("restore", copy, "--data-dir", tmp_path / "other")
+    assert done.exit_code == 0
+    assert not (tmp_path / "other" / "secret.key").exists()
+    assert "secret.key" in done.stdout
+    assert "rag-wrapper secrets list" in done.stdout
+    told = json.loads(run_here("restore", copy, "--data-dir", tmp_path / "third", "--json").stdout)
+    assert "secret.key" in told["warnings"][0]
+
+
+def test_that_other_services_have_files_of_their_own_is_told(tmp_path, run_here, postgres):
+    """Services on one PostgreSQL share the catalogue, and not their data directories."""
+    with postgres.catalogue() as url:
+        settings = {"catalog_url": url, "data_dir": tmp_path / "data"}
+        assert run_here("keys", "create", "mine", "--scope", "admin", **settings).exit_code == 0
+        done = run_here("backup", tmp_path / "one.ragbackup", **settings)
+        assert done.exit_code == 0, done.stderr
+        assert "files it has those of one data directory, 0 originals among them" in done.stderr
+    with postgres.catalogue() as url:
+        put_back = run_here("restore", tmp_path / "one.ragbackup", catalog_url=url, data_dir=tmp_path / "other")
+        assert "other services on the database need backups of their own" in put_back.stdout
 
 
 def test_only_so_many_are_kept(backed_up, tmp_path, run_here):
