@@ -1,9 +1,9 @@
 """Which files of a data directory are in a backup beside the catalogue, held so that none goes away meanwhile.
 
 Originals and waiting uploads never change, but may be deleted at any moment. So each gets another name in a folder of
-the data directory, which costs no space, before the catalogue's snapshot is taken and once more after it: what the
-snapshot tells of is there. What came or was meant to go meanwhile may be there, too; a service sweeps it away. Files of
-the audit log only grow.
+the data directory, which costs no space unless they are on another disk, before the catalogue's snapshot is taken and
+once more after it: what the snapshot tells of is there. What came or was meant to go meanwhile may be there, too; a
+service sweeps it away. Files of the audit log only grow.
 
 Not in a backup are the index, which is rebuilt from the catalogue, caches, locks, logs, and embedded Qdrants.
 """
@@ -13,7 +13,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -33,10 +33,14 @@ PRIVATE_FILE, FINISHED_LOG = 0o600, 0o400
 
 
 class HeldFiles:
-    """The files of a data directory that go into a backup. The caller keeps other backups of the directory away."""
+    """The files of a data directory that go into a backup. The caller keeps other backups of the directory away.
 
-    def __init__(self, data_dir: Path) -> None:
+    What is on another disk is copied; `before_copy` gets the size of each file, and raises when there is no room.
+    """
+
+    def __init__(self, data_dir: Path, before_copy: Callable[[int], None] = lambda _: None) -> None:
         self._data_dir = data_dir
+        self._before_copy = before_copy
         self._held = data_dir / HELD
         self._keys: list[str] = []
 
@@ -55,8 +59,9 @@ class HeldFiles:
                     continue
                 held = self._held / name
                 self._make(held.parent)
-                with suppress(FileExistsError, FileNotFoundError):
-                    os.link(file, held)
+                with suppress(FileNotFoundError):
+                    if not held.exists():
+                        _link_or_copy(file, held, self._before_copy)
 
     def _make(self, folder: Path) -> None:
         if not folder.exists():
@@ -99,13 +104,19 @@ def keep_links(data_dir: Path, folder: Path) -> list[Path]:
         kept = folder / file.relative_to(data_dir)
         with suppress(FileNotFoundError):
             make_folder(kept.parent)
-            try:
-                os.link(file, kept)
-            except OSError as error:
-                if error.errno not in NO_LINKS:
-                    raise
-                shutil.copy2(file, kept)
+            _link_or_copy(file, kept)
     return sorted(folder.iterdir()) if folder.is_dir() else []
+
+
+def _link_or_copy(file: Path, to: Path, before_copy: Callable[[int], None] = lambda _: None) -> None:
+    """Give a file another name; where a disk has no such names, copy it."""
+    try:
+        os.link(file, to)
+    except OSError as error:
+        if error.errno not in NO_LINKS:
+            raise
+        before_copy(file.stat().st_size)
+        shutil.copy2(file, to)
 
 
 def give_to_owner(path: Path, data_dir: Path) -> None:

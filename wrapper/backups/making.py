@@ -132,7 +132,7 @@ class BackupMaker:
 
     def complete(self, written: BinaryIO, target: Path, reason: Reason, *, whole: bool = True) -> Head:
         """Write the backup, verify it and give it its name. Raises as `make` does."""
-        files = HeldFiles(self._data_dir)
+        files = HeldFiles(self._data_dir, self._check_copy)
         try:
             if whole:
                 files.begin()
@@ -191,6 +191,17 @@ class BackupMaker:
             writer.add(name, content)
         writer.finish()
         return head
+
+    def _check_copy(self, size_bytes: int) -> None:
+        free = free_disk_mb(self._data_dir)
+        if free < size_bytes / MEGABYTE + self._floor_mb:
+            raise DiskFloorError(
+                "Originals or uploads are on another disk than the data directory, to which a backup copies them for a "
+                f"while, and {self._floor_mb:,} MB must stay free there (RAG_DISK_FLOOR_MB): there are {free:,.0f} MB. "
+                "Nothing was written",
+                field="RAG_DISK_FLOOR_MB",
+                free_mb=int(free),
+            )
 
     def check_room(self, folder: Path, more_bytes: int = 0) -> None:
         """Raise DiskFloorError when there is too little room for a backup in the folder, or in the data directory for

@@ -1,5 +1,6 @@
 """What a backup holds, and when it counts."""
 
+import shutil
 import sqlite3
 import threading
 from contextlib import closing
@@ -265,6 +266,27 @@ def test_what_is_deleted_while_it_is_made_is_in_it(place):
     held.hold()
     assert held.originals() == 2
     held.release()
+
+
+def test_originals_on_another_disk_are_copied_while_there_is_room(
+    place, new_place, tmp_path, another_disk, monkeypatch
+):
+    shutil.copytree(place.data_dir / "originals", another_disk / "originals")
+    shutil.rmtree(place.data_dir / "originals")
+    (place.data_dir / "originals").symlink_to(another_disk / "originals")
+    file = place.back_up(tmp_path / "backups")
+    other = new_place("other")
+    with file.open("rb") as opened:
+        restore(opened, other.settings, None, replace=False)
+    assert (other.data_dir / "originals" / "c0ffee" / ORIGINAL).read_bytes() == b"%PDF original"
+
+    maker = BackupMaker(place.data_dir, catalog_access(place.settings).copies, key=None, floor_mb=10**9)
+    monkeypatch.setattr(maker, "check_room", lambda *_: None)
+    with pytest.raises(DiskFloorError, match="another disk") as caught:
+        maker.make(maker.new_target(tmp_path / "backups", Reason.ASKED), Reason.ASKED)
+    assert caught.value.details["field"] == "RAG_DISK_FLOOR_MB"
+    assert list((tmp_path / "backups").iterdir()) == [file]
+    assert not (place.data_dir / HELD).exists()
 
 
 def test_it_shows_one_moment_while_writers_write(place, new_place, tmp_path):
