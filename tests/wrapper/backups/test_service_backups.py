@@ -8,7 +8,6 @@ import pytest
 
 from schemas.errors import ConfigurationError, DiskFloorError, NotFoundError
 from schemas.settings.backup_times import BackupTimes
-from tests.support.logs import logs_of
 from wrapper.backups import before_migration
 from wrapper.backups.before_migration import RELEASE_FILE, keep_before_migration, note_release
 from wrapper.backups.making import LOCK_FILE, only_backup
