@@ -22,7 +22,7 @@ from registry.placeholders.secret_fields import (
     with_secrets,
     without_secrets,
 )
-from registry.provider_registry import ProviderRegistry
+from registry.provider_registry import ProviderNotFoundError, ProviderRegistry
 from registry.stored_connections import ConnectionNotFoundError, StoredConnections, taken
 from registry.typed_secrets.sealing import Destination, Seal, UnopenedSecretsError, field_at, origins
 from schemas.access.callers import Caller, Scope, current
@@ -202,7 +202,10 @@ class Connections:
 
     def shown(self, connection: Connection) -> ShownConnection:
         """Return what anybody may see of a connection: of its secrets only which are set and what they refer to."""
-        hidden = self._secret_names(connection)
+        try:
+            hidden = self._secret_names(connection)
+        except ProviderNotFoundError:  # the package that brought it is not here any more
+            hidden = frozenset(connection.config)
         typed = tuple(sorted(field_at(pointer) for pointer in connection.sealed))
         return ShownConnection(
             connection.id,

@@ -9,7 +9,7 @@ from typing import Any
 
 import structlog
 from flask import Flask, Response, current_app, g, make_response, redirect, render_template, request, url_for
-from werkzeug.exceptions import HTTPException, NotFound, RequestEntityTooLarge
+from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound, RequestEntityTooLarge
 from werkzeug.routing import RequestRedirect
 from werkzeug.wrappers import Response as AnyResponse
 
@@ -101,6 +101,8 @@ def _begin() -> AnyResponse | None:
     allowed.check(request)
     if request.endpoint in FILES:
         return None
+    if request.method not in (*READING, "POST") and request.routing_exception is not None:
+        raise request.routing_exception  # no page takes these, whoever asks
     sessions: Sessions = current_app.extensions["console.sessions"]
     session_id = session_id_of(request.environ)
     g.session = session = visitor() if session_id is None else sessions.find(session_id)
@@ -199,7 +201,10 @@ def _http_error(error: HTTPException) -> AnyResponse:
         return _failed(NotFoundError("There is no such page"))
     if error.code is None or isinstance(error, RequestRedirect):
         return error.get_response()
-    return _page_of(error.code, error.name, str(error.description))
+    page = _page_of(error.code, error.name, str(error.description))
+    if isinstance(error, MethodNotAllowed) and error.valid_methods:
+        page.headers["Allow"] = ", ".join(sorted(error.valid_methods))
+    return page
 
 
 def _unexpected(error: Exception) -> AnyResponse:

@@ -11,7 +11,7 @@ from flask import request
 from interfaces.console.front_doors import FORM_TOKEN, is_form_token
 from interfaces.console.sessions import Session
 from schemas.errors import InvalidInputError
-from wrapper.web.bodies import MULTIPART
+from wrapper.web.bodies import MULTIPART, reading
 
 FIELD = "form_token"
 MOST_FIELDS = 1_000
@@ -20,9 +20,11 @@ DEEPEST_JSON = 64
 
 
 def check_token(session: Session) -> None:
-    """Raise InvalidInputError when a form comes from no page of this session."""
+    """Raise InvalidInputError when a form comes from no page of this session, and what `reading` raises."""
+    with reading():
+        content = request.get_data(parse_form_data=False)
     # Files have ampersands of their own, and Flask counts the parts of such a form.
-    if request.mimetype != MULTIPART and request.get_data(parse_form_data=False).count(b"&") > MOST_FIELDS:
+    if request.mimetype != MULTIPART and content.count(b"&") > MOST_FIELDS:
         raise InvalidInputError(f"A form has at most {MOST_FIELDS} fields", field=FIELD)
     said = request.environ.get(FORM_TOKEN) or request.form.get(FIELD, "")
     if not is_form_token(session, said):

@@ -1,7 +1,7 @@
 """Sessions of the console: who has signed in with which key, until they sign out or the session ends.
 
 A session is known by a random text in its cookie. The database has the digest of that text, and the key encrypted
-under it: whoever reads the database finds neither sessions nor keys.
+under it, and a digest of whose session it is: whoever reads the database finds neither sessions nor keys.
 """
 
 from __future__ import annotations
@@ -24,9 +24,15 @@ STEPS = (
         )""",
         "CREATE INDEX console_sessions_by_end ON console_sessions (ends_at_ms)",
     ),
+    (
+        "ALTER TABLE console_sessions ADD COLUMN holder VARCHAR(64) NOT NULL DEFAULT ''",
+        "CREATE INDEX console_sessions_by_holder ON console_sessions (holder, ends_at_ms)",
+    ),
 )
 SESSION_SECONDS = 12 * 3600.0
 """How long a session lasts, whether it is used or not."""
+MOST_SESSIONS = 20
+"""The sessions of one key that last: with one more, the oldest ends."""
 ID_BYTES = 32
 
 
@@ -64,15 +70,24 @@ class Sessions:
         except InvalidToken:  # somebody has edited the database
             return Session(session_id)
 
-    def sign_in(self, key: str) -> Session:
-        """Begin a session with a key that was found to count. Raises DiskFloorError."""
+    def sign_in(self, key: str, holder: str) -> Session:
+        """Begin a session with a key that was found to count; `holder` is the id of whom it stands for. Their oldest
+        sessions beyond `MOST_SESSIONS` end. Raises DiskFloorError."""
         session, now_ms = Session(secrets.token_urlsafe(ID_BYTES), key), self._now_ms()
         sealed = _seal(session.id).encrypt(key.encode()).decode()
-        values = (_digest("session", session.id), sealed, now_ms + round(SESSION_SECONDS * 1e3))
+        of_holder = _digest("holder", holder)
+        values = (_digest("session", session.id), sealed, now_ms + round(SESSION_SECONDS * 1e3), of_holder)
 
         def operation(transaction: Transaction) -> None:
             transaction.run("DELETE FROM console_sessions WHERE ends_at_ms <= ?", (now_ms,))
-            transaction.run("INSERT INTO console_sessions VALUES (?, ?, ?)", values)
+            others = transaction.rows(
+                "SELECT digest FROM console_sessions WHERE holder = ? ORDER BY ends_at_ms DESC", (of_holder,)
+            )
+            for row in others[MOST_SESSIONS - 1 :]:
+                transaction.run("DELETE FROM console_sessions WHERE digest = ?", row)
+            transaction.run(
+                "INSERT INTO console_sessions (digest, sealed_key, ends_at_ms, holder) VALUES (?, ?, ?, ?)", values
+            )
 
         self._database.commit(operation)
         return session

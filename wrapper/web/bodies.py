@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any, cast
 
 import orjson
@@ -270,10 +270,17 @@ def _pieces() -> Iterator[bytes]:
 
 
 def _next_piece() -> bytes:
-    """Return the next piece. Raises SlowClientError when the client is too slow, InvalidInputError when it has gone,
-    MalformedRequestError when it sent something else, which the error does not quote."""
-    try:
+    """Return the next piece. Raises what `reading` raises."""
+    with reading():
         return request.stream.read(READ_BYTES)
+
+
+@contextmanager
+def reading() -> Iterator[None]:
+    """Do the block's reading of the body. Raises SlowClientError when the client is too slow, InvalidInputError when it
+    has gone, MalformedRequestError when it sent something else, which the error does not quote."""
+    try:
+        yield
     except MalformedBodyError:
         leave_body()
         raise MalformedRequestError("The chunks of the body are not as HTTP allows") from None

@@ -11,8 +11,10 @@ from interfaces.console.current_page import wire
 from interfaces.console.provider_forms import ProviderForm, Said, masked, said_in
 from interfaces.console.wire import RefusedError, WireRequest, encoded
 from schemas.connections import UNHEALTHY
+from schemas.errors import NotFoundError
+from wrapper.web.error_statuses import status_of
 
-blueprint = Blueprint("connections", __name__, url_prefix="/connections")
+blueprint = Blueprint("connections", __name__)
 
 MOST = 1000
 KINDS = {"rag": "Documents", "embedding": "Embeddings", "llm": "Chat", "rerank": "Reranking"}
@@ -23,7 +25,7 @@ _CONNECTIONS = "/api/connections"
 Json = dict[str, Any]
 
 
-@blueprint.get("")
+@blueprint.get("/connections")
 def listed() -> str:
     known = wire().get(_CONNECTIONS, limit=MOST)["connections"]
     told = wire().get(f"{_CONNECTIONS}/health", limit=MOST)
@@ -33,12 +35,12 @@ def listed() -> str:
     )
 
 
-@blueprint.get("/new")
+@blueprint.get("/new-connection")
 def chosen() -> str:
     return render_template("connection_new.html", providers=wire().get(f"{_CONNECTIONS}/providers"), kinds=KINDS)
 
 
-@blueprint.route("/new/<kind>/<provider>", methods=["GET", "POST"])
+@blueprint.route("/new-connection/<kind>/<provider>", methods=["GET", "POST"])
 def new(kind: str, provider: str) -> Response | str:
     told = _form_of(kind, provider)
     if request.method != "POST":
@@ -54,10 +56,16 @@ def new(kind: str, provider: str) -> Response | str:
     return redirect(url_for("connections.show", connection_id=made["id"], saved=1), 303)
 
 
-@blueprint.route("/<connection_id>", methods=["GET", "POST"])
+@blueprint.route("/connections/<connection_id>", methods=["GET", "POST"])
 def show(connection_id: str) -> Response | str:
     connection = wire().get(encoded("api", "connections", connection_id))
-    told = _form_of(connection["type"], connection["provider"])
+    try:
+        told = _form_of(connection["type"], connection["provider"])
+    except RefusedError as error:
+        if error.status != status_of(NotFoundError):
+            raise
+        # Whoever made the connection had a package installed that is not here now.
+        return render_template("connection_without_provider.html", connection=connection, refusal=error)
     if request.method != "POST":
         return _page(told, Said(connection["config"]), connection)
     said = said_in(request.form, told)
@@ -71,7 +79,7 @@ def show(connection_id: str) -> Response | str:
     return redirect(url_for("connections.show", connection_id=connection_id, saved=1), 303)
 
 
-@blueprint.route("/<connection_id>/delete", methods=["GET", "POST"])
+@blueprint.route("/connections/<connection_id>/delete", methods=["GET", "POST"])
 def delete(connection_id: str) -> Response | str:
     """Delete a connection, after showing what cannot be reached without it."""
     path = encoded("api", "connections", connection_id)

@@ -27,7 +27,7 @@ def sign_in() -> Response | str:
         return render_template("sign_in.html", next=next_page, ended=ENDED.get(request.args.get("ended", "")))
     key = request.form.get("key", "").strip()
     try:
-        _try(key)
+        holder = _holder_of(key)
     except RefusedError as error:
         # What was typed is not shown again: a page may be looked at by others.
         said = error.message if id_of(key) else "This is no key of this service. Keys begin with rw_."
@@ -35,7 +35,7 @@ def sign_in() -> Response | str:
     sessions: Sessions = current_app.extensions["console.sessions"]
     if session().key is not None:
         sessions.sign_out(session())
-    g.session = sessions.sign_in(key)
+    g.session = sessions.sign_in(key, holder)
     g.is_new = True
     return redirect(_own_page(next_page), 303)
 
@@ -53,10 +53,10 @@ def sign_out() -> Response:
     return response
 
 
-def _try(key: str) -> None:
-    """Raise RefusedError unless a key counts."""
+def _holder_of(key: str) -> str:
+    """Return the id of whom a key stands for. Raises RefusedError unless it counts."""
     service = current_app.extensions["console.service"]
-    Wire(service, request.environ, key or "none", client_watch()).get("/api/me", aside=True)
+    return str(Wire(service, request.environ, key or "none", client_watch()).get("/api/me", aside=True)["id"])
 
 
 def _own_page(said: str) -> str:

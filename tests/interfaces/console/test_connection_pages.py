@@ -10,6 +10,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from registry.stored_connections import StoredConnections
+from schemas.connections import Connection
 from tests.interfaces.console.conftest import ADMIN_KEY, Reader
 
 SECRET = "sk-planted-7d20"
@@ -99,11 +101,11 @@ def test_only_who_may_define_connections_sees_them(signed_in):
 
 def test_every_provider_has_a_card_and_a_form_with_a_label_for_every_field(admin, client):
     offered = client.get("/api/connections/providers").json
-    cards = admin.read("/connections/new")
+    cards = admin.read("/new-connection")
     for kind in ("rag", "embedding", "llm", "rerank"):
         for provider in offered[kind]:
             assert provider["description"] in cards.text
-            page = admin.read(f"/connections/new/{kind}/{provider['id']}")
+            page = admin.read(f"/new-connection/{kind}/{provider['id']}")
             labelled = {each["for"] for each in page.all("label")}
             ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
             assert len(ids) == len(set(ids))
@@ -122,7 +124,7 @@ def test_every_provider_has_a_card_and_a_form_with_a_label_for_every_field(admin
 
 def test_faults_stand_at_their_fields_and_what_was_typed_stays_except_secrets(admin, name):
     typed = {"config.url": "ftp://x", "config.timeout_seconds": "soon", "config.api_key": SECRET, "id": name}
-    answer = admin.post("/connections/new/rag/chromadb", do="save", **typed)
+    answer = admin.post("/new-connection/rag/chromadb", do="save", **typed)
     page = Reader(answer.text)
     assert answer.status_code == 400
     assert "URL must be http(s)://" in page.text
@@ -136,7 +138,7 @@ def test_faults_stand_at_their_fields_and_what_was_typed_stays_except_secrets(ad
 
 def test_a_name_that_is_taken_is_said(admin, made):
     taken = made("rag", "chromadb", {"url": "http://127.0.0.1:9"})
-    answer = admin.post("/connections/new/rag/chromadb", do="save", id=taken, **{"config.url": "http://127.0.0.1:9"})
+    answer = admin.post("/new-connection/rag/chromadb", do="save", id=taken, **{"config.url": "http://127.0.0.1:9"})
     assert answer.status_code == 409
     assert "There is a connection" in Reader(answer.text).text
 
@@ -145,7 +147,7 @@ def test_a_secret_is_stored_kept_and_removed_without_being_shown(admin, client, 
     path = f"/connections/{name}"
     url = {"config.url": "http://127.0.0.1:9/v1"}
     typed = {**url, "config.api_key": SECRET, "id": name, "display_name": "Mine", "shared": "1"}
-    saved = admin.post("/connections/new/embedding/openai", do="save", **typed)
+    saved = admin.post("/new-connection/embedding/openai", do="save", **typed)
     assert (saved.status_code, saved.location) == (303, f"/console{path}?saved=1")
     page = admin.read(path)
     assert "Stored, not shown." in page.text
@@ -167,7 +169,7 @@ def test_a_secret_is_stored_kept_and_removed_without_being_shown(admin, client, 
 
 def test_a_secret_may_be_a_variable_that_is_suggested(admin, client, name, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
-    path = "/connections/new/embedding/openai"
+    path = "/new-connection/embedding/openai"
     assert "${OPENAI_API_KEY}" in [each["value"] for each in admin.read(path).all("option")]
     chosen = {"variable.api_key": "${OPENAI_API_KEY}", "config.url": "http://127.0.0.1:9/v1"}
     assert admin.post(path, do="save", id=name, **chosen).status_code == 303
@@ -178,7 +180,7 @@ def test_a_secret_may_be_a_variable_that_is_suggested(admin, client, name, monke
 
 def test_one_of_the_choices_counts(admin, client, name):
     both = {"config.url": "http://127.0.0.1:9", "config.path": "books", "choice": "A Qdrant server", "id": name}
-    assert admin.post("/connections/new/rag/qdrant", do="save", **both).status_code == 303
+    assert admin.post("/new-connection/rag/qdrant", do="save", **both).status_code == 303
     assert client.get(f"/api/connections/{name}").json["config"] == {"url": "http://127.0.0.1:9"}
     chosen = [each["value"] for each in admin.read(f"/connections/{name}").all("input") if "checked" in each]
     assert chosen == ["A Qdrant server"]
@@ -187,7 +189,7 @@ def test_one_of_the_choices_counts(admin, client, name):
 
 def test_a_test_shows_its_stages_and_not_the_secret(admin, models):
     typed = {"config.url": f"{models.url}/v1", "config.api_key": SECRET, "config.model": "stub"}
-    answer = admin.post("/connections/new/embedding/openai", do="test", **typed)
+    answer = admin.post("/new-connection/embedding/openai", do="test", **typed)
     page = Reader(answer.text)
     assert answer.status_code == 200
     for words in ("The service answers, with these credentials", "The service does what it is for", "It works"):
@@ -206,13 +208,13 @@ def test_a_stored_secret_counts_in_a_test_of_the_form_that_changes_it(admin, mad
 
 def test_models_are_offered_for_their_field(admin, models):
     typed = {"config.url": f"{models.url}/v1"}
-    page = Reader(admin.post("/connections/new/llm/openai", do="models", **typed).text)
+    page = Reader(admin.post("/new-connection/llm/openai", do="models", **typed).text)
     assert "1 model to choose from" in page.text
     assert "chatty" in [each["value"] for each in page.all("option")]
 
 
 def test_a_failed_test_names_the_field(admin):
-    page = Reader(admin.post("/connections/new/rag/chromadb", do="test", **{"config.url": "nonsense"}).text)
+    page = Reader(admin.post("/new-connection/rag/chromadb", do="test", **{"config.url": "nonsense"}).text)
     assert "Correct the fields that are named." in page.text
     assert inputs(page)["config.url"]["aria-invalid"] == "true"
 
@@ -221,7 +223,7 @@ def test_a_connection_of_the_service_is_shown_and_not_changed(admin):
     page = admin.read("/connections/local")
     assert "built-in" in page.text
     assert "config.match_threshold" not in inputs(page)
-    assert admin.post("/connections/local", of="/connections/new", do="save").status_code == 409
+    assert admin.post("/connections/local", of="/new-connection", do="save").status_code == 409
 
 
 def test_a_connection_is_deleted_after_what_depends_on_it_was_shown(admin, client, made):
@@ -251,18 +253,44 @@ def test_what_a_hostile_service_says_stays_text(admin, made):
 def test_what_somebody_typed_stays_text(admin, client, name):
     fields = dict.fromkeys(("id", "display_name", "config.url", "config.tenant", "config.timeout_seconds"), MARKUP)
     for do in ("save", "test", "models"):
-        answer = admin.post("/connections/new/rag/chromadb", do=do, **fields)
+        answer = admin.post("/new-connection/rag/chromadb", do=do, **fields)
         page = Reader(answer.text)
         check_harmless(page, answer.text)
         assert inputs(page)["config.tenant"]["value"] == MARKUP
-    for path in (f"/connections/{MARKUP}", f"/connections/new/rag/{MARKUP}", "/connections/new/nothing/chromadb"):
+    for path in (f"/connections/{MARKUP}", f"/new-connection/rag/{MARKUP}", "/new-connection/nothing/chromadb"):
         answer = admin.get(path)
         assert answer.status_code == 404
         check_harmless(Reader(answer.text), answer.text)
 
 
 def test_a_form_of_another_site_does_nothing(admin, client, name):
-    answer = admin.post("/connections/new/rag/chromadb", token="x" * 64, do="save", id=name)
+    answer = admin.post("/new-connection/rag/chromadb", token="x" * 64, do="save", id=name)
     assert answer.status_code == 400
     assert client.get(f"/api/connections/{name}").status_code == 404
     assert ADMIN_KEY not in answer.text
+
+
+def test_a_connection_may_be_called_new(admin, client):
+    body = {"id": "new", "type": "llm", "provider": "ollama", "config": {"model": "m"}, "display_name": "The newest"}
+    assert client.post("/api/connections", json=body).status_code == 201
+    try:
+        page = admin.read("/connections/new")
+        assert "The newest" in page.text
+        assert "New connection" in admin.read("/new-connection").text
+    finally:
+        assert client.delete("/api/connections/new").status_code == 200
+
+
+def test_a_connection_whose_provider_is_gone_says_so_and_can_be_deleted(app, admin, client, name):
+    stored = StoredConnections(app.extensions["rag.service"].catalog)
+    stored.add(Connection(name, "rag", "lost-provider", {"url": "http://127.0.0.1:1", "password": SECRET}))
+    page = admin.get(f"/connections/{name}")
+    assert page.status_code == 200
+    assert "lost-provider</code> is not installed here" in page.text
+    assert SECRET not in page.text
+    path = f"/connections/{name}/delete"
+    assert [each["href"] for each in Reader(page.text).all("a") if each["href"].endswith(path)]
+    assert name in admin.read("/connections").text
+    assert admin.get(path).status_code == 200
+    assert admin.post(path).status_code == 303
+    assert client.get(f"/api/connections/{name}").status_code == 404

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 
 import pytest
@@ -71,7 +72,7 @@ def test_a_cookie_that_is_no_text_is_none(anybody):
 
 def test_head_changes_nothing_and_signs_nobody_in(admin, anybody):
     form = {"do": "save", "id": "by-head", "config.base_url": "http://127.0.0.1:9/", "config.model": "m"}
-    admin.client.head("/console/connections/new/llm/ollama", data=form)
+    admin.client.head("/console/new-connection/llm/ollama", data=form)
     assert "by-head" not in admin.get("/connections").text
     assert anybody.client.head("/console/sign-in", data={"key": ADMIN_KEY}).status_code == 200
     assert anybody.get("/ask").status_code == 303
@@ -80,6 +81,36 @@ def test_head_changes_nothing_and_signs_nobody_in(admin, anybody):
 @pytest.mark.parametrize("method", ["put", "patch", "delete"])
 def test_other_methods_need_the_token_too(admin, method):
     assert getattr(admin.client, method)("/console/ask").status_code in (400, 405)
+
+
+@pytest.mark.parametrize("method", ["put", "patch", "delete"])
+def test_other_methods_are_refused_whoever_asks(anybody, admin, method):
+    for visitor in (anybody, admin):
+        answer = getattr(visitor.client, method)("/console/ask")
+        assert (answer.status_code, answer.headers["Allow"]) == (405, "GET, HEAD, OPTIONS")
+        assert getattr(visitor.client, method)("/console/nowhere").status_code == 404
+
+
+class Breaking(io.RawIOBase):
+    """The body of a client that stops sending it, as the service's sockets tell that."""
+
+    def __init__(self, error):
+        self._error = error
+
+    def readable(self):
+        return True
+
+    def readinto(self, buffer):
+        raise self._error
+
+
+@pytest.mark.parametrize("media_type", ["application/x-www-form-urlencoded", "multipart/form-data; boundary=x"])
+@pytest.mark.parametrize(("error", "status"), [(TimeoutError("slow"), 408), (ConnectionResetError(), 400)])
+def test_a_form_that_comes_too_slowly_or_not_at_all_is_refused(admin, error, status, media_type):
+    body = {"wsgi.input": Breaking(error), "CONTENT_LENGTH": "100", "CONTENT_TYPE": media_type}
+    answer = admin.client.post("/console/sign-out", environ_overrides=body)
+    assert answer.status_code == status
+    assert 'role="alert"' in answer.text
 
 
 def test_strangers_send_small_forms_of_few_fields(anybody, admin):

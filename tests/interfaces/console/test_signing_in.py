@@ -4,7 +4,7 @@ import pytest
 from flask.testing import FlaskClient
 
 from interfaces.console.front_doors import cookie_name
-from interfaces.console.sessions import SESSION_SECONDS, Sessions
+from interfaces.console.sessions import MOST_SESSIONS, SESSION_SECONDS, Sessions
 from tests.interfaces.console.conftest import ADMIN_KEY, Reader, Visitor
 
 PAGES = ("/ask", "/collections", "/collections/handbook", "/collections/handbook/map", "/documents")
@@ -92,16 +92,37 @@ def test_a_session_ends_with_its_key(app, client, new_key):
 def test_a_session_ends_after_its_time(app):
     now = [1_000.0]
     sessions = Sessions(app.extensions["rag.service"].catalog, clock=lambda: now[0])
-    session = sessions.sign_in(ADMIN_KEY)
+    session = sessions.sign_in(ADMIN_KEY, "bootstrap")
     now[0] += SESSION_SECONDS - 1
     assert sessions.find(session.id).key == ADMIN_KEY
     now[0] += 1
     assert sessions.find(session.id).key is None
-    other = sessions.sign_in(ADMIN_KEY)
+    other = sessions.sign_in(ADMIN_KEY, "bootstrap")
     with app.extensions["rag.service"].catalog.read() as transaction:
         rows = transaction.rows("SELECT digest FROM console_sessions WHERE ends_at_ms <= ?", (round(now[0] * 1e3),))
     assert rows == []
     sessions.sign_out(other)
+
+
+def test_with_one_session_too_many_the_oldest_of_the_same_key_ends(app):
+    now = [1_000.0]
+    sessions = Sessions(app.extensions["rag.service"].catalog, clock=lambda: now[0])
+    other, mine = sessions.sign_in("another", "bob"), []
+    for _ in range(MOST_SESSIONS + 2):
+        now[0] += 1
+        mine.append(sessions.sign_in("a key", "ana"))
+    found = [sessions.find(each.id).key for each in mine]
+    assert found == [None, None, *["a key"] * MOST_SESSIONS]
+    assert sessions.find(other.id).key == "another"
+
+
+def test_who_signs_in_too_often_signs_out_their_oldest_browser(app, new_key):
+    key, first = new_key()["key"], Visitor(app)
+    first.sign_in(key)
+    for _ in range(MOST_SESSIONS):
+        assert first.get("/ask").status_code == 200
+        assert Visitor(app).sign_in(key).status_code == 303
+    assert first.get("/ask").status_code == 303
 
 
 def test_the_database_has_neither_sessions_nor_keys(app, admin):

@@ -32,7 +32,7 @@ PAGES = {
     "map": f"{DOCUMENTS}/map?field=source",
     "documents": "/documents",
     "connections": "/connections",
-    "connection": "/connections/new/rag/chromadb",
+    "connection": "/new-connection/rag/chromadb",
     "quality": "/quality",
     "service": "/service",
     "traffic": "/service/traffic",

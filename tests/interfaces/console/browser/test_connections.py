@@ -14,7 +14,7 @@ from tests.support.chroma import ChromaServer
 from tests.support.live import chroma_client_at, free_port
 from tests.support.tls_proxy import token_proxy
 
-NEW_CHROMA = "/connections/new/rag/chromadb"
+NEW_CHROMA = "/new-connection/rag/chromadb"
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +124,7 @@ def test_a_server_behind_a_token(admin_tab, chroma, connection_id, tmp_path):
 
 
 def test_models_are_listed_when_the_address_is_known(admin_tab, models):
-    page = admin_tab.open("/connections/new/llm/openai")
+    page = admin_tab.open("/new-connection/llm/openai")
     page.get_by_label("URL").fill(f"{models.url}/v1")
     page.get_by_role("button", name="List models").click()
     expect(page.locator("#models-said")).to_have_text("1 model to choose from.")
@@ -132,7 +132,7 @@ def test_models_are_listed_when_the_address_is_known(admin_tab, models):
 
 
 def test_the_fields_of_the_choice_that_is_made_are_shown(admin_tab):
-    page = admin_tab.open("/connections/new/rag/qdrant")
+    page = admin_tab.open("/new-connection/rag/qdrant")
     url, folder = page.get_by_label("URL"), page.get_by_label("Folder", exact=True)
     expect(url).to_be_visible()
     expect(folder).to_be_hidden()
