@@ -107,8 +107,10 @@ class ProviderForm:
         if self.said.choice is not None or not self.told["choices"]:
             return self.said.choice
         given = self.said.config.keys() | self.secrets.keys()
-        fitting = [each["title"] for each in self.told["choices"] if given & set(each["fields"])]
-        return (fitting or [self.told["choices"][0]["title"]])[0]
+        fitting = [each for each in self.told["choices"] if given & set(each["fields"])]
+        # The one that is filled in most: a secret alone, which another choice knows too, makes none.
+        missing = [len(set(each["fields"]) - given) for each in fitting]
+        return str(fitting[missing.index(min(missing))]["title"] if fitting else self.told["choices"][0]["title"])
 
     def _inputs(self, *, choice: str | None, advanced: bool | None = None) -> list[Input]:
         return [

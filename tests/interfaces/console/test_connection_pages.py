@@ -187,6 +187,22 @@ def test_one_of_the_choices_counts(admin, client, name):
     assert client.delete(f"/api/connections/{name}").status_code == 200
 
 
+@pytest.mark.parametrize(
+    ("config", "choice"),
+    [
+        ({"url": "http://127.0.0.1:9"}, "A Qdrant server"),
+        ({"url": "http://127.0.0.1:9", "api_key": "${QDRANT_API_KEY}"}, "A Qdrant server"),
+        ({"path": "books"}, "An embedded Qdrant in a folder of this service"),
+        ({"path": "books", "api_key": "${QDRANT_API_KEY}"}, "An embedded Qdrant in a folder of this service"),
+    ],
+)
+def test_the_choice_that_was_made_is_chosen_again(admin, made, config, choice):
+    page = admin.read(f"/connections/{made('rag', 'qdrant', config)}")
+    assert [each["value"] for each in page.all("input") if each.get("name") == "choice" and "checked" in each] == [
+        choice
+    ]
+
+
 def test_a_test_shows_its_stages_and_not_the_secret(admin, models):
     typed = {"config.url": f"{models.url}/v1", "config.api_key": SECRET, "config.model": "stub"}
     answer = admin.post("/new-connection/embedding/openai", do="test", **typed)

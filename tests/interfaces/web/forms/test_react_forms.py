@@ -95,10 +95,14 @@ def tools():
 
 @pytest.fixture(scope="module")
 def rendered(tools):
-    """By provider: the form that was rendered, and the properties that the default validator finds wrong, by
-    configuration."""
+    """By provider: the form that was rendered, the properties that the default validator finds wrong, by
+    configuration, and which alternatives are chosen when connections are opened."""
     asked = [
-        {"schema": rendered_schema(each.provider.connection_schema()), "configs": configs_of(each)}
+        {
+            "schema": rendered_schema(each.provider.connection_schema()),
+            "configs": configs_of(each),
+            "opened": [config for _, config in choices_made(each)],
+        }
         for each in PROVIDERS
     ]
     done = subprocess.run(
@@ -118,6 +122,7 @@ def rendered(tools):
         (entry.kind, entry.id): (
             Form(answer["html"]),
             dict(zip(map(json.dumps, configs_of(entry)), answer["faults"], strict=True)),
+            answer["chosen"],
         )
         for entry, answer in zip(PROVIDERS, answers, strict=True)
     }
@@ -142,6 +147,16 @@ def wrong_configs(entry):
     return [filled(entry, url) for url in ("nowhere", "http://user@host", "http://host?key=1")]
 
 
+def choices_made(entry):
+    """Return (the title of an alternative, a configuration in which it was chosen) for each that there is."""
+    examples = {name: field["examples"][0] for name, field in fields_of(entry).items() if "examples" in field}
+    return [
+        (choice["title"], {name: examples[name] for name in named} | {"timeout_seconds": 5})
+        for choice in entry.provider.connection_schema().get("oneOf", ())
+        for named in (choice["required"], choice["x-fields"])
+    ]
+
+
 def configs_of(entry):
     return [*valid_configs(entry), *wrong_configs(entry), {"no_such_field": 1}]
 
@@ -151,7 +166,7 @@ each_provider = pytest.mark.parametrize("entry", PROVIDERS, ids=lambda entry: f"
 
 @each_provider
 def test_every_field_has_its_control_under_its_title(rendered, entry):
-    form, _ = rendered[entry.kind, entry.id]
+    form, *_ = rendered[entry.kind, entry.id]
     for name, field in fields_of(entry).items():
         assert form.labels[f"root_{name}"].rstrip("*") == field["title"]
         control = form.controls[f"root_{name}"]
@@ -160,14 +175,14 @@ def test_every_field_has_its_control_under_its_title(rendered, entry):
 
 @each_provider
 def test_secrets_are_masked_and_nothing_else_is(rendered, entry):
-    form, _ = rendered[entry.kind, entry.id]
+    form, *_ = rendered[entry.kind, entry.id]
     masked = {name for name in fields_of(entry) if form.controls[f"root_{name}"].get("type") == "password"}
     assert masked == {name for name, field in fields_of(entry).items() if field.get("writeOnly")}
 
 
 @each_provider
 def test_placeholders_are_valid_where_they_may_stand_and_nonsense_is_not(rendered, entry):
-    _, faults = rendered[entry.kind, entry.id]
+    _, faults, _ = rendered[entry.kind, entry.id]
     for config in valid_configs(entry):
         assert faults[json.dumps(config)] == [], config
     if "url" in fields_of(entry):
@@ -177,8 +192,9 @@ def test_placeholders_are_valid_where_they_may_stand_and_nonsense_is_not(rendere
 
 
 @each_provider
-def test_choices_have_their_titles(rendered, entry):
-    form, _ = rendered[entry.kind, entry.id]
+def test_choices_have_their_titles_and_are_chosen_again(rendered, entry):
+    form, _, chosen = rendered[entry.kind, entry.id]
     choices = entry.provider.connection_schema().get("oneOf", ())
     assert all(each["title"] in form.options for each in choices)
+    assert chosen == [title for title, _ in choices_made(entry)]
     assert not any(option.casefold().startswith("option") for option in form.options)
