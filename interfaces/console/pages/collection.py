@@ -24,6 +24,8 @@ blueprint = Blueprint("collections", __name__, url_prefix="/collections")
 PAGE, MOST_ON_PAGE = 25, 200
 COLLECTIONS_ON_PAGE = 50
 MOST_FACETS, MOST_VALUES = 5, 8
+CHANGES, LATEST_FIRST = 5, "-updated_at"
+"""How many of the latest changes are shown, and the order in which they come."""
 NEIGHBOURS = 6
 SIBLINGS = {"by": "section_id", "order_by": ["chunk_index"]}
 Json = dict[str, Any]
@@ -64,9 +66,12 @@ def documents(name: str) -> str:
     if shown and answer["documents"]:
         path = encoded("collections", name, "facets")
         facets = wire().get(path, fields=",".join(shown), where=where, limit=MOST_VALUES)["facets"]
+    is_first = "cursor" not in request.args
     return render_template(
         "collection.html",
         collection=collection,
+        changes=_latest_changes(name) if is_first and where is None and not order_by else [],
+        latest_first=LATEST_FIRST,
         index=collection.get("index"),
         where=where,
         conditions=conditions_of(where),
@@ -78,7 +83,7 @@ def documents(name: str) -> str:
         documents=answer["documents"],
         total=answer["total"],
         next_cursor=answer.get("next_cursor"),
-        is_first="cursor" not in request.args,
+        is_first=is_first,
         can_write=may("write"),
     )
 
@@ -203,6 +208,13 @@ def _collection(name: str) -> Json:
         if listed and listed[0]["name"] == name:
             return cast(Json, listed[0])
     return wire().get(encoded("collections", name), aside=True)
+
+
+def _latest_changes(name: str) -> list[Json]:
+    """Return the documents that were changed last. The first passage of each says when, as a text."""
+    path = encoded("collections", name, "documents")
+    answer = wire().get(path, where={"updated_at": {"$gt": ""}}, order_by=LATEST_FIRST, limit=CHANGES)
+    return cast(list[Json], answer["documents"])
 
 
 def _telling(name: str, fields: list[str], where: Json | None) -> str:
