@@ -87,7 +87,7 @@ def counted(count: int | float | None) -> str:
     """Return a number with its thousands apart."""
     if count is None:
         return "–"
-    return f"{count:,}".replace(",", "\u202f")
+    return f"{count:,}"
 
 
 def size(count: int | float | None) -> str:

@@ -61,7 +61,7 @@ def documents(name: str) -> str:
     path = encoded("collections", name, "documents")
     answer = wire().get(path, **body) if where is None else wire().post(f"{path}/search", body)
     fields = _fields_of(answer["documents"])
-    shown = [field for field in request.args.getlist("facet") if field] or fields[:MOST_FACETS]
+    shown = [field for field in request.args.getlist("facet") if field] or _facets_among(fields, answer["documents"])
     facets = {}
     if shown and answer["documents"]:
         path = encoded("collections", name, "facets")
@@ -215,6 +215,17 @@ def _latest_changes(name: str) -> list[Json]:
     path = encoded("collections", name, "documents")
     answer = wire().get(path, where={"updated_at": {"$gt": ""}}, order_by=LATEST_FIRST, limit=CHANGES)
     return cast(list[Json], answer["documents"])
+
+
+def _facets_among(fields: list[str], documents: list[Json]) -> list[str]:
+    """Return the first fields to count the values of, without those that each document has another value of: names of
+    documents would be counted at length, and tell nothing."""
+    repeated = []
+    for field in fields:
+        values = [orjson.dumps(each["metadata"][field]) for each in documents if field in each["metadata"]]
+        if len(values) == 1 or len(set(values)) < len(values):
+            repeated.append(field)
+    return repeated[:MOST_FACETS]
 
 
 def _telling(name: str, fields: list[str], where: Json | None) -> str:

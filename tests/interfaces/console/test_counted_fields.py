@@ -1,0 +1,32 @@
+"""Which fields a collection's page counts the values of."""
+
+from __future__ import annotations
+
+from tests.interfaces.console.conftest import ADMIN
+
+
+def counted(app, admin, name, metadatas, **query):
+    client = app.test_client()
+    assert client.post("/collections", json={"name": name}, headers=ADMIN).status_code == 201
+    documents = [
+        {"id": f"d{n}", "text": "text", "metadata": metadata, "embedding": [1.0]}
+        for n, metadata in enumerate(metadatas)
+    ]
+    sent = {"documents": documents}
+    assert client.post(f"/collections/{name}/documents", json=sent, headers=ADMIN).status_code in (201, 202)
+    page = admin.get(f"/collections/{name}", **query).text
+    return [field for field in metadatas[0] if f'<h2 class="h6">{field} <span' in page]
+
+
+def test_names_of_documents_are_not_counted(app, admin):
+    rows = [{"number": n, "kind": "report" if n else "letter", "tags": ["a"]} for n in range(3)]
+    assert counted(app, admin, "named", rows) == ["kind", "tags"]
+
+
+def test_a_single_document_has_all_its_fields_counted(app, admin):
+    assert counted(app, admin, "single", [{"number": 1, "kind": "report"}]) == ["number", "kind"]
+
+
+def test_a_field_that_is_asked_for_is_counted_whatever_it_holds(app, admin):
+    rows = [{"number": n, "kind": "report"} for n in range(3)]
+    assert counted(app, admin, "asked", rows, facet="number") == ["number"]
