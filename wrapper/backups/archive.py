@@ -3,7 +3,7 @@
 An archive is `MAGIC`, the length of the head in four bytes, the head (`manifest.py`), and the body in chunks
 (`sealing.py`). Joined and unpacked (Zstandard), the chunks are frames: a letter, a length in four bytes, and the
 content. A member is a frame `N` with its name and any number of frames `D` with its content; the frame `M` at the end
-lists all members with their sizes and digests.
+has the number of members, and one digest over their names, sizes and digests (`Tally`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import BinaryIO, NamedTuple
 
 import zstandard
 
-from wrapper.backups.manifest import Head, Manifest, Member, dump_head, dump_manifest, load_head, load_manifest
+from wrapper.backups.manifest import TALLY_BYTES, Head, Tally, dump_head, load_head
 from wrapper.backups.sealing import (
     SALT_BYTES,
     ArchiveKey,
@@ -34,11 +34,10 @@ LEVEL = 1
 MAX_WINDOW_BYTES = 8 << 20
 MAX_HEAD_BYTES = 64 << 10
 FRAME_BYTES = 1 << 20
-MAX_MANIFEST_BYTES = 1 << 30
 MAX_NAME_BYTES = 1_024
 NAME = re.compile(r"[0-9A-Za-z_-][0-9A-Za-z._-]*(?:/[0-9A-Za-z_-][0-9A-Za-z._-]*){0,3}")
 """The names of members: no part begins with a dot, so none leads anywhere else."""
-NAMED, DATA, LISTED = b"N", b"D", b"M"
+NAMED, DATA, TALLIED = b"N", b"D", b"M"
 
 
 def salted(key: bytes | None) -> tuple[bytes, str]:
@@ -60,11 +59,11 @@ class ArchiveWriter:
             PlainChunks(file, before) if key is None else SealedChunks(file, before, ArchiveKey(key, head.salt))
         )
         self._packer = zstandard.ZstdCompressor(level=LEVEL).compressobj()
-        self.manifest = Manifest()
+        self._tally = Tally()
 
     def add(self, name: str, content: Iterator[bytes]) -> None:
         """Add a member."""
-        if not NAME.fullmatch(name) or name in self.manifest.members:
+        if not NAME.fullmatch(name):
             raise ValueError(name)
         self._frame(NAMED, name.encode())
         digest, size = hashlib.sha256(), 0
@@ -74,10 +73,10 @@ class ArchiveWriter:
                 self._frame(DATA, piece)
                 digest.update(piece)
                 size += len(piece)
-        self.manifest.members[name] = Member(size, digest.hexdigest())
+        self._tally.add(name, size, digest.digest())
 
     def finish(self) -> None:
-        self._frame(LISTED, dump_manifest(self.manifest))
+        self._frame(TALLIED, self._tally.told())
         self._sink.write(self._packer.flush())
         self._sink.close()
 
@@ -103,16 +102,15 @@ def read_head(file: BinaryIO) -> tuple[Head, bytes]:
 
 
 class ArchiveReader:
-    """Reads an archive: all of `entries`, after which `manifest` holds what was read and agreed with the archive's
-    list.
+    """Reads an archive: all of `entries`, in memory of a fixed size however many there are.
 
-    Raises DamagedArchiveError for anything that is not as it was written, and WrongKeyError when the key (None for
-    none) is not that of the archive.
+    A name that occurs twice is for the receiver to refuse. Raises DamagedArchiveError for anything that is not as it
+    was written, and WrongKeyError when the key (None for none) is not that of the archive.
     """
 
     def __init__(self, file: BinaryIO, key: bytes | None) -> None:
         self.head, before = read_head(file)
-        self.manifest = Manifest()
+        self._tally = Tally()
         if not self.head.encrypted:
             chunks = plain_chunks(file, before)
         else:
@@ -134,13 +132,13 @@ class ArchiveReader:
             yield Entry(name, pieces)
             for _ in pieces:  # what nobody wanted
                 pass
-            self.manifest.members[name] = Member(self._size, digest.hexdigest())
-        if self._letter != LISTED or self._length > MAX_MANIFEST_BYTES:
+            self._tally.add(name, self._size, digest.digest())
+        if self._letter != TALLIED or self._length != TALLY_BYTES:
             raise DamagedArchiveError("The backup is damaged: it holds something unknown")
-        listed = load_manifest(self._stream.read(self._length))
+        told = self._stream.read(self._length)
         self._stream.finish()
-        if listed.members != self.manifest.members:
-            raise DamagedArchiveError("The backup is damaged: its members are not those of its list")
+        if told != self._tally.told():
+            raise DamagedArchiveError("The backup is damaged: its members are not those that it was made of")
 
     def _content(self, digest: hashlib._Hash) -> Iterator[bytes]:
         """Yield the content of a member up to the frame after it, which then is the current one."""
@@ -163,7 +161,7 @@ class ArchiveReader:
         if self._length > MAX_NAME_BYTES:
             raise DamagedArchiveError("The backup is damaged: the name of a member is too long")
         name = self._stream.read(self._length).decode("ascii", "replace")
-        if not NAME.fullmatch(name) or name in self.manifest.members:
+        if not NAME.fullmatch(name):
             raise DamagedArchiveError("The backup has a member with a name that no backup gives")
         return name
 
@@ -196,7 +194,7 @@ class _Unpacked:
         except zstandard.ZstdError:
             surplus = b"?"
         if surplus or any(self._chunks):
-            raise DamagedArchiveError("The backup is damaged: something comes after its list")
+            raise DamagedArchiveError("The backup is damaged: something comes after its end")
 
 
 class _Packed:

@@ -1,11 +1,12 @@
-"""What a backup says about itself: the head, which anybody can read, and the list of its members at its end."""
+"""What a backup says about itself: the head, which anybody can read, and the tally of its members at its end."""
 
 from __future__ import annotations
 
+import hashlib
 import re
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
@@ -15,9 +16,9 @@ import orjson
 from wrapper.backups.sealing import DamagedArchiveError
 
 FORMAT = 1
+TALLY_BYTES = 8 + 32
 TIME = "%Y%m%dT%H%M%SZ"
 RELEASE = re.compile(r"[0-9A-Za-z.+_-]{1,64}")
-SHA256 = re.compile(r"[0-9a-f]{64}")
 WORD = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 CHECK = re.compile(r"[0-9A-Za-z+/=]{0,64}")
 CATALOGUE = re.compile(r"[0-9A-Za-z-]{0,64}")
@@ -59,19 +60,19 @@ class Head:
         return bool(self.salt)
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
-    """A file in a backup: its size and SHA-256."""
+class Tally:
+    """The number of members of a backup, and one digest over their names, sizes and digests in their order."""
 
-    bytes: int
-    sha256: str
+    def __init__(self) -> None:
+        self._count = 0
+        self._digest = hashlib.sha256()
 
+    def add(self, name: str, size_bytes: int, sha256: bytes) -> None:
+        self._count += 1
+        self._digest.update(len(name).to_bytes(4) + name.encode() + size_bytes.to_bytes(8) + sha256)
 
-@dataclass(slots=True)
-class Manifest:
-    """The members of a backup by name, in their order."""
-
-    members: dict[str, Member] = field(default_factory=dict)
+    def told(self) -> bytes:
+        return self._count.to_bytes(8) + self._digest.digest()
 
 
 def new_id(reason: Reason, schema_version: int, now: datetime) -> str:
@@ -124,20 +125,6 @@ def load_head(content: bytes) -> Head:
         )
     except (KeyError, TypeError, ValueError, AttributeError):
         raise DamagedArchiveError("The backup is damaged: its head cannot be read") from None
-
-
-def dump_manifest(manifest: Manifest) -> bytes:
-    return orjson.dumps({name: [each.bytes, each.sha256] for name, each in manifest.members.items()})
-
-
-def load_manifest(content: bytes) -> Manifest:
-    """Read a list of members. Raises DamagedArchiveError when it is none."""
-    try:
-        return Manifest(
-            {name: Member(_count(size), _text(sha, SHA256)) for name, (size, sha) in orjson.loads(content).items()}
-        )
-    except (TypeError, ValueError, AttributeError):
-        raise DamagedArchiveError("The backup is damaged: the list of its members cannot be read") from None
 
 
 def _moment(value: str) -> datetime:

@@ -44,8 +44,13 @@ def read_into(
                 receiver.take(name, content)
             except ValueError as error:
                 raise DamagedArchiveError(f"The backup is damaged: {error}") from error
+            except FileExistsError:
+                raise _twice() from None
         elif reader.head.whole and is_file_of_backup(name):
-            keep(name, content)
+            try:
+                keep(name, content)
+            except (FileExistsError, NotADirectoryError, IsADirectoryError):
+                raise _twice() from None
             originals += name.startswith(f"{ORIGINALS}/")
         else:
             raise DamagedArchiveError("The backup has a member that no backup has")
@@ -61,6 +66,10 @@ def check(head: Head, receiver: Receiver, originals: int) -> None:
     counts = {**found.counts, **({"originals": originals} if head.whole else {})}
     if (found.schema_version, found.catalogue, counts) != (head.schema_version, head.catalogue, dict(head.counts)):
         raise DamagedArchiveError(f"The backup does not hold what it says: it has {counts}, not {dict(head.counts)}")
+
+
+def _twice() -> DamagedArchiveError:
+    return DamagedArchiveError("The backup is damaged: two of its members have one name")
 
 
 def _pass_over(_name: str, content: Iterator[bytes]) -> None:
