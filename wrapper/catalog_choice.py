@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
 from schemas.errors import ConfigurationError
 from schemas.settings import WrapperSettings
 from wrapper.catalog.contract import Database
-from wrapper.catalog.snapshots import Copies, Receiver
+from wrapper.catalog.snapshots import Copies, DatabaseCopies
 from wrapper.catalog.sqlite.copies import SQLiteCopies
 from wrapper.catalog.sqlite.database import SQLiteDatabase
 from wrapper.indexing.leadership import FileLeadership, Leadership
@@ -25,15 +24,14 @@ class CatalogAccess:
     """A catalogue as the settings describe it.
 
     `leadership` makes this process's share in the lead; `check` raises ConfigurationError when a service with these
-    settings must not start. `copies` are for backups; where the catalogue is no file, `restoring` gives what takes one
-    in.
+    settings must not start. `copies` are for backups; where the catalogue is no file, `database_copies` are the same.
     """
 
     database: Database
     leadership: Callable[[], Leadership]
     check: Callable[[], None]
     copies: Copies
-    restoring: Callable[[str | None], AbstractContextManager[Receiver]] | None = None
+    database_copies: DatabaseCopies | None = None
 
 
 def check_access(settings: WrapperSettings) -> None:
@@ -75,7 +73,7 @@ def catalog_access(settings: WrapperSettings, *, makes: bool = True) -> CatalogA
         lambda: AdvisoryLeadership(database.connect, engine),
         lambda: check_engine(database.connect, engine),
         copies := PostgresCopies(database.connect),
-        copies.restoring,
+        copies,
     )
 
 

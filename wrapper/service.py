@@ -21,7 +21,7 @@ from wrapper.audit.refusals import MINUTE_SECONDS
 from wrapper.background import Look, Looks
 from wrapper.backups.before_migration import keep_before_migration, note_release
 from wrapper.backups.making import sweep_killed
-from wrapper.backups.restoring import complete_moves
+from wrapper.backups.moves import complete_moves
 from wrapper.backups.service_backups import Backups
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.held_documents import HeldDocuments
@@ -103,7 +103,7 @@ def open_host(settings: WrapperSettings, access: AccessSettings, *, serves: bool
         address["certificate"] = str(Path(settings.tls_cert).absolute())
     lock = acquire(settings.data_dir, description={"command": "rag-wrapper", **address})
     try:
-        complete_moves(settings.data_dir)
+        complete_moves(settings)
         sweep_killed(settings.data_dir)
         if not access.secret_key:
             KeyFile(settings.data_dir).make()

@@ -1,19 +1,17 @@
 """Restores a backup: made beside what is there, checked whole, and put into its place by renaming.
 
-What is to be renamed is written down first (`MOVES`). A restore that is killed before that has changed nothing; one
-that is killed after it is completed by the next start of the service, or by the next restore.
+What is to be renamed is written down first (`moves.py`). A restore that is killed before that has changed nothing; one
+that is killed after it is completed by the next start of the service or the next restore, or undone where its database
+has not committed.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import secrets
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO
 
@@ -23,8 +21,9 @@ from wrapper.backups.archive import ArchiveReader
 from wrapper.backups.files import AUDIT_LOCK, give_to_owner, keep_links, mode_of
 from wrapper.backups.making import LOCK_FILE as BACKUP_LOCK
 from wrapper.backups.making import MEGABYTE, only_backup, sync
-from wrapper.backups.manifest import TIME, Head
+from wrapper.backups.manifest import Head
 from wrapper.backups.mounts import check_movable
+from wrapper.backups.moves import complete_in, new_aside, new_token, write_down
 from wrapper.backups.places import ASIDE, HELD, INDEX, KEPT_FOLDER, MOVES, PRIVATE_FOLDER, SCRATCH, STAGED, make_folder
 from wrapper.backups.verifying import check, read_into
 from wrapper.catalog.migrations import NEWEST
@@ -32,13 +31,14 @@ from wrapper.catalog.snapshots import Receiver
 from wrapper.catalog.sqlite.copies import BESIDE, SQLiteReceiver
 from wrapper.catalog_choice import CatalogAccess, catalog_access
 from wrapper.catalogue_mark import MARK_FILE
-from wrapper.engine.data_directory_lock import LOCK_FILE, acquire, unusable
+from wrapper.engine.data_directory_lock import LOCK_FILE, acquire
 from wrapper.free_disk import free_disk_mb
 from wrapper.start_checks import catalogue_path
 
 FILES, LINKS = "files", "links"
 NOT_DATA = (LOCK_FILE, BACKUP_LOCK, MOVES, STAGED, KEPT_FOLDER, HELD, SCRATCH, "lost+found")
 """What a data directory may have and still be empty."""
+OPEN = ". Whether it was is seen by the next start of the service, or the next restore, which completes or undoes it"
 BYTES_BETWEEN_LOOKS = 64 << 20
 
 
@@ -79,10 +79,11 @@ def restore(
     try:
         give_to_owner(lock.path, data_dir)
         with only_backup(data_dir), _alone_on(access):
-            complete_moves(data_dir)
+            complete_in(data_dir, access)
             return _restore(reader, settings, access, Path(os.path.realpath(file.name)), replace=replace)
     except access.copies.errors as error:
-        sentence = f"RAG_CATALOG_URL: the backup cannot be restored into this database: {error}"
+        then = OPEN if os.path.lexists(data_dir / MOVES) else ""
+        sentence = f"RAG_CATALOG_URL: the backup cannot be restored into this database: {error}{then}"
         raise ConfigurationError(sentence, field="RAG_CATALOG_URL") from error
     except OSError as error:
         why = os.strerror(error.errno) if error.errno else "unknown"
@@ -96,7 +97,7 @@ def restore(
 @contextmanager
 def _alone_on(access: CatalogAccess) -> Iterator[None]:
     """Keep services away from a database. Raises ConfigurationError when one works with it."""
-    lead = access.leadership() if access.restoring is not None else None
+    lead = access.leadership() if access.database_copies is not None else None
     if lead is not None and not lead.acquire():
         sentence = "RAG_CATALOG_URL: a service works with this database: stop it first"
         raise ConfigurationError(sentence, field="RAG_CATALOG_URL")
@@ -105,63 +106,6 @@ def _alone_on(access: CatalogAccess) -> Iterator[None]:
     finally:
         if lead is not None:
             lead.release()
-
-
-def complete_moves(data_dir: Path) -> None:
-    """Complete a restore that was killed after it had begun to put things into their places.
-
-    Raises ConfigurationError when the directory cannot be written to.
-    """
-    try:
-        _complete_moves(data_dir)
-    except OSError as error:
-        raise unusable(data_dir, error) from error
-
-
-def _complete_moves(data_dir: Path) -> None:
-    marker = data_dir / MOVES
-    if not marker.exists():
-        shutil.rmtree(data_dir / STAGED, ignore_errors=True)
-        return
-    moves = [(data_dir / source, data_dir / target) for source, target in json.loads(marker.read_text())]
-    for source, target in moves:
-        if not os.path.lexists(source):
-            continue
-        if os.path.lexists(target):
-            if not _is_new(source, data_dir):
-                continue  # it was set aside before; what has its name is of the backup, or gives way to that below
-            _set_aside(target, data_dir)
-        _make_folder(target.parent, data_dir)
-        os.rename(source, target)
-    for folder in {folder for move in moves for each in move if (folder := each.parent).is_dir()}:
-        sync(folder)
-    shutil.rmtree(data_dir / STAGED, ignore_errors=True)
-    marker.unlink()
-    sync(data_dir)
-
-
-def _is_new(source: Path, data_dir: Path) -> bool:
-    """Return whether a restore has made what it moves from there."""
-    return data_dir / STAGED in source.parents or source.name.endswith(STAGED)
-
-
-def _set_aside(taken: Path, data_dir: Path) -> None:
-    """Move away what somebody has put into the place of something restored, with the files of SQLite beside it."""
-    folder = data_dir / _new_aside()
-    _make_folder(folder, data_dir)
-    for end in BESIDE:
-        if os.path.lexists(file := taken.with_name(taken.name + end)):
-            os.rename(file, folder / file.name)
-
-
-def _new_aside() -> str:
-    return f"{ASIDE}{datetime.now(UTC).strftime(TIME).lower()}-{secrets.token_hex(2)}"
-
-
-def _make_folder(folder: Path, data_dir: Path) -> None:
-    if not folder.is_dir():
-        make_folder(folder)
-        give_to_owner(folder, data_dir)
 
 
 def _check_fits(head: Head, access: CatalogAccess) -> None:
@@ -183,7 +127,7 @@ def _restore(
     reader: ArchiveReader, settings: WrapperSettings, access: CatalogAccess, archive: Path, *, replace: bool
 ) -> Restored:
     head, data_dir, path = reader.head, settings.data_dir, catalogue_path(settings)
-    name = _new_aside()
+    name = new_aside()
     there = list(_there(settings, archive, path, whole=head.whole))
     if there and not replace:
         raise _not_empty("The data directory" if head.whole else "The catalogue's place", data_dir)
@@ -193,6 +137,7 @@ def _restore(
     moves = [(each, data_dir / name / each.name) for each in there]
     aside_schema = f"rag_{name.replace('-', '_')}" if replace and path is None else None
     tops: dict[str, None] = {}
+    token = ""
 
     def keep(file: str, content: Iterator[bytes]) -> None:
         if file == AUDIT_LOCK:
@@ -209,26 +154,26 @@ def _restore(
             moves += [(each, data_dir / name / each.name) for each in keep_links(data_dir, staged / LINKS)]
         with ExitStack() as stack:
             receiver: Receiver
-            if access.restoring is not None:
-                receiver = stack.enter_context(access.restoring(aside_schema))
+            if access.database_copies is not None:
+                receiver = stack.enter_context(access.database_copies.restoring(aside_schema, token := new_token()))
             else:
                 assert new is not None
                 assert path is not None
                 receiver = SQLiteReceiver(new)
                 moves.append((new, path))
             check(head, receiver, read_into(reader, receiver, keep, bounded))
-        moves += [(staged / FILES / top, data_dir / top) for top in tops]
-        for made in (staged, *staged.rglob("*"), *([new] if new else [])):
-            give_to_owner(made, data_dir)
-        _sync_all(staged)
-        _write_down(moves, data_dir)
+            moves += [(staged / FILES / top, data_dir / top) for top in tops]
+            for made in (staged, *staged.rglob("*"), *([new] if new else [])):
+                give_to_owner(made, data_dir)
+            _sync_all(staged)
+            write_down(moves, data_dir, token)  # before the database commits, at the end of this block
     except BaseException:
         if not (data_dir / MOVES).exists():
             shutil.rmtree(staged, ignore_errors=True)
             if new is not None:
                 new.unlink(missing_ok=True)
         raise
-    complete_moves(data_dir)
+    complete_in(data_dir, access)
     return Restored(head, aside if (aside := data_dir / name).is_dir() else None, aside_schema)
 
 
@@ -237,22 +182,6 @@ def _beside(path: Path, staged: Path, data_dir: Path) -> Path:
     new = staged / path.name if path.parent == data_dir else path.with_name(f".{path.name}.{STAGED}")
     new.unlink(missing_ok=True)
     return new
-
-
-def _write_down(moves: list[tuple[Path, Path]], data_dir: Path) -> None:
-    marker = data_dir / STAGED / MOVES
-    with marker.open("w") as file:
-        json.dump([[_told(source, data_dir), _told(target, data_dir)] for source, target in moves], file)
-        file.flush()
-        os.fsync(file.fileno())
-    give_to_owner(marker, data_dir)
-    os.replace(marker, data_dir / MOVES)
-    sync(data_dir)
-
-
-def _told(path: Path, data_dir: Path) -> str:
-    """Return a path as seen from the data directory, which may have another place when a restore is completed."""
-    return str(path.relative_to(data_dir) if path.is_relative_to(data_dir) else path)
 
 
 def _there(settings: WrapperSettings, archive: Path, path: Path | None, *, whole: bool) -> Iterator[Path]:

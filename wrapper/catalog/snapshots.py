@@ -76,6 +76,20 @@ class Copies(Protocol):
         """Give a receiver whose copy is dropped at the end of the block."""
 
 
+class DatabaseCopies(Copies, Protocol):
+    """Copies of a catalogue whose database is shared: one is restored in a transaction of the database's own."""
+
+    def restoring(self, aside: str | None, token: str) -> AbstractContextManager[Receiver]:
+        """Give a receiver whose copy becomes the catalogue at the end of the block, all of it or nothing, and the token
+        with it."""
+
+    def was_restored(self, token: str) -> bool:
+        """Return whether the copy that came with this token has become the catalogue."""
+
+    def forget_token(self) -> None:
+        """Remove the token that is there, if any."""
+
+
 def contents(tables: Collection[str], value: Value) -> Contents:
     """Count what is in the tables of a catalogue of any release."""
     version = value("SELECT max(version) FROM schema_version") if "schema_version" in tables else 0

@@ -12,8 +12,8 @@ from schemas.settings import WrapperSettings
 from tests.wrapper.backups.conftest import Place
 from tests.wrapper.backups.test_restoring import listing
 from wrapper.backups.archive import ArchiveReader
+from wrapper.backups.moves import complete_moves
 from wrapper.backups.places import ASIDE, HELD, MOVES, SCRATCH, STAGED
-from wrapper.backups.restoring import complete_moves
 
 PROJECT = Path(__file__).parents[3]
 MANY = 400
@@ -91,7 +91,7 @@ def test_a_killed_restore_leaves_the_old_data_or_the_new(place, new_place, tmp_p
         for number in range(1, MANY, 3):
             killed = die(number)
             under_way = (other.data_dir / MOVES).exists()
-            complete_moves(other.data_dir)
+            complete_moves(other.settings)
             assert not (other.data_dir / STAGED).exists()
             now = files(other.data_dir)
             if now == old_files:

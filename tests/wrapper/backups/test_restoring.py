@@ -12,10 +12,11 @@ from schemas.settings import WrapperSettings
 from tests.support.postgres import ROLE
 from tests.wrapper.backups.conftest import KEY
 from wrapper.backups import mounts, restoring
-from wrapper.backups.archive import ArchiveReader, ArchiveWriter, read_head
+from wrapper.backups.archive import ArchiveReader
 from wrapper.backups.before_migration import keep_before_migration
+from wrapper.backups.moves import complete_moves
 from wrapper.backups.places import ASIDE, MOVES, STAGED
-from wrapper.backups.restoring import complete_moves, restore
+from wrapper.backups.restoring import restore
 from wrapper.backups.sealing import DamagedArchiveError, WrongKeyError
 from wrapper.catalog_choice import catalog_access
 from wrapper.engine.data_directory_lock import acquire
@@ -151,7 +152,7 @@ def test_a_catalogue_on_another_disk_is_told_and_stays(place, tmp_path, another_
     rows = other.rows()
     with pytest.raises(ConflictError, match="another disk"):
         restored(file, settings, replace=True)
-    complete_moves(other.data_dir)
+    complete_moves(other.settings)
     assert other.rows() == rows
     assert not list(other.data_dir.glob("re*"))
 
@@ -263,13 +264,73 @@ def test_a_restore_that_was_interrupted_is_completed(place, tmp_path):
             keep_before_migration(place.settings, catalog_access(place.settings))
         with pytest.raises(ConfigurationError, match="interrupted"):
             place.back_up(tmp_path / "backups")
-        complete_moves(place.data_dir)
-        complete_moves(place.data_dir)
+        complete_moves(place.settings)
+        complete_moves(place.settings)
         assert place.rows() == rows
         assert not (place.data_dir / STAGED).exists()
         place.fill(["later"])
     else:
         raise AssertionError("the restore never came to its end")
+
+
+@pytest.mark.parametrize("is_committed", [False, True])
+def test_a_restore_that_is_killed_beside_the_commit_of_its_database_happens_wholly_or_not(
+    place, tmp_path, monkeypatch, may_make_schemas, is_committed
+):
+    """Files and database agree after the next start, whichever of the two was first to be done."""
+    file, restored_rows = place.back_up(tmp_path / "backups"), place.rows()
+    place.fill(["later"])
+    place.write("originals/c0ffee/later", b"of what came later")
+    before, rows = listing(place.data_dir), place.rows()
+
+    def killed_after(*arguments):
+        real(*arguments)
+        raise KeyboardInterrupt
+
+    def killed_before(data_dir, access):
+        if (data_dir / MOVES).exists():
+            raise KeyboardInterrupt
+        real(data_dir, access)
+
+    name = "complete_in" if is_committed else "write_down"
+    real = getattr(restoring, name)
+    monkeypatch.setattr(restoring, name, killed_before if is_committed else killed_after)
+    with pytest.raises(KeyboardInterrupt):
+        restored(file, place.settings, replace=True)
+    monkeypatch.undo()
+    assert (place.data_dir / MOVES).exists()
+    complete_moves(place.settings)
+    complete_moves(place.settings)
+    assert not (place.data_dir / MOVES).exists()
+    assert not (place.data_dir / STAGED).exists()
+    if is_committed or not place.settings.catalog_url:  # a file is there when it has its name
+        assert place.rows() == restored_rows
+        assert not (place.data_dir / "originals" / "c0ffee" / "later").exists()
+    else:
+        assert place.rows() == rows
+        assert listing(place.data_dir) == before
+    assert all("restore_under_way" not in name for name in members_of(place.back_up(tmp_path / "backups")))
+
+
+def test_a_restore_into_a_database_waits_for_that_database(place, tmp_path, monkeypatch, may_make_schemas):
+    if not place.settings.catalog_url:
+        pytest.skip("the catalogue is a file")
+    file = place.back_up(tmp_path / "backups")
+    real = restoring.write_down
+    monkeypatch.setattr(restoring, "write_down", lambda *told: (real(*told), 1 / 0))
+    with pytest.raises(ZeroDivisionError):
+        restored(file, place.settings, replace=True)
+    nobody = "postgresql://nobody@127.0.0.1:1/none"
+    for url, said in ((nobody, "RAG_CATALOG_URL: a restore was interrupted"), ("", "set it to that of the restore")):
+        with pytest.raises(ConfigurationError, match=said) as caught:
+            complete_moves(replace(place.settings, catalog_url=url))
+        assert caught.value.details["field"] == "RAG_CATALOG_URL"
+    assert (place.data_dir / MOVES).exists()
+
+
+def members_of(file):
+    with file.open("rb") as opened:
+        return [name for name, _ in ArchiveReader(opened, None).entries()]
 
 
 def test_what_has_taken_the_place_of_something_restored_gives_way_and_stays(place, tmp_path):
@@ -289,60 +350,9 @@ def test_what_has_taken_the_place_of_something_restored_gives_way_and_stays(plac
                 break
         was_there = (place.data_dir / "audit").exists()
         place.write("audit/mine", str(stop_after).encode())
-        complete_moves(place.data_dir)
+        complete_moves(place.settings)
         assert place.rows() == rows
         assert (place.data_dir / "audit" / "audit-2026-11-25-0001.jsonl").read_bytes() == log
         (kept,) = [each for each in place.data_dir.rglob("audit/mine") if each.read_text() == str(stop_after)]
         assert was_there or ASIDE in str(kept)
     assert stop_after > 5
-
-
-def test_the_lock_of_an_audit_log_in_an_archive_is_not_restored(place, new_place, tmp_path):
-    """Restored files of the log are finished, and nobody but root could open such a lock."""
-    file = place.back_up(tmp_path / "backups")
-    with (tmp_path / "older").open("wb") as older, file.open("rb") as opened:
-        reader = ArchiveReader(opened, None)
-        writer = ArchiveWriter(older, reader.head, None)
-        for name, content in reader.entries():
-            writer.add(name, content)
-        writer.add("audit/audit.lock", iter([b""]))
-        writer.finish()
-    other = new_place("other")
-    restored(tmp_path / "older", other.settings)
-    assert [each.name for each in (other.data_dir / "audit").iterdir()] == ["audit-2026-11-25-0001.jsonl"]
-
-
-@pytest.mark.parametrize(
-    "names", [("secret.key", "secret.key"), ("originals/a/b", "originals/a/b"), ("originals/a", "originals/a/b")]
-)
-def test_members_of_one_name_are_refused(place, new_place, tmp_path, names):
-    file = place.back_up(tmp_path / "backups")
-    with (tmp_path / "hostile").open("wb") as hostile, file.open("rb") as opened:
-        reader = ArchiveReader(opened, None)
-        writer = ArchiveWriter(hostile, reader.head, None)
-        for name, content in reader.entries():
-            if name not in names:
-                writer.add(name, content)
-        for name in names:
-            writer.add(name, iter([b"x"]))
-        writer.finish()
-    other = new_place("other")
-    with pytest.raises(DamagedArchiveError, match="have one name"):
-        restored(tmp_path / "hostile", other.settings)
-    assert listing(other.data_dir) == {}
-
-
-def test_members_that_are_none_are_refused(place, new_place, tmp_path):
-    """An archive that was made to write other files than a backup has."""
-    file = place.back_up(tmp_path / "backups")
-    with file.open("rb") as opened:
-        head, _ = read_head(opened)
-    for name in ("service.lock", "chroma/chroma.sqlite3", "restore-under-way", "engine.json"):
-        with (tmp_path / "hostile").open("wb") as hostile:
-            writer = ArchiveWriter(hostile, head, None)
-            writer.add(name, iter([b"[]"]))
-            writer.finish()
-        other = new_place(f"other-{name.split('/')[0]}")
-        with pytest.raises(DamagedArchiveError):
-            restored(tmp_path / "hostile", other.settings)
-        assert listing(other.data_dir) == {}

@@ -57,6 +57,9 @@ HAS_WORD_RULES = (
 NAMES = "SELECT relname FROM pg_class WHERE relnamespace"
 OWN, TEMPORARY = "current_schema()::regnamespace", "pg_my_temp_schema()"
 
+TOKEN_TABLE = "restore_under_way"
+"""Has the token of a restore until its files are in their places."""
+
 Connect = Callable[[], psycopg.Connection]
 Json = dict[str, Any]
 
@@ -102,8 +105,9 @@ class PostgresCopies:
                 connection.execute("ROLLBACK")
 
     @contextmanager
-    def restoring(self, aside: str | None) -> Iterator[PostgresReceiver]:
-        """Give a receiver whose copy becomes the catalogue at the end of the block, all of it or nothing.
+    def restoring(self, aside: str | None, token: str) -> Iterator[PostgresReceiver]:
+        """Give a receiver whose copy becomes the catalogue at the end of the block, all of it or nothing, and the token
+        with it.
 
         What is there is moved to the schema `aside`. Raises ConflictError when there is something and no such schema is
         named, and ConfigurationError when it cannot be made.
@@ -111,6 +115,20 @@ class PostgresCopies:
         with closing(self._connect()) as connection, connection.transaction():
             _move_aside(connection, aside)
             yield PostgresReceiver(connection)
+            connection.execute(SQL("CREATE TABLE {} (token TEXT NOT NULL)").format(Identifier(TOKEN_TABLE)))
+            connection.execute(SQL("INSERT INTO {} VALUES (%s)").format(Identifier(TOKEN_TABLE)), (token,))
+
+    def was_restored(self, token: str) -> bool:
+        with closing(self._connect()) as connection:
+            named = SQL(f"{NAMES} = {OWN} AND relkind = 'r' AND relname = %s")
+            if connection.execute(named, (TOKEN_TABLE,)).fetchone() is None:
+                return False
+            found = connection.execute(SQL("SELECT token FROM {}").format(Identifier(TOKEN_TABLE))).fetchall()
+            return found == [(token,)]
+
+    def forget_token(self) -> None:
+        with closing(self._connect()) as connection:
+            connection.execute(SQL("DROP TABLE IF EXISTS {}").format(Identifier(TOKEN_TABLE)))
 
 
 class PostgresReceiver:
