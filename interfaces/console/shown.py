@@ -83,11 +83,11 @@ def as_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def counted(count: int | float | None) -> str:
-    """Return a number with its thousands apart."""
+def counted(count: int | float | None, thing: str = "") -> str:
+    """Return a number with its thousands apart, and of what it is one: "1 page", "2,000 pages"."""
     if count is None:
         return "–"
-    return f"{count:,}"
+    return f"{count:,} {thing}{'' if count == 1 else 's'}" if thing else f"{count:,}"
 
 
 def size(count: int | float | None) -> str:

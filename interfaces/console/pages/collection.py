@@ -61,11 +61,13 @@ def documents(name: str) -> str:
     path = encoded("collections", name, "documents")
     answer = wire().get(path, **body) if where is None else wire().post(f"{path}/search", body)
     fields = _fields_of(answer["documents"])
-    shown = [field for field in request.args.getlist("facet") if field] or _facets_among(fields, answer["documents"])
+    wanted = [field for field in request.args.getlist("facet") if field]
+    shown = wanted or _facets_among(fields, answer["documents"])
     facets = {}
     if shown and answer["documents"]:
         path = encoded("collections", name, "facets")
-        facets = wire().get(path, fields=",".join(shown), where=where, limit=MOST_VALUES)["facets"]
+        told = wire().get(path, fields=",".join(shown), where=where, limit=MOST_VALUES)["facets"]
+        facets = {field: told[field] for field in shown if field in wanted or told[field]["distinct"] > 1}
     is_first = "cursor" not in request.args
     return render_template(
         "collection.html",
@@ -218,14 +220,14 @@ def _latest_changes(name: str) -> list[Json]:
 
 
 def _facets_among(fields: list[str], documents: list[Json]) -> list[str]:
-    """Return the first fields to count the values of, without those that each document has another value of: names of
-    documents would be counted at length, and tell nothing."""
-    repeated = []
+    """Return the first fields to count the values of, those first that tell documents apart. A field that each document
+    has another value of is none: names of documents would be counted at length, and tell nothing."""
+    distinct: dict[str, int] = {}
     for field in fields:
         values = [orjson.dumps(each["metadata"][field]) for each in documents if field in each["metadata"]]
         if len(values) == 1 or len(set(values)) < len(values):
-            repeated.append(field)
-    return repeated[:MOST_FACETS]
+            distinct[field] = len(set(values))
+    return sorted(distinct, key=lambda field: distinct[field] == 1)[:MOST_FACETS]
 
 
 def _telling(name: str, fields: list[str], where: Json | None) -> str:

@@ -18,13 +18,14 @@ def counted(app, admin, name, metadatas, **query):
     return [field for field in metadatas[0] if f'<h2 class="h6">{field} <span' in page]
 
 
-def test_names_of_documents_are_not_counted(app, admin):
-    rows = [{"number": n, "kind": "report" if n else "letter", "tags": ["a"]} for n in range(3)]
+def test_names_of_documents_and_what_all_have_are_not_counted(app, admin):
+    rows = [{"number": n, "kind": "report" if n else "letter", "tags": ["a", f"b{n > 1}"], "a": 1} for n in range(3)]
     assert counted(app, admin, "named", rows) == ["kind", "tags"]
 
 
-def test_a_single_document_has_all_its_fields_counted(app, admin):
-    assert counted(app, admin, "single", [{"number": 1, "kind": "report"}]) == ["number", "kind"]
+def test_what_all_documents_of_a_page_have_is_counted_where_others_have_another_value(app, admin):
+    rows = [{"kind": "letter" if n > 1 else "report"} for n in range(3)]
+    assert counted(app, admin, "paged", rows, limit=2) == ["kind"]
 
 
 def test_a_field_that_is_asked_for_is_counted_whatever_it_holds(app, admin):

@@ -56,7 +56,7 @@ def test_values_colour_the_points_and_lead_to_their_documents(shown, name, admin
     ]
     links = [each["href"] for each in page.all("a") if "field=kind" in each["href"]]
     assert len(links) == 2
-    assert "4 matches" in admin.client.get(links[1]).text
+    assert "4 documents that match" in admin.client.get(links[1]).text
 
 
 def test_numbers_colour_by_steps(shown):
@@ -69,7 +69,7 @@ def test_lists_lead_to_what_they_contain(shown, admin):
     page = shown(field="tags")
     assert "without tags" in page.text
     [link] = [each["href"] for each in page.all("a") if "field=tags" in each["href"]]
-    assert "6 matches" in admin.client.get(link).text
+    assert "6 documents that match" in admin.client.get(link).text
 
 
 def test_a_filter_narrows_the_map_and_its_links(shown):

@@ -39,18 +39,18 @@ def shelf(service):
 
 def test_ten_thousand_documents_are_filtered_and_paged_through(shelf, admin_tab):
     page = admin_tab.open(f"/collections/{shelf}")
-    expect(page.locator("main")).to_contain_text(re.compile(r"10\s000 documents"))
+    expect(page.locator("main")).to_contain_text("10,000 documents")
     page.get_by_label("Field", exact=True).fill("year")
     page.get_by_label("Condition").select_option("at least")
     page.get_by_label("Value", exact=True).fill("2018")
     page.get_by_label("Sort by").fill("-number")
     page.get_by_role("button", name="Apply").click()
-    expect(page.locator("main")).to_contain_text(re.compile(r"1\s000 matches"))
+    expect(page.locator("main")).to_contain_text("1,000 documents that match")
     assert orjson.loads(page.locator("#where").input_value()) == {"year": {"$gte": 2018}}
 
     page.get_by_role("complementary").get_by_role("link", name="river", exact=True).click()
     expect(page.get_by_role("link", name="Without: topic is river")).to_be_visible()
-    total = int(re.search(r"(\d+) matches", page.locator("main").inner_text())[1])
+    total = int(re.search(r"(\d+) documents? that match", page.locator("main").inner_text())[1])
     seen = []
     while True:
         seen += page.locator("article h2").all_inner_texts()
@@ -65,7 +65,7 @@ def test_ten_thousand_documents_are_filtered_and_paged_through(shelf, admin_tab)
     assert numbers == wanted[::-1]
 
     page.get_by_role("link", name="Without: topic is river").click()
-    expect(page.locator("main")).to_contain_text(re.compile(r"1\s000 matches"))
+    expect(page.locator("main")).to_contain_text("1,000 documents that match")
 
 
 def test_an_editor_changes_a_document_and_deletes_by_a_filter(shelf, service, tab):
