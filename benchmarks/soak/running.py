@@ -38,7 +38,7 @@ class RunningService:
             "RAG_CHAT_URL": f"{chat_url}/v1",
             "RAG_CHAT_MODEL": "soak",
             "RAG_LOG_LEVEL": "warning",
-            "RAG_AUDIT_MAX_MB": "8",
+            "RAG_EMBEDDING_CACHE_SECONDS": "300",  # what is kept of questions is full before figures count
         }
 
     def __enter__(self) -> RunningService:

@@ -9,7 +9,7 @@ from benchmarks.soak.sampling import FIGURES, Sample
 
 WIDTH, HEIGHT, LEFT, GAP = 720, 110, 90, 34
 STYLE = """text{font:12px sans-serif;fill:#333}.line{fill:none;stroke:#0b5ed7;stroke-width:1.5}
-.axis{stroke:#999;stroke-width:1}.kill{stroke:#b02a37;stroke-width:1;opacity:.5}
+.axis{fill:none;stroke:#999;stroke-width:1}.kill{stroke:#b02a37;stroke-width:1;opacity:.5}
 @media(prefers-color-scheme:dark){text{fill:#ddd}.line{stroke:#6ea8fe}.kill{stroke:#ea868f}}"""
 
 
