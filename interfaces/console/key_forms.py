@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -67,6 +68,12 @@ class KeyForm:
             {name: said for name in LIMITS if (said := form.get(name, "").strip())},
         )
 
+    @property
+    def digest(self) -> str:
+        """What tells whether a key is still as somebody has seen it."""
+        texts = [self.name, sorted(self.scopes), self.collections, self.where, self.expires_at, dict(self.limits)]
+        return hashlib.sha256(orjson.dumps(texts, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
     def new(self, now: datetime) -> Json:
         """Return the body that makes a key, whose span begins now. Raises InvalidInputError for what cannot be read."""
         return named(self._fields(now).items())
@@ -86,11 +93,17 @@ class KeyForm:
         return {
             "name": self.name,
             "scopes": list(self.scopes),
-            "collections": [each.strip() for each in self.collections.split(",") if each.strip()],
+            "collections": self._names(),
             "where": filter_of(self.where),
             "limits": {name: _number(text, name) for name, text in self.limits.items()},
             "expires_at": self._end(now),
         }
+
+    def _names(self) -> list[str]:
+        names = [each.strip() for each in self.collections.split(",") if each.strip()]
+        if self.collections and not names:
+            raise InvalidInputError("collections has commas but no name: leave it empty for all", field="collections")
+        return names
 
     def _end(self, now: datetime) -> str:
         """Return the end as the wire spells it: a span counts from now, and a day begins at midnight UTC."""

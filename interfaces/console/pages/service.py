@@ -14,13 +14,14 @@ from interfaces.console.key_forms import LIMITS, KeyForm
 from interfaces.console.traffic import traffic_plots
 from interfaces.console.wire import RefusedError, WireRequest, encoded
 from schemas.access.callers import Scope
-from schemas.errors import InvalidInputError
+from schemas.errors import ConflictError, InvalidInputError
 from wrapper.web.error_statuses import status_of
 
 blueprint = Blueprint("service", __name__, url_prefix="/service")
 
 INDEXES, ENTRIES, MOST_ENTRIES = 200, 100, 1_000
 _OF_KEYS = {"scopes": list(Scope), "limits": LIMITS}
+CHANGED = "The key has changed since you opened it, and nothing was saved: this is how it is now"
 Json = dict[str, Any]
 
 
@@ -61,6 +62,8 @@ def change_key(key_id: str) -> Response | str:
         return _keys(made=wire().post(f"{path}/rotate", {}))
     if request.form.get("do") == "save":
         return _changed(key_id)
+    if request.form.get("do") != "revoke":
+        raise InvalidInputError("do must be save, rotate or revoke", field="do")
     wire().send(WireRequest("DELETE", path))
     return redirect(url_for("service.keys"), 303)
 
@@ -111,7 +114,11 @@ def _keys(made: Json | None) -> str:
 
 
 def _changed(key_id: str) -> Response | str:
-    """Change a key as the form says, or show the form again with what is wrong."""
+    """Change a key as the form says, or show the form again with what is wrong: with what the key allows now, when that
+    is not what the form was filled in with."""
+    before = wire().get(encoded("api", "keys", key_id), aside=True)
+    if request.form.get("seen") != KeyForm.of(before).digest:
+        return make_response(_key(key_id, refusal=CHANGED), status_of(ConflictError))
     form = KeyForm.said(request.form)
     try:
         wire().send(
@@ -125,4 +132,6 @@ def _changed(key_id: str) -> Response | str:
 
 def _key(key_id: str, form: KeyForm | None = None, refusal: str = "") -> str:
     key = wire().get(encoded("api", "keys", key_id))
-    return render_template("key.html", key=key, form=form or KeyForm.of(key), refusal=refusal, **_OF_KEYS)
+    now = KeyForm.of(key)
+    seen = now.digest if form is None else request.form["seen"]
+    return render_template("key.html", key=key, seen=seen, form=form or now, refusal=refusal, **_OF_KEYS)

@@ -19,7 +19,7 @@ def inputs(page):
     fields = {
         each["name"]: each.get("value", "")
         for each in page.all("input")
-        if "name" in each and each.get("type") not in ("checkbox", "hidden")
+        if each.get("name", "form_token") != "form_token" and each.get("type") != "checkbox"
     }
     return fields | {"scope": [each["value"] for each in page.all("input") if "checked" in each]}
 
@@ -65,6 +65,7 @@ def test_everything_can_be_changed_and_taken_away(admin, client, new_key):
         ({"where": "[1]"}, "where"),
         ({"where": '{"$x": 1}'}, "$x"),
         ({"collections": "*a"}, "Collection name"),
+        ({"collections": ", ,"}, "collections"),
         ({"burst": "5"}, "requests_per_second"),
         ({"documents": "many"}, "limits.documents"),
         ({"expires_at": "2999-02-31"}, "2999-02-31"),
@@ -84,6 +85,31 @@ def test_what_is_wrong_is_said_above_what_was_filled_in(admin, client, new_key, 
     ]
     assert f'name="{name}" value="{value.replace(chr(34), "&#34;")}"' in answer.text
     assert told(client, key) == before
+
+
+def test_a_form_that_was_filled_in_before_a_key_changed_takes_nothing_back(admin, client, new_key):
+    key = new_key()
+    path = f"/service/keys/{key['id']}"
+    before = inputs(admin.read(path))
+    narrower = {"where": {"public": True}, "limits": {"concurrent": 1}, "expires_at": "2999-01-31T00:00:00Z"}
+    assert client.patch(f"/api/keys/{key['id']}", json=narrower).status_code == 200
+    now = told(client, key)
+    for form in (before, {name: value for name, value in before.items() if name != "seen"}):
+        answer = admin.post(path, do="save", **(form | {"name": "Renamed"}))
+        assert answer.status_code == 409
+        assert "has changed since you opened it" in answer.text
+        assert 'name="concurrent" value="1"' in answer.text
+        assert told(client, key) == now
+
+
+def test_only_the_button_that_revokes_does(admin, client, new_key):
+    key = new_key()
+    path = f"/service/keys/{key['id']}"
+    for said in ({}, {"do": "Save"}):
+        assert admin.post(path, **said).status_code == 400
+        assert told(client, key)["revoked_at"] is None
+    assert admin.post(path, do="revoke").status_code == 303
+    assert told(client, key)["revoked_at"] is not None
 
 
 def test_a_key_is_made_for_a_span_of_days(admin, client):
