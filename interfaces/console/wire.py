@@ -18,9 +18,9 @@ from werkzeug.datastructures import Headers
 from werkzeug.test import EnvironBuilder, run_wsgi_app
 
 from interfaces.console.front_doors import SCRIPT_NAME, WsgiApp
-from schemas.errors import InvalidInputError, NotFoundError, UnavailableError
+from schemas.errors import InvalidInputError, NotFoundError, UnauthorizedError, UnavailableError
 from wrapper.web.bodies import CLIENT_WATCH
-from wrapper.web.callers import TOGETHER
+from wrapper.web.callers import TOGETHER, AnswerBrokenOffError
 from wrapper.web.error_statuses import status_of
 
 Json = dict[str, Any]
@@ -146,7 +146,11 @@ class Wire:
         if self._has_left():
             raise ReaderLeftError
         # In a context of its own: the page's request goes on around it.
-        content, said, known = Context().run(run_wsgi_app, self._app, environ, buffered=buffered)
+        try:
+            content, said, known = Context().run(run_wsgi_app, self._app, environ, buffered=buffered)
+        except AnswerBrokenOffError as error:  # the key has ended while a large answer was made
+            told = {"message": error.strerror, "code": error.code}
+            raise RefusedError(asked, status_of(UnauthorizedError), told) from None
         status = int(said.split()[0])
         if status not in SUCCESS:
             try:

@@ -46,8 +46,9 @@ LIGHT = frozenset({Lane.LIFE, Lane.STATE, Lane.READ})
 class AnswerBrokenOffError(ConnectionResetError):
     """The caller may have no more of an answer that has begun. The server ends the connection without a word."""
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(errno.ECONNRESET, reason)
+    def __init__(self, error: UnauthorizedError) -> None:
+        super().__init__(errno.ECONNRESET, error.message)
+        self.code = error.code
 
 
 def authentication() -> Authentication:
@@ -220,7 +221,7 @@ def _for(asking: Caller, content: Iterator[bytes], still: Still) -> Iterator[byt
                     still()  # now, because making the part, or sending what was before, may have taken long
                 except UnauthorizedError as error:
                     log.info("an answer broke off", code=error.code, reason=error.message)
-                    raise AnswerBrokenOffError(error.message) from None
+                    raise AnswerBrokenOffError(error) from None
                 yield part[start : start + PART_BYTES]
     finally:
         close = getattr(content, "close", None)
