@@ -11,7 +11,12 @@ from pathlib import Path
 
 import orjson
 
-from schemas.contracts.judgements import MAX_GIVEN_QUESTIONS, InvalidQuerySetError, QuerySetFiles
+from schemas.contracts.judgements import (
+    MAX_GIVEN_CHARACTERS,
+    MAX_GIVEN_QUESTIONS,
+    InvalidQuerySetError,
+    QuerySetFiles,
+)
 from schemas.contracts.search import InvalidQueryError, check_query
 from schemas.errors import InvalidInputError
 
@@ -55,7 +60,15 @@ def read_query_set(folder: Path) -> QuerySet:
 
 def queries_in(files: QuerySetFiles) -> tuple[Query, ...]:
     """Return the queries of the texts of a query set. Raises InvalidQuerySetError naming the file, the line and the
-    field that is wrong, and for more queries than one measurement may have."""
+    field that is wrong, and for longer texts or more queries than one measurement may have."""
+    for part, text in ((QUERIES, files.queries), (JUDGEMENTS, files.qrels)):
+        if len(text) > MAX_GIVEN_CHARACTERS:
+            raise InvalidQuerySetError(
+                f"{part} has {len(text):,} characters, and may have {MAX_GIVEN_CHARACTERS:,} at most: leave out the "
+                "lines of queries that are not asked",
+                file=part,
+                limit=MAX_GIVEN_CHARACTERS,
+            )
     texts = _texts(QUERIES, _numbered(io.StringIO(files.queries.removeprefix("\ufeff"), newline=None)))
     lines = _numbered(io.StringIO(files.qrels.removeprefix("\ufeff"), newline=None))
     queries = _with_something_relevant(texts, _judgements(JUDGEMENTS, lines, texts))

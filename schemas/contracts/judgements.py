@@ -16,6 +16,8 @@ MAX_QUESTIONS = 500
 """The most questions of one measurement, the latest ones."""
 MAX_GIVEN_QUESTIONS = 1_000
 """The most questions of a measurement with a query set that is sent along."""
+MAX_GIVEN_CHARACTERS = 4 << 20
+"""The most characters of each file of a query set that is sent along: read, they take ten times as much memory."""
 MAX_BENCHES = 50
 """The measurements of one owner that are kept."""
 

@@ -9,6 +9,7 @@ import pytest
 
 from interfaces.console.measured import compared, plots_of
 from retrieval.bench.query_set import read_query_set
+from schemas.contracts.judgements import MAX_GIVEN_CHARACTERS
 from tests.support.live import eventually
 
 TEXTS = {
@@ -165,6 +166,8 @@ ONE, OF_ONE = '{"_id": "1", "text": "x"}\n', "1\ta\t1\n"
             None,
             None,
         ),
+        (ONE + "\n" * MAX_GIVEN_CHARACTERS, OF_ONE, "queries.jsonl", None, None),
+        (ONE, "\n" * MAX_GIVEN_CHARACTERS + OF_ONE, "qrels/test.tsv", None, None),
     ],
 )
 def test_a_wrong_line_of_a_query_set_is_named(client, documents, queries, qrels, file, line, field):
