@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from interfaces.console.filters import both
+from interfaces.console.filters import both, having
 from interfaces.console.forms import json_of
 from interfaces.console.wire import RefusedError, Wire, encoded
 from schemas.errors import InvalidInputError
@@ -61,4 +61,4 @@ def narrowed(where: Any, condition: str) -> Any:
     field, value = said
     if field.startswith("$"):
         raise InvalidInputError("only must begin with the name of a field, not an operator", field="only")
-    return both(where, {field: value})
+    return both(where, having(field, value))

@@ -58,6 +58,11 @@ def both(where: Where | None, condition: Where) -> Where:
     return condition if where is None else {"$and": [*_parts(where), condition]}
 
 
+def having(field: str, value: Any) -> Where:
+    """Return a filter of the documents that have a value in a field, by itself or in a list, as facets count it."""
+    return {"$or": [{field: value}, {field: {"$contains": value}}]}
+
+
 def conditions_of(where: Where | None) -> list[Condition]:
     """Return the conditions that must all hold, each with the filter that is left without it."""
     parts = [] if where is None else _parts(where)
@@ -86,6 +91,11 @@ def _joined(parts: list[Where]) -> Where | None:
 
 def _words(part: Where) -> str:
     ((field, operand),) = part.items()
+    match operand:
+        case [{**first}, _] if len(first) == 1:
+            name, value = str(next(iter(first))), next(iter(first.values()))
+            if part == having(name, value):
+                return f"{name} has {_spelled(value)}"
     if field.startswith("$"):
         return orjson.dumps(part).decode()
     if isinstance(operand, dict) and len(operand) == 1:

@@ -33,6 +33,7 @@ def init_app(app: Flask) -> None:
         "pretty": pretty,
         # Flask's own leaves quotation marks as they are, for scripts within a page, of which there are none here.
         "tojson": as_json,
+        "told": told,
         "counted": counted,
         "size": size,
         "moment": moment,
@@ -81,6 +82,14 @@ def shortened(text: str) -> str:
 def as_json(value: Any) -> str:
     """Return a value as JSON in one line."""
     return json.dumps(value, ensure_ascii=False)
+
+
+def told(value: Any) -> str:
+    """Return a value of a field as its filter has it, but a text without quotation marks. One of nothing but spaces is
+    called empty: it would be a link without a name."""
+    if isinstance(value, str):
+        return value if value.strip() else "(empty)"
+    return as_json(value)
 
 
 def counted(count: int | float | None, thing: str = "") -> str:

@@ -10,7 +10,7 @@ from flask import Blueprint, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response
 
 from interfaces.console.current_page import may, wire
-from interfaces.console.facets import FIELDS
+from interfaces.console.facets import FIELDS, narrowed
 from interfaces.console.filters import OPERATORS, added, conditions_of
 from interfaces.console.forms import filter_of, number_of
 from interfaces.console.maps import SHAPES, Map
@@ -54,6 +54,8 @@ def listed() -> str:
 def documents(name: str) -> str:
     where = filter_of(request.args.get("where", ""))
     where = added(where, request.args.get("field", ""), request.args.get("op", "$eq"), request.args.get("value", ""))
+    for condition in request.args.getlist("only"):
+        where = narrowed(where, condition)
     order_by = request.args.get("order_by", "").strip()
     limit = number_of(request.args.get("limit", ""), PAGE, most=MOST_ON_PAGE)
     collection = _collection(name)

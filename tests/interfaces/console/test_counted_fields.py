@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tests.interfaces.console.conftest import ADMIN
+import re
+
+from tests.interfaces.console.conftest import ADMIN, Reader
 
 
 def counted(app, admin, name, metadatas, **query):
@@ -31,3 +33,21 @@ def test_what_all_documents_of_a_page_have_is_counted_where_others_have_another_
 def test_a_field_that_is_asked_for_is_counted_whatever_it_holds(app, admin):
     rows = [{"number": n, "kind": "report"} for n in range(3)]
     assert counted(app, admin, "asked", rows, facet="number") == ["number"]
+
+
+def test_each_value_leads_to_as_many_documents_as_were_counted(app, admin):
+    rows = [{"tags": ["a", "b"]}, {"tags": ["a"]}, {"tags": "a"}, {"tags": 1}, {"tags": [1.0, True]}, {"tags": ""}]
+    assert counted(app, admin, "leading", rows, facet="tags") == ["tags"]
+    page = admin.get("/collections/leading", facet="tags").text.partition("Values of fields")[2]
+    found = re.findall(r'<a href="/console(/collections/leading[^"]+)">([^<]+)</a> <span[^>]*>(\d)<', page)
+    assert {(value, number) for _, value, number in found} == {
+        ("a", "3"),
+        ("b", "1"),
+        ("1", "2"),
+        ("true", "1"),
+        ("(empty)", "1"),
+    }
+    for path, value, number in found:
+        text = Reader(admin.client.get(f"/console{path.replace('&amp;', '&')}").text).text
+        assert f"{number} match" in text, (value, text)
+        assert f"tags has {'' if value == '(empty)' else value}" in text
