@@ -65,8 +65,11 @@ def serve(config_file: Path | None) -> None:
     settings = found.settings
     # Gunicorn puts the folder it runs in first on the search path: the caller's may have a `schemas` of its own.
     os.environ["RAG_DATA_DIR"] = str(settings.data_dir)
-    os.environ["RAG_CATALOG_URL"] = settings.catalog_url
-    os.environ["RAG_BACKUP_DIR"] = str(settings.backup_dir or "")
+    # What nobody has set stays so, and is told to be a default.
+    if settings.catalog_url:
+        os.environ["RAG_CATALOG_URL"] = settings.catalog_url
+    if settings.backup_dir is not None:
+        os.environ["RAG_BACKUP_DIR"] = str(settings.backup_dir)
     for variable in FILES:
         if os.environ.get(variable):
             os.environ[variable] = str(Path(os.environ[variable]).absolute())

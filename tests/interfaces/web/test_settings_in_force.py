@@ -51,3 +51,9 @@ def test_the_route_lists_all_settings(app, client):
     told = client.get("/api/settings").json["settings"]
     assert {each["name"] for each in told} >= {"RAG_PORT", "RAG_ACCESS", "RAG_OIDC_ISSUER", "RAG_FUSION", "RAG_TOPIC"}
     assert str(app.extensions["rag.service"].settings.data_dir) not in repr(told)
+
+
+def test_a_service_that_runs_calls_default_what_nobody_has_set(live, session):
+    told = {each["name"]: each for each in session.get(f"{live.url}/api/settings").json()["settings"]}
+    assert {told[name]["origin"] for name in ("RAG_CATALOG_URL", "RAG_BACKUP_DIR", "RAG_WORKERS")} == {"default"}
+    assert told["RAG_PORT"]["origin"] == "environment"
