@@ -13,7 +13,6 @@ from benchmarks.processes import memory_of
 from benchmarks.soak.load import Counts
 from benchmarks.soak.running import RunningService
 
-
 AUDIT = "audit"
 
 

@@ -49,5 +49,5 @@ def test_each_value_leads_to_as_many_documents_as_were_counted(app, admin):
     }
     for path, value, number in found:
         text = Reader(admin.client.get(f"/console{path.replace('&amp;', '&')}").text).text
-        assert f"{number} match" in text, (value, text)
+        assert f"{number} document{'' if number == '1' else 's'} that match" in text, (value, text)
         assert f"tags has {'' if value == '(empty)' else value}" in text
