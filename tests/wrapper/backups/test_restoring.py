@@ -10,7 +10,7 @@ from interfaces.commands.access.recorded import recorded_commands
 from schemas.errors import ConfigurationError, ConflictError
 from schemas.settings import WrapperSettings
 from tests.support.postgres import ROLE
-from tests.wrapper.backups.conftest import KEY
+from tests.wrapper.backups.conftest import KEY, Place
 from wrapper.backups import mounts, restoring
 from wrapper.backups.archive import ArchiveReader
 from wrapper.backups.before_migration import keep_before_migration
@@ -310,6 +310,22 @@ def test_a_restore_that_is_killed_beside_the_commit_of_its_database_happens_whol
         assert place.rows() == rows
         assert listing(place.data_dir) == before
     assert all("restore_under_way" not in name for name in members_of(place.back_up(tmp_path / "backups")))
+
+
+def test_a_backup_beside_the_restore_of_another_service_can_be_restored(place, new_place, tmp_path, monkeypatch):
+    """The one of a service on the same database, while the files of the other's restore are not in their places."""
+    if not place.settings.catalog_url:
+        pytest.skip("the catalogue is a file")
+    killed = new_place("killed")
+    monkeypatch.setattr(restoring, "complete_in", lambda data_dir, _: (data_dir / MOVES).exists() and 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        restored(place.back_up(tmp_path / "backups"), killed.settings)
+    monkeypatch.undo()
+    beside = Place(replace(killed.settings, data_dir=tmp_path / "beside"))
+    beside.data_dir.mkdir()
+    file, other = beside.back_up(tmp_path / "backups"), new_place("other")
+    restored(file, other.settings)
+    assert other.rows() == place.rows()
 
 
 def test_a_restore_into_a_database_waits_for_that_database(place, tmp_path, monkeypatch, may_make_schemas):

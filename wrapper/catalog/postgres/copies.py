@@ -21,7 +21,9 @@ from wrapper.catalog.snapshots import BLOCK_BYTES, Contents, Receiver, Snapshot,
 SCHEMA_MEMBER = "postgresql/schema.json"
 TABLE_MEMBER = "postgresql/tables/"
 MAX_SCHEMA_BYTES = 16 << 20
-TABLES = """
+TOKEN_TABLE = "restore_under_way"
+"""Has the token of a restore until its files are in their places. It is no part of the catalogue."""
+TABLES = f"""
 SELECT c.relname, a.attname, format_type(a.atttypid, a.atttypmod),
   CASE WHEN a.attcollation <> t.typcollation THEN l.collname END, a.attnotnull, pg_get_expr(d.adbin, d.adrelid)
 FROM pg_class c
@@ -29,7 +31,7 @@ JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdroppe
 JOIN pg_type t ON t.oid = a.atttypid
 LEFT JOIN pg_collation l ON l.oid = a.attcollation
 LEFT JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum
-WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r'
+WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r' AND c.relname <> '{TOKEN_TABLE}'
 ORDER BY c.relname, a.attnum
 """
 CONSTRAINTS = """
@@ -56,9 +58,6 @@ HAS_WORD_RULES = (
 )
 NAMES = "SELECT relname FROM pg_class WHERE relnamespace"
 OWN, TEMPORARY = "current_schema()::regnamespace", "pg_my_temp_schema()"
-
-TOKEN_TABLE = "restore_under_way"
-"""Has the token of a restore until its files are in their places."""
 
 Connect = Callable[[], psycopg.Connection]
 Json = dict[str, Any]
