@@ -108,13 +108,12 @@ class BackupMaker:
         try:
             return self.complete(written, target, reason, whole=whole)
         finally:
-            written.close()
-            incomplete(target).unlink(missing_ok=True)
+            discard(written, target)
 
     def begin(self, target: Path) -> BinaryIO:
         """Open the file that becomes the backup: from then on everybody can see that it is being made.
 
-        The caller closes the file and removes it, also after success. Raises as `make` does.
+        The caller calls `discard` with it, also after success. Raises as `make` does.
         """
         check_no_moves(self._data_dir)
         Shelf(target.parent).sweep()
@@ -223,6 +222,13 @@ class BackupMaker:
                     needed_mb=needed_mb,
                     free_mb=int(free),
                 )
+
+
+def discard(written: BinaryIO, target: Path) -> None:
+    """Remove and close the file that a backup was written to; one that has its name keeps it."""
+    incomplete(target).unlink(missing_ok=True)
+    with suppress(OSError):  # what is held back does not fit on a full disk
+        written.close()
 
 
 def sweep_killed(data_dir: Path) -> None:

@@ -17,10 +17,10 @@ from schemas.errors import ConflictError, NotFoundError, RagError
 from schemas.settings import WrapperSettings
 from schemas.storage.backups import Backup, BackupState
 from wrapper.backups.keys import backup_key
-from wrapper.backups.making import BackupMaker, BackupUnderWayError, no_backup, only_backup
+from wrapper.backups.making import BackupMaker, BackupUnderWayError, discard, no_backup, only_backup
 from wrapper.backups.manifest import BACKUP_ID, Head, Reason, new_id
 from wrapper.backups.places import DIR, KEPT_FOLDER, ready_folder, unwritable
-from wrapper.backups.shelf import ENDING, Kept, Shelf, incomplete
+from wrapper.backups.shelf import ENDING, Kept, Shelf
 from wrapper.catalog.snapshots import Copies
 
 log = structlog.get_logger(__name__)
@@ -166,8 +166,7 @@ class Backups:
         except Exception as error:
             self._failed(target, reason, error)
         finally:
-            file.close()
-            incomplete(target).unlink(missing_ok=True)
+            discard(file, target)
 
     def _failed(self, target: Path, reason: Reason, error: Exception) -> None:
         self._not_before = self._clock() + PAUSE_AFTER_FAILURE_SECONDS

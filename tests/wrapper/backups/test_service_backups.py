@@ -1,5 +1,7 @@
 """Backups that a service makes by itself, and the copies that are kept before migrations."""
 
+import os
+import resource
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -8,10 +10,11 @@ import pytest
 
 from schemas.errors import ConfigurationError, DiskFloorError, NotFoundError
 from schemas.settings.backup_times import BackupTimes
+from tests.wrapper.backups.conftest import ORIGINAL
 from wrapper.backups import before_migration
 from wrapper.backups.before_migration import RELEASE_FILE, keep_before_migration, note_release
 from wrapper.backups.making import LOCK_FILE, only_backup
-from wrapper.backups.places import KEPT_FOLDER
+from wrapper.backups.places import HELD, KEPT_FOLDER, SCRATCH
 from wrapper.backups.service_backups import Backups
 from wrapper.backups.shelf import Shelf
 from wrapper.catalog_choice import catalog_access
@@ -68,6 +71,27 @@ def test_after_a_failure_it_is_tried_again_later(opened, monkeypatch):
     assert (failed.state, failed.reason) == ("failed", "schedule")
     assert "RAG_DISK_FLOOR_MB" in failed.message
     assert backups.age_seconds() is None
+
+
+@pytest.fixture
+def small_disk(place):
+    """Let no file grow beyond 4 MB, and have an original that makes a backup larger than that."""
+    place.write(f"originals/c0ffee/{ORIGINAL}", os.urandom(8 << 20))
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4 << 20, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_nothing_is_left_of_one_that_does_not_fit(opened, place, tmp_path, small_disk):
+    with pytest.raises(DiskFloorError, match="RAG_BACKUP_DIR: the backup could not be written: File too large"):
+        place.back_up(tmp_path / "backups")
+    assert list((tmp_path / "backups").iterdir()) == []
+    backups = opened(backup_every=BackupTimes.parse("24h"))
+    backups.look()
+    assert [(each.state, each.message.partition(": ")[0]) for each in backups.all()] == [("failed", "RAG_BACKUP_DIR")]
+    assert [file.suffix for file in (tmp_path / "backups").iterdir()] == [".failed"]
+    assert {HELD, SCRATCH}.isdisjoint(os.listdir(place.data_dir))
 
 
 def test_a_copy_of_another_catalogue_is_no_backup_of_this_one(opened, place, tmp_path):
