@@ -22,8 +22,9 @@ def hidden() -> list[str]:
             continue
         found = Path(spec.origin).resolve()
         if found.parent != ROOT / name:
+            folder = found.parent.parent if spec.submodule_search_locations else found.parent
             sentences.append(
                 f"{found} hides the package '{name}' of rag-wrapper: "
-                f"take {found.parent.parent} off PYTHONPATH, or give that package another name"
+                f"take {folder} off PYTHONPATH, or give that package another name"
             )
     return sentences

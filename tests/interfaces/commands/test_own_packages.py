@@ -32,6 +32,14 @@ def test_a_package_that_hides_one_of_ours_is_named_with_its_file(tmp_path, name)
     )
 
 
+def test_a_module_that_hides_one_of_ours_is_named_with_its_folder(tmp_path):
+    (tmp_path / "retrieval.py").touch()
+    done = run(tmp_path, "keys", "list")
+    assert (
+        f"{tmp_path / 'retrieval.py'} hides the package 'retrieval' of rag-wrapper: take {tmp_path} off" in done.stderr
+    )
+
+
 def test_a_folder_without_an_init_hides_nothing(tmp_path):
     (tmp_path / "schemas" / "mine").mkdir(parents=True)
     done = run(tmp_path, "collections", "--help")
