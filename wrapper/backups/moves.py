@@ -10,6 +10,7 @@ import json
 import os
 import secrets
 import shutil
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from wrapper.backups.places import ASIDE, MOVES, STAGED, make_folder
 from wrapper.catalog.sqlite.copies import BESIDE
 from wrapper.catalog_choice import CatalogAccess, catalog_access
 from wrapper.engine.data_directory_lock import unusable
+from wrapper.start_checks import catalogue_path
 
 
 def new_token() -> str:
@@ -41,6 +43,11 @@ def write_down(moves: list[tuple[Path, Path]], data_dir: Path, token: str) -> No
     sync(data_dir)
 
 
+def staged_beside(path: Path) -> Path:
+    """Return where a restored catalogue outside of the data directory lies until it gets its name."""
+    return path.with_name(f".{path.name}.{STAGED}")
+
+
 def complete_moves(settings: WrapperSettings) -> None:
     """Complete a restore that was killed after it had begun to put things into their places, or undo it when its
     database has not committed.
@@ -49,6 +56,9 @@ def complete_moves(settings: WrapperSettings) -> None:
     """
     if not os.path.lexists(settings.data_dir / MOVES):
         shutil.rmtree(settings.data_dir / STAGED, ignore_errors=True)
+        if (path := catalogue_path(settings)) is not None:
+            with suppress(OSError):
+                staged_beside(path).unlink(missing_ok=True)
         return
     access = catalog_access(settings, makes=False)
     try:

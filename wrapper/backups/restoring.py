@@ -23,7 +23,7 @@ from wrapper.backups.making import LOCK_FILE as BACKUP_LOCK
 from wrapper.backups.making import MEGABYTE, only_backup, sync
 from wrapper.backups.manifest import Head
 from wrapper.backups.mounts import check_movable
-from wrapper.backups.moves import complete_in, new_aside, new_token, write_down
+from wrapper.backups.moves import complete_in, new_aside, new_token, staged_beside, write_down
 from wrapper.backups.places import ASIDE, HELD, INDEX, KEPT_FOLDER, MOVES, PRIVATE_FOLDER, SCRATCH, STAGED, make_folder
 from wrapper.backups.verifying import check, read_into
 from wrapper.catalog.migrations import NEWEST
@@ -179,7 +179,7 @@ def _restore(
 
 def _beside(path: Path, staged: Path, data_dir: Path) -> Path:
     """Return where the catalogue's file lies until it gets its name, on the same disk."""
-    new = staged / path.name if path.parent == data_dir else path.with_name(f".{path.name}.{STAGED}")
+    new = staged / path.name if path.parent == data_dir else staged_beside(path)
     new.unlink(missing_ok=True)
     return new
 

@@ -244,6 +244,16 @@ def test_a_catalogue_elsewhere_is_restored_there(place, tmp_path):
     assert not (tmp_path / "other" / "catalog.sqlite").exists()
 
 
+def test_the_next_start_removes_the_copy_that_a_killed_restore_left_beside_a_catalogue_elsewhere(tmp_path):
+    settings = WrapperSettings(data_dir=tmp_path / "data", catalog_url=f"sqlite:///{tmp_path}/elsewhere/mine.sqlite")
+    (tmp_path / "elsewhere").mkdir()
+    (settings.data_dir / STAGED).mkdir(parents=True)
+    left = restoring._beside(tmp_path / "elsewhere" / "mine.sqlite", settings.data_dir / STAGED, settings.data_dir)
+    left.write_bytes(b"plain")
+    complete_moves(settings)
+    assert list((tmp_path / "elsewhere").iterdir()) == list(settings.data_dir.iterdir()) == []
+
+
 def test_a_restore_that_was_interrupted_is_completed(place, tmp_path):
     """Whatever of the renaming was done, the rest is done later, and doing it twice changes nothing."""
     if place.settings.catalog_url:
