@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -49,6 +50,8 @@ def make_folder(folder: Path) -> None:
     """Make a folder for its owner alone, and likewise those above it that are not there."""
     if not folder.is_dir():
         make_folder(folder.parent)
+        if os.path.lexists(folder):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
         folder.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
 
 

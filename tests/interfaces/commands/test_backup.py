@@ -175,6 +175,7 @@ def test_a_plain_backup_is_refused_where_there_is_a_key(backed_up, tmp_path, run
         (["backup", "{tmp}/x"], {"disk_floor_mb": 10**9}, "RAG_DISK_FLOOR_MB"),
         (["backup", "{tmp}/x", "--data-dir", "{tmp}/nowhere"], {}, "no catalogue"),
         (["backup", "/proc/self/x"], {}, "DIR: the backup could not be written"),
+        (["backup", "/dev/null"], {}, "DIR: the backup could not be written: Not a directory"),
         (["backup", "/proc/self/x/one.ragbackup"], {}, "FILE: the backup could not be written"),
         (["backup", "{data}"], {}, "DIR: the data directory is the service's own"),
         (["backup", "{data}/originals"], {}, "DIR: the folder originals of the data directory is the service's own"),
