@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO
@@ -26,6 +27,7 @@ from wrapper.catalog.snapshots import Copies
 log = structlog.get_logger(__name__)
 
 FAILED = ".failed"
+MAX_NOTE_BYTES = 64 << 10
 PAUSE_AFTER_FAILURE_SECONDS = 600.0
 UNEXPECTED = "The backup failed unexpectedly: the service's log says more"
 
@@ -192,17 +194,15 @@ class Backups:
         for backup_id in self._shelf.under_way():
             yield Backup(backup_id, BackupState.RUNNING)
         for note in sorted(self._shelf.folder.glob(f".*{FAILED}")):
-            try:
-                said = orjson.loads(note.read_bytes())
+            with suppress(OSError, ValueError, KeyError, TypeError):
+                said = orjson.loads(_note_of(note))
                 yield Backup(
-                    said["id"],
+                    note.name.removeprefix(".").removesuffix(FAILED),
                     BackupState.FAILED,
                     datetime.fromisoformat(said["at"]),
-                    reason=said["reason"],
-                    message=said["message"],
+                    reason=Reason(said["reason"]).value,
+                    message=str(said["message"]),
                 )
-            except (OSError, ValueError, KeyError, TypeError):
-                continue
 
     def _files(self) -> list[Kept]:
         shelves = [self._kept] if self._shelf is None else [self._shelf, self._kept]
@@ -240,6 +240,12 @@ def told_of(head: Head, size_bytes: int, backup_id: str | None = None) -> Backup
 
 def _note(folder: Path, backup_id: str) -> Path:
     return folder / f".{backup_id}{FAILED}"
+
+
+def _note_of(note: Path) -> bytes:
+    """Return what a note says: it may be a link, or a pipe that nobody fills."""
+    with open(os.open(note, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        return file.read(MAX_NOTE_BYTES)
 
 
 def _forget_failures(folder: Path) -> None:

@@ -108,7 +108,7 @@ def incomplete(target: Path) -> Path:
 
 def is_being_written(file: Path) -> bool:
     """Return whether a process is writing an incomplete backup. Raises OSError when it has gone meanwhile."""
-    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # it may be a pipe that nobody fills
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         return False

@@ -94,6 +94,13 @@ def test_nothing_is_left_of_one_that_does_not_fit(opened, place, tmp_path, small
     assert {HELD, SCRATCH}.isdisjoint(os.listdir(place.data_dir))
 
 
+def test_notes_that_the_service_did_not_write_are_passed_over(opened, tmp_path):
+    (tmp_path / "backups").mkdir()
+    os.mkfifo(tmp_path / "backups" / ".pipe.failed")
+    (tmp_path / "backups" / ".other.failed").write_text('{"id":1,"at":"2026-11-25T00:00:00","reason":{},"message":1}')
+    assert opened().all() == []
+
+
 def test_a_copy_of_another_catalogue_is_no_backup_of_this_one(opened, place, tmp_path):
     place.back_up(tmp_path / "backups")
     backups = opened()

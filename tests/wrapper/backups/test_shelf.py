@@ -52,6 +52,14 @@ def test_links_and_pipes_are_no_backups(place, tmp_path):
     assert shelf.find(file.name.removesuffix(ENDING)) is None
 
 
+def test_a_pipe_that_nobody_fills_keeps_no_backup_waiting(place, tmp_path):
+    (tmp_path / "backups").mkdir()
+    os.mkfifo(pipe := tmp_path / "backups" / f".notes{ENDING}.incomplete")
+    assert Shelf(pipe.parent).under_way() == []
+    place.back_up(pipe.parent)
+    assert not pipe.exists()
+
+
 def test_the_newest_one_is_never_pruned(place, tmp_path):
     file = place.back_up(tmp_path / "backups")
     shelf = Shelf(tmp_path / "backups")
