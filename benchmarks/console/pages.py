@@ -87,7 +87,7 @@ def pages(words: Sequence[str], next_cursor: str, half_cursor: str) -> list[Page
         Page("half to be deleted", f"{documents}/delete", {"where": half}),
         Page("documents and jobs", "/documents"),
         Page("connections", "/connections"),
-        Page("a new connection", "/connections/new/rag/chromadb"),
+        Page("a new connection", "/new-connection/rag/chromadb"),
         Page("quality", "/quality"),
         *(
             Page(f"service: {name[1:] or 'health'}", f"/service{name}")

@@ -14,7 +14,7 @@ from interfaces.console.forms import json_of
 from interfaces.console.wire import RefusedError, Wire, encoded
 from schemas.errors import InvalidInputError
 
-FIELDS = ("kind", "source", "tags", "title", "language")
+FIELDS = ("kind", "source", "tags", "language")
 """The fields of documents that were read from files and texts."""
 MOST_COLLECTIONS = 5
 """The collections whose values are counted, at most."""
