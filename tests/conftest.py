@@ -7,7 +7,6 @@ another service defines an `app` of its own.
 
 from __future__ import annotations
 
-import logging
 import signal
 import subprocess
 import uuid
@@ -15,7 +14,6 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-import structlog
 
 from tests.support.apps import ONE_LOOK, models_of, running_app
 from tests.support.commands import APP_OF_ALL, ShortLived
@@ -86,25 +84,6 @@ def _push_request_context():
 
     With that context, code that works only inside a request would seem to work outside of one.
     """
-
-
-@pytest.fixture(autouse=True, scope="session")
-def _changing_loggers():
-    """Let loggers follow what is configured after their first line, which each application in this process does."""
-    configure = structlog.configure
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(structlog, "configure", lambda **given: configure(**given | {"cache_logger_on_first_use": False}))
-        yield
-
-
-@pytest.fixture
-def logged():
-    """The lines that this process logs during the test, of all levels, as dictionaries."""
-    before = structlog.get_config()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.NOTSET))
-    with structlog.testing.capture_logs() as lines:
-        yield lines
-    structlog.configure(**before)
 
 
 @pytest.fixture(scope="session")

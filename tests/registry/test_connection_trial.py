@@ -3,6 +3,7 @@
 import threading
 
 import pytest
+import structlog
 
 from providers.base import Provider, RagProvider
 from registry import connection_trial
@@ -203,15 +204,16 @@ def test_collections_are_named_and_counted():
         (SystemExit(SECRET), "unknown"),
     ],
 )
-def test_whatever_a_provider_raises_is_a_coarse_report(where, error, error_type, logged):
+def test_whatever_a_provider_raises_is_a_coarse_report(where, error, error_type):
     def fail(self):
         raise error
 
     registry = shelf(**{where: fail})
-    report = try_out({}, kind="rag", provider="shelf", registry=registry, seconds=2)
+    with structlog.testing.capture_logs() as logs:
+        report = try_out({}, kind="rag", provider="shelf", registry=registry, seconds=2)
     assert failed_stage(report).name == {"check": "authenticate", "try_out": "capability"}[where]
     assert report.error_type == error_type
-    assert SECRET not in str(report) + str(logged)
+    assert SECRET not in str(report) + str(logs)
     assert registry.provider("rag", "shelf").closed == 1
 
 

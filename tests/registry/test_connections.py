@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 import orjson
 import pytest
+import structlog
 
 from providers.base import ProviderContext, RagProvider, SupportsSearch
 from registry.connections import Connections
@@ -99,15 +100,16 @@ def test_a_secret_in_clear_is_not_kept(connections):
     assert SECRET not in caught.value.message + str(caught.value.details)
 
 
-def test_a_secret_is_resolved_at_use_and_shown_only_as_what_it_refers_to(connections, database, logged):
-    connections.create(words(api_key="${WORDS_API_KEY}"))
-    assert connections.open("words", "embedding").config["api_key"] == SECRET
-    shown = connections.shown(connections.find("words"))
+def test_a_secret_is_resolved_at_use_and_shown_only_as_what_it_refers_to(connections, database):
+    with structlog.testing.capture_logs() as logs:
+        connections.create(words(api_key="${WORDS_API_KEY}"))
+        assert connections.open("words", "embedding").config["api_key"] == SECRET
+        shown = connections.shown(connections.find("words"))
     assert shown.config == {}
     assert shown.secrets == {"api_key": ["WORDS_API_KEY"]}
     with database.read() as transaction:
         stored = transaction.rows("SELECT * FROM connections")
-    assert SECRET not in str(stored) + orjson.dumps(spelt.connection(shown)).decode() + str(logged)
+    assert SECRET not in str(stored) + orjson.dumps(spelt.connection(shown)).decode() + str(logs)
 
 
 def test_an_edit_that_leaves_a_secret_out_keeps_it(connections):

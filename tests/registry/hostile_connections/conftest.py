@@ -1,6 +1,7 @@
 """Test connections and check that nothing planted becomes visible."""
 
 import pytest
+import structlog
 
 from tests.registry.hostile import SECRET, wait_for_ends_of_tests
 from tests.registry.hostile import try_out as report_of
@@ -15,15 +16,16 @@ def no_proxies(monkeypatch):
 
 
 @pytest.fixture
-def try_out(caplog, capfd, logged):
+def try_out(caplog, capfd):
     """`hostile.try_out`, with a check that nothing planted appears in a report, the log or the output."""
     caplog.set_level("DEBUG")
 
     def attempt(config, **options):
-        report = report_of(config, **options)
-        wait_for_ends_of_tests()
+        with structlog.testing.capture_logs() as logs:
+            report = report_of(config, **options)
+            wait_for_ends_of_tests()
         out, err = capfd.readouterr()
-        said = str(report) + str(logged) + caplog.text + out + err
+        said = str(report) + str(logs) + caplog.text + out + err
         for planted in (SECRET, METADATA, "a9fe", "planted-", "Traceback"):
             assert planted not in said
         return report

@@ -10,6 +10,7 @@ import pytest
 
 from schemas.errors import ConfigurationError, DiskFloorError, NotFoundError
 from schemas.settings.backup_times import BackupTimes
+from tests.support.logs import logs_of
 from tests.wrapper.backups.conftest import ORIGINAL
 from wrapper.backups import before_migration
 from wrapper.backups.before_migration import RELEASE_FILE, keep_before_migration, note_release
@@ -201,7 +202,8 @@ class TestBeforeMigrations:
             kept(disk_floor_mb=10**9)
         assert kept(disk_floor_mb=10**9, migration_backup=False) == []
 
-    def test_a_schema_that_stays_needs_no_copy_to_go_on(self, place, kept, logged):
+    def test_a_schema_that_stays_needs_no_copy_to_go_on(self, place, kept, monkeypatch):
+        logged = logs_of(monkeypatch, "wrapper.backups.before_migration")
         assert kept(disk_floor_mb=10**9) == []
         assert "schema stays" in logged[-1]["event"]
 
