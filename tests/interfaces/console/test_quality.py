@@ -159,15 +159,16 @@ ONE, OF_ONE = '{"_id": "1", "text": "x"}\n', "1\ta\t1\n"
         (ONE, "1\ta\t" + "9" * 400, "qrels/test.tsv", 1, "score"),
         (ONE, "1\ta\t0", "qrels/test.tsv", None, None),
         (ONE, "", "qrels/test.tsv", None, None),
-        (
+        pytest.param(
             "\n".join(f'{{"_id": "{n}", "text": "x"}}' for n in range(1_001)),
             "\n".join(f"{n}\ta\t1" for n in range(1_001)),
             "qrels/test.tsv",
             None,
             None,
+            id="many",
         ),
-        (ONE + "\n" * MAX_GIVEN_CHARACTERS, OF_ONE, "queries.jsonl", None, None),
-        (ONE, "\n" * MAX_GIVEN_CHARACTERS + OF_ONE, "qrels/test.tsv", None, None),
+        pytest.param(ONE + "\n" * MAX_GIVEN_CHARACTERS, OF_ONE, "queries.jsonl", None, None, id="large queries"),
+        pytest.param(ONE, "\n" * MAX_GIVEN_CHARACTERS + OF_ONE, "qrels/test.tsv", None, None, id="large qrels"),
     ],
 )
 def test_a_wrong_line_of_a_query_set_is_named(client, documents, queries, qrels, file, line, field):
