@@ -46,6 +46,7 @@ def log_to_stderr(level: int) -> None:
     """Log messages of at least `level` (of `logging`) to stderr; stdout is for the output of the command."""
     import structlog
 
+    structlog.reset_defaults()  # the processors of a service's log suit its own loggers alone
     structlog.configure(
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),

@@ -109,8 +109,8 @@ def _cleaning(clean: Cleaner) -> Callable[[Any, str, Any], Any]:
 
 
 def _add_name(logger: Any, _method: str, event: dict[str, Any]) -> dict[str, Any]:
-    if logger.name:
-        event.setdefault("logger", logger.name)
+    if name := getattr(logger, "name", ""):  # other loggers, such as those of commands, have none
+        event.setdefault("logger", name)
     return event
 
 
