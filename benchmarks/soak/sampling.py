@@ -12,8 +12,7 @@ from pathlib import Path
 from benchmarks.processes import memory_of
 from benchmarks.soak.load import Counts
 from benchmarks.soak.running import RunningService
-
-AUDIT = "audit"
+from wrapper.audit.audit_log import FOLDER
 
 
 @dataclass(frozen=True)
@@ -98,7 +97,7 @@ def _bytes_below(directory: Path) -> int:
     """Return the size of what is stored. The audit log is left out: it keeps a line of each change, by promise."""
     total = 0
     for folder, folders, names in os.walk(directory):
-        folders[:] = [each for each in folders if each != AUDIT]
+        folders[:] = [each for each in folders if each != FOLDER]
         for name in names:
             with suppress(OSError):  # gone meanwhile
                 total += os.stat(os.path.join(folder, name)).st_blocks * 512

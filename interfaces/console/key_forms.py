@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -14,20 +14,13 @@ from werkzeug.datastructures import MultiDict
 
 from interfaces.console.forms import filter_of
 from interfaces.console.wire import named
-from schemas.access.callers import Scope
+from schemas.access.callers import Limits, Scope
 from schemas.access.time_spans import span_of
 from schemas.errors import InvalidInputError
+from schemas.wire.keys import NEVER
 
-LIMITS = (
-    "requests_per_second",
-    "burst",
-    "concurrent",
-    "documents",
-    "bytes",
-    "embedded_tokens_per_day",
-    "chats_per_day",
-)
-NEVER, ALL = "never", "*"
+LIMITS = tuple(each.name for each in fields(Limits))
+ALL = "*"
 _NUMBER = re.compile(r"[0-9]{1,16}(\.[0-9]{1,6})?")
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 Json = dict[str, Any]
@@ -81,12 +74,12 @@ class KeyForm:
     def changed(self, now: datetime) -> Json:
         """Return the body that gives a key what the form says and nothing else. Raises InvalidInputError for what
         cannot be read."""
-        fields = self._fields(now)
+        said = self._fields(now)
         return {
-            **fields,
-            "collections": fields["collections"] or [ALL],
-            "where": fields["where"] or {},
-            "expires_at": fields["expires_at"] or NEVER,
+            **said,
+            "collections": said["collections"] or [ALL],
+            "where": said["where"] or {},
+            "expires_at": said["expires_at"] or NEVER,
         }
 
     def _fields(self, now: datetime) -> Json:

@@ -9,9 +9,10 @@ from typing import Self
 
 from environs import ValidationError
 
+from schemas.access.time_spans import UNIT_SECONDS
+
 _SPAN = re.compile(r"([0-9]{1,6})([smhdw]?)")
 _TIME = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])")
-_SECONDS = {"s": 1, "m": 60, "h": 3_600, "": 3_600, "d": 86_400, "w": 7 * 86_400}
 FORM = "must be a span like 30m, 24h or 7d (a number alone is hours), or a time of the day in UTC like 03:30."
 
 
@@ -30,7 +31,7 @@ class BackupTimes:
         span = _SPAN.fullmatch(text.strip())
         if span is None or int(span[1]) == 0:
             raise ValueError(FORM)
-        return cls(every=timedelta(seconds=int(span[1]) * _SECONDS[span[2]]))
+        return cls(every=timedelta(seconds=int(span[1]) * UNIT_SECONDS[span[2] or "h"]))
 
     @property
     def interval_seconds(self) -> float:

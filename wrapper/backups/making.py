@@ -19,7 +19,7 @@ from schemas.settings import WrapperSettings
 from wrapper.backups.archive import ArchiveWriter, salted
 from wrapper.backups.files import HeldFiles, give_to_owner
 from wrapper.backups.manifest import BACKUP_ID, Head, Reason, new_id
-from wrapper.backups.places import MOVES, unwritable
+from wrapper.backups.places import DIR, MOVES, unwritable
 from wrapper.backups.scratch import remove_scratch, scratch_folder
 from wrapper.backups.shelf import ENDING, Shelf, incomplete
 from wrapper.backups.verifying import verify
@@ -84,9 +84,7 @@ class BackupMaker:
     `floor_mb` is the free disk space that they leave, and `named` is what errors call the place where they go.
     """
 
-    def __init__(
-        self, data_dir: Path, copies: Copies, *, key: bytes | None, floor_mb: int, named: str = "RAG_BACKUP_DIR"
-    ) -> None:
+    def __init__(self, data_dir: Path, copies: Copies, *, key: bytes | None, floor_mb: int, named: str = DIR) -> None:
         self._data_dir = data_dir
         self._named = named
         self._copies = copies
@@ -248,7 +246,7 @@ def no_backup(data_dir: Path) -> Iterator[None]:
 
 
 @contextmanager
-def opened_maker(settings: WrapperSettings, key: bytes | None, named: str = "RAG_BACKUP_DIR") -> Iterator[BackupMaker]:
+def opened_maker(settings: WrapperSettings, key: bytes | None, named: str = DIR) -> Iterator[BackupMaker]:
     """Give what makes backups of a data directory, beside its service or without one; other backups are kept away.
 
     `named` is what errors call the place where they go. Raises ConfigurationError when there is no catalogue yet or a

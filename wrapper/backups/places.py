@@ -9,6 +9,7 @@ from pathlib import Path
 from schemas.errors import ConfigurationError, DiskFloorError
 
 DIR = "RAG_BACKUP_DIR"
+"""The setting that names the folder for backups."""
 ORIGINALS, UPLOADS, AUDIT = "originals", "uploads", "audit"
 FOLDERS = (ORIGINALS, UPLOADS)
 INDEX = ("chroma", "engine.json", "engine-config.yaml")
@@ -18,7 +19,7 @@ SCRATCH = "backup-scratch"
 KEPT_FOLDER = "before-migration"
 STAGED = "restore.incomplete"
 MOVES = "restore-under-way"
-"""What a restore has yet to put into its place (`restoring.py`)."""
+"""What a restore has yet to put into its place (`moves.py`)."""
 ASIDE = "replaced-"
 OF_THE_SERVICE = (*FOLDERS, AUDIT, *INDEX, "qdrant", "query-embeddings", HELD, SCRATCH, STAGED, KEPT_FOLDER)
 """Folders of a data directory from which the service, a restore or an erasure takes what it does not know."""

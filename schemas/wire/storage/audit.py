@@ -9,6 +9,7 @@ from typing import Any
 
 from marshmallow import validate
 
+from schemas.access.time_spans import UNIT_SECONDS
 from schemas.errors import InvalidInputError
 from schemas.storage.audit import AuditEntry, entry_body
 from schemas.wire.body import Body
@@ -17,7 +18,6 @@ from schemas.wire.fields import Count, Text
 USUAL_LIMIT, MAX_LIMIT = 100, 1_000
 MAX_CHARACTERS = 1_000
 _AGO = re.compile(r"([0-9]{1,5})([smhdw])")
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _short = validate.Length(min=1, max=MAX_CHARACTERS)
 
 
@@ -39,7 +39,7 @@ def since_of(text: str, now: datetime) -> datetime:
     ago = _AGO.fullmatch(text)
     try:
         if ago is not None:
-            return now - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
+            return now - timedelta(seconds=int(ago[1]) * UNIT_SECONDS[ago[2]])
         # A plus that nobody escaped arrives in a query string as a space.
         found = datetime.fromisoformat(text.replace(" ", "+") if "T" in text else text)
         return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
