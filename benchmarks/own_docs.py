@@ -8,6 +8,7 @@ A document is the text under one heading of the README or of `docs/`. Each quest
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 import orjson
@@ -64,9 +65,9 @@ def main() -> None:
     write(parser.parse_args().directory)
 
 
-def write(directory: Path) -> None:
-    """Write the query set into `directory`."""
-    documents = sections()
+def write(directory: Path, documents: Sequence[tuple[str, Chunk]] | None = None) -> None:
+    """Write the query set into `directory`, with these sections or with all."""
+    documents = documents if documents is not None else sections()
     (directory / "qrels").mkdir(parents=True, exist_ok=True)
     _write_lines(
         directory / "corpus.jsonl",

@@ -1,7 +1,13 @@
-"""`make demo`: runs the service from start to stop on the project's own documentation and checks every answer."""
+"""`make demo`: runs the service from start to stop on the project's own documentation and checks every answer.
+
+    python -m interfaces.commands.demo [FOLDER]
+
+With a folder, it is the documentation in that one: README.md, CONTRIBUTING.md and what is in docs/.
+"""
 
 from __future__ import annotations
 
+import argparse
 import re
 import shutil
 import subprocess
@@ -196,10 +202,11 @@ def load_twice(service: ScratchService, folder: Path, expected: list[Draft], con
             raise WrongAnswerError(f"This was expected of the load: “{said}”, and exit code 0, not {result.returncode}")
 
 
-def run(directory: Path, console: Console) -> int:
-    """Run the whole demo in an empty directory. Return how many answers were checked."""
+def run(project: Path, directory: Path, console: Console) -> int:
+    """Run the whole demo on the documentation of `project`, in an empty directory. Return how many answers were
+    checked."""
     folder = directory / COLLECTION
-    copy_documentation(PROJECT, folder)
+    copy_documentation(project, folder)
     with MiniLMProvider({}) as embed:
         expected = expected_documents(folder, embed)
         question = embed.embed([QUESTION])[0]
@@ -224,10 +231,13 @@ def run(directory: Path, console: Console) -> int:
 
 def main() -> int:
     """Return 0 when every answer was right and no process was left behind, else 1."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("project", metavar="FOLDER", type=Path, nargs="?", default=PROJECT)
+    project = parser.parse_args().project
     console = Console()
     try:
         with tempfile.TemporaryDirectory(prefix="rag-wrapper-demo-") as directory:
-            checks = run(Path(directory).resolve(), console)
+            checks = run(project, Path(directory).resolve(), console)
     except RagError as error:
         console.print(f"\n{error.message}", style="bold red", markup=False, highlight=False)
         return 1

@@ -241,6 +241,7 @@ def test_mcp_over_http_offers_and_runs_the_tools_of_the_caller(keyed, kind):
     _check_tools(kind, *called_over_http(keyed, kind, ALL_CALLS))
 
 
+@pytest.mark.parametrize("keyed", ["sqlite"], indirect=True)  # it knows of the database as little as a browser does
 @pytest.mark.parametrize("kind", KINDS)
 def test_mcp_over_stdio_offers_and_runs_the_tools_of_the_caller(keyed, kind):
     _check_tools(kind, *within_bounds(called_over_stdio, keyed, kind, ALL_CALLS))

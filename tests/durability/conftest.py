@@ -32,7 +32,7 @@ def serve(tmp_path):
 @pytest.fixture(scope="session")
 def load_seconds():
     """The seconds for which the tests under load run: a minute when RAG_TEST_LONG is set."""
-    return 60.0 if os.environ.get("RAG_TEST_LONG") else 3.0
+    return 60.0 if os.environ.get("RAG_TEST_LONG") else 2.0
 
 
 @pytest.fixture

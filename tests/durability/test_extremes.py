@@ -6,9 +6,10 @@ import orjson
 import pytest
 import requests
 
+from tests.durability.workload import PAUSE_SECONDS
 from tests.support.live import live_service
 
-DOCUMENTS = 1_000
+DOCUMENTS = 250
 ANSWER_SECONDS = 120
 JSON = {"Content-Type": "application/json"}
 
@@ -91,6 +92,7 @@ def others(service):
             while not stopping.is_set() or not statuses:
                 url = f"{service.url}/collections/wide/documents"
                 statuses.append(session.get(url, params={"where": '{"page": 7}'}, timeout=ANSWER_SECONDS).status_code)
+                stopping.wait(PAUSE_SECONDS)
 
     asking = threading.Thread(target=ask)
     asking.start()

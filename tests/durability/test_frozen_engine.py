@@ -11,6 +11,7 @@ from tests.durability.processes import alive
 from tests.durability.workload import (
     GATHERED_FROM_THE_CATALOGUE,
     HEAL_SECONDS,
+    PAUSE_SECONDS,
     BruteForce,
     assert_engine_equals_catalogue,
     create,
@@ -64,12 +65,14 @@ def test_reads_health_and_vector_queries_are_answered_while_the_engine_is_frozen
                 page, seconds = timed(session, "GET", f"{base}/documents", params={"where": '{"section":"a"}'})
                 reads.append(seconds)
                 assert (page["count"], page["total"]) == (100, 400)
+                stopping.wait(PAUSE_SECONDS)
 
     def check_health(stopping):
         with service.session() as session:
             while not stopping.is_set():
                 report, seconds = timed(session, "GET", f"{service.url}/health")
                 reports.append((report["status"], seconds))
+                stopping.wait(PAUSE_SECONDS)
 
     def query(stopping):
         with service.session() as session:
@@ -81,6 +84,7 @@ def test_reads_health_and_vector_queries_are_answered_while_the_engine_is_frozen
                 plans.append((found["plan"], service.engine_pid == frozen))
                 if [each["id"] for each in found["results"]] != truth.nearest(vector, 10):
                     wrong.append(found)
+                stopping.wait(PAUSE_SECONDS)
 
     with running([read, check_health, query, query]):
         eventually(lambda: service.engine_pid not in (None, frozen), seconds=60, complaint=service.tail)

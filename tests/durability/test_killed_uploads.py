@@ -7,7 +7,8 @@ from tests.durability.processes import alive, children, keeper, kill, leader, wo
 from tests.support.live import eventually
 
 SHORT = b"# Backups\n\nBackups run every night at two."
-LONG = "\n\n".join(f"# Part {number}\n\n" + f"Words of part {number}. " * 20 for number in range(100)).encode()
+PARTS = 60
+LONG = "\n\n".join(f"# Part {number}\n\n" + f"Words of part {number}. " * 20 for number in range(PARTS)).encode()
 """A text that takes the model a second or more."""
 
 
@@ -48,7 +49,7 @@ def ends(service, job_id):
     assert (ended["status"], [each["status"] for each in ended["files"]]) == ("done", ["done"] * 3)
     assert {source: each["chunks"] for source, each in documents(service).items()} == {
         "a.md": 1,
-        "long.md": 100,
+        "long.md": PARTS,
         "c.md": 1,
     }
     eventually(lambda: [each.name for each in (service.data_dir / "uploads").iterdir()] == ["home"], seconds=10)

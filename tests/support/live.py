@@ -29,7 +29,8 @@ from wrapper.engine.keeper.state import read_state
 T = TypeVar("T")
 START_SECONDS = 60.0
 STOP_SECONDS = 45.0
-POLL_SECONDS = 0.02
+POLL_SECONDS = (0.02, 0.1)
+"""How soon a condition is looked at again: the longer it was waited for, the later. To look costs processor time."""
 PORT_ATTEMPTS = 3
 ORIGIN = "https://console.example"
 """The one origin that the app of `tests/conftest.py` allows."""
@@ -190,10 +191,12 @@ def chroma_client_at(url: str) -> Iterator[chromadb.api.ClientAPI]:
 
 def eventually(condition: Callable[[], T], *, seconds: float, complaint: Callable[[], str] = str) -> T:
     """Return what `condition` returned when it was first true; fail after the deadline."""
-    deadline = time.monotonic() + seconds
+    begun = time.monotonic()
     while not (outcome := condition()):
-        assert time.monotonic() < deadline, f"not within {seconds} seconds\n{complaint()}"
-        time.sleep(POLL_SECONDS)
+        waited = time.monotonic() - begun
+        assert waited < seconds, f"not within {seconds} seconds\n{complaint()}"
+        soonest, latest = POLL_SECONDS
+        time.sleep(min(latest, max(soonest, waited / 10)))
     return outcome
 
 

@@ -16,7 +16,7 @@ import requests
 from tests.durability.processes import workers
 from tests.support.live import live_service
 
-LINES = int(os.environ.get("RAG_SOAK_LINES", "20000"))
+LINES = int(os.environ.get("RAG_SOAK_LINES", "12000"))
 FEW_LINES = 5_000
 DIMENSION = 8
 MOST_GROWTH_MB = 40

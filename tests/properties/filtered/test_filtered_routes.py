@@ -170,7 +170,7 @@ def test_every_route_and_tool_that_reads_is_asked():
     assert {name for name, access in TABLE_OF_TOOLS.items() if access.needs is Scope.READ} == set(TOOLS)
 
 
-@settings(max_examples=settings.default.max_examples // 5, phases=[Phase.generate])
+@settings(max_examples=settings.default.max_examples // 8, phases=[Phase.generate])
 @given(st.data(), SEEN, st.lists(st.lists(WRITES, min_size=8, max_size=14), min_size=1, max_size=2))
 def test_a_filtered_key_is_answered_as_by_a_service_with_the_matching_documents(two, data, where, planned):
     two.begin(where)
