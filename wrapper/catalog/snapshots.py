@@ -84,7 +84,8 @@ class DatabaseCopies(Copies, Protocol):
         with it."""
 
     def was_restored(self, token: str) -> bool:
-        """Return whether the copy that came with this token has become the catalogue."""
+        """Return whether the copy that came with this token has become the catalogue, once that is decided. Raises
+        `errors` when it is not for a while."""
 
     def forget_token(self) -> None:
         """Remove the token that is there, if any."""

@@ -23,6 +23,9 @@ TABLE_MEMBER = "postgresql/tables/"
 MAX_SCHEMA_BYTES = 16 << 20
 TOKEN_TABLE = "restore_under_way"
 """Has the token of a restore until its files are in their places. It is no part of the catalogue."""
+LOCK_OF_TOKEN = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
+"""Held by the transaction of a restore until everybody sees that it has committed, or it never will: a server completes
+a commit whose client was killed."""
 TABLES = f"""
 SELECT c.relname, a.attname, format_type(a.atttypid, a.atttypmod),
   CASE WHEN a.attcollation <> t.typcollation THEN l.collname END, a.attnotnull, pg_get_expr(d.adbin, d.adrelid)
@@ -112,13 +115,15 @@ class PostgresCopies:
         named, and ConfigurationError when it cannot be made.
         """
         with closing(self._connect()) as connection, connection.transaction():
+            connection.execute(LOCK_OF_TOKEN, (token,))
             _move_aside(connection, aside)
             yield PostgresReceiver(connection)
             connection.execute(SQL("CREATE TABLE {} (token TEXT NOT NULL)").format(Identifier(TOKEN_TABLE)))
             connection.execute(SQL("INSERT INTO {} VALUES (%s)").format(Identifier(TOKEN_TABLE)), (token,))
 
     def was_restored(self, token: str) -> bool:
-        with closing(self._connect()) as connection:
+        with closing(self._connect()) as connection, connection.transaction():
+            connection.execute(LOCK_OF_TOKEN, (token,))
             named = SQL(f"{NAMES} = {OWN} AND relkind = 'r' AND relname = %s")
             if connection.execute(named, (TOKEN_TABLE,)).fetchone() is None:
                 return False
