@@ -147,8 +147,7 @@ class BackupMaker:
         except FileExistsError:
             raise _taken(target) from None
         except self._copies.errors as error:
-            log.error("the catalogue could not be copied", reason=str(error))
-            raise UnavailableError("The catalogue could not be copied", code="catalog_unavailable") from error
+            raise _not_copied(error) from error
         except OSError as error:
             raise unwritable(error, self._named_for(error)) from error
         finally:
@@ -202,8 +201,14 @@ class BackupMaker:
 
     def check_room(self, folder: Path, more_bytes: int = 0) -> None:
         """Raise DiskFloorError when there is too little room for a backup in the folder, or in the data directory for
-        the copy or the trial of the catalogue; either is no larger than the catalogue, and neither is the archive."""
-        catalogue_mb = self._copies.size_bytes() // MEGABYTE + 1
+        the copy or the trial of the catalogue; either is no larger than the catalogue, and neither is the archive.
+
+        Raises UnavailableError when the catalogue cannot be asked.
+        """
+        try:
+            catalogue_mb = self._copies.size_bytes() // MEGABYTE + 1
+        except self._copies.errors as error:
+            raise _not_copied(error) from error
         needed = {folder: catalogue_mb + more_bytes // MEGABYTE}
         if self._copies.needs_scratch:
             is_one_disk = folder.stat().st_dev == self._data_dir.stat().st_dev
@@ -263,6 +268,11 @@ def opened_maker(settings: WrapperSettings, key: bytes | None, named: str = DIR)
             yield BackupMaker(settings.data_dir, access.copies, key=key, floor_mb=floor_mb, named=named)
     finally:
         access.database.close()
+
+
+def _not_copied(error: Exception) -> UnavailableError:
+    log.error("the catalogue could not be copied", reason=str(error))
+    return UnavailableError("The catalogue could not be copied", code="catalog_unavailable")
 
 
 def _taken(target: Path) -> ConflictError:

@@ -8,13 +8,15 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from schemas.errors import ConfigurationError, DiskFloorError, NotFoundError
+from schemas.errors import ConfigurationError, DiskFloorError, NotFoundError, UnavailableError
+from schemas.settings import WrapperSettings
 from schemas.settings.backup_times import BackupTimes
 from tests.support.logs import logs_of
 from tests.wrapper.backups.conftest import ORIGINAL
 from wrapper.backups import before_migration
 from wrapper.backups.before_migration import RELEASE_FILE, keep_before_migration, note_release
-from wrapper.backups.making import LOCK_FILE, only_backup
+from wrapper.backups.making import LOCK_FILE, only_backup, opened_maker
+from wrapper.backups.manifest import Reason
 from wrapper.backups.places import HELD, KEPT_FOLDER, SCRATCH
 from wrapper.backups.service_backups import Backups
 from wrapper.backups.shelf import Shelf
@@ -93,6 +95,18 @@ def test_nothing_is_left_of_one_that_does_not_fit(opened, place, tmp_path, small
     assert [(each.state, each.message.partition(": ")[0]) for each in backups.all()] == [("failed", "RAG_BACKUP_DIR")]
     assert [file.suffix for file in (tmp_path / "backups").iterdir()] == [".failed"]
     assert {HELD, SCRATCH}.isdisjoint(os.listdir(place.data_dir))
+
+
+def test_a_database_that_does_not_answer_is_a_failure_like_others(tmp_path):
+    nobody = "postgresql://nobody@127.0.0.1:1/none"
+    settings = WrapperSettings(
+        data_dir=tmp_path, catalog_url=nobody, backup_dir=tmp_path / "backups", backup_every=BackupTimes.parse("24h")
+    )
+    with pytest.raises(UnavailableError), opened_maker(settings, None) as maker:
+        maker.make(tmp_path / "one.ragbackup", Reason.ASKED)
+    backups = Backups(settings, catalog_access(settings, makes=False).copies, "mine")
+    backups.look()
+    assert [(each.state, each.message) for each in backups.all()] == [("failed", "The catalogue could not be copied")]
 
 
 def test_notes_that_the_service_did_not_write_are_passed_over(opened, tmp_path):
