@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import BinaryIO
 
@@ -75,9 +75,8 @@ class Backups:
 
     def delete(self, backup_id: str) -> None:
         """Delete one, or what is known of one that failed. Raises NotFoundError."""
-        if self._shelf is not None and BACKUP_ID.fullmatch(backup_id):
-            note = _note(self._shelf.folder, backup_id)
-            if note.exists():
+        for note, failed in self._notes():
+            if failed.id == backup_id:
                 note.unlink(missing_ok=True)
                 return
         self._one(backup_id).path.unlink(missing_ok=True)
@@ -112,7 +111,7 @@ class Backups:
     def look(self) -> None:
         """Make one when it is time, unless another process does."""
         times, shelf = self._settings.backup_every, self._shelf
-        if times is None or shelf is None or self._has_just_failed(shelf) or not self._is_due():
+        if times is None or shelf is None or self._has_just_failed() or not self._is_due():
             return
         try:
             with ExitStack() as held:
@@ -162,7 +161,7 @@ class Backups:
             with held:
                 head = maker.complete(file, target, reason)
                 removed = Shelf(target.parent).prune(head, self._settings.backup_keep)
-                _forget_failures(target.parent)
+                self._forget_failures()
                 size, seconds = target.stat().st_size, round(self._clock() - began, 1)
                 log.info("backup made", backup=head.id, bytes=size, seconds=seconds, removed=removed, **head.counts)
         except Exception as error:
@@ -178,31 +177,51 @@ class Backups:
         if isinstance(error, OSError):
             message = unwritable(error, DIR).message
         log.error("a backup failed", backup=backup_id, reason=message, exc_info=None if is_told else error)
-        _forget_failures(target.parent)
-        _note_failure(target.parent, backup_id, reason, message)
+        self._forget_failures()
+        self._note_failure(target.parent, backup_id, reason, message)
 
-    def _has_just_failed(self, shelf: Shelf) -> bool:
+    def _has_just_failed(self) -> bool:
         """Return whether a backup failed a while ago, in whichever process."""
         if self._clock() < self._not_before:
             return True
-        earliest = self._now().timestamp() - PAUSE_AFTER_FAILURE_SECONDS
-        return any(note.stat().st_mtime > earliest for note in shelf.folder.glob(f".*{FAILED}"))
+        now, pause = self._now(), timedelta(seconds=PAUSE_AFTER_FAILURE_SECONDS)
+        return any(failed.created_at and abs(now - failed.created_at) < pause for _, failed in self._notes())
 
     def _unfinished(self) -> Iterator[Backup]:
         if self._shelf is None:
             return
         for backup_id in self._shelf.under_way():
             yield Backup(backup_id, BackupState.RUNNING)
-        for note in sorted(self._shelf.folder.glob(f".*{FAILED}")):
-            with suppress(OSError, ValueError, KeyError, TypeError):
+        yield from (failed for _, failed in self._notes())
+
+    def _notes(self) -> Iterator[tuple[Path, Backup]]:
+        """Yield the notes of failures of this catalogue's backups: other services may use the folder, too, and what
+        nobody can read as one is foreign."""
+        for note in [] if self._shelf is None else sorted(self._shelf.folder.glob(f".*{FAILED}")):
+            with suppress(OSError, ValueError, KeyError, TypeError, OverflowError):
                 said = orjson.loads(_note_of(note))
-                yield Backup(
+                failed = Backup(
                     note.name.removeprefix(".").removesuffix(FAILED),
                     BackupState.FAILED,
-                    datetime.fromisoformat(said["at"]),
+                    datetime.fromisoformat(said["at"]).astimezone(UTC),
                     reason=Reason(said["reason"]).value,
                     message=str(said["message"]),
                 )
+                if BACKUP_ID.fullmatch(failed.id) and said["catalogue"] == self._catalogue:
+                    yield note, failed
+
+    def _forget_failures(self) -> None:
+        for note, _ in self._notes():
+            with suppress(OSError):
+                note.unlink(missing_ok=True)
+
+    def _note_failure(self, folder: Path, backup_id: str, reason: Reason, message: str) -> None:
+        at = self._now().isoformat()
+        said = {"at": at, "catalogue": self._catalogue, "reason": reason.value, "message": message}
+        try:
+            (folder / f".{backup_id}{FAILED}").write_bytes(orjson.dumps(said))
+        except OSError as error:
+            log.error("that a backup failed could not be noted", reason=error.strerror)
 
     def _files(self) -> list[Kept]:
         shelves = [self._kept] if self._shelf is None else [self._shelf, self._kept]
@@ -238,27 +257,10 @@ def told_of(head: Head, size_bytes: int, backup_id: str | None = None) -> Backup
     )
 
 
-def _note(folder: Path, backup_id: str) -> Path:
-    return folder / f".{backup_id}{FAILED}"
-
-
 def _note_of(note: Path) -> bytes:
     """Return what a note says: it may be a link, or a pipe that nobody fills."""
     with open(os.open(note, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         return file.read(MAX_NOTE_BYTES)
-
-
-def _forget_failures(folder: Path) -> None:
-    for note in folder.glob(f".*{FAILED}"):
-        note.unlink(missing_ok=True)
-
-
-def _note_failure(folder: Path, backup_id: str, reason: Reason, message: str) -> None:
-    said = {"id": backup_id, "at": datetime.now(UTC).isoformat(), "reason": reason.value, "message": message}
-    try:
-        _note(folder, backup_id).write_bytes(orjson.dumps(said))
-    except OSError as error:
-        log.error("that a backup failed could not be noted", reason=error.strerror)
 
 
 def _unknown() -> NotFoundError:

@@ -116,6 +116,37 @@ def test_notes_that_the_service_did_not_write_are_passed_over(opened, tmp_path):
     assert opened().all() == []
 
 
+def test_what_looks_like_a_note_keeps_no_backup_from_being_made_and_stays(opened, tmp_path):
+    (folder := tmp_path / "backups").mkdir()
+    (folder / ".link.failed").symlink_to(tmp_path / "nothing")
+    (folder / ".folder.failed").mkdir()
+    (folder / ".job.failed").write_text("of a program that is not the service")
+    backups = opened(backup_every=BackupTimes.parse("24h"))
+    backups.look()
+    assert [each.state for each in backups.all()] == ["done"]
+    assert {".link.failed", ".folder.failed", ".job.failed"} <= set(os.listdir(folder))
+
+
+def test_a_failure_of_another_catalogue_in_the_same_folder_is_its_own(opened, tmp_path):
+    backups = opened(backup_every=BackupTimes.parse("24h"))
+    failing = replace(backups._settings, disk_floor_mb=10**9)
+    other = Backups(failing, backups._copies, "another")
+    other.look()
+    backups.look()
+    assert [each.state for each in backups.all()] == ["done"]
+    assert [each.state for each in other.all()] == ["failed", "done"]
+
+
+def test_a_failure_from_the_future_keeps_no_backup_from_being_made(opened):
+    ahead = [timedelta(days=2)]
+    times = BackupTimes.parse("24h")
+    opened(lambda: datetime.now(UTC) + ahead[0], backup_every=times, disk_floor_mb=10**9).look()
+    backups = opened(backup_every=times)
+    assert [each.state for each in backups.all()] == ["failed"]
+    backups.look()
+    assert [each.state for each in backups.all()] == ["done"]
+
+
 def test_a_copy_of_another_catalogue_is_no_backup_of_this_one(opened, place, tmp_path):
     place.back_up(tmp_path / "backups")
     backups = opened()
