@@ -24,7 +24,7 @@ from wrapper.catalogue_mark import MARK_FILE
 from wrapper.secret_key import KEY_FILE
 
 SMALL = (KEY_FILE, MARK_FILE)
-NO_LINKS = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP)
+NO_LINKS = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP, errno.ENOSYS)
 """What the system says where a file cannot have another name."""
 AUDIT_FILES = "audit-*.jsonl"
 AUDIT_LOCK = f"{AUDIT}/audit.lock"

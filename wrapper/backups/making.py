@@ -17,7 +17,7 @@ from schemas.errors import ConfigurationError, ConflictError, DiskFloorError, Un
 from schemas.release import release
 from schemas.settings import WrapperSettings
 from wrapper.backups.archive import ArchiveWriter, salted
-from wrapper.backups.files import HeldFiles, give_to_owner
+from wrapper.backups.files import NO_LINKS, HeldFiles, give_to_owner
 from wrapper.backups.manifest import BACKUP_ID, Head, Reason, new_id
 from wrapper.backups.places import DIR, MOVES, unwritable
 from wrapper.backups.scratch import remove_scratch, scratch_folder
@@ -141,7 +141,7 @@ class BackupMaker:
                 files.release()
                 written.seek(0)
                 verify(written, self._key, self._copies, scratch / TRIAL)
-            os.link(incomplete(target), target)  # unlike a renaming, this never replaces a file
+            _name(incomplete(target), target)
             sync(target.parent)
             return head
         except FileExistsError:
@@ -268,6 +268,18 @@ def opened_maker(settings: WrapperSettings, key: bytes | None, named: str = DIR)
             yield BackupMaker(settings.data_dir, access.copies, key=key, floor_mb=floor_mb, named=named)
     finally:
         access.database.close()
+
+
+def _name(written: Path, target: Path) -> None:
+    """Give a complete backup its name. Raises FileExistsError when something has it."""
+    try:
+        os.link(written, target)  # unlike a renaming, this never replaces a file
+    except OSError as error:
+        if error.errno not in NO_LINKS:
+            raise
+        if os.path.lexists(target):
+            raise FileExistsError from None
+        os.rename(written, target)
 
 
 def _not_copied(error: Exception) -> UnavailableError:

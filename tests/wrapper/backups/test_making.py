@@ -1,5 +1,6 @@
 """What a backup holds, and when it counts."""
 
+import errno
 import shutil
 import sqlite3
 import threading
@@ -217,6 +218,26 @@ def test_it_never_takes_the_place_of_another_file(place, tmp_path):
     with opened_maker(place.settings, None) as maker, pytest.raises(ConflictError):
         maker.make(file, Reason.ASKED)
     assert file.read_bytes() == before
+
+
+def test_one_is_made_on_a_disk_where_no_file_has_two_names(place, tmp_path, monkeypatch):
+    """As on FAT and many shares: to mount one is not for tests."""
+
+    def refused(_written, to):
+        if to.parent == tmp_path / "backups":
+            raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(making.os, "link", refused)
+    file = place.back_up(tmp_path / "backups")
+    assert "secret.key" in members(file)
+    content = file.read_bytes()
+    with opened_maker(place.settings, None) as maker, maker.begin(other := file.with_name("other.ragbackup")) as begun:
+        other.write_bytes(b"came meanwhile")
+        with pytest.raises(ConflictError, match="never replaces"):
+            maker.complete(begun, other, Reason.ASKED)
+        making.discard(begun, other)
+    assert (file.read_bytes(), other.read_bytes()) == (content, b"came meanwhile")
+    assert sorted(file.parent.iterdir()) == sorted([file, other])
 
 
 def test_one_is_made_at_a_time(place):
